@@ -40,7 +40,7 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 QUICK = ("-p", "no:cacheprovider", "-p", "no:benchmark", "--hwperf-max-time=0.1", "--hwperf-energy=off")
-REPORTED = ("latency", "accuracy", "failed: ", "p50: perf", "look further: ", "budgets: ")  # beginnings of lines
+REPORTED = ("latency", "accuracy", "failed: ", "p50: perf", "details: ", "budgets: ")  # beginnings of lines
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

@@ -146,9 +146,12 @@ def choose(
 
 
 def family_of(stored: Iterable[StoredRun], tests: Collection[str], machine: Machine) -> int:
-    """Return how many comparisons by example these stored runs make possible in a build of these tests; at least 1."""
-    runs = (one.run for one in stored if one.run.test in tests and one.run.machine.fingerprint == machine.fingerprint)
-    return sum(sample.per == "example" for run in runs for sample in run.samples) or 1
+    """Return how many comparisons by example these stored runs make possible in a build of these tests; at least 1.
+
+    Which libraries a test loads is not known before: whatever their versions, it may be compared with any.
+    """
+    runs = (one.run for one in stored if one.run.test in tests and one.run.machine.is_alike(machine, ()))
+    return len({(run.test, run.label, one.metric) for run in runs for one in run.samples if one.per == "example"}) or 1
 
 
 def unless_agreed(run: Run, comparisons: Sequence[Comparison], repeats: Sequence[Run]) -> tuple[Comparison, ...]:

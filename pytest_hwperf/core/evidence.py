@@ -123,7 +123,7 @@ class FixedSample(Record, frozen=True, kw_only=True):
 class Evidence(Record, frozen=True, kw_only=True):
     """Everything that the comparisons of a build rest on."""
 
-    alpha: ErrorRate  # false-alarm rate of the whole build
+    alpha: ErrorRate  # false-alarm rate of the whole build; of one comparison where a test has asked for it
     hypotheses: tuple[Hypothesis, ...]
     pairs: tuple[Pair, ...]
     fixed_samples: tuple[FixedSample, ...] = ()
@@ -131,6 +131,7 @@ class Evidence(Record, frozen=True, kw_only=True):
     groups: tuple[Count, ...] = ()  # hypotheses of each group, in their order, that was started; none: all of them
     dropped: tuple[Hypothesis, ...] = ()  # of the hypotheses: gave no value again and again, and are waited for no more
     until_equivalent: bool = False  # whether what is undecided is asked in further pairs
+    in_test: bool = False  # whether a test has asked for it, beside whatever else the build compares
     stopped: Statement | None = None  # why it ended before every hypothesis was decided
 
     def __post_init__(self) -> None:

@@ -1,8 +1,8 @@
-"""Windows of a load: its rates, whether it was steady, and whether calls became slower as it went on."""
+"""Windows of a load: its rates, whether calls were steady, and whether they became slower as it went on."""
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise, permutations
 from statistics import median
 
@@ -10,7 +10,7 @@ from pytest_hwperf.core.leaks import slope
 from pytest_hwperf.core.loads import Load, Served
 from pytest_hwperf.core.ranks import shift_bound
 from pytest_hwperf.core.records import Values
-from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.core.statements import Kind, Statement, state
 
 MOST_WINDOWS, _FEWEST_WINDOWS = 10, 3
 _CALLS = 200  # of a window, where there are as many as three such windows
@@ -54,12 +54,21 @@ def why_unsteady(load: Load, served: Served) -> Statement | None:
     width = (last if load.kind == "offline" else min(load.seconds, last)) / _THIRDS
     if not (width and min(_counted(served.ended, width, _THIRDS))):
         return state("empty window")
-    asked = {"median latency": _latencies(served), "seconds per completed call": _intervals(served)}
+    asked = {"median latency": _medians(served.latencies), "seconds per completed call": _intervals(served)}
     if not_asked := {"server": "seconds per completed call", "offline": "median latency"}.get(load.kind):
         del asked[not_asked]
-    found = ((*_drift(values), what) for what, values in asked.items())
-    low, ratio, what = max(found)
-    return state("no steady state", ratio=ratio, low=low, what=what) if low > _AGREE else None
+    return _told("no steady state", asked)
+
+
+def why_drifting(latencies: Sequence[float]) -> Statement | None:
+    """Say that calls in a row were no steady state, as `why_unsteady`; None too where they are too few to tell."""
+    return _told("drifts", {"median latency": _medians(latencies)}) if len(latencies) >= _FEWEST else None
+
+
+def _told(kind: Kind, asked: Mapping[str, Sequence[float]]) -> Statement | None:
+    """Say which quantity differs between thirds, by the values of their parts."""
+    low, ratio, what = max((*_drift(values), what) for what, values in asked.items())
+    return state(kind, ratio=ratio, low=low, what=what) if low > _AGREE else None
 
 
 def why_degrading(load: Load, served: Served) -> Statement | None:
@@ -86,9 +95,8 @@ def _counted(moments: Sequence[float], width: float, count: int) -> list[float]:
     return counts
 
 
-def _latencies(served: Served) -> list[float]:
+def _medians(latencies: Sequence[float]) -> list[float]:
     """Return the median latency of each part, in the order in which calls were due."""
-    latencies = served.latencies
     return [median(latencies[begin:end]) for begin, end in pairwise(_edges(len(latencies)))]
 
 

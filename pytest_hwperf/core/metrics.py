@@ -304,6 +304,15 @@ _ROWS = (
         margins=(DefaultMargin(statistic="p50", size=0.01, floor=1e6, always=True),),
         has_sites=True,
     ),
+    _memory(name="memory_import", title="peak of the imports of the code under test"),
+    _memory(name="memory_fixtures", title="peak of fixtures, and of the test's body up to the call"),
+    _memory(
+        name="memory_call",
+        title="peak of load and calls, above what is held before them",
+        budgets=(BudgetKeyword(keyword="memory_call_max_mb", statistic="p50", factor=1e6),),
+        margins=(DefaultMargin(statistic="p50", size=0.01, floor=1e6),),
+        has_sites=True,
+    ),
     Metric(
         name=MEMORY_PRESSURE,
         title="peak memory in MB over the rows completed per second; without rows, over the calls",

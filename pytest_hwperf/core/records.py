@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -71,6 +71,11 @@ class Machine(Record, frozen=True, kw_only=True):
     def hardware(self) -> tuple[str, str, int, int]:
         """What stays when software is updated."""
         return self.cpu_model, self.architecture, self.cores, self.memory_gb
+
+    def is_alike(self, other: "Machine", libraries: Collection[str]) -> bool:
+        """Whether both agree in everything but the versions of libraries other than these."""
+        mine, new = ({name: text for name, text in one.libraries.items() if name in libraries} for one in (self, other))
+        return replace(self, libraries=mine) == replace(other, libraries=new)
 
     def differences(self, other: "Machine") -> tuple[Difference, ...]:
         """Return each field in which `other`, the candidate's, differs from this one."""

@@ -169,6 +169,7 @@ class _Course:
 
     alpha: float  # of this group
     rate: float  # of the whole build
+    in_test: bool = False  # whether it is of a single comparison
     hypotheses: Sequence[Hypothesis]
     screen_pairs: int  # of each
     shares: Sequence[float]  # of alpha, one for each look
@@ -210,6 +211,7 @@ class _Course:
     def worded(self, comparison: Comparison) -> Comparison:
         """Say what the level of a comparison promises."""
         kind: Kind = "error rate with others" if self.testable else "error rate"
+        kind = "error rate of one" if self.in_test else kind
         facts = {"alpha": 100 * self.rate, "screened": len(self.screened), "asked": len(self.hypotheses)}
         return replace(comparison, promise=state(kind, **facts, others=len(self.testable)))
 
@@ -227,6 +229,7 @@ def _courses(evidence: Evidence, seen: Mapping[Hypothesis, _Seen]) -> Iterator[_
         course = _Course(
             alpha=left * weights[0] / weights[1] if weights[1] else left,
             rate=evidence.alpha,
+            in_test=evidence.in_test,
             hypotheses=evidence.hypotheses[at : at + size],
             screen_pairs=evidence.screen_pairs,
             shares=PATIENT_SHARES if evidence.until_equivalent else SHARES,

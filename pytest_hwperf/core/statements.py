@@ -54,7 +54,7 @@ Doubt = Literal[
     "no time to explain", "no profiler", "work uncounted", "integer work", "no peaks", "under load", "slopes",
     "profiles unlike pairs", "answers change", "processes apart",
     "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "empty window", "few calls",
-    "degrades", "leaks", "apart", "workers",
+    "degrades", "drifts", "leaks", "apart", "workers",
 ]  # fmt: skip
 # What makes a measurement, or the limits of a session, say less than they seem to.
 Trap = Literal[
@@ -68,7 +68,7 @@ Swept = Literal[
 ]  # fmt: skip
 # What answers a budget whose interval holds the limit.
 Decision = Literal["fresh processes", "point", "timed point", "doubted point", "passes as asked", "fails as asked"]
-ErrorRate = Literal["error rate", "error rate with others", "error rate split"]
+ErrorRate = Literal["error rate", "error rate with others", "error rate split", "error rate of one"]
 # What would decide a roll-out that is undecided.
 Lacking = Literal["few pairs", "many pairs", "few equal examples", "no margin"]
 Kind = Unmeasured | Incomparable | Method | Doubt | Trap | Swept | Decision | ErrorRate | Lacking
@@ -183,6 +183,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "error rate": "at most {alpha:.6g} % false alarms per build (Holm, {screened} of {asked} screened)",
     "error rate with others": "at most {alpha:.6g} % false alarms per build "
     "(Holm, {screened} of {asked} screened and {others:count other})",
+    "error rate of one": "at most {alpha:.6g} % false alarms per comparison (Holm, {screened} of {asked} screened)",
     "error rate split": "at most {alpha:.6g} % false alarms per build (split over {family:count stored comparison})",
     "fresh processes": "{kept} of {processes:count fresh process} kept the limit",
     "point": "decided by the point estimate",
@@ -276,6 +277,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "cut off": "interrupted: {rounds:count whole round} of {of} before it",
     "no steady state": "no steady state: thirds of the load differ by a factor of {ratio:.2f} (lower bound {low:.2f}) "
     "in {what}, where 1.10 would be steady: let the load take longer (seconds=), or lower its rate",
+    "drifts": "calls did not stay equally fast: thirds of them differ by a factor of {ratio:.2f} (lower bound "
+    "{low:.2f}) in {what}: look for what grows from call to call, or for other load",
     "empty window": "no steady state: a third of the load has no completed call: let the load take longer (seconds=), "
     "or give it more calls",
     "few calls": "{calls:count call} cannot show a steady state, {needed} can: let the load take longer (seconds=), or "

@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 from pytest_hwperf.core.estimates import REPORTED_CONFIDENCE, clear_of, needed_for_bound, voids
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY, Metric
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY, Metric, metric_of
 from pytest_hwperf.core.ranks import quantile
 from pytest_hwperf.core.records import (
     OF_A_LOAD,
@@ -134,7 +134,7 @@ def judge_comparison(metric: Metric, comparison: Comparison, policy: Policy) -> 
     return Verdict(
         subject=comparison,
         outcome=comparison.outcome,
-        reason=_compared(metric, comparison),
+        reason="; ".join(filter(None, _compared(metric, comparison))),
         fails=comparison.outcome == "regressed" or (policy.strict and undecided),
     )
 
@@ -156,11 +156,15 @@ def explain(verdict: Verdict) -> str:
     return "; ".join([f"{verdict.outcome.upper()}  {verdict.reason}", *_moved(verdict)])
 
 
-def failure_lines(verdict: Verdict) -> list[str]:
-    """Say why a verdict fails a test: its numbers first, then what moved; the outcome where it is no plain failure."""
-    subject, outcome = verdict.subject, verdict.outcome
-    unsaid = isinstance(subject, Comparison) and outcome != "regressed"
-    return [f"{verdict.reason}; {outcome}" if unsaid else verdict.reason, *_moved(verdict)]
+def failure_lines(run: Run, verdict: Verdict) -> list[str]:
+    """Say why a verdict fails a test: its numbers, what moved, and how sure that is; else its outcome as well."""
+    subject = verdict.subject
+    if isinstance(subject, Budget):
+        return [verdict.reason]
+    if subject.outcome != "regressed":
+        return [f"{verdict.reason}; {verdict.outcome}", *_moved(verdict)]
+    numbers, told = _compared(metric_of(subject.metric, run.directions.get(subject.metric, "lower")), subject)
+    return [numbers, *_moved(verdict), *filter(None, [told])]
 
 
 def _moved(verdict: Verdict) -> list[str]:
@@ -234,14 +238,14 @@ def _observed(figure: Figure, metric: Metric, limit: str) -> str:
     return f"{metric.called(figure.statistic)} {shown}, limit {limit}; {counts}, {figure.source}"
 
 
-def _compared(metric: Metric, comparison: Comparison) -> str:
-    """Write `latency p50 +4.8 % (+2.3 .. +6.8), 310 → 325 µs, margin 2 %; p=0.004, 8 fresh pairs, …`."""
+def _compared(metric: Metric, comparison: Comparison) -> tuple[str, str]:
+    """Write `latency p50 +4.8 % (+2.3 .. +6.8), 310 → 325 µs, margin 2 %`, and `p=0.004, 8 fresh pairs, …`."""
     name = metric.called(comparison.statistic)
     change = comparison.change
     if change is None:
-        return f"{name}: {comparison.reason}"
+        return f"{name}: {comparison.reason}", ""
     if comparison.is_equal:
-        return f"{name}: {comparison.method}, margin {comparison.allowed}"
+        return f"{name}: {comparison.method}, margin {comparison.allowed}", ""
     digits = 2 if round(abs(change.value), 3) == comparison.margin else 1  # +5.04 % is not seen in +5.0 %
     shown = show_change_interval(change.value, change.low, change.high, comparison.scale, digits=digits)
     then, now = comparison.baseline, comparison.candidate
@@ -253,6 +257,4 @@ def _compared(metric: Metric, comparison: Comparison) -> str:
         comparison.reason,
         comparison.how,
     ]
-    numbers = f"{name} {shown}, {moved}margin {comparison.allowed}"
-    told = ", ".join(filter(None, parts))
-    return f"{numbers}; {told}" if told else numbers
+    return f"{name} {shown}, {moved}margin {comparison.allowed}", ", ".join(filter(None, parts))

@@ -22,6 +22,7 @@ SSH_PORT = 22
 _PORTS = 65535
 _HIGHEST_PRICE = 1e6
 _TEXTS = ("address", "kind", "user", "key", "known_hosts", "python")
+_NO_OPTIONS = ("user", "python")  # which stand in a command line by themselves
 _KEYS = (*_TEXTS, "port", "price_per_hour")
 _EXAMPLE = '[[host]]\\naddress = "10.0.0.7"\\nkind = "arm64"'
 
@@ -134,6 +135,8 @@ def _check_keys(table: Mapping[str, Any], where: str) -> None:
     for key in _TEXTS:
         if key in table and not _is_text(table[key]):
             raise UsageProblem(f'{where}: {key} is a text without control characters, such as {key} = "…"')
+        if key in _NO_OPTIONS and table.get(key, "").startswith("-"):
+            raise UsageProblem(f"{where}: {key} {shortened(table[key])} begins with -, as an option of a program does")
 
 
 def _is_text(value: object) -> bool:

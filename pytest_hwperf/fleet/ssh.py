@@ -120,7 +120,8 @@ def _by_hand(entry: Entry) -> str:
     words = [word for option, value in options.items() if value for word in (option, value)]
     known = [f"-oUserKnownHostsFile={entry.known_hosts}"] if entry.known_hosts else []
     address = f"{entry.user}@{entry.address}" if entry.user else entry.address
-    return f"`{shlex.join(['ssh', *words, *known, address, entry.python, '--version'])}`"
+    python = shlex.quote(entry.python)  # once more for the shell of the host
+    return f"`{shlex.join(['ssh', *words, *known, '--', address, python, '--version'])}`"
 
 
 def _why_other(output: str, errors: str, entry: Entry) -> str:

@@ -1,7 +1,8 @@
 """Tests that nothing reaches of what differs between both trees, proved by processes in which nobody has used it.
 
 Both sides of the rehearsal note what they use. That decides nothing yet: a test may have what an earlier one has left
-behind. Those that seem untouched are rehearsed again by themselves, until they go through processes that use nothing.
+behind. Those that seem untouched are rehearsed again by themselves, with as many calls as a pair makes, until they go
+through processes that use nothing.
 """
 
 import os
@@ -56,32 +57,34 @@ class Search:
     own_interpreter: bool = False  # whether the baseline runs with another one, and so with other versions
 
 
-def untouched_tests(search: Search, trace: PairTrace, *, is_first: bool) -> Untouched:
+def untouched_tests(search: Search, trace: PairTrace) -> Untouched:
     """Return the tests that nothing reaches of what differs.
 
     Args:
         search: of which tests.
-        trace: of their rehearsal, in which both sides have watched.
-        is_first: whether no process was there before it, which may have left something.
+        trace: of their rehearsal, in which both sides have watched; it makes fewer calls than a pair.
     """
     if why := _why_all(search):
         return Untouched(why_none=why)
     passed = [node for node in trace.outcomes if _has_passed(trace, node)]
     affected = dict(_of_themselves(search, passed))
     left = [node for node in passed if node not in affected]
-    for number in range(_MOST_ROUNDS + 1):
-        if number:
-            trees = with_leftovers(search.trees)
-            if why := _why_all(replace(search, trees=trees)):
-                return Untouched(affected=affected, why_none=why)
-            trace = search.again(left, trees)
+    affected |= _split(left, search.trees, trace).affected
+    left = [node for node in left if node not in affected]
+    for _ in range(_MOST_ROUNDS):
+        if not left:
+            break
+        trees = with_leftovers(search.trees)
+        if why := _why_all(replace(search, trees=trees)):
+            return Untouched(affected=affected, why_none=why)
+        trace = search.again(left, trees)
         lost = [node for node in left if not _has_passed(trace, node)]
         found = _split([node for node in left if node not in lost], search.trees, trace)
         affected |= dict.fromkeys(lost, "it did not pass by itself") | dict(found.affected)
         left = [*found.left]
-        if not left or (found.is_proof and not lost and (number or is_first)):
+        if found.is_proof and not lost:
             return Untouched(tests=frozenset(left), affected=affected)
-    return Untouched(affected=affected, why_none="what tests use of it is not the same in each process")
+    return Untouched(affected=affected, why_none="what tests use of it is not the same in each process" if left else "")
 
 
 def _why_all(search: Search) -> str:

@@ -222,5 +222,6 @@ def _asked(questions: Questions, settings: CompareSettings) -> Evidence:
         hypotheses=tuple(questions.hypotheses),
         pairs=(),
         until_equivalent=settings.until_equivalent,
+        in_test=settings.measurement != _HERE,
         fixed_samples=tuple(questions.fixed_samples),
     )

@@ -25,7 +25,8 @@ from pytest_hwperf.core.hypotheses import (
     Reason,
     questions_of,
 )
-from pytest_hwperf.core.records import replace
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS
+from pytest_hwperf.core.records import Key, replace
 from pytest_hwperf.core.seen import seen_beside
 from pytest_hwperf.core.sequence import check_alpha, decide
 from pytest_hwperf.core.statements import Statement, reasons, state
@@ -262,14 +263,22 @@ def _untouched(request: GateRequest, trees: Trees, conductor: Conductor, trace: 
         with workdir() as fresh:  # what tests before have kept was made by whatever they have run
             conductor.commands = _commands_for(request, trees, fresh, files)
             conductor.watches = watches_of(trees, own_interpreter=False)
-            return conductor.rehearse(nodes, until)
+            return conductor.rehearse(nodes, until, as_in_pairs=partial(_asked, request))
 
     root, whole = request.command.root, conductor.commands
     search = Search(trees=trees, root=root, files=request.files, again=again, own_interpreter=bool(request.base_python))
     try:
-        return untouched_tests(search, trace, is_first=conductor.seconds["rehearsal"] == trace.wall_s)
+        return untouched_tests(search, trace)
     finally:
         conductor.commands, conductor.watches = whole, {}
+
+
+def _asked(request: GateRequest, measurement: Measurement) -> Sequence[Key]:
+    """Return what pairs may ask of a measurement: how many calls they make depends on it."""
+    (test,) = (one for one in request.tests if one.node == measurement.test)
+    windows = test.metrics if request.energy else frozenset[str]()
+    keys = [margin.key for margin in test.margins if METRICS[margin.metric].in_turns]
+    return [key for key in keys if METRICS[key[0]].in_turns != "window" or key[0] in windows] or [MEDIAN_LATENCY]
 
 
 def _questions(

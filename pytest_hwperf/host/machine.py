@@ -3,7 +3,8 @@
 import math
 import os
 import platform
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Container, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -16,6 +17,12 @@ _LIBRARIES = (
     *("numpy", "scipy", "scikit-learn", "onnx", "onnxruntime", "skl2onnx", "threadpoolctl"),
     *("torch", "openvino", "xgboost", "xgboost-cpu", "lightgbm", "onnxruntime-gpu", "ai-edge-litert"),
 )
+_MODULES = {
+    "scikit-learn": "sklearn",
+    "xgboost-cpu": "xgboost",
+    "onnxruntime-gpu": "onnxruntime",
+    "ai-edge-litert": "ai_edge_litert",
+}
 _THREADS = (
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"),
     *("NUMEXPR_NUM_THREADS", "OMP_WAIT_POLICY", "OMP_PROC_BIND", "GOMP_CPU_AFFINITY"),
@@ -25,6 +32,12 @@ _THREADS = (
 def count_usable_cores() -> int:
     """Return on how many cores this process may run: its affinity, where the system has one."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def loaded_libraries(modules: Container[str] | None = None) -> frozenset[str]:
+    """Return the runtimes that this process has loaded: the versions of others cannot have decided its speed."""
+    there = sys.modules if modules is None else modules
+    return frozenset(library for library in _LIBRARIES if _MODULES.get(library, library) in there)
 
 
 def installed_memory() -> int:

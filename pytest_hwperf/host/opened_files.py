@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any
 
 from pytest_hwperf.core.structs import Record
+from pytest_hwperf.host.started_programs import STARTING, StartedPrograms
 
 WATCHES_FILES = "HWPERF_WATCHES_FILES"  # set in a process that notes its files
 # How a path is used, a letter each.
@@ -47,6 +48,7 @@ class Opened(Record, frozen=True, kw_only=True):
     read: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
     uses: Mapping[str, str] = {}  # path as it was named, of whatever is or was there → letters for how it was used
+    started: Mapping[str, tuple[str, ...]] = {}  # command of Python → folders of PYTHONPATH that it does not search
 
     def joined(self, other: "Opened") -> "Opened":
         """Return what either process has opened."""
@@ -57,6 +59,7 @@ class Opened(Record, frozen=True, kw_only=True):
                 path: self.uses.get(path, "") + other.uses.get(path, "")
                 for path in dict.fromkeys((*self.uses, *other.uses))
             },
+            started={**self.started, **other.started},
         )
 
 
@@ -68,6 +71,7 @@ class OpenedFiles:
         self._opened = dict[tuple[str, bool], None]()  # in order, since a set may change while it is read
         self._uses: dict[str, dict[str, None]] = {}  # letter → paths
         self._environment = system_places({sys.prefix, sys.base_prefix, sys.exec_prefix})
+        self._programs = StartedPrograms()
         self._is_over = False
 
     def note(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -78,6 +82,8 @@ class OpenedFiles:
             path, mode, flags = arguments
             for use in _uses_of(mode, flags):
                 self._note(path, use, sys._getframe(1))  # noqa: SLF001 - who opens it
+        elif event in STARTING:
+            self._programs.note(event, arguments)
         elif event == "os.remove":
             if isinstance(arguments[0], str) and os.path.lexists(arguments[0]):
                 self._note(arguments[0], PUT, sys._getframe(1))  # noqa: SLF001 - who removes it
@@ -112,7 +118,8 @@ class OpenedFiles:
         for letter, paths in self._uses.items():
             for path in list(paths):
                 uses[path] = uses.get(path, "") + letter
-        return Opened(read=_of_interest(kinds[False]), written=_of_interest(kinds[True]), uses=uses)
+        read, written = _of_interest(kinds[False]), _of_interest(kinds[True])
+        return Opened(read=read, written=written, uses=uses, started=self._programs.found())
 
     def _note(self, named: object, use: str, by: FrameType) -> None:
         path = os.fsdecode(named) if isinstance(named, str | bytes | PurePath) else ""

@@ -73,6 +73,10 @@ class Recorder:
             for other in others:
                 self._note(what, other)
 
+    def untraced_s(self, taken_s: float) -> float:
+        """Return what has taken so many seconds since this was last asked would have taken unwatched, at least."""
+        return self._code.untraced_s(taken_s)
+
     def usage(self) -> Usage:
         """Return what was used until now."""
         self._drain()

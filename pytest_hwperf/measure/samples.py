@@ -6,6 +6,7 @@ from functools import partial
 from statistics import median
 
 from pytest_hwperf.core.contracts import CountingMeter, Meter
+from pytest_hwperf.core.load_windows import why_drifting
 from pytest_hwperf.core.metrics import METRICS, Spread
 from pytest_hwperf.core.records import Reading, Sample, Values, replace
 from pytest_hwperf.core.statements import Remark, Statement, said, state
@@ -37,7 +38,7 @@ def samples_of(
     Returns:
         The samples, and metric → reason for each meter that refused a window.
     """
-    timings = (*warnings, *measured.warnings)
+    timings = (*warnings, *measured.warnings, *filter(None, [why_drifting(measured.latency_s)]))
     first = Sample(metric="first_call", values=array("d", [measured.first_call_s]), per="call", source=CLOCK)
     found = [_latency(measured, timings), first, *_throughputs(measured, rows, timings), *_parts(measured, timings)]
     unmeasured = dict[str, Statement]()

@@ -26,7 +26,7 @@ from pytest_hwperf.core.timetable import PAIR_PLAN, REHEARSAL_PLAN, Screening
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.pairs.chance import Chance, random_of
 from pytest_hwperf.pairs.holding import Holder
-from pytest_hwperf.pairs.lockstep import PairTrace, Program
+from pytest_hwperf.pairs.lockstep import PairTrace, Program, Wanted
 from pytest_hwperf.pairs.outcomes import recorded, why_silent
 from pytest_hwperf.pairs.serial import both, of_one_kind
 from pytest_hwperf.pairs.side_by_side import run_side_by_side, shared_out
@@ -99,13 +99,21 @@ class Conductor:
             self.plan = BlockPlan()
         self.random = Random(self.seed)  # noqa: S311 - fair coins whose throws can be repeated, no secret
 
-    def rehearse(self, nodes: Sequence[str], until: float = math.inf, silence_s: float = math.inf) -> PairTrace:
+    def rehearse(
+        self,
+        nodes: Sequence[str],
+        until: float = math.inf,
+        silence_s: float = math.inf,
+        *,
+        as_in_pairs: Wanted | None = None,
+    ) -> PairTrace:
         """Run a first pair whose times are discarded: it finds what crashes, and takes all that needs no clock.
 
         Args:
             nodes: ids of the tests.
             until: instant of `clock` at which it is cut off.
             silence_s: the longest that a process may be silent, where it is less than for other pairs.
+            as_in_pairs: what pairs may ask of a measurement, where as many calls are to be made as in a pair.
         """
         began, reached = self.clock(), dict[str, float]()
 
@@ -117,9 +125,9 @@ class Conductor:
         shared, apart = ([node for node in nodes if (node in self.serial) == serial] for serial in (False, True))
         program = Program(
             nodes=shared,
-            wanted=lambda _: [MEDIAN_LATENCY],
+            wanted=as_in_pairs or (lambda _: [MEDIAN_LATENCY]),
             exact=True,
-            plan=self._patient(REHEARSAL_PLAN),
+            plan=self._patient(self.plan, self._silence_s) if as_in_pairs else self._patient(REHEARSAL_PLAN),
             silence_s=min(self._silence_s, silence_s),
             watch=watch,
             draw=self._chance.processor,
@@ -299,9 +307,10 @@ class Conductor:
         """The longest that a process may be silent: while it starts, in a fixture that trains a model."""
         return max(command.deadline_s for command in self.commands.values())
 
-    def _patient(self, plan: BlockPlan) -> BlockPlan:
+    def _patient(self, plan: BlockPlan, patience_s: float | None = None) -> BlockPlan:
         """Let the first block of a measurement take as long: nothing is known of it yet."""
-        return dataclasses.replace(plan, first_block_s=self._silence_s)
+        patience_s = plan.patience_s if patience_s is None else patience_s
+        return dataclasses.replace(plan, first_block_s=self._silence_s, patience_s=patience_s)
 
     def _is_serial(self, step: Step) -> bool:
         """Whether one side at a time goes through the tests of a step."""

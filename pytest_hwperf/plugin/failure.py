@@ -6,7 +6,7 @@ import pytest
 
 from pytest_hwperf.reports.wrapping import wrapped
 
-LOOK_FURTHER = "look further: "  # how the command that shows more begins
+LOOK_FURTHER = "details: "  # how the command that shows more begins
 
 
 class _Writer(Protocol):

@@ -32,6 +32,7 @@ from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.statements import said, state
 from pytest_hwperf.core.stored_timings import needs_repeats
 from pytest_hwperf.core.verdicts import answers_markers, failure_lines, judge
+from pytest_hwperf.host.machine import loaded_libraries
 from pytest_hwperf.plugin.failure import LOOK_FURTHER
 from pytest_hwperf.plugin.inherited_options import repeated
 from pytest_hwperf.plugin.measurement import empty_run, repeat_runs
@@ -184,6 +185,10 @@ def _stored(
     where: dict[str, Any] = {"baseline": settings.baseline, "test": run.test, "label": run.label}
     stored_runs = shared.store.load(machine=run.machine, **where)
     elsewhere = shared.store.machines(**where) if not stored_runs else ()  # shown only where this machine has none
+    loaded = loaded_libraries() if elsewhere else frozenset()
+    same = [machine for machine in elsewhere if machine.is_alike(run.machine, loaded)]
+    alike = [one for machine in same for one in shared.store.load(machine=machine, **where)]
+    stored_runs = stored_runs or tuple(sorted(alike, key=lambda one: one.run.started_at))
     stored = Stored(runs=stored_runs, elsewhere=elsewhere)
     first = compare_with_stored(run, found, stored, criteria)
     late = any(needs_repeats(one) and one.key not in decided for one in first)
@@ -215,15 +220,15 @@ def _criteria(item: pytest.Item, run: Run) -> Criteria:
 def failures(judgements: Sequence[Judgement]) -> list[str]:
     """Write what fails a test, the worst first: a line for each verdict, and below it what is known of its cause."""
     found = [
-        (verdict.outcome not in ("regressed", "failed"), judgement.run.label, verdict)
+        (verdict.outcome not in ("regressed", "failed"), judgement.run, verdict)
         for judgement in judgements
         for verdict in judgement.verdicts
         if verdict.fails
     ]
     lines = []
-    for _, label, verdict in sorted(found, key=lambda one: one[0]):
-        first, *causes = map(visible, failure_lines(verdict))
-        lines += [f"{first} [{visible(label)}]" if label else first, *(f"  {cause}" for cause in causes)]
+    for _, run, verdict in sorted(found, key=lambda one: one[0]):
+        first, *causes = map(visible, failure_lines(run, verdict))
+        lines += [f"{first} [{visible(run.label)}]" if run.label else first, *(f"  {cause}" for cause in causes)]
     return lines
 
 

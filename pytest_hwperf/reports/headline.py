@@ -91,7 +91,9 @@ def false_alarms(report: Report) -> str:
     unknown = any(one.method is not None and one.method.kind.startswith("historical") for one in made)
     if not rates:
         return "false-alarm rate not guaranteed" if unknown else ""
-    of = f"in each of {len(report.gates)} comparisons in pairs" if len(report.gates) > 1 else "per build"
+    together = 100 * sum(gate.evidence.alpha for gate in report.gates)
+    several = f"in each of {len(report.gates)} comparisons in pairs, {min(together, 100):.6g} % in all"
+    of = several if len(report.gates) > 1 else "per build"
     besides = ", not guaranteed for stored timings" if unknown else ""
     if (rate := _rate_of_shards(report)) is not None:
         divided, kind = report.shards[0].of, report.shards[0].kind

@@ -12,6 +12,7 @@ from typing import Protocol
 from pytest_hwperf.core.affected import Changes
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Side
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.hypotheses import COMMIT_DIGITS
 from pytest_hwperf.core.xfails import added_xfails
 from pytest_hwperf.host.command_line import Command, PytestCommand, without_coverage
@@ -23,12 +24,13 @@ from pytest_hwperf.trees.git import git
 from pytest_hwperf.trees.ignored import is_compiled, named
 from pytest_hwperf.trees.interpreter import Interpreter
 from pytest_hwperf.trees.isolation import check_isolation, is_of_tests, own_paths, python_path, translated
+from pytest_hwperf.trees.layer import installed_from
 from pytest_hwperf.trees.opened import check_opened
 from pytest_hwperf.trees.overlay import candidate_ini, lay_over, remove_gone, share
 from pytest_hwperf.trees.revision import resolve, revision_of, top_of
 from pytest_hwperf.trees.submodules import fill_submodules
 from pytest_hwperf.trees.translation import Translation, spellings
-from pytest_hwperf.trees.worktree import copy_of, lfs_pointers, worktree
+from pytest_hwperf.trees.worktree import copy_of, follow_links_out, lfs_pointers, worktree
 
 _UNSEEN = "what these test files do themselves is not compared"
 _NO_CODE = (
@@ -91,6 +93,8 @@ def both_trees(
         tree = worktree(top, commit)
     with tree as baseline:
         warnings = [*fill_submodules(top, baseline), *_same_commit(top, commit)] if commit else []
+        if links := follow_links_out(baseline, top):
+            warnings.append(f"links lead out of the tree, so that both sides use the same there: {named(links)}")
         shared = share(globs, top, baseline) if globs else {}
         if pointers := lfs_pointers(baseline):
             warnings.append(f"not there in the baseline, only a git-LFS pointer: {', '.join(pointers)}")
@@ -170,9 +174,28 @@ def prove(trees: Trees, trace: Seen, files: Sequence[Path], *, own_interpreter: 
     )
     if own_interpreter:
         check_compiled(trace.files, trees.candidate, trees.baseline, PREFIXES)
+    elif installed := installed_from(trees.candidate):
+        check_started(trace.opened, trees.baseline, installed)
     opened = check_opened(trace.opened, trees.candidate, trees.baseline, PREFIXES, trees.since)
     named_files = filter(None, [_own_helpers(trees, trace.files["candidate"]), same_code(trees, trace.files)])
     return [*([] if seen or own_interpreter else [_NO_CODE]), *opened, *named_files]
+
+
+def check_started(opened: Mapping[Side, Opened], baseline: Path, installed: Sequence[str]) -> None:
+    """Refuse processes of the baseline that would import the candidate's code by an editable install.
+
+    Raises:
+        UsageProblem: names the command, and what to do.
+    """
+    found = opened["baseline"].started if "baseline" in opened else {}
+    if lost := [
+        command for command, missing in found.items() if any(Path(one).is_relative_to(baseline) for one in missing)
+    ]:
+        raise UsageProblem(
+            f"not comparable: a test starts `{visible(lost[0])}` without this process's PYTHONPATH. On both sides it "
+            f"would import your tree's {' and '.join(installed)}, by the editable install. Start it with os.environ, "
+            "or build the baseline in an environment of its own with --hwperf-base-env=build"
+        )
 
 
 def _own_helpers(trees: Trees, loaded: Sequence[str]) -> str:

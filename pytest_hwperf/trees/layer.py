@@ -60,6 +60,11 @@ def is_from(package: Distribution, root: Path) -> bool:
     return source_of(package, root) is not None
 
 
+def installed_from(root: Path) -> list[str]:
+    """Return the names of what was installed from the tree."""
+    return sorted({package.name for package in distributions() if is_from(package, root)})
+
+
 def source_of(package: Distribution, root: Path) -> Path | None:
     """Return the folder of the tree that a package was installed from; None for any other package."""
     with suppress(OSError, ValueError, AttributeError):  # a damaged note is none

@@ -187,7 +187,10 @@ def _within(root: Path, relative: PurePath) -> Path:
     target = root / relative
     existing = next(folder for folder in target.parents if _is_there(folder))
     if not existing.resolve().is_relative_to(root.resolve()):
-        raise WorkerError(f"the baseline cannot be given {relative}: {existing} leads out of its tree")
+        raise WorkerError(
+            f"the baseline cannot be given {relative}: {existing} is a link that leads out of its tree, to "
+            f"{existing.resolve()}, where nothing is written; compare with a revision that has a folder in its place"
+        )
     return target
 
 

@@ -1,6 +1,7 @@
 """Revisions of a repository: which one a folder holds, and which one a name means."""
 
 import difflib
+import os
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -165,6 +166,12 @@ def in_repository(folder: Path, done: GitResult) -> str:
     if done.is_absent:
         raise UsageProblem("git is not installed: install it, or give the folder of the baseline instead of a revision")
     what = done.complaint.removeprefix("fatal: ")
+    if _NO_REPOSITORY in what and "GIT_DIR" in os.environ:
+        raise UsageProblem(
+            f"{folder} is in no git repository, and hwperf does not follow GIT_DIR, which hooks set for another one: "
+            'let its root lead there with `echo "gitdir: $GIT_DIR" > .git`, or give the folder of the baseline instead '
+            "of a revision"
+        )
     raise UsageProblem(
         f"{folder} cannot be used as a git repository ({what}): start pytest inside one, "
         "or give the folder of the baseline instead of a revision"

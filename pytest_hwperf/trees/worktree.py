@@ -90,6 +90,25 @@ def lfs_pointers(tree: Path) -> list[str]:
     return sorted(path.relative_to(tree).as_posix() for path in found)
 
 
+def follow_links_out(tree: Path, candidate: Path) -> list[str]:
+    """Let links that lead out of a temporary tree lead where they do in the candidate's; return them, sorted.
+
+    A relative one would lead to another place, since the temporary tree lies elsewhere.
+    """
+    found, here = [], os.path.realpath(tree)
+    for top, folders, names in os.walk(tree):
+        for path in (Path(top, name) for name in (*folders, *names)):
+            if not path.is_symlink() or Path(os.path.realpath(path)).is_relative_to(here):
+                continue
+            place = path.relative_to(tree)
+            target = Path(os.path.realpath(candidate / place.parent / path.readlink()))
+            if target.exists() and not target.is_relative_to(candidate):
+                path.unlink()
+                path.symlink_to(target)
+                found.append(f"{place.as_posix()} (to {target})")
+    return sorted(found)
+
+
 def is_lfs_pointer(path: Path) -> bool:
     """Whether the file only says where git-LFS keeps its content."""
     try:

@@ -85,6 +85,14 @@ def test_all_kinds_have_one_report_and_one_code(run: Fleet, tmp_path: Path) -> N
     assert {None} == {one.install for one in run.cluster.orders}
 
 
+def test_a_user_that_ssh_would_take_for_an_option_is_refused(run: Fleet, tmp_path: Path) -> None:
+    (tmp_path / "hosts.toml").write_text('[[host]]\naddress = "a"\nkind = "k"\nuser = "-oProxyCommand=id"\n')
+    code, _, said = run(f"--hosts={tmp_path / 'hosts.toml'}")
+
+    assert USAGE == code
+    assert "user '-oProxyCommand=id' begins with -" in said
+
+
 def test_a_regression_on_one_kind_fails_the_build(run: Fleet) -> None:
     run.cluster.scripts["x1"] = slower
     code, said, _ = run("--split-alpha")

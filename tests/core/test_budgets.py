@@ -48,6 +48,7 @@ def test_every_keyword_of_the_public_interface_is_known() -> None:
         "memory_max_mb",
         "memory_call_max_mb",
         "memory_leak_max_kb",
+        "memory_pressure_max",
         "gpu_memory_max_mb",
         "model_size_max_mb",
         "cpu_time_max_ms",
@@ -86,13 +87,13 @@ def test_the_name_of_a_lower_limit_ends_in_min() -> None:
     assert lower_limits == {k for k, (metric, _) in BUDGET_KEYWORDS.items() if metric.better == "higher"}
 
 
-def test_a_misspelt_keyword_is_reported_with_the_nearest_and_all_allowed() -> None:
+def test_a_misspelt_keyword_is_reported_with_the_nearest() -> None:
     with pytest.raises(UsageProblem) as caught:
         parse_budgets({"latncy_p95_ms": 1})
 
     text = str(caught.value)
     assert text.startswith("hwbudget(latncy_p95_ms=1): unknown keyword 'latncy_p95_ms'. Did you mean 'latency_p95_ms'?")
-    assert all(keyword in text for keyword in BUDGET_KEYWORDS)
+    assert 3 > sum(keyword in text for keyword in BUDGET_KEYWORDS)
 
 
 def test_every_problem_is_reported_at_once() -> None:

@@ -16,7 +16,7 @@ from pytest_hwperf.core.budgets import parse_budgets
 from pytest_hwperf.core.early_stopping import early_stopping, fewest_calls
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.load_plans import parse_load
-from pytest_hwperf.core.load_windows import rates, why_degrading, why_unsteady
+from pytest_hwperf.core.load_windows import rates, why_degrading, why_drifting, why_unsteady
 from pytest_hwperf.core.loads import (
     Load,
     Served,
@@ -437,3 +437,18 @@ def test_calls_that_only_wait_are_as_many_as_are_due(load: Load, waiting: bool, 
 @pytest.mark.parametrize("kind", ["single_stream", "multi_stream", "concurrency", "offline", "server"])
 def test_every_load_says_how_calls_arrive(kind: Any) -> None:
     assert Load(kind=kind).arrivals
+
+
+@pytest.mark.parametrize(
+    ("latency", "drifts"),
+    [
+        (lambda call: 0.0017 + 0.003 * call / 300, True),
+        (lambda call: 0.001 if call < 200 else 0.002, True),
+        (lambda call: 0.002 if call < 100 else 0.001, True),  # slow at first is no steady state either
+        (lambda call: 0.001 * (1 + call % 3), False),
+        (lambda call: 0.1 if call == 250 else 0.001, False),  # a single stall
+    ],
+)
+def test_calls_in_a_row_that_change_their_speed_are_told(latency: Callable[[int], float], *, drifts: bool) -> None:
+    assert drifts == (why_drifting([latency(call) for call in range(300)]) is not None)
+    assert why_drifting([latency(call) for call in range(20)]) is None

@@ -391,7 +391,8 @@ def test_a_failure_says_its_numbers_and_below_them_what_moved() -> None:
     moved = state("operator moved", operator="Gather", candidate=0.002, baseline=0.001, share=0.91)
     verdict = judge_comparison(metric_of("latency"), comparison(moved=moved), Policy())
 
-    assert [verdict.reason, str(moved)] == failure_lines(verdict)
+    numbers, told = verdict.reason.split("; ", 1)
+    assert [numbers, str(moved), told] == failure_lines(run(), verdict)
     assert verdict.reason.startswith("latency p50 +4.8 % (+3.9 .. +5.6)")
 
 
@@ -399,5 +400,5 @@ def test_a_failure_that_is_no_plain_one_ends_with_its_outcome() -> None:
     undecided = judge_comparison(metric_of("latency"), comparison("inconclusive"), Policy(strict=True))
     missed = judge_budget(run(), [figure(0.011, 0.012, 0.013)], BUDGET, Policy())
 
-    assert [f"{undecided.reason}; inconclusive"] == failure_lines(undecided)
-    assert [missed.reason] == failure_lines(missed)
+    assert [f"{undecided.reason}; inconclusive"] == failure_lines(run(), undecided)
+    assert [missed.reason] == failure_lines(run(), missed)

@@ -5,6 +5,7 @@ times the same work: here both processes, their turns and their values are real,
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def conduct(self: Conductor, evidence: Evidence, until: float, why_late: Stateme
 def pytest_configure(config: pytest.Config) -> None:
     rehearse, traces = Conductor.rehearse, list[PairTrace]()
 
-    def rehearse_once(self: Conductor, nodes: Sequence[str], *limits: float, **named: float) -> PairTrace:
+    def rehearse_once(self: Conductor, nodes: Sequence[str], *limits: float, **named: Any) -> PairTrace:
         if not traces:
             traces.append(rehearse(self, nodes, *limits, **named))
         return traces[0]

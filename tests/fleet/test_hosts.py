@@ -83,6 +83,11 @@ HOST = '[[host]]\naddress = "a"\nkind = "k"\n'
         (HOST + 'password = "b"\n', "Passwords are for no file: SSH takes keys, or an agent."),
         (HOST + "user = 3\n", 'user is a text without control characters, such as user = "…"'),
         (HOST + 'user = "\\u0007"\n', "user is a text"),
+        (
+            HOST + 'user = "-oProxyCommand=id"\n',
+            "user '-oProxyCommand=id' begins with -, as an option of a program does",
+        ),
+        (HOST + 'python = "-oProxyCommand=id"\n', "python '-oProxyCommand=id' begins with -"),
         ('[[host]]\naddress = "a@b"\nkind = "k"\n', "'a@b' is no address"),
         ('[[host]]\naddress = "a\'b"\nkind = "k"\n', "is no address"),
         ('[[host]]\naddress = "-a"\nkind = "k"\n', "'-a' is no address"),

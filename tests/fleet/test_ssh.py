@@ -1,5 +1,6 @@
 """Hosts over SSH: whatever is wrong with one is said in its name, with what to type; none is waited for too long."""
 
+import shlex
 import sys
 from typing import Any
 
@@ -14,7 +15,7 @@ from pytest_hwperf.fleet.hosts import Entry
 
 distributed = pytest.importorskip("distributed", reason="the extra fleet is not installed")
 GOOD = f'["{__version__}", "{distributed.__version__}", true]'
-TRY = "try `ssh a python3 --version`"
+TRY = "try `ssh -- a python3 --version`"
 
 
 def entry(address: str, **given: Any) -> Entry:
@@ -101,7 +102,8 @@ def test_ssh_gets_what_was_given_and_always_checks_the_host(monkeypatch: pytest.
     ssh.reachable([host], 9.0)
 
     assert {"port": 2222, "username": "ci", "client_keys": "/k", "known_hosts": "/h"} == fake.given["a"]
-    assert "`ssh -p 2222 -i /k -oUserKnownHostsFile=/h ci@a '/opt/my env/python' --version`" == ssh._by_hand(host)
+    command = ["ssh", "-p", "2222", "-i", "/k", "-oUserKnownHostsFile=/h", "--", "ci@a", "'/opt/my env/python'"]
+    assert [*command, "--version"] == shlex.split(ssh._by_hand(host).strip("`"))
     assert "'/opt/my env/python' -m pytest_hwperf.fleet.attached" == ssh._process(host)["remote_python"]
 
 

@@ -59,29 +59,20 @@ def found(
     changes: Changes | None = None,
     *,
     own: bool = False,
-    is_first: bool = True,
 ) -> Untouched:
     here = root / "candidate"
     files = [here / "tests" / name for name in ("test_a.py", "test_b.py")]
     changed = changes or Changes(changed={"work.py": WORK})
     search = Search(trees=trees(root, changed), root=here, files=files, again=again, own_interpreter=own)
-    return untouched_tests(search, trace, is_first=is_first)
+    return untouched_tests(search, trace)
 
 
 def test_processes_that_use_nothing_are_the_proof(tmp_path: Path) -> None:
-    """Of a change that no test uses the one rehearsal tells enough."""
-    again = Again()
+    """The first rehearsal is none: it makes fewer calls than a pair."""
+    again = Again(played([A, B, C]))
 
     assert Untouched(tests=frozenset({A, B, C})) == found(tmp_path, played([A, B, C]), again)
-    assert [] == again.asked
-
-
-def test_a_rehearsal_after_others_is_none(tmp_path: Path) -> None:
-    """A pair that was repeated may find what the one before it has left."""
-    again = Again(played([A]))
-
-    assert {A} == found(tmp_path, played([A]), again, is_first=False).tests
-    assert [(A,)] == again.asked
+    assert [(A, B, C)] == again.asked
 
 
 def test_files_that_processes_have_left_are_a_change_too(tmp_path: Path) -> None:
@@ -123,7 +114,7 @@ def test_a_test_that_measures_otherwise_on_one_side_stays_in(tmp_path: Path) -> 
     trace = played([A, B])
     trace.uneven[Measurement(test=A, label="more")] = "candidate"
 
-    assert {B} == found(tmp_path, trace, Again()).tests
+    assert {B} == found(tmp_path, trace, Again(played([B]))).tests
 
 
 def test_what_is_used_by_turns_leaves_no_test_out(tmp_path: Path) -> None:

@@ -219,6 +219,23 @@ def test_modules_that_are_looked_for_are_seen(tmp_path: Path) -> None:
     assert ["pkg.extra"] == ran.modules
 
 
+def test_what_tracing_costs_is_taken_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call of Python code, and the slower code between them; more than all of it is taken of nothing."""
+    watch = CodeWatch({str(tmp_path / "work.py"): ("slow:1",)}, print, print)
+    assert 2.0 == watch.untraced_s(2.0)
+
+    monkeypatch.setattr(watch, "_threads", _Threads())
+    monkeypatch.setattr(watch, "_event_s", 0.01)
+    traced(watch, lambda: [abs(one) for one in (1, 2)])
+    traced(watch, functions(tmp_path / "other.py")["steady"])
+    found = watch.untraced_s(1.0)
+
+    assert 0.15 < found < 0.2
+    assert 1.0 / 5 == watch.untraced_s(1.0)
+    traced(watch, functions(tmp_path / "other.py")["steady"])
+    assert 0.0001 == pytest.approx(watch.untraced_s(0.006))
+
+
 class Monitoring:
     """What `sys.monitoring` has from Python 3.12 on."""
 

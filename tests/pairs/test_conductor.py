@@ -302,4 +302,6 @@ def test_two_real_pairs_at_once_are_those_of_one_after_the_other(conductor: Make
 
     assert [] == [(pair.number, str(pair.lost)) for pair in beside.pairs if pair.lost]
     assert 6 == len(beside.pairs)
+    # what processes hold besides is never the same to the byte
+    alone, beside = (replace(one, pairs=tuple(replace(pair, seen=()) for pair in one.pairs)) for one in (alone, beside))
     assert alone == beside

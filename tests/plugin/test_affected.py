@@ -82,6 +82,44 @@ FILES = {
     "tests/apart/conftest.py": "",
 }
 UNTOUCHED = "nothing that it runs has changed"
+LATE = """
+import importlib
+import pathlib
+
+import pytest
+import work
+
+HERE = pathlib.Path(__file__).parents[1]
+COUNTS = dict.fromkeys(("calls", "tail", "file", "module", "steady"), 0)
+
+
+def called(name, at, then):
+    COUNTS[name] += 1
+    if COUNTS[name] == at:
+        then()
+    work.steady()
+
+
+def test_calls(hwperf):
+    hwperf(called, "calls", 150, work.changed)
+
+
+@pytest.mark.hwregression(latency_p95="10%")
+def test_tail(hwperf):
+    hwperf(called, "tail", 400, work.changed)
+
+
+def test_file(hwperf):
+    hwperf(called, "file", 150, (HERE / "rows.csv").read_text)
+
+
+def test_module(hwperf):
+    hwperf(called, "module", 150, lambda: importlib.import_module("late"))
+
+
+def test_steady(hwperf):
+    hwperf(called, "steady", 150, int)
+"""
 
 
 @pytest.mark.live
@@ -102,3 +140,19 @@ def test_only_what_a_change_cannot_reach_is_left_out(pytester: pytest.Pytester) 
     steady = found["test_steady"]
     assert ("equivalent", 0, None) == (steady.outcome, steady.pairs, steady.change)
     result.stdout.fnmatch_lines([f"*7 of 9 tests compared, 2 left out since {UNTOUCHED}: *"])
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("fakes_in_reach")
+def test_what_only_later_calls_run_keeps_a_test_in(pytester: pytest.Pytester) -> None:
+    """As many calls are watched as a pair makes, and as its percentiles take."""
+    files = {name: FILES[name] for name in ("work.py", "rows.csv", "pytest.ini")}
+    project = repository(pytester, {**files, "late.py": "VALUE = 1\n", "tests/test_late.py": LATE})
+    project.write({"work.py": WORK.format(units=301), "rows.csv": "1,3", "late.py": "VALUE = 2\n"})
+
+    result = project.run(REHEARSED, "--hwperf-affected")
+
+    result.assert_outcomes(passed=5)
+    found = {one.run.test.partition("::")[2]: one.comparisons[0].reason for one in project.report().judgements}
+    late = dict.fromkeys((f"test_{name}" for name in ("calls", "tail", "file", "module")), COMPARED)
+    assert {**late, "test_steady": UNTOUCHED} == found

@@ -1,5 +1,7 @@
 """What `--hwperf-against` names: a folder, a revision, neither or both; said before anything is collected."""
 
+import subprocess
+
 import pytest
 from fakes.repositories import commit, git, repository_with
 
@@ -44,6 +46,23 @@ def test_a_tag_that_hides_the_branch_of_the_remote_is_refused(project: pytest.Py
 
     said = "'origin/main' names more than one revision: type refs/tags/origin/main or refs/remotes/origin/main"
     assert said == refusal(project, against)
+
+
+def test_a_repository_that_only_the_environment_names_is_not_followed_and_it_is_said_why(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project.path / "project"
+    (folder / ".git").rename(project.path / "elsewhere")
+    monkeypatch.setenv("GIT_DIR", str(project.path / "elsewhere"))
+    said = refusal(project, "no-such")
+    told = 'echo "gitdir: $GIT_DIR" > .git'
+
+    assert (
+        f"hwperf does not follow GIT_DIR, which hooks set for another one: let its root lead there with `{told}`"
+        in said
+    )
+    subprocess.run(["sh", "-c", told], cwd=folder, check=True)
+    assert "'no-such' is no revision of this repository" in refusal(project, "no-such")
 
 
 @pytest.mark.parametrize("against", ["x" * 5000, "x/" * 2500, "x" * 300])

@@ -81,6 +81,25 @@ def test_a_percentile_that_cannot_pass_is_told_before_its_calls_are_sampled(
         assert result.outlines.index(told) < result.outlines.index("twenty calls")
 
 
+@pytest.mark.parametrize(("grows", "told"), [("+ 5 * len(calls)", True), ("", False)])
+def test_a_call_that_slows_down_within_its_sample_is_told(pytester: pytest.Pytester, grows: str, *, told: bool) -> None:
+    pytester.makepyfile(
+        f"""
+        import pytest
+        from fakes.simulated_time import spend
+        calls = []
+        def call():
+            calls.append(spend(1700 {grows}))
+        @pytest.mark.hwbudget(latency_p50_ms=100)
+        def test_it(hwperf): hwperf(call)
+        """
+    )
+    result = run(pytester, "--hwperf-max-time=4", "-pfakes.simulated_time")
+
+    result.assert_outcomes(passed=1)
+    assert told == ("calls did not stay equally fast" in result.stdout.str())
+
+
 def test_a_wide_budget_passes(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -133,7 +152,7 @@ def test_all_verdicts_of_a_test_are_reported_together(pytester: pytest.Pytester)
 
     result.assert_outcomes(failed=1)
     result.stdout.re_match_lines(
-        [r"latency p95 .*", r"latency p90 .*", r"look further: pytest .*::test_it -vv"], consecutive=True
+        [r"latency p95 .*", r"latency p90 .*", r"details: pytest .*::test_it -vv"], consecutive=True
     )
 
 
@@ -316,10 +335,10 @@ def test_junit_holds_the_failure_and_the_figures(pytester: pytest.Pytester) -> N
 
 def test_artifacts_are_written(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
-    result = run(pytester, "--hwperf-artifacts=out/deep")
+    result = run(pytester, "--hwperf-artifacts=deep")
 
-    result.stdout.fnmatch_lines(["hwperf: wrote 7 files to */out/deep"])
-    names = {path.name for path in (pytester.path / "out" / "deep").iterdir()}
+    result.stdout.fnmatch_lines(["hwperf: wrote 7 files to */deep"])
+    names = {path.name for path in (pytester.path / "deep").iterdir()}
     tables = {"stat_benchmark_runs.csv", "stat_benchmark_summary.csv", "statistical_comparisons.csv"}
     tables |= {"hardware_tradeoffs.csv", "hardware_tradeoffs_summary.json"}
     assert names == tables | {"benchmark_dashboard.csv", "benchmark_summary.json"}  # of one candidate no picture
@@ -327,8 +346,13 @@ def test_artifacts_are_written(pytester: pytest.Pytester) -> None:
 
 def test_a_file_that_cannot_be_written_fails_the_session(pytester: pytest.Pytester) -> None:
     """A build whose report is lost must not be green."""
-    pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
-    pytester.maketxtfile(blocked="a file where a folder would be needed")
+    pytester.makepyfile(
+        """
+        def test_it(hwperf):
+            hwperf(sum, [1])
+            open("blocked.txt", "w").close()  # a file where a folder would be needed
+        """
+    )
     result = run(pytester, "--hwperf-json=blocked.txt/report.json")
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED

@@ -1,5 +1,7 @@
 """`hwperf.compare(...)`: two models of the user's from within a test."""
 
+from array import array
+
 import pytest
 from fakes.played_models import out_of_time, play
 from fakes.records import comparison_verdict
@@ -39,7 +41,9 @@ def test_a_slower_model_fails_its_test(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_inprocess("--hwperf-json=report.json")
 
     result.assert_outcomes(failed=1)
-    result.stdout.re_match_lines([r"latency p50 ×.*\d+ fresh pairs, exact signed-rank.*\[v2 against v1\]"])
+    result.stdout.re_match_lines(
+        [r"latency p50 ×.*\[v2 against v1\]", r"  p=.*, \d+ fresh pairs, exact signed-rank.*per comparison"]
+    )
     result.stdout.no_fnmatch_line("*unmeasured*")
     found = from_json(ReportFile, (pytester.path / "report.json").read_text(encoding="utf-8")).report
     assert [gate.against for gate in found.gates] == ["models:quick"]
@@ -96,6 +100,25 @@ def test_a_time_that_is_up_in_the_first_pair_is_inconclusive(
 
     result.assert_outcomes(**{ended: 1})
     result.stdout.fnmatch_lines(["*inconclusive*latency p50*", "*the time of 6 s was up"])
+
+
+@pytest.mark.parametrize(
+    ("count", "whole"),
+    [(1, "at most 1 % false alarms per build"), (3, "in each of 3 comparisons in pairs, 3 % in all")],
+)
+def test_each_comparison_says_that_its_false_alarm_rate_is_its_own(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, count: int, whole: str
+) -> None:
+    right = {"baseline": array("d", [1.0] * 40), "candidate": array("d", [0.0] * 40)}
+    play(monkeypatch, out_of_time, right.__getitem__, label="b against a")
+    call = "hwperf.compare({'a': 'x:y', 'b': 'x:z'}, [[1.0]], y_true=[1])"
+    pytester.makepyfile("".join(f"def test_{number}(hwperf): {call}\n" for number in range(count)))
+    result = pytester.runpytest_inprocess("--hwperf-html=report.html", "--hwperf-markdown=report.md")
+
+    result.assert_outcomes(failed=count)
+    result.stdout.fnmatch_lines(["  p=*McNemar*at most 1 % false alarms per comparison (*"])
+    result.stdout.no_fnmatch_line("  p=*per build*")
+    assert whole in (pytester.path / "report.md").read_text(encoding="utf-8")
 
 
 MEASURE, COMPARE = "hwperf(int, label='v')", "hwperf.compare({'a': 'x:y', 'b': 'x:z'}, [[1]], label='v')"

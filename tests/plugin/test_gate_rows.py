@@ -1,6 +1,7 @@
 """What pairs have to bear: options and plugins of the session, hard ends of tests, and what a baseline's tree lacks."""
 
 import json
+import os
 import signal
 from pathlib import Path
 
@@ -187,6 +188,19 @@ def test_what_the_candidates_tests_have_lost_slows_no_baseline(project: Project)
     assert ["regressed"] * 4 == [project.compared(f"test_{name}").outcome for name in (*names, "ini")]
     gone = "tests/__init__.py, tests/conftest.py, tests/helper.py"
     result.stdout.fnmatch_lines([f"hwperf: not in your tree any more, and removed from the baseline's: {gone}"])
+
+
+def test_a_link_out_of_the_tree_is_followed_and_named(project: Project, tmp_path: Path) -> None:
+    """Relative, it led to nothing in the baseline's temporary place, with a remedy that did not help."""
+    (tmp_path / "data").write_text("300")
+    (project.path / "linked").symlink_to(os.path.relpath(tmp_path / "data", project.path))
+    read = "lambda: work.spend(int(pathlib.Path('linked').read_text()))"
+    project.commit({"test_linked.py": measured("linked", read)})
+    result = project.run(REHEARSED)
+
+    assert COMPARED == project.compared("test_linked").reason
+    said = f"links lead out of the tree, so that both sides use the same there: linked (to {tmp_path / 'data'})"
+    result.stdout.fnmatch_lines([f"hwperf: {said}"])
 
 
 def test_a_helper_that_differs_is_named_and_each_side_runs_its_own(project: Project) -> None:

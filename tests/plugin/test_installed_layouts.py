@@ -82,13 +82,13 @@ def install(project: Path, *how: str) -> None:
     assert 0 == done.returncode, done.stderr
 
 
-def rehearse(project: Path) -> "subprocess.CompletedProcess[str]":
+def rehearse(project: Path, *options: str) -> "subprocess.CompletedProcess[str]":
     """Run the project's pytest against its commit, as far as the rehearsal."""
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTEST_ADDOPTS")}
     beside = {name: str(project.with_name(name)) for name in ("notes", "cache")}
     own = {"PYTHONPATH": FAKES, "NOTES": beside["notes"], "HWPERF_CACHE_DIR": beside["cache"]}
     return subprocess.run(
-        [".venv/bin/python", "-m", "pytest", "--hwperf-against=HEAD", "--hwperf-json=report.json", REHEARSED],
+        [".venv/bin/python", "-m", "pytest", "--hwperf-against=HEAD", "--hwperf-json=report.json", REHEARSED, *options],
         cwd=project, env={**kept, **own}, check=False, capture_output=True, text=True,
     )  # fmt: skip
 
@@ -114,3 +114,42 @@ def test_an_installed_copy_is_compared_with_one_that_is_built_of_the_baseline(pr
     assert 0 == done.returncode, done.stderr
     assert ["False candidate", "False candidate", "True baseline"] == sorted(notes)
     assert "the package under test is installed as a copy" in done.stdout
+
+
+STARTING = """
+import os, subprocess, sys
+
+def start(isolated="-B", env=None):
+    command = [sys.executable, isolated, "-c", "import pkg.model; print(pkg.model.SIDE)"]
+    done = subprocess.run(command, env=env, cwd="/", check=True, capture_output=True, text=True)
+    with open(os.environ["NOTES"], "a") as notes:
+        notes.write(done.stdout)
+
+def test_pkg(hwperf):
+    start(HOW)
+    hwperf(sum, [1, 2])
+"""
+STARTS = {
+    "an environment of its own": "env={'PATH': os.environ['PATH']}",
+    "an environment without one variable": "env={k: v for k, v in os.environ.items() if k != 'PYTHONPATH'}",
+    "an isolated interpreter": "isolated='-I'",
+}
+
+
+@pytest.mark.parametrize("how", STARTS)
+def test_a_process_that_would_run_the_present_code_on_both_sides_is_refused(project: Path, how: str) -> None:
+    """By the editable install; in an environment that is built of the baseline it runs the baseline's."""
+    install(project, "--editable", ".")
+    child = STARTING.replace("HOW", STARTS[how])
+    (project / "tests" / "test_pkg.py").write_text(child, encoding="utf-8")
+    done = rehearse(project)
+
+    assert pytest.ExitCode.USAGE_ERROR == done.returncode, done.stdout
+    assert "not comparable: a test starts `" in done.stderr
+    assert "your tree's pkg, by the editable install. Start it with os.environ, or build" in done.stderr
+    if how == "an environment of its own":
+        project.with_name("notes").unlink()
+        done = rehearse(project, "--hwperf-base-env=build")
+        notes = project.with_name("notes").read_text(encoding="ascii").splitlines()
+        assert 0 == done.returncode, done.stderr
+        assert ["baseline", "candidate", "candidate"] == sorted(notes)

@@ -139,7 +139,7 @@ def test_a_missed_budget_without_memray_says_what_would_name_the_lines(
                 "allocated at the peak of load and calls, in a process of its own, by memray:",
                 r"  64.0 MB in 2 allocations: ones, /elsewhere/numpy.py:7, called at test_it.py:3",
                 "  1.00 MB in 1 allocation: other, /elsewhere/a.py:9",
-                "look further: pytest test_it.py::test_it -vv",
+                "details: pytest test_it.py::test_it -vv*",
                 "*= hwperf =*",
             ],
         ),

@@ -59,7 +59,7 @@ def test_what_looks_further_measures_the_same(
     first = pytester.runpytest_inprocess(
         f"test_it.py::{test}", *OPTIONS, *options, "--hwperf-markdown=said.md", "--hwperf-json=said.json"
     )
-    further = printed(first, "look further: pytest ")
+    further = printed(first, "details: pytest ")
     again = pytester.runpytest_inprocess(*further)
     repeat = Path("said.md").read_text(encoding="utf-8").partition("**Repeat it**\n\n```text\npython -m pytest ")[2]
     monkeypatch.chdir("..")

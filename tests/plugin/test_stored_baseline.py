@@ -72,7 +72,10 @@ def test_a_first_run_without_a_baseline_is_no_error(pytester: pytest.Pytester) -
 
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
-        ["*2 tests have no baseline*: save one with pytest --hwperf-save", "comparisons: 3 no baseline*"]
+        [
+            "*2 tests have no baseline*: save one with pytest --hwperf-save; --hwperf-strict fails them",
+            "comparisons: 3 no baseline*",
+        ]
     )
 
 
@@ -173,6 +176,43 @@ def test_another_machine_is_not_comparable(project: pytest.Pytester, monkeypatch
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["*other versions or settings (OMP_NUM_THREADS: absent, 7; baseline, now)*"])
     result.stdout.fnmatch_lines(["*none of 3 comparisons could be made: *", "*; --hwperf-strict fails them"])
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "now", "compared"),
+    [
+        ("lightgbm", None, "9.9", True),
+        ("ai-edge-litert", "1.0", "2.0", True),
+        ("ai-edge-litert", "1.0", None, True),
+        ("numpy", None, "9.9", False),  # another version than the installed one, which is loaded
+    ],
+)
+def test_only_what_the_process_has_loaded_voids_a_baseline(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    before: str | None,
+    now: str | None,
+    *,
+    compared: bool,
+) -> None:
+    write(pytester)
+    pytester.makepyfile(test_model=TESTS)
+    for version, option in ((before, "--hwperf-save"), (now, "--hwperf-compare")):
+        with monkeypatch.context() as patch:
+            if version is not None:
+                folder = pytester.path / f"installed-{version}"
+                metadata = folder / f"{name.replace('-', '_')}-{version}.dist-info" / "METADATA"
+                metadata.parent.mkdir(parents=True)
+                metadata.write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8")
+                patch.syspath_prepend(folder)
+            result = run(pytester, option)
+
+    result.assert_outcomes(passed=2)
+    if compared:
+        result.stdout.fnmatch_lines(["comparisons: 1 equivalent, 2 inconclusive*"])
+    else:
+        result.stdout.fnmatch_lines(["*other versions or settings (numpy: *, 9.9; baseline, now)*"])
 
 
 @pytest.mark.live

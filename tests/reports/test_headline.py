@@ -177,7 +177,7 @@ def test_the_rate_is_that_which_the_comparisons_promise() -> None:
         ([gate()], "at most 1 % false alarms per build, not guaranteed for stored timings"),
         (
             [gate(), gate()],
-            "at most 1 % false alarms in each of 2 comparisons in pairs, not guaranteed for stored timings",
+            "at most 1 % false alarms in each of 2 comparisons in pairs, 2 % in all, not guaranteed for stored timings",
         ),
     ],
 )

@@ -17,7 +17,7 @@ from pytest_hwperf.host.workdirs import private_folder
 from pytest_hwperf.trees import worktree as worktree_module
 from pytest_hwperf.trees.git import git as run_git
 from pytest_hwperf.trees.revision import resolve, revision_of, top_of
-from pytest_hwperf.trees.worktree import copy_of, worktree
+from pytest_hwperf.trees.worktree import copy_of, follow_links_out, worktree
 
 pytestmark = [
     pytest.mark.usefixtures("temporary"),
@@ -325,6 +325,22 @@ def test_a_partial_clone_is_not_completed_from_its_host(repository: Path, tmp_pa
     git(tmp_path / "partial", "fetch", "--refetch", "--no-filter")
     with worktree(tmp_path / "partial", old) as tree:
         assert "old" == (tree / "model.py").read_text()
+
+
+@pytest.mark.parametrize("is_absolute", [False, True])
+def test_links_out_of_the_tree_lead_where_the_candidates_do(repository: Path, is_absolute: bool) -> None:
+    (repository.parent / "shared").mkdir()
+    (repository.parent / "shared" / "data").write_text("1")
+    (repository / "sub").mkdir()
+    (repository / "sub" / "out").symlink_to(repository.parent / "shared" if is_absolute else "../../shared")
+    for name, target in {"within": "model.py", "nowhere": "../none", "loop": "loop"}.items():
+        (repository / name).symlink_to(target)
+    commit(repository)
+
+    with worktree(repository, "HEAD") as tree:
+        assert [f"sub/out (to {repository.parent / 'shared'})"] == follow_links_out(tree, repository)
+        assert "1" == (tree / "sub" / "out" / "data").read_text()
+        assert ["model.py", "../none"] == [str((tree / name).readlink()) for name in ("within", "nowhere")]
 
 
 @pytest.mark.parametrize("take", [lambda path: worktree(path, "HEAD"), copy_of])

@@ -1,0 +1,86 @@
+"""Programs of Python that this process starts, and what of its own PYTHONPATH they do not search for modules."""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+# Audited event → which of its arguments is the environment; the first two are the program and its command.
+STARTING: Mapping[str, int] = {"subprocess.Popen": 3, "os.posix_spawn": 2, "os.exec": 2}
+_SEARCHED = "PYTHONPATH"
+_PYTHONS, _SHELLS = ("python", "pypy"), frozenset({"sh", "bash", "dash", "zsh"})
+_MOST = 1000  # programs
+_SHOWN = 4  # words of a command
+_HEAD = 256  # bytes of a script that name its interpreter
+
+
+class StartedPrograms:
+    """Notes programs as they are started."""
+
+    def __init__(self) -> None:
+        """Take what this process was given."""
+        self._own = tuple(filter(None, os.environ.get(_SEARCHED, "").split(os.pathsep)))
+        self._started: dict[tuple[str, ...], tuple[str, ...]] = {}  # command → folders that it does not search
+
+    def note(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Take an audit event of `STARTING`; it must not fail, since that would keep the program from starting."""
+        command = tuple(_texts([arguments[0], *_words(arguments[1])[1:]]))
+        directory = next(_texts([arguments[2]]), "") if event == "subprocess.Popen" else ""
+        given = arguments[STARTING[event]]
+        searched = _searched(os.environ if given is None else given, _whole(directory), command)
+        if (missing := tuple(one for one in self._own if one not in searched)) and len(self._started) < _MOST:
+            self._started[command] = missing
+
+    def found(self) -> dict[str, tuple[str, ...]]:
+        """Return command → folders that a program of Python does not search, although this process does."""
+        return {
+            " ".join(command[:_SHOWN]): missing
+            for command, missing in list(self._started.items())
+            if command and _is_python(command)
+        }
+
+
+def _whole(directory: str) -> str:
+    try:
+        return os.path.join(os.getcwd(), directory)  # noqa: PTH109, PTH118 - a text
+    except FileNotFoundError:  # the folder is gone
+        return directory
+
+
+def _words(command: object) -> Sequence[object]:
+    return command if isinstance(command, list | tuple) else [command]
+
+
+def _texts(words: Sequence[object]) -> Iterator[str]:
+    yield from (os.fsdecode(one) for one in words if isinstance(one, str | bytes | os.PathLike))
+
+
+def _searched(environment: Any, directory: str, command: Sequence[str]) -> set[str]:
+    """Return the folders that Python searches first."""
+    options = []
+    for word in command[1:]:
+        options.append(word)
+        if word in ("-c", "-m") or not word.startswith("-"):
+            break
+    flags = {letter for one in options if one[:1] == "-" and one[:2] not in ("--", "-X", "-W") for letter in one[1:]}
+    here = {directory.rstrip(os.sep)} if flags & {"c", "m"} and not flags & {"I", "P"} else set()
+    if flags & {"I", "E"} or not isinstance(environment, Mapping):
+        return here
+    every = dict(environment)  # whose keys may be bytes, for which `os.environ` must not be asked
+    value = every.get(_SEARCHED) or every.get(os.fsencode(_SEARCHED)) or ""
+    return here | {os.path.join(directory, one) for text in _texts([value]) for one in text.split(os.pathsep)}  # noqa: PTH118 - texts
+
+
+def _is_python(command: Sequence[str]) -> bool:
+    """Whether a command runs Python, by its name, by the first line of a script, or by what a shell is told."""
+    name = os.path.basename(command[0])  # noqa: PTH119 - a text
+    if name in _SHELLS:
+        return any(one in " ".join(command) for one in _PYTHONS)
+    if name.startswith(_PYTHONS):
+        return True
+    try:
+        with open(shutil.which(command[0]) or command[0], "rb") as file:  # noqa: PTH123 - as elsewhere in a worker
+            head = file.read(_HEAD).partition(b"\n")[0]
+    except (OSError, ValueError):
+        return False
+    return head.startswith(b"#!") and b"py" in head

@@ -1,0 +1,71 @@
+"""Programs that a process starts: which of them are Python's and do not search what this process searches."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_hwperf.host.started_programs import StartedPrograms
+
+OWN = "/b/src:/b/lib"
+CODE = ["-c", "pass"]
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StartedPrograms:
+    monkeypatch.setenv("PYTHONPATH", OWN)
+    monkeypatch.chdir(tmp_path)
+    return StartedPrograms()
+
+
+@pytest.mark.parametrize(
+    ("command", "directory", "environment", "missing"),
+    [
+        ([sys.executable, *CODE], None, None, ()),
+        ([sys.executable, *CODE], None, {"PYTHONPATH": f"/a:{OWN}"}, ()),
+        ([sys.executable, *CODE], "/b/src", {"PYTHONPATH": "../lib"}, ("/b/lib",)),
+        ([sys.executable, *CODE], "/b", {b"PYTHONPATH": b"src:lib"}, ()),
+        ([sys.executable, *CODE], "/b/src", {}, ("/b/lib",)),
+        ([sys.executable, "-Im", "pkg"], "/b/src", None, ("/b/src", "/b/lib")),
+        ([sys.executable, "-E", "x.py"], None, None, ("/b/src", "/b/lib")),
+        ([sys.executable, "x.py", "-I"], None, None, ()),
+        (["/usr/bin/python3", "x.py"], None, {}, ("/b/src", "/b/lib")),
+        (["/bin/sh", "-c", "python x.py"], None, {}, ("/b/src", "/b/lib")),
+        (["./script"], None, {}, ("/b/src", "/b/lib")),
+        (["/bin/sh", "-c", "ls"], None, {}, ()),
+        (["git", "status"], None, {}, ()),
+        (["/no/such"], None, {}, ()),
+        (b"/usr/bin/python3", None, {}, ("/b/src", "/b/lib")),
+        ([sys.executable, *CODE], None, 3, ("/b/src", "/b/lib")),
+    ],
+)
+def test_programs_of_python_that_search_less_are_found(
+    programs: StartedPrograms, command: Any, directory: str | None, environment: Any, missing: tuple[str, ...]
+) -> None:
+    Path("script").write_text(f"#!{sys.executable}\n", encoding="utf-8")
+    program = command[0] if isinstance(command, list) else command
+    programs.note("subprocess.Popen", (program, command, directory, environment))
+
+    assert ([missing] if missing else []) == [*programs.found().values()]
+
+
+@pytest.mark.parametrize("event", ["os.posix_spawn", "os.exec"])
+def test_other_ways_to_start_a_program_count_too(programs: StartedPrograms, event: str) -> None:
+    programs.note(event, (sys.executable, [sys.executable, "x.py"], {}))
+
+    assert {f"{sys.executable} x.py": ("/b/src", "/b/lib")} == programs.found()
+
+
+def test_a_variable_that_a_test_removes_is_missed(programs: StartedPrograms, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH")
+    programs.note("subprocess.Popen", (sys.executable, [sys.executable, "x.py"], None, None))
+
+    assert [("/b/src", "/b/lib")] == [*programs.found().values()]
+
+
+def test_a_folder_that_is_gone_keeps_no_program_from_starting(programs: StartedPrograms) -> None:
+    Path.cwd().rmdir()
+    programs.note("os.exec", (sys.executable, [sys.executable, *CODE], {"PYTHONPATH": OWN}))
+
+    assert {} == programs.found()
