@@ -139,6 +139,9 @@ class SqliteFile:
             for setting in _SETTINGS:
                 connection.execute(f"PRAGMA {setting}")
             self._check_schema(connection)
+        except UnicodeDecodeError as error:  # of what SQLite says of the schema
+            connection.close()
+            raise StoreError(f"{self._path} is damaged: a name in it is no text; restore a backup") from error
         except BaseException:
             connection.close()
             raise
@@ -165,7 +168,9 @@ class SqliteFile:
 
     def _check_schema(self, connection: sqlite3.Connection) -> None:
         """Refuse what another program has made, and anything that would run when a table is read or written."""
+        connection.text_factory = lambda raw: raw.decode(errors="replace")  # a name may be any bytes
         found = connection.execute("SELECT type, lower(name), lower(tbl_name), rootpage FROM sqlite_master").fetchall()
+        connection.text_factory = str
         for kind, name, table, page in found:
             is_virtual = kind == "table" and not page  # whatever its statement looks like: it has no rows in the file
             if {name, table} & NAMES and (kind not in ("table", "index") or is_virtual):
@@ -174,6 +179,12 @@ class SqliteFile:
                     "never makes: restore a backup, or give another file"
                 )
         names = {str(name) for _, name, _, _ in found}
+        for name in sorted(names & NAMES):
+            if any(column[-1] for column in connection.execute(f"PRAGMA table_xinfo({name})")):  # of our own names
+                raise StoreError(
+                    f"{self._path} has a table {name} with generated columns, which pytest-hwperf never makes: "
+                    "restore a backup, or give another file"
+                )
         if names and VERSION_TABLE not in names:
             raise StoreError(
                 f"{self._path} holds a table {shortened(min(names))} of another program: give a database of its own"

@@ -110,6 +110,11 @@ def disguised(folder: Path) -> None:
     )
 
 
+def generated(folder: Path) -> None:
+    """A row of a hundred megabytes that is nowhere in the file."""
+    execute(folder / "team.db", "ALTER TABLE run ADD COLUMN large BLOB AS (zeroblob(100000000))")
+
+
 HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     "hot journal": (hot_journal, "team.db-journal"),
     "log is a link": (linked("-wal"), "team.db-wal"),
@@ -122,6 +127,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     "trigger": (trigger, "trigger 't'"),
     "virtual table": (virtual, "virtual table 'annotation'"),
     "disguised virtual table": (disguised, "virtual table 'annotation'"),
+    "generated column": (generated, "table run with generated columns"),
 }
 
 
@@ -167,6 +173,16 @@ def test_rows_of_another_type_are_damage(folder: Path, capsys: pytest.CaptureFix
 
     assert {*codes} <= {0, 1, USAGE}
     assert re.search("damaged|valid run", said)
+
+
+def test_a_name_that_is_no_text_is_no_mistake_of_ours(folder: Path) -> None:
+    database = sqlite3.connect(folder / "team.db")
+    database.execute("PRAGMA writable_schema = ON")
+    database.execute("UPDATE sqlite_master SET name = CAST(x'fffe' AS TEXT) WHERE name = 'annotation'")
+    database.commit()
+    database.close()
+
+    assert {ran(command) for command in ("list", "history", "upgrade")} <= {0, 1, USAGE}
 
 
 @pytest.mark.parametrize("command", ["list", "history"])
