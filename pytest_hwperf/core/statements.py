@@ -58,7 +58,7 @@ Doubt = Literal[
 ]  # fmt: skip
 # What makes a measurement, or the limits of a session, say less than they seem to.
 Trap = Literal[
-    "crowded threads", "crowded pool", "constant input", "few examples", "not waited for",
+    "crowded threads", "crowded pool", "waiting threads", "constant input", "few examples", "not waited for",
     "mean only", "other batch served", "predictions not checked",
 ]  # fmt: skip
 # What has to be known of a sweep.
@@ -249,6 +249,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "set threads={fitting}, or allot more cores",
     "crowded pool": "{pool} may use {threads:count thread}{workers} on {cores:count allotted core}: set "
     "{variable}={fitting} before Python starts, or call it under threadpoolctl.threadpool_limits({fitting})",
+    "waiting threads": "{threads:count thread} computed at once and waited {waited:%} of the time for a "
+    "processor: set {remedy}",
     "constant input": "every call gets the same values ({rows:count row}): caches and branch predictors learn them, "
     "and calls on changing rows take longer; give rows that differ, and batch_size=",
     "not waited for": "the call returned {value} before it was computed: end it with .block_until_ready()",
