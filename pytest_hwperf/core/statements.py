@@ -53,8 +53,8 @@ Doubt = Literal[
     "profiled under load", "unexplained", "moved with", "calls unmoved", "not profiled", "explained enough",
     "no time to explain", "no profiler", "work uncounted", "integer work", "no peaks", "under load", "slopes",
     "profiles unlike pairs", "answers change", "processes apart",
-    "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "empty window", "few calls",
-    "degrades", "drifts", "leaks", "apart", "workers",
+    "calls failed", "late calls", "backlog grows", "generator late", "generator adds", "no steady state",
+    "empty window", "few calls", "degrades", "drifts", "leaks", "apart", "workers",
 ]  # fmt: skip
 # What makes a measurement, or the limits of a session, say less than they seem to.
 Trap = Literal[
@@ -245,6 +245,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "late calls": "{late} of {calls} calls later than {limit:s}",
     "backlog grows": "the rate is more than is served: calls that wait rise from {first} to {last}",
     "generator late": "calls were issued up to {lag:s} late by the generator, of which {allowed:s} would not matter",
+    "generator adds": "the load generator itself adds {added:s} to the median of {median:s}: what is called is faster",
     "crowded threads": "{threads:count thread}{workers} on {cores:count allotted core} wait for each other: "
     "set threads={fitting}, or allot more cores",
     "crowded pool": "{pool} may use {threads:count thread}{workers} on {cores:count allotted core}: set "

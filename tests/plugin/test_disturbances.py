@@ -34,7 +34,9 @@ def test_more_threads_than_cores_are_a_footnote(pytester: pytest.Pytester) -> No
     assert f"wait for each other: set threads={threads - 1}, or allot more cores" in result.stdout.str()
 
 
-@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="this system does not tell how long a thread waits")
+@pytest.mark.skipif(
+    not Path("/proc/self/schedstat").exists(), reason="this system does not tell how long a thread waits"
+)
 def test_threads_of_a_callable_that_wait_for_a_processor_are_a_footnote(pytester: pytest.Pytester) -> None:
     """Threads that no numerical library has made: they are seen as they compute."""
     threads = 6 * describe_machine().cores
