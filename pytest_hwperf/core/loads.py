@@ -5,6 +5,7 @@ latency counts from then, so that a stall is in the latency of every call that h
 """
 
 import math
+import statistics
 from array import array
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -185,7 +186,7 @@ def why_not_served(load: Load, served: Served) -> Statement | None:
 
 
 def why_unsure(served: Served, within_s: float | None) -> Statement | None:
-    """Say why the generator itself, and not what it calls, may have made the latency; None where it did not.
+    """Say why the generator itself, and not what it calls, may have made the tail; None where it did not.
 
     Args:
         served: by a load.
@@ -194,6 +195,15 @@ def why_unsure(served: Served, within_s: float | None) -> Statement | None:
     latencies = sorted(served.latencies)
     allowed = _LAGGING * (within_s or (latencies[len(latencies) // 2] if latencies else 0.0))
     return state("generator late", lag=served.lag_s, allowed=allowed) if served.lag_s > allowed else None
+
+
+def why_slower(served: Served) -> Statement | None:
+    """Say how much the generator itself adds to the median latency, whatever bound the calls keep; None for little."""
+    if not served.due:
+        return None
+    added = statistics.median(issued - due for due, issued in zip(served.due, served.issued, strict=True))
+    middle = statistics.median(served.latencies)
+    return state("generator adds", added=added, median=middle) if added > _LAGGING * middle else None
 
 
 def _waiting(served: Served) -> list[int]:

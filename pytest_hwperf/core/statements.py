@@ -53,12 +53,12 @@ Doubt = Literal[
     "profiled under load", "unexplained", "moved with", "calls unmoved", "not profiled", "explained enough",
     "no time to explain", "no profiler", "work uncounted", "integer work", "no peaks", "under load", "slopes",
     "profiles unlike pairs", "answers change", "processes apart",
-    "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "empty window", "few calls",
-    "degrades", "drifts", "leaks", "apart", "workers",
+    "calls failed", "late calls", "backlog grows", "generator late", "generator adds", "no steady state",
+    "empty window", "few calls", "degrades", "drifts", "leaks", "apart", "workers",
 ]  # fmt: skip
 # What makes a measurement, or the limits of a session, say less than they seem to.
 Trap = Literal[
-    "crowded threads", "crowded pool", "constant input", "few examples", "not waited for",
+    "crowded threads", "crowded pool", "waiting threads", "constant input", "few examples", "not waited for",
     "mean only", "other batch served", "predictions not checked",
 ]  # fmt: skip
 # What has to be known of a sweep.
@@ -245,10 +245,13 @@ _SENTENCES: Mapping[Kind, str] = {
     "late calls": "{late} of {calls} calls later than {limit:s}",
     "backlog grows": "the rate is more than is served: calls that wait rise from {first} to {last}",
     "generator late": "calls were issued up to {lag:s} late by the generator, of which {allowed:s} would not matter",
+    "generator adds": "the load generator itself adds {added:s} to the median of {median:s}: what is called is faster",
     "crowded threads": "{threads:count thread}{workers} on {cores:count allotted core} wait for each other: "
     "set threads={fitting}, or allot more cores",
     "crowded pool": "{pool} may use {threads:count thread}{workers} on {cores:count allotted core}: set "
     "{variable}={fitting} before Python starts, or call it under threadpoolctl.threadpool_limits({fitting})",
+    "waiting threads": "{threads:count thread} computed at once and waited {waited:%} of the time for a "
+    "processor: set {remedy}",
     "constant input": "every call gets the same values ({rows:count row}): caches and branch predictors learn them, "
     "and calls on changing rows take longer; give rows that differ, and batch_size=",
     "not waited for": "the call returned {value} before it was computed: end it with .block_until_ready()",

@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 
 from pytest_hwperf.core.load_windows import rates, why_degrading, why_unsteady
-from pytest_hwperf.core.loads import Load, Served, why_not_served, why_unsure
+from pytest_hwperf.core.loads import Load, Served, why_not_served, why_slower, why_unsure
 from pytest_hwperf.core.records import OF_A_LOAD, Sample, Values, replace
 from pytest_hwperf.core.statements import Remark, Statement
 
@@ -15,7 +15,7 @@ def doubts_of(load: Load, served: Served, within_s: float | None) -> tuple[State
     late = why_not_served(load, served)
     found = (
         None if late is not None and late.kind == "late calls" else late,  # that is what a budget answers
-        why_unsure(served, within_s),
+        why_unsure(served, within_s) or why_slower(served),
         why_unsteady(load, served),
         why_degrading(load, served),
     )
@@ -48,7 +48,7 @@ def load_samples(
 
 def _of_generator(remark: Remark) -> bool:
     """Whether a remark is about the moment when calls were issued, which changes no rate."""
-    return isinstance(remark, Statement) and remark.kind == "generator late"
+    return isinstance(remark, Statement) and remark.kind in {"generator late", "generator adds"}
 
 
 def _throughput(served: Served, source: str, warnings: tuple[Remark, ...]) -> Sample:

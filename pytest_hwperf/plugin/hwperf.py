@@ -207,11 +207,13 @@ class Hwperf:
         X_calibration: Any | None = None,
         threads: int = 1,
     ) -> Mapping[str, ReadyScenario]:
-        """Build scenarios of `estimator` by hand; those without a form for it are left out and listed in the report.
+        """Convert a model for each named runtime; nothing is measured until you give a scenario to `hwperf(...)`.
+
+        A scenario that the model has no form for is left out, and the report lists it as skipped with its reason.
 
         Args:
-            estimator: fitted.
-            X: rows to predict, shape (n, features).
+            estimator: a fitted estimator, or another model that each of the scenarios takes.
+            X: rows to predict, shape (n, features), or a mapping of input names to arrays.
             y: their labels, shape (n,), for the accuracy.
             names: registered scenarios; None takes the built-in three.
             X_calibration: rows for static INT8, none of which occurs in `X`.

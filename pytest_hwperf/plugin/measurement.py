@@ -1,7 +1,7 @@
 """The measurement of one run: samples taken between meters, and those of fresh processes."""
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from functools import partial
@@ -24,6 +24,7 @@ from pytest_hwperf.host.control_groups import control_groups
 from pytest_hwperf.host.interference import Interference, snapshot
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.peaks import read_peaks
+from pytest_hwperf.host.thread_times import ThreadTime, thread_times, times_since
 from pytest_hwperf.host.tracing import lasting_tracers, trace_conditions
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.measure.fresh_process import cold_samples, memory_samples
@@ -44,7 +45,7 @@ from pytest_hwperf.plugin.long_work import countdown_of, time_told
 from pytest_hwperf.plugin.meters import IdlePower, meters_around, meters_of
 from pytest_hwperf.plugin.session import SessionState, called_there, session_of, test_of
 from pytest_hwperf.plugin.timeouts import timeout_paused
-from pytest_hwperf.scenarios.threads import oversubscription
+from pytest_hwperf.scenarios.threads import oversubscription, waiting_threads
 
 _ONCE = "first_call"
 
@@ -168,6 +169,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     if instructions is not None:
         meters.append(instructions)  # last: the other meters' work is no work of the calls
     idle.watch()
+    before = thread_times()
     watch = Interference(partial(snapshot, groups=tuple(control_groups())))
     shown = countdown_of(item)
     with loaded.scope(), closing(instructions) if instructions else nullcontext(), closing(shown):
@@ -189,7 +191,8 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         context, disturbed = watch.end()
         staged = None if under is not None else _time_stages(subject, loaded, limits)  # a latency that waits has none
         predicted = loaded.predictions() if loaded.predictions else None
-    warnings = (*_known_doubts(shared, subject), *disturbed)
+    spent = times_since(before).values() if under is None else ()  # threads of a load wait for one another
+    warnings = (*_known_doubts(shared, subject, spent), *disturbed)
     idle.watch()
     samples, unmeasured = samples_of(measured, meters, rows=rows, cores=shared.machine.cores, warnings=warnings)
     if under is not None:
@@ -228,9 +231,10 @@ def _sampled(item: pytest.Item, sampler: Sampler, meters: Sequence[Meter], rows:
     return sampler.measure(meters, satisfied, partial(_say_what_cannot_pass, item))
 
 
-def _known_doubts(shared: SessionState, subject: Subject) -> list[Remark]:
-    """Return what makes every timing of a subject say less, whatever happens meanwhile."""
-    crowd = oversubscription(subject.conditions.get("threads"), shared.machine.cores, workers=shared.workers)
+def _known_doubts(shared: SessionState, subject: Subject, spent: Collection[ThreadTime]) -> list[Remark]:
+    """Return what makes every timing of a subject say less, by what its threads have spent."""
+    threads = subject.conditions.get("threads")
+    crowd = waiting_threads(threads, spent) or oversubscription(threads, shared.machine.cores, workers=shared.workers)
     beside = state("workers", workers=shared.workers) if shared.workers > 1 else None
     return list(filter(None, [subject.context.get("warning"), subject.doubt, beside, crowd]))
 

@@ -1,7 +1,7 @@
 """Thread pools: the number of threads of a scenario, and the pools of numerical libraries."""
 
 import sys
-from collections.abc import Container
+from collections.abc import Collection, Container
 from contextlib import AbstractContextManager
 
 from pytest_hwperf.core.errors import UsageProblem
@@ -9,6 +9,8 @@ from pytest_hwperf.core.statements import Statement, state
 
 # Read by a pool when it is loaded.
 _VARIABLES = {"openblas": "OPENBLAS_NUM_THREADS", "mkl": "MKL_NUM_THREADS", "blis": "BLIS_NUM_THREADS"}
+_COMPUTES = 0.25  # of the CPU time of the busiest thread: a thread with less does something beside the calls
+_WAITS = 0.25  # of the time of threads that are ready: with less, another number of threads would change little
 
 
 def check_threads(threads: object) -> None:
@@ -35,6 +37,34 @@ def describe_pools() -> str:
 
     found = {f"{pool['internal_api']} {pool['version'] or ''}".strip() for pool in threadpoolctl.threadpool_info()}
     return ", ".join(sorted(found))
+
+
+def waiting_threads(
+    threads: str | None, spent: Collection[tuple[int, int]], loaded: Container[str] = sys.modules
+) -> Statement | None:
+    """Return a warning where several threads computed for the calls and often waited for a processor.
+
+    Args:
+        threads: of a scenario; None for a plain callable.
+        spent: while it was called, for each thread: ns of CPU time, and ns in which it was ready and not run.
+        loaded: modules.
+    """
+    busiest = max((computed for computed, _ in spent), default=0)
+    busy = [one for one in spent if one[0] and one[0] >= _COMPUTES * busiest]
+    computed, waited = (sum(times) for times in zip(*busy, strict=True)) if busy else (0, 0)
+    if len(busy) < 2 or waited < _WAITS * (computed + waited):  # noqa: PLR2004 - one thread cannot be in its own way
+        return None
+    share = computed / (computed + waited)
+    fitting = min(len(busy) - 1, max(1, round(len(busy) * share)))
+    return state("waiting threads", threads=len(busy), waited=1 - share, remedy=_remedy(threads, fitting, loaded))
+
+
+def _remedy(threads: str | None, fitting: int, loaded: Container[str]) -> str:
+    """Return what gives the calls so many threads."""
+    if threads is not None:
+        return f"threads={fitting}"
+    variable = f"OMP_NUM_THREADS={fitting} before Python starts"
+    return f"{variable}, or call torch.set_num_threads({fitting})" if "torch" in loaded else variable
 
 
 def oversubscription(

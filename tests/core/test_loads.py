@@ -26,6 +26,7 @@ from pytest_hwperf.core.loads import (
     share_of_one,
     undelayed,
     why_not_served,
+    why_slower,
     why_unsure,
 )
 from pytest_hwperf.core.records import replace
@@ -153,11 +154,27 @@ def test_a_generator_that_is_late_is_doubted() -> None:
     assert str(why_unsure(late, None)).startswith("calls were issued up to 2.00 ms late by the generator")
 
 
+@pytest.mark.parametrize(("lag_s", "within_s"), [(0.0002, 0.05), (0.0004, 1.0), (0.002, 0.05)])
+def test_what_the_generator_adds_to_the_median_is_said_within_any_bound(lag_s: float, within_s: float) -> None:
+    """A call takes 1 ms; no budget is undecided by it."""
+    times = served(SERVER, lambda _: 0.001)
+    late = Served(
+        due=times.due,
+        issued=array("d", (due + lag_s for due in times.due)),
+        ended=array("d", (end + lag_s for end in times.ended)),
+    )
+
+    assert why_slower(times) is None
+    assert why_unsure(late, within_s) is None
+    assert str(why_slower(late)).startswith("the load generator itself adds")
+
+
 def test_nothing_is_said_of_no_calls() -> None:
     none = Served(due=array("d"), issued=array("d"), ended=array("d"))
 
     assert why_not_served(SERVER, none) is None
     assert why_unsure(none, None) is None
+    assert why_slower(none) is None
     assert why_degrading(SERVER, none) is None
     assert str(why_unsteady(SERVER, none)).startswith("0 calls cannot show a steady state, 21 can")
 

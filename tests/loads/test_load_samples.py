@@ -75,3 +75,13 @@ def test_a_late_generator_is_doubted_in_times_and_not_in_rates() -> None:
 
     assert ["generator late"] == [one.kind for one in found["latency"].warnings if not isinstance(one, str)]
     assert not found["throughput"].warnings
+
+
+def test_a_generator_that_adds_to_the_median_is_said_and_decides_nothing() -> None:
+    calm = paced(1000)
+    late = Served(due=calm.due, issued=array("d", (due + 0.0009 for due in calm.due)), ended=calm.ended)
+    found = samples(late, within_s=0.02)
+
+    assert ["generator adds"] == [one.kind for one in found["latency"].warnings if not isinstance(one, str)]
+    assert clear_of(estimate(found["latency"], "p50"), 0.002, "lower") is True
+    assert not found["throughput"].warnings

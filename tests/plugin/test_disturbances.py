@@ -34,6 +34,32 @@ def test_more_threads_than_cores_are_a_footnote(pytester: pytest.Pytester) -> No
     assert f"wait for each other: set threads={threads - 1}, or allot more cores" in result.stdout.str()
 
 
+@pytest.mark.skipif(
+    not Path("/proc/self/schedstat").exists(), reason="this system does not tell how long a thread waits"
+)
+def test_threads_of_a_callable_that_wait_for_a_processor_are_a_footnote(pytester: pytest.Pytester) -> None:
+    """Threads that no numerical library has made: they are seen as they compute."""
+    threads = 6 * describe_machine().cores
+    pytester.makepyfile(
+        f"""
+        from concurrent.futures import ThreadPoolExecutor
+        from hashlib import sha256
+
+        POOL, DATA = ThreadPoolExecutor({threads}), bytes(2_000_000)
+
+        def digests():  # hashing lets go of the interpreter's lock
+            list(POOL.map(lambda _: sha256(DATA).digest(), range({threads})))
+
+        def test_crowd(hwperf):
+            hwperf(digests)
+        """
+    )
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-max-time=1")
+
+    result.assert_outcomes(passed=1)
+    assert "computed at once and waited" in result.stdout.str()
+
+
 def test_a_quota_that_stops_the_process_is_a_footnote(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

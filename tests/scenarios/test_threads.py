@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_hwperf.scenarios.threads import oversubscription
+from pytest_hwperf.scenarios.threads import oversubscription, waiting_threads
 
 LOADED = {"threadpoolctl"}
 
@@ -73,3 +73,27 @@ def test_workers_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch) -
     )
     assert "openblas may use 2 threads in each of 2 workers" in str(oversubscription(None, 2, LOADED, workers=2))
     assert None is oversubscription("1", 2, LOADED, workers=4)
+
+
+@pytest.mark.parametrize(
+    ("spent", "threads", "waited", "fitting"),
+    [
+        ([(100, 300)] * 8, 8, "75", 2),  # torch.set_num_threads(8) on two cores
+        ([(100, 100)] * 2, 2, "50", 1),  # two threads while another process has one of two cores
+        ([(100, 60)] * 3 + [(4, 400)], 3, "38", 2),  # what hardly computes is something else
+    ],
+)
+def test_threads_that_wait_for_a_processor_are_reported_whatever_made_them(
+    spent: Sequence[tuple[int, int]], threads: int, waited: str, fitting: int
+) -> None:
+    text = str(waiting_threads(None, spent, set()))
+
+    assert text.startswith(f"{threads} threads computed at once and waited {waited}")
+    assert text.endswith(f"set OMP_NUM_THREADS={fitting} before Python starts")
+    assert f"torch.set_num_threads({fitting})" in str(waiting_threads(None, spent, {"torch"}))
+    assert str(waiting_threads("2", spent, set())).endswith(f"set threads={fitting}")
+
+
+@pytest.mark.parametrize("spent", [[], [(0, 0)], [(100, 900)], [(100, 10)] * 8, [(100, 900), (3, 900)]])
+def test_one_thread_and_threads_with_a_processor_each_are_left_alone(spent: Sequence[tuple[int, int]]) -> None:
+    assert None is waiting_threads(None, spent, set())
