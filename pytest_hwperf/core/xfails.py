@@ -15,9 +15,13 @@ def added_xfails(baseline: bytes, candidate: bytes) -> frozenset[str]:
 
 
 def is_expected(test: str, names: frozenset[str]) -> bool:
-    """Whether one of these names is around a test of the same file, given as the rest of its node id."""
+    """Whether one of these names is around a test of the same file, given as the rest of its node id.
+
+    A fixture or a function that is no test may mark any test.
+    """
     parts = test.partition("[")[0].split("::")
-    return any("::".join(parts[:count]) in names for count in range(len(parts) + 1))
+    around = {"::".join(parts[:count]) for count in range(len(parts) + 1)}
+    return any(name in around or not name.rpartition("::")[2].lower().startswith("test") for name in names)
 
 
 def _xfails(source: bytes) -> Mapping[str, set[str]]:
