@@ -17,6 +17,7 @@ from pytest_hwperf.core.structs import Record
 
 LARGEST_ANSWER = 64_000_000  # bytes, unpacked
 _LARGEST_TOGETHER = 4 * LARGEST_ANSWER  # of all answers that are being read
+_MOST_ENCODINGS = 2  # of an answer, one around the other: unpacking each takes time that no deadline cuts off
 _LONGEST = 200  # characters of an answer that are quoted
 
 
@@ -131,7 +132,10 @@ _TOO_LARGE = f"the answer is larger than {LARGEST_ANSWER / 1e6:g} MB"
 
 def _unpacked(content: bytes, encodings: str) -> bytes:
     """Return an answer as it was before each of its encodings, the last first; one that is not known is left."""
-    for encoding in reversed(encodings.lower().split(",")):
+    named = encodings.lower().split(",")
+    if len(named) > _MOST_ENCODINGS:
+        raise _AnswerError(f"the answer is packed {len(named)} times")
+    for encoding in reversed(named):
         if encoding.strip() in ("gzip", "x-gzip", "deflate"):
             content = _inflated(content)
     return content

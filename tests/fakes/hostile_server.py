@@ -15,6 +15,7 @@ _BARE = zlib.compressobj(wbits=-zlib.MAX_WBITS)
 PACKED = {
     "bomb": ("gzip", gzip.compress(_ZEROS, 1)),
     "twice": ("gzip, GZIP", gzip.compress(gzip.compress(_ZEROS))),
+    "thrice": ("gzip, gzip, gzip", gzip.compress(gzip.compress(gzip.compress(b"[3]")))),
     "cut": ("gzip", gzip.compress(b"[3]")[:-9]),
     "damaged": ("deflate", b"\x78nothing"),
     "bare": ("deflate", _BARE.compress(b"[3]") + _BARE.flush()),

@@ -38,6 +38,7 @@ def answer(url: str, timeout_s: float = 60.0) -> bytes:
     [
         ("bomb", "larger than 64 MB when unpacked"),
         ("twice", "larger than 64 MB when unpacked"),
+        ("thrice", "the answer is packed 3 times"),
         ("endless", "larger than 64 MB"),
         ("drip", "no whole answer within 0.3 s"),
         ("cut", "cannot be unpacked: its end is missing"),

@@ -692,7 +692,8 @@ def test_ignored_files_that_are_met_while_tests_run_are_shared_and_the_rehearsal
     assert [COMPARED] * 3 == [compared(project, name).reason for name in ("test_rows", "test_late", "test_steady")]
     gate = report(project).gates[0]
     assert ["_version.py", "data/rows.csv"] == list(gate.shared)
-    assert gate.warnings[0].startswith("the baseline was given _version.py, data/rows.csv, which git does not have; ")
+    given = "the baseline was given _version.py, data/rows.csv, which git does not have; "
+    assert any(one.startswith(given) for one in gate.warnings)
     assert pytest.ExitCode.USAGE_ERROR == refused.ret
     refused.stderr.fnmatch_lines(["ERROR: hwperf: _version.py: loaded by the tests and *--hwperf-share=_version.py"])
 
@@ -791,7 +792,9 @@ def test_tests_without_any_code_of_the_trees_are_warned_about(pytester: pytest.P
     result = run(pytester, REHEARSED)
 
     result.stdout.fnmatch_lines(["hwperf: nothing to compare: your tests import no code of this repository*"])
-    assert len(report(pytester).gates[0].warnings) == 1
+    same, nothing = report(pytester).gates[0].warnings
+    assert same.endswith("both sides run the same code")
+    assert nothing.startswith("nothing to compare: ")
 
 
 def test_unchanged_code_passes_with_an_interval_and_lines_tell_where_the_pairs_are(project: pytest.Pytester) -> None:

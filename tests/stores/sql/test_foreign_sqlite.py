@@ -101,6 +101,15 @@ def virtual(folder: Path) -> None:
     execute(folder / "team.db", "DROP TABLE annotation", "CREATE VIRTUAL TABLE annotation USING fts5(id, key)")
 
 
+def disguised(folder: Path) -> None:
+    virtual(folder)
+    execute(
+        folder / "team.db",
+        "PRAGMA writable_schema = ON",
+        "UPDATE sqlite_master SET sql = replace(sql, 'CREATE V', 'CREATE /**/ V') WHERE name = 'annotation'",
+    )
+
+
 HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     "hot journal": (hot_journal, "team.db-journal"),
     "log is a link": (linked("-wal"), "team.db-wal"),
@@ -112,6 +121,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     "endless view": (endless_view, "view 'run'"),
     "trigger": (trigger, "trigger 't'"),
     "virtual table": (virtual, "virtual table 'annotation'"),
+    "disguised virtual table": (disguised, "virtual table 'annotation'"),
 }
 
 
