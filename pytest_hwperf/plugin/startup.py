@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from time import perf_counter
 from types import FunctionType, ModuleType
 
 import pytest
@@ -61,13 +60,10 @@ class _Parts:
         if str(getattr(fixturedef.func, "__module__", "")).startswith("pytest_hwperf."):
             with self.startup.part(""):
                 return (yield)
-        began = perf_counter()
+        if trains(fixturedef.func):  # without its time, so that all processes note the same
+            self.startup.notes.append(f"the fixture {fixturedef.argname} trains a model: {REMEDY}")
         with self.startup.part(FIXTURES):
-            value = yield
-        if trains(fixturedef.func):
-            took = show(perf_counter() - began, "s")
-            self.startup.notes.append(f"the fixture {fixturedef.argname} trains a model, which took {took}: {REMEDY}")
-        return value
+            return (yield)
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_call(self) -> Generator[None, object, object]:
