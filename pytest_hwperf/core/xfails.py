@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 _WORD = "xfail"
-_UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 def added_xfails(baseline: bytes, candidate: bytes) -> frozenset[str]:
@@ -15,17 +14,29 @@ def added_xfails(baseline: bytes, candidate: bytes) -> frozenset[str]:
 
 
 def is_expected(test: str, names: frozenset[str]) -> bool:
-    """Whether one of these names is around a test of the same file, given as the rest of its node id."""
+    """Whether one of these names is around a test of the same file, given as the rest of its node id.
+
+    A fixture or a function that is no test may mark any test.
+    """
     parts = test.partition("[")[0].split("::")
-    return any("::".join(parts[:count]) in names for count in range(len(parts) + 1))
+    around = {"::".join(parts[:count]) for count in range(len(parts) + 1)}
+    return any(name in around or not name.rpartition("::")[2].lower().startswith("test") for name in names)
 
 
 def _xfails(source: bytes) -> Mapping[str, set[str]]:
-    """Return what each function, class and the file itself says of expected failures; nothing of what is no Python."""
+    """Return what each function, class and the file itself says of expected failures; nothing of what is no Python.
+
+    Of a file with an expression that is too deep to be read here, each line that speaks of them counts.
+    """
     try:
-        tree = ast.parse(source)
-    except _UNREADABLE:
+        return _by_name(ast.parse(source))
+    except (SyntaxError, ValueError):
         return {}
+    except (RecursionError, MemoryError):
+        return {"": {line for line in source.decode(errors="replace").splitlines() if _WORD in line}}
+
+
+def _by_name(tree: ast.Module) -> Mapping[str, set[str]]:
     aliases = {
         target.id
         for statement in tree.body

@@ -82,7 +82,7 @@ class GateResult:
     def has_new_xfail(self, path: Path, test: str) -> bool:
         """Whether the candidate has added an `xfail` around a test, named as in its node id after the file."""
         near = (self.xfails.get(folder / "conftest.py", frozenset()) for folder in path.parents)
-        return any("" in names for names in near) or is_expected(test, self.xfails.get(path, frozenset()))
+        return any(near) or is_expected(test, self.xfails.get(path, frozenset()))
 
     def is_blind_to(self, path: Path) -> bool:
         """Whether a test of this file, or what its conftest files give it, may have changed unseen."""
@@ -170,15 +170,7 @@ def run_gate(request: GateRequest) -> GateResult:
             *ready.notes,
             *sharer.notes(),
             *unseen,
-            *filter(
-                None,
-                [
-                    seen,
-                    _why_all(untouched),
-                    rehearser.said,
-                    _planted(request.plant),
-                ],
-            ),
+            *filter(None, [seen, _why_all(untouched), rehearser.said, _planted(request.plant)]),
             *profiler.lost,
         ),
     )

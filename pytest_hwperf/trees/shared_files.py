@@ -1,6 +1,7 @@
 """Files that lead from one side to the other: made by one while the pairs run, and used by the other."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ from pytest_hwperf.trees.ignored import named
 _BY_PYTHON = frozenset({MADE, APPENDED, PUT})
 _NONE = frozenset[str]()
 _CACHE = "__pycache__"
+_LOCK = re.compile("(?<![bc])lock")  # and no block or clock
 
 
 def check_shared(uses: Mapping[Side, Mapping[str, str]], prefixes: Sequence[str], since: float) -> None:
@@ -103,7 +105,7 @@ def _is_new(path: str, since: float) -> bool:
 
 def _is_lock(path: str) -> bool:
     """Whether a file only keeps others waiting: libraries ask about it before they open it."""
-    return "lock" in os.path.basename(path) and (_is_empty(path) or not os.path.lexists(path))  # noqa: PTH119 - as above
+    return bool(_LOCK.search(os.path.basename(path))) and (_is_empty(path) or not os.path.lexists(path))  # noqa: PTH119 - as above
 
 
 def _is_empty(path: str) -> bool:

@@ -43,3 +43,15 @@ def test_an_xfail_that_is_new_is_named_by_what_it_is_around(old: str, new: str, 
 def test_a_test_is_expected_to_fail_by_its_own_mark_and_those_around_it(test: str, expected: bool) -> None:
     assert expected == is_expected(test, frozenset({"TestA::test_b", "test_d"}))
     assert is_expected(test, frozenset({""}))
+
+
+@pytest.mark.parametrize("name", ["pytest_collection_modifyitems", "TestA::slow"])
+def test_a_fixture_or_a_hook_may_mark_any_test(name: str) -> None:
+    assert is_expected("test_e", frozenset({name}))
+
+
+def test_an_expression_that_is_too_deep_hides_no_xfail() -> None:
+    deep = f"X = {' + '.join('1' * 2000)}\n@pytest.mark.xfail\ndef test_plain(): pass"
+
+    assert frozenset({""}) == added_xfails(b"", deep.encode())
+    assert frozenset() == added_xfails(deep.encode(), deep.encode())

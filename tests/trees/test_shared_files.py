@@ -73,12 +73,14 @@ def test_a_file_is_found_by_all_its_names(file: Path, tmp_path: Path) -> None:
 
 def test_a_lock_an_environment_and_byte_code_are_not_shared(tmp_path: Path) -> None:
     """Nothing can be read in an empty file, but it may say that something is done."""
-    names = ("model.lock", "lib/table", "__pycache__/table.nbi", "done")
+    names = ("model.lock", "lib/table", "__pycache__/table.nbi", "done", "block")
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("1" if "table" in name else "")
 
-    assert [False, False, False, True] == [is_shared("sw", "sr", tmp_path / one, prefix=str(tmp_path)) for one in names]
+    assert [False, False, False, True, True] == [
+        is_shared("sw", "sr", tmp_path / one, prefix=str(tmp_path)) for one in names
+    ]
     assert not is_shared("w", "r", tmp_path / "done")
 
 
