@@ -188,6 +188,8 @@ def _estimates(sample: Sample, statistics: Sequence[str], confidence: float) -> 
         else _estimate(sample, ordered, statistic, confidence)
         for statistic in statistics
     ]
+    if ordered[0] >= 0 and metric_of(sample.metric).taken == "windows" and not metric_of(sample.metric).signed:
+        found = [replace(one, low=0.0) if one.low is not None and one.low < 0 else one for one in found]
     voiding = tuple(one for one in sample.warnings if voids(one))
     return [_without_good_end(sample, one, voiding) for one in found] if voiding else found
 

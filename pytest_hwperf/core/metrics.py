@@ -66,6 +66,7 @@ class Metric:
     in_turns: InTurns = ""  # "": not measured in pairs
     counter: str = ""  # metric of the meter whose windows it is made of; "": a meter of its own, or none
     spread: Spread = "call"  # of what a meter counts in a window
+    signed: bool = False  # whether it can be below 0, as a difference
     binary: bool = False  # whether each value is 0 or 1, so that the mean is a share of the examples
     statistics: tuple[str, ...] = ("p50",)  # shown of it, in this order
     shown: tuple[str, ...] = ()  # of these, those that are shown without a verdict
@@ -415,7 +416,9 @@ _ROWS = (
     _windows(
         name="energy_per_call", title="energy of a call of several rows", unit="J", better="lower", counter=ENERGY
     ),
-    _windows(name="energy_net", title="energy of a row above the idle machine", unit="J", better="lower"),
+    _windows(
+        name="energy_net", title="energy of a row above the idle machine", unit="J", better="lower", signed=True
+    ),
     _windows(name=BOARD_ENERGY, title="energy of a row in the boards in use", unit="J", better="lower", spread="row"),
     _windows(
         name="carbon_operational", title="carbon of the energy used, as CO2", unit="g", better="lower", shown=("mean",)

@@ -137,6 +137,14 @@ def test_t_interval_of_a_mean() -> None:
     assert "mean, t interval, this process only" == found.method
 
 
+@pytest.mark.parametrize(("metric", "low"), [("energy", 0.0), ("energy_net", -8.6311), ("throughput", 0.09222)])
+def test_what_cannot_be_negative_has_no_bound_below_0(metric: str, low: float) -> None:
+    """2 ± 10.63 of two windows: the t interval knows no such limit."""
+    found = estimate(windows([0.3162, 3.6838], metric), "mean")
+
+    assert pytest.approx(low, abs=1e-4) == found.low
+
+
 def test_mean_of_equal_values_has_no_width() -> None:
     """0.1 + 0.1 + 0.1 is not 0.3: equal readings are reported without rounding."""
     assert (0.1, 0.1, 0.1) == numbers(estimate(windows([0.1] * 3), "mean"))
