@@ -416,9 +416,7 @@ _ROWS = (
     _windows(
         name="energy_per_call", title="energy of a call of several rows", unit="J", better="lower", counter=ENERGY
     ),
-    _windows(
-        name="energy_net", title="energy of a row above the idle machine", unit="J", better="lower", signed=True
-    ),
+    _windows(name="energy_net", title="energy of a row above the idle machine", unit="J", better="lower", signed=True),
     _windows(name=BOARD_ENERGY, title="energy of a row in the boards in use", unit="J", better="lower", spread="row"),
     _windows(
         name="carbon_operational", title="carbon of the energy used, as CO2", unit="g", better="lower", shown=("mean",)
