@@ -72,7 +72,7 @@ def test_a_slower_model_is_found(tmp_path: Path, rows: str, capsys: pytest.Captu
     out = capsys.readouterr().out
     assert "REGRESSED  latency p50 ×" in out
     assert "exact signed-rank" in out
-    assert "EQUIVALENT  accuracy equal on " in out
+    assert "EQUIVALENT  accuracy: equal on " in out
 
 
 @pytest.mark.live

@@ -1,10 +1,10 @@
 """Commands that a session prints: typed again, they measure the same test in the same way."""
 
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
-from fakes.simulated_time import now_ns
 
 from pytest_hwperf.plugin.inherited_options import drop
 
@@ -51,7 +51,9 @@ def test_what_looks_further_measures_the_same(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, test: str, options: list[str]
 ) -> None:
     """Whatever made the test a measured one is in it, from the folder in which pytest was started."""
-    monkeypatch.setattr("pytest_hwperf.plugin.whole_suites.perf_counter_ns", now_ns)
+    # a module that is imported before pytest loads it as a plugin would be warned of
+    clock = (sys.modules["fakes.simulated_time"].now_ns() for _ in iter(int, 1))
+    monkeypatch.setattr("pytest_hwperf.plugin.whole_suites.perf_counter_ns", clock.__next__)
     pytester.makeconftest(CONFTEST)
     pytester.makeini("[pytest]\nhwperf_budgets = latency_p50_ms=1\n")
     pytester.mkpydir("sub").joinpath("test_it.py").write_text(TESTS)
