@@ -296,12 +296,16 @@ def test_progress_is_reported(conductor: Make) -> None:
     assert found.seconds.keys() == {"rehearsal", "screen"}
 
 
+def without_machine(pair: Pair) -> Pair:
+    return replace(pair, seen=(), observations=tuple(replace(one, preempted=0.0) for one in pair.observations))
+
+
 def test_two_real_pairs_at_once_are_those_of_one_after_the_other(conductor: Make) -> None:
     """What chance decided is the same, and so is what was found."""
     alone, beside = (for_ever(conductor(at_once=number), asking()) for number in (1, 2))
 
     assert [] == [(pair.number, str(pair.lost)) for pair in beside.pairs if pair.lost]
     assert 6 == len(beside.pairs)
-    # what processes hold besides is never the same to the byte
-    alone, beside = (replace(one, pairs=tuple(replace(pair, seen=()) for pair in one.pairs)) for one in (alone, beside))
+    # what processes hold besides, and how often the machine interrupts them, is never the same
+    alone, beside = (replace(one, pairs=tuple(map(without_machine, one.pairs))) for one in (alone, beside))
     assert alone == beside
