@@ -15,7 +15,7 @@ from fakes import forked
 from fakes.processes import ends
 
 from pytest_hwperf.core.block_plans import BlockPlan
-from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement
+from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Pair
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.records import Margin, replace
 from pytest_hwperf.core.sequence import decide
