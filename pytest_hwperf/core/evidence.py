@@ -197,6 +197,7 @@ class Gate(Record, frozen=True, kw_only=True):
 
     against: str  # as asked for: "origin/main", a folder, "baseline main"
     revision: str  # of the baseline's code
+    revision_date: str = ""  # of its author, YYYY-MM-DD
     seed: Count  # of every coin
     evidence: Evidence
     shared: Mapping[str, str]  # file of the candidate that the baseline was given → SHA-256
