@@ -13,6 +13,8 @@ from pytest_hwperf.core.structs import Count, ErrorRate, Number, Record, Share, 
 Side = Literal["baseline", "candidate"]
 Stage = Literal["rehearsal", "screen", "confirm", "equivalence"]
 
+COMMIT_DIGITS = 10  # that are shown
+
 
 class Measurement(Record, frozen=True, kw_only=True):
     """One measurement of one test, the same on both sides."""

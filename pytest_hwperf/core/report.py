@@ -1,7 +1,6 @@
 """The report of a run of pytest, for every output format."""
 
-from pytest_hwperf.core.evidence import Gate
-from pytest_hwperf.core.hypotheses import COMMIT_DIGITS
+from pytest_hwperf.core.evidence import COMMIT_DIGITS, Gate
 from pytest_hwperf.core.records import SCHEMA, Judgement, Machine, Policy, Skip, replace
 from pytest_hwperf.core.shards import Shard
 from pytest_hwperf.core.structs import Count, Record
