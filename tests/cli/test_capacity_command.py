@@ -221,7 +221,7 @@ def test_models_that_a_memory_holds(
 
 def test_models_whose_memory_is_not_known_are_not_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of the machine's memory, where none is given."""
-    lost = fake.run(test="a.py::test_lost", unmeasured={"memory": said_of_it("no /proc")})
+    lost = fake.run(test="a.py::test_lost", unmeasured={"memory": "no /proc"})
     unknown = Judgement(run=lost, figures=(), verdicts=())
     (tmp_path / "a.json").write_bytes(render(replace(fake.report(), judgements=(judged("a.py::test_a"), unknown))))
     (tmp_path / "b.json").write_bytes(render(replace(fake.report(), judgements=(unknown, with_memory(0.0, 0.0, 0.0)))))
