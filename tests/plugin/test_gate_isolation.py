@@ -61,7 +61,7 @@ import numpy as np
 import work
 
 CACHE = Path(os.environ["HOME"], "cache")
-OWN = CACHE / f"{{os.getpid()}}.npy"
+OWN = CACHE.with_name(f"{{os.getpid()}}.npy")  # not where names are listed
 
 
 def replaced(file):
