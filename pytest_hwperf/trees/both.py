@@ -11,9 +11,8 @@ from typing import Protocol
 
 from pytest_hwperf.core.affected import Changes
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.evidence import Side
+from pytest_hwperf.core.evidence import COMMIT_DIGITS, Side
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.hypotheses import COMMIT_DIGITS
 from pytest_hwperf.core.xfails import added_xfails
 from pytest_hwperf.host.command_line import Command, PytestCommand, without_coverage
 from pytest_hwperf.host.files import read_file
