@@ -51,7 +51,7 @@ from pytest_hwperf.host.workdirs import remove_tree, workdir
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
 from pytest_hwperf.pairs.lockstep import PairTrace
-from pytest_hwperf.trees.both import Trees, both_trees, commands, prove
+from pytest_hwperf.trees.both import Trees, both_trees, commands, prove, xfails_of
 from pytest_hwperf.trees.history import date_of
 from pytest_hwperf.trees.ignored import check_ignored
 from pytest_hwperf.trees.own_folders import own_folders
@@ -180,7 +180,7 @@ def run_gate(request: GateRequest) -> GateResult:
         gate=gate,
         answers=answers,
         changed=trees.changed,
-        xfails=trees.xfails,
+        xfails=xfails_of(trees, trace.files.get("candidate", ()), request.files),
         completeness=complete,
         gone=_gone(trace),
     )
