@@ -109,7 +109,8 @@ def _bandwidth(run: Run) -> tuple[Cell, Cell]:
     """Return the estimate of the memory bandwidth, or why there is none."""
     if run.roofline is None:
         return None, "counted with --hwperf-operators"
-    return run.roofline.bytes_per_s / 1e9, ""
+    moved = run.roofline.bytes_per_s
+    return (moved / 1e9, "") if moved is not None else (None, "no byte of its work was counted")
 
 
 def _tradeoff_rows(measured: Measured) -> Iterator[Row]:
