@@ -7,7 +7,8 @@ from pytest_hwperf.cli.tradeoffs_text import Choice, Ranked, ranked, why_unranke
 from pytest_hwperf.core.evidence import Gate
 from pytest_hwperf.core.hardware import OnHardware, on_hardware
 from pytest_hwperf.core.records import SCHEMA, BudgetOutcome, Comparison, Estimate
-from pytest_hwperf.core.rivals import Candidate, per_row
+from pytest_hwperf.core.rivals import Candidate, lost_by, per_row
+from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.core.structs import Number, Record
 from pytest_hwperf.core.tradeoffs import Answer, Score, dimensions_of, meets, pareto, weights_of
 
@@ -38,6 +39,7 @@ class RankedCandidate(Record, frozen=True, kw_only=True):
     score: Score | None = None
     composite: Number | None = None
     is_undecided: bool | None = None  # whether its score is not shown to be below the highest
+    lost_classes: Statement | None = None  # against the reference; None: none is lost, or it is not known
     hardware: OnHardware | None = None  # None: no kind of machine is named
 
 
@@ -101,6 +103,7 @@ def _candidate(
         score=found and found.score,
         composite=found and found.composite,
         is_undecided=found and found.undecided,
+        lost_classes=lost_by(one, choice.reference),
         hardware=next(iter(on_hardware([one], choice.prices)), None),
     )
 

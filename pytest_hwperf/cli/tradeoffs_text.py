@@ -20,6 +20,7 @@ from pytest_hwperf.core.rivals import (
     Candidate,
     between_processes,
     is_of_one_process,
+    lost_by,
     per_row,
 )
 from pytest_hwperf.core.tradeoffs import (
@@ -117,6 +118,9 @@ def _facts(choice: Choice) -> Iterator[Line]:
     yield from _pairs(choice)
     yield from _hardware(choice)
     yield from _quantisation(choice)
+    for one in choice.candidates:
+        if lost := lost_by(one, choice.reference):
+            yield Line("classes lost", f"{one.name} against {choice.reference.name}: {lost}")
     yield from _undecided(choice, dimensions)
     said: dict[str, list[str]] = {}
     for candidate in choice.candidates:

@@ -13,6 +13,7 @@ from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.metrics import MEMORY_PRESSURE, Better, Metric, metric_of
 from pytest_hwperf.core.ranks import nearest_rank, quantile
 from pytest_hwperf.core.records import OF_A_LOAD, Budget, Estimate, Figure, Run, Sample, Values, figure_of, replace
+from pytest_hwperf.core.shares import by_class, share_interval
 from pytest_hwperf.core.statements import Kind, Remark, Statement, state
 from pytest_hwperf.core.structs import LARGEST
 
@@ -70,7 +71,8 @@ def figures(run: Run) -> tuple[Figure, ...]:
                 estimated=sample.estimated,
             )
             found.append(figure)
-    return (*found, *_memory_pressure(found))
+    classes = (one for sample in run.samples for one in by_class(sample, REPORTED_CONFIDENCE))
+    return (*found, *_memory_pressure(found), *classes)
 
 
 def _memory_pressure(found: Sequence[Figure]) -> Iterator[Figure]:
@@ -93,20 +95,6 @@ def _memory_pressure(found: Sequence[Figure]) -> Iterator[Figure]:
     )
     source = f"{memory.source} over {rate.source}"
     yield Figure(metric=MEMORY_PRESSURE, statistic="p50", estimate=estimate, source=source, per=memory.per)
-
-
-def share_interval(ones: int, n: int, confidence: float) -> tuple[float, float]:
-    """Return the exact two-sided interval of a share of which `ones` of `n`, at least one, were seen.
-
-    References:
-        Clopper & Pearson, Biometrika 26 (1934). Example: 0 of 40 at 0.95: 0 .. 8.8 %.
-    """
-    from scipy.special import betaincinv
-
-    tail = (1 - confidence) / 2
-    low = 0.0 if ones == 0 else float(betaincinv(ones, n - ones + 1, tail))
-    high = 1.0 if ones == n else float(betaincinv(ones + 1, n - ones, 1 - tail))
-    return low, high
 
 
 def clear_of(estimate: Estimate, limit: float, better: Better) -> bool | None:

@@ -100,6 +100,18 @@ class Reading(Record, frozen=True, kw_only=True):
     share: Size | None = None  # of the machine's busy CPU time that was this process's; None = not known
 
 
+class Classes(Record, frozen=True, kw_only=True):
+    """The true class of each example."""
+
+    names: tuple[str, ...]
+    of: Values  # place of the class among the names, one per example
+
+    def __post_init__(self) -> None:
+        """Refuse examples of a class that has no name."""
+        if not {*self.of} <= {*range(len(self.names))}:
+            raise ValueError("an example of no class")
+
+
 class Sample(Record, frozen=True, kw_only=True):
     """Readings of one metric. Its length is the n of every estimate made from it."""
 
@@ -110,6 +122,12 @@ class Sample(Record, frozen=True, kw_only=True):
     estimated: bool = False  # it holds nothing that was measured, and is never compared
     warnings: tuple[Remark, ...] = ()
     weights: Values | None = None  # of each value in a mean, such as the calls of its window; None: all count alike
+    classes: Classes | None = None  # of the examples; None: not known, or the values are none of examples
+
+    def __post_init__(self) -> None:
+        """Refuse classes of other examples."""
+        if self.classes is not None and not 0 < len(self.values) == len(self.classes.of):
+            raise ValueError("as many classes as values are needed")
 
 
 class Run(Record, frozen=True, kw_only=True, dict=True, gc=True):

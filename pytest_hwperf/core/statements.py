@@ -19,7 +19,7 @@ from pytest_hwperf.core.units import counted, show, show_change, show_number, sh
 Unmeasured = Literal[
     "said", "not given", "energy off", "energy takes seconds", "few windows", "no idle power",
     "idle power moved", "no reference", "part unmeasured", "other windows", "no embodied carbon",
-    "growth in steps", "never called", "traced", "no probabilities", "no bound of goodput", "elsewhere",
+    "no classes", "growth in steps", "never called", "traced", "no probabilities", "no bound of goodput", "elsewhere",
     "too short", "not repeatable", "does not convert", "no int8 form", "weight-only", "unchanged", "not int8",
     "memory of children",
 ]  # fmt: skip
@@ -52,7 +52,7 @@ Doubt = Literal[
     "nothing to explain", "movers miss", "profiler slows", "profiler distorts", "not sampled", "awaited",
     "profiled under load", "unexplained", "moved with", "calls unmoved", "not profiled", "explained enough",
     "no time to explain", "no profiler", "work uncounted", "integer work", "no peaks", "from caches", "under load",
-    "slopes", "profiles unlike pairs", "answers change", "processes apart",
+    "slopes", "profiles unlike pairs", "answers change", "class lost", "processes apart",
     "calls failed", "late calls", "backlog grows", "generator late", "generator adds", "no steady state",
     "empty window", "few calls", "degrades", "drifts", "leaks", "apart", "workers",
 ]  # fmt: skip
@@ -92,6 +92,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "elsewhere": "requests are answered by another process: measure it there",
     "no bound of goodput": "it needs a latency within which an answer is good: hwload(within_ms=...), or a budget on a "
     "percentile of the latency",
+    "no classes": "y_true has fractions, or more than {most:count label}: give the class of each example",
+    "class lost": "{classes} right (McNemar by class, Holm over {of:count class}, p={p:.2g})",
     "no reference": "no reference scenario {reference}: {why}",
     "no probabilities": "{scenario} gives no probabilities",
     "does not convert": "{model} does not convert to {form} with {converter}: {why}",

@@ -1,6 +1,7 @@
 """`hwperf tradeoffs`: requirements that all, some and none meet; reports and tables of others."""
 
 import re
+from array import array
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +16,7 @@ from pytest_hwperf.cli.tradeoffs import NONE_MEETS, OK, UNDECIDED
 from pytest_hwperf.cli.tradeoffs_file import TradeoffsFile
 from pytest_hwperf.core.budgets import DEFAULT_MARGINS
 from pytest_hwperf.core.evidence import Evidence, Gate, Measurement
-from pytest_hwperf.core.records import Comparison, Judgement, Key, replace, uncompared
+from pytest_hwperf.core.records import Classes, Comparison, Judgement, Key, replace, uncompared
 from pytest_hwperf.core.serialisation import from_file
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.gate.rivals import RivalSettings
@@ -219,6 +220,24 @@ def test_a_loss_is_never_as_good(asked: Asked, us: float, lost: int, said_of_acc
     _, said = asked(of=[answering(FP32, right), answering(int8, [0.0] * lost + right[lost:-won] + [1.0] * won)])
 
     assert said_of_accuracy in said
+
+
+def test_a_class_that_a_candidate_loses_is_named(asked: Asked, tmp_path: Path) -> None:
+    """Of 2,000 examples 45 are of the class b: 0.5 points of accuracy are within the margin."""
+    right, places = [1.0] * 1980 + [0.0] * 20, array("d", [0.0] * 1955 + [1.0] * 45)
+    classes = Classes(names=("a", "b"), of=places)
+
+    def known(one: Judgement) -> Judgement:
+        (sample,) = one.run.samples
+        return replace(one, run=replace(one.run, samples=(replace(sample, classes=classes),)))
+
+    int8 = scenario("onnx_int8", 5, form="MatMul", precision="int8 static")
+    losing = answering(int8, [1.0] * 1955 + [0.0] * 45)
+    _, said = asked("", f"--json={tmp_path / 'out.json'}", of=[known(answering(FP32, right)), known(losing)])
+    (table,) = from_file(TradeoffsFile, (tmp_path / "out.json").read_bytes(), other="", older="").tables
+
+    assert "classes lost onnx_int8 against onnx_fp32: class b: 25 of 45 → 0 of 45 right" in said
+    assert [None, "class lost"] == [one.lost_classes and one.lost_classes.kind for one in table.candidates]
 
 
 @pytest.mark.parametrize("us", [13.8, 13.6, 19.2, 20.4])
