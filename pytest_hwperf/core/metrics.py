@@ -123,7 +123,7 @@ def _milliseconds(name: str, statistics: tuple[str, ...]) -> tuple[BudgetKeyword
     return tuple(BudgetKeyword(keyword=f"{name}_{one}_ms", statistic=one, factor=1e-3) for one in statistics)
 
 
-_LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
+_LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max", "iqr")  # the last: between the quartiles
 _SCENARIO = "it needs a scenario: hwperf(scenario)"
 _BATCHES = "it needs a scenario or batch_size="
 _LABELS = "give y_true=, or a y in hwperf_data"
@@ -197,6 +197,7 @@ _ROWS = (
             DefaultMargin(statistic="p95", size=0.10),
             DefaultMargin(statistic="p99", size=0.20),
             DefaultMargin(statistic="p99_9", size=0.20),
+            DefaultMargin(statistic="iqr", size=0.10),
         ),
         grows_with_batch=True,
         between_models=True,

@@ -182,7 +182,7 @@ class Keyed(Record, frozen=True, kw_only=True):
     """A record about one statistic of one metric."""
 
     metric: str
-    statistic: str  # "mean", "p50" … "p99_9", "max"
+    statistic: str  # "mean", "p50" … "p99_9", "max", "iqr"
 
     @property
     def key(self) -> Key:
@@ -195,7 +195,7 @@ class Budget(Record, frozen=True, kw_only=True, tag=True):
 
     keyword: str  # as the user wrote it: "latency_p95_ms"
     metric: str
-    statistic: str  # "mean", "p50" … "p99_9", "max"
+    statistic: str  # "mean", "p50" … "p99_9", "max", "iqr"
     limit: Number  # base units; an upper limit where lower is better, else a lower one
     default: bool = False  # from the ini file, for every test: where its metric is unmeasured it fails nothing
 

@@ -19,7 +19,7 @@ from pytest_hwperf.core.shares import by_class
 MEAN, P95 = ("latency", "mean"), ("latency", "p95")
 ALWAYS: tuple[Key, ...] = (MEAN, P95)  # taken in each pair, beside what is compared
 _RATES = {"throughput": 1, "sample_throughput": 0}  # metric → whether it counts calls, or rows
-_IN_PAIRS = ("p50", "p90", "p95", "p99", "p99_9", "mean")
+_IN_PAIRS = ("p50", "p90", "p95", "p99", "p99_9", "mean", "iqr")
 _SOURCE = "perf_counter, in turns"
 
 

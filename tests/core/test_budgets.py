@@ -35,7 +35,7 @@ SHARES = {
 
 def test_every_keyword_of_the_public_interface_is_known() -> None:
     """The names are part of the public interface: none may be lost."""
-    latencies = {f"latency_{statistic}_ms" for statistic in ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")}
+    latencies = {f"latency_{statistic}_ms" for statistic in ("mean", "p50", "p90", "p95", "p99", "p99_9", "max", "iqr")}
 
     items = {
         f"{metric}_{statistic}_ms"
