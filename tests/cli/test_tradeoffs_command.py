@@ -442,6 +442,37 @@ def test_a_latency_per_sample_is_that_of_a_row(asked: Asked) -> None:
     assert "best latency a: 500 µs a row" in said
 
 
+ESTIMATED = """\
+scenario,latency_p50_ms,accuracy_mean,energy_mj_proxy
+onnx_fp32,1,0.9,4
+onnx_int8,1,0.9,1
+"""
+
+
+def test_an_estimated_energy_enters_scores_on_request_and_is_marked(asked: Asked, tmp_path: Path) -> None:
+    """A quarter of the energy at a weight of a quarter makes 141; neither Pareto set nor best candidate use it."""
+    file = tmp_path / "out.json"
+    _, plain = asked(table=ESTIMATED)
+    _, said = asked("", "--with-estimates", f"--json={file}", table=ESTIMATED)
+    (table,) = from_file(TradeoffsFile, file.read_bytes(), other="", older="").tables
+
+    assert "estimated" not in plain
+    assert "accuracy 67 %, latency 33 %; score" in plain
+    assert "energy 25 % (estimated); score 100 is onnx_fp32" in said
+    assert "1. onnx_int8: score 141" in said
+    assert 2 == said.count(", both with estimated energy")
+    assert "energy, not measured for any; its estimate enters the scores" in said
+    assert "best energy" not in said
+    assert ("energy",) == table.estimated
+
+
+@pytest.mark.parametrize("energies", ["energy_mj,energy_mj_proxy\nonnx_fp32,1,0.9,4,\nonnx_int8,1,0.9,,1\n"])
+def test_an_estimate_is_not_scored_against_a_measurement(asked: Asked, energies: str) -> None:
+    _, said = asked("", "--with-estimates", table=f"scenario,latency_p50_ms,accuracy_mean,{energies}")
+
+    assert "estimated" not in said
+
+
 def test_a_byte_order_mark_takes_no_column(asked: Asked) -> None:
     assert "\ufeff" not in asked(table="\ufefflatency_p50_ms,scenario\n1,a\n")[1]
     assert "best latency a: 1.00 ms" in asked(table="\ufefflatency_p50_ms,scenario\n1,a\n")[1]
