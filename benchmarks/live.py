@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.core.estimates import share_interval
+from pytest_hwperf.core.shares import share_interval
 
 ROOT = Path(__file__).parents[1]
 UNITS = 100

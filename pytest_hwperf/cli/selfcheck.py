@@ -11,12 +11,12 @@ from pytest_hwperf.cli.output import say
 from pytest_hwperf.cli.pytest_session import run_pytest
 from pytest_hwperf.core.budgets import parse_size
 from pytest_hwperf.core.errors import SerialisationError, UsageProblem
-from pytest_hwperf.core.estimates import share_interval
 from pytest_hwperf.core.evidence import Stage
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.sequence import SHARES
 from pytest_hwperf.core.serialisation import from_json, to_json
+from pytest_hwperf.core.shares import share_interval
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.units import counted, parse_rate, show, show_share
 from pytest_hwperf.host.files import read_file, replace_file

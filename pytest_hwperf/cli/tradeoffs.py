@@ -55,6 +55,9 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     parser.add_argument(
         "--weight", action="append", default=[], metavar="DIMENSION=NUMBER", help=f"of {', '.join(DIMENSIONS)}"
     )
+    parser.add_argument(
+        "--with-estimates", action="store_true", help="score an estimated energy too, marked, if none was measured"
+    )
     parser.add_argument("--hosts", metavar="FILE.toml", help="of a fleet: prices per hour of kinds of machine")
     parser.add_argument(
         "--pairs", action="store_true", help="compare latencies in pairs of fresh processes; needs -- TEST"
@@ -161,6 +164,7 @@ def _choices(
             reference=_reference(options.reference, here),
             weights=weights,
             rank_by=options.rank_by,
+            with_estimates=options.with_estimates,
         )
 
 

@@ -7,9 +7,10 @@ from pytest_hwperf.cli.tradeoffs_text import Choice, Ranked, ranked, why_unranke
 from pytest_hwperf.core.evidence import Gate
 from pytest_hwperf.core.hardware import OnHardware, on_hardware
 from pytest_hwperf.core.records import SCHEMA, BudgetOutcome, Comparison, Estimate
-from pytest_hwperf.core.rivals import Candidate, per_row
+from pytest_hwperf.core.rivals import Candidate, lost_by, per_row
+from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.core.structs import Number, Record
-from pytest_hwperf.core.tradeoffs import Answer, Score, dimensions_of, meets, pareto, weights_of
+from pytest_hwperf.core.tradeoffs import Answer, Score, dimensions_of, meets, pareto
 
 
 class Requirement(Record, frozen=True, kw_only=True):
@@ -38,6 +39,7 @@ class RankedCandidate(Record, frozen=True, kw_only=True):
     score: Score | None = None
     composite: Number | None = None
     is_undecided: bool | None = None  # whether its score is not shown to be below the highest
+    lost_classes: Statement | None = None  # against the reference; None: none is lost, or it is not known
     hardware: OnHardware | None = None  # None: no kind of machine is named
 
 
@@ -48,6 +50,7 @@ class TradeoffTable(Record, frozen=True, kw_only=True):
     point: str  # "" where nothing tells it from others
     reference: str  # candidate whose score is 100
     weights: Mapping[str, Number]  # dimension → weight, of those that all candidates have
+    estimated: tuple[str, ...] = ()  # of these, what scores and composites take by an estimate
     left_out: Mapping[str, tuple[str, ...]]  # dimension → candidates that lack it
     unranked: str  # why there is no ranking, "" where there is one
     candidates: tuple[RankedCandidate, ...]
@@ -64,8 +67,8 @@ class TradeoffsFile(Record, frozen=True, kw_only=True, tag_field="what", tag="py
 def table_of(choice: Choice) -> TradeoffTable:
     """Return the candidates of a choice with everything that the lines say of them, in the order of the file."""
     dimensions, lacking = dimensions_of(choice.candidates)
-    weights, why = weights_of(choice.weights, dimensions), why_unranked(choice, dimensions)
-    places = {} if why else {one.candidate.name: (n, one) for n, one in enumerate(ranked(choice, weights), 1)}
+    why = why_unranked(choice, dimensions)
+    places = {} if why else {one.candidate.name: (n, one) for n, one in enumerate(ranked(choice), 1)}
     best = {one.name for one in pareto(choice.candidates, list(dimensions.values()))} if dimensions else None
 
     def of(one: Candidate) -> RankedCandidate:
@@ -76,7 +79,8 @@ def table_of(choice: Choice) -> TradeoffTable:
         test=choice.test,
         point=choice.point,
         reference=choice.reference.name,
-        weights=weights,
+        weights=choice.weighted,
+        estimated=choice.estimated,
         left_out={name: tuple(names) for name, names in lacking.items()},
         unranked=why,
         candidates=tuple(map(of, choice.candidates)),
@@ -101,6 +105,7 @@ def _candidate(
         score=found and found.score,
         composite=found and found.composite,
         is_undecided=found and found.undecided,
+        lost_classes=lost_by(one, choice.reference),
         hardware=next(iter(on_hardware([one], choice.prices)), None),
     )
 

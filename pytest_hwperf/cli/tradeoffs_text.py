@@ -20,6 +20,7 @@ from pytest_hwperf.core.rivals import (
     Candidate,
     between_processes,
     is_of_one_process,
+    lost_by,
     per_row,
 )
 from pytest_hwperf.core.tradeoffs import (
@@ -33,6 +34,7 @@ from pytest_hwperf.core.tradeoffs import (
     pareto,
     score,
     weights_of,
+    with_estimates,
 )
 from pytest_hwperf.core.units import (
     counted,
@@ -86,6 +88,24 @@ class Choice:
     rank_by: str  # "score", "composite" or a dimension
     prices: Mapping[str, float] = field(default_factory=dict)  # kind of machine → price per hour
     gates: Sequence[Gate] = ()  # what pairs of the candidates have observed
+    with_estimates: bool = False  # whether scores take an estimate of energy where nothing was measured
+
+    @property
+    def scored(self) -> Mapping[str, Candidate]:
+        """Name → the candidate as scores take it."""
+        found = with_estimates(self.candidates) if self.with_estimates else self.candidates
+        return {one.name: one for one in found}
+
+    @property
+    def estimated(self) -> tuple[str, ...]:
+        """The dimensions of the scores that were not measured, but estimated."""
+        measured, _ = dimensions_of(self.candidates)
+        return tuple(name for name in self.weighted if name not in measured)
+
+    @property
+    def weighted(self) -> Mapping[str, float]:
+        """The weights of the scores, 1 in all; {} where no dimension that is left has any."""
+        return weights_of(self.weights, dimensions_of([*self.scored.values()])[0])
 
     @property
     def left(self) -> list[Candidate]:
@@ -109,7 +129,8 @@ def _facts(choice: Choice) -> Iterator[Line]:
     dimensions, lacking = dimensions_of(choice.candidates)
     for name, names in lacking.items():
         whom = "any" if len(names) == len(choice.candidates) else "; ".join(names)
-        yield Line("left out", f"{name}, not measured for {whom}{_why(choice.candidates, name)}")
+        scored = "; its estimate enters the scores" if name in choice.estimated else ""
+        yield Line("left out", f"{name}, not measured for {whom}{_why(choice.candidates, name)}{scored}")
     if dimensions:
         yield Line("pareto set", "; ".join(one.name for one in pareto(choice.candidates, list(dimensions.values()))))
         yield from _ranking(choice, dimensions)
@@ -117,6 +138,9 @@ def _facts(choice: Choice) -> Iterator[Line]:
     yield from _pairs(choice)
     yield from _hardware(choice)
     yield from _quantisation(choice)
+    for one in choice.candidates:
+        if lost := lost_by(one, choice.reference):
+            yield Line("classes lost", f"{one.name} against {choice.reference.name}: {lost}")
     yield from _undecided(choice, dimensions)
     said: dict[str, list[str]] = {}
     for candidate in choice.candidates:
@@ -196,18 +220,14 @@ def why_unranked(choice: Choice, dimensions: Mapping[str, Key]) -> str:
         return "no candidate meets the requirements"
     if choice.rank_by in DIMENSIONS and choice.rank_by not in dimensions:
         return f"not by {choice.rank_by}, which is left out"
-    return "" if weights_of(choice.weights, dimensions) else "no dimension that is left has a weight"
+    return "" if choice.weighted else "no dimension that is left has a weight"
 
 
-def ranked(choice: Choice, weights: Mapping[str, float]) -> list[Ranked]:
-    """Return the candidates that meet the requirements, best first.
-
-    Args:
-        choice: that has a ranking.
-        weights: of the dimensions that all candidates have, 1 in all.
-    """
-    candidates, rank_by = choice.left, choice.rank_by
-    scores = {one.name: score(one, choice.reference, weights) for one in candidates}
+def ranked(choice: Choice) -> list[Ranked]:
+    """Return the candidates that meet the requirements, best first, of a choice that has a ranking."""
+    scored, weights, rank_by = choice.scored, choice.weighted, choice.rank_by
+    candidates = [scored[one.name] for one in choice.left]
+    scores = {one.name: score(one, scored[choice.reference.name], weights) for one in candidates}
     known = {name: one for name, one in scores.items() if one}
     best = max((one for one in candidates if one.name in known), key=lambda one: known[one.name].value, default=None)
     undecided = not_below(candidates, best, weights) if best else []
@@ -235,13 +255,15 @@ def _ranking(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Line]:
     if why := why_unranked(choice, dimensions):
         yield Line("ranking", why)
         return
-    weights = weights_of(choice.weights, dimensions)
-    told = ", ".join(f"{name} {show_share(weight)}" for name, weight in weights.items())
+    estimated = choice.estimated
+    marks = dict.fromkeys(estimated, " (estimated)")
+    told = ", ".join(f"{name} {show_share(weight)}{marks.get(name, '')}" for name, weight in choice.weighted.items())
+    by_estimate = f", both with estimated {' and '.join(estimated)}" if estimated else ""
     yield Line("ranking", f"by {choice.rank_by}; weights {told}; score 100 is {choice.reference.name}")
-    for number, one in enumerate(ranked(choice, weights), 1):
+    for number, one in enumerate(ranked(choice), 1):
         doubt = ", undecided against the highest" if one.undecided else ""
         last = ", last since it is not worthwhile" if one.put_back else ""
-        told = f"score {_score(one.score)}{doubt}, composite {one.composite:.3f}{last}"
+        told = f"score {_score(one.score)}{doubt}, composite {one.composite:.3f}{by_estimate}{last}"
         yield Line("ranking", f"{number}. {one.candidate.name}: {told}")
 
 

@@ -219,7 +219,7 @@ def _compare_exact(run: Run, kept: StoredRun, margin: Margin, criteria: Criteria
     if not stored:
         return uncompared(margin, "not comparable", state("values not kept"))
     if margin.scale == "absolute":
-        found = compare_accuracy(stored, values, margin, criteria.alpha / criteria.family)
+        found = compare_accuracy(stored, values, margin, criteria.alpha / criteria.family, new.classes if new else None)
         promise = state("error rate split", alpha=100 * criteria.alpha, family=criteria.family)
         return replace(found, promise=promise) if found.change is not None else found
     return compare_exact(METRICS[margin.metric], stored, values, margin)

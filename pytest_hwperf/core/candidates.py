@@ -9,7 +9,8 @@ from typing import TypeVar
 from pytest_hwperf.core.metrics import ACCURACY
 from pytest_hwperf.core.operating_points import described, points_of
 from pytest_hwperf.core.records import AS_TRAINED, Judgement, Run
-from pytest_hwperf.core.rivals import Candidate, without_parameters
+from pytest_hwperf.core.rivals import Candidate, lost_by, without_parameters
+from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.core.tradeoffs import dimensions_of, pareto
 
 USUAL_REFERENCE = "onnx_fp32"
@@ -33,6 +34,10 @@ class Measured:
     def reference(self) -> Candidate:
         """What scores are relative to: ONNX Runtime in FP32, else the first."""
         return next((one for one in self.candidates if is_called(one, USUAL_REFERENCE)), self.candidates[0])
+
+    def lost_by(self, candidate: Candidate) -> Statement | None:
+        """Name the classes that a candidate loses against the reference, None where it loses none."""
+        return lost_by(candidate, self.reference)
 
     @property
     def front(self) -> list[Candidate]:
@@ -130,6 +135,7 @@ def candidate_of(judgement: Judgement, differing: Iterable[str] = ()) -> Candida
         values={figure.key: figure.estimate for figure in judgement.figures if not figure.estimated},
         guesses={figure.key: figure.estimate for figure in judgement.figures if figure.estimated},
         right=labelled.values if labelled else None,
+        classes=labelled.classes if labelled else None,
         as_trained=run.context.items() >= AS_TRAINED.items(),
         rows=rows_of_call(rows),
         conditions=run.conditions,

@@ -8,7 +8,8 @@ from operator import gt, lt
 from statistics import median
 
 from pytest_hwperf.core.metrics import Better, Metric, metric_of
-from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Estimate, Margin, replace, uncompared
+from pytest_hwperf.core.records import Classes, Comparison, ComparisonOutcome, Estimate, Margin, replace, uncompared
+from pytest_hwperf.core.shares import lost_classes
 from pytest_hwperf.core.statements import Statement, baseline_of_nothing, state
 from pytest_hwperf.core.units import relative
 
@@ -78,7 +79,13 @@ def compare_exact(metric: Metric, baseline: Sequence[float], candidate: Sequence
     )
 
 
-def compare_accuracy(baseline: Sequence[float], candidate: Sequence[float], margin: Margin, alpha: float) -> Comparison:
+def compare_accuracy(
+    baseline: Sequence[float],
+    candidate: Sequence[float],
+    margin: Margin,
+    alpha: float,
+    classes: Classes | None = None,
+) -> Comparison:
     """Compare two models on the same examples: accuracy, or any other metric of 0 and 1 per example.
 
     Only examples on which the two differ carry information. With a margin of 0 McNemar's exact test decides: of those
@@ -90,6 +97,7 @@ def compare_accuracy(baseline: Sequence[float], candidate: Sequence[float], marg
         candidate: the same, of the same examples in the same order.
         margin: its metric says which of 0 and 1 is better; an absolute size, 0.005 = half a point.
         alpha: one-sided level, between 0 and 0.5.
+        classes: of the examples; those that the candidate loses are named, whatever becomes of the whole.
 
     Returns:
         An absolute comparison. `p_value` is one-sided, of the side that the outcome names and else of the one for the
@@ -127,6 +135,7 @@ def compare_accuracy(baseline: Sequence[float], candidate: Sequence[float], marg
         p_value=p_better if outcome == "improved" else p_worse,
         detectable=-drop if drop is not None and better == "higher" else drop,
         baseline=sum(baseline) / n,
+        moved=lost_classes(baseline, candidate, classes),
     )
 
 

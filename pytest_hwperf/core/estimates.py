@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from pytest_hwperf.core.early_stopping import CONFIDENCE, fewest_calls, rank_from_above
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.metrics import MEMORY_PRESSURE, Better, Metric, metric_of
-from pytest_hwperf.core.ranks import nearest_rank, quantile
+from pytest_hwperf.core.ranks import QUARTILES, SPREAD, nearest_rank, quantile
 from pytest_hwperf.core.records import OF_A_LOAD, Budget, Estimate, Figure, Run, Sample, Values, figure_of, replace
+from pytest_hwperf.core.shares import by_class, share_interval
 from pytest_hwperf.core.statements import Kind, Remark, Statement, state
 from pytest_hwperf.core.structs import LARGEST
 
@@ -37,7 +38,7 @@ def estimate(sample: Sample, statistic: str, *, confidence: float = REPORTED_CON
     Args:
         sample: at least one value, in base units; rates are positive, and belong to windows of equally many calls
             unless it has weights.
-        statistic: "mean", "max" or a percentile such as "p50", "p99_9".
+        statistic: "mean", "max", "iqr" or a percentile such as "p50", "p99_9".
         confidence: two-sided, between 0 and 1; each bound alone holds at (1 + confidence) / 2.
 
     Returns:
@@ -70,7 +71,8 @@ def figures(run: Run) -> tuple[Figure, ...]:
                 estimated=sample.estimated,
             )
             found.append(figure)
-    return (*found, *_memory_pressure(found))
+    classes = (one for sample in run.samples for one in by_class(sample, REPORTED_CONFIDENCE))
+    return (*found, *_memory_pressure(found), *classes)
 
 
 def _memory_pressure(found: Sequence[Figure]) -> Iterator[Figure]:
@@ -93,20 +95,6 @@ def _memory_pressure(found: Sequence[Figure]) -> Iterator[Figure]:
     )
     source = f"{memory.source} over {rate.source}"
     yield Figure(metric=MEMORY_PRESSURE, statistic="p50", estimate=estimate, source=source, per=memory.per)
-
-
-def share_interval(ones: int, n: int, confidence: float) -> tuple[float, float]:
-    """Return the exact two-sided interval of a share of which `ones` of `n`, at least one, were seen.
-
-    References:
-        Clopper & Pearson, Biometrika 26 (1934). Example: 0 of 40 at 0.95: 0 .. 8.8 %.
-    """
-    from scipy.special import betaincinv
-
-    tail = (1 - confidence) / 2
-    low = 0.0 if ones == 0 else float(betaincinv(ones, n - ones + 1, tail))
-    high = 1.0 if ones == n else float(betaincinv(ones + 1, n - ones, 1 - tail))
-    return low, high
 
 
 def clear_of(estimate: Estimate, limit: float, better: Better) -> bool | None:
@@ -238,7 +226,7 @@ def _estimate(sample: Sample, ordered: "NDArray[float64]", statistic: str, confi
         return _processes(ordered, confidence) if metric.in_processes else _counts(ordered, confidence)
     if len(ordered) == 1 and metric.statistics == (statistic,):
         return _result(ordered, (float(ordered[0]), None, None), confidence, "single reading, no interval")
-    percentile = _by_early_stopping if sample.per == OF_A_LOAD else _percentile
+    percentile = _spread if statistic == SPREAD else _by_early_stopping if sample.per == OF_A_LOAD else _percentile
     return percentile(ordered, statistic, confidence)
 
 
@@ -272,6 +260,18 @@ def _percentile(ordered: "NDArray[float64]", statistic: str, confidence: float) 
     return _result(ordered, bounds, confidence, method, *warnings)
 
 
+def _spread(ordered: "NDArray[float64]", _: str, confidence: float) -> Estimate:
+    """Distance of the quartiles; half of the error for each makes it hold for both."""
+    lower, upper = (_percentile(ordered, quartile, (1 + confidence) / 2) for quartile in QUARTILES)
+    bounds = (
+        upper.value - lower.value,
+        None if upper.low is None or lower.high is None else max(0.0, upper.low - lower.high),
+        None if upper.high is None or lower.low is None else upper.high - lower.low,
+    )
+    method = "between the quartiles, order-statistic intervals of both, this process only"
+    return _result(ordered, bounds, confidence, method, *lower.warnings, *upper.warnings)
+
+
 def _by_early_stopping(ordered: "NDArray[float64]", statistic: str, confidence: float) -> Estimate:
     """Nearest rank with the bounds of early stopping, whose confidence is at least that asked for."""
     n, confidence = len(ordered), max(confidence, 2 * CONFIDENCE - 1)
@@ -301,7 +301,9 @@ def _ranks(n: int, statistic: str, confidence: float) -> tuple[int, int, int, tu
 
     q, tail = quantile(statistic), (1 - confidence) / 2
     if not q:
-        raise UsageProblem(f"unknown statistic {statistic!r}. Allowed: mean, max, and percentiles such as p50 or p99_9")
+        raise UsageProblem(
+            f"unknown statistic {statistic!r}. Allowed: mean, max, iqr, and percentiles such as p50 or p99_9"
+        )
     share = float(q)
     low, high = (bisect_left(range(n + 1), level, key=lambda k: float(bdtr(k, n, share))) for level in (tail, 1 - tail))
     warnings = list[Remark]()

@@ -6,7 +6,7 @@ from typing import Literal
 from pytest_hwperf.core.metrics import Better
 from pytest_hwperf.core.movers import Mover, MoverKind
 from pytest_hwperf.core.operators import ProfiledCalls
-from pytest_hwperf.core.records import Margin, Values
+from pytest_hwperf.core.records import Classes, Margin, Values
 from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.core.structs import Count, ErrorRate, Number, Record, Share, Size
 
@@ -115,11 +115,14 @@ class FixedSample(Record, frozen=True, kw_only=True):
     baseline: Values  # base units
     candidate: Values  # the same examples, or processes in the order in which they were paired
     warnings: tuple[str, ...] = ()
+    classes: Classes | None = None  # of the examples, where they are known
 
     def __post_init__(self) -> None:
         """Refuse a side without values."""
         if not (self.baseline and self.candidate):
             raise ValueError("a side without values")
+        if self.classes is not None and len(self.classes.of) != len(self.candidate):
+            raise ValueError("as many classes as values are needed")
 
 
 class Evidence(Record, frozen=True, kw_only=True):

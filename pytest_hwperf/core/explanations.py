@@ -47,7 +47,7 @@ def explained(
         if has_changed(comparison):
             alike = by_measurement.get(key[0], []) if metric_of(key[1]).is_profiled(key[2]) else []
             moved = _told(by_key.get(key, []), _operators_of(comparison, alike) if alike else None)
-            comparisons[key] = replace(comparison, moved=moved)
+            comparisons[key] = replace(comparison, moved=comparison.moved or moved)
     return {key: _with_calls(key, comparison, comparisons) for key, comparison in comparisons.items()}
 
 

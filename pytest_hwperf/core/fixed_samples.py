@@ -31,7 +31,7 @@ def compare_fixed(fixed: FixedSample, level: float) -> Comparison:
 def _compared(fixed: FixedSample, level: float) -> Comparison:
     hypothesis, sides = fixed.hypothesis, (fixed.baseline, fixed.candidate)
     if fixed.per == "example":
-        return compare_accuracy(*sides, hypothesis.margin, level)
+        return compare_accuracy(*sides, hypothesis.margin, level, fixed.classes)
     found = compare_exact(measured_metric(hypothesis), *sides, hypothesis.margin)
     counts = {"baseline": len(fixed.baseline), "candidate": len(fixed.candidate)}
     constant, pairs = is_constant(*sides), min(map(len, sides))

@@ -318,5 +318,6 @@ def _fixed_sample(hypothesis: Hypothesis, exact: Mapping[Side, Sequence[Sample]]
             per=_FIXED[METRICS[metric].taken],
             baseline=samples["baseline"].values,
             candidate=samples["candidate"].values,
+            classes=samples["candidate"].classes,  # the data are the same on both sides
             warnings=tuple(f"{side}: {text}" for side in SIDES for text in samples[side].warnings),
         )

@@ -112,6 +112,7 @@ class Metric:
 
 MEDIAN_LATENCY = ("latency", "p50")  # by which scenarios are ranked, and which a rehearsal takes
 ACCURACY = "accuracy"  # of predictions against labels; the others of examples are against a reference
+WORST_CLASS, BALANCED_ACCURACY = "accuracy_worst_class", "balanced_accuracy"
 MEMORY_PRESSURE = "memory_pressure_index"
 BOARD_MEMORY, BOARD_UTILISATION = "gpu_memory", "gpu_utilisation"
 ENERGY, BOARD_ENERGY = "energy", "gpu_energy"  # of the processors and of boards: together the energy of a call
@@ -122,7 +123,7 @@ def _milliseconds(name: str, statistics: tuple[str, ...]) -> tuple[BudgetKeyword
     return tuple(BudgetKeyword(keyword=f"{name}_{one}_ms", statistic=one, factor=1e-3) for one in statistics)
 
 
-_LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
+_LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max", "iqr")  # the last: between the quartiles
 _SCENARIO = "it needs a scenario: hwperf(scenario)"
 _BATCHES = "it needs a scenario or batch_size="
 _LABELS = "give y_true=, or a y in hwperf_data"
@@ -134,6 +135,15 @@ _windows = partial(Metric, taken="windows", statistics=("mean",))
 _NO_PREDICTIONS = "profiles show time and memory, and no predictions"
 _examples = partial(
     Metric, exact=True, taken="examples", binary=True, statistics=("mean",), unexplained=_NO_PREDICTIONS
+)
+_of_classes = partial(
+    Metric,
+    better="higher",
+    taken="figures",
+    statistics=("mean",),
+    made_of=(ACCURACY,),
+    unexplained=_NO_PREDICTIONS,
+    remedy=_LABELS,
 )
 _items = partial(
     Metric,
@@ -187,6 +197,7 @@ _ROWS = (
             DefaultMargin(statistic="p95", size=0.10),
             DefaultMargin(statistic="p99", size=0.20),
             DefaultMargin(statistic="p99_9", size=0.20),
+            DefaultMargin(statistic="iqr", size=0.10),
         ),
         grows_with_batch=True,
         between_models=True,
@@ -274,6 +285,16 @@ _ROWS = (
         margins=(DefaultMargin(statistic="mean", size=0.0, scale="absolute", always=True),),
         between_models=True,
         remedy=_LABELS,
+    ),
+    _of_classes(
+        name=WORST_CLASS,
+        title="share of the examples of a class that are right, of the class with the smallest",
+        budgets=(BudgetKeyword(keyword="accuracy_worst_class_min", statistic="mean", factor=1.0, share=True),),
+    ),
+    _of_classes(
+        name=BALANCED_ACCURACY,
+        title="mean over all classes of the share of their examples that are right",
+        budgets=(BudgetKeyword(keyword="balanced_accuracy_min", statistic="mean", factor=1.0, share=True),),
     ),
     _examples(
         name="flip_rate",

@@ -10,6 +10,8 @@ from pytest_hwperf.core.evidence import Hypothesis, Observation
 from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.ranks import (
     MOST_FLIPPED,
+    QUARTILES,
+    SPREAD,
     fewest_pairs,
     hodges_lehmann,
     nearest_rank,
@@ -174,21 +176,25 @@ def pairs_needed(values: Sequence[float], change: float, level: float, margin: f
 
 
 def pooled_percentile(calls: Sequence[float], statistic: str) -> float:
-    """Return a percentile of one side's calls of one pair, pooled over its blocks: the ⌈qn⌉-th smallest.
+    """Return a percentile of one side's calls of one pair, pooled over its blocks, or the distance of the quartiles.
 
     Args:
         calls: at least one.
-        statistic: "p50", "p95", "p99_9" and the like.
+        statistic: "p50", "p95", "p99_9" and the like, of which the ⌈qn⌉-th smallest is taken, or "iqr".
     """
-    return sorted(calls)[nearest_rank(quantile(statistic), len(calls)) - 1]
+    ordered = sorted(calls)
+    if statistic != SPREAD:
+        return ordered[nearest_rank(quantile(statistic), len(calls)) - 1]
+    low, high = (ordered[nearest_rank(quantile(one), len(calls)) - 1] for one in QUARTILES)
+    return high - low
 
 
 def least_calls(statistic: str) -> int:
-    """Return how many calls a side needs in a pair: 20 beyond the percentile, 400 for p95 and 2000 for p99.
+    """Return how many calls a side needs in a pair: 20 beyond the percentile, 400 for p95 and 80 for the quartiles.
 
     The median, the mean and the maximum need none in particular.
     """
-    q = quantile(statistic)
+    q = quantile(QUARTILES[-1] if statistic == SPREAD else statistic)
     return math.ceil(_CALLS_BEYOND / (1 - q)) if 2 * q > 1 else 0
 
 

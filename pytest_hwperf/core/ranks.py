@@ -13,6 +13,8 @@ from functools import lru_cache
 from itertools import accumulate
 from statistics import median
 
+SPREAD = "iqr"  # from the lower to the upper quartile
+QUARTILES = ("p25", "p75")
 MOST_FLIPPED = 30  # values of a sign-flip test: half of them give 2^15 sums, which still takes no time
 
 
@@ -153,8 +155,8 @@ def rank_sum_count(m: int, n: int, alpha: float) -> int:
 
 @lru_cache
 def is_tail(statistic: str) -> bool:
-    """Whether a statistic is about slow calls: p90 or beyond, which a mean of several calls hides."""
-    return statistic == "max" or (quantile(statistic) or 0) >= Fraction(9, 10)
+    """Whether a statistic is about single calls, which a mean of several hides: their spread, p90 or beyond."""
+    return statistic in ("max", SPREAD) or (quantile(statistic) or 0) >= Fraction(9, 10)
 
 
 def quantile(statistic: str) -> Fraction:

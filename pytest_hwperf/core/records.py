@@ -100,6 +100,18 @@ class Reading(Record, frozen=True, kw_only=True):
     share: Size | None = None  # of the machine's busy CPU time that was this process's; None = not known
 
 
+class Classes(Record, frozen=True, kw_only=True):
+    """The true class of each example."""
+
+    names: tuple[str, ...]
+    of: Values  # place of the class among the names, one per example
+
+    def __post_init__(self) -> None:
+        """Refuse examples of a class that has no name."""
+        if not {*self.of} <= {*range(len(self.names))}:
+            raise ValueError("an example of no class")
+
+
 class Sample(Record, frozen=True, kw_only=True):
     """Readings of one metric. Its length is the n of every estimate made from it."""
 
@@ -110,6 +122,12 @@ class Sample(Record, frozen=True, kw_only=True):
     estimated: bool = False  # it holds nothing that was measured, and is never compared
     warnings: tuple[Remark, ...] = ()
     weights: Values | None = None  # of each value in a mean, such as the calls of its window; None: all count alike
+    classes: Classes | None = None  # of the examples; None: not known, or the values are none of examples
+
+    def __post_init__(self) -> None:
+        """Refuse classes of other examples."""
+        if self.classes is not None and not 0 < len(self.values) == len(self.classes.of):
+            raise ValueError("as many classes as values are needed")
 
 
 class Run(Record, frozen=True, kw_only=True, dict=True, gc=True):
@@ -164,7 +182,7 @@ class Keyed(Record, frozen=True, kw_only=True):
     """A record about one statistic of one metric."""
 
     metric: str
-    statistic: str  # "mean", "p50" … "p99_9", "max"
+    statistic: str  # "mean", "p50" … "p99_9", "max", "iqr"
 
     @property
     def key(self) -> Key:
@@ -177,7 +195,7 @@ class Budget(Record, frozen=True, kw_only=True, tag=True):
 
     keyword: str  # as the user wrote it: "latency_p95_ms"
     metric: str
-    statistic: str  # "mean", "p50" … "p99_9", "max"
+    statistic: str  # "mean", "p50" … "p99_9", "max", "iqr"
     limit: Number  # base units; an upper limit where lower is better, else a lower one
     default: bool = False  # from the ini file, for every test: where its metric is unmeasured it fails nothing
 

@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 from pytest_hwperf.core.comparisons import compare_accuracy, outcome_of
 from pytest_hwperf.core.metrics import ENERGY, MEDIAN_LATENCY, METRICS, metric_of
-from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Estimate, Key, Margin, Values, replace
+from pytest_hwperf.core.records import Classes, Comparison, ComparisonOutcome, Estimate, Key, Margin, Values, replace
+from pytest_hwperf.core.shares import lost_classes
+from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.core.stored_timings import history_limit
 
 ACCURACY, MEMORY = ("accuracy", "mean"), ("memory", "p50")
@@ -45,6 +47,7 @@ class Candidate:
     kind: str = ""  # of machine on which it was measured; "" where nobody named it
     price_per_hour: float | None = None  # of such a machine, where the file says it
     right: Values | None = None  # 1 or 0 of each example; None where they are not known
+    classes: Classes | None = None  # of the examples
     as_trained: bool = False  # whether nothing has converted the model
     guesses: Mapping[Key, Estimate] = field(default_factory=dict)  # what was estimated, and not measured
     pairs: Mapping[str, Mapping[Key, Comparison]] = field(default_factory=dict)  # name of a baseline → against it
@@ -126,6 +129,13 @@ def between_processes() -> float:
 def is_of_one_process(metric: str) -> bool:
     """Whether all values of a metric come from the process that has measured."""
     return metric_of(metric).taken in ("calls", "parts", "windows")
+
+
+def lost_by(one: Candidate, other: Candidate) -> Statement | None:
+    """Name the classes that one loses against another; None where it loses none, or it is not known."""
+    if one.right is None or other.right is None or _by_example(one, other, 0.0) is None:
+        return None
+    return lost_classes(other.right, one.right, one.classes)
 
 
 def _by_example(one: Candidate, other: Candidate, margin: float) -> Comparison | None:

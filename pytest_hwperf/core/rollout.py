@@ -10,10 +10,10 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from pytest_hwperf.core.estimates import share_interval
 from pytest_hwperf.core.metrics import ACCURACY, metric_of
 from pytest_hwperf.core.records import Budget, BudgetOutcome, Comparison, Estimate, Figure, Key
 from pytest_hwperf.core.rivals import Candidate
+from pytest_hwperf.core.shares import share_interval
 from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.core.structs import Count, Number, Record, Size
 from pytest_hwperf.core.tradeoffs import Answer, answers

@@ -14,11 +14,12 @@ from pytest_hwperf.core.evidence import Evidence, Side
 from pytest_hwperf.core.metrics import ACCURACY, MEDIAN_LATENCY, metric_of
 from pytest_hwperf.core.ranks import hodges_lehmann, walsh_bounds
 from pytest_hwperf.core.records import Budget, Estimate, Figure, Key, Sample
+from pytest_hwperf.core.shares import by_class
 
 MEAN, P95 = ("latency", "mean"), ("latency", "p95")
 ALWAYS: tuple[Key, ...] = (MEAN, P95)  # taken in each pair, beside what is compared
 _RATES = {"throughput": 1, "sample_throughput": 0}  # metric → whether it counts calls, or rows
-_IN_PAIRS = ("p50", "p90", "p95", "p99", "p99_9", "mean")
+_IN_PAIRS = ("p50", "p90", "p95", "p99", "p99_9", "mean", "iqr")
 _SOURCE = "perf_counter, in turns"
 
 
@@ -94,12 +95,13 @@ def _rate(seconds: Estimate, count: int) -> Estimate:
 
 
 def _fixed(evidence: Evidence, side: Side) -> Iterator[Figure]:
-    """Yield what needs no clock: accuracy and the size of the model's file."""
+    """Yield what needs no clock: accuracy, by class too, and the size of the model's file."""
     for one in evidence.fixed_samples:
         metric, statistic = one.hypothesis.margin.key
         values = one.baseline if side == "baseline" else one.candidate
         source = "every example" if metric == ACCURACY else "the file"
-        sample = Sample(metric=metric, values=values, per=one.per, source=source)
+        sample = Sample(metric=metric, values=values, per=one.per, source=source, classes=one.classes)
         yield Figure(
             metric=metric, statistic=statistic, estimate=estimate(sample, statistic), source=source, per=one.per
         )
+        yield from by_class(sample, REPORTED_CONFIDENCE)

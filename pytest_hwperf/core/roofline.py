@@ -1,5 +1,7 @@
 """Work of a call, counted from the graph of its model, and what limits it: arithmetic, memory or neither.
 
+It is held against what numpy reaches on this machine, which is no ceiling: a runtime may be faster.
+
 References:
     Williams, Waterman & Patterson, Roofline: an insightful visual performance model, CACM 52 (2009).
 """
@@ -13,7 +15,7 @@ from pytest_hwperf.core.structs import Count, Number, Record, Size
 
 Bound = Literal["compute", "memory", "overhead"]
 
-_EXPLAINED = 1 / 3  # of a call: where its work at the peaks of the machine would take less, something else limits it
+_EXPLAINED = 1 / 3  # of a call: where numpy would do its work in less, something else limits it
 _NAMED = 5  # kinds of operators in a sentence
 
 
@@ -55,15 +57,20 @@ class Graph(Record, frozen=True, kw_only=True):
 class Work(Record, frozen=True, kw_only=True):
     """What a call has to do at least."""
 
-    flops: Size  # operations on floats; a multiplication with addition is two
+    flops: Size | None  # operations on floats; a multiplication with addition is two; None: none was counted
     integer_ops: Size = 0.0  # the same on integers, in matrix products and convolutions
-    moved_bytes: Size  # weights, inputs and outputs, each moved once
+    moved_bytes: Size | None  # weights, inputs and outputs, each moved once; None: none was counted
     nodes: Count
     uncounted: Mapping[str, Count] = {}  # kind of operator → nodes whose operations are not known
 
+    @property
+    def operations(self) -> float | None:
+        """All that were counted, None where there are none."""
+        return (self.flops or 0.0) + self.integer_ops or None
+
 
 class PeakRate(Record, frozen=True, kw_only=True):
-    """What this machine reaches with so many threads."""
+    """What numpy reaches on this machine with so many threads; a runtime may be faster."""
 
     threads: Count
     flops_per_s: Size  # float32 matrix product
@@ -71,7 +78,7 @@ class PeakRate(Record, frozen=True, kw_only=True):
 
 
 class Peaks(Record, frozen=True, kw_only=True):
-    """Measured peaks of a machine."""
+    """What numpy reaches on a machine."""
 
     rates: tuple[PeakRate, ...]
 
@@ -85,11 +92,11 @@ class Roofline(Record, frozen=True, kw_only=True):
 
     work: Work
     latency_s: Size  # median of a call
-    intensity: Size | None  # FLOP/B; None where nothing is moved
-    flops_per_s: Size
-    bytes_per_s: Size  # estimate of the memory bandwidth: bytes moved once over the median of a call
-    peak: PeakRate | None = None  # None: not measured for these threads
-    explained: Size | None = None  # share of a call that its work would take at the peak
+    intensity: Size | None  # FLOP/B; None where either was not counted
+    flops_per_s: Size | None  # None where no operation was counted
+    bytes_per_s: Size | None  # estimate of the memory bandwidth: bytes moved once over the median of a call
+    peak: PeakRate | None = None  # what numpy reaches here; None: not measured for these threads
+    explained: Size | None = None  # time that numpy would take for its work, over the median; above 1: it is faster
     bound: Bound | None = None
     withheld: Statement | None = None  # why there is no verdict
 
@@ -110,35 +117,36 @@ def count_work(graph: Graph) -> Work:
             flops += found
     for name in graph.unknown:
         uncounted[name] = uncounted.get(name, 0) + 1
+    moved = sum(tensor.size for tensor in graph.moved)
     return Work(
-        flops=flops,
+        flops=None if uncounted and not flops else flops,
         integer_ops=integer_ops,
-        moved_bytes=sum(tensor.size for tensor in graph.moved),
+        moved_bytes=None if graph.unknown and not moved else moved,
         nodes=len(graph.nodes),
         uncounted=uncounted,
     )
 
 
 def roofline_of(work: Work, latency_s: float, peak: PeakRate | None, threads: int) -> Roofline:
-    """Relate the work of a call to its time, and judge what limits it by the peaks of the machine.
+    """Relate the work of a call to its time, and judge what limits it by what numpy reaches on this machine.
 
     Example:
         With 100 GFLOP/s and 10 GB/s, 1 GFLOP and 1 MB take at least 10 ms and 0.1 ms: a call of 15 ms is
-        compute-bound, since its arithmetic at the peak explains two thirds of it; one of 40 ms is overhead-bound.
+        compute-bound, since its arithmetic explains two thirds of it; one of 40 ms is overhead-bound.
     """
-    operations = work.flops + work.integer_ops
+    operations, moved = work.operations, work.moved_bytes
     explained, bound = None, None
     withheld = _why_withheld(work, peak, threads)
     if peak and not withheld and latency_s:
-        compute_s, memory_s = operations / peak.flops_per_s, work.moved_bytes / peak.bytes_per_s
-        explained = max(compute_s, memory_s) / latency_s
-        bound = _bound(compute_s, memory_s, explained)
+        memory = (moved or 0.0) / peak.bytes_per_s / latency_s
+        bound, explained = _bound((operations or 0.0) / peak.flops_per_s / latency_s, memory)
+        withheld = None if bound else state("from caches", times=memory)
     return Roofline(
         work=work,
         latency_s=latency_s,
-        intensity=operations / work.moved_bytes if work.moved_bytes else None,
-        flops_per_s=operations / latency_s if latency_s else 0.0,
-        bytes_per_s=work.moved_bytes / latency_s if latency_s else 0.0,
+        intensity=operations / moved if operations and moved else None,
+        flops_per_s=operations / latency_s if operations and latency_s else None,
+        bytes_per_s=moved / latency_s if moved and latency_s else None,
         peak=peak,
         explained=explained,
         bound=bound,
@@ -146,10 +154,13 @@ def roofline_of(work: Work, latency_s: float, peak: PeakRate | None, threads: in
     )
 
 
-def _bound(compute_s: float, memory_s: float, explained: float) -> Bound:
-    if explained < _EXPLAINED:
-        return "overhead"
-    return "compute" if compute_s >= memory_s else "memory"
+def _bound(compute: float, memory: float) -> tuple[Bound | None, float | None]:
+    """Return what limits a call, with the share of it that this takes; what is faster than memory does not read it."""
+    if max(compute, memory) < _EXPLAINED:
+        return "overhead", max(compute, memory)
+    if compute >= (memory if memory <= 1 else _EXPLAINED):
+        return "compute", compute
+    return ("memory", memory) if memory <= 1 else (None, None)
 
 
 def _why_withheld(work: Work, peak: PeakRate | None, threads: int) -> Statement | None:
@@ -159,7 +170,7 @@ def _why_withheld(work: Work, peak: PeakRate | None, threads: int) -> Statement 
         nodes = sum(work.uncounted.values())
         shown = ", ".join([*kinds[:_NAMED], *more])
         return state("work uncounted", kinds=shown, nodes=nodes, share=nodes / max(work.nodes, nodes))
-    if work.integer_ops > work.flops:
+    if work.integer_ops > (work.flops or 0.0):
         return state("integer work")
     return None if peak else state("no peaks", threads=threads)
 

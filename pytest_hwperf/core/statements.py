@@ -19,7 +19,7 @@ from pytest_hwperf.core.units import counted, show, show_change, show_number, sh
 Unmeasured = Literal[
     "said", "not given", "energy off", "energy takes seconds", "few windows", "no idle power",
     "idle power moved", "no reference", "part unmeasured", "other windows", "no embodied carbon",
-    "growth in steps", "never called", "traced", "no probabilities", "no bound of goodput", "elsewhere",
+    "no classes", "growth in steps", "never called", "traced", "no probabilities", "no bound of goodput", "elsewhere",
     "too short", "not repeatable", "does not convert", "no int8 form", "weight-only", "unchanged", "not int8",
     "memory of children",
 ]  # fmt: skip
@@ -51,8 +51,8 @@ Doubt = Literal[
     "function moved", "function called", "function called otherwise", "allocation moved", "nothing moved",
     "nothing to explain", "movers miss", "profiler slows", "profiler distorts", "not sampled", "awaited",
     "profiled under load", "unexplained", "moved with", "calls unmoved", "not profiled", "explained enough",
-    "no time to explain", "no profiler", "work uncounted", "integer work", "no peaks", "under load", "slopes",
-    "profiles unlike pairs", "answers change", "processes apart",
+    "no time to explain", "no profiler", "work uncounted", "integer work", "no peaks", "from caches", "under load",
+    "slopes", "profiles unlike pairs", "answers change", "class lost", "processes apart",
     "calls failed", "late calls", "backlog grows", "generator late", "generator adds", "no steady state",
     "empty window", "few calls", "degrades", "drifts", "leaks", "apart", "workers",
 ]  # fmt: skip
@@ -92,6 +92,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "elsewhere": "requests are answered by another process: measure it there",
     "no bound of goodput": "it needs a latency within which an answer is good: hwload(within_ms=...), or a budget on a "
     "percentile of the latency",
+    "no classes": "y_true has fractions, or more than {most:count label}: give the class of each example",
+    "class lost": "{classes} right (McNemar by class, Holm over {of:count class}, p={p:.2g})",
     "no reference": "no reference scenario {reference}: {why}",
     "no probabilities": "{scenario} gives no probabilities",
     "does not convert": "{model} does not convert to {form} with {converter}: {why}",
@@ -234,8 +236,9 @@ _SENTENCES: Mapping[Kind, str] = {
     "explained enough": "not explained: {most} are, unless --hwperf-explain=always asks for all",
     "no time to explain": "not explained: --hwperf-gate-time was over",
     "work uncounted": "not counted are {kinds}, {share:%} of the operators: the work is more than the figures",
-    "integer work": "most of its work is on integers, and the peaks of this machine are those of float32",
-    "no peaks": "the peaks of this machine with {threads:count thread} are not known: hwperf doctor measures them",
+    "integer work": "most of its work is on integers, and numpy was measured with float32",
+    "no peaks": "how fast numpy is here with {threads:count thread} is not known: hwperf doctor measures it",
+    "from caches": "its data move ×{times:2} as fast as numpy reads memory here: they come from caches",
     "under load": "a latency under a load holds waiting too: profile the same scenario without one",
     "slopes": "counted by two differences of lengths, {apart:2%} apart",
     "no profiler": "the runtime of {scenario} shows no operators",

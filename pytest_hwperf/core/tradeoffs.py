@@ -10,7 +10,7 @@ References:
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pytest_hwperf.core.budgets import nearest
@@ -86,6 +86,17 @@ def dimensions_of(candidates: Sequence[Candidate]) -> tuple[dict[str, Key], dict
         {name: DIMENSIONS[name] for name, names in lacking.items() if not names},
         {name: names for name, names in lacking.items() if names},
     )
+
+
+def with_estimates(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return candidates whose energy counts as estimated; where any was measured or lacks an estimate, as they are.
+
+    What was measured is never compared with what was estimated. These candidates serve scores alone.
+    """
+    key = DIMENSIONS["energy"]
+    if not all(key in one.guesses and key not in one.values for one in candidates):
+        return [*candidates]
+    return [replace(one, values={**one.values, key: one.guesses[key]}) for one in candidates]
 
 
 def pareto(candidates: Sequence[Candidate], keys: Sequence[Key]) -> list[Candidate]:

@@ -1,4 +1,4 @@
-"""Peaks of this machine: how fast a matrix product and a triad run, measured once and kept for later runs."""
+"""What numpy reaches on this machine with a matrix product and a triad, measured once and kept for later runs."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +16,7 @@ from pytest_hwperf.host.files import cache_folder, read_file, replace_file
 _PRODUCT = 512  # rows and columns of the matrices: larger ones run into the limits of shared caches
 _ELEMENTS = 16 * 1024 * 1024  # float32 of each array of the triad, 64 MB: no cache holds three
 _BLOCK = 32 * 1024  # elements whose second pass finds them in the cache, so that memory is read once
-_PRODUCTS, _TRIADS = 40, 5  # repeats, of which the best one is the peak
+_PRODUCTS, _TRIADS = 40, 5  # repeats, of which the best one counts
 _LARGEST_FILE = 1 << 16  # bytes
 _ARRAYS, _WIDTH = 3, 4  # of the triad, and bytes of a float32
 
@@ -35,7 +35,7 @@ def measure_peaks(threads: Sequence[int], limit: Limit, clock: Callable[[], floa
 
 
 def save_peaks(machine: Machine, peaks: Peaks) -> Path:
-    """Keep the peaks of a machine; return the file.
+    """Keep what numpy reaches on a machine; return the file.
 
     Raises:
         OSError: it cannot be written.

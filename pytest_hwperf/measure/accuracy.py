@@ -8,12 +8,15 @@ from typing import Any
 
 from pytest_hwperf.core.contracts import Predictor, Probabilities
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.core.records import Sample, replace
+from pytest_hwperf.core.metrics import ACCURACY
+from pytest_hwperf.core.records import Classes, Sample, replace
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.measure.outputs import is_numeric, refuse_nan
 from pytest_hwperf.measure.rows import batch_rows
 
 _ROWS_AND_CLASSES = 2  # axes of probabilities
+_LONGEST_NAME = 60  # characters of a class
+MOST_CLASSES = 1000  # more different labels are values
 _MOST_BATCHES = 1000  # of a callable without labels that are checked for NaN: it may have millions of rows
 
 
@@ -106,9 +109,21 @@ def correctness(predicted: Any, y_true: Any, source: str) -> Sample:
             f"predictions are of type {labels.dtype} and y_true of {truth.dtype}: text never equals a number, so "
             "convert one of them"
         )
-    return Sample(
-        metric="accuracy", values=array("d", (labels == truth).astype("float64")), per="example", source=source
-    )
+    right = array("d", (labels == truth).astype("float64"))
+    return Sample(metric=ACCURACY, values=right, per="example", source=source, classes=_classes(truth))
+
+
+def _classes(truth: Any) -> Classes | None:
+    """Return the class of each example; None where labels are fractions, or more than there are classes."""
+    import numpy as np
+
+    if truth.dtype.kind == "f" and (truth % 1).any():
+        return None
+    names, of = np.unique(truth.astype(str) if truth.dtype == object else truth, return_inverse=True)
+    if len(names) > MOST_CLASSES:
+        return None
+    shown = tuple(f"{name:g}" if truth.dtype.kind == "f" else str(name)[:_LONGEST_NAME] for name in names.tolist())
+    return Classes(names=shown, of=array("d", of.astype("float64")))
 
 
 def copied(labels: Any) -> Any:

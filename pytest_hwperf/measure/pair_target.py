@@ -14,12 +14,18 @@ from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.core.evidence import EnergyWindow
 from pytest_hwperf.core.loads import Served
-from pytest_hwperf.core.metrics import taken_by
+from pytest_hwperf.core.metrics import BALANCED_ACCURACY, WORST_CLASS, taken_by
 from pytest_hwperf.core.records import Sample
 from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.core.units import show
 from pytest_hwperf.host.tracing import lasting_tracers, untraced
-from pytest_hwperf.measure.accuracy import Predictions, correctness_throughout, flips, probability_differences
+from pytest_hwperf.measure.accuracy import (
+    MOST_CLASSES,
+    Predictions,
+    correctness_throughout,
+    flips,
+    probability_differences,
+)
 from pytest_hwperf.measure.collection import collect_between, collection
 from pytest_hwperf.measure.planted_work import planted
 from pytest_hwperf.measure.rounds import RoundStream
@@ -27,6 +33,7 @@ from pytest_hwperf.measure.stream import FirstCall, Stream
 from pytest_hwperf.measure.subjects import LoadedSubject, Subject
 
 ARENA = taken_by("session")
+BY_CLASS = (WORST_CLASS, BALANCED_ACCURACY)
 PARITY = ("flip_rate", "probability_diff")  # what is taken against the reference
 
 T = TypeVar("T")
@@ -188,14 +195,18 @@ def exact_samples(
     found, missing = list[Sample](), dict[str, Statement]()
     if predicted is not None and subject.y_true is not None:
         source = subject.scenario or "callable"
-        found.append(correctness_throughout(predicted.labels, opening, subject.y_true, source))
+        right = correctness_throughout(predicted.labels, opening, subject.y_true, source)
+        found.append(right)
+        if right.classes is None:
+            missing = dict.fromkeys(BY_CLASS, state("no classes", most=MOST_CLASSES))
     if predicted is not None and subject.reference_predictions is not None:
         try:
-            compared, missing = _parity(subject, predicted, subject.reference_predictions())
+            compared, absent = _parity(subject, predicted, subject.reference_predictions())
             found.extend(compared)
+            missing |= absent
         except ScenarioUnavailable as reason:
             why = state("no reference", reference=subject.reference, why=str(reason))
-            missing = dict.fromkeys(PARITY, why)
+            missing |= dict.fromkeys(PARITY, why)
     if subject.model_bytes is not None:
         values = array("d", [subject.model_bytes])
         found.append(Sample(metric="model_size", values=values, per="model", source=subject.size_source))

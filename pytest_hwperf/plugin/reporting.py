@@ -8,7 +8,7 @@ import pytest
 
 from pytest_hwperf.core.advice import advice
 from pytest_hwperf.core.baselines import stored_run_of
-from pytest_hwperf.core.candidates import candidate_of, pairs_of
+from pytest_hwperf.core.candidates import candidate_of, measured_together, pairs_of
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.foreign_text import visible_pattern
 from pytest_hwperf.core.history import ReportStore
@@ -89,6 +89,7 @@ def _warnings(judgements: Sequence[Judgement], comparisons: Sequence[Comparison]
     yield _nothing_compared(comparisons)
     yield from _not_run(judgements)
     yield from _slower_int8(judgements)
+    yield from _lost_classes(judgements)
     yield _beside_workers(judgements)
     yield _interrupted(comparisons)
     yield from _shared_causes(judgements)
@@ -132,6 +133,25 @@ def _slower_int8(judgements: Sequence[Judgement]) -> Iterator[str]:
         pairs = f". Measure in pairs: {pairs_of(one.texts['test'] for one in slower)}" if verb == "may be" else ""
         if slower:
             yield f"INT8 {verb} slower than FP32, median of a call: {named}{more}{pairs}"
+
+
+def _lost_classes(judgements: Sequence[Judgement]) -> Iterator[str]:
+    """Yield a warning that names the classes that a scenario loses, or a change that fails by nothing else."""
+    found = [
+        f"{one.name} of {measured.test} against {measured.reference.name}: {lost}"
+        for measured in measured_together(judgements)
+        for one in measured.candidates
+        if (lost := measured.lost_by(one))
+    ]
+    found += [
+        f"{judgement.run.test} against the baseline: {one.moved}"
+        for judgement in judgements
+        for one in judgement.comparisons
+        if one.outcome != "regressed" and one.moved and one.moved.kind == "class lost"
+    ]
+    if found:
+        more = f"; and {counted(len(found) - _NAMED, 'other')}" if len(found) > _NAMED else ""
+        yield f"classes are lost: {'; '.join(found[:_NAMED])}{more}"
 
 
 def _beside_workers(judgements: Sequence[Judgement]) -> str | None:

@@ -14,11 +14,7 @@ from pytest_hwperf.reports.order import title_of
 FRAMEWORK = "framework"  # the row of what no operator takes
 _COLUMNS = ("operator", "calls", "share", "time", "node")
 _MOST = 8  # operators that are listed, unless all are asked for
-_BEYOND = {  # why a call may be faster than the peaks
-    "memory": "what it moves comes from caches, which are faster than memory",
-    "compute": "its runtime is faster than the product of numpy that was measured",
-    "overhead": "",
-}
+_MOVED = "weights + inputs + outputs, each moved once"
 _LONGEST_NODE = 40  # characters; its end tells nodes apart
 
 
@@ -83,25 +79,24 @@ def _work(found: Roofline | None) -> tuple[str, ...]:
         return ()
     work = found.work
     operations = ((work.flops, "FLOP"), (work.integer_ops, "OP on integers"))
-    counted_of = [show_amount(value, unit) for value, unit in operations if value] or ["no operation"]
-    least = "at least " if work.uncounted else ""
-    intensity = f"{show_number(found.intensity)} FLOP/B; " if found.intensity is not None else ""
-    rates = f"{show_amount(found.flops_per_s, 'FLOP/s')} and {show_amount(found.bytes_per_s, 'B/s')}"
-    return (
-        visible(
-            f"a call: {least}{' and '.join(counted_of)}, {show_amount(work.moved_bytes, 'B')} (weights + inputs + "
-            f"outputs, each moved once); {intensity}over its median {rates}"
-        ),
-        visible(_verdict(found)),
-    )
+    counted_of = " and ".join(show_amount(value, unit) for value, unit in operations if value)
+    none = "no operation was counted" if work.uncounted else "no operation"
+    least = "at least " if work.uncounted and counted_of else ""
+    moved = "no byte was counted" if work.moved_bytes is None else f"{show_amount(work.moved_bytes, 'B')} ({_MOVED})"
+    intensity = [f"{show_number(found.intensity)} FLOP/B"] if found.intensity else []
+    speeds = ((found.flops_per_s, "FLOP/s"), (found.bytes_per_s, "B/s"))
+    rates = " and ".join(show_amount(value, unit) for value, unit in speeds if value)
+    speed = [f"over its median {rates}"] if rates else []
+    parts = [f"a call: {least}{counted_of or none}, {moved}", *intensity, *speed]
+    return visible("; ".join(parts)), visible(_verdict(found))
 
 
 def _verdict(found: Roofline) -> str:
     if found.bound is None or found.peak is None or found.explained is None:
         return f"what limits it is not known: {found.withheld}"
-    peak = found.peak
-    peaks = f"{show_amount(peak.flops_per_s, 'FLOP/s')} and {show_amount(peak.bytes_per_s, 'B/s')}"
-    threads = counted(peak.threads, "thread")
-    took = f"at the peaks of this machine ({peaks}, {threads}) it would take {show_share(found.explained)} of its time"
-    beyond = f": {_BEYOND[found.bound]}" if found.explained > 1 else ""
-    return f"{found.bound}-bound: {took}{beyond}"
+    reached, threads = found.peak, counted(found.peak.threads, "thread")
+    rates = f"{show_amount(reached.flops_per_s, 'FLOP/s')} and {show_amount(reached.bytes_per_s, 'B/s')}, {threads}"
+    if found.explained > 1:  # numpy is no ceiling
+        return f"{found.bound}-bound: ×{show_number(found.explained, 2)} as fast as numpy here ({rates})"
+    took = f"it would take {show_share(found.explained)} of its time"
+    return f"{found.bound}-bound: at the rates that numpy reaches here ({rates}) {took}"

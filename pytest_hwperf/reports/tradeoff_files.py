@@ -16,7 +16,15 @@ from typing import Any
 from pytest_hwperf.core.candidates import Measured, measured_together
 from pytest_hwperf.core.foreign_text import visible_json
 from pytest_hwperf.core.headroom import tightest
-from pytest_hwperf.core.metrics import ENERGY, MEDIAN_LATENCY, MEMORY_PRESSURE, METRICS, stage_metric
+from pytest_hwperf.core.metrics import (
+    BALANCED_ACCURACY,
+    ENERGY,
+    MEDIAN_LATENCY,
+    MEMORY_PRESSURE,
+    METRICS,
+    WORST_CLASS,
+    stage_metric,
+)
 from pytest_hwperf.core.metrics import metric_of as known_metric
 from pytest_hwperf.core.recommendations import STAGES
 from pytest_hwperf.core.records import Judgement, Key, Run, figure_of
@@ -37,7 +45,14 @@ from pytest_hwperf.reports.cells import metric_of
 from pytest_hwperf.reports.csv_files import Cell, Row, as_written, conditions_of, figure_cells, file_of
 
 _FIGURES: Sequence[Key] = (
-    *(ACCURACY, MEDIAN_LATENCY, ("latency", "p95"), ("throughput", "mean")),
+    *(
+        ACCURACY,
+        (WORST_CLASS, "mean"),
+        (BALANCED_ACCURACY, "mean"),
+        MEDIAN_LATENCY,
+        ("latency", "p95"),
+        ("throughput", "mean"),
+    ),
     *(MEMORY, (MEMORY_PRESSURE, "p50"), ("model_size", "p50"), (ENERGY, "mean")),
     ("cpu_utilisation", "mean"),
     *((stage_metric(name), "p50") for name in STAGES),
@@ -109,7 +124,8 @@ def _bandwidth(run: Run) -> tuple[Cell, Cell]:
     """Return the estimate of the memory bandwidth, or why there is none."""
     if run.roofline is None:
         return None, "counted with --hwperf-operators"
-    return run.roofline.bytes_per_s / 1e9, ""
+    moved = run.roofline.bytes_per_s
+    return (moved / 1e9, "") if moved is not None else (None, "no byte of its work was counted")
 
 
 def _tradeoff_rows(measured: Measured) -> Iterator[Row]:
@@ -180,6 +196,7 @@ def _compared(measured: Measured) -> dict[str, Any]:
         "left_out": {name: {"not_measured_for": names} for name, names in lacking.items()},
         "pareto": [one.name for one in measured.front] if dimensions else None,
         "ranking": [{"name": name, **_score(known[name])} for name in ranked] or None,
+        "lost_classes": {one.name: str(lost) for one in measured.candidates if (lost := measured.lost_by(one))} or None,
         "reason": None if ranked else _unscored(weights),
     }
 

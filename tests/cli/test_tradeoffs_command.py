@@ -1,6 +1,7 @@
 """`hwperf tradeoffs`: requirements that all, some and none meet; reports and tables of others."""
 
 import re
+from array import array
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +16,7 @@ from pytest_hwperf.cli.tradeoffs import NONE_MEETS, OK, UNDECIDED
 from pytest_hwperf.cli.tradeoffs_file import TradeoffsFile
 from pytest_hwperf.core.budgets import DEFAULT_MARGINS
 from pytest_hwperf.core.evidence import Evidence, Gate, Measurement
-from pytest_hwperf.core.records import Comparison, Judgement, Key, replace, uncompared
+from pytest_hwperf.core.records import Classes, Comparison, Judgement, Key, replace, uncompared
 from pytest_hwperf.core.serialisation import from_file
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.gate.rivals import RivalSettings
@@ -221,6 +222,24 @@ def test_a_loss_is_never_as_good(asked: Asked, us: float, lost: int, said_of_acc
     assert said_of_accuracy in said
 
 
+def test_a_class_that_a_candidate_loses_is_named(asked: Asked, tmp_path: Path) -> None:
+    """Of 2,000 examples 45 are of the class b: 0.5 points of accuracy are within the margin."""
+    right, places = [1.0] * 1980 + [0.0] * 20, array("d", [0.0] * 1955 + [1.0] * 45)
+    classes = Classes(names=("a", "b"), of=places)
+
+    def known(one: Judgement) -> Judgement:
+        (sample,) = one.run.samples
+        return replace(one, run=replace(one.run, samples=(replace(sample, classes=classes),)))
+
+    int8 = scenario("onnx_int8", 5, form="MatMul", precision="int8 static")
+    losing = answering(int8, [1.0] * 1955 + [0.0] * 45)
+    _, said = asked("", f"--json={tmp_path / 'out.json'}", of=[known(answering(FP32, right)), known(losing)])
+    (table,) = from_file(TradeoffsFile, (tmp_path / "out.json").read_bytes(), other="", older="").tables
+
+    assert "classes lost onnx_int8 against onnx_fp32: class b: 25 of 45 → 0 of 45 right" in said
+    assert [None, "class lost"] == [one.lost_classes and one.lost_classes.kind for one in table.candidates]
+
+
 @pytest.mark.parametrize("us", [13.8, 13.6, 19.2, 20.4])
 def test_single_processes_leave_small_gains_undecided(asked: Asked, us: float) -> None:
     """Three runs of one code said worthwhile (-31 %), worthwhile (-32 %) and not worthwhile (-4 %)."""
@@ -421,6 +440,37 @@ def test_a_latency_per_sample_is_that_of_a_row(asked: Asked) -> None:
     assert UNDECIDED == code
     assert "a misses none; latency_p50_ms is inconclusive" in said
     assert "best latency a: 500 µs a row" in said
+
+
+ESTIMATED = """\
+scenario,latency_p50_ms,accuracy_mean,energy_mj_proxy
+onnx_fp32,1,0.9,4
+onnx_int8,1,0.9,1
+"""
+
+
+def test_an_estimated_energy_enters_scores_on_request_and_is_marked(asked: Asked, tmp_path: Path) -> None:
+    """A quarter of the energy at a weight of a quarter makes 141; neither Pareto set nor best candidate use it."""
+    file = tmp_path / "out.json"
+    _, plain = asked(table=ESTIMATED)
+    _, said = asked("", "--with-estimates", f"--json={file}", table=ESTIMATED)
+    (table,) = from_file(TradeoffsFile, file.read_bytes(), other="", older="").tables
+
+    assert "estimated" not in plain
+    assert "accuracy 67 %, latency 33 %; score" in plain
+    assert "energy 25 % (estimated); score 100 is onnx_fp32" in said
+    assert "1. onnx_int8: score 141" in said
+    assert 2 == said.count(", both with estimated energy")
+    assert "energy, not measured for any; its estimate enters the scores" in said
+    assert "best energy" not in said
+    assert ("energy",) == table.estimated
+
+
+@pytest.mark.parametrize("energies", ["energy_mj,energy_mj_proxy\nonnx_fp32,1,0.9,4,\nonnx_int8,1,0.9,,1\n"])
+def test_an_estimate_is_not_scored_against_a_measurement(asked: Asked, energies: str) -> None:
+    _, said = asked("", "--with-estimates", table=f"scenario,latency_p50_ms,accuracy_mean,{energies}")
+
+    assert "estimated" not in said
 
 
 def test_a_byte_order_mark_takes_no_column(asked: Asked) -> None:

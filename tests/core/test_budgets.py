@@ -23,12 +23,19 @@ from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Budget, Margin, replace
 
-SHARES = {"accuracy_min", "flip_rate_max", "probability_diff_max", "probability_diff_mean"}  # at most 1
+SHARES = {
+    "accuracy_min",
+    "accuracy_worst_class_min",
+    "balanced_accuracy_min",
+    "flip_rate_max",
+    "probability_diff_max",
+    "probability_diff_mean",
+}  # at most 1
 
 
 def test_every_keyword_of_the_public_interface_is_known() -> None:
     """The names are part of the public interface: none may be lost."""
-    latencies = {f"latency_{statistic}_ms" for statistic in ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")}
+    latencies = {f"latency_{statistic}_ms" for statistic in ("mean", "p50", "p90", "p95", "p99", "p99_9", "max", "iqr")}
 
     items = {
         f"{metric}_{statistic}_ms"
@@ -42,6 +49,8 @@ def test_every_keyword_of_the_public_interface_is_known() -> None:
         "throughput_min_sps",
         "throughput_min_ips",
         "accuracy_min",
+        "accuracy_worst_class_min",
+        "balanced_accuracy_min",
         "flip_rate_max",
         "probability_diff_max",
         "probability_diff_mean",

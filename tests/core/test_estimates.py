@@ -28,6 +28,7 @@ from pytest_hwperf.core.metrics import METRICS, STATISTICS, Better
 from pytest_hwperf.core.records import Budget, Estimate, Sample, replace
 
 VALUES = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=80)
+SPREAD_AND_QUARTILES = [("iqr", 0.9), ("p25", 0.95), ("p75", 0.95)]
 
 
 def calls(values: Iterable[float]) -> Sample:
@@ -259,7 +260,7 @@ def test_one_call_of_many_that_are_meant_is_warned_about() -> None:
 
 @pytest.mark.parametrize("statistic", ["median", "p0", "p100", "p", "px", "95", "p-5"])
 def test_unknown_statistic_is_refused(statistic: str) -> None:
-    with pytest.raises(UsageProblem, match="Allowed: mean, max, and percentiles such as p50"):
+    with pytest.raises(UsageProblem, match="Allowed: mean, max, iqr, and percentiles such as p50"):
         estimate(calls([1.0]), statistic)
 
 
@@ -428,3 +429,19 @@ def test_the_pressure_of_memory_has_the_ends_of_both() -> None:
 
     assert (whole.low or 0) < whole.value < (whole.high or 0)
     assert (None, None) == (half.low, half.high)
+
+
+def test_the_spread_has_the_ends_of_both_quartiles() -> None:
+    """Of 1 .. 400 the quartiles are 100 and 300, each with an order-statistic interval at half of the error."""
+    found, lower, upper = (estimate(one_to(400), name, confidence=level) for name, level in SPREAD_AND_QUARTILES)
+
+    assert 200.0 == found.value
+    assert None not in (lower.low, lower.high, upper.low, upper.high)
+    assert ((upper.low or 0) - (lower.high or 0), (upper.high or 0) - (lower.low or 0)) == (found.low, found.high)
+
+
+def test_few_calls_bound_no_spread() -> None:
+    found = estimate(one_to(3), "iqr")
+
+    assert (2.0, 0.0, None) == (found.value, found.low, found.high)
+    assert found.warnings

@@ -283,8 +283,14 @@ def test_percentile_is_the_nearest_rank(n: int, statistic: str, rank: int) -> No
     assert rank == pooled_percentile(np.random.default_rng(0).permutation(np.arange(1, n + 1)).tolist(), statistic)
 
 
+def test_the_spread_lies_between_the_quartiles() -> None:
+    """Of 1 .. 100 they are 25 and 75."""
+    assert 50.0 == pooled_percentile([float(n) for n in range(100, 0, -1)], "iqr")
+
+
 @pytest.mark.parametrize(
-    ("statistic", "calls"), [("p50", 0), ("p90", 200), ("p95", 400), ("p99", 2000), ("p99_9", 20_000), ("mean", 0)]
+    ("statistic", "calls"),
+    [("p50", 0), ("p90", 200), ("p95", 400), ("p99", 2000), ("p99_9", 20_000), ("mean", 0), ("iqr", 80)],
 )
 def test_calls_that_a_percentile_needs(statistic: str, calls: int) -> None:
     assert calls == least_calls(statistic)

@@ -6,9 +6,10 @@ import pytest
 
 from pytest_hwperf.core.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Pair
 from pytest_hwperf.core.hypotheses import SIDES
-from pytest_hwperf.core.records import Budget, Figure, Margin
+from pytest_hwperf.core.records import Budget, Classes, Figure, Margin
 from pytest_hwperf.core.rollout_figures import ALWAYS, MEAN, P95, figures_of, taken_for
 
+WORST = ("accuracy_worst_class", "mean")
 HERE = Measurement(test="compare", label="")
 ACCURACY = Hypothesis(
     measurement=HERE, margin=Margin(metric="accuracy", statistic="mean", size=0.0, scale="absolute"), better="higher"
@@ -27,6 +28,7 @@ def evidence(*pairs: list[Observation]) -> Evidence:
         per="example",
         baseline=array("d", [1.0] * 90 + [0.0] * 10),
         candidate=array("d", [1.0] * 100),
+        classes=Classes(names=("a", "b"), of=array("d", [0.0] * 80 + [1.0] * 20)),
     )
     return Evidence(
         alpha=0.01,
@@ -57,6 +59,7 @@ def test_each_pair_gives_one_value_of_each_side() -> None:
     calls, rows = (old[metric, "mean"].estimate for metric in ("throughput", "sample_throughput"))
     assert pytest.approx([0.25, 0.25, 2.0]) == [calls.value, calls.low, rows.value]
     assert (0.9, 1.0) == (old["accuracy", "mean"].estimate.value, new["accuracy", "mean"].estimate.value)
+    assert (0.5, "class b, every example") == (old[WORST].estimate.value, old[WORST].source)
 
 
 def test_few_pairs_have_values_without_intervals() -> None:

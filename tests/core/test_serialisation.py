@@ -67,6 +67,14 @@ def fitting(draw: st.DrawFn, cls: type[Record], fields: Mapping[str, st.SearchSt
         values["low"], values["high"] = sorted((values["low"], values["high"]))
     if cls in (evidence.Observation, evidence.FixedSample):
         values["baseline"] = values["candidate"] = array("d", [*values["candidate"], draw(finite)])
+    if cls is records.Classes:
+        values["names"] = ("", *values["names"])
+        values["of"] = array("d", [0.0] * len(values["of"]))
+    if cls is records.Sample and values["classes"]:
+        values["classes"] = replace(values["classes"], of=array("d", [0.0] * len(values["values"])))
+        values["classes"] = values["classes"] if values["values"] else None
+    if cls is evidence.FixedSample and values["classes"]:
+        values["classes"] = replace(values["classes"], of=array("d", [0.0] * len(values["candidate"])))
     if cls is evidence.Evidence:
         values["hypotheses"] = values["hypotheses"][:1]
         values["groups"] = (1,) * len(values["hypotheses"]) if values["groups"] else ()

@@ -11,11 +11,11 @@ from random import Random
 
 import pytest
 
-from pytest_hwperf.core.estimates import share_interval
 from pytest_hwperf.core.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Pair
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.records import Margin, replace
 from pytest_hwperf.core.sequence import decide, next_step
+from pytest_hwperf.core.shares import share_interval
 
 pytestmark = pytest.mark.simulation
 

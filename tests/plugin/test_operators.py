@@ -1,6 +1,8 @@
 """`--hwperf-operators`: where the time of a call goes, asked of the runtime when the latency has been taken."""
 
 import json
+import re
+from fnmatch import fnmatch
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -110,18 +112,37 @@ def test_nothing_is_profiled_unasked(pytester: pytest.Pytester, *, ini: bool) ->
     assert ini == ("operators of" in result.stdout.str())
 
 
-def test_the_work_of_a_call_is_held_against_the_peaks(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """2 MFLOP in 1 ms; at 4 GFLOP/s they take half of it. Without peaks there is the command that measures them."""
+def test_the_work_of_a_call_is_held_against_numpy(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """2 MFLOP in 1 ms; at 4 GFLOP/s they take half of it. Without rates there is the command that measures them."""
     monkeypatch.setenv("HWPERF_CACHE_DIR", str(pytester.path))
     unknown, _ = run(pytester, "--hwperf-operators")
     save_peaks(describe_machine(), Peaks(rates=(PeakRate(threads=1, flops_per_s=4e9, bytes_per_s=1e9),)))
     known, _ = run(pytester, "--hwperf-operators")
 
     unknown.stdout.fnmatch_lines(["  a call: 2.00 MFLOP, 10.0 kB *", "  what limits it is not known: *hwperf doctor*"])
-    known.stdout.fnmatch_lines(["  compute-bound: at the peaks of this machine (4.00 GFLOP/s*"])
+    known.stdout.fnmatch_lines(["  compute-bound: at the rates that numpy reaches here (4.00 GFLOP/s*"])
     assert 1 == known.stdout.str().count("a call: 2.00 MFLOP")
+
+
+@pytest.mark.parametrize(
+    ("work", "seen"),
+    [
+        ("flops=1e7, moved_bytes=1e4", "compute-bound: ×2.5 as fast as numpy here (4.00 GFLOP/s*"),
+        ("flops=1e3, moved_bytes=4e6", "*its data move ×4.0 as fast as numpy reads memory here*"),
+        ("flops=0, moved_bytes=1e4, uncounted={'Tree': 1}", "a call: no operation was counted, 10.0 kB (*"),
+    ],
+)
+def test_numpy_is_no_ceiling_and_nothing_counted_is_no_zero(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, work: str, seen: str
+) -> None:
+    monkeypatch.setenv("HWPERF_CACHE_DIR", str(pytester.path))
+    save_peaks(describe_machine(), Peaks(rates=(PeakRate(threads=1, flops_per_s=4e9, bytes_per_s=1e9),)))
+    pytester.makepyfile(test_it=TEST.replace("flops=1e6 * batch_size, moved_bytes=1e4", work))
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-operators")
+    shown = " ".join(result.stdout.str().split())  # lines are broken at the width of the terminal
+
+    assert fnmatch(shown, f"*{seen}*")
+    assert not re.search(r"[ (](0 FLOP|[0-9]{3,} % of its time)|peak", shown)
 
 
 def test_a_baseline_keeps_no_operators(pytester: pytest.Pytester) -> None:

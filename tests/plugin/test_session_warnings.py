@@ -7,7 +7,7 @@ from fakes import records as fake
 
 from pytest_hwperf.core.records import ComparisonOutcome, Judgement, replace
 from pytest_hwperf.core.statements import state
-from pytest_hwperf.plugin.reporting import _interrupted, _shared_causes, _slower_int8
+from pytest_hwperf.plugin.reporting import _interrupted, _lost_classes, _shared_causes, _slower_int8
 
 
 def judged(test: str, scenario: str, precision: str, seconds: float, label: str = "") -> Judgement:
@@ -57,6 +57,19 @@ def test_scenarios_told_apart_by_label_belong_together(seconds: float, *, named:
     ]
 
     assert named == ("t.py::t: onnx_int8 takes 15.0 µs" in "".join(_slower_int8(judgements)))
+
+
+@pytest.mark.parametrize("outcome", ["equivalent", "regressed"])
+def test_a_class_that_a_change_loses_is_named_unless_its_test_fails(outcome: ComparisonOutcome) -> None:
+    """The failure of a test names it already."""
+    lost = state("class lost", classes="class 3: 41 of 45 → 2 of 45", p=1e-12, of=10)
+    judgement = fake.plain_judgement()
+    compared = replace(judgement.comparisons[0], outcome=outcome, moved=lost)
+    verdict = replace(judgement.verdicts[0], subject=compared, outcome=outcome)
+    said = [*_lost_classes([replace(judgement, verdicts=(verdict,))])]
+
+    assert (outcome == "equivalent") == (len(said) == 1)
+    assert all("against the baseline: class 3: 41 of 45 → 2 of 45 right" in one for one in said)
 
 
 def test_what_several_tests_have_in_common_is_said_once() -> None:

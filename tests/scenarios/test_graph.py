@@ -115,6 +115,8 @@ def test_a_scenario_counts_its_own_file() -> None:
 
     products = 2 * 16 * 20 * 32 + 2 * 16 * 32 * 3
     assert {} == work.uncounted
+    assert work.flops is not None
+    assert work.moved_bytes is not None
     assert products < work.flops < products * 1.1
     assert 4 * (20 * 32 + 32 * 3 + 16 * 20) < work.moved_bytes
 

@@ -1,4 +1,4 @@
-"""Peaks of this machine, measured and kept: what `--hwperf-operators` judges a call by."""
+"""What numpy reaches on this machine, measured and kept: what `--hwperf-operators` judges a call by."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

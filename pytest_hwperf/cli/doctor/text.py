@@ -40,7 +40,7 @@ def render(found: Findings, width: int) -> Iterator[str]:
     facts = facts_of(found.conditions)
     yield from table([_line(fact.label, fact.value, filter(None, [fact.judgement])) for fact in facts], width)
     if found.peaks is not None:
-        yield from ("", "Peaks, by which --hwperf-operators says what limits a call")
+        yield from ("", "What numpy reaches, by which --hwperf-operators says what limits a call")
         yield from table([_line(*line) for line in render_peaks(found.peaks)], width)
     if found.noise is not None:
         yield from ("", "Noise now")

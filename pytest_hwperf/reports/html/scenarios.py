@@ -63,7 +63,7 @@ def _axis(candidates: Sequence[Candidate], name: str, key: Key) -> Plain:
 
 
 def rooflines_of(report: Report) -> list[Plain]:
-    """Return a chart for each set of peaks: the measurements whose work is known, below what the machine reaches."""
+    """Return a chart for each set of rates that numpy reaches: the measurements whose work is known, beside them."""
     charts: dict[tuple[float, float, int], list[list[Any]]] = {}
     for judgement in report.judgements:
         found = judgement.run.roofline

@@ -27,7 +27,7 @@ from pytest_hwperf.pairs.conductor import Progress
 USAGE = 4
 HEADINGS = [
     *("Energy", "RAPL zones", "Memory and time", "What makes timings noisy"),
-    *("Peaks, by which --hwperf-operators says what limits a call", "Noise now"),
+    *("What numpy reaches, by which --hwperf-operators says what limits a call", "Noise now"),
 ]
 
 

@@ -135,7 +135,7 @@ def test_scenarios_of_a_test_are_compared_by_what_all_have() -> None:
     assert [] == scenarios.tradeoffs_of(replace(report, judgements=report.judgements[:1]))
 
 
-def test_work_stands_below_the_peaks_of_its_threads() -> None:
+def test_work_stands_beside_what_numpy_reaches_with_its_threads() -> None:
     peak = PeakRate(threads=2, flops_per_s=1e11, bytes_per_s=1e10)
     known = roofline_of(Work(flops=1e9, moved_bytes=1e6, nodes=1), 0.015, peak, 2)
     unknown = roofline_of(Work(flops=1e9, moved_bytes=1e6, nodes=1), 0.015, None, 2)

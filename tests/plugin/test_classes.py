@@ -1,0 +1,80 @@
+"""Accuracy by class: limits on the worst class and on the mean of classes, and the class that a scenario loses."""
+
+import json
+
+import pytest
+
+QUICK = ("-p", "fakes.simulated_time", "--hwperf-energy=off", "--hwperf-json=report.json", "--hwperf-artifacts=out")
+TEST = """
+import numpy as np
+import pytest
+from contextlib import nullcontext
+from fakes.simulated_time import spend
+from pytest_hwperf.plugin.scenarios import ReadyScenario
+
+Y = np.repeat(np.arange(10), 45)
+BAD = (Y == 3) & (np.arange(len(Y)) % 45 >= 2)
+
+def answers(X, lost):
+    spend(1000)
+    return np.where(lost & BAD, 4, Y) + 0 * X
+
+@pytest.mark.hwbudget(accuracy_min=0.85, accuracy_worst_class_min=0.8, balanced_accuracy_min=0.85)
+def test_whole(hwperf):
+    hwperf(answers, Y, True, y_true=Y, batch_size=len(Y))
+
+@pytest.mark.hwbudget(accuracy_worst_class_min=0.8, balanced_accuracy_min=0.85)
+def test_kept(hwperf):
+    hwperf(answers, Y, False, y_true=Y, batch_size=len(Y))
+
+@pytest.mark.hwbudget(accuracy_worst_class_min=0.8)
+def test_values(hwperf):
+    hwperf(lambda X: spend(1000) or X, Y / 7, y_true=Y / 7, batch_size=len(Y))
+
+class Predictor:
+    scope = nullcontext
+    def __init__(self, lost): self.lost = lost
+    def batches(self, X, size): return [X]
+    def predict(self, batch): return answers(batch, self.lost)
+    def labels(self, outputs): return outputs
+
+class Scenario:
+    imports, context, model_bytes, size_source, classifies = (), {}, 1, "file", True
+    def __init__(self, name, precision):
+        self.name, self.conditions = name, {"precision": precision}
+    def load(self): return Predictor("int8" in self.name)
+
+def test_int8(hwperf):
+    for one in (Scenario("onnx_fp32", "float32"), Scenario("onnx_int8", "int8")):
+        ready = ReadyScenario(name=one.name, scenario=one, X=Y, y=Y, reference=lambda: Scenario("onnx_fp32", "float32"))
+        hwperf(ready, batch_size=len(Y), label=one.conditions["precision"])
+"""
+
+
+def test_a_lost_class_fails_its_limit_and_is_named(pytester: pytest.Pytester) -> None:
+    """43 of 45 examples of one class in ten are wrong: 90 % of all are right."""
+    pytester.makepyfile(test_it=TEST)
+    result = pytester.runpytest_inprocess(*QUICK)
+    shown = " ".join(result.stdout.str().split())
+
+    result.assert_outcomes(failed=2, passed=2)
+    assert "accuracy_worst_class 0.0444 (0.00232 .. 0.190), limit >= 0.8; 45 examples, class 3, callable" in shown
+    assert "accuracy_worst_class unmeasured, limit >= 0.8: y_true has fractions, or more than 1,000 labels" in shown
+    assert (
+        "test_int8 against onnx_fp32, float32: class 3: 45 of 45 → 2 of 45 right (McNemar by class, Holm over 10 cl"
+        in shown
+    )
+    report = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]
+    worst = [
+        one["estimate"]["value"]
+        for judgement in report["judgements"]
+        for one in judgement["figures"]
+        if one["metric"] == "accuracy_worst_class"
+    ]
+    assert [pytest.approx(2 / 45), 1.0, 1.0, pytest.approx(2 / 45)] == worst
+    for name in ("hardware_tradeoffs.csv", "stat_benchmark_summary.csv"):
+        written = (pytester.path / "out" / name).read_text(encoding="utf-8")
+        assert "accuracy_worst_class_mean" in written
+        assert "balanced_accuracy_mean" in written
+    summary = json.loads((pytester.path / "out/hardware_tradeoffs_summary.json").read_text(encoding="utf-8"))
+    assert ["onnx_int8"] == [name.partition(",")[0] for test in summary["tests"] for name in test["lost_classes"] or ()]
