@@ -44,7 +44,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "load",
         help="put a load on an address, a function or an ONNX file",
         description="Send calls as a load says and show how they were served. Exit code 0: every budget is kept; 1: "
-        "one is not, calls failed, or no rate is served in time; 3: undecided; 4: usage. Put a load on your own "
+        "one is not, calls failed, or no rate is served in time; 3: inconclusive; 4: usage. Put a load on your own "
         "servers only.",
     )
     load.add_argument("target", metavar="TARGET", help="http://…, grpc://…, module:function, or an ONNX file")

@@ -109,7 +109,7 @@ def named_too(
             found[margin.key] = paired[margin.key]
         elif margin.key in criteria.required:
             figure = figure_of(figures, margin.key)
-            found[margin.key] = uncompared(margin, "not comparable", _why_undecided(run, figure, margin))
+            found[margin.key] = uncompared(margin, "not comparable", _why_inconclusive(run, figure, margin))
     return found
 
 
@@ -251,7 +251,7 @@ def _why_absent(run: Run, figure: Figure | None, margin: Margin) -> Statement:
     return state("not measured", why=str(run.unmeasured.get(margin.metric) or remedy))
 
 
-def _why_undecided(run: Run, figure: Figure | None, margin: Margin) -> Statement:
+def _why_inconclusive(run: Run, figure: Figure | None, margin: Margin) -> Statement:
     if figure is not None and not figure.estimated:
         return state("pairs cannot tell")
     return run.unmeasured.get(margin.metric) or _why_absent(run, figure, margin)

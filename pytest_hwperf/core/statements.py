@@ -23,7 +23,7 @@ Unmeasured = Literal[
     "too short", "not repeatable", "does not convert", "no int8 form", "weight-only", "unchanged", "not int8",
     "memory of children",
 ]  # fmt: skip
-# Why there is nothing to compare, or why it is undecided.
+# Why there is nothing to compare, or why it is inconclusive.
 Incomparable = Literal[
     "no baseline", "another machine", "other conditions", "other data", "stored otherwise", "not measured",
     "only estimated", "baseline of nothing", "unequal examples", "no examples", "no correctness", "unequal processes",
@@ -69,7 +69,7 @@ Swept = Literal[
 # What answers a budget whose interval holds the limit.
 Decision = Literal["fresh processes", "point", "timed point", "doubted point", "passes as asked", "fails as asked"]
 ErrorRate = Literal["error rate", "error rate with others", "error rate split", "error rate of one"]
-# What would decide a roll-out that is undecided.
+# What would decide a roll-out that is inconclusive.
 Lacking = Literal["few pairs", "many pairs", "few equal examples", "no margin"]
 Kind = Unmeasured | Incomparable | Method | Doubt | Trap | Swept | Decision | ErrorRate | Lacking
 

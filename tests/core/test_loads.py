@@ -156,7 +156,7 @@ def test_a_generator_that_is_late_is_doubted() -> None:
 
 @pytest.mark.parametrize(("lag_s", "within_s"), [(0.0002, 0.05), (0.0004, 1.0), (0.002, 0.05)])
 def test_what_the_generator_adds_to_the_median_is_said_within_any_bound(lag_s: float, within_s: float) -> None:
-    """A call takes 1 ms; no budget is undecided by it."""
+    """A call takes 1 ms; no budget is inconclusive by it."""
     times = served(SERVER, lambda _: 0.001)
     late = Served(
         due=times.due,

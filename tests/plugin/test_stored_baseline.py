@@ -112,7 +112,7 @@ def test_three_times_the_work_fails_its_test_alone(project: pytest.Pytester) -> 
 
 
 @pytest.mark.live
-def test_three_times_the_work_on_a_faster_processor_is_undecided(project: pytest.Pytester) -> None:
+def test_three_times_the_work_on_a_faster_processor_is_inconclusive(project: pytest.Pytester) -> None:
     """A machine 1.8 times faster than at the one stored run (this was seen) hides it: never `equivalent`."""
     write(project, call_us=750 / 1.796)
     result = run(project, "--hwperf-compare", "--hwperf-json=report.json")
@@ -132,7 +132,7 @@ def test_unchanged_code_passes_and_says_what_it_could_have_caught(project: pytes
 
 
 @pytest.mark.live
-def test_an_undecided_comparison_fails_where_it_is_asked_to(project: pytest.Pytester) -> None:
+def test_an_inconclusive_comparison_fails_where_it_is_asked_to(project: pytest.Pytester) -> None:
     result = run(project, "--hwperf-compare", "--hwperf-strict")
 
     result.assert_outcomes(failed=2)
