@@ -31,7 +31,7 @@ Incomparable = Literal[
     "pairs lost", "lost", "lost, logged", "one side only", "not collected", "not runnable", "no such test",
     "test ended", "reciprocal", "coarse meter", "not recorded", "not met", "no value", "pairs cannot tell",
     "values not kept",
-    "other versions", "processes disagree", "not at once", "untouched",
+    "other versions", "processes disagree", "few stored runs", "not at once", "untouched",
     "short screen", "not reached", "interrupted",
 ]  # fmt: skip
 # How a change was found.
@@ -154,6 +154,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "any",
     "processes disagree": "{what} between processes of the {side}, so that one of each tells nothing about the code: "
     "train the model with a fixed seed, such as random_state=0, or load a trained one",
+    "few stored runs": "{what} between processes; each of {count} is worse than the baseline, but that may be chance "
+    "with {stored} of {needed} stored runs: save more runs, or train the model with a fixed seed",
     "not at once": "both sides cannot be alive at once: next to the other one, the {side} {how}, and alone it passed: "
     "let each process take a port, a file or a lock of its own, such as port 0 or tmp_path",
     "untouched": "nothing that it runs has changed",
