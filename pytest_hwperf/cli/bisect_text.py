@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from pytest_hwperf.cli.progress import ProgressLine
-from pytest_hwperf.cli.ticker import ticking
 from pytest_hwperf.core.bisection import BisectionFile, Standing, Suspect
 from pytest_hwperf.core.hypotheses import COMMIT_DIGITS
 from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.records import Estimate, Policy
 from pytest_hwperf.core.units import counted, show_change_interval
 from pytest_hwperf.core.verdicts import explain, judge_comparison
+from pytest_hwperf.host.ticker import ticking
 
 _SHOWN = 20  # suspects
 _GO_ON = "the same command continues, and with --restart it starts again"
