@@ -246,7 +246,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "calls failed": "{failed} of {calls} calls failed",
     "late calls": "{late} of {calls} calls later than {limit:s}",
     "backlog grows": "the rate is more than is served: calls that wait rise from {first} to {last}",
-    "generator late": "calls were issued up to {lag:s} late by the generator, of which {allowed:s} would not matter",
+    "generator late": "the load generator ran {lag:s} late (limit {allowed:s}): the machine is too busy to trust this",
     "generator adds": "the load generator itself adds {added:s} to the median of {median:s}: what is called is faster",
     "crowded threads": "{threads:count thread}{workers} on {cores:count allotted core} wait for each other: "
     "set threads={fitting}, or allot more cores",

@@ -41,6 +41,7 @@ def rerun(session: pytest.Session) -> None:
         return
     try:
         against, name = _against(config, items)
+        items = list({item.nodeid: item for item in items}.values())  # --keep-duplicates may name one twice
         if not against:
             return
         with ProgressLine(config) as shown, shown.kept_alive():

@@ -414,6 +414,16 @@ def test_columns_of_others_are_read(asked: Asked) -> None:
     assert "left out energy, not measured for any" in said
 
 
+@pytest.mark.parametrize("more", ["", "scenario,"])
+def test_a_column_model_names_the_row(asked: Asked, more: str) -> None:
+    cells = "onnx," if more else ""
+    table = f"model,{more}latency_ms,accuracy\nsmall,{cells}0.5,0.9\nlarge,{cells}2,0.9\n"
+    _, said = asked("latency_p50_ms: 1\n", table=table)
+
+    assert f"small{', onnx' * bool(more)} misses none" in said
+    assert f"large{', onnx' * bool(more)} misses latency" in said
+
+
 def test_a_latency_per_sample_is_that_of_a_row(asked: Asked) -> None:
     table = "scenario,latency_ms_per_sample_mean,conditions\na,0.5,batch_size=32\n"
     code, said = asked("latency_p50_ms: 17\n", table=table)

@@ -151,7 +151,7 @@ def test_a_generator_that_is_late_is_doubted() -> None:
     assert why_unsure(times, None) is None
     assert late.lag_s == pytest.approx(0.002)
     assert why_unsure(late, within_s=0.05) is None
-    assert str(why_unsure(late, None)).startswith("calls were issued up to 2.00 ms late by the generator")
+    assert str(why_unsure(late, None)).startswith("the load generator ran 2.00 ms late (limit ")
 
 
 @pytest.mark.parametrize(("lag_s", "within_s"), [(0.0002, 0.05), (0.0004, 1.0), (0.002, 0.05)])

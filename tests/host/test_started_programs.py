@@ -33,6 +33,12 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StartedPrograms
         (["/usr/bin/python3", "x.py"], None, {}, ("/b/src", "/b/lib")),
         (["/bin/sh", "-c", "python x.py"], None, {}, ("/b/src", "/b/lib")),
         (["./script"], None, {}, ("/b/src", "/b/lib")),
+        (["/bin/sh", "-c", "./script"], None, {}, ("/b/src", "/b/lib")),
+        (["sh", "-c", "cd . && exec ./script --fast"], None, {}, ("/b/src", "/b/lib")),
+        (["/bin/sh", "-c", "./script"], None, None, ()),
+        (["/bin/sh", "-c", "python x.py"], "/b/src", {"PYTHONPATH": "/b/lib"}, ("/b/src",)),  # no -c of Python's
+        (["bash", "-c", "python x.py"], None, {"PYTHONPATH": OWN}, ()),
+        (["/bin/sh", "-Ec", "python x.py"], None, {"PYTHONPATH": OWN}, ()),
         (["/bin/sh", "-c", "ls"], None, {}, ()),
         (["git", "status"], None, {}, ()),
         (["/no/such"], None, {}, ()),
