@@ -11,7 +11,11 @@ from typing import Any
 
 import hypothesis
 import pytest
-from fakes.repositories import commit, git, repository_with
+
+# Before any of them is imported: sessions within tests load some as plugins, and would warn of the order of imports.
+pytest.register_assert_rewrite("fakes")
+
+from fakes.repositories import commit, git, repository_with  # noqa: E402 - as above
 
 pytest_plugins = ["pytester"]
 

@@ -7,7 +7,7 @@ from pytest_hwperf.cli import baseline_copy
 from pytest_hwperf.cli.output import complain, say, show_help_alone
 from pytest_hwperf.cli.stores import DEFAULT, HELP, open_store
 from pytest_hwperf.core.contracts import Store
-from pytest_hwperf.core.hypotheses import COMMIT_DIGITS
+from pytest_hwperf.core.evidence import COMMIT_DIGITS
 from pytest_hwperf.core.records import Figure, Run, StoredRun
 from pytest_hwperf.core.units import counted, show_interval
 from pytest_hwperf.host.machine import describe_machine

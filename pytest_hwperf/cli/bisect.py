@@ -10,7 +10,7 @@ from pytest_hwperf.cli.arguments import check_files, check_time, write_record
 from pytest_hwperf.cli.bisect_state import BisectionState
 from pytest_hwperf.cli.bisect_steps import Comparer
 from pytest_hwperf.cli.bisect_text import StepLine, comparison_lines, result_lines
-from pytest_hwperf.cli.output import say
+from pytest_hwperf.cli.output import complain, say
 from pytest_hwperf.cli.progress import clear_progress
 from pytest_hwperf.core.bisection import (
     Bisection,
@@ -29,6 +29,7 @@ from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.gate.bisection import BisectionTools, bisect, moved_arguments, tree_of_bad
 from pytest_hwperf.trees.history import describe, ends, history_between, private_git_folder
+from pytest_hwperf.trees.ignored import named
 from pytest_hwperf.trees.revision import top_of
 
 EXIT_CODES = {"found": 0, "no regression": 1, "inconclusive": 3}
@@ -49,7 +50,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "on; 4: usage.",
     )
     parser.add_argument("good", metavar="GOOD", help="a revision before the regression")
-    parser.add_argument("bad", metavar="BAD", help="a revision that has it, and whose tests are run")
+    parser.add_argument("bad", metavar="BAD", help="a revision that has it; its tests are run, and yours that it lacks")
     parser.add_argument("--first-parent", action="store_true", help="a merged branch counts as its merge commit")
     parser.add_argument("--confidence", default="95%", metavar="PERCENT", help="at which it ends; default: 95%%")
     parser.add_argument("--time", type=float, default=3600.0, metavar="SECONDS", help="for all steps; default: 3600")
@@ -72,9 +73,13 @@ def run(options: argparse.Namespace) -> int:
     top = top_of(here)
     question = _question(options, here)
     history = history_between(here, question.good, question.bad, first_parent=question.first_parent)
-    state = BisectionState(private_git_folder(here), question)
-    known = None if options.restart else state.read(history)
-    with tree_of_bad(here, top, question.bad, options.share, sys.path) as tree:
+    kept = private_git_folder(here)
+    with tree_of_bad(here, top, question.bad, options.share, sys.path, options.handed_on) as tree:
+        if tree.laid:
+            complain(f"used from your tree, since BAD lacks a test that you name: {named([*tree.laid])}")
+            question = replace(question, laid=tree.laid)
+        state = BisectionState(kept, question)
+        known = None if options.restart else state.read(history)
         arguments = moved_arguments(question.arguments, top, tree.top)
         comparer = Comparer(tree=tree, arguments=arguments, until=until)
         found = _searched(question, history, known, comparer, state, sure)

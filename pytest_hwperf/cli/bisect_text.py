@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from pytest_hwperf.cli.progress import ProgressLine
 from pytest_hwperf.core.bisection import BisectionFile, Standing, Suspect
-from pytest_hwperf.core.hypotheses import COMMIT_DIGITS
+from pytest_hwperf.core.evidence import COMMIT_DIGITS
 from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.records import Estimate, Policy
 from pytest_hwperf.core.units import counted, show_change_interval

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, pstdev
 
 from pytest_hwperf.cli.arguments import add_shared, check_files, write_record
+from pytest_hwperf.cli.capacity_models import models_lines, models_plan
 from pytest_hwperf.cli.capacity_plan import carbon_inputs, plan_of
 from pytest_hwperf.cli.capacity_text import is_load, lines_of, load_lines, named
 from pytest_hwperf.cli.output import say
@@ -29,7 +30,7 @@ _FACTS: Mapping[str, str] = {
     "arrivals-variation": "the same of the gaps between arrivals; default: 1, Poisson",
     "peak": "requests a second at the busiest time",
     "safety": f"factor for the peak; default: {SAFETY:g}",
-    "memory-mb": "of an instance",
+    "memory-mb": "of an instance; with --models default: of this machine",
     "request-mb": "that a request takes while it is served; default: measured",
     "base-mb": "of a process with its model, counted once",
     "price-per-hour": "of an instance",
@@ -45,7 +46,8 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "capacity",
         help="plan instances from a rate of arrivals and a service time",
         description="Say how busy a service is, how long its requests wait by theory and as measured, and how many "
-        "instances a peak takes. Exit code 0: at most 80 % busy; 1: busier, or without a steady state; 4: usage.",
+        "instances a peak takes; with --models, how many models a memory holds. Exit code 0: at most 80 % busy; 1: "
+        "busier, without a steady state, or a model that does not fit; 4: usage.",
     )
     parser.add_argument("report", nargs="?", metavar="REPORT.json", help="of pytest --hwperf-json: the measured times")
     parser.add_argument("--test", metavar="ID", help="of the report: the measurement to plan with, or a part of its id")
@@ -64,6 +66,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     parser.add_argument(
         "--carbon", action="append", default=[], metavar="KEY=VALUE", help="as a line of hwperf_carbon; repeatable"
     )
+    parser.add_argument("--models", action="store_true", help="count the models of REPORT.json that a memory holds")
     add_shared(parser, "--json", help="write the plan as JSON")
     parser.set_defaults(run=run)
 
@@ -97,6 +100,8 @@ def _service(text: str) -> Service:
 def run(options: argparse.Namespace) -> int:
     """Print the plan, and return the exit code."""
     check_files(json=options.json)
+    if options.models:
+        return _models(options)
     carbon_inputs(options.carbon)
     if not all(1 <= count <= _MOST_SERVERS for count in (options.servers, options.cores or 1)):
         raise UsageProblem(f"--servers and --cores: from 1 to {_MOST_SERVERS}")
@@ -118,6 +123,22 @@ def run(options: argparse.Namespace) -> int:
     for line in (*lines_of(plan, options), *load_lines(alone, measured, judgements)):
         say(line)
     return OK if plan.utilisation <= TOO_HIGH else TOO_BUSY
+
+
+def _models(options: argparse.Namespace) -> int:
+    """Print how many models a memory holds; 1 where one of them does not fit at all."""
+    other = ("arrivals", "rate", "service_ms", "peak", "request_mb", "also", "carbon")
+    if given := [f"--{name.replace('_', '-')}" for name in other if getattr(options, name)]:
+        raise UsageProblem(f"--models counts models alone: leave out {' and '.join(given)}")
+    if not options.report:
+        raise UsageProblem("--models needs a report of pytest --hwperf-json with the metric memory")
+    judgements = read_report(options.report).judgements
+    plan = models_plan(options, [_chosen(judgements, options)] if options.test else [*judgements])
+    if options.json:
+        write_record(options.json, plan)
+    for line in models_lines(plan):
+        say(line)
+    return TOO_BUSY if any(one.count == 0 for one in plan.models) else OK
 
 
 def _chosen(judgements: Sequence[Judgement], options: argparse.Namespace) -> Judgement:

@@ -119,7 +119,7 @@ def _memory(options: argparse.Namespace, measured: Judgement | None) -> Concurre
     if options.memory_mb is None:
         return None
     figure = figure_of(measured.figures, ("memory", "p50")) if measured else None
-    each = figure.estimate.value if figure else None
+    each = figure.estimate.value if figure and figure.estimate.value >= 1 else None
     if options.request_mb is not None:
         each = options.request_mb * MILLION
     if each is None:

@@ -59,7 +59,7 @@ def load_lines(service: Service, measured: Judgement | None, judgements: Sequenc
         if waits:
             theory = f"{waits[-1].model} says {show(waits[-1].seconds + service.seconds, 's')}"
         load = one.run.conditions["load"]
-        yield _line("measured", f"{load}: latency {show(found.estimate.value, 's')} on average; {theory}")
+        yield line_of("measured", f"{load}: latency {show(found.estimate.value, 's')} on average; {theory}")
 
 
 def _is_load_of(one: Judgement, measured: Judgement) -> bool:
@@ -73,16 +73,17 @@ def _is_load_of(one: Judgement, measured: Judgement) -> bool:
     )
 
 
-def _line(title: str, text: str) -> str:
+def line_of(title: str, text: str) -> str:
+    """Write a line, its title in a column of its own."""
     return f"{title:<13}{text}"
 
 
 def _busy(plan: CapacityPlan) -> Iterator[str]:
     full = plan.servers / plan.service.seconds
-    yield _line("utilisation", f"{plan.utilisation:.3f}: {_MEANS[plan.level]}")
+    yield line_of("utilisation", f"{plan.utilisation:.3f}: {_MEANS[plan.level]}")
     shares = ", ".join(f"{show_share(share)} at {show(share * full, '1/s')}" for share in (HIGH, TOO_HIGH))
     arrive = f"{show(plan.service.arrivals, '1/s')} arrive"
-    yield _line("", f"{arrive}, {counted(plan.servers, 'server')} can do {show(full, '1/s')}; {shares}")
+    yield line_of("", f"{arrive}, {counted(plan.servers, 'server')} can do {show(full, '1/s')}; {shares}")
 
 
 def _waits(plan: CapacityPlan) -> Iterator[str]:
@@ -95,7 +96,7 @@ def _waits(plan: CapacityPlan) -> Iterator[str]:
         text = f"{wait.model:<8}{show(wait.seconds, 's')} on average"
         if wait.model in ("M/G/1", "Kingman") or wait.model.startswith("G/G/"):
             text += f", service times varying by {plan.service.variation:.2f} of their mean"
-        yield _line(title, f"{text}; with the service {response}" if response else text)
+        yield line_of(title, f"{text}; with the service {response}" if response else text)
         title = ""
 
 
@@ -107,12 +108,12 @@ def _instances(plan: CapacityPlan, options: argparse.Namespace) -> Iterator[str]
     other = {"safety factor": found.by_utilisation, "utilisation": found.by_safety}.get(found.rule)
     alone = "" if other is None else f", the other rule alone says {other}"
     rule = "both rules" if found.rule == "both" else f"the {found.rule}"
-    yield _line(
+    yield line_of(
         "instances",
         f"{found.count} for a peak of {show(options.peak, '1/s')} by {rule}{alone}; "
         f"each {show_share(found.utilisation)} busy",
     )
-    yield _line(
+    yield line_of(
         "",
         f"rules: {safety:g} times the peak, and at most {show_share(HIGH)} busy; "
         "one to spare for a failure is one more",
@@ -124,20 +125,24 @@ def _memory(plan: CapacityPlan, options: argparse.Namespace) -> Iterator[str]:
     if found is None:
         yield from _missing(plan, "memory")
         return
-    what = "" if options.request_mb is not None else ", each in a process of its own with its model"
+    what = (
+        ""
+        if options.request_mb is not None
+        else ", each in a process of its own with its model, third-party imports not in it"
+    )
     base = found.base_bytes
     without = f"after a base of {show(base, 'B')}, counted once" if base else "without a base, which was not given"
     each = show(found.each_bytes, "B")
-    yield _line("memory", f"{counted(found.by_memory, 'request')} at once, {each} each{what}")
-    yield _line("", without)
+    yield line_of("memory", f"{counted(found.by_memory, 'request')} at once, {each} each{what}")
+    yield line_of("", without)
     limit = "the cores are the limit" if found.cores < found.by_memory else "the memory is the limit"
-    yield _line("", f"{counted(found.cores, 'core')}: {limit}")
+    yield line_of("", f"{counted(found.cores, 'core')}: {limit}")
 
 
 def _prices(plan: CapacityPlan) -> Iterator[str]:
     if plan.cost is not None:
         served = min(plan.service.arrivals, plan.servers / plan.service.seconds)
-        yield _line("cost", f"{show_number(plan.cost)} a million requests, at {show(served, '1/s')} on one instance")
+        yield line_of("cost", f"{show_number(plan.cost)} a million requests, at {show(served, '1/s')} on one instance")
     yield from _missing(plan, "energy")
     found = plan.energy
     if found is None:
@@ -147,7 +152,7 @@ def _prices(plan: CapacityPlan) -> Iterator[str]:
         told.append(f"{show_number(found.price)} for it")
     if found.grams is not None:
         told.append(f"{show(found.grams, 'g')} of CO2")
-    yield _line("energy", ", ".join(told))
+    yield line_of("energy", ", ".join(told))
 
 
 def _carbon(plan: CapacityPlan) -> Iterator[str]:
@@ -157,18 +162,18 @@ def _carbon(plan: CapacityPlan) -> Iterator[str]:
         return
     units = f"a million {plural(found.unit)}"
     if found.total_g is not None:
-        yield _line("carbon", f"{show(found.total_g, 'g')} of CO2 equivalent for {units}, of which")
+        yield line_of("carbon", f"{show(found.total_g, 'g')} of CO2 equivalent for {units}, of which")
     title = "carbon" if found.total_g is None else ""
     if found.operational_g is None:
-        yield _line(title, f"of the energy for {units}: not known: {found.reason}")
+        yield line_of(title, f"of the energy for {units}: not known: {found.reason}")
     else:
-        yield _line(title, f"{show(found.operational_g, 'g')} for the energy of {units} ({found.source})")
+        yield line_of(title, f"{show(found.operational_g, 'g')} for the energy of {units} ({found.source})")
     if found.embodied_g is None:
-        yield _line("", "of making the machine: not known: give --carbon embodied_kg=… and lifetime_years=…")
+        yield line_of("", "of making the machine: not known: give --carbon embodied_kg=… and lifetime_years=…")
     else:
-        yield _line("", f"{show(found.embodied_g, 'g')} for making the machine, as long as it serves them")
+        yield line_of("", f"{show(found.embodied_g, 'g')} for making the machine, as long as it serves them")
 
 
 def _missing(plan: CapacityPlan, name: str) -> Iterator[str]:
     if name in plan.missing:
-        yield _line(name, f"not known: {plan.missing[name]}")
+        yield line_of(name, f"not known: {plan.missing[name]}")

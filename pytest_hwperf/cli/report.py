@@ -125,6 +125,8 @@ def show_report(report: Report, options: argparse.Namespace, detail: Detail, his
         for line in annotations.lines_of(report):
             say(line)
     else:
+        if report.revision:
+            say(" against ".join(filter(None, (report.present_code, ", ".join(report.compared_with)))))
         show_table(report, detail)
     if options.json:
         content = json_file.render(report)

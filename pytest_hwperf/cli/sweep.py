@@ -31,6 +31,7 @@ from pytest_hwperf.reports.sweeps import lines_of, notes_of
 
 OK, MISSED, INCONCLUSIVE, INTERRUPTED = 0, 1, 3, 130
 _LIMITS = ("latency_p50_ms", "latency_p95_ms", "latency_p99_ms", "throughput_min_sps", "memory_max_mb")
+_LARGEST = "largest"
 _LONGEST_S = 3600
 _SEEDS = 1 << 31
 
@@ -46,7 +47,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     )
     sweep.add_argument("model", metavar="MODEL", help="an ONNX file, or module:function")
     add_shared(sweep, "--data", "--target", "--json")
-    sweep.add_argument("--batch-size", default="1,8,32,128", metavar="ROWS,…", help="default: 1,8,32,128")
+    sweep.add_argument("--batch-size", default="1,8,32,128", metavar="ROWS,…|largest", help="default: 1,8,32,128")
     sweep.add_argument("--threads", default="1", metavar="N,…", help="of the runtime and of BLAS; default: 1")
     for name in _LIMITS:
         sweep.add_argument(f"--{name.replace('_', '-')}", type=float, metavar="LIMIT", help=f"as hwbudget({name}=…)")
@@ -78,6 +79,7 @@ def run(options: argparse.Namespace) -> int:
         tools = SweepTools(
             measure=ModelAtPoints(options.model, X, meter).measure,
             memory=partial(memory_of, options.model, _saved(X, folder)) if options.memory_max_mb is not None else None,
+            most_rows=len(X) if options.batch_size == _LARGEST else 0,
             watch=watch_machine,
             progress=_Shown(len(plan.points()) * options.time),
         )
@@ -115,7 +117,10 @@ class _Shown:
 
 def _plan(options: argparse.Namespace) -> SweepPlan:
     given = {name: getattr(options, name) for name in (*_LIMITS, "rate_sps", "serving_batch")}
-    axes = {BATCH: _numbers("--batch-size", options.batch_size), "threads": _numbers("--threads", options.threads)}
+    if options.batch_size == _LARGEST and options.memory_max_mb is None:
+        raise UsageProblem(f"--batch-size={_LARGEST} searches within a limit on memory: add --memory-max-mb")
+    batches = [1] if options.batch_size == _LARGEST else _numbers("--batch-size", options.batch_size)
+    axes = {BATCH: batches, "threads": _numbers("--threads", options.threads)}
     try:
         return parse_sweep({**axes, **{name: value for name, value in given.items() if value is not None}})
     except UsageProblem as problem:

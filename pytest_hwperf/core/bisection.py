@@ -37,6 +37,7 @@ class BisectionQuestion(Record, frozen=True, kw_only=True):
     first_parent: bool
     folder: str  # in which pytest is started, relative to the top of the work tree
     arguments: tuple[str, ...]  # of pytest
+    laid: Mapping[str, str] = {}  # file of the user's tree that BAD was given, with a test that it lacks → SHA-256
 
 
 class KnownChange(Record, frozen=True, kw_only=True):

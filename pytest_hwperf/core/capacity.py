@@ -188,9 +188,12 @@ def concurrency(available: float, each: float, base: float, cores: int) -> Concu
 
     Example: 16 GB, 4.15 MB each, no base: 3,855.
     """
-    return Concurrency(
-        by_memory=max(0, math.floor((available - base) / each)), cores=cores, base_bytes=base, each_bytes=each
-    )
+    return Concurrency(by_memory=fitting(available, each, base), cores=cores, base_bytes=base, each_bytes=each)
+
+
+def fitting(available: float, each: float, base: float) -> int:
+    """Return how many of `each` bytes, above 0, fit beside a base that is taken once."""
+    return max(0, math.floor((available - base) / each))
 
 
 def per_million(price_per_hour: float, rate: float) -> float:

@@ -13,6 +13,8 @@ from pytest_hwperf.core.structs import Count, ErrorRate, Number, Record, Share, 
 Side = Literal["baseline", "candidate"]
 Stage = Literal["rehearsal", "screen", "confirm", "equivalence"]
 
+COMMIT_DIGITS = 10  # that are shown
+
 
 class Measurement(Record, frozen=True, kw_only=True):
     """One measurement of one test, the same on both sides."""
@@ -197,6 +199,7 @@ class Gate(Record, frozen=True, kw_only=True):
 
     against: str  # as asked for: "origin/main", a folder, "baseline main"
     revision: str  # of the baseline's code
+    revision_date: str = ""  # of its author, YYYY-MM-DD
     seed: Count  # of every coin
     evidence: Evidence
     shared: Mapping[str, str]  # file of the candidate that the baseline was given → SHA-256

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pytest_hwperf.core.comparisons import compare_exact
-from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Measurement, MeasurementKey, Side
+from pytest_hwperf.core.evidence import COMMIT_DIGITS, FixedSample, Hypothesis, Measurement, MeasurementKey, Side
 from pytest_hwperf.core.metrics import METRICS, Better, Taken
 from pytest_hwperf.core.ranks import fewest_pairs
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Key, Margin, Run, Sample, uncompared
@@ -15,7 +15,6 @@ from pytest_hwperf.core.structs import Number, Record, Size
 Reason = tuple[ComparisonOutcome, Statement | None]  # why there is nothing to compare
 
 SIDES: tuple[Side, Side] = ("baseline", "candidate")
-COMMIT_DIGITS = 10  # that are shown
 FEWEST_PROCESSES = 3  # a side: where their values agree, no more are needed
 PROCESSES: Mapping[Literal["memory", "cold"], int] = {"memory": 3, "cold": 5}  # of one measurement: peaks agree sooner
 

@@ -221,7 +221,7 @@ def _grows(waiting: Sequence[int]) -> bool:
     return all(later > before + 1 for before, later in pairwise(waiting))
 
 
-def next_rate(tried: Mapping[float, bool], first: float, tolerance: float = 0.05) -> float | None:
+def next_rate(tried: Mapping[float, bool] | Mapping[int, bool], first: float, tolerance: float = 0.05) -> float | None:
     """Return the rate to try next on the way to the highest that is served; None where it is known.
 
     Rates are doubled until one is not served (halved where already the first is not), then bisected.

@@ -1,10 +1,27 @@
 """The report of a run of pytest, for every output format."""
 
-from pytest_hwperf.core.evidence import Gate
+from pytest_hwperf.core.evidence import COMMIT_DIGITS, Gate
 from pytest_hwperf.core.records import SCHEMA, Judgement, Machine, Policy, Skip, replace
 from pytest_hwperf.core.shards import Shard
 from pytest_hwperf.core.structs import Count, Record
 from pytest_hwperf.core.sweeps import Sweep, SweepPoint
+
+
+def named_code(name: str, commit: str, date: str) -> str:
+    """Write which code something is: `origin/main 4f2c1e9d4f (2026-11-02)`."""
+    short = commit[:COMMIT_DIGITS]
+    return " ".join(filter(None, [name, "" if short in name else short, date and f"({date})"]))
+
+
+def present_code(commit: str, date: str, *, changed: bool) -> str:
+    """Write which code the candidate is; without git nobody knows."""
+    name = "working tree on" if changed else "HEAD"
+    return named_code(name, commit, date) if commit else "the present code"
+
+
+def baseline_code(gate: Gate) -> str:
+    """Write which code the baseline of a gate is."""
+    return named_code(gate.against, gate.revision, gate.revision_date)
 
 
 class ReportPart(Record, frozen=True, kw_only=True):
@@ -21,6 +38,7 @@ class Report(Record, frozen=True, kw_only=True):
 
     machine: Machine
     revision: str  # of the tests, "" where there is none
+    revision_date: str = ""  # of its author, YYYY-MM-DD
     changed: bool = False  # whether files differed from it
     started_at: str  # ISO 8601, UTC
     baseline: str  # name of the baseline compared with or saved to, "" for none
@@ -35,6 +53,19 @@ class Report(Record, frozen=True, kw_only=True):
     shards: tuple[Shard, ...] = ()  # that it is made of; none where the build was not divided
     options: tuple[str, ...] = ()  # of this plugin, as typed, by which a test is measured and compared
     missing_kinds: tuple[str, ...] = ()  # of machines that are not in it; "" where the name of one is not known
+
+    @property
+    def present_code(self) -> str:
+        """Its revision as every surface names it."""
+        return present_code(self.revision, self.revision_date, changed=self.changed)
+
+    @property
+    def compared_with(self) -> tuple[str, ...]:
+        """What it was compared with as every surface names it; none where nothing was."""
+        if self.gates:
+            return tuple(dict.fromkeys(baseline_code(gate) for gate in self.gates))
+        is_compared = any(one.comparisons for one in self.judgements)
+        return (f"stored runs of baseline {self.baseline}",) if self.baseline and is_compared else ()
 
     @property
     def kinds(self) -> tuple[str, ...]:

@@ -64,7 +64,7 @@ Trap = Literal[
 # What has to be known of a sweep.
 Swept = Literal[
     "beyond a missed limit", "served not swept", "collection order", "drawn order", "workers stop alone", "cut off",
-    "memory lost",
+    "memory lost", "largest batch", "every batch fits", "no batch fits",
 ]  # fmt: skip
 # What answers a budget whose interval holds the limit.
 Decision = Literal["fresh processes", "point", "timed point", "doubted point", "passes as asked", "fails as asked"]
@@ -279,6 +279,11 @@ _SENTENCES: Mapping[Kind, str] = {
     "drawn order": "{rounds:count round} over all points, each in an order drawn from seed {seed}",
     "workers stop alone": "under pytest-xdist a worker skips larger batches only after a miss that it measured itself",
     "memory lost": "the process that measures the memory at {point} was lost ({why}), and a larger batch takes more",
+    "largest batch": "the largest batch whose memory is known to fit is {point}: {limit}; {next:count row} are not "
+    "known to fit, and the search ends where 5 % or one row is left between both",
+    "every batch fits": "the memory of all rows of the data fits in one call, {point}: {limit}; give more rows to "
+    "search further",
+    "no batch fits": "no batch is known to fit the memory: {point}: {limit}",
     "cut off": "interrupted: {rounds:count whole round} of {of} before it",
     "no steady state": "no steady state: thirds of the load differ by a factor of {ratio:.2f} (lower bound {low:.2f}) "
     "in {what}, where 1.10 would be steady: let the load take longer (seconds=), or lower its rate",

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from pytest_hwperf.core.estimates import clear_of
+from pytest_hwperf.core.loads import next_rate
 from pytest_hwperf.core.metrics import METRICS, least_apart, metric_of
 from pytest_hwperf.core.records import Budget, BudgetOutcome, Estimate, Figure, Key, figure_of, replace
 from pytest_hwperf.core.statements import Statement, state
@@ -11,6 +12,7 @@ from pytest_hwperf.core.structs import Count, Number, Record, Size
 from pytest_hwperf.core.units import show_limit, show_measured
 
 BATCH = "batch_size"
+MEMORY = "memory"
 Swept = int | float | str
 Goal = Literal["latency", "throughput", "energy"]
 
@@ -144,6 +146,36 @@ def is_beyond(point: SweepPoint, other: SweepPoint) -> bool:
     rows, fewer = mine.pop(BATCH, None), its.pop(BATCH, None)
     alike = (point.sweep, point.scenario, mine) == (other.sweep, other.scenario, its)
     return alike and isinstance(rows, int) and isinstance(fewer, int) and rows > fewer
+
+
+def next_batch(tried: Mapping[int, bool], most: int) -> int | None:
+    """Return the batch to try next on the way to the largest that fits; None where it is known.
+
+    Args:
+        tried: batch → whether it fits.
+        most: the largest batch there can be.
+    """
+    rate = next_rate(tried, 1.0)
+    rows = 0 if rate is None else min(round(rate), most)
+    return None if rows in (0, *tried) else rows
+
+
+def largest_batch(row: SweepRow, tried: Mapping[int, bool]) -> Statement:
+    """Say which batch is the largest that fits, by the row of it; where none does, by that of the smallest."""
+    limit = ", ".join(str(answer) for answer in row.answers if answer.limit.metric == MEMORY)
+    bad = min((rows for rows, fits in tried.items() if not fits), default=None)
+    if not any(tried.values()):
+        why = str(row.point.skipped) if row.point.skipped else limit
+        return state("no batch fits", point=row.point.named, limit=why)
+    if bad is None:
+        return state("every batch fits", point=row.point.named, limit=limit)
+    return state("largest batch", point=row.point.named, limit=limit, next=bad)
+
+
+def fits(row: SweepRow) -> bool:
+    """Whether the memory of a point is known to keep its limits."""
+    found = [answer.outcome for answer in row.answers if answer.limit.metric == MEMORY]
+    return row.point.skipped is None and bool(found) and all(outcome == "passed" for outcome in found)
 
 
 def _asked(limits: Iterable[Budget], figures: Sequence[Figure]) -> Iterator[Budget]:

@@ -37,16 +37,16 @@ def _xfails(source: bytes) -> Mapping[str, set[str]]:
 
 
 def _by_name(tree: ast.Module) -> Mapping[str, set[str]]:
-    aliases = {
-        target.id
+    assigned = {
+        target.id: statement.value
         for statement in tree.body
-        if isinstance(statement, ast.Assign) and _WORD in ast.unparse(statement.value)
-        for target in statement.targets
+        if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None
+        for target in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])
         if isinstance(target, ast.Name)
     }
     found = defaultdict[str, set[str]](set)
     for name, node in _owned(tree, ""):
-        found[name].update(_said(node, aliases))
+        found[name].update(_said(node, assigned))
     return found
 
 
@@ -64,8 +64,9 @@ def _owned(node: ast.Module | ast.ClassDef, name: str) -> Iterator[tuple[str, as
             yield from ((own, statement) for statement in child.body)
 
 
-def _said(node: ast.AST, aliases: set[str]) -> Iterator[str]:
+def _said(node: ast.AST, assigned: Mapping[str, ast.expr]) -> Iterator[str]:
     """Yield each expression that marks something; a whole `parametrize` says less than the parameters in it."""
+    aliases = {name for name, value in assigned.items() if _WORD in ast.unparse(value)}
     for part in ast.walk(node):
         if isinstance(part, ast.Name) and part.id in aliases:
             yield part.id
@@ -73,4 +74,13 @@ def _said(node: ast.AST, aliases: set[str]) -> Iterator[str]:
             text = ast.unparse(part)
             is_list = isinstance(part, ast.Call) and ast.unparse(part.func).endswith("parametrize")
             if not is_list and (_WORD in text or any(one in text for one in aliases)):
-                yield text
+                yield _with_values(part, assigned)
+
+
+def _with_values(part: ast.AST, assigned: Mapping[str, ast.expr]) -> str:
+    """Return an expression as text, with what the file assigns to the names in it: a condition may be a constant."""
+    parts = [part]
+    for one in parts:  # which grows meanwhile
+        values = (assigned.get(name.id) for name in ast.walk(one) if isinstance(name, ast.Name))
+        parts += [value for value in values if value is not None and value not in parts]
+    return "\n".join(map(ast.unparse, parts))

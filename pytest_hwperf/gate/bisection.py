@@ -2,16 +2,17 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_hwperf.core.bisection import SURE, Bisection, BisectionStep, Standing, standing
 from pytest_hwperf.core.culprits import History
 from pytest_hwperf.core.records import replace
+from pytest_hwperf.host.files import is_file, is_folder
 from pytest_hwperf.trees.isolation import own_paths, python_path, translated
-from pytest_hwperf.trees.overlay import share
+from pytest_hwperf.trees.overlay import digest_of, lay_over, modules_below, share
 from pytest_hwperf.trees.submodules import fill_submodules
 from pytest_hwperf.trees.worktree import worktree
 
@@ -33,6 +34,7 @@ class BadTree:
     top: Path
     folder: Path  # that corresponds to the user's
     environment: dict[str, str]
+    laid: Mapping[str, str] = field(default_factory=dict)  # file that it was given since BAD lacks a test → SHA-256
 
 
 def bisect(
@@ -50,7 +52,9 @@ def bisect(
 
 
 @contextmanager
-def tree_of_bad(here: Path, top: Path, bad: str, globs: Sequence[str], sys_path: Sequence[str]) -> Iterator[BadTree]:
+def tree_of_bad(
+    here: Path, top: Path, bad: str, globs: Sequence[str], sys_path: Sequence[str], arguments: Sequence[str] = ()
+) -> Iterator[BadTree]:
     """Check BAD out where nobody works; it is gone afterwards.
 
     The paths from which the user's process imports code of the user's tree lead to this one in its environment.
@@ -61,6 +65,7 @@ def tree_of_bad(here: Path, top: Path, bad: str, globs: Sequence[str], sys_path:
         bad: commit.
         globs: of files that git does not have, and that are copied from the user's tree.
         sys_path: of the user's process.
+        arguments: of pytest; tests that they name and BAD lacks are the user's, with all that a gate lays over.
 
     Raises:
         UsageProblem: no repository, or a file that cannot be shared.
@@ -70,12 +75,23 @@ def tree_of_bad(here: Path, top: Path, bad: str, globs: Sequence[str], sys_path:
         fill_submodules(top, tree)
         if globs:
             share(globs, top, tree)
+        new = [*_new_tests(arguments, here, top, tree)]
+        laid = {file: digest_of(tree / file) for file in (lay_over(top, tree, new) if new else [])}
         paths = own_paths(sys_path, top, [sys.prefix, sys.exec_prefix, sys.base_prefix])
         inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
         moved = [_moved(entry, top, tree) for entry in inherited if entry]
         found = os.pathsep.join([*filter(None, [python_path(translated(paths, top, tree))]), *moved])
         folder = tree / here.resolve().relative_to(top.resolve())
-        yield BadTree(top=tree, folder=folder, environment={**os.environ, "PYTHONPATH": found})
+        yield BadTree(top=tree, folder=folder, environment={**os.environ, "PYTHONPATH": found}, laid=laid)
+
+
+def _new_tests(arguments: Sequence[str], here: Path, top: Path, tree: Path) -> Iterator[Path]:
+    """Yield the files of tests that arguments name in the user's tree and that another tree lacks."""
+    for argument in arguments:
+        path = here / argument.partition("::")[0]
+        place = path.parent.resolve() / path.name
+        if place.is_relative_to(top.resolve()) and not os.path.lexists(tree / place.relative_to(top.resolve())):
+            yield from modules_below(path) if is_folder(path) else [path] if is_file(path) else []
 
 
 def moved_arguments(arguments: Sequence[str], top: Path, tree: Path) -> list[str]:

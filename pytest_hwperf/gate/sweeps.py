@@ -9,7 +9,19 @@ from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.records import Figure, replace
 from pytest_hwperf.core.rounds import Round, figures_of, figures_of_calls
 from pytest_hwperf.core.statements import Statement, state
-from pytest_hwperf.core.sweeps import BATCH, Sweep, SweepPoint, is_beyond, missed, row_of, sweep_of
+from pytest_hwperf.core.sweeps import (
+    BATCH,
+    Sweep,
+    SweepPoint,
+    SweepRow,
+    fits,
+    is_beyond,
+    largest_batch,
+    missed,
+    next_batch,
+    row_of,
+    sweep_of,
+)
 
 Measure = Callable[[SweepPoint, float], Round]  # calls a point for about so many seconds
 Memory = Callable[[SweepPoint], Sequence[Figure]]  # measures it in fresh processes
@@ -25,6 +37,7 @@ class SweepTools:
 
     measure: Measure
     memory: Memory | None = None  # None: not asked for
+    most_rows: int = 0  # above 0: the largest batch up to so many whose memory keeps its limits is searched
     watch: Callable[[], Callable[[], Sequence[Statement]]] = lambda: tuple  # begins to watch what disturbs; ends it
     progress: Callable[[str, str, float], None] = lambda *_: None  # stage, point, and the share of the rounds done
 
@@ -58,6 +71,10 @@ class _State:
         wanted = dict.fromkeys([*_SHOWN, *self.limited(position)])
         return (*figures_of(self.rounds.get(position, []), list(wanted)), *self.memory.get(position, ()))
 
+    def row(self, position: int) -> SweepRow:
+        """Answer the limits of a point by what is known of it."""
+        return row_of(self.points[position], self.figures(position))
+
     def stop_beyond(self, position: int, figures: Sequence[Figure]) -> None:
         """Leave out the points that miss more than this one does."""
         why = missed(row_of(self.points[position], figures))
@@ -87,12 +104,16 @@ def sweep_model(name: str, points: Sequence[SweepPoint], tools: SweepTools, *, s
     known, interrupted, notes = _State([*points]), False, list[Statement]()
     ended = tools.watch()
     try:
+        if tools.memory and tools.most_rows:
+            notes += [_search(known, tools.memory, tools, position) for position in known.left]
         _rehearse(known, tools, round_s)
         _measure(known, tools, Random(seed), round_s)  # noqa: S311 - an order, no secret
     except KeyboardInterrupt:
         interrupted = True
         notes.append(state("cut off", rounds=known.whole, of=ROUNDS))
-    rows = [row_of(point, known.figures(position)) for position, point in enumerate(known.points)]
+    rows = [known.row(position) for position in range(len(known.points))]
+    if tools.most_rows:
+        rows.sort(key=lambda row: _rows(row.point))
     order = [state("drawn order", rounds=known.whole, seed=str(seed))] if known.whole else []
     return Swept(
         sweep=sweep_of(name, rows, *order, *notes, *ended()),
@@ -106,7 +127,7 @@ def _rehearse(known: _State, tools: SweepTools, round_s: float) -> None:
     """Find what misses a limit, the smallest batches first: memory before anything else, since it may run out."""
     rising = sorted(known.left, key=lambda position: _rows(known.points[position]))
     for position in rising if tools.memory else ():
-        if known.points[position].skipped is None and tools.memory:
+        if known.points[position].skipped is None and tools.memory and position not in known.memory:
             tools.progress("memory", known.points[position].named, 0.0)
             _take_memory(known, tools.memory, position)
     for position in rising:
@@ -115,6 +136,22 @@ def _rehearse(known: _State, tools: SweepTools, round_s: float) -> None:
             tools.progress("rehearsal", point.named, 0.0)
             rehearsed = tools.measure(point, _REHEARSAL * round_s)  # no round: it was the first, and in rising order
             known.stop_beyond(position, [*figures_of_calls([rehearsed], known.limited(position))])
+
+
+def _search(known: _State, memory: Memory, tools: SweepTools, first: int) -> Statement:
+    """Add the points on the way to the largest batch whose memory keeps its limits, and say which it is."""
+    places, tried = {1: first}, dict[int, bool]()
+    while (rows := next_batch(tried, tools.most_rows)) is not None:
+        if rows not in places:
+            places[rows] = len(known.points)
+            start = known.points[first]
+            known.points.append(replace(start, values={**start.values, BATCH: rows}, skipped=None))
+        place = places[rows]
+        tools.progress("memory", known.points[place].named, 0.0)
+        _take_memory(known, memory, place)
+        tried[rows] = fits(known.row(place))
+    best = max((rows for rows, kept in tried.items() if kept), default=1)
+    return largest_batch(known.row(places[best]), tried)
 
 
 def _take_memory(known: _State, memory: Memory, position: int) -> None:

@@ -18,7 +18,6 @@ from pytest_hwperf.core.completeness import (
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, Explanation, Gate, Measurement, PairedProfiles, Side
 from pytest_hwperf.core.hypotheses import (
-    COMMIT_DIGITS,
     SIDES,
     PairedAnswers,
     Questions,
@@ -27,6 +26,7 @@ from pytest_hwperf.core.hypotheses import (
 )
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS
 from pytest_hwperf.core.records import Key, replace
+from pytest_hwperf.core.report import baseline_code
 from pytest_hwperf.core.seen import seen_beside
 from pytest_hwperf.core.sequence import check_alpha, decide
 from pytest_hwperf.core.statements import Statement, reasons, state
@@ -51,7 +51,8 @@ from pytest_hwperf.host.workdirs import remove_tree, workdir
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
 from pytest_hwperf.pairs.lockstep import PairTrace
-from pytest_hwperf.trees.both import Trees, both_trees, commands, prove
+from pytest_hwperf.trees.both import Trees, both_trees, commands, prove, xfails_of
+from pytest_hwperf.trees.history import date_of
 from pytest_hwperf.trees.ignored import check_ignored
 from pytest_hwperf.trees.own_folders import own_folders
 
@@ -203,6 +204,7 @@ def _result(
     gate = Gate(
         against=request.name,
         revision=trees.revision,
+        revision_date=date_of(trees.candidate, trees.revision),
         seed=conductor.seed,
         evidence=evidence,
         shared=trees.shared,
@@ -216,7 +218,7 @@ def _result(
         gate=gate,
         answers=answers,
         changed=trees.changed,
-        xfails=trees.xfails,
+        xfails=xfails_of(trees, trace.files.get("candidate", ()), request.files),
         completeness=complete,
         gone=_gone(trace),
     )
@@ -237,20 +239,18 @@ def _explained(
     return evidence, profiles, explanations
 
 
-def summary(result: GateResult, tests: int) -> str:
+def summary(result: GateResult, tests: int, present: str) -> str:
     """Say in one line what was rerun, how often and how long, and how many of `tests` could be compared."""
     gate, complete = result.gate, result.completeness
     stages = ("screen", "confirm", "equivalence")
     counts = {stage: sum(pair.stage == stage for pair in gate.evidence.pairs) for stage in stages}
     pairs = " + ".join(f"{count} {stage}" for stage, count in counts.items() if count) or "no"
     noun = ("pair" if sum(counts.values()) == 1 else "pairs") + gate.beside
-    short = gate.revision[:COMMIT_DIGITS]
-    revision = f" ({short})" if short and short not in gate.against else ""
     spent = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in gate.seconds.items())
     decided = f" ({complete.shortfall})" if complete.shortfall else ""
     left_out = f", {len(complete.untouched)} left out since {state('untouched')}" if complete.untouched else ""
     return (
-        f"{gate.against}{revision} rerun next to the present code, {pairs} {noun} of fresh processes, "
+        f"{present} against {baseline_code(gate)}: {pairs} {noun} of fresh processes, "
         f"{len(complete.compared)} of {tests} tests compared{decided}{left_out}: {spent}"
     )
 

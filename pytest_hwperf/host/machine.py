@@ -96,6 +96,12 @@ def name_processor(processor: Mapping[str, str]) -> str:
     return name
 
 
+def saturates_bytes(processor: Mapping[str, str], architecture: str = platform.machine()) -> bool:
+    """Whether sums of products of 8 bits may saturate at 16: on x86 processors that are not known to have VNNI."""
+    has_vnni = not {"avx512_vnni", "avx_vnni"}.isdisjoint(processor.get("flags", "").split())
+    return architecture in ("x86_64", "AMD64") and not has_vnni
+
+
 def _versions(lookup: Callable[[str], str]) -> dict[str, str]:
     found = {}
     for library in _LIBRARIES:

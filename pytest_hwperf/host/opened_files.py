@@ -21,7 +21,8 @@ from pytest_hwperf.host.started_programs import STARTING, StartedPrograms
 WATCHES_FILES = "HWPERF_WATCHES_FILES"  # set in a process that notes its files
 # How a path is used, a letter each.
 READ, MADE, APPENDED = "r", "w", "a"  # opened to read, to write, to write at its end
-ASKED, LISTED = "s", "l"  # asked whether it is there; a folder whose names are read
+ASKED, ABSENT = "s", "n"  # asked about: it was there; it was not
+LISTED = "l"  # a folder whose names are read
 FOLDER, PUT = "m", "p"  # made as a folder, also where it was one; put there or taken away by name: moved, linked
 _MOST = 20_000  # paths of a kind
 _COMPILED = (".pyc", ".pyo")
@@ -36,9 +37,13 @@ _NAMED_BY: Mapping[str, tuple[int, str]] = {  # audited event → which of its a
     "os.link": (1, PUT),
     "os.symlink": (1, PUT),
     "os.truncate": (0, MADE),
+    "os.getxattr": (0, READ),
+    "os.setxattr": (0, MADE),
     "sqlite3.connect": (0, READ),  # whether it is written is seen on disk
 }
-_ASKING = ("stat", "lstat", "access")
+_TAKING = ("os.remove", "os.rename", "os.rmdir")  # whose first argument is no longer there then
+_ASKING = ("stat", "lstat", "access", "readlink")
+_STAT = os.stat  # which is replaced in a process that is watched
 _NEITHER = (f"{PurePath(__file__).parents[1]}{os.sep}", "<frozen ")  # code that is neither installed nor of a test
 
 
@@ -84,10 +89,9 @@ class OpenedFiles:
                 self._note(path, use, sys._getframe(1))  # noqa: SLF001 - who opens it
         elif event in STARTING:
             self._programs.note(event, arguments)
-        elif event == "os.remove":
-            if isinstance(arguments[0], str) and os.path.lexists(arguments[0]):
-                self._note(arguments[0], PUT, sys._getframe(1))  # noqa: SLF001 - who removes it
-        elif event in _NAMED_BY:
+        elif event in _TAKING and isinstance(arguments[0], str | bytes | PurePath) and os.path.lexists(arguments[0]):
+            self._note(arguments[0], PUT, sys._getframe(1))  # noqa: SLF001 - who takes it away
+        if event in _NAMED_BY:
             at, use = _NAMED_BY[event]
             by = sys._getframe(1)  # noqa: SLF001 - who uses it
             if use != LISTED or by.f_code.co_filename != _IMPORTING:
@@ -96,7 +100,12 @@ class OpenedFiles:
     def ask(self, path: object) -> None:
         """Note that somebody asks whether a file is there, which is no event of an audit."""
         if not self._is_over:
-            self._note(path, ASKED, sys._getframe(2))  # noqa: SLF001 - who asks
+            try:
+                _STAT(path)  # type: ignore[arg-type] # whatever it is
+                use = ASKED
+            except (OSError, TypeError, ValueError):
+                use = ABSENT
+            self._note(path, use, sys._getframe(2))  # noqa: SLF001 - who asks
 
     def look(self) -> None:
         """Note what is mapped or open at this moment, by native code too."""
@@ -151,7 +160,8 @@ class _Asking:
         self._ask = ask
 
     def __call__(self, path: Any, *arguments: Any, **named: Any) -> Any:
-        self._ask(path)
+        if named.get("dir_fd") is None:  # else it is relative to something that is not known
+            self._ask(path)
         return self.__wrapped__(path, *arguments, **named)
 
     def __eq__(self, other: object) -> bool:

@@ -1,6 +1,7 @@
 """Programs of Python that this process starts, and what of its own PYTHONPATH they do not search for modules."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 STARTING: Mapping[str, int] = {"subprocess.Popen": 3, "os.posix_spawn": 2, "os.exec": 2}
 _SEARCHED = "PYTHONPATH"
 _PYTHONS, _SHELLS = ("python", "pypy"), frozenset({"sh", "bash", "dash", "zsh"})
+_INTERPRETER = re.compile(r"(python|pypy)[\d.]*(\.exe)?")
+_WITHOUT = ("-", "-i", "--ignore-environment")  # env(1) starts a program with nothing of its own environment then
 _MOST = 1000  # programs
 _SHOWN = 4  # words of a command
 _HEAD = 256  # bytes of a script that name its interpreter
@@ -26,8 +29,11 @@ class StartedPrograms:
         """Take an audit event of `STARTING`; it must not fail, since that would keep the program from starting."""
         command = tuple(_texts([arguments[0], *_words(arguments[1])[1:]]))
         directory = next(_texts([arguments[2]]), "") if event == "subprocess.Popen" else ""
-        given = arguments[STARTING[event]]
-        searched = _searched(os.environ if given is None else given, _whole(directory), command)
+        given = os.environ if arguments[STARTING[event]] is None else arguments[STARTING[event]]
+        before, own = _parted(command)
+        if any(one in _WITHOUT or _SEARCHED in one for one in before):
+            given = {}
+        searched = _searched(given, _whole(directory), own)
         if (missing := tuple(one for one in self._own if one not in searched)) and len(self._started) < _MOST:
             self._started[command] = missing
 
@@ -38,6 +44,13 @@ class StartedPrograms:
             for command, missing in list(self._started.items())
             if command and _is_python(command)
         }
+
+
+def _parted(command: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Part a command where an interpreter of Python is named: `env`, `nice` and the like start what follows them."""
+    named = (place for place, one in enumerate(command) if _INTERPRETER.fullmatch(os.path.basename(one)))  # noqa: PTH119 - texts
+    place = next(named, 0)
+    return command[:place], command[place:]
 
 
 def _whole(directory: str) -> str:
@@ -73,10 +86,11 @@ def _searched(environment: Any, directory: str, command: Sequence[str]) -> set[s
 
 def _is_python(command: Sequence[str]) -> bool:
     """Whether a command runs Python, by its name, by the first line of a script, or by what a shell is told."""
-    if _is_shell(command):
-        told = " ".join(command[1:])
+    own = _parted(tuple(command))[1]
+    if _is_shell(own):
+        told = " ".join(own[1:])
         return any(one in told for one in _PYTHONS) or any(map(_is_program, told.split()))
-    return _is_program(command[0])
+    return _is_program(own[0])
 
 
 def _is_shell(command: Sequence[str]) -> bool:

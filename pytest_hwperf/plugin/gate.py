@@ -9,8 +9,9 @@ from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.foreign_text import shortened, visible_lines
 from pytest_hwperf.core.history import ANCHOR
-from pytest_hwperf.core.hypotheses import COMMIT_DIGITS, EnergySource, MeasuredTest, why_not_rerun
+from pytest_hwperf.core.hypotheses import EnergySource, MeasuredTest, why_not_rerun
 from pytest_hwperf.core.metrics import METRICS
+from pytest_hwperf.core.report import named_code, present_code
 from pytest_hwperf.core.sequence import check_alpha
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.gate.request import GateRequest
@@ -23,6 +24,7 @@ from pytest_hwperf.plugin.progress import ProgressLine
 from pytest_hwperf.plugin.session import is_measured, session_of, test_of
 from pytest_hwperf.plugin.startup import REMEDY, trained_by
 from pytest_hwperf.trees.both import tree_of
+from pytest_hwperf.trees.history import date_of
 from pytest_hwperf.trees.interpreter import Interpreter
 from pytest_hwperf.trees.own_builds import Built
 from pytest_hwperf.trees.revision import has_commit, named_revision, resolve
@@ -53,12 +55,26 @@ def rerun(session: pytest.Session) -> None:
         raise pytest.UsageError(f"hwperf: {error}{stored}") from error
     except (HwperfError, OSError) as error:
         raise pytest.UsageError(visible_lines(f"hwperf: {error}")) from error
-    for line in (summary(result, len(items)), *result.gate.warnings):
+    state = session_of(config)
+    for line in (summary(result, len(items), _present(config)), *result.gate.warnings):
         shown.say(f"hwperf: {line}")
-    session_of(config).gate = result
+    state.gate = result
     unfinished.keep(config, items, result.completeness.unfinished)
     if result.is_interrupted:
         raise KeyboardInterrupt
+
+
+def asked(config: pytest.Config) -> str:
+    """Say which code is compared with which, before anything runs."""
+    against, name = _against(config, ())
+    is_commit = not is_folder(config.invocation_params.dir / against)
+    commit = resolve(config.rootpath, against) if is_commit else ""
+    return f"{_present(config)} against {named_code(name, commit, date_of(config.rootpath, commit))}"
+
+
+def _present(config: pytest.Config) -> str:
+    state = session_of(config)
+    return present_code(state.revision.commit, state.revision_date, changed=state.revision.changed)
 
 
 def check_against(config: pytest.Config) -> None:
@@ -154,7 +170,7 @@ def _against(config: pytest.Config, items: Sequence[pytest.Item]) -> tuple[str, 
             "without a guaranteed false-alarm rate"
         )
         return "", ""
-    return newest.revision, f"{name} ({newest.revision[:COMMIT_DIGITS]})"
+    return newest.revision, name
 
 
 def _workers(config: pytest.Config) -> bool:

@@ -107,12 +107,17 @@ def check_energy(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from error
 
 
+def _asked(config: pytest.Config) -> str:
+    from pytest_hwperf.plugin.gate import asked
+
+    return asked(config)
+
+
 def header(config: pytest.Config) -> list[str]:
     """Say what is compared with what, and on which machine, in the width of the terminal."""
     settings = session_of(config).settings
     doing = " and ".join(filter(None, ["comparing with" * settings.compare, "saving to" * settings.save]))
-    packages = f" with {', '.join(settings.base_with)}" if settings.base_with else ""
-    parts = [f"rerunning {settings.against or 'the present code'}{packages} in pairs"] if settings.reruns else []
+    parts = [f"{_asked(config)}, in pairs"] if settings.reruns else []
     parts += [f"{doing} baseline {settings.baseline} in {settings.location}"] if doing else []
     machine = session_of(config).machine
     cores = counted(machine.cores, "core")

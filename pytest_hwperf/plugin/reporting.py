@@ -65,6 +65,7 @@ def report_of(
     report = Report(
         machine=shared.machine,
         revision=shared.revision.commit,
+        revision_date=shared.revision_date,
         changed=shared.revision.changed,
         started_at=shared.started_at,
         baseline=settings.baseline if settings.save or settings.compare else "",

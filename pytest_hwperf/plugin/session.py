@@ -97,6 +97,13 @@ class SessionState:
         return revision_of(self.root)
 
     @cached_property
+    def revision_date(self) -> str:
+        """When its author made that revision, YYYY-MM-DD."""
+        from pytest_hwperf.trees.history import date_of
+
+        return date_of(self.root, self.revision.commit)
+
+    @cached_property
     def store(self) -> "Store":
         """The store of baselines."""
         from pytest_hwperf import registry

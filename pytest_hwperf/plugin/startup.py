@@ -10,7 +10,7 @@ import pytest
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.units import show
 from pytest_hwperf.host.imports import watch_imports
-from pytest_hwperf.host.source_files import is_own
+from pytest_hwperf.host.source_files import is_of_this_package, is_own
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_task
 from pytest_hwperf.measure.startup import FIXTURES, Startup
 from pytest_hwperf.plugin.session import session_of
@@ -19,6 +19,7 @@ from pytest_hwperf.trees.isolation import own_code
 _STARTUP = pytest.StashKey["_Parts"]()
 _TRAINING = frozenset({"fit", "fit_transform", "fit_predict", "partial_fit", "backward", "train_on_batch"})
 _DEEPEST = 4  # calls of functions below a fixture
+_AROUND_ALL = ("pytest_cmdline_main", "pytest_runtestloop", "pytest_runtest_protocol")  # hooks that run whole tests
 REMEDY = "train it once, save it to a file and load that file in the fixture"
 
 
@@ -45,8 +46,26 @@ class _Parts:
         from pytest_hwperf.meters.memory.meter import MemoryMeter
 
         self.probe = MemoryMeter()
-        self.startup = Startup(own_code(config.rootpath), self.probe if measures_memory else None)
+        self._is_own = own_code(config.rootpath)
+        self.startup = Startup(self._is_own, self.probe if measures_memory else None)
         watch_imports(self.startup.importing)
+
+    def pytest_plugin_registered(self, plugin: object, manager: pytest.PytestPluginManager) -> None:
+        """Attribute the hooks of a `conftest.py` and of own plugins: a model may be loaded in `pytest_configure`."""
+        file = getattr(plugin, "__file__", None)
+        if not file or is_of_this_package(file) or not self._is_own(file):
+            return
+        for caller in manager.get_hookcallers(plugin) or ():
+            for hook in caller.get_hookimpls() if caller.name not in _AROUND_ALL else ():
+                if hook.plugin is plugin and not (hook.wrapper or hook.hookwrapper):
+                    hook.function = self._attributed(hook.function)  # type: ignore[misc] # pluggy asks it of nothing else
+
+    def _attributed(self, function: Callable[..., object]) -> Callable[..., object]:
+        def attributed(*arguments: object) -> object:
+            with self.startup.part(FIXTURES):
+                return function(*arguments)
+
+        return attributed
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Share the one high-water mark with the windows of the user."""

@@ -29,7 +29,6 @@ _SIGNS: Mapping[State, str] = {"bad": "❌", "doubtful": "⚠️", "good": "✅"
 _MOST_NAMED = 3  # tests that share a reason
 _MOST_REPEATED = 5  # tests in the command that repeats the run
 _LONGEST_ID = 300  # of a test in that command
-_COMMIT_DIGITS = 12
 _BELOW = "among all rows below, or in the JSON report"
 _USUAL_ALPHA = 0.01
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
@@ -68,17 +67,17 @@ def render(report: Report) -> bytes:
 
 def _compared(report: Report) -> list[str]:
     """Say what was compared, and where it was measured."""
-    lines = [f"Measured on {_where(report)}, revision {code(_revision(report)) or 'unknown'}."]
+    present, others = code(report.present_code), report.compared_with
+    lines = [f"Measured on {_where(report)}{'' if others else f': {present}'}."]
     for gate in report.gates[:1]:
         alike = [one for one in report.gates if one.against == gate.against]  # those of all shards
         pairs = counted(sum(len(one.evidence.pairs) for one in alike), "pair") + gate.beside
         spent = [seconds for one in alike for seconds in one.seconds.values()]
         took = show(sum(spent), "s") if spent else ""
-        short = f" ({code(gate.revision[:_COMMIT_DIGITS])})" if gate.revision else ""
-        said = f"Compared with {code(gate.against)}{short}, rerun beside the present code: {pairs} of fresh processes"
+        said = f"{present} against {code(others[0])}: {pairs} of fresh processes"
         lines.insert(0, f"{said}, {took}." if took else f"{said}.")
-    if report.baseline and not report.gates:
-        lines.insert(0, f"Compared with the stored runs of baseline {code(report.baseline)}.")
+    if others and not report.gates:
+        lines.insert(0, f"{present} against {code(others[0])}.")
     return ["<br>\n".join(lines)]
 
 
@@ -95,11 +94,6 @@ def _machine(report: Report) -> str:
     at = f"{machine.cpu_model}, {counted(machine.cores, 'core')}, {machine.system}, {machine.python}"
     others = {*machines} - {machine.fingerprint}
     return f"{text(at)} and {counted(len(others), 'other machine')}" if others else text(at)
-
-
-def _revision(report: Report) -> str:
-    changed = "+changes" if report.changed else ""
-    return f"{report.revision[:_COMMIT_DIGITS]}{changed}" if report.revision else ""
 
 
 def _changes(heading: str, rows: Sequence[VerdictRow]) -> Table:

@@ -10,6 +10,7 @@ from typing import Any
 from pytest_hwperf.core.errors import ScenarioUnavailable, UsageProblem
 from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.host.machine import read_processor, saturates_bytes
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
 from pytest_hwperf.scenarios.conversion import (
@@ -39,9 +40,10 @@ from pytest_hwperf.scenarios.threads import check_threads
 from pytest_hwperf.scenarios.torch_modules import FittedModule
 from pytest_hwperf.scenarios.torch_onnx import FORM as TORCH_FORM
 
-# Unsigned activations and signed weights, per tensor; the full range of weights, which processors without VNNI may
-# saturate. All of it stands in the conditions, because other choices make another model.
-_CHOICES = {"quantisation": "U8S8 per tensor", "reduce_range": "no"}
+# Unsigned activations and signed weights, per tensor; weights of 7 bits where sums of products may saturate, which
+# loses a third of the labels of some models. All of it stands in the conditions: other choices make another model.
+_SATURATES = saturates_bytes(read_processor())
+_CHOICES = {"quantisation": "U8S8 per tensor", "reduce_range": "yes, no VNNI" if _SATURATES else "no"}
 _REFUSED = "refused"  # note: why it must not be called INT8, as JSON
 _REVISION = 2  # of what is cached: raise it when a form here comes out differently
 _LEAST_SHARE = 0.5  # of the time of the operators that hold weights
@@ -157,7 +159,7 @@ def quantise_with_ort(model: bytes, calibration: Any | None) -> bytes:
         # The default list of operators breaks the static quantisation of classifiers of more than two classes.
         common = {"op_types_to_quantize": list(MATMUL_OPERATORS), "per_channel": False, "weight_type": QuantType.QInt8}
         if calibration is None:
-            quantize_dynamic(proto, path, reduce_range=False, **common)
+            quantize_dynamic(proto, path, reduce_range=_SATURATES, **common)
         else:
             # Operators in the file, not quantise/dequantise pairs: from pairs some versions fuse weight-only operators.
             reader = CalibrationReader(calibration, proto.graph.input[0].name)
@@ -167,7 +169,7 @@ def quantise_with_ort(model: bytes, calibration: Any | None) -> bytes:
                 reader,
                 quant_format=QuantFormat.QOperator,
                 activation_type=QuantType.QUInt8,
-                reduce_range=False,
+                reduce_range=_SATURATES,
                 **common,
             )
         return path.read_bytes()

@@ -30,6 +30,7 @@ from pytest_hwperf.scenarios.torch_eager import (
 )
 from pytest_hwperf.scenarios.torch_logs import untraced_compiler
 from pytest_hwperf.scenarios.torch_modules import FittedModule, copy_of, inspect_module
+from pytest_hwperf.scenarios.torch_switches import AS_IT_IS, CHANNELS_LAST, Switches
 
 _CACHE = "TORCHINDUCTOR_CACHE_DIR"
 _COMPILER = "CXX"
@@ -100,6 +101,17 @@ def torch_compile_max_autotune(
     return _scenario("torch_compile_max_autotune", "max-autotune", model, X, threads)
 
 
+def torch_compile_channels_last(
+    model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1
+) -> PreparedScenario:
+    """Prepare a module of images for `torch.compile`, its weights and its rows with the channels last.
+
+    Raises as `torch_compile`, and as `torch_fp32_channels_last`.
+    """
+    del X_calibration
+    return _scenario("torch_compile_channels_last", "default", model, X, threads, CHANNELS_LAST)
+
+
 def missing_compiler(environment: Mapping[str, str], which: Callable[[str], str | None] = shutil.which) -> str:
     """Return why nothing can be compiled here, "" where it can."""
     compiler = environment.get(_COMPILER, "").strip() or _USUAL_COMPILER
@@ -108,9 +120,12 @@ def missing_compiler(environment: Mapping[str, str], which: Callable[[str], str 
     return f"no C++ compiler {compiler}, which torch.compile needs: install one, or name one in {_COMPILER}"
 
 
-def _scenario(name: str, mode: str, model: Any, X: Any, threads: int) -> PreparedScenario:
+def _scenario(
+    name: str, mode: str, model: Any, X: Any, threads: int, switches: Switches = AS_IT_IS
+) -> PreparedScenario:
     check_threads(threads)
     fitted = inspect_module(model, X, name)
+    switches.require(fitted)
     if reason := missing_compiler(os.environ):
         raise ScenarioUnavailable(reason)
     graphs = {"CUDA graphs": "none on a processor"} if mode != "default" else {}
@@ -118,15 +133,15 @@ def _scenario(name: str, mode: str, model: Any, X: Any, threads: int) -> Prepare
         name=name,
         form="compiled",
         precision=matmul_precision(),
-        conditions={"mode": mode, "shapes": "static"},
+        conditions={"mode": mode, "shapes": "static", **switches.conditions()},
         context={"compiled code": "none at the start", **graphs},
-        load=partial(_load, fitted, threads, mode),
+        load=partial(_load, fitted, threads, mode, switches),
         imports=_IMPORTS,
     )
     return scenario_of_module(fitted, threads, form)
 
 
-def _load(fitted: FittedModule, threads: int, mode: str) -> ModulePredictor:
+def _load(fitted: FittedModule, threads: int, mode: str, switches: Switches) -> ModulePredictor:
     import torch
 
     with _own_warnings_hidden():
@@ -134,9 +149,9 @@ def _load(fitted: FittedModule, threads: int, mode: str) -> ModulePredictor:
         compiler = CountingCompiler(mode, inductor, torch._inductor.list_mode_options(mode))  # noqa: SLF001 - the same
         # One specialisation for each batch size: after a second size PyTorch would run code for any size instead, and
         # the calls timed before and after the predictions would not be the same.
-        compiled = torch.compile(copy_of(fitted), backend=compiler, dynamic=False)
+        compiled = torch.compile(switches.module(copy_of(fitted)), backend=compiler, dynamic=False)
     scope = partial(_compiling, fitted.kind, threads, compiler)
-    return ModulePredictor(inferring(compiled), fitted, scope, compiles=True)
+    return ModulePredictor(inferring(compiled), fitted, scope, compiles=True, switches=switches)
 
 
 @contextmanager

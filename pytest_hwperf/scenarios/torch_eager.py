@@ -13,6 +13,7 @@ from pytest_hwperf.scenarios.rows import split_batches
 from pytest_hwperf.scenarios.threads import check_threads
 from pytest_hwperf.scenarios.torch_modules import TORCH_REFERENCE, FittedModule, copy_of, inspect_module, size_of
 from pytest_hwperf.scenarios.torch_operators import profile_calls
+from pytest_hwperf.scenarios.torch_switches import AS_IT_IS, CHANNELS_LAST, WITHOUT_MKLDNN, Switches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,7 @@ class ModulePredictor:
         fitted: the module.
         scope: what is held while calls are made.
         compiles: whether the first call compiles.
+        switches: of PyTorch, held while calls are made.
     """
 
     def __init__(
@@ -52,11 +54,19 @@ class ModulePredictor:
         scope: Callable[[], AbstractContextManager[object]],
         *,
         compiles: bool = False,
+        switches: Switches = AS_IT_IS,
     ) -> None:
         self.predict = predict
         self.compiles = compiles
-        self.scope = scope
+        self._scope = scope
         self._fitted = fitted
+        self._switches = switches
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Hold what has to be held while calls are made."""
+        with self._switches.held(), self._scope():
+            yield
 
     def batches(self, X: Any, batch_size: int) -> Sequence[Any]:
         """Split `X` into tensors of `batch_size` rows (the last may be shorter).
@@ -66,7 +76,7 @@ class ModulePredictor:
         """
         import torch
 
-        return split_batches(torch.from_numpy(self._fitted.rows(X)), batch_size)
+        return split_batches(self._switches.rows(torch.from_numpy(self._fitted.rows(X))), batch_size)
 
     def labels(self, outputs: Any) -> Any:
         """Return labels or values."""
@@ -88,20 +98,33 @@ def torch_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads:
         ScenarioUnavailable: it is not in float32, or cannot be copied.
     """
     del X_calibration
-    check_threads(threads)
-    fitted = inspect_module(model, X, TORCH_REFERENCE)
-    return scenario_of_module(
-        fitted,
-        threads,
-        ModuleForm(
-            name=TORCH_REFERENCE,
-            form="eager",
-            precision=matmul_precision(),
-            conditions={},
-            context=AS_TRAINED,
-            load=partial(_load, fitted, threads),
-        ),
-    )
+    return _scenario(TORCH_REFERENCE, AS_IT_IS, model, X, threads)
+
+
+def torch_fp32_channels_last(
+    model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1
+) -> ModuleScenario:
+    """Prepare a module of images as `torch_fp32` does, its weights and its rows with the channels last.
+
+    Raises as `torch_fp32`.
+
+    Raises:
+        ScenarioUnavailable: it has no convolution of images.
+    """
+    del X_calibration
+    return _scenario("torch_fp32_channels_last", CHANNELS_LAST, model, X, threads)
+
+
+def torch_fp32_no_mkldnn(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> ModuleScenario:
+    """Prepare a module as `torch_fp32` does, to be called without oneDNN.
+
+    Raises as `torch_fp32`.
+
+    Raises:
+        ScenarioUnavailable: this PyTorch has none.
+    """
+    del X_calibration
+    return _scenario("torch_fp32_no_mkldnn", WITHOUT_MKLDNN, model, X, threads)
 
 
 def scenario_of_module(fitted: FittedModule, threads: int, form: ModuleForm, size: int | None = None) -> ModuleScenario:
@@ -171,6 +194,22 @@ def _operators(load: Callable[[], ModulePredictor], X: Any, batch_size: int) -> 
         return profile_calls(partial(predictor.predict, batch), len(batch))
 
 
-def _load(fitted: FittedModule, threads: int) -> ModulePredictor:
+def _scenario(name: str, switches: Switches, model: Any, X: Any, threads: int) -> ModuleScenario:
+    check_threads(threads)
+    fitted = inspect_module(model, X, name)
+    switches.require(fitted)
+    form = ModuleForm(
+        name=name,
+        form="eager",
+        precision=matmul_precision(),
+        conditions=switches.conditions(),
+        context=AS_TRAINED,
+        load=partial(_load, fitted, threads, switches),
+    )
+    return scenario_of_module(fitted, threads, form)
+
+
+def _load(fitted: FittedModule, threads: int, switches: Switches) -> ModulePredictor:
     """Copy the module: a fresh process would use memory of its own for it."""
-    return ModulePredictor(inferring(copy_of(fitted)), fitted, partial(torch_threads, threads))
+    module = switches.module(copy_of(fitted))
+    return ModulePredictor(inferring(module), fitted, partial(torch_threads, threads), switches=switches)

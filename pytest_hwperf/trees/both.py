@@ -11,9 +11,8 @@ from typing import Protocol
 
 from pytest_hwperf.core.affected import Changes
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.evidence import Side
+from pytest_hwperf.core.evidence import COMMIT_DIGITS, Side
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.hypotheses import COMMIT_DIGITS
 from pytest_hwperf.core.xfails import added_xfails
 from pytest_hwperf.host.command_line import Command, PytestCommand, without_coverage
 from pytest_hwperf.host.files import read_file
@@ -52,6 +51,7 @@ class Trees:
     changed: frozenset[Path] = frozenset()  # test files that are not the baseline's own, in the candidate's tree
     warnings: tuple[str, ...] = ()
     changes: Changes | None = None  # between both, where they were asked for
+    laid: frozenset[str] = frozenset()  # the candidate's benchmark code that the baseline was given
     xfails: Mapping[Path, frozenset[str]] = field(default_factory=dict)  # test file → what has an `xfail` that is new
     origin: Path | None = None  # folder that the baseline is a copy of, without what git ignores there
     since: float = field(default_factory=time.time)  # instant at which they were there, in seconds since 1970
@@ -117,8 +117,8 @@ def _with_tests(made: Trees, here: Path, files: Sequence[Path], *, compares: boo
         warnings.append(f"not in your tree any more, and removed from the baseline's: {named(gone)}")
     found = changes_between(top, baseline) if compares else None
     laid = lay_over(top, baseline, files)
-    changes = laid_over(found, laid) if found else None
-    return replace(made, changed=changed, xfails=xfails, warnings=tuple(warnings), changes=changes)
+    made = replace(made, changes=laid_over(found, laid) if found else None, laid=frozenset(laid))
+    return replace(made, changed=changed, xfails=xfails, warnings=tuple(warnings))
 
 
 def commands(
@@ -218,6 +218,21 @@ def with_leftovers(trees: Trees) -> Trees:
     if trees.changes is None:
         return trees
     return replace(trees, changes=joined(trees.changes, changes_between(trees.candidate, trees.baseline)))
+
+
+def xfails_of(trees: Trees, loaded: Sequence[str], files: Sequence[Path]) -> Mapping[Path, frozenset[str]]:
+    """Return what has an `xfail` that is new: test file → names around it.
+
+    One in any other module that was loaded, such as a helper or a plugin, may mark every test: it counts to the
+    `conftest.py` above all of them.
+    """
+    above, found = trees.candidate / "conftest.py", set[str]()
+    for file in code_of_tree(loaded, trees.candidate, PREFIXES):
+        path, then = trees.candidate / file, trees.baseline / file
+        if path.suffix == ".py" and path.name != "conftest.py" and path not in files:
+            is_new = file in trees.laid and path.name != "__init__.py"  # a helper is given where there was none
+            found |= _added_xfails(path, Path(os.devnull) if is_new else then)
+    return {**trees.xfails, above: trees.xfails.get(above, frozenset()) | found}
 
 
 def loaded_code(trees: Trees, loaded: Mapping[Side, Sequence[str]]) -> dict[Side, list[str]]:

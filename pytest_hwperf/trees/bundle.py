@@ -81,7 +81,8 @@ def unpack(bundle: Path, candidate: str, snapshot: str, target: Path) -> None:
     Raises:
         WorkerError: git cannot read it.
     """
-    _done(git(bundle.parent, "clone", "--quiet", "--no-checkout", str(bundle), str(target), timeout_s=_LONGEST_S))
+    clone = ("clone", "--quiet", "--no-checkout", str(bundle), str(target))
+    _done(git(bundle.parent, *clone, timeout_s=_LONGEST_S, protocol="file"))
     _done(git(target, "checkout", "--quiet", "--detach", candidate, timeout_s=_LONGEST_S))
     if snapshot != candidate:
         _done(git(target, "read-tree", "--reset", "-u", snapshot, timeout_s=_LONGEST_S))

@@ -25,8 +25,9 @@ _SETTINGS = (
     *("-c", "safe.bareRepository=explicit"),
     *("-c", "submodule.recurse=false"),
 )
-# No host is asked for what a clone lacks, nor a person for a password; a commit is what its name says.
-_CLOSED = {"GIT_ALLOW_PROTOCOL": "file", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_TERMINAL_PROMPT": "0"}
+# No host is asked for what a clone lacks, nor a person for a password; a commit is what its name says. Another folder
+# is asked neither (GIT_ALLOW_PROTOCOL): a program that the repository may name does that, `remote.NAME.uploadpack`.
+_CLOSED = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_TERMINAL_PROMPT": "0"}
 _ABSENT = 127  # exit code of a shell for a command that is not there
 _LATE = 124  # exit code of timeout(1)
 
@@ -47,8 +48,8 @@ class GitResult:
         return self.code == _ABSENT
 
 
-def git(folder: Path | str, *arguments: str, timeout_s: float = 60.0) -> GitResult:
-    """Run one git command in `folder`; it fails by its code, never by an exception."""
+def git(folder: Path | str, *arguments: str, timeout_s: float = 60.0, protocol: str = "none") -> GitResult:
+    """Run one git command in `folder`; it fails by its code, never by an exception; `protocol` is what it may use."""
     command = ["git", *_SETTINGS, "-C", os.fspath(folder), *arguments]
     try:
         process = subprocess.Popen(  # noqa: S603 - fixed arguments, no shell
@@ -56,7 +57,7 @@ def git(folder: Path | str, *arguments: str, timeout_s: float = 60.0) -> GitResu
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=_environment(),
+            env={**_environment(), "GIT_ALLOW_PROTOCOL": protocol},
             start_new_session=os.name == "posix",  # without a terminal, ssh cannot ask for a password
         )
     except FileNotFoundError:

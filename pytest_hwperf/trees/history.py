@@ -10,6 +10,7 @@ from pytest_hwperf.trees.revision import in_repository, resolve
 
 _MOST = 20_000  # commits: each remembers which others it contains
 _LISTED_S = 300.0
+_DATE = len("2026-11-02")
 
 
 class Described(NamedTuple):
@@ -56,11 +57,16 @@ def history_between(folder: Path, good: str, bad: str, *, first_parent: bool) ->
     return History(tuple(Commit(name=name, parents=tuple(before[:parents])) for name, *before in lines))
 
 
-def describe(folder: Path, commit: str) -> Described:
+def describe(folder: Path | str, commit: str) -> Described:
     """Return what git says of a commit."""
     shown = git(folder, "show", "--no-patch", "--no-show-signature", "--format=%aI%x00%an%x00%s", commit, "--")
     date, author, subject = (*shown.output.split("\0"), "", "", "")[:3]
     return Described(commit, date, author, subject)
+
+
+def date_of(folder: Path | str, commit: str) -> str:
+    """Return when its author made a commit, YYYY-MM-DD; "" for no commit."""
+    return describe(folder, commit).date[:_DATE] if commit else ""
 
 
 def private_git_folder(folder: Path) -> Path:

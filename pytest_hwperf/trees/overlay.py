@@ -34,7 +34,7 @@ def remove_gone(candidate_root: Path, baseline_root: Path, test_files: Iterable[
     inits = (file.parent / _INIT for file in files)
     gone |= {init for init in inits if _is_without_code(baseline_root / init)}
     for top in {one for file in files if (one := top_of_tests(file.parent))}:
-        gone |= {path.relative_to(baseline_root) for path in _modules_below(baseline_root / top)}
+        gone |= {path.relative_to(baseline_root) for path in modules_below(baseline_root / top)}
     removed = sorted(file for file in gone if _is_there(baseline_root / file) and not _is_there(candidate_root / file))
     for file in removed:
         _within(baseline_root, file).unlink()
@@ -72,7 +72,7 @@ def lay_over(candidate_root: Path, baseline_root: Path, test_files: Iterable[Pat
         helpers = {folder / path.name for path in (candidate_root / folder).glob("*.py")}
         for init in (candidate_root / folder).glob(f"*/{_INIT}"):
             if not _is_there(baseline_root / folder / init.parent.name / _INIT):
-                helpers |= {path.relative_to(candidate_root) for path in _modules_below(init.parent)}
+                helpers |= {path.relative_to(candidate_root) for path in modules_below(init.parent)}
         laid |= {helper for helper in helpers if not _is_there(baseline_root / helper)}
     present = sorted(file for file in laid if (candidate_root / file).is_file())
     for file in present:
@@ -138,7 +138,12 @@ def give(source: Path, baseline_root: Path, file: PurePath) -> str:
     Raises:
         WorkerError: the baseline has a file or a link to the outside where a folder must be.
     """
-    with _put(source, baseline_root, file).open("rb") as copied:
+    return digest_of(_put(source, baseline_root, file))
+
+
+def digest_of(file: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with file.open("rb") as copied:
         return hashlib.file_digest(copied, "sha256").hexdigest()
 
 
@@ -150,7 +155,7 @@ def _relative(file: Path, root: Path) -> PurePath:
     return real.relative_to(root.resolve())
 
 
-def _modules_below(folder: Path) -> Iterator[Path]:
+def modules_below(folder: Path) -> Iterator[Path]:
     """Yield the modules of a folder and of those in it, through no link."""
     for top, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".") and not is_environment(Path(top, name))]

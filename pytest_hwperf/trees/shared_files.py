@@ -2,13 +2,13 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Side
-from pytest_hwperf.host.opened_files import APPENDED, ASKED, FOLDER, LISTED, MADE, PUT, READ, system_places
+from pytest_hwperf.host.opened_files import ABSENT, APPENDED, ASKED, FOLDER, LISTED, MADE, PUT, READ, system_places
 from pytest_hwperf.trees.ignored import named
 
 _BY_PYTHON = frozenset({MADE, APPENDED, PUT})
@@ -31,7 +31,8 @@ def check_shared(uses: Mapping[Side, Mapping[str, str]], prefixes: Sequence[str]
     Raises:
         UsageProblem: names the files, and what to do.
     """
-    one, other = (_by_file(uses[side], since) for side in ("baseline", "candidate"))
+    made = {path for letters in uses.values() for path in letters if FOLDER in letters[path]}
+    one, other = (_by_file(uses[side], made, since) for side in ("baseline", "candidate"))
     one, other = one | dict(_moved(other, one)), other | dict(_moved(one, other))
     installed = system_places(prefixes)
     shared = [
@@ -48,13 +49,19 @@ def check_shared(uses: Mapping[Side, Mapping[str, str]], prefixes: Sequence[str]
         )
 
 
-def _by_file(uses: Mapping[str, str], since: float) -> dict[str, frozenset[str]]:
-    """Return the uses of each file, links resolved; what is made within a folder counts as used with it."""
+def _by_file(uses: Mapping[str, str], made: Collection[str], since: float) -> dict[str, frozenset[str]]:
+    """Return the uses of each file, links resolved; what is made within a folder counts as used with it.
+
+    So it does for who asks about a folder that a side has made, and puts nothing in it: it may take what is there.
+    """
     found = dict[str, frozenset[str]]()
+    filled = {os.path.dirname(path) for path, letters in uses.items() if _BY_PYTHON & {*letters}}  # noqa: PTH120 - texts
     for path, letters in uses.items():
         real = os.path.realpath(path)
         found[real] = found.get(real, _NONE) | {*letters}
         within = {*letters} & {LISTED, FOLDER}
+        if ASKED in letters and path in made:
+            within |= {FOLDER} if path in filled else {LISTED, FOLDER}
         for file in _new_in(real, since) if within else ():
             found[file] = found.get(file, _NONE) | within
     return found
@@ -86,13 +93,15 @@ def _is_shared(path: str, one: frozenset[str], other: frozenset[str], since: flo
     is_log = made == {APPENDED} and READ not in both
     if not (one and other) or is_log or _is_lock(path) or not _has_changed(path, both, since):
         return False
-    return not both.isdisjoint({ASKED, LISTED, FOLDER} | (set() if _is_empty(path) else {READ}))
+    return not both.isdisjoint({ASKED, ABSENT, LISTED, FOLDER} | (set() if _is_empty(path) else {READ}))
 
 
 def _has_changed(path: str, letters: frozenset[str], since: float) -> bool:
-    if PUT in letters or (MADE in letters and not os.path.lexists(path)):
+    """Whether something was made, changed or taken away; a folder that Python made is no difference by itself."""
+    if PUT in letters or (not letters.isdisjoint({MADE, ASKED}) and not os.path.lexists(path)):
         return True
-    return _is_new(path, since) and os.path.isfile(path)  # noqa: PTH113 - as above
+    was_absent = ABSENT in letters and not (FOLDER in letters and os.path.isdir(path))  # noqa: PTH112 - as above
+    return _is_new(path, since) and (was_absent or os.path.isfile(path))  # noqa: PTH113 - as above
 
 
 def _is_new(path: str, since: float) -> bool:

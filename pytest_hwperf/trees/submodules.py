@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from pytest_hwperf.core.hypotheses import COMMIT_DIGITS
+from pytest_hwperf.core.evidence import COMMIT_DIGITS
 from pytest_hwperf.host.workdirs import remove_tree
 from pytest_hwperf.trees.git import git
 

@@ -11,7 +11,7 @@ import pytest
 from fakes import gates
 from fakes import records as fake
 from fakes.repositories import commit, git, line_of, repository_with
-from fakes.reruns import REPEATED, SIMULATED, WORK
+from fakes.reruns import INI, REPEATED, SIMULATED, WORK
 
 from pytest_hwperf.cli import INTERRUPTED, USAGE, bisect, main
 from pytest_hwperf.cli.bisect_steps import Comparer
@@ -339,17 +339,22 @@ def test_a_revision_that_begins_with_a_dash_is_none(end: list[str]) -> None:
 def test_it_searches_with_real_sessions(
     temporary: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Three commits of simulated time, of which the second is slow; the last one does nothing."""
-    test = "import work\n\n\ndef test_call(hwperf):\n    hwperf(work.call)\n"
-    project = repository_with(temporary.parent / "project", work__py=WORK, test_work__py=test)
+    """Three commits of simulated time, of which the second is slow. Git has neither the test nor its helper."""
+    project = repository_with(temporary.parent / "project", work__py=WORK, pytest__ini=INI)
     good, slow = git(project, "rev-parse", "HEAD"), commit(project, work__py=WORK.replace("300", "400"))
     commit(project, notes="nothing")
     monkeypatch.chdir(project)
-    command = ["bisect", good, "HEAD", "--", f"{project}/test_work.py", *SIMULATED, REPEATED]
+    (tests := project / "tests").mkdir()
+    (tests / "conftest.py").write_text("")
+    (tests / "helper.py").write_text("import work\n\n\ndef called():\n    return work.call()\n")
+    (tests / "test_new.py").write_text("import helper\n\n\ndef test_call(hwperf):\n    hwperf(helper.called)\n")
+    command = ["bisect", good, "HEAD", "--", f"{tests}/test_new.py", *SIMULATED, REPEATED]
 
     assert FOUND == main(command)
-    out = capsys.readouterr().out
+    out, err = capsys.readouterr()
     assert out.startswith(f"{slow} 20")
-    assert "latency p50 of test_work.py::test_call: +3" in out
+    assert "latency p50 of tests/test_new.py::test_call: +3" in out
+    used = "tests/conftest.py, tests/helper.py, tests/test_new.py"
+    assert f"hwperf: used from your tree, since BAD lacks a test that you name: {used}\n" in err
     assert 1 == len(git(project, "worktree", "list").splitlines())
-    assert "" == git(project, "status", "--porcelain")
+    assert "?? tests/" == git(project, "status", "--porcelain")

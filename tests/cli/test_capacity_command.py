@@ -7,9 +7,10 @@ from fakes import records as fake
 
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.capacity import OK, TOO_BUSY
+from pytest_hwperf.cli.capacity_models import ModelsPlan
 from pytest_hwperf.cli.capacity_plan import CapacityPlan
 from pytest_hwperf.core.records import Judgement, replace
-from pytest_hwperf.core.serialisation import from_file
+from pytest_hwperf.core.serialisation import from_file, from_json
 from pytest_hwperf.core.statements import said as said_of_it
 from pytest_hwperf.reports.json_file import render
 
@@ -137,6 +138,8 @@ def test_what_is_not_known_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "complaint"),
     [
         (["--rate=10"], "--arrivals is missing"),
+        (["--models"], "--models needs a report"),
+        (["--models", "--arrivals=1", "--request-mb=1"], "leave out --arrivals and --request-mb"),
         (["--arrivals=1"], "give one of --rate, --service-ms and a report"),
         (["--arrivals=1", "--rate=1", "--service-ms=1"], "give one of --rate, --service-ms and a report"),
         (["--arrivals=1", "--rate=1", "--servers=0"], "--servers and --cores: from 1 to 100000"),
@@ -179,6 +182,55 @@ def test_a_report_of_loads_alone(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
     assert USAGE == main(["capacity", str(tmp_path / "loads.json"), "--arrivals=1"])
     assert "has no measurement of a call without a load" in capsys.readouterr().err
+
+
+def with_memory(value: float, high: float | None, *values: float) -> Judgement:
+    """Return a measurement of one model's memory."""
+    run = fake.run(test="a.py::test_call", scenario="onnx_fp32")
+    run = replace(run, samples=(fake.sample("memory", values, per="fresh process", source="VmHWM"),))
+    figure = fake.figure("memory", "p50", fake.estimate(value, None, high, len(values)))
+    return Judgement(run=run, figures=(figure,), verdicts=())
+
+
+@pytest.mark.parametrize(
+    ("judgement", "arguments", "code", "line"),
+    [
+        (with_memory(5e6, None, 4e6, 5e6, 6e6), (), OK, "2 models of a.py::test_call onnx_fp32 in 16.0 MB (given)"),
+        (with_memory(5e6, None, 4e6, 5e6, 6e6), (), OK, "6.00 MB each: the highest of 3 fresh processes, median 5.00"),
+        (with_memory(5e6, 5.3e6, 5e6), (), OK, "3 models of a.py::test_call onnx_fp32 in 16.0 MB (given) 5.30 MB each"),
+        (with_memory(5e6, 5.3e6, 5e6), ("--base-mb=10",), OK, "1 model of a.py::test_call"),
+        (with_memory(5e6, 5.3e6, 5e6), ("--base-mb=12",), TOO_BUSY, "0 models of a.py::test_call"),
+    ],
+)
+def test_models_that_a_memory_holds(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    judgement: Judgement,
+    arguments: tuple[str],
+    code: int,
+    line: str,
+) -> None:
+    """Planned for by the upper bound of what one needs, beside a base that all share."""
+    file, plan = tmp_path / "report.json", tmp_path / "plan.json"
+    file.write_bytes(render(replace(fake.report(), judgements=(judgement,))))
+
+    text = said(capsys, str(file), "--models", "--memory-mb=16", f"--json={plan}", *arguments, code=code)
+    assert line in text
+    assert f"models {from_json(ModelsPlan, plan.read_bytes()).models[0].count} model" in text
+
+
+def test_models_whose_memory_is_not_known_are_not_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the machine's memory, where none is given."""
+    lost = fake.run(test="a.py::test_lost", unmeasured={"memory": "no /proc"})
+    unknown = Judgement(run=lost, figures=(), verdicts=())
+    (tmp_path / "a.json").write_bytes(render(replace(fake.report(), judgements=(judged("a.py::test_a"), unknown))))
+    (tmp_path / "b.json").write_bytes(render(replace(fake.report(), judgements=(unknown, with_memory(0.0, 0.0, 0.0)))))
+
+    text = said(capsys, str(tmp_path / "a.json"), "--models")
+    assert "models a.py::test_lost" in text
+    assert "not known: no /proc" in text
+    assert USAGE == main(["capacity", str(tmp_path / "b.json"), "--models"])
+    assert "--models: no /proc" in capsys.readouterr().err
 
 
 CARBON = ("--carbon=intensity_g_per_kwh=400", "--carbon=intensity_source=Ember 2024, DE")

@@ -114,6 +114,7 @@ def test_an_interrupted_sweep_is_written_as_partial(
     [
         (["gone.onnx"], "gone.onnx is neither a file nor of the form module:function"),
         (["m.onnx", "--batch-size=1,x"], "--batch-size=1,x: give whole numbers with commas between them"),
+        (["m.onnx", "--batch-size=largest"], "searches within a limit on memory: add --memory-max-mb"),
         (["m.onnx", "--batch-size=0"], "(batch_size=[0]): 0 is no whole number from 1 on"),
         (["m.onnx", "--batch-size=32"], "--batch-size: 32 rows a call, and the data has 16"),
         (["m.onnx", "--time=0"], "--time=0: a number of seconds above 0 up to 3600, such as 2"),
@@ -174,6 +175,21 @@ def test_a_picture_is_written() -> None:
 
     main(["sweep", "m.onnx", "--data=rows.npz", "--batch-size=1,8", "--plot=s.png", *QUICK])
     assert Path("s.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.live
+def test_the_largest_batch_is_searched_within_the_rows_of_the_data(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def memory(_: str, __: Path, point: SweepPoint) -> Any:
+        size = 1e6 * int(point.values["batch_size"])
+        return [fake.figure("memory", "p50", fake.estimate(size, size, size, 3), source="VmHWM", per="fresh process")]
+
+    monkeypatch.setattr(sweep, "memory_of", memory)
+    for limit, told in (("9", "is batch_size 9, threads 1: memory p50"), ("99", "fits in one call, batch_size 16")):
+        given = ["--batch-size=largest", f"--memory-max-mb={limit}", *QUICK]
+        assert OK == main(["sweep", "m.onnx", "--data=rows.npz", *given])
+        assert told in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.live

@@ -7,6 +7,10 @@ from pytest_hwperf.core.xfails import added_xfails, is_expected
 THEN = """
 import pytest
 slow = pytest.mark.xfail(reason="known")
+FAST: bool = True
+HURRIED = not FAST
+@pytest.mark.xfail(HURRIED, reason="hurried")
+def test_hurried(): pass
 @pytest.mark.xfail
 def test_known(): pass
 @slow
@@ -29,6 +33,8 @@ def test_plain(): pass
         ("[1,", "[pytest.param(1, marks=slow),", {"test_x"}),
         ("[1,", "[1, 3,", set()),
         ("import pytest", "import pytest\npytestmark = [pytest.mark.xfail(reason='all')]", {""}),
+        ("FAST: bool = True", "FAST: bool = False", {"test_hurried"}),  # which the condition comes from
+        ("HURRIED = not FAST", "HURRIED = 1", {"test_hurried"}),
         ("import pytest", "import (", set()),
     ],
 )

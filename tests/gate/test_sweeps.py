@@ -4,10 +4,11 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from fakes import records as fake
 
 from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.core.records import Budget, Figure
+from pytest_hwperf.core.records import Budget, Figure, replace
 from pytest_hwperf.core.rounds import Round
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.core.sweeps import SweepPoint
@@ -118,6 +119,44 @@ def test_a_lost_process_of_the_memory_ends_the_larger_batches() -> None:
     assert "the memory at batch_size 8, threads 1 was lost (a fresh process ended" in str(
         found.sweep.rows[2].point.skipped
     )
+
+
+@pytest.mark.parametrize(
+    ("limit_mb", "rows", "tried", "note"),
+    [
+        (
+            64,
+            100,
+            [1, 2, 4, 6, 7, 8],
+            "is batch_size 6, threads 1: memory p50 <= 64 MB (60.0 MB); 7 rows are not known",
+        ),
+        (64, 3, [1, 2, 3], "all rows of the data fits in one call, batch_size 3, threads 1: memory p50 <= 64 MB (30.0"),
+        (5, 100, [1], "no batch is known to fit the memory: batch_size 1, threads 1: memory p50 <= 5 MB (10.0 MB)"),
+        (990, 500, [1, 2, 4, 8, 16, 32, 64, 91, 99, 103, 108, 128], "is batch_size 99, threads 1: "),
+    ],
+)
+def test_the_largest_batch_that_fits_is_searched(limit_mb: float, rows: int, tried: list[int], note: str) -> None:
+    """Ten megabytes a row: doubled, then bisected; larger ones than one that misses are not called."""
+    limit, model = replace(MEMORY, limit=1e6 * limit_mb), Model()
+    found = swept(model, points(limit, batches=(1,)), memory=megabytes_of_rows, most_rows=rows)
+
+    assert note in "\n".join(map(str, found.sweep.notes))
+    assert tried == [row.point.values["batch_size"] for row in found.sweep.rows]
+
+
+def test_the_largest_batch_is_searched_for_each_number_of_threads() -> None:
+    """A process that is lost does not fit."""
+
+    def memory(point: SweepPoint) -> list[Figure]:
+        if point.values == {"batch_size": 2, "threads": 2}:
+            raise WorkerError("out of memory")
+        return megabytes_of_rows(point)
+
+    found = swept(Model(), points(MEMORY, batches=(1,), threads=(1, 2)), memory=memory, most_rows=100)
+
+    _, first, second = map(str, found.sweep.notes)
+    assert "is batch_size 6, threads 1: " in first
+    assert "is batch_size 1, threads 2: memory p50 <= 64 MB (10.0 MB); 2 rows are not known to fit" in second
 
 
 def test_ctrl_c_keeps_what_was_measured() -> None:

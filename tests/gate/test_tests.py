@@ -28,7 +28,7 @@ def test_pairs_are_counted(pairs: int, shown: str) -> None:
         gone=frozenset(),
     )
 
-    assert shown in summary(result, 3)
+    assert shown in summary(result, 3, "HEAD")
 
 
 @pytest.mark.parametrize(

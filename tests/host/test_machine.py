@@ -173,3 +173,17 @@ def test_this_machine_is_described_twice_alike_and_starts_no_process(monkeypatch
     assert once.fingerprint == again.fingerprint
     assert once.cores >= 1
     assert "numpy" in once.libraries
+
+
+@pytest.mark.parametrize(
+    ("flags", "architecture", "saturates"),
+    [
+        ("sse2 avx2", "x86_64", True),
+        ("avx512f avx512_vnni", "x86_64", False),
+        ("avx2 avx_vnni", "AMD64", False),
+        ("", "AMD64", True),  # nothing tells that it has any
+        ("", "aarch64", False),
+    ],
+)
+def test_products_of_bytes_saturate_on_x86_without_vnni(flags: str, architecture: str, *, saturates: bool) -> None:
+    assert saturates == machine.saturates_bytes({"flags": flags}, architecture)

@@ -50,7 +50,8 @@ def test_how_paths_are_used_is_noted(tmp_path: Path) -> None:
     """Not what is in memory alone, byte code, or read by who finds modules."""
     opened = OpenedFiles()
     path = str(tmp_path / "a")
-    (tmp_path / "there").touch()
+    for name in ("there", "moved"):
+        (tmp_path / name).touch()
     for event, arguments in (
         ("open", (path, None, os.O_RDWR)),
         ("open", (path, "ab", 0)),
@@ -60,7 +61,9 @@ def test_how_paths_are_used_is_noted(tmp_path: Path) -> None:
         ("os.rename", ("b", f"{path}p", -1, -1)),
         ("os.listdir", (f"{path}l",)),
         ("os.mkdir", (tmp_path / "m", 511, -1)),
-        ("os.remove", (str(tmp_path / "there"), -1)),
+        ("os.remove", (tmp_path / "there", -1)),
+        ("os.rename", (str(tmp_path / "moved"), f"{path}p", -1, -1)),
+        ("os.setxattr", (f"{path}w", "user.a", b"", 0)),
         ("os.remove", (str(tmp_path / "not there"), -1)),
         ("sqlite3.connect", (f"file:{path}q?mode=ro",)),
         ("sqlite3.connect", (":memory:\0",)),
@@ -69,7 +72,7 @@ def test_how_paths_are_used_is_noted(tmp_path: Path) -> None:
     found = {one.removeprefix(f"{tmp_path}{os.sep}"): uses for one, uses in opened.end().uses.items()}
 
     expected = {"a": "wra", "a+": "ra", "ax": "w", "/dev/shm/x": "r", "ap": "p", "al": "l", "m": "m"}  # noqa: S108 - above
-    expected |= {"there": "p", "aq": "r"}
+    expected |= {"there": "p", "aq": "r", "moved": "p", "aw": "w"}
     assert expected == {name: uses for name, uses in found.items() if name in expected or name.startswith("not")}
 
 
@@ -96,7 +99,7 @@ def test_a_process_is_watched_and_not_those_that_it_starts(monkeypatch: pytest.M
     monkeypatch.setenv(WATCHES_FILES, "1")
     hooks, stat = list[object](), os.stat
     monkeypatch.setattr(sys, "addaudithook", hooks.append)
-    for name in ("stat", "lstat", "access"):
+    for name in ("stat", "lstat", "access", "readlink"):
         monkeypatch.setattr(os, name, getattr(os, name))
     found = watch()
     compile_at = f"{os.path.dirname(os.__file__)}/installed.py"  # noqa: PTH120 - of a module
@@ -108,4 +111,4 @@ def test_a_process_is_watched_and_not_those_that_it_starts(monkeypatch: pytest.M
     assert os.stat in os.supports_follow_symlinks
     assert (stat, hash(stat)) == (os.stat, hash(os.stat))
     uses = found.end().uses
-    assert [None, "s"] == [uses.get(str(path)) for path in (tmp_path, tmp_path / "a")]
+    assert [None, "n"] == [uses.get(str(path)) for path in (tmp_path, tmp_path / "a")]

@@ -177,10 +177,11 @@ def test_slower_code_fails_its_own_test_alone_and_says_what_moved(
 def test_the_present_commit_and_the_one_before_are_reported_apart(project: pytest.Pytester, git: Git) -> None:
     write(project, "work.py", WORK.format(units=1))
     commit(git)
+    head = r"HEAD [0-9a-f]{10} \(20\d\d-\d\d-\d\d\) against HEAD~1 [0-9a-f]{10} \(20\d\d-\d\d-\d\d\)"
     result = run(project, "-k", "slow", against="HEAD~1")
 
     result.assert_outcomes(passed=1, deselected=1)
-    result.stdout.re_match_lines([r"hwperf: rerunning HEAD~1 in pairs", r"hwperf: HEAD~1 \([0-9a-f]{10}\) rerun.*"])
+    result.stdout.re_match_lines([rf"hwperf: {head}, in pairs", rf"hwperf: {head}: 6 screen.*"])
     change = compared(project, "test_slow").change
     assert change is not None
     assert change.value < -0.4
@@ -745,7 +746,9 @@ def test_a_stored_baseline_is_rerun_where_git_has_it(project: pytest.Pytester) -
     result = run(project, "--hwperf-compare", REPEATED, against="")
 
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.re_match_lines([r"hwperf: baseline main \([0-9a-f]{10}\).* rerun next to the present code.*"])
+    result.stdout.re_match_lines(
+        [r"hwperf: working tree on [0-9a-f]{10} \(.*\) against baseline main [0-9a-f]{10} \(.*\): .*"]
+    )
     assert "signed-rank" in compared(project, "test_slow").how
 
 
@@ -810,7 +813,7 @@ def test_unchanged_code_passes_with_an_interval_and_lines_tell_where_the_pairs_a
             r"hwperf: rehearsal of both sides",
             r"hwperf: screen pair 1 of 6, tests/test_work.py::test_steady",
             r"hwperf: screen pair 2 of 6, about \d+ s left, tests/test_work.py::test_steady",
-            r"hwperf: HEAD .* rerun next to the present code, 6 screen.* pairs .*, 1 of 1 tests compared: checkout .*",
+            r"hwperf: HEAD .* against HEAD .*: 6 screen.* pairs .*, 1 of 1 tests compared: checkout .*",
         ]
     )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from fakes.reruns import INI, REHEARSED, REPEATED, WORK, repository
+from fakes.reruns import INI, REHEARSED, REPEATED, WORK, measured, repository
 
 pytestmark = [
     pytest.mark.live,
@@ -54,14 +54,14 @@ def test_each_side_reads_its_own_model(pytester: pytest.Pytester, monkeypatch: p
 
 
 CACHES = """
-import contextlib, os, sqlite3, sys
+import contextlib, os, sqlite3, sys, tempfile
 from pathlib import Path
 
 import numpy as np
 import work
 
 CACHE = Path(os.environ["HOME"], "cache")
-OWN = CACHE / f"{{os.getpid()}}.npy"
+OWN = CACHE.with_name(f"{{os.getpid()}}.npy")  # not where names are listed
 
 
 def replaced(file):
@@ -87,6 +87,16 @@ def in_a_database(file):
     sqlite3.connect(file).execute("create table if not exists t(x)")
 
 
+def taken(file):
+    if file.exists():
+        file.rename(Path(tempfile.gettempdir(), "taken"))
+
+
+def built(file):
+    if not file.is_dir():
+        os.system(f"mkdir {{file}}")
+
+
 def unseen(file):
     if not file.exists():
         os.system(f"echo 1 > {{file}}")
@@ -104,12 +114,15 @@ def test_cached(hwperf):
 """
 
 
-@pytest.mark.parametrize("ways", ["linked, removed, replaced", "in_a_database, unseen, unseen_in_a_folder"])
+@pytest.mark.parametrize(
+    "ways", ["built, taken", "linked, removed, replaced", "in_a_database, unseen, unseen_in_a_folder"]
+)
 def test_sides_share_nothing_that_either_has_made(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ways: str
 ) -> None:
     """Outside of temporary folders too, by Python and by native code: both sides would be measured as one of them."""
     (tmp_path / "home/cache").mkdir(parents=True)
+    (tmp_path / "home/cache/taken").touch()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     project = repository(pytester, {"work.py": WORK, "pytest.ini": INI, "test_it.py": CACHES.format(ways=ways)})
 
@@ -132,6 +145,9 @@ HOME = Path(os.environ["HOME"])
 
 def test_ordinary(hwperf, tmp_path):
     HOME.joinpath("logs").mkdir(exist_ok=True)
+    if not (HOME / "plots").exists():
+        os.makedirs(HOME / "plots")
+    (HOME / "plots/call.csv").write_text("1")
     logging.getLogger().addHandler(RotatingFileHandler(HOME / "logs/runs.log", maxBytes=1000))
     logging.warning("one line")
     (HOME / "logs" / f"{os.getpid()}.txt").write_text("own")
@@ -196,3 +212,14 @@ def test_another_version_of_a_dependency_is_the_only_difference(
     assert "regressed" == project.compared("test_dependency", "value").outcome
     assert "equivalent" == project.compared("test_dependency").outcome
     assert any("has hwdependency 1.0 (here none); it was made in" in one for one in project.gate().warnings)
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")
+def test_a_test_that_is_named_twice_is_compared_once(pytester: pytest.Pytester) -> None:
+    project = repository(pytester, {"work.py": WORK, "test_it.py": measured("it", "work.call"), "pytest.ini": INI})
+    project.write({"work.py": WORK + "\n\nMORE = 1\n"})
+    result = project.run(REHEARSED, "--keep-duplicates", "--hwperf-affected", "test_it.py", "test_it.py")
+
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*1 of 1 tests compared*"])

@@ -209,6 +209,31 @@ def test_the_users_own_blocks_are_measured_in_a_measured_test_too(pytester: pyte
     assert list(samples(pytester)[0]["memory"].values) == pytest.approx([24 * MIB] * 3, abs=MIB / 2)
 
 
+def test_what_hooks_of_a_conftest_hold_counts(pytester: pytest.Pytester) -> None:
+    """A model that is loaded when pytest is configured, and one that is before each test."""
+    pytester.makeconftest(
+        """
+        HELD = []
+
+        def pytest_configure():
+            HELD.append(b"x" * (24 << 20))
+
+        def pytest_runtest_setup():
+            HELD.append(b"x" * (16 << 20))
+        """
+    )
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.hwbudget(memory_max_mb=1000)
+        def test_it(hwperf): hwperf(sum, [1])
+        """
+    )
+    pytester.runpytest_subprocess(*QUICK).assert_outcomes(passed=1)
+
+    assert list(samples(pytester)[0]["memory"].values) == pytest.approx([40 << 20] * 3, abs=1 << 20)
+
+
 def test_no_other_profiler_watches_a_process_that_measures_memory(pytester: pytest.Pytester) -> None:
     """As pytest-memray does by an ini, a marker or the environment: its own memory would be measured."""
     pytester.makeconftest(

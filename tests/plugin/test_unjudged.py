@@ -69,6 +69,21 @@ def test_with_strict_an_xfail_that_the_candidate_adds_fails(project: Project) ->
     result.stdout.fnmatch_lines(["FAILED test_known.py::test_x?2? - latency p50 ×3*"])
 
 
+def test_an_xfail_of_a_module_that_tests_import_is_seen_as_new_too(project: Project) -> None:
+    """Of one that has changed, and of one that the baseline is given."""
+    helped, text = IN_PAIRS + "import {0}\n\n\n@{0}.slow\n" + SLOW.format("helped", "").lstrip(), "import pytest\n"
+    project.commit({"marks.py": "def slow(test):\n    return test\n", "work.py": WORK})
+    project.write(
+        {"marks.py": f"{text}slow = pytest.mark.xfail\n", "tests/fresh.py": f"{text}slow = pytest.mark.xfail\n"}
+    )
+    project.write({"test_known.py": helped.format("marks"), "tests/test_more.py": helped.format("fresh")})
+    project.write({"work.py": WORK.replace("300", "900")})
+    result = project.run(REPEATED)
+
+    result.stdout.fnmatch_lines(["warning: 2 failing tests hidden by a new xfail: test_known.py::test_helped, *"])
+    assert "2 xfail added" in result.stdout.lines[-1]
+
+
 @pytest.mark.parametrize(
     ("first", "conftest", "code"),
     [

@@ -37,6 +37,7 @@ def gate(against: str = "origin/main...", *, alpha: float = 0.01) -> Gate:
     return Gate(
         against=against,
         revision="4f2c1e9d" * 5,
+        revision_date="2026-11-02",
         seed=1,
         evidence=Evidence(alpha=alpha, hypotheses=(), pairs=()),
         shared={},

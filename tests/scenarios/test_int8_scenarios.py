@@ -12,6 +12,7 @@ from fakes.fitted_models import breast_cancer, data_of, fitted
 from pytest_hwperf.core.contracts import ScenarioFactory
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.core.statements import cause_of, state
+from pytest_hwperf.host.machine import read_processor, saturates_bytes
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.scenarios import cache
 from pytest_hwperf.scenarios.conversion import convert_with_skl2onnx
@@ -58,11 +59,8 @@ def test_int8_stays_near_the_estimator(factory: ScenarioFactory, name: str) -> N
 
     outputs = predictor.predict(predictor.batches(X, len(X))[0])
 
-    # Eight bits of activations and weights. Which model is trained depends on how the processor rounds: of single
-    # probabilities the largest observed difference is 0.13 on one and 0.28 on another.
-    difference = np.abs(outputs - model.predict_proba(X))
-    assert difference.max() < 0.5
-    assert difference.mean() < 0.02
+    # Eight bits of activations and weights: on these models 0.13 is the largest observed difference.
+    assert np.abs(outputs - model.predict_proba(X)).max() < 0.25
     assert (predictor.labels(outputs) != model.predict(X)).mean() < 0.02
 
 
@@ -89,7 +87,8 @@ def test_conditions_say_how_it_was_quantised(factory: ScenarioFactory, name: str
 
     assert (name, precision) == (scenario.name, scenario.conditions["precision"])
     assert "U8S8 per tensor" == scenario.conditions["quantisation"]
-    assert "no" == scenario.conditions["reduce_range"]
+    reduced = "yes, no VNNI" if saturates_bytes(read_processor()) else "no"
+    assert reduced == scenario.conditions["reduce_range"]
     assert "MatMul" == scenario.conditions["form"]
     assert ("static" in precision) == ("calibration" in scenario.conditions)
     assert scenario.conditions.get("calibration", "512 rows").startswith("512 rows")

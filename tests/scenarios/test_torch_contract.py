@@ -18,11 +18,12 @@ from pytest_hwperf.scenarios.onnx import onnx_fp32
 from pytest_hwperf.scenarios.quantise import onnx_int8_dynamic
 from pytest_hwperf.scenarios.torch_compiled import (
     torch_compile,
+    torch_compile_channels_last,
     torch_compile_max_autotune,
     torch_compile_reduce_overhead,
 )
 from pytest_hwperf.scenarios.torch_cuda import torch_cuda, torch_cuda_fp16
-from pytest_hwperf.scenarios.torch_eager import torch_fp32
+from pytest_hwperf.scenarios.torch_eager import torch_fp32, torch_fp32_channels_last, torch_fp32_no_mkldnn
 from pytest_hwperf.scenarios.torch_int8 import torch_int8
 
 torch = pytest.importorskip("torch", reason="scenarios of PyTorch need it: pip install 'pytest-hwperf[torch]'")
@@ -63,11 +64,35 @@ class TestTorch(OfModule):
     factory = staticmethod(torch_fp32)
 
 
+class TestTorchWithoutMkldnn(OfModule):
+    factory = staticmethod(torch_fp32_no_mkldnn)
+
+
+class OfImages(OfModule):
+    """A convolution, of which the layout can be another one."""
+
+    @cached_property
+    def model(self) -> Any:
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 10), nn.Softmax(1)).eval()
+
+
+class TestTorchChannelsLast(OfImages):
+    factory = staticmethod(torch_fp32_channels_last)
+
+
 @_COMPILER
 class TestTorchCompile(OfModule):
     factory = staticmethod(torch_compile)
     batch_sizes = (7,)
     test_a_fresh_process_needs_its_imports_alone: Any = None  # compiled code are modules of their own
+
+
+@_COMPILER
+class TestTorchCompileChannelsLast(OfImages):
+    factory = staticmethod(torch_compile_channels_last)
+    batch_sizes = (7,)
+    test_a_fresh_process_needs_its_imports_alone: Any = None  # as of torch_compile
 
 
 @_COMPILER

@@ -23,7 +23,7 @@ from pytest_hwperf.scenarios.openvino_cpu import openvino_bf16, openvino_fp32, o
 from pytest_hwperf.scenarios.quantise import onnx_int8
 from pytest_hwperf.scenarios.torch_compiled import torch_compile
 from pytest_hwperf.scenarios.torch_cuda import torch_cuda, torch_cuda_fp16
-from pytest_hwperf.scenarios.torch_eager import torch_fp32
+from pytest_hwperf.scenarios.torch_eager import torch_fp32, torch_fp32_channels_last, torch_fp32_no_mkldnn
 from pytest_hwperf.scenarios.torch_int8 import torch_int8
 from pytest_hwperf.scenarios.torch_modules import copy_of, digest_module, inspect_module
 
@@ -105,6 +105,40 @@ def test_conditions_and_context_say_what_ran() -> None:
     assert 16 == len(scenario.context["model"])
     assert ("torch_fp32", ("torch",), "torch.save") == (scenario.name, scenario.imports, scenario.size_source)
     assert 4 * 1490 < scenario.model_bytes < 4 * 1490 + 5000
+
+
+@pytest.mark.parametrize(
+    ("factory", "condition"),
+    [
+        (torch_fp32, {}),
+        (torch_fp32_channels_last, {"memory_format": "channels_last"}),
+        (torch_fp32_no_mkldnn, {"mkldnn": "off"}),
+    ],
+)
+def test_layout_and_onednn_are_what_the_name_says(factory: ScenarioFactory, condition: dict[str, str]) -> None:
+    """Seen by the operators that ran, and by the layout of rows; the program's own switch is given back."""
+    images = np.repeat(IMAGES, 3, axis=1)
+    scenario = factory(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten()), X=images)
+    predictor = scenario.load()
+
+    assert isinstance(scenario, Profiled)
+    executed = {one.kind for one in scenario.operators(images, 32).operators}
+    assert ("mkldnn" in condition) == ("aten::mkldnn_convolution" not in executed)
+    assert condition.items() <= scenario.conditions.items()
+    assert ("memory_format" in condition) == (not predictor.batches(images, 32)[0].is_contiguous())
+    assert torch.backends.mkldnn.enabled
+
+
+def test_a_program_that_has_switched_onednn_off_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
+
+    assert "off" == torch_fp32(perceptron(), X=IMAGES).conditions["mkldnn"]
+
+
+@pytest.mark.parametrize(("model", "X"), [(perceptron(), IMAGES), (nn.Linear(64, 2), IMAGES.reshape(70, 64))])
+def test_channels_last_is_about_convolutions_of_images(model: Any, X: Any) -> None:
+    with pytest.raises(ScenarioUnavailable, match=r"channels_last is about convolutions.* and has no convolution"):
+        torch_fp32_channels_last(model, X=X)
 
 
 def test_products_in_less_than_float32_are_said() -> None:

@@ -36,6 +36,7 @@ def file(tmp_path: Path) -> Path:
         ("sw", "sw", True),  # made where it is not there yet, and used without being read
         ("r", "r", True),  # made by nobody knows whom
         ("s", "s", True),
+        ("n", "s", True),
         ("m", "m", True),  # by native code in a folder that both have made
         ("w", "l", True),
         ("ar", "a", True),
@@ -56,8 +57,41 @@ def test_what_is_older_is_not_shared_unless_it_is_put_there_by_name(file: Path) 
     assert [False, True] == [is_shared(uses, "r", file, NEVER) for uses in ("rw", "p")]
 
 
-def test_what_has_gone_is_shared_if_a_side_has_made_it(tmp_path: Path) -> None:
-    assert [True, False] == [is_shared(uses, "s", tmp_path / "gone") for uses in ("w", "s")]
+def test_what_has_gone_is_shared_if_it_was_there(tmp_path: Path) -> None:
+    assert [True, True, False] == [is_shared(uses, "n", tmp_path / "gone") for uses in ("w", "s", "n")]
+
+
+@pytest.mark.parametrize(
+    ("filled", "one", "other", "expected"),
+    [
+        ("", {"folder": "nm"}, {"folder": "s"}, False),  # `if not exists: makedirs` by both
+        ("", {"folder": "n"}, {"folder": "s"}, True),  # made by nobody knows whom
+        ("native", {"folder": "nm"}, {"folder": "s"}, True),
+        ("python", {"folder": "nm", "folder/python": "w"}, {"folder": "s"}, True),
+        ("python", {"folder": "nm", "folder/python": "w"}, {"folder": "s", "folder/own": "w"}, False),
+    ],
+)
+def test_a_folder_that_one_side_makes_and_the_other_asks_about_is_shared_with_what_is_in_it(
+    tmp_path: Path, filled: str, one: dict[str, str], other: dict[str, str], *, expected: bool
+) -> None:
+    (tmp_path / "folder").mkdir()
+    if filled:
+        (tmp_path / "folder" / filled).write_text("1")
+    uses = [{str(tmp_path / name): letters for name, letters in side.items()} for side in (one, other)]
+    refused = []
+    for baseline, candidate in (uses, uses[::-1]):
+        try:
+            check_shared({"baseline": baseline, "candidate": candidate}, ["/nowhere"], ALWAYS)
+        except UsageProblem:
+            refused.append(True)
+
+    assert [True] * 2 * expected == refused
+
+
+def test_a_pipe_that_was_not_there_before_is_shared(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    assert [True, False] == [is_shared(uses, "s", tmp_path / "pipe") for uses in ("n", "s")]
 
 
 def test_a_file_is_found_by_all_its_names(file: Path, tmp_path: Path) -> None:

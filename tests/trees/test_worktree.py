@@ -322,6 +322,11 @@ def test_a_partial_clone_is_not_completed_from_its_host(repository: Path, tmp_pa
         pytest.fail("a file of the commit is not here")
 
     git(tmp_path / "partial", "config", "remote.origin.url", f"file://{repository}")
+    git(tmp_path / "partial", "config", "remote.origin.uploadpack", f"touch {tmp_path}/obeyed; git-upload-pack")
+    with pytest.raises(WorkerError, match="transport 'file' not allowed"), worktree(tmp_path / "partial", old):
+        pytest.fail("a program that the repository names was run")
+    assert not (tmp_path / "obeyed").exists()
+
     git(tmp_path / "partial", "fetch", "--refetch", "--no-filter")
     with worktree(tmp_path / "partial", old) as tree:
         assert "old" == (tree / "model.py").read_text()

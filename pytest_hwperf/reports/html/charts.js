@@ -240,11 +240,13 @@ function tradeoffChart(one) {
     const traces = [[true, "Pareto front", "diamond", "good"], [false, "dominated", "circle-open", "soft"]].map(([front, title, symbol, tone]) => {
       const places = one.names.map((_, place) => place).filter((place) => one.front[place] === front);
       const [xs, ys] = [places.map((place) => x[place]), places.map((place) => y[place])];
-      return { type: "scatter", mode: "markers+text", name: title, x: xs.map((p) => p[0]), y: ys.map((p) => p[0]), error_x: error(xs), error_y: error(ys), text: places.map((place) => plain(shortened(one.names[place], 28))), textposition: "top center", cliponaxis: false, marker: { symbol, size: 12, color: colour(tone), line: { width: 2, color: colour(tone) } }, hovertemplate: "%{text}<br>%{x:.4g}, %{y:.4g}<extra></extra>" };
+      return { type: "scatter", mode: "markers+text", name: title, x: xs.map((p) => p[0]), y: ys.map((p) => p[0]), error_x: error(xs), error_y: error(ys), text: places.map((place) => plain(shortened(one.names[place], 28))), textposition: places.map((place) => (place % 2 ? "bottom center" : "top center")), cliponaxis: false, marker: { symbol, size: 12, color: colour(tone), line: { width: 2, color: colour(tone) } }, hovertemplate: "%{text}<br>%{x:.4g}, %{y:.4g}<extra></extra>" };
     });
     const [least, most] = [Math.min(...x.map((p) => p[0])), Math.max(...x.map((p) => p[0]))];
-    const room = 0.25 * (most - least || most || 1); // for the names
-    return { data: traces, own: { xaxis: { range: [least - room, most + room], title: { text: plain(axis("latency")) } }, yaxis: { title: { text: plain(axis(select.value)) } }, margin: { l: 64, r: 40, t: 24, b: 48 } } };
+    const log = least > 0 && most > 10 * least; // else the fast ones lie on each other
+    const [low, high] = log ? [Math.log10(least), Math.log10(most)] : [least, most];
+    const room = 0.25 * (high - low || high || 1); // for the names
+    return { data: traces, own: { xaxis: { type: log ? "log" : "linear", range: [log ? low - room : Math.max(0, low - room), high + room], title: { text: plain(axis("latency")) } }, yaxis: { title: { text: plain(axis(select.value)) } }, margin: { l: 64, r: 40, t: 24, b: 48 } } };
   };
   const best = one.names.filter((_, place) => one.front[place]);
   const says = [`Pareto front: ${best.join("; ")}.`, ...one.lacking.map((text) => `Left out: ${text}.`)].join(" ");

@@ -116,16 +116,12 @@ def _line(place: int, row: VerdictRow) -> Mapping[str, str | int | bool]:
 
 
 def _run_facts(report: Report) -> list[tuple[str, str]]:
-    revision = f"{report.revision[:12]}{' with uncommitted changes' if report.changed else ''}"
-    against = ", ".join(
-        f"{gate.against} ({gate.revision[:12]})" if gate.revision else gate.against for gate in report.gates
-    )
     tests = len({judgement.run.test for judgement in report.judgements})
     facts = {
         "Started": report.started_at,
         "Tests": str(tests),
-        "Revision": revision if report.revision else "",
-        "Compared with": against or (f"baseline {report.baseline}" if report.baseline else ""),
+        "Revision": report.present_code if report.revision else "",
+        "Compared with": ", ".join(report.compared_with),
         "Kinds of machine": ", ".join(report.kinds),
         "Pairs": ", ".join(f"{counted(len(gate.evidence.pairs), 'pair')}{gate.beside}" for gate in report.gates),
     }
