@@ -90,6 +90,7 @@ def _model(one: Judgement, memory: float, base: float) -> ModelMemory:
         return ModelMemory(measured=named(one), count=None, reason=str(reason) if reason else _UNKNOWN)
     high = figure.estimate.high
     each = max(sample.values, default=0.0) if high is None else high
+    rate = 50 * (1 + figure.estimate.confidence)  # of one bound alone, in %
     boards = figure_of(one.figures, (BOARD_MEMORY, "p50"))
     return ModelMemory(
         measured=named(one),
@@ -97,7 +98,7 @@ def _model(one: Judgement, memory: float, base: float) -> ModelMemory:
         each_bytes=each,
         typical_bytes=figure.estimate.value,
         processes=len(sample.values),
-        rests_on="the highest of" if high is None else f"upper bound ({100 * figure.estimate.confidence:g} %) of",
+        rests_on="the highest of" if high is None else f"upper bound ({rate:.3g} %) of",
         boards_bytes=boards.estimate.value if boards else None,
         reason="" if each >= 1 else _TOO_SMALL,
     )

@@ -62,7 +62,7 @@ def read_hosts(file: str) -> list[Entry]:
         content = tomllib.loads(read_file(path, _LARGEST).decode("utf-8"))
     except OSError as error:
         raise UsageProblem(f"{file} cannot be read ({error.strerror}): give a TOML file with {_EXAMPLE}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageProblem(f"{file} is no TOML ({error}): write, for each host, {_EXAMPLE}") from error
     tables = content.get("host")
     if unknown := [key for key in content if key != "host"]:

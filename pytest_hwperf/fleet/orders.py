@@ -91,7 +91,7 @@ def _is_package(file: Path) -> bool:
         content = tomllib.loads(read_file(file, _LARGEST).decode("utf-8"))
     except OSError as error:
         raise UsageProblem(f"{file} cannot be read ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageProblem(f"{file} is no TOML: {error}") from error
     return "project" in content or "build-system" in content
 

@@ -132,7 +132,7 @@ def _build_requirements(folder: Path) -> Sequence[str]:
     try:
         system = tomllib.loads(read_text(folder / "pyproject.toml")).get("build-system", {})
         return [str(one) for one in system.get("requires", _LEGACY)]
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return _LEGACY
 
 

@@ -60,7 +60,7 @@ def _table(content: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
 def _read(folder: Path) -> Mapping[str, Any]:
     try:
         return tomllib.loads(read_text(folder / _PROJECT))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
 
 

@@ -98,6 +98,6 @@ def _holds(marker: object) -> bool:
 def _tables(file: Path, name: str) -> Sequence[Mapping[str, Any]]:
     try:
         found = tomllib.loads(read_file(file, _LARGEST).decode("utf-8")).get(name, ())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return ()
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else ()

@@ -224,7 +224,7 @@ def _settings(path: Path) -> Mapping[str, Any] | None:
         section = "tool:pytest" if path.suffix == ".cfg" else "pytest"
         # A pytest.ini counts even without a section, and pytest looks no further.
         return dict(parser[section]) if parser.has_section(section) else {} if path.name in _PYTEST_ONLY else None
-    except (OSError, ValueError, AttributeError, configparser.Error):
+    except (OSError, ValueError, AttributeError, RecursionError, configparser.Error):
         return None
 
 

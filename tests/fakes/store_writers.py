@@ -3,6 +3,7 @@
 import itertools
 import os
 import random
+import select
 import signal
 import time
 from collections.abc import Sequence
@@ -38,6 +39,10 @@ class Writer:
                 os._exit(0)
         os.close(writing)
 
+    def has_saved(self, within_s: float) -> bool:
+        """Whether one of its runs was acknowledged."""
+        return bool(select.select([self._reading], [], [], within_s)[0])
+
     def end(self, *, kill: bool) -> list[int]:
         """Kill it, or wait for it; return what it has reported.
 
@@ -59,7 +64,7 @@ def saved_together(location: str, writers: int, saves: int) -> list[int]:
 
 
 def killed_writers(location: str, kills: int, *, longest_s: float = 0.3) -> str:
-    """Kill two writers at random moments, again and again; say what was found.
+    """Kill two writers at random moments, again and again, the last of them once it has saved; say what was found.
 
     The store is there before, and what it imports is loaded, so that most of the time is spent saving.
     """
@@ -69,6 +74,7 @@ def killed_writers(location: str, kills: int, *, longest_s: float = 0.3) -> str:
     for number in range(1, kills + 1):
         pair = [Writer(location, 2 * number + place, 0) for place in (0, 1)]
         time.sleep(random.uniform(0, longest_s))
+        assert number < kills or pair[-1].has_saved(within_s=60)
         reported += [median for one in pair for median in one.end(kill=True)]
     return lost(location, reported, most=len(reported) + 2 * kills)
 

@@ -76,6 +76,7 @@ HOST = '[[host]]\naddress = "a"\nkind = "k"\n'
         ("host = 1", "names no host, or more than 1000: write, for each of them, [[host]]"),
         ("", "names no host"),
         ("a = [", "is no TOML"),
+        (f"a = {'[' * 9000}", "is no TOML"),
         ("[[hosts]]\n", "unknown key 'hosts'. Did you mean 'host'?"),
         ('[[host]]\naddress = "a"\n', "host 1: kind is missing"),
         ('[[host]]\nkind = "a"\n', "host 1: address is missing"),

@@ -297,7 +297,7 @@ def test_xfail_takes_a_missed_budget(pytester: pytest.Pytester) -> None:
         def test_fast(): pass
         """
     )
-    run(pytester).assert_outcomes(xfailed=1, failed=1)
+    run(pytester, "--xfail-tb").assert_outcomes(xfailed=1, failed=1)
 
 
 def test_exitfirst_and_last_failed_work(pytester: pytest.Pytester) -> None:

@@ -61,7 +61,7 @@ def test_functions_are_sampled_and_counted(pytester: pytest.Pytester, monkeypatc
     found = profiled(pytester, monkeypatch, "test_called").functions
 
     assert found is not None
-    assert "predict (model.py);tokenize (model.py)" == max(found.stacks, key=lambda stack: found.stacks[stack])
+    assert "predict (model.py);tokenize (model.py)" in found.stacks
     assert (1, 3.0) == (found.functions["tokenize (model.py)"].line, found.functions["tokenize (model.py)"].calls)
     assert [] == [stack for stack in found.stacks if not stack.startswith("predict (model.py)")]
 
