@@ -32,7 +32,7 @@ from pytest_hwperf.trees.history import describe, ends, history_between, private
 from pytest_hwperf.trees.ignored import named
 from pytest_hwperf.trees.revision import top_of
 
-EXIT_CODES = {"found": 0, "no regression": 1, "undecided": 3}
+EXIT_CODES = {"found": 0, "no regression": 1, "inconclusive": 3}
 _SETTLED = ("equivalent", "improved")
 _A_DAY_S = 86_400
 _LEAST_SURE, _MOST_SURE = 0.5, 0.9999
@@ -45,8 +45,8 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         help="find the commit that brought a regression, in pairs of fresh processes",
         usage="%(prog)s GOOD BAD [option ...] -- TEST [PYTEST_ARGUMENT ...]",
         description="Search the commits between GOOD and BAD for the one that made a test slower. Each step compares "
-        "BAD with a commit in pairs of fresh processes; what a step leaves undecided is repeated. Your checkout is not "
-        "touched. Exit code 0: found; 1: no regression between GOOD and BAD; 3: not decided, and the same command goes "
+        "BAD with a commit in pairs of fresh processes; inconclusive steps are repeated. Your checkout stays as it is. "
+        " Exit code 0: found; 1: no regression between GOOD and BAD; 3: inconclusive, and the same command goes "
         "on; 4: usage.",
     )
     parser.add_argument("good", metavar="GOOD", help="a revision before the regression")
@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
         found = _searched(question, history, known, comparer, state, sure)
     clear_progress()
     found = replace(found, suspects=tuple(_described(here, one) for one in found.suspects))
-    if found.outcome != "undecided":
+    if found.outcome != "inconclusive":
         state.forget()
     if options.json:
         write_record(options.json, found)
@@ -142,13 +142,13 @@ def _searched(
 
 
 def _without_regression(question: BisectionQuestion, evidence: Evidence) -> BisectionFile:
-    """Say that there is none; undecided where a comparison is, or where a median latency could not be compared."""
+    """Say that there is none; inconclusive where a comparison is, or where a median latency could not be compared."""
     found = compared_in_pairs(evidence)
     lost = [one for one in evidence.hypotheses if one not in found]
     is_settled = found and all(one.outcome in _SETTLED for one in found.values())
     is_settled = is_settled and not any(one.margin.key == MEDIAN_LATENCY for one in lost)
     return BisectionFile(
-        outcome="no regression" if is_settled else "undecided",
+        outcome="no regression" if is_settled else "inconclusive",
         question=question,
         comparisons=tuple(found.values()),
         lost=tuple(f"{one.margin.metric} {one.margin.statistic} of {one.measurement.test}" for one in lost),
@@ -161,7 +161,7 @@ def _found(bisection: Bisection, now: Standing, history: History, sure: float) -
     )
     is_one = len(suspects) == 1 and now.confidence >= sure
     return BisectionFile(
-        outcome="found" if is_one else "undecided",
+        outcome="found" if is_one else "inconclusive",
         question=bisection.question,
         known=bisection.known,
         steps=bisection.steps,

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from pytest_hwperf.cli.progress import ProgressLine
-from pytest_hwperf.cli.ticker import ticking
 from pytest_hwperf.core.bisection import BisectionFile, Standing, Suspect
 from pytest_hwperf.core.evidence import COMMIT_DIGITS
 from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.records import Estimate, Policy
 from pytest_hwperf.core.units import counted, show_change_interval
 from pytest_hwperf.core.verdicts import explain, judge_comparison
+from pytest_hwperf.host.ticker import ticking
 
 _SHOWN = 20  # suspects
 _GO_ON = "the same command continues, and with --restart it starts again"
@@ -55,11 +55,12 @@ def result_lines(found: BisectionFile) -> Iterator[str]:
     skipped = [one for one in found.suspects if one.reason]
     if skipped and (found.confidence or 0) >= found.sure:
         yield (
-            f"not decided: it is one of these {counted(len(found.suspects), 'commit')} ({confidence} after {steps}), "
+            f"inconclusive: it is one of these {counted(len(found.suspects), 'commit')} ({confidence} after {steps}), "
             f"of which {len(skipped)} cannot be compared; --restart tries all again"
         )
     else:
-        yield f"not decided in the time: {counted(found.left, 'commit')} left after {steps}; {_GO_ON}; most likely:"
+        left = f"{counted(found.left, 'commit')} left after {steps}"
+        yield f"inconclusive when the time was up: {left}; {_GO_ON}; most likely:"
     yield from map(_commit, found.suspects[:_SHOWN])
     if len(found.suspects) > _SHOWN:
         yield f"and {len(found.suspects) - _SHOWN} more, which --json=FILE names"
@@ -69,8 +70,8 @@ def result_lines(found: BisectionFile) -> Iterator[str]:
 def comparison_lines(found: BisectionFile) -> Iterator[str]:
     """Say that there is no regression to search, or that it is not sure that there is one."""
     good, bad = found.question.good[:COMMIT_DIGITS], found.question.bad[:COMMIT_DIGITS]
-    if found.outcome == "undecided":
-        yield f"it is undecided whether {bad} is worse than {good}; nothing was searched:"
+    if found.outcome == "inconclusive":
+        yield f"inconclusive: {bad} is neither shown to be worse than {good} nor as good; nothing was searched:"
     else:
         yield f"no regression between {good} and {bad} in what pairs measure; nothing was searched:"
     for one in found.comparisons:

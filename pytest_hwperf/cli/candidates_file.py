@@ -23,7 +23,7 @@ from pytest_hwperf.host.files import read_file
 
 _LARGEST_FILE = 1 << 24  # bytes
 _MOST_ROWS = 2000  # each is compared with each
-_NAMES = ("scenario", "label", "test")  # columns that name a candidate where it has no column "name"
+_NAMES = ("model", "scenario", "label", "test")  # columns that name a candidate where it has no column "name"
 _ENDINGS = ("_ci_low", "_ci_high")
 _BESIDE = (*_ENDINGS, "_reason", "_n", "_per", "_source")  # what stands behind the name of a figure
 _OTHERS = (  # columns of our own tables that name no figure

@@ -38,7 +38,7 @@ from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.pairs.conductor import Progress
 from pytest_hwperf.reports.rollout import render
 
-OK, REGRESSED, UNDECIDED = 0, 1, 3
+OK, REGRESSED, INCONCLUSIVE = 0, 1, 3
 _A_DAY_S = 86_400
 _KINDS: tuple[TargetKind, ...] = ("ONNX file", "estimator", "function", "address")
 
@@ -102,7 +102,7 @@ def exit_code(decision: Decision, *, accept_inconclusive: bool = False) -> int:
     accepted = (
         accept_inconclusive and doubts and all(isinstance(one, Comparison) and _is_doubtful(one) for one in doubts)
     )
-    return OK if decision.outcome == "go" or accepted else UNDECIDED
+    return OK if decision.outcome == "go" or accepted else INCONCLUSIVE
 
 
 def _is_doubtful(comparison: Comparison) -> bool:

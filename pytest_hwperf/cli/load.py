@@ -13,7 +13,6 @@ from pytest_hwperf.cli.load_report import INTERRUPTED, NOT_SERVED, OK, exit_code
 from pytest_hwperf.cli.output import say
 from pytest_hwperf.cli.progress import ProgressLine, clear_progress
 from pytest_hwperf.cli.rows_file import read_data
-from pytest_hwperf.cli.ticker import ticking
 from pytest_hwperf.core.budgets import parse_budget_lines
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.load_plans import is_address, is_grpc, parse_load
@@ -25,6 +24,7 @@ from pytest_hwperf.gate.load_processes import asked_share, check_processes, comm
 from pytest_hwperf.gate.load_target import headers_of, requests_of, subject_of_target, warmed_up
 from pytest_hwperf.gate.peak import PeakSearch, Try
 from pytest_hwperf.host.files import read_file
+from pytest_hwperf.host.ticker import ticking
 from pytest_hwperf.host.worker_protocol import WorkerTask, reply
 from pytest_hwperf.loads.http import Request
 from pytest_hwperf.loads.samples import doubts_of, load_samples
@@ -44,7 +44,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "load",
         help="put a load on an address, a function or an ONNX file",
         description="Send calls as a load says and show how they were served. Exit code 0: every budget is kept; 1: "
-        "one is not, calls failed, or no rate is served in time; 3: undecided; 4: usage. Put a load on your own "
+        "one is not, calls failed, or no rate is served in time; 3: inconclusive; 4: usage. Put a load on your own "
         "servers only.",
     )
     load.add_argument("target", metavar="TARGET", help="http://…, grpc://…, module:function, or an ONNX file")

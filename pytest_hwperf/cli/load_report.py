@@ -13,7 +13,7 @@ from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.reports import json_file, terminal
 from pytest_hwperf.reports.table import Detail
 
-OK, NOT_SERVED, UNDECIDED, INTERRUPTED = 0, 1, 3, 130
+OK, NOT_SERVED, INCONCLUSIVE, INTERRUPTED = 0, 1, 3, 130
 
 
 def load_run(target: str, samples: Iterable[Sample], conditions: Mapping[str, str]) -> Run:
@@ -62,5 +62,5 @@ def exit_code(judgement: Judgement, failed: int, doubts: Sequence[str]) -> int:
     outcomes = {verdict.outcome for verdict in judgement.verdicts}
     if failed or "failed" in outcomes:
         return NOT_SERVED
-    undecided = outcomes - {"passed"} or set(doubts) - {"degrades"}
-    return UNDECIDED if undecided else OK
+    inconclusive = outcomes - {"passed"} or set(doubts) - {"degrades"}
+    return INCONCLUSIVE if inconclusive else OK

@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
         reports.append(report)
         builds.append(build)
         what = f"{show_share(share)} work planted" if share else "equal code"
-        say(f"build {number}, {what}: {build.alarms} of {counted(build.questions, 'test')} called slower")
+        say(f"build {number}, {what}: {build.alarms} of {counted(build.questions, 'test')} regressed")
     record = _record(reports[0].machine.fingerprint)
     known = [] if options.forget else read_record(record)
     write_record(record, [*known, *builds])

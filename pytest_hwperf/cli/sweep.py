@@ -29,7 +29,7 @@ from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.reports import sweep_plot
 from pytest_hwperf.reports.sweeps import lines_of, notes_of
 
-OK, MISSED, UNDECIDED, INTERRUPTED = 0, 1, 3, 130
+OK, MISSED, INCONCLUSIVE, INTERRUPTED = 0, 1, 3, 130
 _LIMITS = ("latency_p50_ms", "latency_p95_ms", "latency_p99_ms", "throughput_min_sps", "memory_max_mb")
 _LARGEST = "largest"
 _LONGEST_S = 3600
@@ -43,7 +43,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         help="measure a model at several batch sizes and thread counts",
         description="Measure one model at several batch sizes and thread counts, in rounds of drawn order, and name "
         "the best within the limits. Exit code 0: there is a best point for the goal; 1: every point misses a limit; "
-        "3: none is known to keep them, but some are undecided; 4: usage.",
+        "3: none is known to keep them, but some are inconclusive; 4: usage.",
     )
     sweep.add_argument("model", metavar="MODEL", help="an ONNX file, or module:function")
     add_shared(sweep, "--data", "--target", "--json")
@@ -97,7 +97,7 @@ def exit_code(sweep: Sweep, goal: Goal) -> int:
     if any(best.goal == goal for best in sweep.best):
         return OK
     outcomes = [row.outcome for row in sweep.rows if row.is_measured]
-    return MISSED if outcomes and all(outcome == "failed" for outcome in outcomes) else UNDECIDED
+    return MISSED if outcomes and all(outcome == "failed" for outcome in outcomes) else INCONCLUSIVE
 
 
 class _Shown:

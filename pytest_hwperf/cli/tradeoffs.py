@@ -21,7 +21,7 @@ from pytest_hwperf.core.rivals import DIMENSIONS, Candidate
 from pytest_hwperf.core.tradeoffs import Answer, answers, meets, parse_weights
 from pytest_hwperf.fleet.hosts import prices_of, read_hosts
 
-OK, NONE_MEETS, UNDECIDED = 0, 1, 3
+OK, NONE_MEETS, INCONCLUSIVE = 0, 1, 3
 _A_DAY_S = 86_400
 _TO_ITS_END = (0, 1)  # exit codes of pytest: all passed, some failed
 
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
         write_record(options.json, TradeoffsFile(tables=tuple(tables)))
     if measured.partial:
         say("the run has not come to its end: what it has not reached might be better")
-        codes.append(UNDECIDED)
+        codes.append(INCONCLUSIVE)
     return NONE_MEETS if NONE_MEETS in codes else max(codes)
 
 
@@ -185,4 +185,4 @@ def _code(found: Mapping[str, Sequence[Answer]], budgets: Sequence[Budget]) -> i
     """Return 0 where a candidate meets all requirements by its whole intervals, 3 where one may, else 1."""
     if not budgets or any(all(one.outcome == "passed" for one in of) for of in found.values()):
         return OK
-    return UNDECIDED if any(meets(of) for of in found.values()) else NONE_MEETS
+    return INCONCLUSIVE if any(meets(of) for of in found.values()) else NONE_MEETS

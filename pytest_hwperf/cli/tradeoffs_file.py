@@ -32,13 +32,13 @@ class RankedCandidate(Record, frozen=True, kw_only=True):
     meets: bool  # no value misses its limit; what is unmeasured bars nothing
     requirements: tuple[Requirement, ...]
     pairs: Mapping[str, tuple[Comparison, ...]] = {}  # name of another candidate, the baseline → what pairs have shown
-    quantisation: str | None = None  # "worthwhile", "not worthwhile" or "undecided"; None: it is no INT8 form
+    quantisation: str | None = None  # "worthwhile", "not worthwhile" or "inconclusive"; None: it is no INT8 form
     dimensions: Mapping[str, Estimate]  # that all candidates have, base units, latency per row
     is_pareto: bool | None  # None: there is no dimension that all candidates have
     rank: int | None = None  # from 1; None: it is not ranked
     score: Score | None = None
     composite: Number | None = None
-    is_undecided: bool | None = None  # whether its score is not shown to be below the highest
+    is_inconclusive: bool | None = None  # whether its score is not shown to be below the highest
     lost_classes: Statement | None = None  # against the reference; None: none is lost, or it is not known
     hardware: OnHardware | None = None  # None: no kind of machine is named
 
@@ -104,7 +104,7 @@ def _candidate(
         rank=rank,
         score=found and found.score,
         composite=found and found.composite,
-        is_undecided=found and found.undecided,
+        is_inconclusive=found and found.inconclusive,
         lost_classes=lost_by(one, choice.reference),
         hardware=next(iter(on_hardware([one], choice.prices)), None),
     )

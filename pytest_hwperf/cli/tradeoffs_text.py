@@ -71,7 +71,7 @@ class Ranked(NamedTuple):
     candidate: Candidate
     score: Score | None  # None: a value of 0 has no ratio
     composite: float
-    undecided: bool  # whether its score is not shown to be below the highest
+    inconclusive: bool  # whether its score is not shown to be below the highest
     put_back: bool  # behind all others: a quantised form that is not worthwhile
 
 
@@ -141,7 +141,7 @@ def _facts(choice: Choice) -> Iterator[Line]:
     for one in choice.candidates:
         if lost := lost_by(one, choice.reference):
             yield Line("classes lost", f"{one.name} against {choice.reference.name}: {lost}")
-    yield from _undecided(choice, dimensions)
+    yield from _inconclusive(choice, dimensions)
     said: dict[str, list[str]] = {}
     for candidate in choice.candidates:
         for advice in bottlenecks(candidate, choice.answers[candidate.name]):
@@ -157,14 +157,12 @@ def _best(candidates: Sequence[Candidate], dimensions: Mapping[str, Key]) -> Ite
     for name, key in dimensions.items():
         best = best_by(candidates, key)
         told = f"{best.first.name}: {show_estimate(per_row(best.first, key), name)}"
-        yield Line(
-            f"best {name}",
-            f"{told}{_others('as good within the margin', best.as_good)}{_others('undecided against', best.undecided)}",
-        )
+        told += _others("as good within the margin", best.as_good) + _others("inconclusive against", best.inconclusive)
+        yield Line(f"best {name}", told)
     for one in matrix(candidates, dimensions):
         first, *others = one.candidates or (None,)
         more = f", as good as {counted(len(others), 'other')}" if others and one.dimension else ""
-        more += f", undecided against {counted(len(one.undecided), 'other')}" if one.undecided else ""
+        more += f", inconclusive against {counted(len(one.inconclusive), 'other')}" if one.inconclusive else ""
         yield Line(one.purpose, f"{first.name}{more}" if first else "not known")
 
 
@@ -230,7 +228,7 @@ def ranked(choice: Choice) -> list[Ranked]:
     scores = {one.name: score(one, scored[choice.reference.name], weights) for one in candidates}
     known = {name: one for name, one in scores.items() if one}
     best = max((one for one in candidates if one.name in known), key=lambda one: known[one.name].value, default=None)
-    undecided = not_below(candidates, best, weights) if best else []
+    inconclusive = not_below(candidates, best, weights) if best else []
     not_worth = {one.name for one, _, found in worths(choice) if found.outcome == "not worthwhile"}
 
     def place(one: Candidate) -> float:
@@ -245,7 +243,7 @@ def ranked(choice: Choice) -> list[Ranked]:
         return one.name in not_worth and rank_by not in DIMENSIONS
 
     return [
-        Ranked(one, scores[one.name], composite(one, weights), one in undecided, is_put_back(one))
+        Ranked(one, scores[one.name], composite(one, weights), one in inconclusive, is_put_back(one))
         for one in sorted(candidates, key=lambda one: (is_put_back(one), place(one)))
     ]
 
@@ -261,7 +259,7 @@ def _ranking(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Line]:
     by_estimate = f", both with estimated {' and '.join(estimated)}" if estimated else ""
     yield Line("ranking", f"by {choice.rank_by}; weights {told}; score 100 is {choice.reference.name}")
     for number, one in enumerate(ranked(choice), 1):
-        doubt = ", undecided against the highest" if one.undecided else ""
+        doubt = ", inconclusive against the highest" if one.inconclusive else ""
         last = ", last since it is not worthwhile" if one.put_back else ""
         told = f"score {_score(one.score)}{doubt}, composite {one.composite:.3f}{by_estimate}{last}"
         yield Line("ranking", f"{number}. {one.candidate.name}: {told}")
@@ -335,28 +333,28 @@ def _comparison(found: Comparison) -> str:
     return f"{told}, {counted(found.pairs, 'fresh pair')}, {found.outcome}{why}"
 
 
-def _undecided(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Line]:
+def _inconclusive(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Line]:
     """Yield which answers need pairs of fresh processes, and the command that measures them."""
     timed = {name: key for name, key in dimensions.items() if is_of_one_process(key[0])}
     doubtful = {name: best_by(choice.left, key) for name, key in timed.items() if choice.left}
     names = [
-        f"{name} of {best.first.name} and {'; '.join(one.name for one in best.undecided)}"
+        f"{name} of {best.first.name} and {'; '.join(one.name for one in best.inconclusive)}"
         for name, best in doubtful.items()
-        if best.undecided
+        if best.inconclusive
     ]
     names += [
-        f"{one.name} against {other.name}" for one, other, found in worths(choice) if found.outcome == "undecided"
+        f"{one.name} against {other.name}" for one, other, found in worths(choice) if found.outcome == "inconclusive"
     ]
     if not names:
         return
     if any(one.pairs for one in choice.candidates):
-        yield Line("undecided", f"{'; '.join(names)}: give the pairs more time with --time")
+        yield Line("inconclusive", f"{'; '.join(names)}: give the pairs more time with --time")
         return
     test = choice.candidates[0].test
     how = pairs_of([test]) if test else "hwperf compare OLD NEW --data ROWS"
     apart = show_share(math.expm1(between_processes()))
     yield Line(
-        "undecided",
+        "inconclusive",
         f"{'; '.join(names)}: timings of single processes of equal code differ by up to {apart}. "
         f"Measure in pairs: {how}",
     )

@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
-from pytest_hwperf.core.comparisons import compare_accuracy, compare_exact
+from pytest_hwperf.core.comparisons import can_part, compare_accuracy, compare_exact, is_worse_in_all
 from pytest_hwperf.core.metrics import METRICS, metric_of
 from pytest_hwperf.core.records import (
     Comparison,
@@ -13,7 +14,9 @@ from pytest_hwperf.core.records import (
     Machine,
     Margin,
     Run,
+    Sample,
     StoredRun,
+    Values,
     figure_of,
     replace,
     uncompared,
@@ -109,7 +112,7 @@ def named_too(
             found[margin.key] = paired[margin.key]
         elif margin.key in criteria.required:
             figure = figure_of(figures, margin.key)
-            found[margin.key] = uncompared(margin, "not comparable", _why_undecided(run, figure, margin))
+            found[margin.key] = uncompared(margin, "not comparable", _why_inconclusive(run, figure, margin))
     return found
 
 
@@ -154,15 +157,24 @@ def family_of(stored: Iterable[StoredRun], tests: Collection[str], machine: Mach
     return len({(run.test, run.label, one.metric) for run in runs for one in run.samples if one.per == "example"}) or 1
 
 
-def unless_agreed(run: Run, comparisons: Sequence[Comparison], repeats: Sequence[Run]) -> tuple[Comparison, ...]:
+def unless_agreed(
+    run: Run, comparisons: Sequence[Comparison], repeats: Sequence[Run], stored: Stored, criteria: Criteria
+) -> tuple[Comparison, ...]:
     """Take back alarms on exact values that differ from process to process: those of a model trained without a seed.
+
+    They count where every process is worse than all stored runs, and these are enough to tell that from chance.
 
     Args:
         run: the candidate.
         comparisons: of it with a stored run.
         repeats: the same measurement in further fresh processes.
+        stored: what the baseline has of the same test; each of its runs is of one process.
+        criteria: what was compared, and how surely.
     """
-    return tuple(_unless_agreed(run, one, repeats) if is_exact_alarm(run, one) else one for one in comparisons)
+    return tuple(
+        _unless_agreed([run, *repeats], one, stored, criteria) if is_exact_alarm(run, one) else one
+        for one in comparisons
+    )
 
 
 def is_exact_alarm(run: Run, comparison: Comparison) -> bool:
@@ -171,13 +183,29 @@ def is_exact_alarm(run: Run, comparison: Comparison) -> bool:
     return comparison.outcome == "regressed" and metric.exact and not metric.in_processes
 
 
-def _unless_agreed(run: Run, alarm: Comparison, repeats: Sequence[Run]) -> Comparison:
-    values, again = run.sample(alarm.metric), [other.sample(alarm.metric) for other in repeats]
-    if values is None or all(one is not None and one.values == values.values for one in again):
+def _unless_agreed(runs: Sequence[Run], alarm: Comparison, stored: Stored, criteria: Criteria) -> Comparison:
+    first, *again = (one.sample(alarm.metric) for one in runs)
+    if first is None or all(one is not None and one.values == first.values for one in again):
         return alarm
-    what = "predictions differ" if values.per == "example" else f"{alarm.metric} differs"
+    what = "predictions differ" if first.per == "example" else f"{alarm.metric} differs"
     cause = state("processes disagree", what=what, side="candidate")
+    new = [one.values for one in (first, *again) if one is not None]
+    old = _values_like(runs[0], first, stored)
+    margin = next(one for one in criteria.margins if one.key == alarm.key)
+    if len(new) == len(runs) and is_worse_in_all(old, new, margin, first.per):
+        enough = next(n for n in count(1) if can_part(n, len(new), criteria.alpha / criteria.family))
+        if len(old) >= enough:
+            note = state("processes apart", what=what, count=len(new))
+            return replace(alarm, warnings=(*alarm.warnings, str(note)))
+        cause = state("few stored runs", what=what, count=len(new), stored=len(old), needed=enough)
     return replace(alarm, outcome="inconclusive", p_value=None, cause=cause)
+
+
+def _values_like(run: Run, sample: Sample, stored: Stored) -> list[Values]:
+    """Return what the stored runs have of the same quantity: values of as many examples, under the same conditions."""
+    samples = (one.run.sample(sample.metric) for one in stored.runs if not _conditions(run, one))
+    alike = (one for one in samples if one is not None and one.source == sample.source)
+    return [one.values for one in alike if len(one.values) == len(sample.values)]
 
 
 def not_compared(figures: Sequence[Figure], criteria: Criteria, cause: Statement) -> tuple[Comparison, ...]:
@@ -227,12 +255,17 @@ def _compare_exact(run: Run, kept: StoredRun, margin: Margin, criteria: Criteria
 
 def _differences(run: Run, figure: Figure, kept: StoredRun, old: Figure) -> tuple[Difference, ...]:
     """Return what makes the stored figure another quantity than that of the run: conditions, kind or source."""
-    conditions = differing(kept.run.conditions, run.conditions)
-    if kept.run.kind and run.kind and kept.run.kind != run.kind:
-        conditions = (*conditions, Difference(name="machine kind", baseline=kept.run.kind, candidate=run.kind))
+    conditions = _conditions(run, kept)
     if old.source == figure.source:
         return conditions
     return (*conditions, Difference(name="source", baseline=old.source, candidate=figure.source))
+
+
+def _conditions(run: Run, kept: StoredRun) -> tuple[Difference, ...]:
+    conditions = differing(kept.run.conditions, run.conditions)
+    if kept.run.kind and run.kind and kept.run.kind != run.kind:
+        conditions = (*conditions, Difference(name="machine kind", baseline=kept.run.kind, candidate=run.kind))
+    return conditions
 
 
 def _absent(run: Run, margin: Margin, elsewhere: Sequence[Machine]) -> Comparison:
@@ -251,7 +284,7 @@ def _why_absent(run: Run, figure: Figure | None, margin: Margin) -> Statement:
     return state("not measured", why=str(run.unmeasured.get(margin.metric) or remedy))
 
 
-def _why_undecided(run: Run, figure: Figure | None, margin: Margin) -> Statement:
+def _why_inconclusive(run: Run, figure: Figure | None, margin: Margin) -> Statement:
     if figure is not None and not figure.estimated:
         return state("pairs cannot tell")
     return run.unmeasured.get(margin.metric) or _why_absent(run, figure, margin)

@@ -101,7 +101,7 @@ class BisectionFile(Record, frozen=True, kw_only=True, tag_field="what", tag="py
     """What `hwperf bisect` has found, as a file for other programs."""
 
     schema: int = SCHEMA
-    outcome: Literal["found", "undecided", "no regression"]
+    outcome: Literal["found", "inconclusive", "no regression"]
     question: BisectionQuestion
     known: KnownChange | None = None  # between both ends; None: there is no regression, or it is not sure
     comparisons: tuple[Comparison, ...] = ()  # of both ends, where there is none
@@ -174,8 +174,8 @@ def pair_values(
 def answers_of(bisection: Bisection) -> tuple[list[Answer], dict[str, str]]:
     """Read the steps: return what was answered, and the commits that cannot be compared, each with its reason.
 
-    What a look leaves undecided is looked at again with further pairs of the same commit, at levels whose sum stays
-    below `ERROR_RATE`. A commit that is undecided after the last look lies between both ends, and is skipped.
+    What a look leaves inconclusive is looked at again with further pairs of the same commit, at levels whose sum stays
+    below `ERROR_RATE`. A commit that is inconclusive after the last look lies between both ends, and is skipped.
     """
     answers, skipped, waiting = list[Answer](), dict[str, str](), dict[str, list[tuple[float, ...]]]()
     for step in bisection.steps:
@@ -189,7 +189,7 @@ def answers_of(bisection: Bisection) -> tuple[list[Answer], dict[str, str]]:
         if contains is not None:
             answers.append(Answer(commit=step.commit, contains=contains))
         elif len(looks) == len(LEVELS):
-            skipped[step.commit] = f"undecided after {counted(len(values), 'pair')}: it lies between both ends"
+            skipped[step.commit] = f"inconclusive after {counted(len(values), 'pair')}: it lies between both ends"
         if contains is not None or len(looks) == len(LEVELS):
             del waiting[step.commit]
     return answers, skipped
@@ -260,7 +260,7 @@ def _shift(slow: Sequence[float], fast: Sequence[float], sign: int) -> Estimate:
 
 
 def _contains(values: Sequence[float], half: float, level: float) -> bool | None:
-    """Say by an exact test on which side of half the change a commit lies; None: undecided."""
+    """Say by an exact test on which side of half the change a commit lies; None: inconclusive."""
     if signed_rank_p(values, half) <= level:
         return False
     return True if signed_rank_p([-value for value in values], -half) <= level else None

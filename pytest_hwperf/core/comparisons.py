@@ -4,8 +4,9 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import chain
 from operator import gt, lt
-from statistics import median
+from statistics import fmean, median
 
 from pytest_hwperf.core.metrics import Better, Metric, metric_of
 from pytest_hwperf.core.records import Classes, Comparison, ComparisonOutcome, Estimate, Margin, replace, uncompared
@@ -137,6 +138,32 @@ def compare_accuracy(
         baseline=sum(baseline) / n,
         moved=lost_classes(baseline, candidate, classes),
     )
+
+
+def is_worse_in_all(
+    baseline: Sequence[Sequence[float]], candidate: Sequence[Sequence[float]], margin: Margin, per: str
+) -> bool:
+    """Whether the candidate is worse in every process than the baseline in any, by more than the margin.
+
+    If all processes come from one distribution, they are so divided with a probability of 1 / C(n + m, n) at most:
+    `can_part` holds that against a level.
+
+    Args:
+        baseline: for each process what it has given: 0 or 1 for each example, or sizes.
+        candidate: the same.
+        margin: of this metric.
+        per: what a value is of: "example", or anything else.
+    """
+    metric = metric_of(margin.metric)
+    if per != "example":
+        return compare_exact(metric, [*chain(*baseline)], [*chain(*candidate)], margin).outcome == "regressed"
+    base, cand = ([fmean(values) for values in side] for side in (baseline, candidate))
+    return outcome_of(min(cand) - max(base), max(cand) - min(base), margin.size, metric.better) == "regressed"
+
+
+def can_part(baseline: int, candidate: int, level: float) -> bool:
+    """Whether so many equal processes of each side are divided by chance at most at this level."""
+    return level * math.comb(baseline + candidate, candidate) >= 1
 
 
 def tango_score(ups: int, downs: int, n: int, change: float) -> float:

@@ -1,4 +1,4 @@
-"""Further pairs of a comparison that is left undecided, until they show that nothing matters or the time is up.
+"""Further pairs of a comparison that is left inconclusive, until they show that nothing matters or the time is up.
 
 Two equal models are often `inconclusive` after the six pairs of the screen, since those are too few for a narrow
 interval on a noisy machine. Where somebody asks whether two models are equal, further fresh pairs are looked at when

@@ -230,6 +230,13 @@ def _estimate(sample: Sample, ordered: "NDArray[float64]", statistic: str, confi
     return percentile(ordered, statistic, confidence)
 
 
+def middle(metric: Metric, ordered: Sequence[float]) -> float:
+    """Return p50 of sorted values: between the middle two of fresh processes and counts, which are few; else a rank."""
+    if metric.in_processes or metric.taken == "counts":
+        return float(median(ordered))
+    return float(ordered[nearest_rank(Fraction(1, 2), len(ordered)) - 1])
+
+
 def _mean_of(metric: Metric) -> "Callable[[NDArray[float64], float], Estimate]":
     """Return what takes the mean of a metric: of equal calls, of rates, of 0 and 1, or of values of each row."""
     if metric.taken == "examples":

@@ -135,7 +135,7 @@ class Evidence(Record, frozen=True, kw_only=True):
     screen_pairs: Literal[3, 6] = 6  # of each hypothesis
     groups: tuple[Count, ...] = ()  # hypotheses of each group, in their order, that was started; none: all of them
     dropped: tuple[Hypothesis, ...] = ()  # of the hypotheses: gave no value again and again, and are waited for no more
-    until_equivalent: bool = False  # whether what is undecided is asked in further pairs
+    until_equivalent: bool = False  # whether what is inconclusive is asked in further pairs
     in_test: bool = False  # whether a test has asked for it, beside whatever else the build compares
     stopped: Statement | None = None  # why it ended before every hypothesis was decided
 

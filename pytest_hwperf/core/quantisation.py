@@ -79,7 +79,7 @@ def _slower(one: Candidate, reference: Candidate) -> Iterator[Statement]:
 class Worth:
     """What quantisation costs and what it gains."""
 
-    outcome: Literal["worthwhile", "not worthwhile", "undecided"]
+    outcome: Literal["worthwhile", "not worthwhile", "inconclusive"]
     loss: Estimate | None  # of accuracy, absolute, positive where it is lost; None: unmeasured
     gain: Estimate | None  # of latency, as a share of that of the reference, positive where it is faster
 
@@ -87,15 +87,15 @@ class Worth:
 def worth(loss: Estimate | None, gain: Estimate | None) -> Worth:
     """Say whether quantisation is worthwhile: a loss below 1 point and a gain above 20 %, both by their intervals.
 
-    It is not where either interval lies wholly on the other side, and undecided where one holds its limit or is
+    It is not where either interval lies wholly on the other side, and inconclusive where one holds its limit or is
     missing. A gain in accuracy is no loss.
     """
     too_dear = loss is not None and loss.low is not None and loss.low >= MOST_LOSS
     too_slow = gain is not None and gain.high is not None and gain.high <= LEAST_GAIN
     cheap = loss is not None and loss.high is not None and loss.high < MOST_LOSS
     fast = gain is not None and gain.low is not None and gain.low > LEAST_GAIN
-    outcome: Literal["worthwhile", "not worthwhile", "undecided"] = (
-        "not worthwhile" if too_dear or too_slow else "worthwhile" if cheap and fast else "undecided"
+    outcome: Literal["worthwhile", "not worthwhile", "inconclusive"] = (
+        "not worthwhile" if too_dear or too_slow else "worthwhile" if cheap and fast else "inconclusive"
     )
     return Worth(outcome=outcome, loss=loss, gain=gain)
 

@@ -28,7 +28,7 @@ class Recommendation:
     purpose: Purpose
     dimension: str  # that decides; "" where none does
     candidates: tuple[Candidate, ...]  # the best one and those as good, the fastest first; () where it is not known
-    undecided: tuple[Candidate, ...] = ()  # that may be better
+    inconclusive: tuple[Candidate, ...] = ()  # that may be better
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +51,11 @@ def matrix(candidates: Sequence[Candidate], dimensions: Mapping[str, Key]) -> It
             yield Recommendation(purpose=purpose, dimension=dimension, candidates=())
             continue
         key = DIMENSIONS[dimension]
-        first, as_good, undecided = best_by(candidates, key)
+        first, as_good, inconclusive = best_by(candidates, key)
         if purpose == "critical accuracy":  # a loss within the margin is a loss
             as_good = [one for one in as_good if per_row(one, key).value == per_row(first, key).value]
         found = _fastest_first([first, *as_good])
-        yield Recommendation(purpose=purpose, dimension=dimension, candidates=found, undecided=tuple(undecided))
+        yield Recommendation(purpose=purpose, dimension=dimension, candidates=found, inconclusive=tuple(inconclusive))
     plain = [one for one in candidates if one.as_trained or (one.conditions and "form" not in one.conditions)]
     yield Recommendation(purpose="simple deployment", dimension="", candidates=_fastest_first(plain))
 

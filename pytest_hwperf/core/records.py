@@ -268,7 +268,7 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
     detectable: Number | None = None  # the smallest change for the worse that could have been called, same scale
     baseline: Number | None = None  # the baseline's value in base units
     promise: Statement | None = None  # how often such an answer is wrong
-    cause: Statement | None = None  # why there is no baseline, what made it not comparable, why it is undecided
+    cause: Statement | None = None  # why there is no baseline, what made it not comparable, why it is inconclusive
     warnings: tuple[str, ...] = ()
     interference: Share | None = None  # share of the timed blocks that were preempted; None: not known
     moved: Statement | None = None  # the function, operator or allocation that changed most, or why it is not known
@@ -351,7 +351,7 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
 
     @property
     def disturbance(self) -> Statement | None:
-        """What disturbed an undecided comparison and the user can change; None where nothing is known."""
+        """What disturbed an inconclusive comparison and the user can change; None where nothing is known."""
         if self.outcome != "inconclusive" or not self.interference:
             return None
         return state("turns preempted", percent=100 * self.interference)

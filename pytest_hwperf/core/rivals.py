@@ -2,7 +2,7 @@
 
 Pairs of fresh processes decide where they were run, and paired examples decide accuracy. Otherwise the intervals of
 both decide, and a timing of one process lies as far off as processes of equal code may differ. "As good" means shown
-to be within a margin; what is not shown is undecided.
+to be within a margin; what is not shown is inconclusive.
 """
 
 import math
@@ -88,8 +88,8 @@ def versus(one: Candidate, other: Candidate, key: Key) -> ComparisonOutcome:
     if paired := in_pairs(one, other, key):
         return paired.outcome
     if key == ACCURACY and (exact := _by_example(one, other, 0.0)):
-        undecided = exact.outcome == "inconclusive"
-        return (_by_example(one, other, MOST_LOSS) or exact).outcome if undecided else exact.outcome
+        inconclusive = exact.outcome == "inconclusive"
+        return (_by_example(one, other, MOST_LOSS) or exact).outcome if inconclusive else exact.outcome
     low, _, high = change_of(one, other, key)
     return outcome_of(low, high, _margin(per_row(one, key), per_row(other, key), key), metric_of(key[0]).better)
 
@@ -110,7 +110,7 @@ def change_of(one: Candidate, other: Candidate, key: Key) -> Change:
 
 
 def in_pairs(one: Candidate, other: Candidate, key: Key) -> Comparison | None:
-    """Return what pairs of fresh processes have decided of both; None where they were not run, or are undecided."""
+    """Return what pairs of fresh processes have decided of both; None where they were not run, or are inconclusive."""
     found = one.pairs.get(other.name, {}).get(key)
     if found is None and (found := other.pairs.get(one.name, {}).get(key)) and found.change:
         ends = (None if end is None else 1 / (1 + end) - 1 for end in (found.change.high, found.change.low))

@@ -158,7 +158,7 @@ def _of_requests(old: Requests | None, new: Requests | None) -> Iterator[Reason]
 
 
 def needed(comparison: Comparison) -> Statement | None:
-    """Say what would decide a comparison that is undecided, by how its interval shrinks with the root of n."""
+    """Say what would decide a comparison that is inconclusive, by how its interval shrinks with the root of n."""
     change = comparison.change
     if comparison.metric == ACCURACY:
         return _examples_needed(comparison) if change is not None else None

@@ -107,7 +107,7 @@ def _step_of(course: "_Course", seen: Mapping[Hypothesis, "_Seen"], waiting: Col
     if any(count > 0 for count in lacking.values()):
         return _step("screen", lacking)
     for pairs in course.looks:
-        lacking = {one: pairs - len(seen[one].confirm) for one in course.undecided if one in waiting}
+        lacking = {one: pairs - len(seen[one].confirm) for one in course.inconclusive if one in waiting}
         if any(count > 0 for count in lacking.values()):
             return _step("confirm", lacking)
     return Step(stage=None)
@@ -120,8 +120,8 @@ def _further_step(evidence: Evidence, seen: Mapping[Hypothesis, "_Seen"], waitin
     found = decide(evidence)
     if any(one.outcome == "regressed" for one in found.values()):
         return Step(stage=None)  # nothing that is still open would change the answer
-    undecided = [one for one in waiting if one in found and found[one].outcome == "inconclusive"]
-    lacking = {one: next_look(len(seen[one].further)) - len(seen[one].further) for one in undecided}
+    inconclusive = [one for one in waiting if one in found and found[one].outcome == "inconclusive"]
+    lacking = {one: next_look(len(seen[one].further)) - len(seen[one].further) for one in inconclusive}
     return _step("equivalence", lacking) if any(count > 0 for count in lacking.values()) else Step(stage=None)
 
 
@@ -148,7 +148,7 @@ def _close(evidence: Evidence, course: "_Course", seen: Mapping[Hypothesis, "_Se
     for hypothesis in course.hypotheses:
         is_lost = hypothesis in evidence.dropped and not _is_settled(course, seen[hypothesis], hypothesis)
         if seen[hypothesis].screen and hypothesis not in course.decided and not is_lost:
-            course.decided[hypothesis] = _undecided(evidence, course, seen[hypothesis], hypothesis)
+            course.decided[hypothesis] = _inconclusive(evidence, course, seen[hypothesis], hypothesis)
         if hypothesis in course.decided:
             before, further = course.decided[hypothesis], seen[hypothesis].further
             course.decided[hypothesis] = _after_further_pairs(evidence, hypothesis, before, further)
@@ -177,7 +177,7 @@ class _Course:
     testable: dict[Hypothesis, tuple[FixedSample, float]] = field(default_factory=dict)  # with the p-value of each
     rejected: int = 0  # hypotheses and fixed samples that regressed
     decided: dict[Hypothesis, Comparison] = field(default_factory=dict)
-    latest: dict[Hypothesis, tuple[int, Comparison]] = field(default_factory=dict)  # undecided at so many pairs
+    latest: dict[Hypothesis, tuple[int, Comparison]] = field(default_factory=dict)  # inconclusive at so many pairs
 
     @property
     def family(self) -> int:
@@ -196,7 +196,7 @@ class _Course:
         return found[: len(SHARES)] + tuple(pairs for pairs in found[len(SHARES) :] if pairs <= MOST_PAIRS)
 
     @property
-    def undecided(self) -> list[Hypothesis]:
+    def inconclusive(self) -> list[Hypothesis]:
         """What needs more pairs."""
         return [hypothesis for hypothesis in self.screened if hypothesis not in self.decided]
 
@@ -258,7 +258,7 @@ def _look(course: _Course, seen: Mapping[Hypothesis, _Seen], pairs: int, share: 
     """Take a look: step down by Holm's rule until nothing more is rejected, then see what else is decided."""
     ready = {
         hypothesis: seen[hypothesis].confirm[:pairs]
-        for hypothesis in course.undecided
+        for hypothesis in course.inconclusive
         if len(seen[hypothesis].confirm) >= pairs
     }
     for hypothesis, observations in ready.items():
@@ -294,7 +294,7 @@ def _is_settled(course: _Course, seen: _Seen, hypothesis: Hypothesis) -> bool:
     return len(seen.screen) >= course.screen_pairs
 
 
-def _undecided(evidence: Evidence, course: _Course, seen: _Seen, hypothesis: Hypothesis) -> Comparison:
+def _inconclusive(evidence: Evidence, course: _Course, seen: _Seen, hypothesis: Hypothesis) -> Comparison:
     """Return the comparison of a hypothesis that no look has decided: of its last complete look, or of its screen."""
     screen = seen.screen[: course.screen_pairs]
     if len(screen) == course.screen_pairs and hypothesis not in course.screened:

@@ -23,7 +23,7 @@ Unmeasured = Literal[
     "too short", "not repeatable", "does not convert", "no int8 form", "weight-only", "unchanged", "not int8",
     "memory of children",
 ]  # fmt: skip
-# Why there is nothing to compare, or why it is undecided.
+# Why there is nothing to compare, or why it is inconclusive.
 Incomparable = Literal[
     "no baseline", "another machine", "other conditions", "other data", "stored otherwise", "not measured",
     "only estimated", "baseline of nothing", "unequal examples", "no examples", "no correctness", "unequal processes",
@@ -31,7 +31,7 @@ Incomparable = Literal[
     "pairs lost", "lost", "lost, logged", "one side only", "not collected", "not runnable", "no such test",
     "test ended", "reciprocal", "coarse meter", "not recorded", "not met", "no value", "pairs cannot tell",
     "values not kept",
-    "other versions", "processes disagree", "not at once", "untouched",
+    "other versions", "processes disagree", "few stored runs", "not at once", "untouched",
     "short screen", "not reached", "interrupted",
 ]  # fmt: skip
 # How a change was found.
@@ -69,7 +69,7 @@ Swept = Literal[
 # What answers a budget whose interval holds the limit.
 Decision = Literal["fresh processes", "point", "timed point", "doubted point", "passes as asked", "fails as asked"]
 ErrorRate = Literal["error rate", "error rate with others", "error rate split", "error rate of one"]
-# What would decide a roll-out that is undecided.
+# What would decide a roll-out that is inconclusive.
 Lacking = Literal["few pairs", "many pairs", "few equal examples", "no margin"]
 Kind = Unmeasured | Incomparable | Method | Doubt | Trap | Swept | Decision | ErrorRate | Lacking
 
@@ -156,6 +156,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "any",
     "processes disagree": "{what} between processes of the {side}, so that one of each tells nothing about the code: "
     "train the model with a fixed seed, such as random_state=0, or load a trained one",
+    "few stored runs": "{what} between processes; each of {count} is worse than the baseline, but that may be chance "
+    "with {stored} of {needed} stored runs: save more runs, or train the model with a fixed seed",
     "not at once": "both sides cannot be alive at once: next to the other one, the {side} {how}, and alone it passed: "
     "let each process take a port, a file or a lock of its own, such as port 0 or tmp_path",
     "untouched": "nothing that it runs has changed",
@@ -247,7 +249,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "calls failed": "{failed} of {calls} calls failed",
     "late calls": "{late} of {calls} calls later than {limit:s}",
     "backlog grows": "the rate is more than is served: calls that wait rise from {first} to {last}",
-    "generator late": "calls were issued up to {lag:s} late by the generator, of which {allowed:s} would not matter",
+    "generator late": "the load generator ran {lag:s} late (limit {allowed:s}): the machine is too busy to trust this",
     "generator adds": "the load generator itself adds {added:s} to the median of {median:s}: what is called is faster",
     "crowded threads": "{threads:count thread}{workers} on {cores:count allotted core} wait for each other: "
     "set threads={fitting}, or allot more cores",

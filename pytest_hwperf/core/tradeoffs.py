@@ -30,7 +30,7 @@ class Best(NamedTuple):
 
     first: Candidate
     as_good: list[Candidate]  # shown to be within the margin
-    undecided: list[Candidate]  # the first is not shown to be better, nor they to be as good
+    inconclusive: list[Candidate]  # the first is not shown to be better, nor they to be as good
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Verdicts on a run: an answer to every budget and every comparison; nothing undecided is ever called passed."""
+"""Verdicts on a run: an answer to every budget and every comparison; nothing inconclusive is ever called passed."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -106,7 +106,7 @@ def judge_budget(
         outcome=outcome,
         reason="; ".join([_observed(figure, metric, limit), *doubt, *map(str, again)]),
         decided_by=(*by_policy, *again),
-        fails=outcome == "failed" or (outcome == "inconclusive" and _undecided_fails(run, figure, budget, policy)),
+        fails=outcome == "failed" or (outcome == "inconclusive" and _inconclusive_fails(run, figure, budget, policy)),
     )
 
 
@@ -130,12 +130,12 @@ def why_it_cannot_pass(budget: Budget, call_s: float, time_s: float) -> str:
 
 def judge_comparison(metric: Metric, comparison: Comparison, policy: Policy) -> Verdict:
     """Answer one comparison; its outcome was decided where its numbers were compared."""
-    undecided = comparison.outcome in ("inconclusive", "not comparable") or baseline_failed(comparison)
+    inconclusive = comparison.outcome in ("inconclusive", "not comparable") or baseline_failed(comparison)
     return Verdict(
         subject=comparison,
         outcome=comparison.outcome,
         reason="; ".join(filter(None, _compared(metric, comparison))),
-        fails=comparison.outcome == "regressed" or (policy.strict and undecided),
+        fails=comparison.outcome == "regressed" or (policy.strict and inconclusive),
     )
 
 
@@ -172,7 +172,7 @@ def _moved(verdict: Verdict) -> list[str]:
     return [str(moved)] if moved else []
 
 
-def _undecided_fails(run: Run, figure: Figure, budget: Budget, policy: Policy) -> bool:
+def _inconclusive_fails(run: Run, figure: Figure, budget: Budget, policy: Policy) -> bool:
     """Whether an inconclusive budget fails; by default the point decides, as a plain assertion would."""
     if policy.undecided in ("point", "retry"):
         return not keeps(run, budget, figure.estimate.value)

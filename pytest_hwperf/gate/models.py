@@ -40,7 +40,7 @@ class CompareSettings:
     batch_size: int = 1
     threads: int = 1
     time_s: float = 600.0  # for all of it; what runs then is cut off
-    until_equivalent: bool = False  # whether what stays undecided is asked in further pairs
+    until_equivalent: bool = False  # whether what stays inconclusive is asked in further pairs
     hold_collector: bool = False  # the garbage collector runs between calls alone
     trust: Sequence[str] = ()  # types of estimators' files that may be loaded, beside those of the libraries
     headers: Mapping[str, str] = field(default_factory=dict)  # of requests

@@ -38,7 +38,7 @@ def time_limit(questions: Questions, until: float, why_late: Statement) -> TimeL
     Args:
         questions: what is asked of the build.
         until: instant of `monotonic` at which the time of all is up.
-        why_late: reason of what is undecided then.
+        why_late: reason of what is inconclusive then.
     """
     tests = counted(len({one.measurement.test for one in questions.processes}), "test")
     left_s = max(0.0, until - monotonic())

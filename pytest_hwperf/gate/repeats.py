@@ -5,12 +5,10 @@ the candidate is worse in every process than the baseline in any. If all come fr
 are so divided with a probability of 1 / C(2k, k) at most.
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, count
-from statistics import fmean
+from itertools import count
 
-from pytest_hwperf.core.comparisons import compare_accuracy, compare_exact, outcome_of
+from pytest_hwperf.core.comparisons import can_part, compare_accuracy, compare_exact, is_worse_in_all
 from pytest_hwperf.core.evidence import FixedSample, Side
 from pytest_hwperf.core.hypotheses import SIDES, Questions
 from pytest_hwperf.core.metrics import METRICS
@@ -20,8 +18,8 @@ from pytest_hwperf.pairs.lockstep import PairTrace
 
 
 def processes_to_part(level: float) -> int:
-    """Return the smallest number of processes a side, k, with 1 / C(2k, k) <= level: 5 for 0.01."""
-    return next(k for k in count(1) if level * math.comb(2 * k, k) >= 1)
+    """Return the smallest number of processes a side that `can_part`: 5 for 0.01."""
+    return next(k for k in count(1) if can_part(k, k, level))
 
 
 def repeat_alarms(
@@ -83,7 +81,8 @@ class _Alarm:
                 return state("processes disagree", what=self._what, side=side)
             self._values[side].append(again)
         differing = next(self._differing(), None)
-        if differing is None or self._is_worse_in_all():
+        margin, per = self.first.hypothesis.margin, self.first.per
+        if differing is None or is_worse_in_all(self._values["baseline"], self._values["candidate"], margin, per):
             return None
         return state("processes disagree", what=self._what, side=differing)
 
@@ -102,14 +101,3 @@ class _Alarm:
     def _differing(self) -> Iterator[Side]:
         """Yield the sides that disagree with themselves."""
         return (side for side in SIDES if any(one != self._values[side][0] for one in self._values[side]))
-
-    def _is_worse_in_all(self) -> bool:
-        """Whether the candidate is worse in every process than the baseline in any, by more than the margin."""
-        margin = self.first.hypothesis.margin
-        metric = METRICS[margin.metric]
-        if self.first.per != "example":
-            old, new = ([*chain(*self._values[side])] for side in SIDES)
-            return compare_exact(metric, old, new, margin).outcome == "regressed"
-        base, cand = ([fmean(values) for values in self._values[side]] for side in SIDES)
-        low, high = min(cand) - max(base), max(cand) - min(base)
-        return outcome_of(low, high, margin.size, metric.better) == "regressed"

@@ -36,7 +36,7 @@ class GateRequest:
     parallel: int | None = None  # pairs side by side; None: as many as pays
     plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
     explain: Explain = "auto"  # whether regressions are explained, or every comparison, or none
-    prove_equal: bool = False  # whether what is undecided is measured further, until it is equivalent
+    prove_equal: bool = False  # whether what is inconclusive is measured further, until it is equivalent
     affected: bool = False  # whether tests are left out that nothing reaches of what differs
     operators: bool = False  # whether both sides' operators are asked for, and not of regressions alone
     progress: Callable[[Progress], None] = field(default=lambda _: None)

@@ -133,29 +133,74 @@ def run_gate(request: GateRequest) -> GateResult:
         settled = dict.fromkeys(untouched.tests, _UNTOUCHED)
         questions = _questions(request, trace, {**rehearser.lost, **settled}, trees.warnings)
         unseen = prove(trees, trace, request.files, own_interpreter=own_python)
-        of_test = partial(_commands_of, request, trees, caches)
-        profiler = SideProfiler(
-            commands=of_test,
-            until=until,
-            asked=request.operators or request.explain == "always",
-            repeats=1 if request.explain == "never" else REPEATS,
-            progress=request.progress,
-        )
-        explainer = Explainer(commands=of_test, until=until, wanted=request.explain, progress=request.progress)
-        evidence = _measured(conductor, request, questions, profiler, trace)
-        evidence, profiles, explanations = _explained(request, evidence, profiler, explainer, trace)
-        if profiles or profiler.lost:
-            conductor.seconds["operators"] = profiler.seconds
-        if explainer.seconds >= _SHORT_S:
-            conductor.seconds["explain"] = explainer.seconds
-    met = {*trace.facts, *trace.uneven}
-    answers = answers_of(evidence, questions, conductor.dropped, met, (profiles, explanations))
+        decided = _decided(request, conductor, partial(_commands_of, request, trees, caches), questions, trace, until)
+    notes = (*trees.warnings, *ready.notes, *sharer.notes(), *unseen)
+    return _result(request, decided, conductor, untouched, trees, (*notes, _why_all(untouched), rehearser.said))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decided:
+    """What the rehearsal asked, what pairs have answered, and what explains it."""
+
+    trace: PairTrace
+    questions: Questions
+    evidence: Evidence
+    profiles: tuple[PairedProfiles, ...]
+    explanations: tuple[Explanation, ...]
+    lost: Sequence[str]  # profiles, with the reason
+
+
+def _decided(
+    request: GateRequest,
+    conductor: Conductor,
+    commands: Callable[[str], Mapping[Side, Command]],
+    questions: Questions,
+    trace: PairTrace,
+    until: float,
+) -> _Decided:
+    """Run pairs for what is asked, then profiles of what got slower."""
+    profiler = SideProfiler(
+        commands=commands,
+        until=until,
+        asked=request.operators or request.explain == "always",
+        repeats=1 if request.explain == "never" else REPEATS,
+        progress=request.progress,
+    )
+    explainer = Explainer(commands=commands, until=until, wanted=request.explain, progress=request.progress)
+    evidence = _measured(conductor, request, questions, profiler, trace)
+    evidence, profiles, explanations = _explained(request, evidence, profiler, explainer, trace)
+    if profiles or profiler.lost:
+        conductor.seconds["operators"] = profiler.seconds
+    if explainer.seconds >= _SHORT_S:
+        conductor.seconds["explain"] = explainer.seconds
+    return _Decided(
+        trace=trace,
+        questions=questions,
+        evidence=evidence,
+        profiles=tuple(profiles),
+        explanations=tuple(explanations),
+        lost=profiler.lost,
+    )
+
+
+def _result(
+    request: GateRequest,
+    found: _Decided,
+    conductor: Conductor,
+    untouched: Untouched,
+    trees: Trees,
+    notes: Sequence[str],
+) -> GateResult:
+    """Answer every question of the gate, or end it where none has an answer."""
+    evidence, trace = found.evidence, found.trace
+    met, profiled = {*trace.facts, *trace.uneven}, (found.profiles, found.explanations)
+    answers = answers_of(evidence, found.questions, conductor.dropped, met, profiled)
     complete = completeness([test.node for test in request.tests], evidence, decide(evidence), untouched.tests)
     if complete.is_empty:
         if evidence.stopped == _INTERRUPTED:
             raise KeyboardInterrupt
-        raise UsageProblem(_why_none(request, evidence, questions, conductor.seconds, trace.wall_s))
-    seen = seen_beside(evidence, answers.comparisons)
+        raise UsageProblem(_why_none(request, evidence, found.questions, conductor.seconds, trace.wall_s))
+    said = (*notes, seen_beside(evidence, answers.comparisons), _planted(request.plant), *found.lost)
     gate = Gate(
         against=request.name,
         revision=trees.revision,
@@ -165,16 +210,9 @@ def run_gate(request: GateRequest) -> GateResult:
         shared=trees.shared,
         at_once=conductor.at_once,
         seconds={stage: round(seconds, 3) for stage, seconds in conductor.seconds.items()},
-        profiles=tuple(profiles),
-        explanations=tuple(explanations),
-        warnings=(
-            *trees.warnings,
-            *ready.notes,
-            *sharer.notes(),
-            *unseen,
-            *filter(None, [seen, _why_all(untouched), rehearser.said, _planted(request.plant)]),
-            *profiler.lost,
-        ),
+        profiles=found.profiles,
+        explanations=found.explanations,
+        warnings=tuple(filter(None, said)),
     )
     return GateResult(
         gate=gate,

@@ -69,9 +69,9 @@ def _texts(words: Sequence[object]) -> Iterator[str]:
 
 
 def _searched(environment: Any, directory: str, command: Sequence[str]) -> set[str]:
-    """Return the folders that Python searches first."""
-    options = []
-    for word in command[1:]:
+    """Return the folders that Python searches first; which options a shell gives it is not known."""
+    options = list[str]()
+    for word in () if _is_shell(command) else command[1:]:
         options.append(word)
         if word in ("-c", "-m") or not word.startswith("-"):
             break
@@ -86,13 +86,22 @@ def _searched(environment: Any, directory: str, command: Sequence[str]) -> set[s
 
 def _is_python(command: Sequence[str]) -> bool:
     """Whether a command runs Python, by its name, by the first line of a script, or by what a shell is told."""
-    name = os.path.basename(_parted(tuple(command))[1][0])  # noqa: PTH119 - a text
-    if name in _SHELLS:
-        return any(one in " ".join(command) for one in _PYTHONS)
-    if name.startswith(_PYTHONS):
+    own = _parted(tuple(command))[1]
+    if _is_shell(own):
+        told = " ".join(own[1:])
+        return any(one in told for one in _PYTHONS) or any(map(_is_program, told.split()))
+    return _is_program(own[0])
+
+
+def _is_shell(command: Sequence[str]) -> bool:
+    return bool(command) and os.path.basename(command[0]) in _SHELLS  # noqa: PTH119 - a text
+
+
+def _is_program(word: str) -> bool:
+    if os.path.basename(word).startswith(_PYTHONS):  # noqa: PTH119 - a text
         return True
     try:
-        with open(shutil.which(command[0]) or command[0], "rb") as file:  # noqa: PTH123 - as elsewhere in a worker
+        with open(shutil.which(word) or word, "rb") as file:  # noqa: PTH123 - as elsewhere in a worker
             head = file.read(_HEAD).partition(b"\n")[0]
     except (OSError, ValueError):
         return False

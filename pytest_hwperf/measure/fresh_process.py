@@ -48,8 +48,8 @@ def memory_samples(metrics: Sequence[str], results: Sequence[WorkerResult], *, l
         values = array("d", (one.lasting for one in grown))
         said_of_it = (leak,) if leak else ()
         remarks = (*said_of_it, *(peaks if source != EXACT else ()))
-        if undecided := _undecided(grown, limit):
-            reasons[_LEAK] = undecided
+        if inconclusive := _inconclusive(grown, limit):
+            reasons[_LEAK] = inconclusive
         else:
             found.append(Sample(metric=_LEAK, values=values, per=_PER, source=f"{source}{_PINNED}", warnings=remarks))
     for metric in metrics:
@@ -61,7 +61,7 @@ def memory_samples(metrics: Sequence[str], results: Sequence[WorkerResult], *, l
     return sorted(found, key=lambda sample: metrics.index(sample.metric)), reasons
 
 
-def _undecided(grown: Sequence[Growth], limit: float | None) -> Statement | None:
+def _inconclusive(grown: Sequence[Growth], limit: float | None) -> Statement | None:
     """Return why growth can be judged neither to keep the limit nor to break it; None where it can.
 
     Steps that are rarer than the calls of one half leave the lasting growth at 0, as a cache does that fills up.

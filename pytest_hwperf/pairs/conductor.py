@@ -162,10 +162,10 @@ class Conductor:
         Args:
             evidence: hypotheses and fixed samples; its pairs are continued.
             until: instant of `clock` at which the pair is cut off that runs then; no other is begun.
-            why_late: reason of hypotheses that are undecided then.
+            why_late: reason of hypotheses that are inconclusive then.
 
         Returns:
-            The same with the pairs that were run; `stopped` says why hypotheses were left undecided.
+            The same with the pairs that were run; `stopped` says why hypotheses were left inconclusive.
         """
         lost = 0
         while True:

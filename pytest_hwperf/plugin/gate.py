@@ -17,7 +17,7 @@ from pytest_hwperf.core.units import counted
 from pytest_hwperf.gate.request import GateRequest
 from pytest_hwperf.gate.tests import run_gate, summary
 from pytest_hwperf.host.files import is_file, is_folder
-from pytest_hwperf.plugin import undecided
+from pytest_hwperf.plugin import unfinished
 from pytest_hwperf.plugin.inherited_options import pytest_command
 from pytest_hwperf.plugin.options import Settings
 from pytest_hwperf.plugin.progress import ProgressLine
@@ -43,12 +43,13 @@ def rerun(session: pytest.Session) -> None:
         return
     try:
         against, name = _against(config, items)
+        items = list({item.nodeid: item for item in items}.values())  # --keep-duplicates may name one twice
         if not against:
             return
         with ProgressLine(config) as shown, shown.kept_alive():
             if trained := ", ".join(trained_by(items)):
                 shown.say(f"hwperf: every process of the comparison trains again in the fixture {trained}: {REMEDY}")
-            result = run_gate(_request(config, undecided.first(config, items), against, name, shown))
+            result = run_gate(_request(config, unfinished.first(config, items), against, name, shown))
     except UsageProblem as error:
         stored = "" if session_of(config).settings.reruns else "; --hwperf-rerun=never compares with what is stored"
         raise pytest.UsageError(f"hwperf: {error}{stored}") from error
@@ -58,7 +59,7 @@ def rerun(session: pytest.Session) -> None:
     for line in (summary(result, len(items), _present(config)), *result.gate.warnings):
         shown.say(f"hwperf: {line}")
     state.gate = result
-    undecided.keep(config, items, result.completeness.unfinished)
+    unfinished.keep(config, items, result.completeness.unfinished)
     if result.is_interrupted:
         raise KeyboardInterrupt
 

@@ -196,7 +196,8 @@ def _stored(
         return first
     others = [other for runs in again() for other in runs if other.label == run.label]
     repeats = [figures(other) for other in others] if late else ()
-    return unless_agreed(run, compare_with_stored(run, found, stored, criteria, repeats), others)
+    again_compared = compare_with_stored(run, found, stored, criteria, repeats)
+    return unless_agreed(run, again_compared, others, stored, criteria)
 
 
 def _criteria(item: pytest.Item, run: Run) -> Criteria:

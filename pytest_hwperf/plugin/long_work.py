@@ -4,9 +4,8 @@ Only on a terminal. Sampling is shown between its calls, by the thread that meas
 """
 
 import os
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 
 from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.host.ticker import beside
 from pytest_hwperf.plugin.session import session_of
 
 if TYPE_CHECKING:
@@ -83,26 +83,20 @@ def countdown_of(item: pytest.Item) -> Countdown:
 def time_told(item: pytest.Item, what: str) -> Iterator[None]:
     """Show how long the block has run, once that is long: how long a conversion takes is not known before.
 
-    A thread writes, by a descriptor of its own: it exchanges no stream that the block may be writing to. The thread has
-    ended when the block is left, so that nothing of it falls into what is timed then.
+    A thread writes, by a descriptor of its own: it exchanges no stream that the block may be writing to.
     """
     live = _live_line(item.config)
     descriptor = live.descriptor() if live else None
     if live is None or descriptor is None:
         yield
         return
-    over, line = threading.Event(), DescribedLine(descriptor)
-    tell = partial(tell_until, over, line, f"hwperf: {what}", f", {item.nodeid}")
-    thread = threading.Thread(target=tell, daemon=True, name="hwperf-progress")
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-        if line.is_begun:
-            live.left()
-        line.close()
+    with closing(DescribedLine(descriptor)) as line:
+        try:
+            with beside(partial(tell_until, line=line, what=f"hwperf: {what}", whose=f", {item.nodeid}")):
+                yield
+        finally:
+            if line.is_begun:
+                live.left()
 
 
 def tell_until(over: Over, line: Line, what: str, whose: str, clock: Callable[[], float] = monotonic) -> None:
@@ -132,6 +126,10 @@ class DescribedLine:
         self.is_begun = True
         width = self._terminal.width
         self._write(f"{begin}{fit(visible(text), width).ljust(width - 1)}")
+
+    def say(self, text: str) -> None:
+        """Write a line that stays."""
+        self._write(f"{visible(text)}\n")
 
     def clear(self) -> None:
         """Remove the line, and go back to its first column."""

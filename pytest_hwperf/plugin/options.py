@@ -285,7 +285,7 @@ _OPTIONS = (
     ),
     _Option(
         "prove-equal",
-        "With --hwperf-against, measure what the pairs leave undecided in further pairs, until it is equivalent or the "
+        "With --hwperf-against, measure inconclusive tests in further pairs, until they are equivalent or the "
         "time is up.",
         kind="bool",
     ),

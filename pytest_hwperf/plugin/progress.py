@@ -2,10 +2,10 @@
 
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Self
 
@@ -14,9 +14,10 @@ import pytest
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.units import show
 from pytest_hwperf.gate.progress import fit, progress_text
+from pytest_hwperf.host.ticker import beside
 from pytest_hwperf.host.worker_protocol import Role
 from pytest_hwperf.pairs.conductor import Progress
-from pytest_hwperf.plugin.long_work import Over
+from pytest_hwperf.plugin.long_work import DescribedLine, Over
 
 _MEASURED: Mapping[Role, str] = {  # by processes in each role
     "cold": "cold start",
@@ -88,25 +89,14 @@ class ProgressLine:
     @contextmanager
     def kept_alive(self) -> Iterator[None]:
         """Write something at least every ten seconds, whatever the block waits for."""
-        described, over = self.descriptor(), threading.Event()
+        described = self.descriptor()
         if described is None:
             yield
             return
-        begin, end = ("\r", "") if self.is_live else ("", "\n")
-
-        def write(text: str) -> None:
-            cut = fit(text, described.width) if self.is_live else text
-            with suppress(OSError):  # a terminal that is gone is no error
-                os.write(described.number, f"{begin}{cut}{end}".encode(described.encoding, "replace"))
-
-        thread = threading.Thread(target=self.beat_until, args=(over, write), daemon=True, name="hwperf-alive")
-        thread.start()
-        try:
+        line = DescribedLine(described)
+        write = line.rewrite if self.is_live else line.say
+        with closing(line), beside(partial(self.beat_until, write=write)):
             yield
-        finally:
-            over.set()
-            thread.join()
-            os.close(described.number)
 
     def beat_until(self, over: Over, write: Callable[[str], None], clock: Callable[[], float] = monotonic) -> None:
         """Write the last text again where nothing else has been written for ten seconds, with how long it has stood."""

@@ -174,10 +174,10 @@ def _shared_causes(judgements: Sequence[Judgement]) -> Iterator[str]:
 
 
 def _interrupted(comparisons: Sequence[Comparison]) -> str:
-    """Say what helps where other work has left comparisons undecided, "" elsewhere."""
-    undecided = [one for one in comparisons if one.outcome == "inconclusive"]
-    most = sum((one.interference or 0.0) > _MOST_TURNS for one in undecided)
-    told = f"other work interrupted most turns of {counted(most, 'undecided comparison')}"
+    """Say what helps where other work has left comparisons inconclusive, "" elsewhere."""
+    inconclusive = [one for one in comparisons if one.outcome == "inconclusive"]
+    most = sum((one.interference or 0.0) > _MOST_TURNS for one in inconclusive)
+    told = f"other work interrupted most turns of {counted(most, 'inconclusive comparison')}"
     return f"{told}: stop it, or run on a machine with a free processor" if most else ""
 
 

@@ -22,9 +22,9 @@ def lines_of(report: Report) -> Iterator[str]:
     """Yield the headline, then an error for each verdict that fails and a warning for others that are not well."""
     headline, groups = headline_of(report), groups_of(report)
     yield _command(_LEVELS[headline.state], headline.sentence, title="Performance")
-    told = (*groups.regressed, *groups.failed, *groups.undecided, *groups.unanswered)
+    told = (*groups.regressed, *groups.failed, *groups.inconclusive, *groups.unanswered)
     failing = [row for row in told if row.verdict.fails]
-    for level, rows in (("error", failing), ("warning", [row for row in groups.undecided if not row.verdict.fails])):
+    for level, rows in (("error", failing), ("warning", [row for row in groups.inconclusive if not row.verdict.fails])):
         for row in rows[: _MOST - 1]:
             file = visible(row.judgement.run.test.partition("::")[0])
             yield _command(level, _sentence(row), title=row.test, file=file if len(file) <= _LONGEST_PATH else "")

@@ -98,6 +98,6 @@ def _short(change: float, scale: str, like: float) -> str:
 
 
 def _outcome(verdict: Verdict) -> str:
-    """Return the outcome; where the user's settings make an undecided one fail, say so."""
+    """Return the outcome; where the user's settings make an inconclusive one fail, say so."""
     says_it = not verdict.fails or verdict.outcome in {"failed", "regressed"}
     return verdict.outcome if says_it else f"{verdict.outcome} (fails)"

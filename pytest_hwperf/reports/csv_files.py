@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from pytest_hwperf.core.effects import Changes, changes_of, cohens_d, decisive
-from pytest_hwperf.core.estimates import estimate
+from pytest_hwperf.core.estimates import estimate, middle
 from pytest_hwperf.core.evidence import Measurement, MeasurementKey
 from pytest_hwperf.core.foreign_text import spreadsheet_cell
 from pytest_hwperf.core.metrics import METRICS
@@ -137,7 +137,7 @@ def _sample_cells(run: Run, sample: Sample) -> dict[str, Cell]:
     values.sort()
     mean = float(np.add.reduce(values)) / n
     cells |= {"mean": _mean(sample, factor, mean), "min": float(values[0]), "max": float(values[-1])}
-    cells["median"] = float(values[(n - 1) // 2] + values[n // 2]) / 2
+    cells["median"] = middle(run.metric(sample.metric), values.tolist())
     if n == 1:
         return {**cells, "reason": "sd needs 2 values"}
     apart = values - mean

@@ -18,11 +18,11 @@ from pytest_hwperf.reports.order import title_of
 _LEAST_MARGIN = 0.001  # 0.1 % or 0.1 points: without a margin, any change would be infinitely many of them
 _LEAST_LIMIT = 1e-12  # base units
 
-# Outcome → group; what is undecided or has no answer is never among what is well.
+# Outcome → group; what is inconclusive or has no answer is never among what is well.
 _GROUPS: Mapping[str, str] = {
     "regressed": "regressed",
     "failed": "failed",
-    "inconclusive": "undecided",
+    "inconclusive": "inconclusive",
     "improved": "improved",
     "no baseline": "unanswered",
     "not comparable": "unanswered",
@@ -46,9 +46,9 @@ class VerdictRow(Record, frozen=True, kw_only=True):
     n: str  # "12 pairs", "412 calls"
     p: str  # "0.0002"
     outcome: str  # "inconclusive (fails)" where the settings make it fail
-    cause: str  # what moved, why it is undecided, why there is no answer
+    cause: str  # what moved, why it is inconclusive, why there is no answer
     how: str  # how the change was found, and how often such an answer is wrong
-    detectable: str  # the smallest change that could have been caught, where it is undecided: "7.6 %"
+    detectable: str  # the smallest change that could have been caught, where it is inconclusive: "7.6 %"
     source: str  # what measured the value
 
     @property
@@ -62,7 +62,7 @@ class Groups(Record, frozen=True, kw_only=True):
 
     regressed: tuple[VerdictRow, ...]  # worst first: by the change as a multiple of its margin
     failed: tuple[VerdictRow, ...]  # missed budgets, worst first: by the value as a multiple of its limit
-    undecided: tuple[VerdictRow, ...]  # those that fail first, then by the change as a multiple of its margin
+    inconclusive: tuple[VerdictRow, ...]  # those that fail first, then by the change as a multiple of its margin
     improved: tuple[VerdictRow, ...]  # best first
     unanswered: tuple[VerdictRow, ...]  # no baseline, not comparable, unmeasured; those that fail first
     settled: tuple[VerdictRow, ...]  # equivalent and passed, in the order of the report
@@ -70,7 +70,7 @@ class Groups(Record, frozen=True, kw_only=True):
     @property
     def changed(self) -> tuple[VerdictRow, ...]:
         """All of which a reader has to know something: regressions before improvements."""
-        return (*self.regressed, *self.failed, *self.undecided, *self.improved)
+        return (*self.regressed, *self.failed, *self.inconclusive, *self.improved)
 
 
 def groups_of(report: Report) -> Groups:
@@ -82,7 +82,7 @@ def groups_of(report: Report) -> Groups:
     orders: Mapping[str, Callable[[VerdictRow], tuple[float, ...]]] = {
         "regressed": lambda row: (-_severity(row),),
         "failed": lambda row: (-_severity(row),),
-        "undecided": lambda row: (not row.verdict.fails, -_severity(row)),
+        "inconclusive": lambda row: (not row.verdict.fails, -_severity(row)),
         "improved": lambda row: (_severity(row),),
         "unanswered": lambda row: (not row.verdict.fails,),
     }

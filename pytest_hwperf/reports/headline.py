@@ -122,7 +122,7 @@ class _Outcomes(Record, frozen=True, kw_only=True):
         return sum(self.comparisons.get(outcome, 0) for outcome in _NOT_MADE)
 
     @property
-    def undecided(self) -> int:
+    def inconclusive(self) -> int:
         """Budgets and comparisons."""
         return self.budgets.get("inconclusive", 0) + self.comparisons.get("inconclusive", 0)
 
@@ -163,8 +163,8 @@ def _budgets(found: _Outcomes) -> Iterator[str]:
 
 def _open(report: Report, found: _Outcomes) -> Iterator[str]:
     """Yield what was left open, and why not everything is there."""
-    if found.undecided:
-        yield f"{found.undecided} inconclusive"
+    if found.inconclusive:
+        yield f"{found.inconclusive} inconclusive"
     if found.comparisons.get("regressed") and (improved := found.comparisons.get("improved")):
         yield f"{improved} improved"
     if unmeasured := found.budgets.get("unmeasured"):
@@ -224,7 +224,7 @@ def _state(report: Report, found: _Outcomes) -> State:
         return "bad"
     if report.missing_shards or any(shard.exit_code for shard in report.shards):
         return "doubtful"
-    if found.undecided or found.unmade or found.budgets.get("unmeasured") or report.partial:
+    if found.inconclusive or found.unmade or found.budgets.get("unmeasured") or report.partial:
         return "doubtful"
     if any(gate.evidence.stopped is not None for gate in report.gates):
         return "doubtful"

@@ -51,7 +51,7 @@ def render(report: Report) -> bytes:
     tables = [
         _changes("Regressed", groups.regressed),
         _missed(groups),
-        _undecided(groups),
+        _inconclusive(groups),
         _changes("Improved", groups.improved),
         _unanswered(report, groups),
         _all_rows(report, groups),
@@ -110,12 +110,12 @@ def _missed(groups: Groups) -> Table:
     return Table(heading="Missed budgets", columns=columns, rows=list(map(row, cells)), elsewhere=_BELOW)
 
 
-def _undecided(groups: Groups) -> Table:
+def _inconclusive(groups: Groups) -> Table:
     """Write what could not be told, with the smallest change that could have been."""
     columns = ("change", "value", "margin or limit", "smallest detectable change", "n", "test and metric")
     cells = (
         [_tied(r.change), _tied(r.values), _tied(r.allowed), _tied(r.detectable), text(r.n), _named(r)]
-        for r in groups.undecided
+        for r in groups.inconclusive
     )
     rows = list(map(row, cells))
     return Table(heading="Inconclusive", columns=columns, rows=rows, most=MOST_ROWS // 2, elsewhere=_BELOW)
@@ -215,7 +215,7 @@ def _repeated(report: Report, groups: Groups) -> list[str]:
             options.append(f"--hwperf-alpha={100 * alpha:g}%")
     elif report.baseline and len(report.baseline) <= _LONGEST_ID:
         options += ["--hwperf-compare", f"--hwperf-baseline={report.baseline}"]
-    wanted = [*groups.regressed, *groups.failed, *groups.undecided]
+    wanted = [*groups.regressed, *groups.failed, *groups.inconclusive]
     tests = list(dict.fromkeys(row.judgement.run.test for row in wanted))
     usable = [one for one in tests if one == visible(one) and one[:1] != "-" and len(one) <= _LONGEST_ID]
     usable = usable if len(tests) <= _MOST_REPEATED else []  # else the whole suite is shorter

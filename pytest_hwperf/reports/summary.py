@@ -72,7 +72,7 @@ class Summary(Record, frozen=True, kw_only=True):
 
 
 def summary_of(report: Report, *, quiet: bool = False) -> Summary:
-    """Choose what is shown; `quiet`: only what fails or is undecided."""
+    """Choose what is shown; `quiet`: only what fails or is inconclusive."""
     footnotes, medians = Footnotes(), list[Figure | Comparison]()
     ordered = sorted(families(report.judgements, report.skips), key=lambda family: _rank(family.title))
     files = []
@@ -233,7 +233,7 @@ def _said(judgement: Judgement, verdict: Verdict, figures: Mapping[Key, Figure])
 
 
 def _notes(judgement: Judgement, verdict: Verdict, figures: Mapping[Key, Figure]) -> Iterator[Note]:
-    """Yield why something is undecided or has no answer."""
+    """Yield why something is inconclusive or has no answer."""
     subject = verdict.subject
     remarks: list[Remark | None] = [*verdict.decided_by]
     if isinstance(subject, Comparison):

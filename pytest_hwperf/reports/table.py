@@ -110,7 +110,7 @@ def rows(report: Report, *, detail: Detail = "normal") -> Table:
 
     Args:
         report: the whole run.
-        detail: "quiet": only what fails or is undecided; "normal": also every other verdict, and what the table
+        detail: "quiet": only what fails or is inconclusive; "normal": also every other verdict, and what the table
             of metrics shows without one; "verbose": every figure, every condition, and each method with its
             own numbers.
     """

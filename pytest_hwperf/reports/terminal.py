@@ -43,7 +43,7 @@ def render(report: Report, *, width: int, color: bool, detail: Detail = "normal"
 
 
 def render_summary(report: Report, *, width: int, color: bool, quiet: bool = False) -> list[Line]:
-    """Draw a line for each measurement, and below it what is not well; `quiet`: only what fails or is undecided."""
+    """Draw a line for each measurement, and below it what is not well; `quiet`: only what fails or is inconclusive."""
     summary = summary_of(report, quiet=quiet)
     legend = _wrapped(summary.legend, width, indent=INDENT)
     operators = [line for one in operator_tables(report, every=False) for line in _operators(one, width)]

@@ -68,7 +68,7 @@ _OUTCOMES = (
     *("regressed", "failed", "inconclusive", "unmeasured", "not comparable", "no baseline"),
     *("improved", "equivalent", "passed"),
 )
-_NOBODY: Mapping[str, Any] = {"names": None, "undecided": None, "value": None, "unit": None}
+_NOBODY: Mapping[str, Any] = {"names": None, "inconclusive": None, "value": None, "unit": None}
 _LOWEST = {"latency": "lowest_latency", "memory": "lowest_memory", "energy": "lowest_energy"}
 
 
@@ -214,11 +214,11 @@ def _best(measured: Measured) -> dict[str, Any]:
         if name not in dimensions:
             found[field] = {**_NOBODY, "reason": "not measured for every scenario"}
             continue
-        best, as_good, undecided = best_by(measured.candidates, DIMENSIONS[name])
+        best, as_good, inconclusive = best_by(measured.candidates, DIMENSIONS[name])
         unit, factor = EXPORT_UNITS[METRICS[DIMENSIONS[name][0]].unit]
         found[field] = {
             "names": [best.name, *(one.name for one in as_good)],
-            "undecided": [one.name for one in undecided],
+            "inconclusive": [one.name for one in inconclusive],
             "value": per_row(best, DIMENSIONS[name]).value * factor,
             "unit": f"{unit} per row" if name == "latency" else unit,
             "reason": None,
@@ -230,5 +230,11 @@ def _best_composite(measured: Measured, weights: Mapping[str, float]) -> dict[st
     if not weights:
         return {**_NOBODY, "reason": _unscored(weights)}
     best = max(measured.candidates, key=lambda one: composite(one, weights))
-    undecided = [one.name for one in not_below(measured.candidates, best, weights)]
-    return {**_NOBODY, "names": [best.name], "undecided": undecided, "value": composite(best, weights), "reason": None}
+    inconclusive = [one.name for one in not_below(measured.candidates, best, weights)]
+    return {
+        **_NOBODY,
+        "names": [best.name],
+        "inconclusive": inconclusive,
+        "value": composite(best, weights),
+        "reason": None,
+    }

@@ -48,8 +48,8 @@ class Trees:
     baseline: Path  # root of a temporary tree
     revision: str  # commit of the baseline, "" for a folder
     shared: Mapping[str, str]  # file that the baseline was given → SHA-256
-    changed: frozenset[Path]  # test files that are not the baseline's own, in the candidate's tree
-    warnings: tuple[str, ...]
+    changed: frozenset[Path] = frozenset()  # test files that are not the baseline's own, in the candidate's tree
+    warnings: tuple[str, ...] = ()
     changes: Changes | None = None  # between both, where they were asked for
     laid: frozenset[str] = frozenset()  # the candidate's benchmark code that the baseline was given
     xfails: Mapping[Path, frozenset[str]] = field(default_factory=dict)  # test file → what has an `xfail` that is new
@@ -98,29 +98,27 @@ def both_trees(
         shared = share(globs, top, baseline) if globs else {}
         if pointers := lfs_pointers(baseline):
             warnings.append(f"not there in the baseline, only a git-LFS pointer: {', '.join(pointers)}")
-        changed = frozenset(_changed(files, top, baseline))
-        new = {file for file in files if not _moved(file, top, baseline).is_file()}
-        xfails = {file: _added_xfails(file, _moved(file, top, baseline)) for file in {*changed, *new}}
-        if changed:
-            names = ", ".join(sorted(os.path.relpath(file, here) for file in changed))
-            warnings.append(f"changed since the baseline, and run on both sides as now, so that {_UNSEEN}: {names}")
-        if gone := remove_gone(top, baseline, files):
-            changed |= {top / file for file in gone}
-            warnings.append(f"not in your tree any more, and removed from the baseline's: {named(gone)}")
-        found = changes_between(top, baseline) if compares else None
-        laid = lay_over(top, baseline, files)
-        yield Trees(
-            candidate=top,
-            baseline=baseline,
-            revision=commit,
-            shared=shared,
-            changed=changed,
-            xfails=xfails,
-            warnings=tuple(warnings),
-            changes=laid_over(found, laid) if found else None,
-            laid=frozenset(laid),
-            origin=against.resolve() if isinstance(against, Path) else None,
-        )
+        made = Trees(candidate=top, baseline=baseline, revision=commit, shared=shared, warnings=tuple(warnings))
+        made = _with_tests(made, here, files, compares=compares)
+        yield replace(made, origin=against.resolve() if isinstance(against, Path) else None, since=time.time())
+
+
+def _with_tests(made: Trees, here: Path, files: Sequence[Path], *, compares: bool) -> Trees:
+    """Lay the candidate's tests over the baseline, and note which of them are others there."""
+    top, baseline, warnings = made.candidate, made.baseline, [*made.warnings]
+    changed = frozenset(_changed(files, top, baseline))
+    new = {file for file in files if not _moved(file, top, baseline).is_file()}
+    xfails = {file: _added_xfails(file, _moved(file, top, baseline)) for file in {*changed, *new}}
+    if changed:
+        names = ", ".join(sorted(os.path.relpath(file, here) for file in changed))
+        warnings.append(f"changed since the baseline, and run on both sides as now, so that {_UNSEEN}: {names}")
+    if gone := remove_gone(top, baseline, files):
+        changed |= {top / file for file in gone}
+        warnings.append(f"not in your tree any more, and removed from the baseline's: {named(gone)}")
+    found = changes_between(top, baseline) if compares else None
+    laid = lay_over(top, baseline, files)
+    made = replace(made, changes=laid_over(found, laid) if found else None, laid=frozenset(laid))
+    return replace(made, changed=changed, xfails=xfails, warnings=tuple(warnings))
 
 
 def commands(

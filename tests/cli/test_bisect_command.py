@@ -24,7 +24,7 @@ from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.core.statements import said
 from pytest_hwperf.core.verdicts import judge
 
-FOUND, NO_REGRESSION, UNDECIDED = 0, 1, 3
+FOUND, NO_REGRESSION, INCONCLUSIVE = 0, 1, 3
 TEST = "tests/test_models.py::test_0"
 
 
@@ -125,7 +125,7 @@ def test_equal_ends_are_no_regression(sessions: History, capsys: pytest.CaptureF
     assert "EQUIVALENT  latency p50" in out
 
 
-def test_an_undecided_regression_is_not_searched(
+def test_an_inconclusive_regression_is_not_searched(
     sessions: History, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The smallest change that could have been detected is said."""
@@ -133,9 +133,11 @@ def test_an_undecided_regression_is_not_searched(
     build = gates.build
     monkeypatch.setattr(gates, "build", lambda changes, random: build([0.0] * len(changes), random, spread=0.05))
 
-    assert UNDECIDED == main(["bisect", history.names[0], "HEAD", "--", TEST])
+    assert INCONCLUSIVE == main(["bisect", history.names[0], "HEAD", "--", TEST])
     out = capsys.readouterr().out
-    assert out.startswith("it is undecided whether ")
+    assert out.startswith(
+        f"inconclusive: {history.names[-1][:10]} is neither shown to be worse than {history.names[0][:10]} nor "
+    )
     assert "INCONCLUSIVE  latency p50" in out
     assert len(history.given) == 1
 
@@ -154,7 +156,7 @@ def test_what_the_pairs_have_lost_is_no_evidence_of_equal_ends(
 
     monkeypatch.setattr(gates, "build", half)
 
-    assert UNDECIDED == main(["bisect", history.names[0], "HEAD", "--", TEST])
+    assert INCONCLUSIVE == main(["bisect", history.names[0], "HEAD", "--", TEST])
     out = capsys.readouterr().out
     assert "EQUIVALENT  latency p50" in out
     assert "not compared: latency p50 of tests/test_models.py::test_1: its pairs gave no values" in out
@@ -166,9 +168,9 @@ def test_commits_that_do_not_run_are_skipped_and_named(sessions: History, capsys
     history.broken[history.names[4]] = "ERROR: hwperf: nothing could be compared"
     history.untested[history.names[5]] = "the test failed: no such \x1b[31mmodel"
 
-    assert UNDECIDED == main(["bisect", history.names[0], "HEAD", "--", TEST])
+    assert INCONCLUSIVE == main(["bisect", history.names[0], "HEAD", "--", TEST])
     out = capsys.readouterr().out
-    assert out.startswith("not decided: it is one of these 3 commits (confidence 9")
+    assert out.startswith("inconclusive: it is one of these 3 commits (confidence 9")
     assert "of which 2 cannot be compared; --restart tries all again\n" in out
     assert [name for name in history.names if name in out] == history.names[4:7]
     assert "(not compared: ERROR: hwperf: nothing could be compared)" in out
@@ -254,16 +256,16 @@ def test_when_the_time_is_up_the_most_likely_commit_is_shown(
     late = functools.partial(Comparer, run=history, clock=lambda: 1e12 if len(history.given) > 2 else 0.0)
     monkeypatch.setattr(bisect, "Comparer", late)
 
-    assert UNDECIDED == main(["bisect", history.names[0], "HEAD", "--", TEST])
+    assert INCONCLUSIVE == main(["bisect", history.names[0], "HEAD", "--", TEST])
     out = capsys.readouterr().out
-    assert out.startswith("not decided in the time: ")
+    assert out.startswith("inconclusive when the time was up: ")
     assert "the same command continues, and with --restart it starts again; most likely:" in out
 
 
 @pytest.mark.parametrize(
     ("confidence", "said_of_it"),
     [
-        (0.3, "not decided in the time: 5 commits left after 0 steps; the same command continues"),
+        (0.3, "inconclusive when the time was up: 5 commits left after 0 steps; the same command continues"),
         (0.95, "it is one of these"),
     ],
 )
@@ -274,7 +276,7 @@ def test_only_suspects_that_are_sure_hold_the_culprit(confidence: float, said_of
         Suspect(commit=one * 40, date="", author="t", subject="more", reason=reason)
         for one, reason in (("a", "no such module"), ("b", ""))
     )
-    found = BisectionFile(outcome="undecided", question=question, suspects=suspects, confidence=confidence, left=5)
+    found = BisectionFile(outcome="inconclusive", question=question, suspects=suspects, confidence=confidence, left=5)
 
     assert said_of_it in next(result_lines(found))
 

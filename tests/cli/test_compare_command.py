@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.arguments import make_folder_of
-from pytest_hwperf.cli.compare import OK, REGRESSED, UNDECIDED, exit_code
+from pytest_hwperf.cli.compare import INCONCLUSIVE, OK, REGRESSED, exit_code
 from pytest_hwperf.cli.rows_file import read_data
 from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.errors import UsageProblem
@@ -182,12 +182,12 @@ def test_pickled_rows_are_never_loaded(tmp_path: Path) -> None:
     [
         (["equivalent", "improved"], OK),
         (["equivalent", "regressed", "inconclusive"], REGRESSED),
-        (["equivalent", "inconclusive"], UNDECIDED),
-        (["not comparable"], UNDECIDED),
-        ([], UNDECIDED),
+        (["equivalent", "inconclusive"], INCONCLUSIVE),
+        (["not comparable"], INCONCLUSIVE),
+        ([], INCONCLUSIVE),
     ],
 )
-def test_the_exit_code_tells_undecided_from_equal(outcomes: list[ComparisonOutcome], code: int) -> None:
+def test_the_exit_code_tells_inconclusive_from_equal(outcomes: list[ComparisonOutcome], code: int) -> None:
     found = tuple(
         Comparison(
             metric="latency", statistic="p50", outcome=outcome, change=CHANGE, scale="relative", margin=0.02,
@@ -203,24 +203,24 @@ def test_the_exit_code_tells_undecided_from_equal(outcomes: list[ComparisonOutco
 
 
 @pytest.mark.parametrize("more", [[], ["--accept-inconclusive"]])
-def test_a_time_that_is_up_in_the_first_pair_is_said_and_undecided(
+def test_a_time_that_is_up_in_the_first_pair_is_said_and_inconclusive(
     monkeypatch: pytest.MonkeyPatch, rows: str, capsys: pytest.CaptureFixture[str], more: list[str]
 ) -> None:
     """Nothing was observed that could be accepted."""
     play(monkeypatch, out_of_time)
 
-    assert UNDECIDED == main(["compare", "m:f", "m:f", f"--data={rows}", "--time=6", *more])
+    assert INCONCLUSIVE == main(["compare", "m:f", "m:f", f"--data={rows}", "--time=6", *more])
     assert "INCONCLUSIVE  latency p50: the time of 6 s was up" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("kind", "code"), [("processes disagree", OK), ("out of time", UNDECIDED)])
+@pytest.mark.parametrize(("kind", "code"), [("processes disagree", OK), ("out of time", INCONCLUSIVE)])
 def test_doubt_is_accepted_where_something_was_observed(kind: Kind, code: int) -> None:
     """A model without a seed was measured; of what was out of time nothing is known."""
     cause = state(kind, what="predictions differ", side="candidate", limit=6)
     found = uncompared(Margin(metric="accuracy", statistic="mean", size=0.0), "inconclusive", cause)
 
     assert code == exit_code(decide((found,)), accept_inconclusive=True)
-    assert UNDECIDED == exit_code(decide((found,)))
+    assert INCONCLUSIVE == exit_code(decide((found,)))
 
 
 @pytest.mark.parametrize(("pairs", "shown"), [(1, "1 pair of fresh processes"), (2, "2 pairs of fresh processes")])

@@ -11,7 +11,7 @@ from fakes.sums_server import serving
 from onnx import TensorProto, helper, numpy_helper
 
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.cli.compare import OK, REGRESSED, UNDECIDED
+from pytest_hwperf.cli.compare import INCONCLUSIVE, OK, REGRESSED
 from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.gate.model_worker import subject_of
 from pytest_hwperf.host.worker_protocol import ModelSpec
@@ -85,13 +85,13 @@ def models(tmp_path: Path, commands: list[ModelSpec], fakes_in_reach: None) -> N
 
 
 @pytest.mark.usefixtures("models")
-def test_what_differs_from_process_to_process_is_undecided(
+def test_what_differs_from_process_to_process_is_inconclusive(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START"):
         monkeypatch.setenv(name, "")  # neither reaches a model
     monkeypatch.setattr("pytest_hwperf.core.equivalence.LOOKS", {2: 0.25})  # two further pairs
-    assert UNDECIDED == main(["compare", "models:steady", "models:changing", "--data=rows.npy", "--margin=10%"])
+    assert INCONCLUSIVE == main(["compare", "models:steady", "models:changing", "--data=rows.npy", "--margin=10%"])
     out = capsys.readouterr().out
     assert "INCONCLUSIVE  latency p50 " in out
     assert "2 fresh pairs" in out

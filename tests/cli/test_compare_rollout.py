@@ -9,7 +9,7 @@ from fakes.instant_pairs import conduct
 from fakes.played_models import Right, play
 
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.cli.compare import OK, REGRESSED, UNDECIDED
+from pytest_hwperf.cli.compare import INCONCLUSIVE, OK, REGRESSED
 from pytest_hwperf.core.evidence import Evidence, Side
 from pytest_hwperf.core.rollout_report import RolloutFile, VersionRecord
 from pytest_hwperf.core.serialisation import from_file
@@ -67,8 +67,8 @@ def test_a_go_is_said_first_and_has_a_record_that_reads_back(
     ("who", "code", "first"),
     [
         (right(540, lost=16), REGRESSED, "no-go: accuracy -2.96 pp ("),
-        (right(60, lost=2), UNDECIDED, "inconclusive: accuracy -3.33 pp ("),
-        (right(60), UNDECIDED, "inconclusive: accuracy equal on 60 of 60 examples"),
+        (right(60, lost=2), INCONCLUSIVE, "inconclusive: accuracy -3.33 pp ("),
+        (right(60), INCONCLUSIVE, "inconclusive: accuracy equal on 60 of 60 examples"),
     ],
     ids=["3 points less", "too few", "too few, equal"],
 )
@@ -80,7 +80,7 @@ def test_accuracy_decides_where_there_are_examples_enough(
     assert code == compare()
     out = " ".join(capsys.readouterr().out.split())
     assert out.startswith(first)
-    assert ("; 60 examples" in out) == (code == UNDECIDED)
+    assert ("; 60 examples" in out) == (code == INCONCLUSIVE)
     assert "no plan: there is one when the decision is go" in out
 
 
@@ -90,7 +90,7 @@ def test_a_requirement_that_is_not_measured_is_never_met(
     play(monkeypatch, equal, right(540))
     (place / "asked.yaml").write_text("energy_budget_mj: 1\n", encoding="utf-8")
 
-    assert UNDECIDED == compare("--requirements=asked.yaml", "--accept-inconclusive")
+    assert INCONCLUSIVE == compare("--requirements=asked.yaml", "--accept-inconclusive")
     assert "inconclusive: energy_budget_mj unmeasured, limit <= 1 mJ" == capsys.readouterr().out.splitlines()[0]
 
 

@@ -8,6 +8,7 @@ import sys
 import zipfile
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 import pytest
@@ -209,6 +210,25 @@ def test_a_device_is_no_data(tmp_path: Path) -> None:
 
     with pytest.raises(UsageProblem, match="is a folder, pipe or device: give an "):
         read_data(str(endless), None)
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.npy", "rows.npz"])
+def test_data_without_a_bound_is_not_read(tmp_path: Path, name: str) -> None:
+    with (tmp_path / name).open("wb") as file:
+        file.truncate(3_000_000_000)  # of which the disk holds nothing
+
+    with pytest.raises(UsageProblem, match=r"larger than 2000 MB"):
+        read_data(str(tmp_path / name), None)
+
+
+def test_data_that_is_large_once_unpacked_is_not_read(tmp_path: Path) -> None:
+    """The archive says 3 GB of an entry, of which it holds some bytes."""
+    with ZipFile(tmp_path / "rows.npz", "w", compression=ZIP_DEFLATED) as packed:
+        packed.writestr("X.npy", b"")
+        packed.infolist()[0].file_size = 3_000_000_000
+
+    with pytest.raises(UsageProblem, match=r"larger than 2000 MB"):
+        read_data(str(tmp_path / "rows.npz"), None)
 
 
 def test_whole_data_is_read(tmp_path: Path) -> None:

@@ -138,8 +138,8 @@ def test_it_runs_the_users_own_tests(
 
     assert main(["selfcheck", "--builds=1", "--planted=1", "--work=200%", "--", *SIMULATED, REPEATED]) == 0
     out = capsys.readouterr().out
-    assert "build 1, equal code: 0 of 1 test called slower" in out
-    assert "build 2, 200 % work planted: 1 of 1 test called slower" in out
+    assert "build 1, equal code: 0 of 1 test regressed" in out
+    assert "build 2, 200 % work planted: 1 of 1 test regressed" in out
     assert "pairs that a change needs (test_work.py::test_call): 2 %: within the margin, 5 %: " in out
     assert len(list((tmp_path / "data").rglob("*.json"))) == 1
 

@@ -12,7 +12,7 @@ from fakes import records as fake
 
 from pytest_hwperf.cli import USAGE, main, tradeoffs, tradeoffs_pairs
 from pytest_hwperf.cli.pytest_session import Session
-from pytest_hwperf.cli.tradeoffs import NONE_MEETS, OK, UNDECIDED
+from pytest_hwperf.cli.tradeoffs import INCONCLUSIVE, NONE_MEETS, OK
 from pytest_hwperf.cli.tradeoffs_file import TradeoffsFile
 from pytest_hwperf.core.budgets import DEFAULT_MARGINS
 from pytest_hwperf.core.evidence import Evidence, Gate, Measurement
@@ -123,7 +123,7 @@ def test_what_one_meets_is_enough(asked: Asked) -> None:
 def test_an_unmeasured_requirement_is_never_silent(asked: Asked) -> None:
     code, said = asked("latency_p50_ms: 1\nenergy_budget_mj: 2\n")
 
-    assert UNDECIDED == code
+    assert INCONCLUSIVE == code
     assert "onnx_int8 misses none; energy_budget_mj is unmeasured" in said
     assert "left out energy, not measured for any" in said
 
@@ -131,7 +131,7 @@ def test_an_unmeasured_requirement_is_never_silent(asked: Asked) -> None:
 def test_an_interval_that_holds_the_limit(asked: Asked) -> None:
     code, said = asked("accuracy_min: 0.899\n")
 
-    assert UNDECIDED == code
+    assert INCONCLUSIVE == code
     assert "onnx_fp32 misses none; accuracy_min is inconclusive" in said
 
 
@@ -209,7 +209,7 @@ def answering(one: Judgement, right: Sequence[float]) -> Judgement:
         (5.0, 33, "critical accuracy onnx_fp32 few"),  # 1.6 points, shown worse
         (5.0, 9, "critical accuracy onnx_fp32 few"),  # 0.4 points, shown worse and within the margin
         (5.0, 3, "best accuracy onnx_fp32: 0.900 (0.890 .. 1.00); as good within the margin: onnx_int8"),
-        (5.0, 20, "best accuracy onnx_fp32: 0.900 (0.890 .. 1.00); undecided against: onnx_int8"),
+        (5.0, 20, "best accuracy onnx_fp32: 0.900 (0.890 .. 1.00); inconclusive against: onnx_int8"),
     ],
 )
 def test_a_loss_is_never_as_good(asked: Asked, us: float, lost: int, said_of_accuracy: str) -> None:
@@ -241,13 +241,13 @@ def test_a_class_that_a_candidate_loses_is_named(asked: Asked, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("us", [13.8, 13.6, 19.2, 20.4])
-def test_single_processes_leave_small_gains_undecided(asked: Asked, us: float) -> None:
+def test_single_processes_leave_small_gains_inconclusive(asked: Asked, us: float) -> None:
     """Three runs of one code said worthwhile (-31 %), worthwhile (-32 %) and not worthwhile (-4 %)."""
     int8 = scenario("onnx_int8", us, form="MatMul", precision="int8 static")
     _, said = asked(of=[FP32, int8])
 
-    assert "onnx_int8 against onnx_fp32, batch 1: undecided" in said
-    assert "undecided against 1 other critical accuracy" in said
+    assert "onnx_int8 against onnx_fp32, batch 1: inconclusive" in said
+    assert "inconclusive against 1 other critical accuracy" in said
     assert "Measure in pairs: hwperf tradeoffs --pairs -- a.py::test_model" in said
 
 
@@ -326,7 +326,7 @@ def test_a_run_is_made_on_the_spot(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 @pytest.mark.parametrize(
     ("code", "partial", "expected"),
-    [(2, False, UNDECIDED), (1, True, UNDECIDED), (1, False, OK)],
+    [(2, False, INCONCLUSIVE), (1, True, INCONCLUSIVE), (1, False, OK)],
 )
 def test_a_run_that_has_not_come_to_its_end_decides_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], code: int, partial: bool, expected: int
@@ -335,7 +335,7 @@ def test_a_run_that_has_not_come_to_its_end_decides_nothing(
     monkeypatch.setattr(tradeoffs, "run_pytest", Played(Session(code=code, report=report, output="")))
 
     assert expected == main(["tradeoffs", "--", "tests"])
-    assert (expected == UNDECIDED) == ("the run has not come to its end" in capsys.readouterr().out)
+    assert (expected == INCONCLUSIVE) == ("the run has not come to its end" in capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(
@@ -425,7 +425,7 @@ def test_columns_of_others_are_read(asked: Asked) -> None:
     """A proxy of the energy answers a requirement, and is no dimension; a misspelt column is named."""
     code, said = asked("requirements:\n  memory_max_mb: 20\n  energy_budget_mj: 2\n", table=OF_OTHERS)
 
-    assert UNDECIDED == code  # of values without an interval
+    assert INCONCLUSIVE == code  # of values without an interval
     assert "the column 'latncy_p95_ms' is not read. Did you mean 'latency_p95_ms'?" in said
     assert "energy_budget_mj is kept by an estimate" in said
     assert "b misses energy_budget_mj by 50 % (3.00 mJ estimated, limit <= 2 mJ, inconclusive)" in said
@@ -433,11 +433,21 @@ def test_columns_of_others_are_read(asked: Asked) -> None:
     assert "left out energy, not measured for any" in said
 
 
+@pytest.mark.parametrize("more", ["", "scenario,"])
+def test_a_column_model_names_the_row(asked: Asked, more: str) -> None:
+    cells = "onnx," if more else ""
+    table = f"model,{more}latency_ms,accuracy\nsmall,{cells}0.5,0.9\nlarge,{cells}2,0.9\n"
+    _, said = asked("latency_p50_ms: 1\n", table=table)
+
+    assert f"small{', onnx' * bool(more)} misses none" in said
+    assert f"large{', onnx' * bool(more)} misses latency" in said
+
+
 def test_a_latency_per_sample_is_that_of_a_row(asked: Asked) -> None:
     table = "scenario,latency_ms_per_sample_mean,conditions\na,0.5,batch_size=32\n"
     code, said = asked("latency_p50_ms: 17\n", table=table)
 
-    assert UNDECIDED == code
+    assert INCONCLUSIVE == code
     assert "a misses none; latency_p50_ms is inconclusive" in said
     assert "best latency a: 500 µs a row" in said
 
@@ -554,10 +564,10 @@ def test_the_tables_as_a_file(asked: Asked, tmp_path: Path) -> None:
     (table,) = from_file(TradeoffsFile, file.read_bytes(), other="", older="").tables
     native, onnx, _ = table.candidates
 
-    assert UNDECIDED == code
+    assert INCONCLUSIVE == code
     assert (TEST, "", "onnx_fp32", "") == (table.test, table.point, table.reference, table.unranked)
     assert {"energy": ("sklearn_fp32", "onnx_fp32", "onnx_int8")} == table.left_out
-    assert (True, True, 1, False) == (native.meets, native.is_pareto, native.rank, native.is_undecided)
+    assert (True, True, 1, False) == (native.meets, native.is_pareto, native.rank, native.is_inconclusive)
     assert (False, True, None, None) == (onnx.meets, onnx.is_pareto, onnx.rank, onnx.score)
     assert [("passed", None), ("unmeasured", None)] == [(one.outcome, one.excess) for one in native.requirements]
     assert [("failed", 1.25), ("unmeasured", None)] == [(one.outcome, one.excess) for one in onnx.requirements]
@@ -602,5 +612,5 @@ def test_kinds_of_machine_are_candidates_with_their_costs(asked: "Asked", tmp_pa
     assert "onnx_fp32 on arm: latency" in said
     assert "energy of a call not measured, a million calls cost 0.05" in said
     assert "cheapest onnx_fp32 on arm; not shown to be dearer: onnx_int8 on arm" in said
-    assert "onnx_int8 against onnx_fp32, batch 1 on x86: undecided" in said
+    assert "onnx_int8 against onnx_fp32, batch 1 on x86: inconclusive" in said
     assert "price not given" in asked(of=found)[1]

@@ -63,7 +63,7 @@ def test_half_way_nothing_is_answered() -> None:
     assert ([], {}) == answers_of(bisection(step("3", *pairs(TEN / 2))))
 
 
-def test_an_undecided_step_is_repeated_with_all_its_pairs() -> None:
+def test_an_inconclusive_step_is_repeated_with_all_its_pairs() -> None:
     """Of the first six pairs one lies on the other side, near half-way; of the next six none does."""
     doubtful = (*pairs(TEN)[:5], 0.04)
     asked = standing(HISTORY, bisection())
@@ -74,12 +74,12 @@ def test_an_undecided_step_is_repeated_with_all_its_pairs() -> None:
     assert [Answer(commit="3", contains=False)] == answers_of(again)[0]
 
 
-def test_what_stays_undecided_lies_between_both_ends_and_is_skipped() -> None:
+def test_what_stays_inconclusive_lies_between_both_ends_and_is_skipped() -> None:
     steps = [step("3", *pairs(TEN / 2))] * len(LEVELS)
     found, skipped = answers_of(bisection(*steps))
 
     assert [] == found
-    assert {"3": "undecided after 36 pairs: it lies between both ends"} == skipped
+    assert {"3": "inconclusive after 36 pairs: it lies between both ends"} == skipped
 
 
 def test_after_an_answer_a_commit_is_asked_with_fresh_pairs() -> None:

@@ -51,7 +51,7 @@ def test_the_levels_of_all_looks_are_less_than_that_of_the_screen() -> None:
     assert (8, 16, 60, 0) == (next_look(0), next_look(8), next_look(59), next_look(60))
 
 
-def test_what_the_screen_leaves_undecided_is_asked_again() -> None:
+def test_what_the_screen_leaves_inconclusive_is_asked_again() -> None:
     screened = evidence(pairs("screen", *WIDE))
 
     assert "inconclusive" == decide(screened)[A].outcome

@@ -151,12 +151,12 @@ def test_a_generator_that_is_late_is_doubted() -> None:
     assert why_unsure(times, None) is None
     assert late.lag_s == pytest.approx(0.002)
     assert why_unsure(late, within_s=0.05) is None
-    assert str(why_unsure(late, None)).startswith("calls were issued up to 2.00 ms late by the generator")
+    assert str(why_unsure(late, None)).startswith("the load generator ran 2.00 ms late (limit ")
 
 
 @pytest.mark.parametrize(("lag_s", "within_s"), [(0.0002, 0.05), (0.0004, 1.0), (0.002, 0.05)])
 def test_what_the_generator_adds_to_the_median_is_said_within_any_bound(lag_s: float, within_s: float) -> None:
-    """A call takes 1 ms; no budget is undecided by it."""
+    """A call takes 1 ms; no budget is inconclusive by it."""
     times = served(SERVER, lambda _: 0.001)
     late = Served(
         due=times.due,

@@ -44,7 +44,7 @@ def test_int8_that_is_slower_is_named_with_both_medians() -> None:
 
 
 @pytest.mark.parametrize("us", [10.5, 12.0, 19.0])
-def test_what_processes_differ_by_leaves_it_undecided(us: float) -> None:
+def test_what_processes_differ_by_leaves_it_inconclusive(us: float) -> None:
     (found,) = slower_than_fp32([FP32, judged("onnx_int8", "int8 static", (us, us - 0.1, us + 0.1))])
 
     assert "may be slower than fp32" == found.kind
@@ -104,14 +104,14 @@ def share(value: float, low: float | None, high: float | None) -> Estimate:
     [
         (share(0.002, -0.001, 0.009), share(0.4, 0.3, 0.5), "worthwhile"),
         (share(-0.05, -0.08, -0.02), share(0.4, 0.3, 0.5), "worthwhile"),
-        (share(0.002, -0.001, 0.02), share(0.4, 0.3, 0.5), "undecided"),
-        (share(0.002, -0.001, 0.009), share(0.21, 0.1, 0.3), "undecided"),
+        (share(0.002, -0.001, 0.02), share(0.4, 0.3, 0.5), "inconclusive"),
+        (share(0.002, -0.001, 0.009), share(0.21, 0.1, 0.3), "inconclusive"),
         (share(0.03, 0.01, 0.05), share(0.4, 0.3, 0.5), "not worthwhile"),
         (share(0.002, -0.001, 0.009), share(0.1, 0.05, 0.2), "not worthwhile"),
-        (None, share(0.4, 0.3, 0.5), "undecided"),
+        (None, share(0.4, 0.3, 0.5), "inconclusive"),
         (None, share(0.1, 0.0, 0.2), "not worthwhile"),
-        (share(0.0, 0.0, 0.0), None, "undecided"),
-        (share(0.0, None, None), share(0.4, None, None), "undecided"),
+        (share(0.0, 0.0, 0.0), None, "inconclusive"),
+        (share(0.0, None, None), share(0.4, None, None), "inconclusive"),
     ],
 )
 def test_quantisation_pays_by_both_intervals(loss: Estimate | None, gain: Estimate | None, outcome: str) -> None:
@@ -156,5 +156,5 @@ def test_one_process_each_does_not_decide_what_pairs_do(us: float) -> None:
     )
 
     assert None is worth_of(judged("onnx_int8", "int8 static", None), reference).gain
-    assert ("undecided", "worthwhile") == (alone.outcome, worth_of(paired, fp32).outcome)
+    assert ("inconclusive", "worthwhile") == (alone.outcome, worth_of(paired, fp32).outcome)
     assert pytest.approx(0.31) == (worth_of(paired, fp32).gain or change).value

@@ -36,7 +36,7 @@ def test_a_candidate_for_each_purpose() -> None:
         "simple deployment": ["sklearn"],
     } == names
     assert ["latency", "accuracy", "memory", ""] == [one.dimension for one in found.values()]
-    assert ("small",) == tuple(one.name for one in found["low latency"].undecided)
+    assert ("small",) == tuple(one.name for one in found["low latency"].inconclusive)
 
 
 def test_a_loss_within_the_margin_is_no_recommendation_where_accuracy_is_critical() -> None:
@@ -81,10 +81,10 @@ def test_work_helps_where_the_time_goes(stages: dict[str, int], said: list[tuple
 
 def test_what_meets_its_requirements_needs_no_work() -> None:
     one = candidate("a", 0.9, 0.001, 1)
-    met, undecided = (
+    met, inconclusive = (
         answers(one, parse_budgets(limits))
         for limits in ({"latency_p50_ms": 2}, {"latency_p50_ms": 2, "energy_budget_mj": 1})
     )
 
     assert ["requirements met"] == [found.advice for found in bottlenecks(one, met)]
-    assert [] == list(bottlenecks(one, undecided))
+    assert [] == list(bottlenecks(one, inconclusive))

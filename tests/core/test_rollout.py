@@ -23,7 +23,7 @@ def test_nothing_that_was_compared_is_no_go_at_all() -> None:
     assert "inconclusive" == decide([]).outcome
 
 
-def test_what_regressed_comes_before_what_is_undecided() -> None:
+def test_what_regressed_comes_before_what_is_inconclusive() -> None:
     found = decide([latency("inconclusive", 0.01, -0.02, 0.05), latency("regressed", 0.103, 0.089, 0.118)])
 
     assert "no-go" == found.outcome
@@ -126,7 +126,7 @@ def test_a_limit_of_nothing_is_missed_by_no_share() -> None:
         (uncompared(Margin(metric="accuracy", statistic="mean", size=0.0), "inconclusive", state("no examples")), ""),
     ],
 )
-def test_undecided_comparisons_say_what_is_still_needed(comparison: Comparison, told: str) -> None:
+def test_inconclusive_comparisons_say_what_is_still_needed(comparison: Comparison, told: str) -> None:
     found = decide([comparison])
 
     assert "inconclusive" == found.outcome

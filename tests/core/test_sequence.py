@@ -1,4 +1,4 @@
-"""The build decision: screen, fresh pairs, looks, Holm's steps, and what is said of the undecided."""
+"""The build decision: screen, fresh pairs, looks, Holm's steps, and what is said of the inconclusive."""
 
 import subprocess
 import sys

@@ -88,9 +88,10 @@ def test_predictions_that_differ_between_processes_raise_no_alarm() -> None:
     """Trained without a seed, the model of each process is another one."""
     before, now = labelled([1.0] * 20), labelled([0.0] * 12 + [1.0] * 8)
     alarm = compared(before, now, 1)
-    (same,) = unless_agreed(now, [alarm], [now, now])
-    (other,) = unless_agreed(now, [alarm], [now, before])
-    (gone,) = unless_agreed(now, [alarm], [run(samples=(sample(),))])
+    kept, criteria = Stored(runs=[stored(before)] * 9), Criteria(margins=[ACCURACY])
+    (same,) = unless_agreed(now, [alarm], [now, now], kept, criteria)
+    (other,) = unless_agreed(now, [alarm], [now, before], kept, criteria)
+    (gone,) = unless_agreed(now, [alarm], [run(samples=(sample(),))], kept, criteria)
 
     assert alarm == same
     assert ("inconclusive", None) == (other.outcome, other.p_value)
@@ -101,11 +102,53 @@ def test_predictions_that_differ_between_processes_raise_no_alarm() -> None:
 def test_a_size_that_differs_between_processes_raises_no_alarm() -> None:
     small, large, larger = (run(samples=(sample("model_size", [size], per="model"),)) for size in (1e6, 2e6, 2.1e6))
     criteria = Criteria(margins=[SIZE])
-    (alarm,) = compare_with_stored(large, figures(large), Stored(runs=[stored(small)]), criteria)
-    (found,) = unless_agreed(large, [alarm], [larger])
+    kept = Stored(runs=[stored(small)] * 7)
+    (alarm,) = compare_with_stored(large, figures(large), kept, criteria)
+    (found,) = unless_agreed(large, [alarm], [larger, small], kept, criteria)
+    (worse,) = unless_agreed(large, [alarm], [larger, larger], kept, criteria)
 
     assert is_exact_alarm(large, alarm)
     assert "model_size differs between processes" in found.reason
+    assert "regressed" == worse.outcome
+
+
+def unseeded(count: int, least: int) -> list[Run]:
+    """Return runs of models trained without a seed: of 40 examples each has one more right than the one before."""
+    return [labelled([1.0] * (least + i) + [0.0] * (40 - least - i)) for i in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("kept", "family", "outcome", "told"),
+    [
+        (7, 1, "regressed", "the candidate is worse in each of its 3"),  # C(10, 3) = 120 >= 100
+        (6, 1, "inconclusive", "may be chance with 6 of 7 stored runs: save more runs, or train"),
+        (7, 2, "inconclusive", "may be chance with 7 of 9 stored runs"),  # C(12, 3) = 220 >= 200
+        (1, 1, "inconclusive", "may be chance with 1 of 7 stored runs"),
+    ],
+)
+def test_a_model_without_a_seed_regresses_if_each_process_is_worse_than_all_stored_runs(
+    kept: int, family: int, outcome: str, told: str
+) -> None:
+    """Three processes and so many stored runs that equal ones are divided like this at most once in a hundred."""
+    now, *again = unseeded(3, least=8)
+    stored_runs, criteria = Stored(runs=[*map(stored, unseeded(kept, 30))]), Criteria(margins=[ACCURACY], family=family)
+    (alarm,) = compare_with_stored(now, figures(now), stored_runs, criteria)
+    (found,) = unless_agreed(now, [alarm], again, stored_runs, criteria)
+
+    assert outcome == found.outcome
+    assert told in "; ".join([found.reason, *found.warnings])
+
+
+def test_one_stored_run_that_is_as_bad_or_of_other_data_proves_nothing_worse() -> None:
+    now, *again = unseeded(3, least=8)
+    criteria = Criteria(margins=[ACCURACY])
+    others = [stored(replace(one, conditions={"data": "other"})) for one in unseeded(7, 30)]
+    for more in ([stored(again[0])], others):
+        kept = Stored(runs=[*more, *map(stored, unseeded(6, 30))])
+        (alarm,) = compare_with_stored(now, figures(now), kept, criteria)
+        (found,) = unless_agreed(now, [alarm], again, kept, criteria)
+
+        assert "inconclusive" == found.outcome
 
 
 def test_memory_comes_from_several_processes_already() -> None:
@@ -113,7 +156,7 @@ def test_memory_comes_from_several_processes_already() -> None:
     alarm = replace(compared(labelled([1.0] * 20), labelled([0.0] * 20), 1), metric="memory")
 
     assert not is_exact_alarm(made, alarm)
-    assert (alarm,) == unless_agreed(made, [alarm], [])
+    assert (alarm,) == unless_agreed(made, [alarm], [], Stored(runs=()), Criteria(margins=[ACCURACY]))
 
 
 def test_of_two_answers_with_an_error_rate_that_of_the_pairs_counts() -> None:

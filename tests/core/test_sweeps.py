@@ -69,7 +69,7 @@ def test_the_best_batch_has_the_highest_throughput_within_the_limits_not_the_mos
     assert {"latency": (0,), "throughput": (1,)} == best(sweep_of("t", rows))
 
 
-def test_an_undecided_point_is_never_the_best() -> None:
+def test_an_inconclusive_point_is_never_the_best() -> None:
     rows = [row(point(1, 1, P95), 0.001, rows_s=1000), row(point(32, 1, P95), 0.01, rows_s=9000)]
 
     assert "inconclusive" == rows[1].outcome

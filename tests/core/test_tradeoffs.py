@@ -1,4 +1,4 @@
-"""Requirements, Pareto sets, scores and composites: known answers, and what noise leaves undecided."""
+"""Requirements, Pareto sets, scores and composites: known answers, and what noise leaves inconclusive."""
 
 import dataclasses
 import math
@@ -69,7 +69,7 @@ def test_each_violation_has_its_share() -> None:
     assert not meets(found)
 
 
-def test_an_undecided_requirement_bars_by_its_value_alone() -> None:
+def test_an_inconclusive_requirement_bars_by_its_value_alone() -> None:
     missed, kept = (answers(candidate("a", latency_ms=ms, noise=0.1), BUDGETS[:1]) for ms in (10.5, 9.5))
 
     assert ["inconclusive", "inconclusive"] == [missed[0].outcome, kept[0].outcome]
@@ -143,7 +143,7 @@ def test_a_value_without_an_interval_counts_as_it_is() -> None:
     assert ["good"] == named(pareto([bad, good], [ACCURACY]))
 
 
-def test_an_interval_that_is_open_on_one_side_is_undecided() -> None:
+def test_an_interval_that_is_open_on_one_side_is_inconclusive() -> None:
     known = candidate("a", latency_ms=1.0)
     slow = Candidate(name="b", values={**known.values, MEDIAN_LATENCY: fake.estimate(0.002, None, 0.003, 9)})
 
@@ -189,7 +189,7 @@ def test_pairs_decide_whatever_single_processes_say(
     assert front[outcome] == named(pareto([one, other], [MEDIAN_LATENCY]))
 
 
-def test_undecided_pairs_leave_it_to_single_processes() -> None:
+def test_inconclusive_pairs_leave_it_to_single_processes() -> None:
     other = candidate("b", latency_ms=1.0)
     slow, near_it = (
         against(candidate("a", latency_ms=ms), other, fake.estimate(0.1, -0.1, 0.3, 3), "inconclusive")
@@ -299,7 +299,7 @@ def test_the_noise_of_a_reference_makes_no_ties() -> None:
     assert [] == not_below([best, other], best, {"accuracy": 0.5, "memory": 0.5})
 
 
-def test_an_unknown_band_is_undecided() -> None:
+def test_an_unknown_band_is_inconclusive() -> None:
     known = candidate("a")
     open_ended = Candidate(name="b", values={**known.values, MEDIAN_LATENCY: fake.estimate(0.01, None, 0.02, 1)})
     found = score(open_ended, known, WEIGHTS)

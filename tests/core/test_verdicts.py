@@ -94,7 +94,7 @@ def test_a_lower_limit_is_the_mirror_image(found: Figure, outcome: str) -> None:
         ("fail", 0.0095, True, "failed as asked"),
     ],
 )
-def test_an_undecided_budget_says_so_whatever_it_does(
+def test_an_inconclusive_budget_says_so_whatever_it_does(
     undecided: Undecided,
     point: float,
     fails: bool,
@@ -139,8 +139,8 @@ def test_a_bound_that_is_missing_puts_no_point_near_the_limit() -> None:
     ],
 )
 def test_five_processes_on_one_side_decide(retried: list[float], outcome: str, said_of_them: str) -> None:
-    undecided = figure(0.009, 0.0105, 0.011)
-    (verdict,) = judge(run(), [undecided], [], [BUDGET], Policy(undecided="retry"), {BUDGET.key: retried})
+    inconclusive = figure(0.009, 0.0105, 0.011)
+    (verdict,) = judge(run(), [inconclusive], [], [BUDGET], Policy(undecided="retry"), {BUDGET.key: retried})
 
     assert (outcome, outcome != "passed") == (verdict.outcome, verdict.fails)
     assert verdict.reason.endswith(said_of_them)
@@ -319,7 +319,7 @@ def test_an_inconclusive_comparison_without_power_says_nothing_of_it() -> None:
         ("equivalent", 0.54, ""),
     ],
 )
-def test_an_undecided_comparison_says_how_often_it_was_disturbed(
+def test_an_inconclusive_comparison_says_how_often_it_was_disturbed(
     outcome: ComparisonOutcome, share: float, said: str
 ) -> None:
     disturbed = replace(comparison(outcome), interference=share)
@@ -397,8 +397,8 @@ def test_a_failure_says_its_numbers_and_below_them_what_moved() -> None:
 
 
 def test_a_failure_that_is_no_plain_one_ends_with_its_outcome() -> None:
-    undecided = judge_comparison(metric_of("latency"), comparison("inconclusive"), Policy(strict=True))
+    inconclusive = judge_comparison(metric_of("latency"), comparison("inconclusive"), Policy(strict=True))
     missed = judge_budget(run(), [figure(0.011, 0.012, 0.013)], BUDGET, Policy())
 
-    assert [f"{undecided.reason}; inconclusive"] == failure_lines(run(), undecided)
+    assert [f"{inconclusive.reason}; inconclusive"] == failure_lines(run(), inconclusive)
     assert [missed.reason] == failure_lines(run(), missed)

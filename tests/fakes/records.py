@@ -181,7 +181,7 @@ def _method(metric: str, pairs: int) -> Statement:
 
 
 def sklearn_judgement() -> Judgement:
-    """The slowest scenario: a failed and an undecided budget, a regression, energy that nobody could read."""
+    """The slowest scenario: a failed and an inconclusive budget, a regression, energy that nobody could read."""
     latencies = [0.0062 + 0.00001 * (i % 40) for i in range(412)]
     return Judgement(
         run=run(

@@ -67,4 +67,4 @@ def test_a_rate_that_the_generator_itself_does_not_keep_says_so() -> None:
     asked.search()
 
     assert all((one.doubt is None) == one.kept for one in asked.tries)
-    assert "calls were issued up to 500 ms late by the generator" in str(asked.tries[1].doubt)
+    assert "the load generator ran 500 ms late" in str(asked.tries[1].doubt)

@@ -38,6 +38,12 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StartedPrograms
         (["env", "PYTHONPATH=", "python", "x.py"], None, None, ("/b/src", "/b/lib")),
         (["env", "MODE=1", "python", "x.py"], None, None, ()),
         (["./script"], None, {}, ("/b/src", "/b/lib")),
+        (["/bin/sh", "-c", "./script"], None, {}, ("/b/src", "/b/lib")),
+        (["sh", "-c", "cd . && exec ./script --fast"], None, {}, ("/b/src", "/b/lib")),
+        (["/bin/sh", "-c", "./script"], None, None, ()),
+        (["/bin/sh", "-c", "python x.py"], "/b/src", {"PYTHONPATH": "/b/lib"}, ("/b/src",)),  # no -c of Python's
+        (["bash", "-c", "python x.py"], None, {"PYTHONPATH": OWN}, ()),
+        (["/bin/sh", "-Ec", "python x.py"], None, {"PYTHONPATH": OWN}, ()),
         (["/bin/sh", "-c", "ls"], None, {}, ()),
         (["git", "status"], None, {}, ()),
         (["/no/such"], None, {}, ()),

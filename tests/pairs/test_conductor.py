@@ -159,7 +159,7 @@ def test_a_test_that_takes_its_process_down_again_and_again_is_dropped(conductor
     assert str(found.dropped[TRIAL]).startswith("gave no value in 2 pairs in a row: baseline: ended with code -9")
 
 
-def test_a_test_that_crashes_now_and_then_leaves_none_undecided(conductor: Make) -> None:
+def test_a_test_that_crashes_now_and_then_leaves_none_inconclusive(conductor: Make) -> None:
     """It is run after the other one then, which it cuts off no more; its own pairs are repeated."""
     nodes = ["t.py::flaky", "t.py::other"]
     flaky, other = (replace(TRIAL, measurement=Measurement(test=node, label="")) for node in nodes)

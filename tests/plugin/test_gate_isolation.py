@@ -5,7 +5,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from fakes.reruns import INI, REHEARSED, REPEATED, WORK, repository
+from fakes.reruns import INI, REHEARSED, REPEATED, WORK, measured, repository
 
 pytestmark = [
     pytest.mark.live,
@@ -212,3 +212,14 @@ def test_another_version_of_a_dependency_is_the_only_difference(
     assert "regressed" == project.compared("test_dependency", "value").outcome
     assert "equivalent" == project.compared("test_dependency").outcome
     assert any("has hwdependency 1.0 (here none); it was made in" in one for one in project.gate().warnings)
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")
+def test_a_test_that_is_named_twice_is_compared_once(pytester: pytest.Pytester) -> None:
+    project = repository(pytester, {"work.py": WORK, "test_it.py": measured("it", "work.call"), "pytest.ini": INI})
+    project.write({"work.py": WORK + "\n\nMORE = 1\n"})
+    result = project.run(REHEARSED, "--keep-duplicates", "--hwperf-affected", "test_it.py", "test_it.py")
+
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*1 of 1 tests compared*"])

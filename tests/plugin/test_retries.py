@@ -79,7 +79,7 @@ def test_none_is_asked_by_default(pytester: pytest.Pytester, asked: list[float])
 
 @pytest.mark.usefixtures("asked")
 def test_a_process_that_is_lost_fails_the_test(pytester: pytest.Pytester) -> None:
-    """And the budget stays undecided."""
+    """And the budget stays inconclusive."""
     pytester.makepyfile(TEST)
     result = pytester.runpytest_inprocess(*OPTIONS, "--hwperf-undecided=retry")
 

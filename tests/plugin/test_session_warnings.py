@@ -90,6 +90,6 @@ def test_what_several_tests_have_in_common_is_said_once() -> None:
 
     assert ["6 tests regressed by one cause: weigh (core.py:1)"] == [*_shared_causes(judgements)]
     assert [] == [*_shared_causes(slower[:1])]
-    most = "other work interrupted most turns of 2 undecided comparisons"
+    most = "other work interrupted most turns of 2 inconclusive comparisons"
     assert f"{most}: stop it, or run on a machine with a free processor" == _interrupted(comparisons)
     assert "" == _interrupted(comparisons[:6])

@@ -112,7 +112,7 @@ def test_three_times_the_work_fails_its_test_alone(project: pytest.Pytester) -> 
 
 
 @pytest.mark.live
-def test_three_times_the_work_on_a_faster_processor_is_undecided(project: pytest.Pytester) -> None:
+def test_three_times_the_work_on_a_faster_processor_is_inconclusive(project: pytest.Pytester) -> None:
     """A machine 1.8 times faster than at the one stored run (this was seen) hides it: never `equivalent`."""
     write(project, call_us=750 / 1.796)
     result = run(project, "--hwperf-compare", "--hwperf-json=report.json")
@@ -132,7 +132,7 @@ def test_unchanged_code_passes_and_says_what_it_could_have_caught(project: pytes
 
 
 @pytest.mark.live
-def test_an_undecided_comparison_fails_where_it_is_asked_to(project: pytest.Pytester) -> None:
+def test_an_inconclusive_comparison_fails_where_it_is_asked_to(project: pytest.Pytester) -> None:
     result = run(project, "--hwperf-compare", "--hwperf-strict")
 
     result.assert_outcomes(failed=2)
@@ -424,3 +424,23 @@ def test_a_revision_that_cannot_be_rerun_is_said_when_it_is_saved(pytester: pyte
     clean.stdout.no_fnmatch_line("*cannot rerun this revision*")
     reason = "it was saved with changes that were not committed"
     dirty.stdout.fnmatch_lines([f"hwperf: --hwperf-compare cannot rerun this revision, since {reason}, *: commit and*"])
+
+
+@pytest.mark.live
+def test_a_model_trained_without_a_seed_fails_if_every_process_is_worse_than_all_stored_runs(
+    pytester: pytest.Pytester,
+) -> None:
+    """Seven stored runs can tell; three processes of the candidate are each worse, and no two of them are equal."""
+    model = "import random\n\nRIGHT = {least} + random.SystemRandom().randrange(300)\n" + MODEL.replace(
+        "{right}", "RIGHT"
+    )
+    pytester.makepyfile(test_model=TESTS, model=model.format(least=650, call_us=250))
+    for _ in range(7):
+        run(pytester, "--hwperf-save", "-k", "accuracy").assert_outcomes(passed=1)
+    pytester.makepyfile(model=model.format(least=10, call_us=250))
+    result = run(pytester, "--hwperf-compare", "-k", "accuracy", "-v")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*predictions differ between processes; the candidate is worse in each of its 3 than *"]
+    )

@@ -9,7 +9,7 @@ from pytest_hwperf.core.statements import state
 from pytest_hwperf.reports.annotations import lines_of
 
 
-def test_headline_then_what_fails_then_what_is_undecided() -> None:
+def test_headline_then_what_fails_then_what_is_inconclusive() -> None:
     lines = list(lines_of(fake.report()))
     smallest = "12 pairs, smallest detectable change 14 %25"
     test = "tests/test_iris.py%3A%3Atest_classifier[sklearn_fp32],file=tests/test_iris.py"

@@ -93,9 +93,9 @@ def test_what_is_open_and_fails_stands_first() -> None:
     last = replace(fake.sklearn_judgement(), verdicts=(absent,))
     found = groups_of(report(compared("a", "inconclusive", 0.03), fails, fake.plain_judgement(), last))
 
-    assert ["b", "a"] == names_of(found.undecided)
+    assert ["b", "a"] == names_of(found.inconclusive)
     assert [True, False] == [row.verdict.fails for row in found.unanswered]
-    assert "inconclusive (fails)" == found.undecided[0].outcome
+    assert "inconclusive (fails)" == found.inconclusive[0].outcome
     assert found.unanswered[0].is_budget
 
 
@@ -143,7 +143,7 @@ def test_the_cause_is_what_moved_then_what_disturbed() -> None:
     assert row.detectable == "7.6 %"
 
 
-def test_an_undecided_budget_tells_what_decided_it_and_what_is_lacking() -> None:
+def test_an_inconclusive_budget_tells_what_decided_it_and_what_is_lacking() -> None:
     budget = fake.budget_verdict("latency_p99_ms", "latency", "p99", 0.01, "inconclusive")
     row = row_of(fake.sklearn_judgement(), replace(budget, decided_by=(state("timed point"),)))
 

@@ -87,7 +87,7 @@ def huge_report() -> Report:
 REPORTS: dict[str, Callable[[], Report]] = {
     "regressed": fake.report,
     "well": lambda: report(*(compared(f"tests/test_{n}.py::test_it", "equivalent", 0.001) for n in range(3))),
-    "undecided": lambda: report(compared("t.py::t", "inconclusive", 0.01, 0.076), compared("u", "equivalent", 0.0)),
+    "inconclusive": lambda: report(compared("t.py::t", "inconclusive", 0.01, 0.076), compared("u", "equivalent", 0.0)),
     "hostile": hostile_report,
     "huge": huge_report,
 }

@@ -1,4 +1,4 @@
-"""The table chooses what is shown: nothing that was decided or left undecided is missing from it."""
+"""The table chooses what is shown: nothing that was decided or left inconclusive is missing from it."""
 
 import re
 from typing import get_args
@@ -282,7 +282,7 @@ def test_verbose_shows_every_figure() -> None:
     ]
 
 
-def test_quiet_shows_only_what_fails_or_is_undecided() -> None:
+def test_quiet_shows_only_what_fails_or_is_inconclusive() -> None:
     table = rows(fake.report(), detail="quiet")
 
     assert [metrics(section) for section in sections(table)] == [

@@ -76,7 +76,7 @@ def test_scores_are_relative_to_onnx_runtime() -> None:
 def test_who_is_best_at_what_with_ties() -> None:
     (found,) = entries(CHOICE, BEST)
 
-    nobody: dict[str, object] = {"undecided": [], "reason": None}
+    nobody: dict[str, object] = {"inconclusive": [], "reason": None}
     assert {"names": ["onnx_fp32"], "value": 1.0, "unit": "ms per row", **nobody} == found["lowest_latency"]
     assert {"names": ["sklearn_fp32"], "value": 10.0, "unit": "mb", **nobody} == found["lowest_memory"]
     assert (None, "not measured for every scenario") == (
@@ -85,13 +85,16 @@ def test_who_is_best_at_what_with_ties() -> None:
     )
 
 
-def test_what_is_undecided_is_named_apart() -> None:
+def test_what_is_inconclusive_is_named_apart() -> None:
     """Two processes of one model would differ by as much; their memory is shown to be the same."""
     (found,) = entries(report(FAST, judgement("sklearn_fp32", latency=0.00101, accuracy=0.90, memory=20e6)), BEST)
 
-    assert (["onnx_fp32"], ["sklearn_fp32"]) == (found["lowest_latency"]["names"], found["lowest_latency"]["undecided"])
+    assert (["onnx_fp32"], ["sklearn_fp32"]) == (
+        found["lowest_latency"]["names"],
+        found["lowest_latency"]["inconclusive"],
+    )
     assert ["onnx_fp32", "sklearn_fp32"] == found["lowest_memory"]["names"]
-    assert ["sklearn_fp32"] == found["best_composite"]["undecided"]
+    assert ["sklearn_fp32"] == found["best_composite"]["inconclusive"]
 
 
 def test_other_operating_points_are_not_compared() -> None:

@@ -34,7 +34,7 @@ from pytest_hwperf.reports.order import title_of
 GROUPS: Mapping[str, str] = {
     "regressed": "regressed",
     "failed": "budget missed",
-    "undecided": "inconclusive",
+    "inconclusive": "inconclusive",
     "improved": "improved",
     "unanswered": "not answered",
     "settled": "equivalent or passed",

@@ -6,8 +6,8 @@ const MOST_PRINTED = 40; // rows that printing opens
 const COLUMNS = [
   ["test", "Test"], ["metric", "Metric"], ["values", "Old → new, or value"], ["change", "Change or limit"], ["outcome", "Outcome"],
 ];
-const MARKS = { regressed: "▲", failed: "✕", undecided: "?", improved: "▼", unanswered: "–", settled: "✓", plain: "·" };
-const TONES = { regressed: "bad", failed: "bad", undecided: "doubt", improved: "good", unanswered: "doubt", settled: "soft", plain: "soft" };
+const MARKS = { regressed: "▲", failed: "✕", inconclusive: "?", improved: "▼", unanswered: "–", settled: "✓", plain: "·" };
+const TONES = { regressed: "bad", failed: "bad", inconclusive: "doubt", improved: "good", unanswered: "doubt", settled: "soft", plain: "soft" };
 const state = { sort: "outcome", down: false, page: 0, chosen: [], open: new Map() };
 
 const ORDER = new Intl.Collator("en", { numeric: true });

@@ -118,8 +118,8 @@ class Database:
                 raise StoreError(f"{self.name} is damaged ({error}): {self._kind.remedies.damaged}") from error
             except OSError as error:
                 raise StoreError(
-                    f"{self.name} cannot be written to ({error.strerror}): choose another place for baselines with "
-                    "--hwperf-store"
+                    f"{self.name} cannot be read or written ({error.strerror}): choose another place for baselines "
+                    "with --hwperf-store"
                 ) from error
             self._sleep(wait_s)
             waited_s, wait_s = waited_s + wait_s, min(2 * wait_s, _LONGEST_WAIT_S)

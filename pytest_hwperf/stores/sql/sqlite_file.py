@@ -93,7 +93,7 @@ class SqliteFile:
         """Do nothing: the transaction itself has begun as the only one that writes."""
 
     def undisturbed(self, action: Callable[[], T]) -> T:
-        """Return what a reading action returns; it is done again, with locks, where somebody wrote meanwhile."""
+        """Read without locks; read again with locks if another process wrote to the file meanwhile."""
         from sqlalchemy.exc import SQLAlchemyError
 
         try:

@@ -95,14 +95,14 @@ def test_pairs_and_blocks_are_those_of_the_evidence() -> None:
     assert "" == block["t"]  # the turns that were drawn are of fewer blocks
 
 
-def test_what_is_undecided_or_unanswered_is_never_said_to_be_well() -> None:
+def test_what_is_inconclusive_or_unanswered_is_never_said_to_be_well() -> None:
     rows, details, found = embedded(fake.report())
     words = [" ".join(one["words"]) for detail in details for one in detail["verdicts"]]
 
     assert {
         "regressed": 1,
         "failed": 1,
-        "undecided": 2,
+        "inconclusive": 2,
         "improved": 1,
         "unanswered": 3,
         "settled": 4,

@@ -231,7 +231,7 @@ def test_a_missing_package_is_named_with_what_to_install(
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(StoreError, match=r"file/team\.db cannot be written to \(.*\): choose another place"):
+    with pytest.raises(StoreError, match=r"file/team\.db cannot be read or written \(.*\): choose another place"):
         opened(tmp_path / "file" / "team.db").check("main", writing=True)
 
 

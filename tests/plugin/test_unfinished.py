@@ -1,18 +1,18 @@
-"""What a gate left undecided for lack of time is kept in pytest's cache, and compared first the next time."""
+"""What a gate left inconclusive for lack of time is kept in pytest's cache, and compared first the next time."""
 
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from pytest_hwperf.plugin import undecided
+from pytest_hwperf.plugin import unfinished
 
 
 class FakeCache:
     """A cache in memory."""
 
     def __init__(self, held: object) -> None:
-        self.held: dict[str, Any] = {"hwperf/undecided": held}
+        self.held: dict[str, Any] = {"hwperf/unfinished": held}
 
     def get(self, key: str, default: object) -> object:
         return self.held.get(key, default)
@@ -30,7 +30,7 @@ def items(*nodes: str) -> Any:
 
 
 def order(asked: Any, of: Any) -> list[str]:
-    return [item.nodeid for item in undecided.first(asked, of)]
+    return [item.nodeid for item in unfinished.first(asked, of)]
 
 
 def test_what_was_left_comes_first_in_its_order() -> None:
@@ -39,9 +39,9 @@ def test_what_was_left_comes_first_in_its_order() -> None:
 
 def test_what_is_known_of_other_tests_is_kept() -> None:
     here = config(["other", "a"])
-    undecided.keep(here, items("a", "b"), {"b"})
+    unfinished.keep(here, items("a", "b"), {"b"})
 
-    assert ["other", "b"] == here.cache.held["hwperf/undecided"]
+    assert ["other", "b"] == here.cache.held["hwperf/unfinished"]
 
 
 @pytest.mark.parametrize("held", ["text", {"a": 1}, [1, None], None])
@@ -51,6 +51,6 @@ def test_a_cache_that_holds_something_else_is_taken_for_empty(held: object) -> N
 
 def test_without_a_cache_the_order_stays() -> None:
     bare: Any = SimpleNamespace()
-    undecided.keep(bare, items("a"), {"a"})
+    unfinished.keep(bare, items("a"), {"a"})
 
     assert ["a", "b"] == order(bare, items("a", "b"))
