@@ -6,6 +6,7 @@ from pathlib import Path
 from pytest_hwperf.core.bisection import Bisection, BisectionQuestion
 from pytest_hwperf.core.culprits import History
 from pytest_hwperf.core.errors import SerialisationError, UsageProblem
+from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.serialisation import from_file, to_json
 from pytest_hwperf.host.files import read_file, replace_file
 
@@ -36,6 +37,8 @@ class BisectionState:
             raise UsageProblem(f"{self.path} cannot be read ({error.strerror}): {_AGAIN}") from error
         except SerialisationError as error:
             raise UsageProblem(f"{self.path} {error}") from error
+        if found.question != self.question and replace(found.question, laid=self.question.laid) == self.question:
+            raise UsageProblem(f"{self.path} is of a search with other content of your test files: {_AGAIN}")
         if found.question != self.question or any(step.commit not in history.reach for step in found.steps):
             raise UsageProblem(f"{self.path} is about other commits: {_AGAIN}")
         return found

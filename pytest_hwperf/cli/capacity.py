@@ -32,7 +32,7 @@ _FACTS: Mapping[str, str] = {
     "safety": f"factor for the peak; default: {SAFETY:g}",
     "memory-mb": "of an instance; with --models default: of this machine",
     "request-mb": "that a request takes while it is served; default: measured",
-    "base-mb": "of a process with its model, counted once",
+    "base-mb": "of a process with its model, counted once; with --models of one with its third-party imports",
     "price-per-hour": "of an instance",
     "price-per-kwh": "of electricity, where the report has energy",
     "grams-per-kwh": "CO2 of the electricity, where the report has energy",
@@ -127,8 +127,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _models(options: argparse.Namespace) -> int:
     """Print how many models a memory holds; 1 where one of them does not fit at all."""
-    other = ("arrivals", "rate", "service_ms", "peak", "request_mb", "also", "carbon")
-    if given := [f"--{name.replace('_', '-')}" for name in other if getattr(options, name)]:
+    taken = {"models", "test", "report", "memory_mb", "base_mb", "json", "run", "given", "handed_on"}
+    other = {**vars(options), "servers": options.servers - 1}
+    if given := [f"--{name.replace('_', '-')}" for name, value in other.items() if value and name not in taken]:
         raise UsageProblem(f"--models counts models alone: leave out {' and '.join(given)}")
     if not options.report:
         raise UsageProblem("--models needs a report of pytest --hwperf-json with the metric memory")

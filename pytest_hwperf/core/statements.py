@@ -64,7 +64,7 @@ Trap = Literal[
 # What has to be known of a sweep.
 Swept = Literal[
     "beyond a missed limit", "served not swept", "collection order", "drawn order", "workers stop alone", "cut off",
-    "memory lost", "largest batch", "every batch fits", "no batch fits",
+    "memory lost", "largest batch", "every batch fits", "no batch fits", "not known to fit",
 ]  # fmt: skip
 # What answers a budget whose interval holds the limit.
 Decision = Literal["fresh processes", "point", "timed point", "doubted point", "passes as asked", "fails as asked"]
@@ -93,7 +93,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "no bound of goodput": "it needs a latency within which an answer is good: hwload(within_ms=...), or a budget on a "
     "percentile of the latency",
     "no classes": "y_true has fractions, or more than {most:count label}: give the class of each example",
-    "class lost": "{classes} right (McNemar by class, Holm over {of:count class}, p={p:.2g})",
+    "class lost": "{classes} right (McNemar by class, Holm over {of:count class}, largest p={p:.2g})",
     "no reference": "no reference scenario {reference}: {why}",
     "no probabilities": "{scenario} gives no probabilities",
     "does not convert": "{model} does not convert to {form} with {converter}: {why}",
@@ -286,6 +286,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "known to fit, and the search ends where 5 % or one row is left between both",
     "every batch fits": "the memory of all rows of the data fits in one call, {point}: {limit}; give more rows to "
     "search further",
+    "not known to fit": "not known to fit: {limit}",
     "no batch fits": "no batch is known to fit the memory: {point}: {limit}",
     "cut off": "interrupted: {rounds:count whole round} of {of} before it",
     "no steady state": "no steady state: thirds of the load differ by a factor of {ratio:.2f} (lower bound {low:.2f}) "

@@ -162,7 +162,7 @@ def next_batch(tried: Mapping[int, bool], most: int) -> int | None:
 
 def largest_batch(row: SweepRow, tried: Mapping[int, bool]) -> Statement:
     """Say which batch is the largest that fits, by the row of it; where none does, by that of the smallest."""
-    limit = ", ".join(str(answer) for answer in row.answers if answer.limit.metric == MEMORY)
+    limit = _of_memory(row)
     bad = min((rows for rows, fits in tried.items() if not fits), default=None)
     if not any(tried.values()):
         why = str(row.point.skipped) if row.point.skipped else limit
@@ -170,6 +170,15 @@ def largest_batch(row: SweepRow, tried: Mapping[int, bool]) -> Statement:
     if bad is None:
         return state("every batch fits", point=row.point.named, limit=limit)
     return state("largest batch", point=row.point.named, limit=limit, next=bad)
+
+
+def why_unfit(row: SweepRow) -> Statement:
+    """Say why a batch on the way to the largest one is not measured further."""
+    return state("not known to fit", limit=_of_memory(row))
+
+
+def _of_memory(row: SweepRow) -> str:
+    return ", ".join(str(answer) for answer in row.answers if answer.limit.metric == MEMORY)
 
 
 def fits(row: SweepRow) -> bool:

@@ -28,6 +28,8 @@ def _xfails(source: bytes) -> Mapping[str, set[str]]:
 
     Of a file with an expression that is too deep to be read here, each line that speaks of them counts.
     """
+    if _WORD.encode() not in source:
+        return {}
     try:
         return _by_name(ast.parse(source))
     except (SyntaxError, ValueError):
@@ -44,9 +46,10 @@ def _by_name(tree: ast.Module) -> Mapping[str, set[str]]:
         for target in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])
         if isinstance(target, ast.Name)
     }
+    aliases = {name for name, value in assigned.items() if _WORD in ast.unparse(value)}
     found = defaultdict[str, set[str]](set)
     for name, node in _owned(tree, ""):
-        found[name].update(_said(node, assigned))
+        found[name].update(_said(node, assigned, aliases))
     return found
 
 
@@ -64,9 +67,8 @@ def _owned(node: ast.Module | ast.ClassDef, name: str) -> Iterator[tuple[str, as
             yield from ((own, statement) for statement in child.body)
 
 
-def _said(node: ast.AST, assigned: Mapping[str, ast.expr]) -> Iterator[str]:
+def _said(node: ast.AST, assigned: Mapping[str, ast.expr], aliases: set[str]) -> Iterator[str]:
     """Yield each expression that marks something; a whole `parametrize` says less than the parameters in it."""
-    aliases = {name for name, value in assigned.items() if _WORD in ast.unparse(value)}
     for part in ast.walk(node):
         if isinstance(part, ast.Name) and part.id in aliases:
             yield part.id

@@ -21,6 +21,7 @@ from pytest_hwperf.core.sweeps import (
     next_batch,
     row_of,
     sweep_of,
+    why_unfit,
 )
 
 Measure = Callable[[SweepPoint, float], Round]  # calls a point for about so many seconds
@@ -151,7 +152,11 @@ def _search(known: _State, memory: Memory, tools: SweepTools, first: int) -> Sta
         _take_memory(known, memory, place)
         tried[rows] = fits(known.row(place))
     best = max((rows for rows, kept in tried.items() if kept), default=1)
-    return largest_batch(known.row(places[best]), tried)
+    said = largest_batch(known.row(places[best]), tried)
+    for place in (places[rows] for rows, kept in tried.items() if not kept):
+        if known.points[place].skipped is None:
+            known.points[place] = replace(known.points[place], skipped=why_unfit(known.row(place)))
+    return said
 
 
 def _take_memory(known: _State, memory: Memory, position: int) -> None:

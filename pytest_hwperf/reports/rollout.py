@@ -27,6 +27,8 @@ def _blocks(file: RolloutFile) -> Iterator[str]:
         yield "\n".join(f"- also {one.effect}: {text(words.reason(one))}" for one in others)
     yield f"{code(record.new.target)} (NEW) against {code(record.old.target)} (OLD)"
     yield _figures(file)
+    moved = (one.moved for one in file.comparisons if one.moved and one.moved.kind == "class lost")
+    yield from (f"Classes lost: {text(str(one))}" for one in moved)
     if record.requirements:
         yield "### Requirements"
         yield _requirements(file)

@@ -286,6 +286,8 @@ def _same_commit(top: Path, commit: str) -> Iterator[str]:
 
 
 def _added_xfails(candidate: Path, baseline: Path) -> frozenset[str]:
+    if not candidate.is_file():  # made and removed by a test, or since
+        return frozenset()
     then = read_file(baseline, _LARGEST) if baseline.is_file() else b""
     return added_xfails(then, read_file(candidate, _LARGEST))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.host.opened_files import ABSENT, APPENDED, ASKED, FOLDER, LISTED, MADE, PUT, READ, system_places
+from pytest_hwperf.host.workdirs import PREFIX, private_folder
 from pytest_hwperf.trees.ignored import named
 
 _BY_PYTHON = frozenset({MADE, APPENDED, PUT})
@@ -34,11 +35,11 @@ def check_shared(uses: Mapping[Side, Mapping[str, str]], prefixes: Sequence[str]
     made = {path for letters in uses.values() for path in letters if FOLDER in letters[path]}
     one, other = (_by_file(uses[side], made, since) for side in ("baseline", "candidate"))
     one, other = one | dict(_moved(other, one)), other | dict(_moved(one, other))
-    installed = system_places(prefixes)
+    apart = (*system_places(prefixes), f"{private_folder()}{os.sep}{PREFIX}")  # folders of this plugin come and go
     shared = [
         file
         for file in sorted(one.keys() & other.keys())
-        if not file.startswith(installed) and _CACHE not in file and _is_shared(file, one[file], other[file], since)
+        if not file.startswith(apart) and _CACHE not in file and _is_shared(file, one[file], other[file], since)
     ]
     if shared:
         raise UsageProblem(

@@ -142,6 +142,7 @@ def test_the_largest_batch_that_fits_is_searched(limit_mb: float, rows: int, tri
 
     assert note in "\n".join(map(str, found.sweep.notes))
     assert tried == [row.point.values["batch_size"] for row in found.sweep.rows]
+    assert {f"batch_size {count}, threads 1" for count in tried if 10 * count <= limit_mb} == {*model.called}
 
 
 def test_the_largest_batch_is_searched_for_each_number_of_threads() -> None:
