@@ -31,7 +31,7 @@ INSTALL = [
 GATE = "pytest --hwperf-against=origin/main"
 # For each other command: what is written before it, its exit code, and what it shows.
 DIGITS = [
-    ("python -m pytest tests/test_pixels.py --hwperf-against=HEAD", "three times", 1, "latency p50 ×"),
+    ("python -m pytest tests/test_pixels.py --hwperf-against=HEAD", "three times", 1, "latency p50 "),
     ("python -m pytest tests/test_logistic.py --hwperf-against=HEAD", "less accurate", 1, "accuracy -"),
     ("python -m pytest tests/test_pixels.py --hwperf-save", "undone", 0, "1 run saved to baseline main"),
     ("python -m pytest tests/test_pixels.py --hwperf-compare --hwperf-save", "three times", 1, "baseline accept"),

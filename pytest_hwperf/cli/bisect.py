@@ -46,11 +46,15 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         usage="%(prog)s GOOD BAD [option ...] -- TEST [PYTEST_ARGUMENT ...]",
         description="Search the commits between GOOD and BAD for the one that made a test slower. Each step compares "
         "BAD with a commit in pairs of fresh processes; inconclusive steps are repeated. Your checkout stays as it is. "
-        " Exit code 0: found; 1: no regression between GOOD and BAD; 3: inconclusive, and the same command goes "
+        "Exit code 0: found; 1: no regression between GOOD and BAD; 3: inconclusive, and the same command goes "
         "on; 4: usage.",
     )
     parser.add_argument("good", metavar="GOOD", help="a revision before the regression")
-    parser.add_argument("bad", metavar="BAD", help="a revision that has it; its tests are run, and yours that it lacks")
+    parser.add_argument(
+        "bad",
+        metavar="BAD",
+        help="a revision with the regression; its tests are run, and your own that git does not track yet",
+    )
     parser.add_argument("--first-parent", action="store_true", help="a merged branch counts as its merge commit")
     parser.add_argument("--confidence", default="95%", metavar="PERCENT", help="at which it ends; default: 95%%")
     parser.add_argument("--time", type=float, default=3600.0, metavar="SECONDS", help="for all steps; default: 3600")

@@ -56,7 +56,9 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "--weight", action="append", default=[], metavar="DIMENSION=NUMBER", help=f"of {', '.join(DIMENSIONS)}"
     )
     parser.add_argument(
-        "--with-estimates", action="store_true", help="score an estimated energy too, marked, if none was measured"
+        "--with-estimates",
+        action="store_true",
+        help="where no energy was measured, score the estimated one, and say so",
     )
     parser.add_argument("--hosts", metavar="FILE.toml", help="of a fleet: prices per hour of kinds of machine")
     parser.add_argument(

@@ -183,6 +183,14 @@ def is_exact_alarm(run: Run, comparison: Comparison) -> bool:
     return comparison.outcome == "regressed" and metric.exact and not metric.in_processes
 
 
+def may_hide_a_change(comparisons: Iterable[Comparison]) -> bool:
+    """Whether a run is worse in all its processes, with too few stored runs to tell that from chance.
+
+    Saved, it would be one of the runs that a later one has to be worse than.
+    """
+    return any(one.cause is not None and one.cause.kind == "few stored runs" for one in comparisons)
+
+
 def _unless_agreed(runs: Sequence[Run], alarm: Comparison, stored: Stored, criteria: Criteria) -> Comparison:
     first, *again = (one.sample(alarm.metric) for one in runs)
     if first is None or all(one is not None and one.values == first.values for one in again):
@@ -202,9 +210,11 @@ def _unless_agreed(runs: Sequence[Run], alarm: Comparison, stored: Stored, crite
 
 
 def _values_like(run: Run, sample: Sample, stored: Stored) -> list[Values]:
-    """Return what the stored runs have of the same quantity: values of as many examples, under the same conditions."""
+    """Return what the stored runs have of the same quantity under the same conditions; of examples, of as many."""
     samples = (one.run.sample(sample.metric) for one in stored.runs if not _conditions(run, one))
-    alike = (one for one in samples if one is not None and one.source == sample.source)
+    alike = [one for one in samples if one is not None and one.source == sample.source]
+    if sample.per != "example":  # a count has a value for each window
+        return [one.values for one in alike if one.values]
     return [one.values for one in alike if len(one.values) == len(sample.values)]
 
 

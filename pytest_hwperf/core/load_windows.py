@@ -16,6 +16,7 @@ MOST_WINDOWS, _FEWEST_WINDOWS = 10, 3
 _CALLS = 200  # of a window, where there are as many as three such windows
 _THIRDS, _PARTS = 3, 10  # that have to agree, and the parts of each whose medians are compared
 _AGREE = 1.10  # one third over another
+_SHORTEST = 1e-9  # seconds that a clock tells from none: an empty call may take none once the loop is taken off
 _ALARMS, _COMPARED = 0.01, 12  # false ones, over two quantities and six ordered pairs of thirds
 _FEWEST = 21  # calls: groups of seven are the smallest with a bound at that level
 _GROUPS, _LEAST_OF_GROUP = 20, 10  # medians of which a slope is taken, and the calls of each
@@ -118,7 +119,7 @@ def _drift(values: Sequence[float]) -> tuple[float, float]:
     Args:
         values: of the parts of all thirds.
     """
-    size, logs = len(values) // _THIRDS, [math.log(max(value, math.ulp(0.0))) for value in values]
+    size, logs = len(values) // _THIRDS, [math.log(max(value, _SHORTEST)) for value in values]
     thirds = [logs[begin : begin + size] for begin in range(0, len(logs), size)]
     bounds = []
     for one, other in permutations(thirds, 2):

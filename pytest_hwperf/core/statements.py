@@ -92,7 +92,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "elsewhere": "requests are answered by another process: measure it there",
     "no bound of goodput": "it needs a latency within which an answer is good: hwload(within_ms=...), or a budget on a "
     "percentile of the latency",
-    "no classes": "y_true has fractions, or more than {most:count label}: give the class of each example",
+    "no classes": "y_true has fractions, or more than {most:count different label}: give the class of each example",
     "class lost": "{classes} right (McNemar by class, Holm over {of:count class}, largest p={p:.2g})",
     "no reference": "no reference scenario {reference}: {why}",
     "no probabilities": "{scenario} gives no probabilities",
@@ -282,12 +282,11 @@ _SENTENCES: Mapping[Kind, str] = {
     "drawn order": "{rounds:count round} over all points, each in an order drawn from seed {seed}",
     "workers stop alone": "under pytest-xdist a worker skips larger batches only after a miss that it measured itself",
     "memory lost": "the process that measures the memory at {point} was lost ({why}), and a larger batch takes more",
-    "largest batch": "the largest batch whose memory is known to fit is {point}: {limit}; {next:count row} are not "
-    "known to fit, and the search ends where 5 % or one row is left between both",
-    "every batch fits": "the memory of all rows of the data fits in one call, {point}: {limit}; give more rows to "
-    "search further",
+    "largest batch": "the largest batch known to fit is {point}: {limit}; {next:count row} are not known to fit, and "
+    "no size between the two was tried (they are 5 % or one row apart)",
+    "every batch fits": "all rows of the data fit in one call, {point}: {limit}; give more rows to search further",
     "not known to fit": "not known to fit: {limit}",
-    "no batch fits": "no batch is known to fit the memory: {point}: {limit}",
+    "no batch fits": "no batch is known to fit; the smallest is {point}: {limit}",
     "cut off": "interrupted: {rounds:count whole round} of {of} before it",
     "no steady state": "no steady state: thirds of the load differ by a factor of {ratio:.2f} (lower bound {low:.2f}) "
     "in {what}, where 1.10 would be steady: let the load take longer (seconds=), or lower its rate",

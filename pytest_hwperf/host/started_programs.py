@@ -3,14 +3,20 @@
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+from pytest_hwperf.host.files import is_file
 
 # Audited event → which of its arguments is the environment; the first two are the program and its command.
 STARTING: Mapping[str, int] = {"subprocess.Popen": 3, "os.posix_spawn": 2, "os.exec": 2}
 _SEARCHED = "PYTHONPATH"
 _PYTHONS, _SHELLS = ("python", "pypy"), frozenset({"sh", "bash", "dash", "zsh"})
 _INTERPRETER = re.compile(r"(python|pypy)[\d.]*(\.exe)?")
+_WRAPPERS = frozenset(
+    {"env", "nice", "timeout", "nohup", "xargs", "time", "taskset", "stdbuf", "setsid", "ionice", "chrt", "sudo"}
+)  # start what follows them
 _WITHOUT = ("-", "-i", "--ignore-environment")  # env(1) starts a program with nothing of its own environment then
 _MOST = 1000  # programs
 _SHOWN = 4  # words of a command
@@ -23,7 +29,7 @@ class StartedPrograms:
     def __init__(self) -> None:
         """Take what this process was given."""
         self._own = tuple(filter(None, os.environ.get(_SEARCHED, "").split(os.pathsep)))
-        self._started: dict[tuple[str, ...], tuple[str, ...]] = {}  # command → folders that it does not search
+        self._started: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}  # folder, command → what it misses
 
     def note(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Take an audit event of `STARTING`; it must not fail, since that would keep the program from starting."""
@@ -31,26 +37,37 @@ class StartedPrograms:
         directory = next(_texts([arguments[2]]), "") if event == "subprocess.Popen" else ""
         given = os.environ if arguments[STARTING[event]] is None else arguments[STARTING[event]]
         before, own = _parted(command)
-        if any(one in _WITHOUT or _SEARCHED in one for one in before):
+        if _names(before, {"env"}) and any(one in _WITHOUT or _SEARCHED in one for one in before):
             given = {}
-        searched = _searched(given, _whole(directory), own)
+        directory = _whole(directory)
+        searched = _searched(given, directory, own)
         if (missing := tuple(one for one in self._own if one not in searched)) and len(self._started) < _MOST:
-            self._started[command] = missing
+            self._started[directory, command] = missing
 
     def found(self) -> dict[str, tuple[str, ...]]:
         """Return command → folders that a program of Python does not search, although this process does."""
         return {
             " ".join(command[:_SHOWN]): missing
-            for command, missing in list(self._started.items())
-            if command and _is_python(command)
+            for (directory, command), missing in list(self._started.items())
+            if command and _is_python(command, Path(directory))
         }
 
 
 def _parted(command: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Part a command where an interpreter of Python is named: `env`, `nice` and the like start what follows them."""
-    named = (place for place, one in enumerate(command) if _INTERPRETER.fullmatch(os.path.basename(one)))  # noqa: PTH119 - texts
-    place = next(named, 0)
+    """Part a command where `env`, `nice` and the like name Python or a shell: they start what follows them."""
+    if not _names(command[:1], _WRAPPERS):
+        return (), command
+    named = (place for place, one in enumerate(command) if _INTERPRETER.fullmatch(_name(one)) or _name(one) in _SHELLS)
+    place = next(named, len(command))
     return command[:place], command[place:]
+
+
+def _names(words: Sequence[str], programs: Collection[str]) -> bool:
+    return any(_name(one) in programs for one in words)
+
+
+def _name(word: str) -> str:
+    return os.path.basename(word)  # noqa: PTH119 - a text
 
 
 def _whole(directory: str) -> str:
@@ -84,25 +101,28 @@ def _searched(environment: Any, directory: str, command: Sequence[str]) -> set[s
     return here | {os.path.join(directory, one) for text in _texts([value]) for one in text.split(os.pathsep)}  # noqa: PTH118 - texts
 
 
-def _is_python(command: Sequence[str]) -> bool:
+def _is_python(command: tuple[str, ...], directory: Path) -> bool:
     """Whether a command runs Python, by its name, by the first line of a script, or by what a shell is told."""
-    own = _parted(tuple(command))[1]
+    before, own = _parted(command)
     if _is_shell(own):
         told = " ".join(own[1:])
-        return any(one in told for one in _PYTHONS) or any(map(_is_program, told.split()))
-    return _is_program(own[0])
+        return any(one in told for one in _PYTHONS) or any(_is_program(one, directory) for one in told.split())
+    return any(_is_program(one, directory) for one in (*before[1:], *own[:1]))
 
 
 def _is_shell(command: Sequence[str]) -> bool:
-    return bool(command) and os.path.basename(command[0]) in _SHELLS  # noqa: PTH119 - a text
+    return _names(command[:1], _SHELLS)
 
 
-def _is_program(word: str) -> bool:
-    if os.path.basename(word).startswith(_PYTHONS):  # noqa: PTH119 - a text
+def _is_program(word: str, directory: Path) -> bool:
+    if _name(word).startswith(_PYTHONS):
         return True
+    path = directory / (shutil.which(word) or word)
+    if not is_file(path):  # a pipe would be waited for
+        return False
     try:
-        with open(shutil.which(word) or word, "rb") as file:  # noqa: PTH123 - as elsewhere in a worker
+        with path.open("rb") as file:
             head = file.read(_HEAD).partition(b"\n")[0]
-    except (OSError, ValueError):
+    except OSError:
         return False
     return head.startswith(b"#!") and b"py" in head

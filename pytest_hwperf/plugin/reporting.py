@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_hwperf.core.advice import advice
-from pytest_hwperf.core.baselines import stored_run_of
+from pytest_hwperf.core.baselines import may_hide_a_change, stored_run_of
 from pytest_hwperf.core.candidates import candidate_of, measured_together, pairs_of
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.foreign_text import visible_pattern
@@ -182,15 +182,17 @@ def _interrupted(comparisons: Sequence[Comparison]) -> str:
 
 
 def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> Notices:
-    """Save the runs of accepted tests to the baseline; keep the others aside until they are accepted."""
+    """Save the sound runs of accepted tests to the baseline; keep the others aside until they are accepted."""
     settings = session_of(config).settings
     if not settings.save:
         return [], []
     store = session_of(config).store
     # A run without figures, such as that of a comparison of models, holds nothing to compare with later.
     measured = [judgement for judgement in report.judgements if judgement.figures]
-    passed = [stored_run_of(judgement) for judgement in measured if judgement.run.test in accepted]
-    failed = [stored_run_of(judgement) for judgement in measured if judgement.run.test not in accepted]
+    sound = {one.run.test for one in measured} & {*accepted}
+    sound -= {one.run.test for one in measured if may_hide_a_change(one.comparisons)}
+    passed = [stored_run_of(judgement) for judgement in measured if judgement.run.test in sound]
+    failed = [stored_run_of(judgement) for judgement in measured if judgement.run.test not in sound]
     saved, unsaved = _stored(store.save, settings.baseline, passed)
     held, unheld = _stored(store.hold, settings.baseline, failed)
     unkept = _keep(store, settings.baseline, report)
@@ -224,8 +226,8 @@ def _to_accept(settings: "Settings", held: Sequence[str]) -> list[str]:
     commands = [f"{command} {shlex.quote(visible_pattern(test))}" for test in tests[:_OFFERED]]
     if len(tests) > 1:
         commands.append(f"for every run that waits there: {command} '*'")
-    said = f"{counted(len(held), 'failed run')} not saved to the baseline. Where this is the new normal: "
-    return [said + commands[0], *commands[1:]] if held else []
+    said = f"{counted(len(held), 'run')} not saved to the baseline: failed, or perhaps worse. "
+    return [f"{said}Where this is the new normal: {commands[0]}", *commands[1:]] if held else []
 
 
 def _stored(

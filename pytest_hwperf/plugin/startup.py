@@ -52,7 +52,7 @@ class _Parts:
 
     def pytest_plugin_registered(self, plugin: object, manager: pytest.PytestPluginManager) -> None:
         """Attribute the hooks of a `conftest.py` and of own plugins: a model may be loaded in `pytest_configure`."""
-        file = getattr(plugin, "__file__", None)
+        file = getattr(inspect.getmodule(plugin), "__file__", None)  # of an object, that of its class
         if not file or is_of_this_package(file) or not self._is_own(file):
             return
         for caller in manager.get_hookcallers(plugin) or ():

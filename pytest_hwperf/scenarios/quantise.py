@@ -43,7 +43,7 @@ from pytest_hwperf.scenarios.torch_onnx import FORM as TORCH_FORM
 # Unsigned activations and signed weights, per tensor; weights of 7 bits where sums of products may saturate, which
 # loses a third of the labels of some models. All of it stands in the conditions: other choices make another model.
 _SATURATES = saturates_bytes(read_processor())
-_CHOICES = {"quantisation": "U8S8 per tensor", "reduce_range": "yes, no VNNI" if _SATURATES else "no"}
+_CHOICES = {"quantisation": "U8S8 per tensor", "reduce_range": "yes, no VNNI known" if _SATURATES else "no"}
 _REFUSED = "refused"  # note: why it must not be called INT8, as JSON
 _REVISION = 2  # of what is cached: raise it when a form here comes out differently
 _LEAST_SHARE = 0.5  # of the time of the operators that hold weights

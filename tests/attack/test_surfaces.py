@@ -307,7 +307,7 @@ def test_the_hint_to_accept_can_be_shown_and_typed(
         encoding="utf-8",
     )
     result = pytester.runpytest_inprocess("--hwperf-save", "--hwperf-max-time=0.05", "--hwperf-energy=off")
-    line = next(line for line in result.outlines if line.startswith("hwperf: 1 failed run"))
+    line = next(line for line in result.outlines if line.startswith("hwperf: 1 run not saved"))
     monkeypatch.chdir(pytester.path)
     capsys.readouterr()
 

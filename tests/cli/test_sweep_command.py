@@ -186,7 +186,7 @@ def test_the_largest_batch_is_searched_within_the_rows_of_the_data(
         return [fake.figure("memory", "p50", fake.estimate(size, size, size, 3), source="VmHWM", per="fresh process")]
 
     monkeypatch.setattr(sweep, "memory_of", memory)
-    for limit, told in (("9", "is batch_size 9, threads 1: memory p50"), ("99", "fits in one call, batch_size 16")):
+    for limit, told in (("9", "is batch_size 9, threads 1: memory p50"), ("99", "fit in one call, batch_size 16")):
         given = ["--batch-size=largest", f"--memory-max-mb={limit}", *QUICK]
         assert OK == main(["sweep", "m.onnx", "--data=rows.npz", *given])
         assert told in " ".join(capsys.readouterr().out.split())

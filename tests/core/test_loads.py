@@ -469,3 +469,11 @@ def test_every_load_says_how_calls_arrive(kind: Any) -> None:
 def test_calls_in_a_row_that_change_their_speed_are_told(latency: Callable[[int], float], *, drifts: bool) -> None:
     assert drifts == (why_drifting([latency(call) for call in range(300)]) is not None)
     assert why_drifting([latency(call) for call in range(20)]) is None
+
+
+def test_calls_that_take_no_time_at_all_drift_by_no_more_than_a_clock_can_tell() -> None:
+    """An empty call is left with 0 s where the cost of the loop is taken off; its ratio to 20 ns is no error."""
+    drift = why_drifting([0.0] * 10 + [20e-9] * 20)
+
+    assert drift is not None
+    assert 20 == pytest.approx(drift.numbers["ratio"])

@@ -13,6 +13,7 @@ from pytest_hwperf.core.baselines import (
     compare_with_stored,
     family_of,
     is_exact_alarm,
+    may_hide_a_change,
     stored_run_of,
     unless_agreed,
 )
@@ -20,7 +21,9 @@ from pytest_hwperf.core.budgets import DEFAULT_MARGINS
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.records import Comparison, Judgement, Run, StoredRun, replace
 
-ACCURACY, SIZE, MEMORY = (DEFAULT_MARGINS[name] for name in ("accuracy", "model_size", "memory"))
+ACCURACY, SIZE, MEMORY, INSTRUCTIONS = (
+    DEFAULT_MARGINS[name] for name in ("accuracy", "model_size", "memory", "instructions")
+)
 EXAMPLES, FLIPS, TESTS = 500, 0.06, 50
 
 
@@ -149,6 +152,22 @@ def test_one_stored_run_that_is_as_bad_or_of_other_data_proves_nothing_worse() -
         (found,) = unless_agreed(now, [alarm], again, kept, criteria)
 
         assert "inconclusive" == found.outcome
+
+
+def test_instructions_of_another_number_of_windows_are_compared() -> None:
+    """How many windows fit into a run is chance, and no condition."""
+    before, now, again = (
+        run(samples=(sample("instructions", values, per="window"),)) for values in ([1e6] * 5, [2e6] * 3, [2.1e6] * 4)
+    )
+    criteria = Criteria(margins=[INSTRUCTIONS])
+    kept = Stored(runs=[stored(before)] * 7)
+    (alarm,) = compare_with_stored(now, figures(now), kept, criteria)
+    (few,) = unless_agreed(now, [alarm], [again, again], Stored(runs=[stored(before)]), criteria)
+    (found,) = unless_agreed(now, [alarm], [again, again], kept, criteria)
+
+    assert ("regressed", "regressed") == (alarm.outcome, found.outcome)
+    assert ("inconclusive", True) == (few.outcome, may_hide_a_change([found, few]))
+    assert not may_hide_a_change([alarm, found])
 
 
 def test_memory_comes_from_several_processes_already() -> None:

@@ -130,8 +130,13 @@ def test_a_lost_process_of_the_memory_ends_the_larger_batches() -> None:
             [1, 2, 4, 6, 7, 8],
             "is batch_size 6, threads 1: memory p50 <= 64 MB (60.0 MB); 7 rows are not known",
         ),
-        (64, 3, [1, 2, 3], "all rows of the data fits in one call, batch_size 3, threads 1: memory p50 <= 64 MB (30.0"),
-        (5, 100, [1], "no batch is known to fit the memory: batch_size 1, threads 1: memory p50 <= 5 MB (10.0 MB)"),
+        (64, 3, [1, 2, 3], "all rows of the data fit in one call, batch_size 3, threads 1: memory p50 <= 64 MB (30.0"),
+        (
+            5,
+            100,
+            [1],
+            "no batch is known to fit; the smallest is batch_size 1, threads 1: memory p50 <= 5 MB (10.0 MB)",
+        ),
         (990, 500, [1, 2, 4, 8, 16, 32, 64, 91, 99, 103, 108, 128], "is batch_size 99, threads 1: "),
     ],
 )

@@ -1,5 +1,6 @@
 """Programs that a process starts: which of them are Python's and do not search what this process searches."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,14 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StartedPrograms
         (["env", "PYTHONPATH=", "python", "x.py"], None, None, ("/b/src", "/b/lib")),
         (["env", "MODE=1", "python", "x.py"], None, None, ()),
         (["./script"], None, {}, ("/b/src", "/b/lib")),
+        (["env", "./script"], None, {}, ("/b/src", "/b/lib")),
+        (["env", "sh", "-c", "./script"], None, {}, ("/b/src", "/b/lib")),
+        (["sh", "-c", "./other"], "below", {}, ("/b/src", "/b/lib")),
+        (["sh", "-c", "./script"], "below", {}, ()),
+        (["grep", "-i", "python", "log.txt"], None, None, ()),
+        (["tar", "cf", "-", "python"], None, None, ()),
+        (["timeout", "9", "ls", "-"], None, {}, ()),
+        (["sh", "-c", "cat pipe"], None, {}, ()),
         (["/bin/sh", "-c", "./script"], None, {}, ("/b/src", "/b/lib")),
         (["sh", "-c", "cd . && exec ./script --fast"], None, {}, ("/b/src", "/b/lib")),
         (["/bin/sh", "-c", "./script"], None, None, ()),
@@ -54,7 +63,10 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StartedPrograms
 def test_programs_of_python_that_search_less_are_found(
     programs: StartedPrograms, command: Any, directory: str | None, environment: Any, missing: tuple[str, ...]
 ) -> None:
-    Path("script").write_text(f"#!{sys.executable}\n", encoding="utf-8")
+    Path("below").mkdir()
+    for script in ("script", "below/other"):
+        Path(script).write_text(f"#!{sys.executable}\n", encoding="utf-8")
+    os.mkfifo("pipe")
     program = command[0] if isinstance(command, list) else command
     programs.note("subprocess.Popen", (program, command, directory, environment))
 

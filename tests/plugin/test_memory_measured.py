@@ -210,16 +210,21 @@ def test_the_users_own_blocks_are_measured_in_a_measured_test_too(pytester: pyte
 
 
 def test_what_hooks_of_a_conftest_hold_counts(pytester: pytest.Pytester) -> None:
-    """A model that is loaded when pytest is configured, and one that is before each test."""
+    """A model that is loaded when pytest is configured, one before each test, and one by a plugin that is an object."""
     pytester.makeconftest(
         """
         HELD = []
 
-        def pytest_configure():
+        class Plugin:
+            def pytest_runtest_setup(self):
+                HELD.append(b"x" * (8 << 20))
+
+        def pytest_configure(config):
+            config.pluginmanager.register(Plugin())
             HELD.append(b"x" * (24 << 20))
 
         def pytest_runtest_setup():
-            HELD.append(b"x" * (16 << 20))
+            HELD.append(b"x" * (8 << 20))
         """
     )
     pytester.makepyfile(

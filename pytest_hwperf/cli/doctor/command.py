@@ -45,7 +45,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         type=float,
         default=20.0,
         metavar="N",
-        help="for the noise reading, 0 for none and no speed of numpy; default: 20",
+        help="for the noise reading; 0 skips it and the speed of numpy; default: 20",
     )
     doctor.set_defaults(run=run)
 
