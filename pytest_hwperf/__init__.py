@@ -1,4 +1,7 @@
-"""Performance regression testing of machine-learning models for pytest."""
+"""Performance regression testing of machine-learning models for pytest.
+
+PYTEST_DONT_REWRITE: it may be loaded before pytest starts, and its assertions are none of a test.
+"""
 
 from typing import TYPE_CHECKING
 

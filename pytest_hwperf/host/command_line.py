@@ -26,15 +26,25 @@ class Command:
     only: Mapping[str, str] = field(default_factory=dict)  # node, label and name of the one measurement of its task
     under: Sequence[str] = ()  # the program that runs the interpreter, with its options: valgrind
 
-    def line(self, place: Path) -> list[str]:
-        """Return the whole command line of a process that keeps its own files in the folder `place`."""
+    @property
+    def safely(self) -> Sequence[str]:
+        """Options of the interpreter: its folder may hold a numpy.py that nobody asked for.
+
+        Of pytest, the user says whether the folder is on the path.
+        """
+        return ["-P"] if self.module != "pytest" or sys.flags.safe_path else []
+
+    def for_module(self, place: Path) -> list[str]:
+        """Return the arguments of the module in a process that keeps its own files in the folder `place`."""
         own = []
         if self.module == "pytest":  # the asking session's own cache and temporary folders must not be cleared under it
             cache = ["-o", f"cache_dir={place / 'cache'}"] if self.keeps_cache else []
             own = [*cache, f"--basetemp={place / 'tmp'}"]
-        # The folder may hold a numpy.py that nobody asked for; of pytest, the user says whether it is on the path.
-        safely = ["-P"] if self.module != "pytest" or sys.flags.safe_path else []
-        return [*self.under, self.interpreter, *safely, "-m", self.module, *self.arguments, *own]
+        return [*self.arguments, *own]
+
+    def line(self, place: Path) -> list[str]:
+        """Return the whole command line of such a process."""
+        return [*self.under, self.interpreter, *self.safely, "-m", self.module, *self.for_module(place)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

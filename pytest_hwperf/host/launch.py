@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.host import guard
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.interruption import uninterrupted
+from pytest_hwperf.host.pair_parent import STARTED
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerTask, encode
 
 _LOG_TAIL = 12  # lines of a failed worker's log that its error quotes
@@ -23,11 +24,29 @@ _LAST_WORK_S = 60.0  # to end its own processes and remove its own tree
 _LOG_BYTES = 1 << 16  # of which these are taken: a process may write without end
 
 
+class Running(Protocol):
+    """A process, as much of it as pairs use."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Return how it has ended, None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end, and return how it has ended; see `subprocess.Popen`."""
+
+    def kill(self) -> None:
+        """End it."""
+
+    def send_signal(self, sig: int) -> None:
+        """Send it a signal."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Launched:
     """A running process; whoever launched it calls `end`."""
 
-    process: subprocess.Popen[bytes]
+    process: Running
     log: Path
     guard: subprocess.Popen[bytes] | None = None  # which ends the process if this one is killed
     mark: str = ""  # variable in the environment of the process and of all that it starts
@@ -80,10 +99,9 @@ def launch(
     Raises:
         WorkerError: it cannot be started.
     """
-    told = encode(replace(task, model=command.model, **command.only))
-    given = {**command.environment, **(environment or {}), ENVIRONMENT: told}
+    given = environment_of(command, task, environment or {})
     with uninterrupted(), (place / "log").open("wb") as log:  # never a pipe, which would block when it is full
-        return _start(
+        launched, _ = start(
             command.line(place),
             place / "log",
             cwd=command.directory,
@@ -93,6 +111,13 @@ def launch(
             stderr=subprocess.STDOUT,
             pass_fds=descriptors,
         )
+        return launched
+
+
+def environment_of(command: Command, task: WorkerTask, more: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a process that carries out `task`: that of its command, with its task."""
+    told = encode(replace(task, model=command.model, **command.only))
+    return {**command.environment, **more, ENVIRONMENT: told}
 
 
 def run_to_end(
@@ -118,7 +143,7 @@ def run_to_end(
     command = [interpreter, *arguments]
     with ExitStack() as stack:
         with uninterrupted():
-            launched = _start(
+            launched, program = start(
                 command,
                 Path(os.devnull),
                 cwd=directory or ".",
@@ -127,7 +152,7 @@ def run_to_end(
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
             )
-            process = stack.enter_context(launched.process)  # whose pipes it closes when the process has ended
+            process = stack.enter_context(program)  # whose pipes it closes when the process has ended
             stack.callback(launched.end)
         try:
             output, errors = process.communicate(timeout=timeout_s)
@@ -168,7 +193,7 @@ def started(
     """
     with ExitStack() as stack:
         with uninterrupted(), log.open("ab") as output:
-            launched = _start(
+            launched, _ = start(
                 command,
                 log,
                 cwd=directory,
@@ -205,7 +230,9 @@ def run_logged(
         return Logged(code=code, tail=launched.log_tail())
 
 
-def _start(command: Sequence[str], log: Path, *, env: Mapping[str, str], **given: Any) -> Launched:
+def start(
+    command: Sequence[str], log: Path, *, env: Mapping[str, str], **given: Any
+) -> "tuple[Launched, subprocess.Popen[bytes]]":
     """Start a process in a group of its own, and its guard before it: this one may be killed at any moment.
 
     Args:
@@ -217,7 +244,7 @@ def _start(command: Sequence[str], log: Path, *, env: Mapping[str, str], **given
     Raises:
         WorkerError: one of both cannot be started; then none is left.
     """
-    mark = f"HWPERF_STARTED_{secrets.token_hex(8)}"  # beside the mark of a process that this one was started by
+    mark = f"{STARTED}{secrets.token_hex(8)}"  # beside the mark of a process that this one was started by
     watching = _guard(mark) if os.name == "posix" else None  # without POSIX there is none
     try:
         process = subprocess.Popen(  # noqa: S603 - the interpreter that runs this and the user's own arguments
@@ -230,7 +257,7 @@ def _start(command: Sequence[str], log: Path, *, env: Mapping[str, str], **given
     if watching is not None and watching.stdin is not None:
         with suppress(BrokenPipeError):  # somebody has killed it
             watching.stdin.write(b"%d" % process.pid)
-    return Launched(process=process, log=log, guard=watching, mark=mark)
+    return Launched(process=process, log=log, guard=watching, mark=mark), process
 
 
 def _guard(mark: str) -> "subprocess.Popen[bytes]":

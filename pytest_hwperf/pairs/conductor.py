@@ -29,6 +29,7 @@ from pytest_hwperf.pairs.holding import Holder
 from pytest_hwperf.pairs.lockstep import PairTrace, Program, Wanted
 from pytest_hwperf.pairs.outcomes import recorded, why_silent
 from pytest_hwperf.pairs.serial import both, of_one_kind
+from pytest_hwperf.pairs.shared_imports import SharedImports
 from pytest_hwperf.pairs.side_by_side import run_side_by_side, shared_out
 
 _PATIENCE = 3  # pairs in a row that are lost before a test is reached, after which a build ends
@@ -83,11 +84,14 @@ class Conductor:
     also: Sequence[Key] = ()  # statistics that are taken too, of the calls that are made for what is asked
     watches: Mapping[Side, Watch] = field(default_factory=dict)  # what rehearsals of both sides watch for changes
     serial: set[str] = field(default_factory=set)  # node ids of tests that one side at a time goes through
+    forks: bool = True  # whether sides may be forked from a process that has imported for both
+    shared: SharedImports | None = None  # what they share so, once pairs are conducted
     clock: Callable[[], float] = monotonic
     seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
     dropped: dict[Hypothesis, Statement] = field(default_factory=dict)  # that gave no value again and again → why
     so_far: Evidence | None = None  # of the build that is conducted: what an interruption leaves of it
     random: Random = field(init=False)  # of all choices that are no pair's
+    _rehearsed: list[PairTrace] = field(default_factory=list)
     _misses: Counter[Hypothesis] = field(default_factory=Counter)  # pairs in a row without its value
     _crashes: Counter[str] = field(default_factory=Counter)  # node id → pairs that were lost in that test
     _started: Iterator[int] = field(default_factory=partial(count, 1))  # numbers of what was started, for its logs
@@ -141,6 +145,7 @@ class Conductor:
             program = dataclasses.replace(program, nodes=apart, silence_s=self._silence_s)
             held.append(self._holder.hold_apart("rehearsal", program, until, self._chance))
         self._spend("rehearsal", sum(one.wall_s for one in held))
+        self._rehearsed += held[:1] if shared else ()
         return reduce(both, held)
 
     def alone(self, side: Side, nodes: Sequence[str], until: float = math.inf) -> PairTrace:
@@ -167,6 +172,25 @@ class Conductor:
         Returns:
             The same with the pairs that were run; `stopped` says why hypotheses were left inconclusive.
         """
+        self._share_imports()
+        try:
+            return self._conduct(evidence, until, why_late)
+        finally:
+            if self.shared:
+                self.shared.end()
+
+    def _share_imports(self) -> None:
+        """Find what the sides import from the same files, once they are rehearsed."""
+        if self.shared is None:
+            self.shared = SharedImports(
+                self.commands,
+                self._rehearsed,
+                Random(f"{self.seed}:parents"),  # noqa: S311 - hash seeds that can be drawn again, no secret
+                ahead=len(self.processors) > 1 and self.at_once == 1,
+                why_not="" if self.forks else "it was asked for",
+            )
+
+    def _conduct(self, evidence: Evidence, until: float, why_late: Statement | None) -> Evidence:
         lost = 0
         while True:
             self.so_far = evidence
@@ -261,8 +285,10 @@ class Conductor:
             watch=place.watch,
             draw=place.chance.processor,
         )
-        hold = self._holder.hold_apart if self._is_serial(step) else self._holder.hold
-        trace = hold(stage, program, until, place.chance, stop=place.stop)
+        if self._is_serial(step):
+            trace = self._holder.hold_apart(stage, program, until, place.chance, stop=place.stop)
+        else:
+            trace = self._held(stage, program, until, place, measurements)
         interleavings = trace.interleavings.values()
         pair = Pair(
             number=place.number,
@@ -281,6 +307,25 @@ class Conductor:
             lost=trace.lost,
         )
         return pair, trace
+
+    def _held(
+        self, stage: Stage, program: Program, until: float, place: "_Place", measurements: Sequence[Measurement]
+    ) -> PairTrace:
+        """Conduct a pair whose sides share imports; if it goes otherwise than the rehearsal, one that shares none."""
+        shared = self.shared if self.shared and not self.shared.why_not else None
+        if shared is None:
+            return self._holder.hold(stage, program, until, place.chance, stop=place.stop)
+        is_on_trial = shared.is_on_trial(measurements)
+        program = dataclasses.replace(program, exact=is_on_trial)
+        trace = self._holder.hold(stage, program, until, place.chance, stop=place.stop, shared=shared)
+        if not trace.is_forked or self.clock() >= until or not (is_on_trial or trace.is_silent):
+            return trace
+        why = shared.judge(trace)
+        if not why:
+            return trace
+        shared.stop(why)
+        program = dataclasses.replace(program, exact=False)
+        return self._holder.hold(stage, program, until, place.chance, stop=place.stop)
 
     def _watch(self, evidence: Evidence, step: Step, pairs: int) -> Callable[[Measurement], None]:
         """Return what shows the progress when a measurement of the first of the next pairs begins."""

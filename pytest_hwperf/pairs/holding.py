@@ -24,7 +24,9 @@ from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.pairs.chance import Chance
 from pytest_hwperf.pairs.channel import Connection, WorkerLostError, sockets
 from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
+from pytest_hwperf.pairs.parent import Parent
 from pytest_hwperf.pairs.serial import Apart
+from pytest_hwperf.pairs.shared_imports import SharedImports
 
 _WATCH = "watch.json"  # file with what a process watches
 
@@ -40,7 +42,7 @@ class Holder:
     clock: Callable[[], float]
     numbers: Iterator[int]  # of what is started, for its logs
 
-    def hold(
+    def hold(  # noqa: PLR0913 - a pair, and what a part of it alone needs
         self,
         stage: Stage,
         program: Program,
@@ -49,25 +51,41 @@ class Holder:
         *,
         sides: Sequence[Side] = SIDES,
         stop: Event | None = None,
+        shared: SharedImports | None = None,
     ) -> PairTrace:
-        """Start a pair, or one side of it, conduct it through the program, and end it, early once `stop` is set."""
+        """Start a pair, or one side of it, conduct it through the program, and end it, early once `stop` is set.
+
+        Args:
+            stage: what the pair is for.
+            program: what it is to do.
+            until: instant of the clock at which it is cut off.
+            chance: what is drawn for it.
+            sides: which are started.
+            stop: cuts it off once it is set.
+            shared: imports both sides for a pair; None: each is a process of its own.
+        """
         began, started = self.clock(), next(self.numbers)
         order = sides if chance.toss() else sides[::-1]
-        seeds: dict[str, int] = {side: chance.hash_seed() for side in order}
+        parent = shared.parent() if shared else None
+        seeds: dict[str, int] = {side: parent.seed if parent else chance.hash_seed() for side in order}
         whole = len(order) == len(SIDES) or program.by_itself is not None
         watches = self.watches if stage == "rehearsal" and whole else {}
         noted = {WATCHES_FILES: "1"} if stage == "rehearsal" else {}
-        with self._processes(order, seeds, (until, stop), watches, noted) as (connections, folder):
+        end = until, stop
+        processes = self._forked(order, parent, end) if parent else self._processes(order, seeds, end, watches, noted)
+        with processes as (connections, folder):
             try:
                 for side in sides:
                     connections[side].greet(program.silence_s)
+                if shared:
+                    shared.prepare()
                 trace = Pairing(connections, program, chance.toss).run()
             except WorkerLostError as error:
                 trace = PairTrace()
                 trace.lose(error)
             if trace.lost:
                 trace.lost = state("lost, logged", log=str(self._kept(folder, sides, started)), **trace.lost.texts)
-        trace.first, trace.hash_seeds = order[0], seeds
+        trace.first, trace.hash_seeds, trace.is_forked = order[0], seeds, parent is not None
         trace.wall_s = self.clock() - began
         return trace
 
@@ -108,6 +126,24 @@ class Holder:
                     stack.callback(process.end)
                 connections[side] = Connection(ours, process, side, end[0], clock)
             yield connections, folder
+
+    @contextmanager
+    def _forked(
+        self, order: Sequence[Side], parent: Parent, end: tuple[float, Event | None]
+    ) -> Iterator[tuple[dict[Side, Connection], Path]]:
+        """Fork both processes from one that has imported for them."""
+        with parent, ExitStack() as stack:
+            tasks = list[tuple[Side, Command, WorkerTask]]()
+            for side in order:
+                theirs, plant = parent.connections[side][1], self.plant if side == "candidate" else 0.0
+                task = WorkerTask(role="pair", side=side, reply_to=str(theirs.fileno()), plant=plant)
+                tasks.append((side, self.commands[side], replace(task, began_s=monotonic())))
+            clock = self._ended_by(*end)
+            connections = dict[Side, Connection]()
+            for side, process in parent.fork(tasks).items():
+                stack.callback(process.end)
+                connections[side] = Connection(parent.connections[side][0], process, side, end[0], clock)
+            yield connections, parent.folder
 
     def _kept(self, workdir: Path, sides: Sequence[Side], started: int) -> Path:
         """Copy the logs of a lost pair to where the user finds them."""

@@ -69,6 +69,7 @@ class Interleaving:
     assignment: Assignment
     observations: list[Observation]
     cpu_s: Mapping[Side, float] = field(default_factory=dict)  # of a call
+    pools: frozenset[Side] = frozenset()  # sides with more threads at work than the one that calls
     refused: dict[tuple[str, str], Statement] = field(default_factory=dict)  # (metric, statistic) without a value → why
 
 
@@ -112,6 +113,7 @@ class Interleaver:
             assignment=Assignment(measurement=measurement, turns=letters, processor=shared),
             observations=[],
             cpu_s={side: fmean(block.cpu_s for block in blocks[side]) for side in SIDES},
+            pools=frozenset(side for side in SIDES if warm[side].pool),
         )
         warnings = [f"{side}: {one.warning}" for side, one in warm.items() if one.warning]
         warnings += [f"the sides do not share a processor: {refused}"] if refused else []

@@ -42,9 +42,11 @@ class PairTrace(Rehearsal):
 
     first: Side = "baseline"  # started first
     hash_seeds: Mapping[str, int] = field(default_factory=dict)  # side → PYTHONHASHSEED
+    is_forked: bool = False  # whether one parent has imported for both
     selected: list[str] = field(default_factory=list)  # node ids that both sides run
     interleavings: dict[Measurement, Interleaving] = field(default_factory=dict)
     files: dict[Side, Sequence[str]] = field(default_factory=dict)  # of loaded modules
+    modules: dict[Side, Mapping[str, str]] = field(default_factory=dict)  # in a rehearsal: name → file
     usages: dict[Side, Usage] = field(default_factory=dict)  # of what each side was to watch
     opened: dict[Side, Opened] = field(default_factory=dict)  # of a rehearsal
     seen: list[Seen] = field(default_factory=list)
@@ -136,6 +138,7 @@ class Pairing:
                 at[side] = self._position(side)
         over = {side: message for side, message in at.items() if isinstance(message, Bye)}
         self.trace.files = {side: message.files for side, message in over.items()}
+        self.trace.modules = {side: message.modules for side, message in over.items() if message.modules}
         self.trace.opened = {side: message.opened for side, message in over.items()}
         self._note("memory", {side: message.peak_bytes for side, message in over.items()})
         self.trace.usages = {side: message.usage for side, message in over.items() if message.usage}

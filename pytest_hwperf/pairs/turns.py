@@ -47,6 +47,7 @@ _STILL_NS = 200_000  # CPU time in a millisecond of idling below which no pool s
 _LONGEST_PAUSE_S = 0.05  # an idle pool of ONNX Runtime spins for 35 ms
 _SECOND = 1_000_000_000  # ns
 _NONE = Opened()
+_NO_MODULES: Mapping[str, str] = {}
 
 
 class Measurable(Protocol):
@@ -156,9 +157,16 @@ class Turns:
         finally:
             pin.release()
 
-    def bye(self, files: Sequence[str], opened: Opened = _NONE, usage: Usage | None = None) -> None:
+    def bye(
+        self,
+        files: Sequence[str],
+        opened: Opened = _NONE,
+        usage: Usage | None = None,
+        modules: Mapping[str, str] = _NO_MODULES,
+    ) -> None:
         """Send the files of every loaded module and those opened, and end at once: an interpreter's exit takes long."""
-        self.send(Bye(files=tuple(files), opened=opened, usage=usage, peak_bytes=_peak_bytes()))
+        over = Bye(files=tuple(files), opened=opened, usage=usage, peak_bytes=_peak_bytes(), modules=modules)
+        self.send(over)
         self.leave(0)
 
     def _serve(self, message: Message, target: Measurable, pin: CpuPin, thread_ns: Callable[[], int]) -> None:

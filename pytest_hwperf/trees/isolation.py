@@ -50,15 +50,21 @@ def python_path(paths: Iterable[Path]) -> str:
     return os.pathsep.join(map(str, paths))
 
 
-def loaded_files() -> list[str]:
-    """Return the files of this process's modules and mapped shared libraries, links resolved, sorted."""
-    files = set[str]()
-    for module in list(sys.modules.values()):
+def loaded_modules() -> dict[str, str]:
+    """Return the name and the file of each module of this process, in the order of their import."""
+    found = {}
+    for name, module in list(sys.modules.items()):
         with suppress(AttributeError):  # anything may stand in for a module
             # Past any __getattr__, which might import: a lazy module must not be loaded.
             file = object.__getattribute__(module, "__dict__").get("__file__")
             if isinstance(file, str):
-                files.add(file)
+                found[name] = file
+    return found
+
+
+def loaded_files() -> list[str]:
+    """Return the files of this process's modules and mapped shared libraries, links resolved, sorted."""
+    files = {*loaded_modules().values()}
     with suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:  # noqa: PTH123 - pathlib is not needed for it
         for line in maps:
             path = line.rstrip("\n").partition("/")[2].removesuffix(" (deleted)")

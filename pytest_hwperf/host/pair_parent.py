@@ -1,0 +1,199 @@
+"""The parent of a pair: it imports what both sides import from the same files, and is forked into both of them.
+
+`python pair_parent.py` is conducted by `pairs.parent`, with a line of JSON each way at a time: what to import, then how
+each side is started. It loads nothing but the standard library by itself: what it has loaded, both sides have.
+"""
+
+import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    del sys.path[0]  # the folder of this file: its modules are no side's
+
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import threading
+import warnings
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+STARTED = "HWPERF_STARTED_"  # begins the names of the variables by which `host.launch` finds all that it has started
+_EVERY = "*"  # all variables of the environment
+_MAIN = "__mp_main__"  # the name by which multiprocessing knows the program that runs
+
+
+def main() -> Mapping[str, Any] | None:
+    """Import, fork, and tell how both sides end; return how a side is started to the process that is to be it."""
+    answers = os.dup(1)
+    os.dup2(2, 1)  # what an import prints is no answer
+    orders = _lines(0)
+    told = next(orders)
+    if told["ahead"]:  # only in time that nobody else needs; what is forked has the usual priority
+        with suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_IDLE | os.SCHED_RESET_ON_FORK, os.sched_param(0))
+    _answer(answers, {"refused": import_all(told["modules"], frozenset(told["differing"]))})
+    sides = next(orders, {"sides": ()})["sides"]
+    gc.collect()
+    gc.freeze()  # pages that no collection writes to stay shared
+    children = dict[int, tuple[str, int]]()  # descriptor of a process → its side and id
+    for side in sides:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads that a fork leaves behind: see `pairs`
+            pid = os.fork()
+        if not pid:
+            for descriptor in (answers, *children, *(one["descriptor"] for one in sides if one is not side)):
+                os.close(descriptor)
+            return side  # type: ignore[no-any-return]
+        with suppress(PermissionError, ProcessLookupError):
+            os.setpgid(pid, pid)  # as the side does: whichever comes first
+        children[os.pidfd_open(pid)] = side["side"], pid
+    for side in sides:
+        os.close(side["descriptor"])
+    if sides:  # else nobody needs this process any more
+        _answer(answers, {"forked": dict(children.values())})
+        _tell_ends(children, answers)
+    return None
+
+
+def import_all(modules: Mapping[str, str], differing: Collection[str]) -> dict[str, str]:
+    """Import modules in their order; return the packages that a side has to import itself, with the reason.
+
+    Args:
+        modules: name → file, of all that both sides have loaded from the same file.
+        differing: variables of the environment by which the sides differ.
+    """
+    refused, loaded, opened = dict[str, str](), set(sys.modules), _opened()
+    sys.dont_write_bytecode, writes = True, sys.dont_write_bytecode
+    for name in modules:
+        package = name.partition(".")[0]
+        if name in sys.modules or package in refused:
+            continue
+        with _reads() as read:
+            try:
+                importlib.import_module(name)
+            except ModuleNotFoundError:  # made by other code, and no import finds it
+                continue
+            except Exception as error:  # noqa: BLE001 - whatever an import raises here, it is left to the sides
+                refused[package] = f"its import fails: {type(error).__name__}"
+        new, loaded = set(sys.modules) - loaded, set(sys.modules)
+        others = [one for one in new - {_MAIN} if (file := _file_of(one)) and modules.get(one) != file]
+        if others:
+            refused[package] = f"it loads {min(others)}, which the sides do not have in common"
+        elif named := sorted(read & {*differing, _EVERY}):
+            refused[package] = f"it reads {named[0]} of the environment, by which the sides differ"
+        elif threading.active_count() > 1:
+            refused[package] = "it starts a thread of Python"
+        elif _opened() - opened:
+            refused[package] = "it leaves a file or a connection open"
+        if package in refused and threading.active_count() > 1:
+            break  # what is imported after it would seem to have started the thread
+    sys.dont_write_bytecode = writes
+    return refused
+
+
+def become(side: Mapping[str, Any]) -> None:
+    """Be a process of a side, as if it had been started as `python -m MODULE ARGUMENT ...`."""
+    with suppress(PermissionError):
+        os.setpgid(0, 0)
+    log = os.open(side["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    null = os.open(os.devnull, os.O_RDONLY)
+    for number, opened in ((0, null), (1, log), (2, log)):
+        os.dup2(opened, number)
+    os.close(log)
+    os.close(null)
+    marks = {name: value for name, value in os.environ.items() if name.startswith(STARTED)}
+    os.environ.clear()
+    os.environ.update({**side["environment"], **marks})
+    os.chdir(side["directory"])
+    own = [] if sys.flags.safe_path else [side["directory"]]
+    paths = filter(None, side["environment"].get("PYTHONPATH", "").split(os.pathsep))
+    sys.path[:] = dict.fromkeys([*own, *map(os.path.abspath, paths), *sys.path])
+    sys.argv = ["", *side["arguments"]]
+    sys.modules.pop(_MAIN, None)
+    runpy.run_module(side["module"], run_name="__main__", alter_sys=True)
+
+
+@contextmanager
+def _reads() -> Iterator[set[str]]:
+    """Collect the names of the variables of the environment that are read meanwhile."""
+    read = set[str]()
+
+    class Watched(type(os.environ)):  # type: ignore[misc]  # the class of `os.environ` has no public name
+        def __getitem__(self, key: str) -> str:
+            read.add(key)
+            return str(super().__getitem__(key))
+
+        def __iter__(self) -> Iterator[str]:
+            read.add(_EVERY)
+            return iter(super().__iter__())
+
+    before = os.environ.__class__
+    os.environ.__class__ = Watched
+    try:
+        yield read
+    finally:
+        os.environ.__class__ = before
+
+
+def _opened() -> set[str]:
+    """Return the descriptors of this process."""
+    return set(os.listdir("/proc/self/fd"))  # noqa: PTH208 - without pathlib, which a side may not load
+
+
+def _file_of(name: str) -> str | None:
+    """Return the file of a loaded module, past any `__getattr__`, which might import."""
+    try:
+        file = object.__getattribute__(sys.modules[name], "__dict__").get("__file__")
+    except AttributeError:  # anything may stand in for a module
+        return None
+    return file if isinstance(file, str) else None
+
+
+def _tell_ends(children: dict[int, tuple[str, int]], answers: int) -> None:
+    """Tell of each child how it has ended, until both have or nobody listens any more.
+
+    Neither is reaped: its number belongs to no other process while its conductor may still end it.
+    """
+    while children:
+        ready, _, _ = select.select([0, *children], [], [])
+        if 0 in ready:  # the conductor is gone, or needs this process no more
+            return
+        for descriptor in ready:
+            side, pid = children.pop(descriptor)
+            ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+            code = 0 if ended is None else ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+            _answer(answers, {"ended": side, "code": code})
+    select.select([0], [], [])
+
+
+def _lines(descriptor: int) -> Iterator[Any]:
+    """Yield what each line says; nothing more is read than what has been sent."""
+    rest = b""
+    while True:
+        line, found, after = rest.partition(b"\n")
+        if found:
+            rest = after
+            yield json.loads(line)
+            continue
+        part = os.read(descriptor, 1 << 20)
+        if not part:
+            return
+        rest += part
+
+
+def _answer(descriptor: int, answer: Mapping[str, Any]) -> None:
+    text = json.dumps(answer).encode() + b"\n"
+    while text:
+        text = text[os.write(descriptor, text) :]
+
+
+if __name__ == "__main__":
+    started = main()
+    if started is not None:
+        become(started)
+    else:
+        os._exit(0)
