@@ -208,6 +208,7 @@ class Gate(Record, frozen=True, kw_only=True):
     shared: Mapping[str, str]  # file of the candidate that the baseline was given → SHA-256
     seconds: Mapping[str, Size]  # where the time went: checkout, rehearsal, screen, confirm, processes
     at_once: Count = 1  # pairs that ran side by side, at most
+    imports: str = ""  # what was imported once for both sides of a pair, and what was not
     warnings: tuple[str, ...] = ()
     profiles: tuple[PairedProfiles, ...] = ()  # of measurements that were asked where their time goes
     explanations: tuple[Explanation, ...] = ()  # of comparisons that were asked what moved

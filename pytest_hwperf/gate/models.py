@@ -87,7 +87,15 @@ def compare_models(
             repeat_alarms(questions, settings.alpha, again, in_time=lambda: monotonic() < until, why_late=late)
         evidence = conductor.conduct(_asked(questions, settings), until, late)
     seed, seconds = conductor.seed, conductor.seconds
-    gate = Gate(against=shown(old), revision="", seed=seed, evidence=evidence, shared={}, seconds=seconds)
+    gate = Gate(
+        against=shown(old),
+        revision="",
+        seed=seed,
+        evidence=evidence,
+        shared={},
+        imports=conductor.share_imports().said,
+        seconds=seconds,
+    )
     answers = answers_of(evidence, questions, conductor.dropped, {settings.measurement})
     named = [margin.key for margin in settings.margins]
     return tuple(answers.of(settings.measurement, settings.margins, (), named).values()), gate

@@ -19,13 +19,14 @@ from pytest_hwperf.pairs.lockstep import PairTrace
 
 _SHORTEST_S = 1e-9  # that a call takes
 _TWICE = 2  # as many processes of each side, where one side is alive at a time, as in its rehearsal
+_LEAST_START = 0.1  # of what the start of the rehearsal took, which the start of any pair takes
 _SHORTEST_PACE = 0.5  # pairs may be quicker than expected, by so much at most
 
 
 class GroupSchedule:
     """Plans the groups of one build."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a build, and what its pairs have in common
         self,
         hypotheses: Sequence[Hypothesis],
         trace: PairTrace,
@@ -34,6 +35,7 @@ class GroupSchedule:
         left_s: float,
         *,
         at_once: int = 1,
+        spared_s: float = 0.0,
     ) -> None:
         """Read the rehearsal of `hypotheses`, of which those of a test follow each other.
 
@@ -44,11 +46,12 @@ class GroupSchedule:
             plan: of the turns in the confirmation.
             left_s: of the time that is given.
             at_once: pairs that run side by side.
+            spared_s: of the start of a pair, which the rehearsal took and further pairs do not.
         """
         self._counts = Counter(one.measurement.test for one in hypotheses)
         times = [_time(node, hypotheses, trace) for node in self._counts]
         self._table = Timetable(
-            start_s=trace.start_s or 0.0,
+            start_s=max((trace.start_s or 0.0) - spared_s, _LEAST_START * (trace.start_s or 0.0)),
             serial_start_s=_TWICE * trace.apart.start_s,
             tests=times,
             alpha=alpha,

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -200,6 +201,7 @@ def _result(
         if evidence.stopped == _INTERRUPTED:
             raise KeyboardInterrupt
         raise UsageProblem(_why_none(request, evidence, found.questions, conductor.seconds, trace.wall_s))
+    shared = conductor.shared.said if conductor.shared and evidence.pairs else ""
     said = (*notes, seen_beside(evidence, answers.comparisons), _planted(request.plant), *found.lost)
     gate = Gate(
         against=request.name,
@@ -209,6 +211,7 @@ def _result(
         evidence=evidence,
         shared=trees.shared,
         at_once=conductor.at_once,
+        imports=shared,
         seconds={stage: round(seconds, 3) for stage, seconds in conductor.seconds.items()},
         profiles=found.profiles,
         explanations=found.explanations,
@@ -252,6 +255,7 @@ def summary(result: GateResult, tests: int, present: str) -> str:
     return (
         f"{present} against {baseline_code(gate)}: {pairs} {noun} of fresh processes, "
         f"{len(complete.compared)} of {tests} tests compared{decided}{left_out}: {spent}"
+        + (f"; {gate.imports}" if gate.imports else "")
     )
 
 
@@ -376,22 +380,38 @@ def _measured(
         fixed_samples=samples,
         until_equivalent=request.prove_equal,
     )
-    explain_s = _for_explanation(request, trace)
-    if asked.hypotheses:
-        left_s = max(0.0, until - monotonic())
-        conductor.at_once, why = pairs_at_once(
-            request.parallel, trace, asked.hypotheses, Machine(processors=conductor.processors)
-        )
-        conductor.schedule = schedule = GroupSchedule(
-            asked.hypotheses, trace, request.alpha, conductor.plan, left_s, at_once=conductor.at_once
-        )
-        asked = replace(asked, screen_pairs=schedule.screening.pairs)
-        explain = f"explaining a regression takes about {rounded_up(explain_s)} s more" if explain_s else ""
-        request.say("; ".join(filter(None, [schedule.said, explain, why and f"one pair at a time, since {why}"])))
-    try:
-        return conducted(conductor.conduct, asked, until, late, kept_s=explain_s)
-    except KeyboardInterrupt:
-        return replace(conductor.so_far or asked, stopped=_INTERRUPTED)
+    with closing(conductor.share_imports()):
+        explain_s = _for_explanation(request, trace)
+        if asked.hypotheses:
+            asked = _planned(conductor, request, asked, trace, until, explain_s)
+        try:
+            return conducted(conductor.conduct, asked, until, late, kept_s=explain_s)
+        except KeyboardInterrupt:
+            return replace(conductor.so_far or asked, stopped=_INTERRUPTED)
+
+
+def _planned(
+    conductor: Conductor, request: GateRequest, asked: Evidence, trace: PairTrace, until: float, explain_s: float
+) -> Evidence:
+    """Plan the pairs and say how long they take; the imports that they share are made for the first of them."""
+    conductor.at_once, why = pairs_at_once(
+        request.parallel, trace, asked.hypotheses, Machine(processors=conductor.processors)
+    )
+    shared = conductor.share_imports()
+    shared.ahead &= conductor.at_once == 1
+    imports_s = shared.try_out()  # later ones are made while the pair before takes turns, where a processor is free
+    conductor.schedule = schedule = GroupSchedule(
+        asked.hypotheses,
+        trace,
+        request.alpha,
+        conductor.plan,
+        max(0.0, until - monotonic()),
+        at_once=conductor.at_once,
+        spared_s=imports_s * shared.ahead,
+    )
+    explain = f"explaining a regression takes about {rounded_up(explain_s)} s more" if explain_s else ""
+    request.say("; ".join(filter(None, [schedule.said, explain, why and f"one pair at a time, since {why}"])))
+    return replace(asked, screen_pairs=schedule.screening.pairs)
 
 
 def conducted(

@@ -84,8 +84,7 @@ class Conductor:
     also: Sequence[Key] = ()  # statistics that are taken too, of the calls that are made for what is asked
     watches: Mapping[Side, Watch] = field(default_factory=dict)  # what rehearsals of both sides watch for changes
     serial: set[str] = field(default_factory=set)  # node ids of tests that one side at a time goes through
-    forks: bool = True  # whether sides may be forked from a process that has imported for both
-    shared: SharedImports | None = None  # what they share so, once pairs are conducted
+    shared: SharedImports | None = None  # what a process imports for both sides of a pair, once they are rehearsed
     clock: Callable[[], float] = monotonic
     seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
     dropped: dict[Hypothesis, Statement] = field(default_factory=dict)  # that gave no value again and again → why
@@ -172,23 +171,22 @@ class Conductor:
         Returns:
             The same with the pairs that were run; `stopped` says why hypotheses were left inconclusive.
         """
-        self._share_imports()
+        self.share_imports()
         try:
             return self._conduct(evidence, until, why_late)
         finally:
-            if self.shared:
-                self.shared.end()
+            self.share_imports().close()
 
-    def _share_imports(self) -> None:
+    def share_imports(self) -> SharedImports:
         """Find what the sides import from the same files, once they are rehearsed."""
         if self.shared is None:
             self.shared = SharedImports(
                 self.commands,
                 self._rehearsed,
                 Random(f"{self.seed}:parents"),  # noqa: S311 - hash seeds that can be drawn again, no secret
-                ahead=len(self.processors) > 1 and self.at_once == 1,
-                why_not="" if self.forks else "it was asked for",
+                ahead=len(self.processors) > 1,
             )
+        return self.shared
 
     def _conduct(self, evidence: Evidence, until: float, why_late: Statement | None) -> Evidence:
         lost = 0

@@ -12,9 +12,12 @@ from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from random import Random
+from threading import Lock
+from time import monotonic
 
 from pytest_hwperf.core.evidence import Measurement, Side
 from pytest_hwperf.core.hypotheses import SIDES
+from pytest_hwperf.core.units import counted
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.pairs.chance import Chance
 from pytest_hwperf.pairs.lockstep import PairTrace
@@ -40,6 +43,7 @@ class SharedImports:
     apart: dict[str, str] = field(default_factory=dict)  # package → why each side imports it itself
     imports: Imports = field(default_factory=partial(Imports, modules={}, environment={}, differing=()))
     _next: Parent | None = None
+    _lock: Lock = field(default_factory=Lock)
     _tried: set[Measurement] = field(default_factory=set)  # measurements that are as in the rehearsal
 
     def __post_init__(self) -> None:
@@ -48,23 +52,31 @@ class SharedImports:
         if not self.why_not:
             self.imports = _common(self.commands, self.rehearsed)
 
+    def try_out(self) -> float:
+        """Let the parent of the first pair import; return how long, 0 where each side imports everything itself."""
+        began = monotonic()
+        self._next = self.parent()
+        return monotonic() - began if self._next else 0.0
+
     def parent(self) -> Parent | None:
         """Return a parent that has imported everything, None where each side is to do so itself."""
         for _ in range(_TRIES):
             if self.why_not:
                 return None
-            parent, self._next = self._next or self._started(ahead=False), None
+            parent = self._taken() or self._started(ahead=False)
             try:
                 refused = self._refused(parent)
+            except ParentLostError as error:
+                parent.end()
+                self.stop(str(error))
+                continue
             except BaseException:
                 parent.end()
                 raise
-            if refused is None:
-                continue
-            if not refused:
+            if refused is not None and not refused:
                 return parent
             parent.end()
-            self._leave_out(refused)
+            self._leave_out(refused or {})
         self.stop("too many packages cannot be imported for both sides")
         return None
 
@@ -73,16 +85,25 @@ class SharedImports:
         if self.ahead and self._next is None and not self.why_not:
             self._next = self._started(ahead=True)
 
-    def end(self) -> None:
+    def close(self) -> None:
         """End a parent that no pair has used."""
-        parent, self._next = self._next, None
+        parent = self._taken()
         if parent is not None:
             parent.end()
 
     def stop(self, why: str) -> None:
         """Let each side import everything itself from now on."""
         self.why_not = self.why_not or why
-        self.end()
+        self.close()
+
+    @property
+    def said(self) -> str:
+        """Say what is imported once for both sides, and what is not."""
+        if self.why_not:
+            return f"each side imports everything itself: {self.why_not}"
+        packages = {name.partition(".")[0] for name in self.imports.modules}
+        apart = "".join(f"; {name} by each side: {why}" for name, why in self.apart.items())
+        return f"{counted(len(packages), 'package')} imported once for both sides of a pair{apart}"
 
     def is_on_trial(self, measurements: Sequence[Measurement]) -> bool:
         """Whether some of these were in no forked pair yet."""
@@ -95,6 +116,12 @@ class SharedImports:
             self._tried.update(trace.interleavings)
         return why
 
+    def _taken(self) -> Parent | None:
+        """Return the parent that waits, to one caller alone: pairs side by side are started by several threads."""
+        with self._lock:
+            parent, self._next = self._next, None
+            return parent
+
     def _started(self, *, ahead: bool) -> Parent:
         return Parent.start(self.commands["candidate"], self.imports, Chance(self.random).hash_seed(), ahead=ahead)
 
@@ -106,7 +133,6 @@ class SharedImports:
             return parent.refused(_IDLE_S)
         except ParentLostError:
             self.ahead = False
-            parent.end()
             return None
 
     def _leave_out(self, refused: Mapping[str, str]) -> None:

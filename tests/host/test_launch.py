@@ -45,10 +45,6 @@ class Interrupted:
     def terminate(self) -> None:
         self.calls.append("terminate")
 
-    @property
-    def process(self) -> Self:
-        return self
-
     def end(self) -> None:
         self.calls.append("end")
 
@@ -61,7 +57,7 @@ def test_only_a_program_without_a_limit_has_time_to_tidy_up(
 ) -> None:
     """The other is asked a question; it may be a wrapper whose child would be waited for instead."""
     process = Interrupted()
-    monkeypatch.setattr(launch, "_start", lambda *_, **__: process)
+    monkeypatch.setattr(launch, "start", lambda *_, **__: (process, process))
     with pytest.raises(KeyboardInterrupt):
         run_to_end([], timeout_s=limit_s)
 
