@@ -107,9 +107,8 @@ class Recorder:
         if trace.lost:
             raise SystemExit(f"the rehearsal failed: {trace.lost}")
         self.random, self.numbers, self.logs = random.Random(seed), count(1), folder / "logs"
-        self.shared = {
-            way: SharedImports(self.commands, [trace], self.random, ahead=way.endswith("ahead")) for way in WAYS[1:]
-        }
+        self.shared = {way: SharedImports(self.commands, [trace], self.random, processors()) for way in WAYS[1:]}
+        self.shared[WAYS[1]].ahead = False
 
     def pair(self, way: str, plant: float) -> dict[str, Any]:
         """Run one pair; return its values by workload, and what it took."""
@@ -124,9 +123,8 @@ class Recorder:
         holder = Holder(
             commands=self.commands, logs=self.logs, plant=plant, watches={}, clock=time.monotonic, numbers=self.numbers
         )
-        if shared and shared.ahead:  # as after the pair before
-            shared.prepare()
-            time.sleep(2.0 if plant == 0 else 0.0)
+        if shared and shared.ahead:  # as during the pair before
+            shared.try_out()
         began = time.monotonic()
         trace = holder.hold("confirm", program, FOREVER, Chance(self.random, processors()), shared=shared)
         values = {

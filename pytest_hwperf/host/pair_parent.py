@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 STARTED = "HWPERF_STARTED_"  # begins the names of the variables by which `host.launch` finds all that it has started
-_EVERY = "*"  # all variables of the environment
+_EVERY = "all"  # variables of the environment
 _MAIN = "__mp_main__"  # the name by which multiprocessing knows the program that runs
 
 
@@ -32,9 +32,6 @@ def main() -> Mapping[str, Any] | None:
     os.dup2(2, 1)  # what an import prints is no answer
     orders = _lines(0)
     told = next(orders)
-    if told["ahead"]:  # only in time that nobody else needs; what is forked has the usual priority
-        with suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_IDLE | os.SCHED_RESET_ON_FORK, os.sched_param(0))
     _answer(answers, {"refused": import_all(told["modules"], frozenset(told["differing"]))})
     sides = next(orders, {"sides": ()})["sides"]
     gc.collect()
@@ -80,6 +77,7 @@ def import_all(modules: Mapping[str, str], differing: Collection[str]) -> dict[s
             except Exception as error:  # noqa: BLE001 - whatever an import raises here, it is left to the sides
                 refused[package] = f"its import fails: {type(error).__name__}"
         new, loaded = set(sys.modules) - loaded, set(sys.modules)
+        more, opened = _opened() - opened, _opened()
         others = [one for one in new - {_MAIN} if (file := _file_of(one)) and modules.get(one) != file]
         if others:
             refused[package] = f"it loads {min(others)}, which the sides do not have in common"
@@ -87,7 +85,7 @@ def import_all(modules: Mapping[str, str], differing: Collection[str]) -> dict[s
             refused[package] = f"it reads {named[0]} of the environment, by which the sides differ"
         elif threading.active_count() > 1:
             refused[package] = "it starts a thread of Python"
-        elif _opened() - opened:
+        elif more:
             refused[package] = "it leaves a file or a connection open"
         if package in refused and threading.active_count() > 1:
             break  # what is imported after it would seem to have started the thread

@@ -184,7 +184,7 @@ class Conductor:
                 self.commands,
                 self._rehearsed,
                 Random(f"{self.seed}:parents"),  # noqa: S311 - hash seeds that can be drawn again, no secret
-                ahead=len(self.processors) > 1,
+                self.processors,
             )
         return self.shared
 

@@ -1,5 +1,6 @@
 """One pair of fresh processes: started, conducted through its program, and ended."""
 
+import dataclasses
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -79,6 +80,7 @@ class Holder:
                     connections[side].greet(program.silence_s)
                 if shared:
                     shared.prepare()
+                    program = dataclasses.replace(program, occupy=shared.make_room)
                 trace = Pairing(connections, program, chance.toss).run()
             except WorkerLostError as error:
                 trace = PairTrace()

@@ -83,6 +83,7 @@ class Interleaver:
     statistics: Sequence[tuple[str, str]]  # (metric, statistic) wanted: of latency, CPU time or energy
     processor: int | None = None  # that both sides share in their turns; None leaves them to the scheduler
     also: Sequence[tuple[str, str]] = ()  # statistics of the same calls, for which no more are made
+    occupy: Callable[[int | None], None] = lambda _: None  # called with the processor that they use; None: any
 
     def measure(self, measurement: Measurement) -> Interleaving:
         """Warm both sides up and let them take turns.
@@ -91,6 +92,7 @@ class Interleaver:
             WorkerLostError: a side crashed or hung; the text begins with its name.
         """
         order = SIDES if self.toss() else SIDES[::-1]
+        self.occupy(None)
         warm = {side: self.warm_up(side) for side in order}
         call_s = math.sqrt(warm["baseline"].call_s * warm["candidate"].call_s)  # the same, whichever side is which
         spaced_s = max(call_s, *(one.pace_s for one in warm.values()))
@@ -101,6 +103,8 @@ class Interleaver:
         needed = math.ceil(self.needed / (2 * doubles))
         calls, cold = plan.block(spaced_s * batch, pool=pool, needed=needed)
         refused = "" if pool or self.processor is None else self._pin_both(self.processor)
+        shared = None if pool or refused else self.processor
+        self.occupy(shared)
         turns, blocks = self._drawn(doubles), dict[Side, list[Block]]({"baseline": [], "candidate": []})
         for side, following in zip_longest(turns, turns[1:]):
             expected_s = max(warm[side].call_s, warm[side].pace_s) * batch * calls
@@ -108,7 +112,6 @@ class Interleaver:
             block, taken_ns = self.turn(side, calls, batch, rest=rest, expected_s=expected_s)
             blocks[side].append(block_of(block, taken_ns, batch, cold))
         letters = "".join(side[0].upper() for side in turns)
-        shared = None if pool or refused else self.processor
         interleaving = Interleaving(
             assignment=Assignment(measurement=measurement, turns=letters, processor=shared),
             observations=[],

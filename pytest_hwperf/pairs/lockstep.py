@@ -88,6 +88,7 @@ class Program:
     silence_s: float = 300.0  # the longest between two messages of a process
     watch: Callable[[Measurement], None] = lambda _: None  # called when a measurement begins
     draw: Callable[[], int | None] = lambda: None  # a processor for each measurement; None: the scheduler chooses
+    occupy: Callable[[int | None], None] = lambda _: None  # called with the processor that is used; None: any
     by_itself: ByItself | None = None  # measures a side that is alone; None: it makes its first calls only
 
 
@@ -193,7 +194,9 @@ class Pairing:
         if not statistics:
             return
         program.watch(measurement)
-        interleaver = Interleaver(self.connections, program.plan, self.toss, statistics, program.draw(), program.also)
+        interleaver = Interleaver(
+            self.connections, program.plan, self.toss, statistics, program.draw(), program.also, program.occupy
+        )
         found = self.trace.interleavings[measurement] = interleaver.measure(measurement)
         if program.exact:  # after the calls: what they change in a model counts
             self.trace.exact[measurement] = interleaver.exact()

@@ -7,6 +7,7 @@ both children are alike, and which of them is forked first is drawn: the exact t
 import json
 import os
 import selectors
+import signal
 import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -50,7 +51,6 @@ class Parent:
 
     folder: Path  # for the logs and files of both sides
     seed: int  # PYTHONHASHSEED
-    ahead: bool  # whether it computes in time that nobody else needs
     connections: Mapping[Side, tuple[socket, socket]]  # ours, and that of the side
     pid: int
     orders: IO[bytes]
@@ -62,14 +62,13 @@ class Parent:
     _is_over: bool = False
 
     @classmethod
-    def start(cls, command: Command, imports: Imports, seed: int, *, ahead: bool) -> "Parent":
+    def start(cls, command: Command, imports: Imports, seed: int) -> "Parent":
         """Start one that imports what both sides have in common.
 
         Args:
             command: of either side: both have one interpreter.
             imports: what it imports.
             seed: PYTHONHASHSEED.
-            ahead: whether it is to compute in time that nobody else needs.
 
         Raises:
             WorkerError: it cannot be started.
@@ -93,8 +92,8 @@ class Parent:
                 )
             stack.callback(launched.end)
             orders, answers = (stack.enter_context(cast("IO[bytes]", pipe)) for pipe in (program.stdin, program.stdout))
-            parent = cls(folder, seed, ahead, connections, program.pid, orders, answers)
-            parent._send({"modules": imports.modules, "differing": sorted(imports.differing), "ahead": ahead})
+            parent = cls(folder, seed, connections, program.pid, orders, answers)
+            parent._send({"modules": imports.modules, "differing": sorted(imports.differing)})
             parent._stack = stack.pop_all()
         return parent
 
@@ -119,13 +118,12 @@ class Parent:
         """
         return dict(self._answer("refused", seconds)["refused"])
 
-    def hurry(self) -> bool:
-        """Let it compute as everything else does; return whether the system allows that."""
-        try:
-            os.sched_setscheduler(self.pid, os.SCHED_OTHER, os.sched_param(0))
-        except OSError:
-            return False
-        return True
+    def run_on(self, numbers: Collection[int]) -> None:
+        """Let it compute on these processors alone, or wait where there are none."""
+        with suppress(ProcessLookupError):  # its answer will be missing
+            if numbers:
+                os.sched_setaffinity(self.pid, numbers)
+            os.kill(self.pid, signal.SIGCONT if numbers else signal.SIGSTOP)
 
     def fork(self, sides: Sequence[tuple[Side, Command, WorkerTask]]) -> dict[Side, Launched]:
         """Fork both sides in this order.
@@ -222,7 +220,7 @@ class Child:
 
     def kill(self) -> None:
         """End it."""
-        self.send_signal(9)
+        self.send_signal(signal.SIGKILL)
 
     def send_signal(self, sig: int) -> None:
         """Send it a signal."""

@@ -25,7 +25,6 @@ from pytest_hwperf.pairs.parent import Imports, Parent, ParentLostError
 
 _TRIES = 5  # parents that may refuse packages
 _IMPORT_S = 120.0  # that all imports may take
-_IDLE_S = 0.5  # that a parent is waited for which computes in idle time only
 _AT_START = ("PYTHON", "LD_")  # begin the names of variables that a program reads when it is started
 _TAKEN_CARE_OF = frozenset({"PYTHONPATH", "PYTHONHASHSEED"})
 _CUSTOM = frozenset({"sitecustomize", "usercustomize"})  # modules that Python loads when it is started
@@ -38,7 +37,8 @@ class SharedImports:
     commands: Mapping[Side, Command]
     rehearsed: Sequence[PairTrace]
     random: Random  # of hash seeds
-    ahead: bool  # whether there is a processor for the next parent
+    processors: Sequence[int]  # that both sides may use; the next parent has those which they leave
+    ahead: bool = False  # whether the next parent imports while a pair takes turns
     why_not: str = ""  # each side imports everything itself
     apart: dict[str, str] = field(default_factory=dict)  # package → why each side imports it itself
     imports: Imports = field(default_factory=partial(Imports, modules={}, environment={}, differing=()))
@@ -47,7 +47,8 @@ class SharedImports:
     _tried: set[Measurement] = field(default_factory=set)  # measurements that are as in the rehearsal
 
     def __post_init__(self) -> None:
-        """Find what can be shared."""
+        """Find what can be shared, and whether there is a processor for the next parent."""
+        self.ahead = len(self.processors) > 1
         self.why_not = self.why_not or _why_none(self.commands, self.rehearsed)
         if not self.why_not:
             self.imports = _common(self.commands, self.rehearsed)
@@ -63,9 +64,11 @@ class SharedImports:
         for _ in range(_TRIES):
             if self.why_not:
                 return None
-            parent = self._taken() or self._started(ahead=False)
+            parent = self._taken() or self._started()
             try:
-                refused = self._refused(parent)
+                if self.ahead:
+                    parent.run_on(self.processors)
+                refused = parent.refused(_IMPORT_S)
             except ParentLostError as error:
                 parent.end()
                 self.stop(str(error))
@@ -73,17 +76,22 @@ class SharedImports:
             except BaseException:
                 parent.end()
                 raise
-            if refused is not None and not refused:
+            if not refused:
                 return parent
             parent.end()
-            self._leave_out(refused or {})
+            self._leave_out(refused)
         self.stop("too many packages cannot be imported for both sides")
         return None
 
     def prepare(self) -> None:
         """Let the next parent begin to import, where a processor is free for it."""
         if self.ahead and self._next is None and not self.why_not:
-            self._next = self._started(ahead=True)
+            self._next = self._started()
+
+    def make_room(self, processor: int | None) -> None:
+        """Leave a processor to the pair that takes turns, None: all of them."""
+        if self._next is not None:
+            self._next.run_on([] if processor is None else [one for one in self.processors if one != processor])
 
     def close(self) -> None:
         """End a parent that no pair has used."""
@@ -122,18 +130,8 @@ class SharedImports:
             parent, self._next = self._next, None
             return parent
 
-    def _started(self, *, ahead: bool) -> Parent:
-        return Parent.start(self.commands["candidate"], self.imports, Chance(self.random).hash_seed(), ahead=ahead)
-
-    def _refused(self, parent: Parent) -> Mapping[str, str] | None:
-        """Return what a parent refuses to import; None where it has to be replaced: it gets no processor time."""
-        if not parent.ahead or parent.hurry():
-            return parent.refused(_IMPORT_S)
-        try:
-            return parent.refused(_IDLE_S)
-        except ParentLostError:
-            self.ahead = False
-            return None
+    def _started(self) -> Parent:
+        return Parent.start(self.commands["candidate"], self.imports, Chance(self.random).hash_seed())
 
     def _leave_out(self, refused: Mapping[str, str]) -> None:
         self.apart |= refused
@@ -145,7 +143,7 @@ def _why_none(commands: Mapping[Side, Command], rehearsed: Sequence[PairTrace]) 
     """Return why the sides of a build can share nothing, "" where they can."""
     if not any(one.modules for one in rehearsed):
         return "no rehearsal says what the sides import"
-    if not (hasattr(os, "pidfd_open") and hasattr(os, "SCHED_IDLE")):
+    if not hasattr(os, "pidfd_open"):
         return "this system does not tell how a forked process ends"
     baseline, candidate = (commands[side] for side in SIDES)
     if baseline.interpreter != candidate.interpreter or baseline.under or candidate.under:
