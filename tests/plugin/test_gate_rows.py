@@ -150,7 +150,7 @@ def test_what_the_baseline_cannot_have_is_reported_and_has_no_baseline(project: 
     result.stdout.fnmatch_lines(
         [
             "hwperf: submodules of the baseline are missing: vendored: your tree has not filled it either: *",
-            "hwperf: not there in the baseline, only a git-LFS pointer: weights.bin",
+            "hwperf: not there in the baseline, only a git-LFS pointer: weights.bin; *`git lfs fetch origin *`",
         ]
     )
     for test, why in (("lfs", "ValueError"), ("ignored", "FileNotFoundError"), ("submodule", "FileNotFoundError")):
