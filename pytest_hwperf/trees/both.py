@@ -97,7 +97,8 @@ def both_trees(
             warnings.append(f"links lead out of the tree, so that both sides use the same there: {named(links)}")
         shared = share(globs, top, baseline) if globs else {}
         if pointers := lfs_pointers(baseline):
-            warnings.append(f"not there in the baseline, only a git-LFS pointer: {', '.join(pointers)}")
+            remedy = f"; get it with `git lfs fetch origin {commit[:COMMIT_DIGITS]}`" if commit else ""
+            warnings.append(f"not there in the baseline, only a git-LFS pointer: {named(pointers)}{remedy}")
         made = Trees(candidate=top, baseline=baseline, revision=commit, shared=shared, warnings=tuple(warnings))
         made = _with_tests(made, here, files, compares=compares)
         yield replace(made, origin=against.resolve() if isinstance(against, Path) else None, since=time.time())

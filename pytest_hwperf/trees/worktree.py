@@ -20,7 +20,7 @@ _LONGEST_POINTER = 1024  # bytes, by git-lfs' specification
 _LONGEST_PATH = 1 << 16  # bytes
 _CLOSED = "' not allowed"  # how git ends its complaint that it was not let out
 _WHOLE_CLONE = "hwperf asks no host for what a partial clone lacks; get it with `git fetch --refetch --no-filter`"
-_CHECKOUT_S = 900.0  # large files are fetched while checking out
+_CHECKOUT_S = 900.0  # large files are copied while checking out
 _MARK = "made-by-pytest-hwperf"  # file in what a repository keeps of a work tree of ours; its text is the folder
 _LONGEST_RUN_S = 86400.0  # a folder that is not here may be used in another container with the same repository
 

@@ -97,6 +97,10 @@ def built(file):
         os.system(f"mkdir {{file}}")
 
 
+def named(file):
+    os.system(f"echo 1 > {{os.fspath(file)}}")  # as a library in native code is given its path
+
+
 def unseen(file):
     if not file.exists():
         os.system(f"echo 1 > {{file}}")
@@ -115,7 +119,7 @@ def test_cached(hwperf):
 
 
 @pytest.mark.parametrize(
-    "ways", ["built, taken", "linked, removed, replaced", "in_a_database, unseen, unseen_in_a_folder"]
+    "ways", ["built, named, taken", "linked, removed, replaced", "in_a_database, unseen, unseen_in_a_folder"]
 )
 def test_sides_share_nothing_that_either_has_made(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ways: str

@@ -17,7 +17,7 @@ from pytest_hwperf.host.workdirs import private_folder
 from pytest_hwperf.trees import worktree as worktree_module
 from pytest_hwperf.trees.git import git as run_git
 from pytest_hwperf.trees.revision import resolve, revision_of, top_of
-from pytest_hwperf.trees.worktree import copy_of, follow_links_out, worktree
+from pytest_hwperf.trees.worktree import copy_of, follow_links_out, lfs_pointers, worktree
 
 pytestmark = [
     pytest.mark.usefixtures("temporary"),
@@ -330,6 +330,17 @@ def test_a_partial_clone_is_not_completed_from_its_host(repository: Path, tmp_pa
     git(tmp_path / "partial", "fetch", "--refetch", "--no-filter")
     with worktree(tmp_path / "partial", old) as tree:
         assert "old" == (tree / "model.py").read_text()
+
+
+def test_git_lfs_leaves_pointers_of_what_it_would_download(repository: Path, tmp_path: Path) -> None:
+    """A stand-in for git-LFS, which downloads unless this variable is set."""
+    pointer, asked = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", tmp_path / "asked"
+    git(repository, "config", "filter.lfs.smudge", f"test -n \"$GIT_LFS_SKIP_SMUDGE\" || touch '{asked}'; cat")
+    old = commit(repository, __gitattributes="*.bin filter=lfs\n", large__bin=pointer)
+    with worktree(repository, old) as tree:
+        assert ["large.bin"] == lfs_pointers(tree)
+
+    assert not asked.exists()
 
 
 @pytest.mark.parametrize("is_absolute", [False, True])
