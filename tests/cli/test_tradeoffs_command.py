@@ -93,6 +93,7 @@ def test_what_all_meet(asked: Asked) -> None:
     assert "a.py::test_model: 3 candidates requirements sklearn_fp32 meets all onnx_fp32 meets all" in said
     assert "pareto set sklearn_fp32; onnx_fp32; onnx_int8" in said
     assert "ranking by score; weights accuracy 50 %, latency 25 %, memory 25 %; score 100 is onnx_fp32 1. onnx" in said
+    assert re.search(r"onnx_fp32: score 100, (composite|inconclusive)", said)
     assert "best latency onnx_int8: 10.0 µs (9.90 .. 10.1) a row" in said
     assert "best accuracy sklearn_fp32: 0.900 (0.891 .. 0.909); as good within the margin: onnx_fp32" in said
     assert "low latency onnx_int8 critical accuracy onnx_fp32, as good as 1 other few resources sklearn_fp32" in said
@@ -154,6 +155,7 @@ def test_an_interval_that_holds_the_limit(asked: Asked) -> None:
         ("requirements:\n  latency_p95: 1\n", "Did you mean 'latency_p95_ms'?"),
         ("requirements:\n  latency_p95_ms: 1\naccuracy_min: 0.8\n", "a name stands beside requirements"),
         ("requirements: 1\n", "has no limits"),
+        ("requirement:\n  latency_p95_ms: 1\n", "unknown keyword 'requirement'. Did you mean 'requirements'?"),
     ],
 )
 def test_requirements_that_cannot_be_meant(asked: Asked, requirements: str, complaint: str) -> None:
