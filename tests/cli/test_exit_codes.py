@@ -60,9 +60,13 @@ def test_an_unforeseen_error_is_no_answer(
         (["comapre", "a", "b"], "hwperf: unknown command 'comapre'. Did you mean 'compare'?; see hwperf --help\n"),
         (["baseline", "lst"], "unknown command 'lst'. Did you mean 'list'? Allowed: list, show, remove, accept, "),
         (["zzz"], "unknown command 'zzz'. Allowed: baseline, recompute, "),
+        (["report", "--makrdown=a"], "arguments: --makrdown=a. Did you mean '--markdown'?; see hwperf report "),
+        (["baseline", "list", "--zzz"], "unrecognized arguments: --zzz; see hwperf baseline list --help\n"),
     ],
 )
-def test_an_unknown_command_names_the_nearest(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_or_option_names_the_nearest(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as caught:
         main(words)
 

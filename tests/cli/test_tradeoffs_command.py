@@ -154,6 +154,7 @@ def test_an_interval_that_holds_the_limit(asked: Asked) -> None:
         ("requirements:\n  latency_p95: 1\n", "Did you mean 'latency_p95_ms'?"),
         ("requirements:\n  latency_p95_ms: 1\naccuracy_min: 0.8\n", "a name stands beside requirements"),
         ("requirements: 1\n", "has no limits"),
+        ("requirement:\n  latency_p95_ms: 1\n", "unknown keyword 'requirement'. Did you mean 'requirements'?"),
     ],
 )
 def test_requirements_that_cannot_be_meant(asked: Asked, requirements: str, complaint: str) -> None:
@@ -189,7 +190,7 @@ def test_quantisation_by_its_rule(asked: Asked) -> None:
         "each, asked for -20 %; accuracy -5.00 points (-6.86 .. -3.62) on 1,000 examples" in said
     )
     assert re.search(r"3\. onnx_int8: score 11\d .*, last since it is not worthwhile best accuracy", said)
-    assert re.search(r"1\. onnx_fp32: score 100 .*2\. sklearn_fp32", said)
+    assert re.search(r"1\. onnx_fp32: score 100, .*2\. sklearn_fp32", said)
 
 
 LOST = 33  # of 2000 answers, and one won
