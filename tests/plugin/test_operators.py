@@ -129,7 +129,7 @@ def test_the_work_of_a_call_is_held_against_numpy(pytester: pytest.Pytester, mon
     [
         ("flops=1e7, moved_bytes=1e4", "compute-bound: ×2.5 as fast as numpy here (4.00 GFLOP/s*"),
         ("flops=1e3, moved_bytes=4e6", "*its data move ×4.0 as fast as numpy reads memory here*"),
-        ("flops=0, moved_bytes=1e4, uncounted={'Tree': 1}", "a call: no operation was counted, 10.0 kB (*"),
+        ("flops=0, moved_bytes=1e4, uncounted={'Tree': 1}", "a call: no operation was counted, at least 10.0 kB (*"),
     ],
 )
 def test_numpy_is_no_ceiling_and_nothing_counted_is_no_zero(
