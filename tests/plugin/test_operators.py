@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fakes.worker_items import item_in_a_fresh_process
 
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.operators import ProfiledCalls
@@ -159,7 +160,7 @@ def answer(tmp_path: Path, item: pytest.Item, profile: Any) -> tuple[ProfiledCal
     task = WorkerTask(role="operators", node=item.nodeid, reply_to=str(reply))
     subject: Any = SimpleNamespace(profile=profile, elsewhere=False)
     with pytest.raises(pytest.skip.Exception):
-        OneShotWorker(task).measure(item, subject, "")
+        OneShotWorker(task).measure(item_in_a_fresh_process(item.nodeid), subject, "")
     result = decode_result(reply.read_bytes())
     return result.operators, result.reasons
 
