@@ -90,7 +90,7 @@ def _memory_pressure(found: Sequence[Figure]) -> Iterator[Figure]:
         low=None if held.low is None or done.high is None else held.low / _MB / done.high,
         high=None if held.high is None or not done.low else held.high / _MB / done.low,
         confidence=max(0.0, held.confidence + done.confidence - 1),
-        n=min(held.n, done.n),
+        n=held.n,
         method="memory over throughput, between the ends of both intervals",
     )
     source = f"{memory.source} over {rate.source}"

@@ -409,7 +409,7 @@ def test_the_mean_of_rounds_of_which_only_statistics_are_known() -> None:
 
 
 def test_memory_pressure_is_made_of_the_figures_of_a_run() -> None:
-    """3 MB at 100 rows a second are 0.03; without rows, calls count."""
+    """3 MB of three processes at 100 rows a second are 0.03; without rows, calls count."""
     memory, rate = processes([3e6] * 3), windows([50.0, 50.0], "throughput")
     rows = windows([100.0, 100.0], "sample_throughput")
     found = {one.key: one.estimate for one in figures(run(samples=(rate, rows, memory)))}[
@@ -418,6 +418,7 @@ def test_memory_pressure_is_made_of_the_figures_of_a_run() -> None:
     by_calls = figures(run(samples=(rate, memory)))[-1].estimate
 
     assert pytest.approx((0.03, 0.03, 0.03)) == numbers(found)
+    assert 3 == found.n
     assert pytest.approx(0.06) == by_calls.value
     assert "memory_pressure_index" not in {one.metric for one in figures(run(samples=(memory,)))}
 

@@ -13,8 +13,11 @@ from fakes import records as fake
 
 from pytest_hwperf.cli.candidates_file import read_candidates
 from pytest_hwperf.core.candidates import measured_together
+from pytest_hwperf.core.operators import OperatorProfile
 from pytest_hwperf.core.records import Judgement, replace
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.roofline import Work, roofline_of
+from pytest_hwperf.core.statements import said
 from pytest_hwperf.reports import csv_files, tradeoff_files, tradeoff_plot
 
 ROOT = Path(__file__).parents[2]
@@ -134,6 +137,24 @@ def test_an_empty_figure_has_its_reason_and_an_estimate_is_none(name: str) -> No
         estimated["energy_mean_mj"],
         estimated["energy_mean_mj_reason"],
     )
+
+
+def test_a_memory_bandwidth_says_what_it_leaves_out() -> None:
+    """1 kB in 1 ms are 1 MB/s; what a tree ensemble holds is not counted, and scikit-learn shows no operators."""
+    trees = Work(flops=None, moved_bytes=1e3, nodes=1, uncounted={"TreeEnsembleClassifier": 1})
+    shown = replace(FAST, run=replace(FAST.run, roofline=roofline_of(trees, 1e-3, None, 1)))
+    withheld = OperatorProfile(source="", calls=0, latency_s=1e-3, coverage=0.0, withheld=said("shows no operators"))
+    unseen = replace(SLOW, run=replace(SLOW.run, operators=withheld))
+    cells = [
+        (row["memory_bandwidth_gb_per_s"], row["memory_bandwidth_reason"])
+        for row in table(report(shown, unseen, DOMINATED), TRADEOFFS)
+    ]
+
+    assert cells == [
+        ("0.001", "at least: not counted are TreeEnsembleClassifier"),
+        ("", "the work of its runtime is not counted"),
+        ("", "counted with --hwperf-operators"),
+    ]
 
 
 def test_the_dashboard_counts_outcomes_and_names_the_tightest_budget() -> None:
