@@ -188,7 +188,8 @@ class _Shown:
             say(f"no rate is served with its p95 within {self.options.p95_ms:g} ms")
             return NOT_SERVED
         say(f"peak: {found.load.qps:.4g} calls a second with p95 within {self.options.p95_ms:g} ms, confirmed")
-        return exit_code(self.report(found.load, found.served), found.served.failed, ())
+        doubts = [found.doubt.kind] if found.doubt else []
+        return exit_code(self.report(found.load, found.served), found.served.failed, doubts)
 
     def served(self, load: Load) -> Served:
         """Run a load with a line that shows how far it is.
