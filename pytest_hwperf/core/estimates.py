@@ -84,8 +84,14 @@ def _memory_pressure(found: Sequence[Figure]) -> Iterator[Figure]:
     rate = figure_of(found, ("sample_throughput", "mean")) or figure_of(found, ("throughput", "mean"))
     if memory is None or rate is None:
         return
-    held, done = memory.estimate, rate.estimate
-    estimate = Estimate(
+    estimate = pressure_of(memory.estimate, rate.estimate)
+    source = f"{memory.source} over {rate.source}"
+    yield Figure(metric=MEMORY_PRESSURE, statistic="p50", estimate=estimate, source=source, per=memory.per)
+
+
+def pressure_of(held: Estimate, done: Estimate) -> Estimate:
+    """Return the index of a memory in bytes, and of a rate above 0."""
+    return Estimate(
         value=held.value / _MB / done.value,
         low=None if held.low is None or done.high is None else held.low / _MB / done.high,
         high=None if held.high is None or not done.low else held.high / _MB / done.low,
@@ -94,8 +100,6 @@ def _memory_pressure(found: Sequence[Figure]) -> Iterator[Figure]:
         method="memory over throughput, between the ends of both intervals",
         warnings=(*held.warnings, *done.warnings),
     )
-    source = f"{memory.source} over {rate.source}"
-    yield Figure(metric=MEMORY_PRESSURE, statistic="p50", estimate=estimate, source=source, per=memory.per)
 
 
 def clear_of(estimate: Estimate, limit: float, better: Better) -> bool | None:
