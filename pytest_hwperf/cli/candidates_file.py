@@ -155,6 +155,7 @@ def _of_row(file: str, number: int, row: Mapping[str, str | None], known: Iterab
         guesses={columns[_PROXY][0]: found[_PROXY]} if _PROXY in found else {},
         rows=rows_of_call(rows),
         conditions=conditions,
+        as_trained="load" in conditions and "form" not in conditions,  # a table of others does not say: no load
     )
 
 

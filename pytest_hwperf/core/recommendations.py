@@ -44,8 +44,6 @@ def matrix(candidates: Sequence[Candidate], dimensions: Mapping[str, Key]) -> It
     """Yield a recommendation for each purpose, among candidates that meet the requirements.
 
     Simple to deploy is what nothing has converted: a form of another runtime is one more artefact to build and check.
-    A table of others does not say what was converted; a measured run says by its conditions how its calls arrived, and
-    which form they took.
     """
     for purpose, wanted in _PURPOSES.items():
         dimension = next((name for name in wanted if name in dimensions), "")
@@ -58,7 +56,7 @@ def matrix(candidates: Sequence[Candidate], dimensions: Mapping[str, Key]) -> It
             as_good = [one for one in as_good if per_row(one, key).value == per_row(first, key).value]
         found = _fastest_first([first, *as_good])
         yield Recommendation(purpose=purpose, dimension=dimension, candidates=found, inconclusive=tuple(inconclusive))
-    plain = [one for one in candidates if one.as_trained or ("load" in one.conditions and "form" not in one.conditions)]
+    plain = [one for one in candidates if one.as_trained]
     yield Recommendation(purpose="simple deployment", dimension="", candidates=_fastest_first(plain))
 
 
