@@ -434,6 +434,23 @@ def test_columns_of_others_are_read(asked: Asked) -> None:
     assert "left out energy, not measured for any" in said
 
 
+def test_columns_of_others_answer_the_mean_and_the_memory_pressure(asked: Asked) -> None:
+    """10 MB over 500 rows a second are 0.02."""
+    _, said = asked("latency_mean_ms: 1\nmemory_pressure_max: 0.01\n", table=OF_OTHERS)
+
+    assert "unmeasured" not in said
+    assert "b misses latency_mean_ms by 100 % (2.00 ms, limit <= 1 ms, inconclusive)" in said
+    assert "memory_pressure_max by 100 % (0.0200, limit <= 0.01, inconclusive)" in said
+
+
+@pytest.mark.parametrize("column", ["precision,int8", "conditions,batch_size=32; threads=1"])
+def test_a_table_of_others_does_not_say_what_was_converted(asked: Asked, column: str) -> None:
+    title, cell = column.split(",")
+    _, said = asked(table=f"scenario,latency_ms,accuracy,{title}\nonnx_int8,1,0.9,{cell}\nother,2,0.9,{cell}\n")
+
+    assert "simple deployment not known" in said
+
+
 @pytest.mark.parametrize("more", ["", "scenario,"])
 def test_a_column_model_names_the_row(asked: Asked, more: str) -> None:
     cells = "onnx," if more else ""

@@ -360,6 +360,14 @@ def test_enough_when_every_budget_is_clear(budgets: tuple[Budget, ...], *, stop:
     assert stop is enough([one_to(100)], budgets)
 
 
+def test_a_budget_that_memory_decides_later_takes_all_the_time() -> None:
+    """One window has no interval: the index would be inconclusive however far from its limit it is."""
+    pressure = (budget("memory_pressure_index", "p50", 5.0),)
+
+    assert not enough([windows([50.0], "throughput")], pressure)
+    assert enough([one_to(100)], pressure)
+
+
 @pytest.mark.simulation
 def test_stopping_at_every_doubling_hardly_costs_the_stated_level() -> None:
     """The limit is the true p95 of exponential calls, so every clear answer is wrong.

@@ -242,6 +242,23 @@ def test_the_picture_fills_what_the_table_calls_pareto(monkeypatch: pytest.Monke
     assert ["yes", "yes", "no"] == [row["pareto"] for row in table(report(FAST, small, DOMINATED), TRADEOFFS)]
 
 
+@pytest.mark.runtime
+def test_the_names_in_the_picture_cover_no_other_and_stay_within(monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = pytest.importorskip("matplotlib.figure", reason="pictures need pytest-hwperf[plot]").Figure
+    drawn: list[Any] = []
+    monkeypatch.setattr(figure, "savefig", lambda self, *_, **__: drawn.append(self))
+    names = ["onnx_fp32", "torch_fp32_no_mkldnn", "torch_fp32_channels_last", "torch_compile_reduce_overhead"]
+    all_as_right = [judgement(name, latency=0.001 * k, accuracy=0.9) for k, name in enumerate(names, 1)]
+    tradeoff_plot.render(report(*all_as_right))
+    (axes,) = drawn[0].axes
+    boxes = [text.get_window_extent() for text in axes.texts]
+
+    assert sorted(names) == sorted(text.get_text() for text in axes.texts)
+    assert not [1 for place, one in enumerate(boxes) for other in boxes[:place] if one.overlaps(other)]
+    assert axes.bbox.x0 <= min(box.x0 for box in boxes)
+    assert max(box.x1 for box in boxes) <= axes.bbox.x1
+
+
 def test_each_file_says_what_it_is() -> None:
     """A reader of one would not understand the other."""
     files = tradeoff_files.render(CHOICE)
