@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_hwperf import __version__
+from pytest_hwperf.cli.arguments import check_kept
 from pytest_hwperf.cli.output import USAGE as USAGE
 from pytest_hwperf.cli.output import OutputClosed, complain, say_lines, show_help_alone, tolerate_any_encoding
 from pytest_hwperf.cli.progress import clear_progress
@@ -29,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         given = sys.argv[1:] if arguments is None else [*arguments]
         options = parse(given)
+        check_kept(options)
         return int(options.run(options))
     except OutputClosed:
         return UNREAD

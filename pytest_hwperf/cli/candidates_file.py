@@ -24,6 +24,7 @@ from pytest_hwperf.host.files import read_file
 
 _LARGEST_FILE = 1 << 24  # bytes
 _MOST_ROWS = 2000  # each is compared with each
+_MOST_COLUMNS = 2000  # the nearest name of each unknown one is looked for
 _NAMES = ("model", "scenario", "label", "test")  # columns that name a candidate where it has no column "name"
 _ENDINGS = ("_ci_low", "_ci_high")
 _BESIDE = (*_ENDINGS, "_reason", "_n", "_per", "_source")  # what stands behind the name of a figure
@@ -102,6 +103,8 @@ def _rows(file: str) -> list[dict[str, str | None]]:
         columns, rows = reader.fieldnames or (), list(reader)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UsageProblem(f"{file} cannot be read as CSV ({getattr(error, 'strerror', error)})") from error
+    if len(columns) > _MOST_COLUMNS:
+        raise UsageProblem(f"{file} has {len(columns)} columns; {_MOST_COLUMNS} are the most that are read")
     if len({*columns}) < len(columns):
         raise UsageProblem(f"{file}: a column stands there twice; give each once")
     longer = next((number for number, row in enumerate(rows, 2) if None in row), 0)

@@ -45,7 +45,7 @@ def check_resources(config: pytest.Config) -> None:
 
 
 def _check_outputs(config: pytest.Config, settings: Settings) -> None:
-    folder = config.invocation_params.dir
+    folder, configuration = config.invocation_params.dir, config.inipath
     given = {"artifacts": settings.artifacts, "html": settings.html, "json": settings.json}
     named = {f"--hwperf-{name}": place for name, place in {**given, "markdown": settings.markdown}.items() if place}
     for flag, name in named.items():
@@ -55,9 +55,9 @@ def _check_outputs(config: pytest.Config, settings: Settings) -> None:
             raise pytest.UsageError(f"{flag}={name!r} is a file; give a folder")
         if flag != "--hwperf-artifacts" and is_folder(folder / name):
             raise pytest.UsageError(f"{flag}={name!r} is a folder; give a file in it")
-    others = {"--junitxml": config.getoption("xmlpath", None)}
-    places = {flag: folder / name for flag, name in {**others, **named}.items() if name}
-    _check_apart(places, settings.location)
+    others = {"--junitxml": config.getoption("xmlpath", None), **named}
+    read = {configuration.name: configuration} if configuration else {}
+    _check_apart(read | {flag: folder / name for flag, name in others.items() if name}, settings.location)
     for flag, name in named.items():
         _check_writable(f"{flag}={shortened(name)}", folder / name, is_folder=flag == "--hwperf-artifacts")
     if settings.html:

@@ -528,6 +528,7 @@ def test_candidates_of_one_name_are_numbered(asked: Asked) -> None:
         ("scenario,latency_p50_ms\na,fast\n", "line 2: latency_p50_ms=fast is no number of at least 0"),
         ("scenario,latency_p50_ms\na,inf\n", "line 2: latency_p50_ms=inf is no number of at least 0"),
         ("scenario,latency_p50_ms\na,-1\n", "line 2: latency_p50_ms=-1 is no number of at least 0"),
+        (f"{'latency_ms_,' * 2001}scenario\n", "has 2002 columns; 2000 are the most that are read"),
         ("scenario,latency_p50_ms\na,1,2\n", "line 2: more cells than there are columns"),
         ("scenario,latency_p50_ms,latency_p50_ms\na,1,2\n", "a column stands there twice"),
         ("scenario,accuracy_mean\na,85\n", "accuracy_mean=85 is a share between 0 and 1"),

@@ -315,15 +315,18 @@ def test_a_partial_clone_is_not_completed_from_its_host(repository: Path, tmp_pa
     commit(repository, model__py="new")
     git(tmp_path, "clone", "--filter=blob:none", f"file://{repository}", "partial")
     git(tmp_path / "partial", "config", "remote.origin.url", "ssh://git@private.example/models.git")
+    git(tmp_path / "partial", "config", "--unset", "remote.origin.partialclonefilter")
+    settings = (tmp_path / "partial/.git/config").read_bytes()
     with (
-        pytest.raises(WorkerError, match=r"transport 'ssh' not allowed: .* `git fetch --refetch --no-filter`"),
+        pytest.raises(WorkerError, match=r"hwperf asks no host for .* `git fetch --refetch --no-filter`"),
         worktree(tmp_path / "partial", old),
     ):
         pytest.fail("a file of the commit is not here")
+    assert settings == (tmp_path / "partial/.git/config").read_bytes()
 
     git(tmp_path / "partial", "config", "remote.origin.url", f"file://{repository}")
     git(tmp_path / "partial", "config", "remote.origin.uploadpack", f"touch {tmp_path}/obeyed; git-upload-pack")
-    with pytest.raises(WorkerError, match="transport 'file' not allowed"), worktree(tmp_path / "partial", old):
+    with pytest.raises(WorkerError, match="hwperf asks no host for"), worktree(tmp_path / "partial", old):
         pytest.fail("a program that the repository names was run")
     assert not (tmp_path / "obeyed").exists()
 
