@@ -8,10 +8,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_hwperf import __version__
+from pytest_hwperf.cli.arguments import check_kept
 from pytest_hwperf.cli.output import USAGE as USAGE
 from pytest_hwperf.cli.output import OutputClosed, complain, say_lines, show_help_alone, tolerate_any_encoding
 from pytest_hwperf.cli.progress import clear_progress
-from pytest_hwperf.core.budgets import nearest_or_all
+from pytest_hwperf.core.budgets import nearest, nearest_or_all
 from pytest_hwperf.core.errors import HwperfError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         given = sys.argv[1:] if arguments is None else [*arguments]
         options = parse(given)
+        check_kept(options)
         return int(options.run(options))
     except OutputClosed:
         return UNREAD
@@ -50,18 +52,22 @@ def parse(given: list[str]) -> argparse.Namespace:
     """Read a command line; one that is no command ends the program."""
     own, handed_on = _split(given)
     parser = _parser()
-    _check_commands(parser, own)
-    return parser.parse_args(own, argparse.Namespace(given=given, handed_on=handed_on))
+    command = _command(parser, own)
+    found, unknown = parser.parse_known_args(own, argparse.Namespace(given=given, handed_on=handed_on))
+    if unknown:
+        hint = nearest(unknown[0].partition("=")[0], command.options)
+        command.error(f"unrecognized arguments: {' '.join(unknown)}{hint and f'.{hint}'}")
+    return found
 
 
-def _check_commands(parser: "_Parser", words: Sequence[str]) -> None:
-    """Refuse a command that there is not, and name the nearest one: argparse lists them all."""
+def _command(parser: "_Parser", words: Sequence[str]) -> "_Parser":
+    """Return the parser of a command; refuse one that there is not, and name the nearest: argparse lists them all."""
     names = parser.commands
     if not names or not words or words[0].startswith("-"):
-        return
+        return parser
     if words[0] not in names:
         parser.error(f"unknown command {words[0]!r}.{nearest_or_all(words[0], names)}")
-    _check_commands(names[words[0]], words[1:])
+    return _command(names[words[0]], words[1:])
 
 
 def _split(given: list[str]) -> tuple[list[str], list[str]]:
@@ -85,6 +91,11 @@ class _Parser(argparse.ArgumentParser):
         found = super().add_subparsers(**given)
         self.commands = found.choices
         return found
+
+    @property
+    def options(self) -> list[str]:
+        """Return the names of its options."""
+        return [*self._option_string_actions]
 
     def print_help(self, file: "SupportsWrite[str] | None" = None) -> None:
         """Write the help as an answer."""

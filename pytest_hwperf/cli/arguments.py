@@ -1,8 +1,10 @@
 """Arguments that several commands take, and what is checked of them before anything is measured."""
 
 import argparse
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,11 @@ from pytest_hwperf.core.loads import LONGEST_S
 from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.gate.targets import check_target
-from pytest_hwperf.host.files import check_writable, replace_file, same_place
+from pytest_hwperf.host.files import check_writable, is_file, replace_file, same_place
+
+_WRITTEN = ("html", "json", "markdown", "output", "plot", "record")  # options whose file is replaced
+_NOT_READ = (*_WRITTEN, "given")
+_SCHEME = re.compile(r"sql:sqlite:///|@|[a-z-]+:")  # in front of a file: a store, a body, a format
 
 _SHARED: Mapping[str, Mapping[str, Any]] = {
     "--data": {"metavar": "FILE", "required": True, "help": ".npz with X and perhaps y, .npy, or .csv"},
@@ -71,6 +77,22 @@ def check_files(**files: str | None) -> None:
     for option, file in given.items():
         with explained_if_unwritable(f"--{option}={file}"):
             check_writable(file)
+
+
+def check_kept(options: argparse.Namespace) -> None:
+    """Refuse to write where something is that the command reads, of which nothing would be left.
+
+    Raises:
+        UsageProblem: names the option.
+    """
+    given = vars(options)
+    written = {name: given[name] for name in _WRITTEN if isinstance(given.get(name), str) and given[name]}
+    lists = [value if isinstance(value, list) else [value] for name, value in given.items() if name not in _NOT_READ]
+    texts = [text for values in lists for text in values if isinstance(text, str)]
+    read = {form for text in texts for form in (text, text.partition("::")[0], _SCHEME.sub("", text))}
+    for (name, file), other in product(written.items(), read):
+        if is_file(Path(file)) and is_file(Path(other)) and same_place({name: Path(file), "": Path(other)}):
+            raise UsageProblem(f"--{name}={file} is a file that this command reads: give another place")
 
 
 def make_folder_of(**files: str | None) -> None:

@@ -98,4 +98,4 @@ def _change(found: BisectionFile) -> Iterator[str]:
 
 def _estimate(change: Estimate) -> str:
     shown = show_change_interval(change.value, change.low, change.high, "relative")
-    return f"{shown}, {100 * change.confidence:.0f} % confidence, {counted(change.n, 'pair')}"
+    return f"{shown}, {100 * change.confidence:.3g} % confidence, {counted(change.n, 'pair')}"

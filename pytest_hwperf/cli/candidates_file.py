@@ -12,6 +12,7 @@ from pytest_hwperf.cli.report_file import read_report
 from pytest_hwperf.core.budgets import nearest
 from pytest_hwperf.core.candidates import by_test, candidates_of, distinct, rows_of_call
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.estimates import pressure_of
 from pytest_hwperf.core.metrics import ENERGY, MEDIAN_LATENCY, MEMORY_PRESSURE, METRICS, metric_of, stage_metric
 from pytest_hwperf.core.recommendations import STAGES
 from pytest_hwperf.core.records import Estimate, Key
@@ -23,6 +24,7 @@ from pytest_hwperf.host.files import read_file
 
 _LARGEST_FILE = 1 << 24  # bytes
 _MOST_ROWS = 2000  # each is compared with each
+_MOST_COLUMNS = 2000  # the nearest name of each unknown one is looked for
 _NAMES = ("model", "scenario", "label", "test")  # columns that name a candidate where it has no column "name"
 _ENDINGS = ("_ci_low", "_ci_high")
 _BESIDE = (*_ENDINGS, "_reason", "_n", "_per", "_source")  # what stands behind the name of a figure
@@ -32,16 +34,17 @@ _OTHERS = (  # columns of our own tables that name no figure
     *("revision", "started_at", "memory_bandwidth_gb_per_s", "memory_bandwidth_reason"),
 )
 _PER_SAMPLE, _PROXY = "latency_ms_per_sample_mean", "energy_mj_proxy"
+_MEAN_LATENCY, _RATE, _PRESSURE = ("latency", "mean"), ("sample_throughput", "mean"), (MEMORY_PRESSURE, "p50")
 _OF_OTHERS: Mapping[str, tuple[Key, float]] = {  # names that other tools have for the same
     _PER_SAMPLE: (MEDIAN_LATENCY, 1e3),  # the only latency that such tables have
     "latency_ms": (MEDIAN_LATENCY, 1e3),
     "accuracy": (ACCURACY, 1.0),
     "memory_mb": (MEMORY, 1e-6),
-    "throughput_samples_per_sec": (("sample_throughput", "mean"), 1.0),
+    "throughput_samples_per_sec": (_RATE, 1.0),
     "energy_mj": ((ENERGY, "mean"), 1e3),
     _PROXY: ((ENERGY, "mean"), 1e3),  # an estimate: no dimension
     "cpu_utilization": (("cpu_utilisation", "mean"), 1.0),
-    "memory_pressure_index": ((MEMORY_PRESSURE, "p50"), 1.0),
+    "memory_pressure_index": (_PRESSURE, 1.0),
     **{f"{stage}_ms": ((stage_metric(stage), "p50"), 1e3) for stage in STAGES},
 }
 
@@ -100,6 +103,8 @@ def _rows(file: str) -> list[dict[str, str | None]]:
         columns, rows = reader.fieldnames or (), list(reader)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UsageProblem(f"{file} cannot be read as CSV ({getattr(error, 'strerror', error)})") from error
+    if len(columns) > _MOST_COLUMNS:
+        raise UsageProblem(f"{file} has {len(columns)} columns; {_MOST_COLUMNS} are the most that are read")
     if len({*columns}) < len(columns):
         raise UsageProblem(f"{file}: a column stands there twice; give each once")
     longer = next((number for number, row in enumerate(rows, 2) if None in row), 0)
@@ -137,8 +142,10 @@ def _of_row(file: str, number: int, row: Mapping[str, str | None], known: Iterab
     conditions = dict(_pairs(row.get("conditions") or ""))
     conditions |= {"precision": precision} if (precision := row.get("precision")) else {}
     rows = conditions.get("batch_size", "")
-    if (whole := found.get(_PER_SAMPLE)) and MEDIAN_LATENCY not in values:
-        values[MEDIAN_LATENCY] = scaled(whole, rows_of_call(rows))
+    if whole := found.get(_PER_SAMPLE):
+        values = {key: scaled(whole, rows_of_call(rows)) for key in (_MEAN_LATENCY, MEDIAN_LATENCY)} | values
+    if (held := values.get(MEMORY)) and (done := values.get(_RATE)) and done.value:
+        values.setdefault(_PRESSURE, pressure_of(held, done))
     name = name or f"row {number}"
     return Candidate(
         name=f"{name} on {kind}" if kind and not name.endswith(f" on {kind}") else name,
@@ -151,6 +158,7 @@ def _of_row(file: str, number: int, row: Mapping[str, str | None], known: Iterab
         guesses={columns[_PROXY][0]: found[_PROXY]} if _PROXY in found else {},
         rows=rows_of_call(rows),
         conditions=conditions,
+        as_trained="load" in conditions and "form" not in conditions,  # a table of others does not say: no load
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pytest_hwperf.cli.capacity_plan import CapacityPlan
 from pytest_hwperf.core import capacity
 from pytest_hwperf.core.capacity import HIGH, SAFETY, TOO_HIGH, Service
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.loads import FASTEST_QPS, MOST_IN_FLIGHT
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.records import Judgement, figure_of
@@ -25,7 +26,7 @@ _MEANS: Mapping[capacity.Level, str] = {
 
 def named(one: Judgement) -> str:
     """Name a measurement of a report."""
-    return " ".join(part for part in (one.run.test, one.run.scenario, one.run.label) if part)
+    return visible(" ".join(part for part in (one.run.test, one.run.scenario, one.run.label) if part))
 
 
 def is_load(one: Judgement) -> bool:

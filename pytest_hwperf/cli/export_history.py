@@ -64,12 +64,11 @@ def _otava(options: argparse.Namespace, store: HistoryStore, place: str) -> int:
         raise _nothing(options, place)
     named = {(one.test, one.label, one.machine.fingerprint) for one in found}
     if len(named) > 1:
-        listed = "; ".join(" ".join(filter(None, one)) for one in sorted(named)[:_NAMED]) + "; …" * (
-            len(named) > _NAMED
-        )
+        names = [visible(" ".join(filter(None, one))) for one in sorted(named)[:_NAMED]]
+        listed = "; ".join(names) + "; …" * (len(named) > _NAMED)
         raise UsageProblem(
             f"--as=otava writes one test on one machine, and {len(named)} match: {listed}. Choose "
-            " with --test=GLOB and --machine=DIGITS"
+            "one with --test=GLOB and --machine=DIGITS"
         )
     content, lacking = history_files.otava(found)
     if options.output:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_hwperf.cli.arguments import check_files, write_file, write_record
 from pytest_hwperf.cli.history_text import lines_of
-from pytest_hwperf.cli.output import complain, say
+from pytest_hwperf.cli.output import complain, say, width
 from pytest_hwperf.cli.stores import HELP, open_history
 from pytest_hwperf.core.budgets import DEFAULT_MARGINS, nearest
 from pytest_hwperf.core.errors import UsageProblem
@@ -16,6 +16,7 @@ from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.history import Annotation, HistoryStore, Series
 from pytest_hwperf.core.trends import ALPHA, TrendFile, trend_of
 from pytest_hwperf.core.units import counted
+from pytest_hwperf.reports.wrapping import wrapped
 from pytest_hwperf.trees.revision import resolve
 
 OK, NOTHING = 0, 4
@@ -81,7 +82,10 @@ def show(options: argparse.Namespace) -> int:
 
         write_file(options.html, history_page.render(trends, options.baseline))
     for line in lines_of(trends[:_MOST]):
-        say(line)
+        text = line.lstrip()
+        whole = text.startswith("hwperf ")  # a command, to be copied
+        for part in [line] if whole else wrapped(text, width(), " " * (len(line) - len(text))):
+            say(part)
     return OK
 
 

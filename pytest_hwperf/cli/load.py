@@ -10,7 +10,7 @@ from typing import Any
 from pytest_hwperf.cli.arguments import add_shared, check_files, check_timeout
 from pytest_hwperf.cli.load_by_locust import run_by_locust
 from pytest_hwperf.cli.load_report import INTERRUPTED, NOT_SERVED, OK, exit_code, load_run, show_run
-from pytest_hwperf.cli.output import say
+from pytest_hwperf.cli.output import say, width
 from pytest_hwperf.cli.progress import ProgressLine, clear_progress
 from pytest_hwperf.cli.rows_file import read_data
 from pytest_hwperf.core.budgets import parse_budget_lines
@@ -32,6 +32,7 @@ from pytest_hwperf.loads.times import Times
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import Subject
+from pytest_hwperf.reports.wrapping import wrapped
 
 _PERCENTILE = 0.95  # of a peak rate
 _LARGEST_BODY = 100_000_000  # bytes of a request
@@ -179,8 +180,8 @@ class _Shown:
         except KeyboardInterrupt:
             interrupted = True
         clear_progress()
-        for one in search.tries:
-            say(_tried(one))
+        for line in (line for one in search.tries for line in wrapped(_tried(one), width())):
+            say(line)
         if interrupted:
             say("interrupted: the rates above are all that were tried")
             return INTERRUPTED
@@ -188,7 +189,8 @@ class _Shown:
             say(f"no rate is served with its p95 within {self.options.p95_ms:g} ms")
             return NOT_SERVED
         say(f"peak: {found.load.qps:.4g} calls a second with p95 within {self.options.p95_ms:g} ms, confirmed")
-        return exit_code(self.report(found.load, found.served), found.served.failed, ())
+        doubts = [found.doubt.kind] if found.doubt else []
+        return exit_code(self.report(found.load, found.served), found.served.failed, doubts)
 
     def served(self, load: Load) -> Served:
         """Run a load with a line that shows how far it is.

@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 from io import TextIOWrapper
 
+from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.foreign_text import visible, visible_lines
 
 USAGE = 4  # pytest's own exit code; 0 and 1 are as in pytest too
@@ -30,13 +31,16 @@ def say_lines(text: str) -> None:
 
     Raises:
         OutputClosed: nobody reads them.
+        UsageProblem: they cannot be written, as to a full disk.
     """
     try:
         print(visible_lines(text), flush=True)
-    except BrokenPipeError as error:
+    except OSError as error:
         with suppress(OSError):  # Python flushes what is left once more at its end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise OutputClosed from error
+        if isinstance(error, BrokenPipeError):
+            raise OutputClosed from error
+        raise UsageProblem(f"the standard output cannot be written ({error.strerror})") from error
 
 
 def width() -> int:

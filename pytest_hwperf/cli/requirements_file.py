@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.core.budgets import parse_budgets
+from pytest_hwperf.core.budgets import nearest_or_all, parse_budgets
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Budget
 from pytest_hwperf.host.files import read_file
 
 _LARGEST = 1 << 16  # bytes
+_KEY = "requirements"  # below which limits may stand
 _EXAMPLE = "a line for each limit, such as latency_p95_ms: 100"
 
 
@@ -50,7 +51,10 @@ def _below_requirements(file: str, node: Any) -> Any:
     import yaml
 
     entries = node.value if isinstance(node, yaml.MappingNode) else []
-    below = [of for name, of in entries if name.value == "requirements"]
+    below = [of for name, of in entries if name.value == _KEY]
+    if not below and len(entries) == 1 and isinstance(entries[0][1], yaml.MappingNode):
+        name = str(entries[0][0].value)
+        raise UsageProblem(f"--requirements={file}: unknown keyword {name!r}.{nearest_or_all(name, [_KEY])}")
     if below and len(entries) > 1:
         raise UsageProblem(f"--requirements={file}: a name stands beside requirements: put every limit below it")
     return below[0] if below else node

@@ -18,9 +18,10 @@ from pytest_hwperf.cli.progress import ProgressLine, clear_progress
 from pytest_hwperf.cli.rows_file import read_data
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.report import SweepFile
 from pytest_hwperf.core.sweep_plans import SweepPlan, parse_sweep
-from pytest_hwperf.core.sweeps import BATCH, Goal, Sweep, SweepPoint
+from pytest_hwperf.core.sweeps import BATCH, Goal, Sweep, SweepPoint, row_of
 from pytest_hwperf.gate.sweep_tools import ModelAtPoints, memory_of, watch_machine
 from pytest_hwperf.gate.sweeps import ROUNDS, SweepTools, Swept, sweep_model
 from pytest_hwperf.gate.targets import find_module
@@ -96,7 +97,8 @@ def exit_code(sweep: Sweep, goal: Goal) -> int:
     """Return 0 where there is a best point for the goal, 1 where every point misses a limit, else 3."""
     if any(best.goal == goal for best in sweep.best):
         return OK
-    outcomes = [row.outcome for row in sweep.rows if row.is_measured]
+    searched = [row_of(replace(row.point, skipped=None), row.figures) for row in sweep.rows if row.figures]
+    outcomes = [row.outcome for row in sweep.rows if row.is_measured] or [row.outcome for row in searched]
     return MISSED if outcomes and all(outcome == "failed" for outcome in outcomes) else INCONCLUSIVE
 
 

@@ -268,9 +268,8 @@ def _ranking(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Line]:
 def _score(found: Score | None) -> str:
     if found is None:
         return "– (a value of 0 has no ratio)"
-    band = (
-        "" if found.low is None or found.high is None else f" ({show_number(found.low)} .. {show_number(found.high)})"
-    )
+    ends = [show_number(end) for end in (found.low, found.high) if end is not None and found.low != found.high]
+    band = f" ({' .. '.join(ends)})" if len(ends) > 1 else ""
     return f"{show_number(found.value)}{band}"
 
 
@@ -362,7 +361,7 @@ def _inconclusive(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Lin
 
 def _loss(found: Worth) -> str:
     if found.loss is None or found.loss.low is None or found.loss.high is None:
-        return "its accuracy is unmeasured"
+        return "accuracy on the same examples is unmeasured"
     low, high = -100 * found.loss.high, -100 * found.loss.low
     change = f"accuracy {0.0 - 100 * found.loss.value:+.2f} points ({low:+.2f} .. {high:+.2f})"
     return f"{change} on {counted(found.loss.n, 'example')}, allowed {-100 * MOST_LOSS:+g}"

@@ -136,7 +136,7 @@ def candidate_of(judgement: Judgement, differing: Iterable[str] = ()) -> Candida
         guesses={figure.key: figure.estimate for figure in judgement.figures if figure.estimated},
         right=labelled.values if labelled else None,
         classes=labelled.classes if labelled else None,
-        as_trained=run.context.items() >= AS_TRAINED.items(),
+        as_trained=run.context.items() >= AS_TRAINED.items() or bool(run.conditions and "form" not in run.conditions),
         rows=rows_of_call(rows),
         conditions=run.conditions,
         unmeasured={metric: str(why) for metric, why in run.unmeasured.items()},

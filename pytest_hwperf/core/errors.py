@@ -1,6 +1,6 @@
 """Exceptions that this package raises on purpose, under one root."""
 
-from pytest_hwperf.core.foreign_text import visible_lines
+from pytest_hwperf.core.foreign_text import visible, visible_lines
 
 
 class HwperfError(Exception):
@@ -41,7 +41,12 @@ class MeterUnavailable(HwperfError):  # noqa: N818 - an honest "cannot be read h
 
 
 class StoreError(HwperfError):
-    """A baseline folder or file that cannot be used; names the file and the remedy."""
+    """A baseline folder or file that cannot be used; names the file and the remedy, in one line."""
+
+    def __init__(self, sentence: str = "", *, log: str = "") -> None:
+        super().__init__(
+            visible(sentence), log=log
+        )  # the names in a folder may be anyone's: no line of them begins one here
 
 
 class WorkerError(HwperfError):

@@ -84,17 +84,22 @@ def _memory_pressure(found: Sequence[Figure]) -> Iterator[Figure]:
     rate = figure_of(found, ("sample_throughput", "mean")) or figure_of(found, ("throughput", "mean"))
     if memory is None or rate is None:
         return
-    held, done = memory.estimate, rate.estimate
-    estimate = Estimate(
+    estimate = pressure_of(memory.estimate, rate.estimate)
+    source = f"{memory.source} over {rate.source}"
+    yield Figure(metric=MEMORY_PRESSURE, statistic="p50", estimate=estimate, source=source, per=memory.per)
+
+
+def pressure_of(held: Estimate, done: Estimate) -> Estimate:
+    """Return the index of a memory in bytes, and of a rate above 0."""
+    return Estimate(
         value=held.value / _MB / done.value,
         low=None if held.low is None or done.high is None else held.low / _MB / done.high,
         high=None if held.high is None or not done.low else held.high / _MB / done.low,
         confidence=max(0.0, held.confidence + done.confidence - 1),
-        n=min(held.n, done.n),
+        n=held.n,
         method="memory over throughput, between the ends of both intervals",
+        warnings=(*held.warnings, *done.warnings),
     )
-    source = f"{memory.source} over {rate.source}"
-    yield Figure(metric=MEMORY_PRESSURE, statistic="p50", estimate=estimate, source=source, per=memory.per)
 
 
 def clear_of(estimate: Estimate, limit: float, better: Better) -> bool | None:
@@ -137,6 +142,7 @@ def mean_of_rounds(mean: float, deviation: float, rounds: int) -> Estimate:
 def enough(samples: Sequence[Sample], budgets: Sequence[Budget]) -> bool:
     """Say whether every budget on a metric among `samples` is clear of its limit; others are measured elsewhere.
 
+    What is made of such a metric and of others that are measured later is not known to be clear before.
     Made to be asked whenever n has doubled: it is stricter than what is reported (`STOPPING_CONFIDENCE`).
     """
     measured = {sample.metric: sample for sample in samples}
@@ -147,8 +153,9 @@ def enough(samples: Sequence[Sample], budgets: Sequence[Budget]) -> bool:
             metric_of(budget.metric).better,
         )
         is not None
-        for budget in budgets
         if budget.metric in measured
+        else measured.keys().isdisjoint(metric_of(budget.metric).made_of)
+        for budget in budgets
     )
 
 

@@ -56,7 +56,7 @@ def matrix(candidates: Sequence[Candidate], dimensions: Mapping[str, Key]) -> It
             as_good = [one for one in as_good if per_row(one, key).value == per_row(first, key).value]
         found = _fastest_first([first, *as_good])
         yield Recommendation(purpose=purpose, dimension=dimension, candidates=found, inconclusive=tuple(inconclusive))
-    plain = [one for one in candidates if one.as_trained or (one.conditions and "form" not in one.conditions)]
+    plain = [one for one in candidates if one.as_trained]
     yield Recommendation(purpose="simple deployment", dimension="", candidates=_fastest_first(plain))
 
 

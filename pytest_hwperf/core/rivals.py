@@ -48,7 +48,7 @@ class Candidate:
     price_per_hour: float | None = None  # of such a machine, where the file says it
     right: Values | None = None  # 1 or 0 of each example; None where they are not known
     classes: Classes | None = None  # of the examples
-    as_trained: bool = False  # whether nothing has converted the model
+    as_trained: bool = False  # whether nothing has converted the model; False: not known
     guesses: Mapping[Key, Estimate] = field(default_factory=dict)  # what was estimated, and not measured
     pairs: Mapping[str, Mapping[Key, Comparison]] = field(default_factory=dict)  # name of a baseline → against it
 

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from pytest_hwperf.core.estimates import clear_of
 from pytest_hwperf.core.metrics import ACCURACY, metric_of
 from pytest_hwperf.core.records import Budget, BudgetOutcome, Comparison, Estimate, Figure, Key
 from pytest_hwperf.core.rivals import Candidate
@@ -134,12 +135,20 @@ def decide(
 def _of_comparison(comparison: Comparison, *, same: bool) -> Iterator[Reason]:
     if comparison.outcome == "regressed":
         yield Reason(effect="no-go", subject=comparison)
-    elif comparison.outcome not in ("equivalent", "improved"):
+    elif comparison.outcome not in ("equivalent", "improved") and not _is_no_worse(comparison):
         yield Reason(effect="inconclusive", subject=comparison, needed=needed(comparison))
     elif comparison.metric == ACCURACY and comparison.outcome == "equivalent" and not same:
         lacking = _examples_lacking(comparison)
         if lacking is not None:
             yield Reason(effect="inconclusive", subject=comparison, needed=lacking)
+
+
+def _is_no_worse(comparison: Comparison) -> bool:
+    """Whether a change for the worse beyond the margin is excluded; an improvement may be open."""
+    better, change = metric_of(comparison.metric).better, comparison.change
+    if change is None or comparison.cause is not None:
+        return False
+    return bool(clear_of(change, comparison.margin if better == "lower" else -comparison.margin, better))
 
 
 def _of_requirement(requirement: Requirement) -> Iterator[Reason]:

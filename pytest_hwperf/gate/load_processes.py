@@ -11,7 +11,7 @@ from time import monotonic
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.loads import LONGEST_S, Load
-from pytest_hwperf.host.command_line import Command, without_coverage
+from pytest_hwperf.host.command_line import Command, undisturbed
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.rendezvous import numbers, ready
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, decode_task
@@ -97,7 +97,7 @@ def command_again(given: Sequence[str], load: Load) -> Command:
     return Command(
         arguments=[*given, *(drawn if load.kind == "server" else [])],
         directory=Path.cwd(),
-        environment=without_coverage(os.environ),
+        environment=undisturbed(os.environ),
         module="pytest_hwperf.cli",
     )
 

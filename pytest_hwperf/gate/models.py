@@ -22,7 +22,7 @@ from pytest_hwperf.gate.model_worker import MODULE
 from pytest_hwperf.gate.repeats import repeat_alarms
 from pytest_hwperf.gate.targets import kind_of, shown
 from pytest_hwperf.host import workdirs
-from pytest_hwperf.host.command_line import Command, without_coverage
+from pytest_hwperf.host.command_line import Command, undisturbed
 from pytest_hwperf.host.worker_protocol import ModelSpec
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
@@ -193,9 +193,7 @@ def model_spec(side: Side, model: str, data: Path, settings: CompareSettings) ->
 
 
 def _command(spec: ModelSpec) -> Command:
-    return Command(
-        module=MODULE, arguments=[], model=spec, directory=Path.cwd(), environment=without_coverage(os.environ)
-    )
+    return Command(module=MODULE, arguments=[], model=spec, directory=Path.cwd(), environment=undisturbed(os.environ))
 
 
 def _trace(conductor: Conductor, models: Mapping[Side, str], settings: CompareSettings, until: float) -> PairTrace:

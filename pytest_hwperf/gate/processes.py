@@ -70,10 +70,11 @@ class ProcessSampler:
             here = Progress(
                 stage="processes", pair=number, of=len(questions.processes), test=hypothesis.measurement.test
             )
+            notes: dict[Side, dict[str, None]] = {side: {} for side in SIDES}
             try:
-                values = self._values(hypothesis, FEWEST_PROCESSES, here)
+                values = self._values(hypothesis, FEWEST_PROCESSES, here, notes)
                 if is_open(hypothesis, values):  # fresh values: those that raised the question cannot decide it
-                    values = self._values(hypothesis, needed, here)
+                    values = self._values(hypothesis, needed, here, notes)
             except HwperfError as error:
                 if monotonic() >= self.until:
                     questions.parts[hypothesis.key] = ("inconclusive", self.why_late)
@@ -85,9 +86,12 @@ class ProcessSampler:
                 per="fresh process",
                 baseline=array("d", values["baseline"]),
                 candidate=array("d", values["candidate"]),
+                warnings=_of_both(notes),
             )
 
-    def _values(self, hypothesis: Hypothesis, count: int, shown: Progress) -> dict[Side, list[float]]:
+    def _values(
+        self, hypothesis: Hypothesis, count: int, shown: Progress, notes: Mapping[Side, dict[str, None]]
+    ) -> dict[Side, list[float]]:
         """Ask pairs of processes until each side has `count` values."""
         here, metric, began = hypothesis.measurement, hypothesis.margin.metric, monotonic()
         role: Role = "memory" if METRICS[metric].taken == "memory" else "cold"
@@ -106,6 +110,7 @@ class ProcessSampler:
                     reason = result.reasons.get(metric, "not measured").partition("\n")[0]
                     raise UsageProblem(f"{side}: {reason[:_LONGEST_REASON]}")
                 values[side].append(result.values[metric])
+                notes[side].update(dict.fromkeys(result.notes))
             self._asked += 1
         self.seconds += monotonic() - began
         return values
@@ -115,3 +120,9 @@ class ProcessSampler:
         left += (here.of - here.pair) * FEWEST_PROCESSES
         pace = (self.seconds + spent_s) / self._asked if self._asked else None
         self.progress(replace(here, left_s=None if pace is None else pace * left))
+
+
+def _of_both(notes: Mapping[Side, Mapping[str, None]]) -> tuple[str, ...]:
+    """Return what the processes noted about their values; of which side, where the other one did not."""
+    both = [text for text in notes["baseline"] if text in notes["candidate"]]
+    return (*both, *(f"{side}: {text}" for side in SIDES for text in notes[side] if text not in both))

@@ -14,7 +14,7 @@ from pytest_hwperf.core.records import Comparison
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.gate.answers import answers_of
 from pytest_hwperf.host import workdirs
-from pytest_hwperf.host.command_line import Command, without_coverage
+from pytest_hwperf.host.command_line import Command, undisturbed
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
 
@@ -61,7 +61,7 @@ def compare_rivals(baseline: Measurement, candidate: Measurement, settings: Riva
 
 
 def _command(arguments: Sequence[str], measurement: Measurement, name: str) -> Command:
-    environment = without_coverage(os.environ)
+    environment = undisturbed(os.environ)
     loads_all = "PYTEST_DISABLE_PLUGIN_AUTOLOAD" not in environment
     neutral = [option for module, option in _NEUTRAL.items() if loads_all and find_spec(module)]
     return Command(

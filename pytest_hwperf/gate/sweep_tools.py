@@ -16,7 +16,7 @@ from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.core.sweeps import BATCH, SweepPoint
 from pytest_hwperf.gate.model_worker import MODULE
 from pytest_hwperf.gate.targets import failures_explained, function_of, is_function
-from pytest_hwperf.host.command_line import Command, without_coverage
+from pytest_hwperf.host.command_line import Command, undisturbed
 from pytest_hwperf.host.control_groups import control_groups
 from pytest_hwperf.host.interference import Interference, snapshot
 from pytest_hwperf.host.one_shot import ask
@@ -112,7 +112,7 @@ def memory_figures(spec: ModelSpec) -> Sequence[Figure]:
     Raises:
         WorkerError: one of them crashed, hung or gave no result.
     """
-    environment = without_coverage(os.environ)
+    environment = undisturbed(os.environ)
     command = Command(module=MODULE, arguments=[], model=spec, directory=Path.cwd(), environment=environment)
     results = ask(WorkerTask(role="memory", growth=False), [command] * _PROCESSES)
     samples, _ = memory_samples(taken_by("memory"), results, limits={})

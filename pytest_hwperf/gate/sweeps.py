@@ -175,7 +175,7 @@ def _take_memory(known: _State, memory: Memory, position: int) -> None:
 
 def _measure(known: _State, tools: SweepTools, random: Random, round_s: float) -> None:
     left = known.left
-    for number in range(ROUNDS):
+    for number in range(ROUNDS if left else 0):
         order = random.sample(left, len(left))
         for done, position in enumerate(order):
             share = (number * len(left) + done) / (ROUNDS * len(left))

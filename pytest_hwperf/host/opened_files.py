@@ -4,7 +4,7 @@ A hook stays for the life of its process. It takes 0.7 µs of any audited event,
 2 µs of opening a file, which takes 7 without it (Python 3.11, a cloud machine): it is never in a process of which a
 timed call counts.
 
-Not seen is what native code opens, closes again and has not been asked about from Python.
+Not seen is what native code opens, closes again and no Python code has asked about or made a text of.
 """
 
 import os
@@ -24,6 +24,7 @@ READ, MADE, APPENDED = "r", "w", "a"  # opened to read, to write, to write at it
 ASKED, ABSENT = "s", "n"  # asked about: it was there; it was not
 LISTED = "l"  # a folder whose names are read
 FOLDER, PUT = "m", "p"  # made as a folder, also where it was one; put there or taken away by name: moved, linked
+NAMED = "f"  # made a text by `os.fspath`, as libraries do before native code opens it
 _MOST = 20_000  # paths of a kind
 _COMPILED = (".pyc", ".pyo")
 _SYSTEM = ("/dev/", "/proc/", "/sys/")
@@ -44,6 +45,7 @@ _NAMED_BY: Mapping[str, tuple[int, str]] = {  # audited event → which of its a
 _TAKING = ("os.remove", "os.rename", "os.rmdir")  # whose first argument is no longer there then
 _ASKING = ("stat", "lstat", "access", "readlink")
 _STAT = os.stat  # which is replaced in a process that is watched
+_OF_PATHS = ("os", "posixpath", "ntpath", "genericpath", "pathlib")  # modules that only make paths of paths
 _NEITHER = (f"{PurePath(__file__).parents[1]}{os.sep}", "<frozen ")  # code that is neither installed nor of a test
 
 
@@ -106,6 +108,12 @@ class OpenedFiles:
             except (OSError, TypeError, ValueError):
                 use = ABSENT
             self._note(path, use, sys._getframe(2))  # noqa: SLF001 - who asks
+
+    def name(self, path: object) -> None:
+        """Note that somebody makes a text of a path: native code that opens it then is no event of an audit either."""
+        by = sys._getframe(2)  # noqa: SLF001 - who does
+        if not self._is_over and str(by.f_globals.get("__name__")).partition(".")[0] not in _OF_PATHS:
+            self._note(path, NAMED, by)
 
     def look(self) -> None:
         """Note what is mapped or open at this moment, by native code too."""
@@ -178,6 +186,7 @@ def watch() -> OpenedFiles:
     sys.addaudithook(found.note)
     for name in _ASKING:
         setattr(os, name, _Asking(getattr(os, name), found.ask))
+    os.fspath = _Asking(os.fspath, found.name)
     return found
 
 

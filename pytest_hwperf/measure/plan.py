@@ -45,7 +45,7 @@ class WindowPlan:
         least_s = max((meter.shortest_window_s for meter in meters), default=0.0)
         window_s = max(limits.window_s, 1.25 * least_s)
         values = max(1, math.ceil(window_s / max(value_s, 1e-9)))
-        fewest = FEWEST_WINDOWS if least_s else 1
+        fewest = FEWEST_WINDOWS if least_s else 2  # one gives no interval of a rate
         return cls(
             values=values,
             least_s=least_s,

@@ -10,6 +10,7 @@ from typing import Protocol
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.metrics import BOARD_MEMORY, METRICS, taken_by
 from pytest_hwperf.core.statements import state
+from pytest_hwperf.host.memory import give_back_free
 from pytest_hwperf.host.tracing import lasting_tracers, untraced
 from pytest_hwperf.host.worker_protocol import WorkerResult
 from pytest_hwperf.measure.startup import FIRST, FIXTURES, LATER, LOAD, OWN, THIRD_PARTY, Part, Startup
@@ -108,6 +109,7 @@ def measure_memory(
     with startup.part(LATER):
         call_ns = _steady(call, startup.clock_ns)
         values["memory_retained"] = probe.retained(FIRST, LATER)
+        give_back_free()
         series = _more(call, probe, startup.clock_ns, calls := _calls_after(call_ns), growing=growing)
     for metric, parts in _PEAKS.items():
         _note(metric, partial(probe.peak, *parts), values, reasons)

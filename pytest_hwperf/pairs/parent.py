@@ -59,6 +59,7 @@ class Parent:
     _stack: ExitStack = field(default_factory=ExitStack)
     _answers: list[Mapping[str, Any]] = field(default_factory=list)  # that nobody has asked for yet
     _rest: bytes = b""
+    _refused: Mapping[str, str] | None = None
     _is_over: bool = False
 
     @classmethod
@@ -116,7 +117,9 @@ class Parent:
         Raises:
             ParentLostError: it has ended, or takes longer.
         """
-        return dict(self._answer("refused", seconds)["refused"])
+        if self._refused is None:
+            self._refused = self._answer("refused", seconds)["refused"]
+        return self._refused
 
     def run_on(self, numbers: Collection[int]) -> None:
         """Let it compute on these processors alone, or wait where there are none."""

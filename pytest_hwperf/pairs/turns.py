@@ -17,7 +17,7 @@ from pytest_hwperf.core.evidence import EnergyWindow
 from pytest_hwperf.core.records import Sample, replace
 from pytest_hwperf.host.children import cpu_seconds_of_children
 from pytest_hwperf.host.opened_files import Opened
-from pytest_hwperf.host.peak_rss import resident
+from pytest_hwperf.host.peak_rss import Resident, resident
 from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerTask
 from pytest_hwperf.pairs.cpu_pin import CpuPin
 from pytest_hwperf.pairs.messages import (
@@ -85,6 +85,7 @@ class Turns:
     leave: Callable[[int], object] = os._exit
     pin: Callable[[], CpuPin] = CpuPin
     began_s: float = 0.0  # when this process was started, until its first measurement
+    memory: Resident | None = None  # opened at the beginning: that clears the peak
 
     @classmethod
     def connect(cls, task: WorkerTask) -> "Turns":
@@ -102,7 +103,7 @@ class Turns:
                 "the interpreter of a process has to be started directly, and not by a program that closes what it "
                 "inherits"
             ) from error
-        turns = cls(connection, began_s=task.began_s)
+        turns = cls(connection, began_s=task.began_s, memory=_memory())
         turns.send(Hello(protocol=PROTOCOL, side=task.side or "baseline"))
         return turns
 
@@ -165,8 +166,8 @@ class Turns:
         modules: Mapping[str, str] = _NO_MODULES,
     ) -> None:
         """Send the files of every loaded module and those opened, and end at once: an interpreter's exit takes long."""
-        over = Bye(files=tuple(files), opened=opened, usage=usage, peak_bytes=_peak_bytes(), modules=modules)
-        self.send(over)
+        peak = float(self.memory.high()) if self.memory else 0.0
+        self.send(Bye(files=tuple(files), opened=opened, usage=usage, peak_bytes=peak, modules=modules))
         self.leave(0)
 
     def _serve(self, message: Message, target: Measurable, pin: CpuPin, thread_ns: Callable[[], int]) -> None:
@@ -208,12 +209,12 @@ class Turns:
                 return
 
 
-def _peak_bytes() -> float:
-    """Return the most memory that this process has held, 0 where the system does not tell."""
+def _memory() -> Resident | None:
+    """Return what tells the most memory that this process holds from now on, None where the system does not."""
     try:
-        return float(resident().high())
+        return resident()
     except MeasurementError:
-        return 0.0
+        return None
 
 
 def _cpu_clock(thread: Thread | None) -> Callable[[], int]:

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.foreign_text import visible_lines
-from pytest_hwperf.host.command_line import without_coverage
+from pytest_hwperf.host.command_line import undisturbed
 from pytest_hwperf.plugin.gate import logs_of
 from pytest_hwperf.plugin.session import session_of
 from pytest_hwperf.trees.isolation import loaded_files
@@ -27,7 +27,7 @@ def build_here(config: pytest.Config) -> None:
     place = Place(
         side="present tree",
         directory=config.rootpath,
-        environment=without_coverage(os.environ),
+        environment=undisturbed(os.environ),
         interpreter=sys.executable,
         logs=logs_of(config),
     )

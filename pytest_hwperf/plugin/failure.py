@@ -36,13 +36,13 @@ class Failure:
         return getattr(self._made, name)
 
     def toterminal(self, writer: _Writer) -> None:
-        """Write each line, wrapped; what failed in red, what is known of it plain."""
+        """Write each line, wrapped unless it is a command; what failed in red, what is known of it plain."""
         for text in self._text.split("\n"):
             said = text.lstrip()
             indent = text[: len(text) - len(said)]
-            failed = not indent and not said.startswith(LOOK_FURTHER)
-            for line in wrapped(said, writer.fullwidth, indent):
-                writer.line(line, red=failed)
+            is_command = said.startswith(LOOK_FURTHER)  # in two lines, it would be two commands once it is pasted
+            for line in [said] if is_command else wrapped(said, writer.fullwidth, indent):
+                writer.line(line, red=not indent and not is_command)
 
 
 def note_failure(report: pytest.TestReport, text: str) -> None:

@@ -188,7 +188,7 @@ class UnderLoad:
         """
         if not self.load.processes:
             return sampler.run(meters, self.run), meters
-        cpu: list[Meter] = [CpuTimeMeter(lambda: self.cpu_s)]
+        cpu: list[Meter] = [CpuTimeMeter(lambda: self.cpu_s, children=float)]
         measured = sampler.run(cpu, self.run)
         measured.windows[:] = [replace(one, wall_s=max(self.served[0].ended)) for one in measured.windows]
         return measured, cpu

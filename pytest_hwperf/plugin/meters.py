@@ -36,7 +36,7 @@ def meters_around(stream: Stream, meters: list[Meter]) -> tuple[list[Meter], dic
     if not isinstance(stream, RoundStream) or not stream.is_interrupted:
         return meters, {}
     others = (meter.metric for meter in meters if not isinstance(meter, CpuTimeMeter))
-    return [CpuTimeMeter(lambda: stream.cpu_s)], dict.fromkeys(others, said(BETWEEN))
+    return [CpuTimeMeter(lambda: stream.cpu_s, children=float)], dict.fromkeys(others, said(BETWEEN))
 
 
 def _energy_meters(item: pytest.Item) -> tuple[list[Meter], dict[str, Statement]]:

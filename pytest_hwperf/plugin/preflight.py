@@ -37,14 +37,15 @@ def check_resources(config: pytest.Config) -> None:
         from pytest_hwperf.plugin.gate import check_against
 
         check_against(config)
-    _check_outputs(config.invocation_params.dir, settings)
+    _check_outputs(config, settings)
     if settings.build and (settings.reruns or (settings.compare and settings.rerun != "never")):
         from pytest_hwperf.plugin.building import build_here
 
         build_here(config)
 
 
-def _check_outputs(folder: Path, settings: Settings) -> None:
+def _check_outputs(config: pytest.Config, settings: Settings) -> None:
+    folder, configuration = config.invocation_params.dir, config.inipath
     given = {"artifacts": settings.artifacts, "html": settings.html, "json": settings.json}
     named = {f"--hwperf-{name}": place for name, place in {**given, "markdown": settings.markdown}.items() if place}
     for flag, name in named.items():
@@ -54,7 +55,9 @@ def _check_outputs(folder: Path, settings: Settings) -> None:
             raise pytest.UsageError(f"{flag}={name!r} is a file; give a folder")
         if flag != "--hwperf-artifacts" and is_folder(folder / name):
             raise pytest.UsageError(f"{flag}={name!r} is a folder; give a file in it")
-    _check_apart({flag: folder / name for flag, name in named.items()}, settings.location)
+    others = {"--junitxml": config.getoption("xmlpath", None), **named}
+    read = {configuration.name: configuration} if configuration else {}
+    _check_apart(read | {flag: folder / name for flag, name in others.items() if name}, settings.location)
     for flag, name in named.items():
         _check_writable(f"{flag}={shortened(name)}", folder / name, is_folder=flag == "--hwperf-artifacts")
     if settings.html:

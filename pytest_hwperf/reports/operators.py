@@ -81,13 +81,15 @@ def _work(found: Roofline | None) -> tuple[str, ...]:
     operations = ((work.flops, "FLOP"), (work.integer_ops, "OP on integers"))
     counted_of = " and ".join(show_amount(value, unit) for value, unit in operations if value)
     none = "no operation was counted" if work.uncounted else "no operation"
-    least = "at least " if work.uncounted and counted_of else ""
-    moved = "no byte was counted" if work.moved_bytes is None else f"{show_amount(work.moved_bytes, 'B')} ({_MOVED})"
+    least = "at least " if work.uncounted else ""
+    least_moved = "" if counted_of else least  # said once
+    bytes_of = f"{least_moved}{show_amount(work.moved_bytes or 0, 'B')} ({_MOVED})"
+    moved = "no byte was counted" if work.moved_bytes is None else bytes_of
     intensity = [f"{show_number(found.intensity)} FLOP/B"] if found.intensity else []
     speeds = ((found.flops_per_s, "FLOP/s"), (found.bytes_per_s, "B/s"))
     rates = " and ".join(show_amount(value, unit) for value, unit in speeds if value)
     speed = [f"over its median {rates}"] if rates else []
-    parts = [f"a call: {least}{counted_of or none}, {moved}", *intensity, *speed]
+    parts = [f"a call: {f'{least}{counted_of}' if counted_of else none}, {moved}", *intensity, *speed]
     return visible("; ".join(parts)), visible(_verdict(found))
 
 

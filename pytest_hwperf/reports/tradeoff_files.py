@@ -123,9 +123,12 @@ def _figures(judgement: Judgement) -> Iterator[Cell]:
 def _bandwidth(run: Run) -> tuple[Cell, Cell]:
     """Return the estimate of the memory bandwidth, or why there is none."""
     if run.roofline is None:
-        return None, "counted with --hwperf-operators"
-    moved = run.roofline.bytes_per_s
-    return (moved / 1e9, "") if moved is not None else (None, "no byte of its work was counted")
+        asked = run.operators is not None
+        return None, "the work of its runtime is not counted" if asked else "counted with --hwperf-operators"
+    moved, uncounted = run.roofline.bytes_per_s, ", ".join(run.roofline.work.uncounted)
+    if moved is None:
+        return None, "no byte of its work was counted"
+    return moved / 1e9, f"at least: not counted are {uncounted}" if uncounted else ""
 
 
 def _tradeoff_rows(measured: Measured) -> Iterator[Row]:

@@ -20,7 +20,7 @@ _SIZES: Mapping[Key, tuple[str, float]] = {  # label of an axis, and its unit in
 }
 _UPRIGHT = (ACCURACY, MEMORY, ("throughput", "mean"))  # the first that all candidates have
 _MOST_PANELS, _MOST_CANDIDATES, _LONGEST_NAME = 6, 12, 34
-_COLUMNS = 2
+_COLUMNS, _MIDDLE = 2, 0.5
 _FRONT, _OTHER = "#0b6e4f", "#8a8f98"
 
 
@@ -47,6 +47,9 @@ def render(report: Report) -> bytes:
         _draw(axes, measured, key)
     for axes in [*canvas.axes][len(shown) :]:
         axes.set_visible(False)
+    canvas.draw_without_rendering()  # places the panels
+    for axes, (measured, key) in zip(canvas.axes, shown, strict=False):
+        _write_names(axes, [(_at(one, MEDIAN_LATENCY), _at(one, key), one.name) for one in measured.candidates])
     left = f"; {len(panels) - len(shown)} further tests are not drawn" if len(panels) > len(shown) else ""
     told = "Trade-offs: filled points are in the Pareto set over all dimensions; bars are intervals"
     canvas.suptitle(f"{told}{left}", fontsize=10)
@@ -70,7 +73,7 @@ def _draw(axes: Any, measured: Measured, key: Key) -> None:
     from matplotlib.ticker import EngFormatter, LogLocator
 
     front = measured.front
-    for place, one in enumerate(sorted(measured.candidates, key=lambda one: _at(one, MEDIAN_LATENCY))):
+    for one in measured.candidates:
         best = one in front
         axes.errorbar(
             _at(one, MEDIAN_LATENCY),
@@ -83,15 +86,6 @@ def _draw(axes: Any, measured: Measured, key: Key) -> None:
             ms=7,
             capsize=3,
         )
-        axes.annotate(
-            _short(one.name),
-            (_at(one, MEDIAN_LATENCY), _at(one, key)),
-            xytext=(7, 9 if place % 2 else -14),
-            textcoords="offset points",
-            fontsize=8,
-            parse_math=False,
-            bbox={"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.8},
-        )
     axes.set(xscale="log", xlabel=_SIZES[MEDIAN_LATENCY][0], ylabel=_SIZES[key][0])
     for ticks in (axes.xaxis.set_major_formatter, axes.xaxis.set_minor_formatter):
         ticks(EngFormatter(unit="s"))
@@ -101,6 +95,31 @@ def _draw(axes: Any, measured: Measured, key: Key) -> None:
     axes.set_title(_short(title, 2 * _LONGEST_NAME), fontsize=9, parse_math=False)
     axes.margins(x=0.25, y=0.25)
     axes.grid(visible=True, alpha=0.3)
+
+
+def _write_names(axes: Any, points: Sequence[tuple[float, float, str]]) -> None:
+    """Write a name at each point, towards the middle of the panel, where it covers no other name."""
+    taken = list[Any]()
+    for *at, name in sorted(points):
+        side = 1 if axes.transAxes.inverted().transform(axes.transData.transform(at))[0] < _MIDDLE else -1
+        text = axes.annotate(
+            _short(name),
+            at,
+            xytext=(0, 0),
+            textcoords="offset points",
+            ha="left" if side > 0 else "right",
+            fontsize=8,
+            parse_math=False,
+            in_layout=False,
+            bbox={"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.8},
+        )
+        for place in range(2 * len(points)):  # below and above, further and further
+            away = 14 * (place // 2)
+            text.xyann = (7 * side, 9 + away if place % 2 else -14 - away)
+            box = text.get_window_extent()
+            if not any(map(box.overlaps, taken)):
+                break
+        taken.append(box)
 
 
 def _at(candidate: Candidate, key: Key) -> float:

@@ -148,6 +148,17 @@ def operators_in(model: bytes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(node.op_type for node in onnx.load_from_string(model).graph.node))
 
 
+def operators_with_weights(model: bytes) -> frozenset[str]:
+    """Return the kinds of operators in an ONNX graph that take a constant matrix of floats, as an LSTM does."""
+    import onnx
+
+    graph, floats = onnx.load_from_string(model).graph, (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
+    matrices = {
+        one.name for one in graph.initializer if one.data_type in floats and sum(size > 1 for size in one.dims) > 1
+    }
+    return frozenset(node.op_type for node in graph.node if matrices.intersection(node.input))
+
+
 def _refusal(fitted: FittedEstimator | FittedModule, sentence: str) -> HwperfError:
     return ScenarioUnavailable(sentence) if isinstance(fitted, FittedModule) else refusal(fitted, sentence)
 

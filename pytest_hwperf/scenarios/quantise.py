@@ -21,6 +21,7 @@ from pytest_hwperf.scenarios.conversion import (
     checked_rows,
     convert_estimator,
     operators_in,
+    operators_with_weights,
 )
 from pytest_hwperf.scenarios.estimators import FittedEstimator, one_line
 from pytest_hwperf.scenarios.onnx import inspect_model, scenario_of
@@ -45,7 +46,7 @@ from pytest_hwperf.scenarios.torch_onnx import FORM as TORCH_FORM
 _SATURATES = saturates_bytes(read_processor())
 _CHOICES = {"quantisation": "U8S8 per tensor", "reduce_range": "yes, no VNNI known" if _SATURATES else "no"}
 _REFUSED = "refused"  # note: why it must not be called INT8, as JSON
-_REVISION = 2  # of what is cached: raise it when a form here comes out differently
+_REVISION = 3  # of what is cached: raise it when a form here comes out differently
 _LEAST_SHARE = 0.5  # of the time of the operators that hold weights
 _MOST_ROWS = 512  # for calibration
 _BATCH = 32  # equal batches: some calibration methods stack the results of all batches
@@ -205,7 +206,8 @@ def _build(
     except rejection_errors() as problem:
         why = f"{request.fitted.kind}: {one_line(problem)}"
         raise ScenarioUnavailable(state("no int8 form", why=why)) from problem
-    if cause := why_not_int8(operators, originals, same_outputs=bool((outputs == reference).all())):
+    kinds = (INTEGER_OPERATORS, FLOAT_OPERATORS | operators_with_weights(model))
+    if cause := why_not_int8(operators, originals, same_outputs=bool((outputs == reference).all()), kinds=kinds):
         return model, {_REFUSED: to_json(cause).decode()}
     drift = f"{agreement(request.fitted, outputs, reference)} from onnx_fp32"
     notes = {**original.notes, "agreement": drift, "operators": describe_operators(operators)}
@@ -250,7 +252,8 @@ def _require_quantisable(fitted: FittedEstimator | FittedModule, model: bytes, f
     """Refuse a model whose weights are in operators that no quantiser knows."""
     kinds = operators_in(model)
     if not set(kinds) & set(MATMUL_OPERATORS):
-        held = ", ".join(kind for kind in kinds if kind in FLOAT_OPERATORS)
+        floats = FLOAT_OPERATORS | operators_with_weights(model)
+        held = ", ".join(kind for kind in kinds if kind in floats)
         found = f"only {held}" if held else "no operator with weights"
         raise ScenarioUnavailable(state("no int8 form", why=f"{found} in the ONNX form of {fitted.kind}"))
     if form not in {MATMUL_FORM, TORCH_FORM}:

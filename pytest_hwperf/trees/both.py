@@ -14,7 +14,7 @@ from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import COMMIT_DIGITS, Side
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.xfails import added_xfails
-from pytest_hwperf.host.command_line import Command, PytestCommand, without_coverage
+from pytest_hwperf.host.command_line import Command, PytestCommand, undisturbed
 from pytest_hwperf.host.files import read_file
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.trees.compiled import check_compiled
@@ -97,7 +97,8 @@ def both_trees(
             warnings.append(f"links lead out of the tree, so that both sides use the same there: {named(links)}")
         shared = share(globs, top, baseline) if globs else {}
         if pointers := lfs_pointers(baseline):
-            warnings.append(f"not there in the baseline, only a git-LFS pointer: {', '.join(pointers)}")
+            remedy = f"; get it with `git lfs fetch origin {commit[:COMMIT_DIGITS]}`" if commit else ""
+            warnings.append(f"not there in the baseline, only a git-LFS pointer: {named(pointers)}{remedy}")
         made = Trees(candidate=top, baseline=baseline, revision=commit, shared=shared, warnings=tuple(warnings))
         made = _with_tests(made, here, files, compares=compares)
         yield replace(made, origin=against.resolve() if isinstance(against, Path) else None, since=time.time())
@@ -255,7 +256,7 @@ def _command(given: PytestCommand, trees: Trees, root: Path, own: Sequence[str],
     translation = Translation(
         candidate=trees.candidate, other=root, roots=spellings(trees.candidate, named), prefixes=PREFIXES
     )
-    variables = translation.variables(without_coverage(given.environment))
+    variables = translation.variables(undisturbed(given.environment))
     before = filter(None, variables.get("PYTHONPATH", "").split(os.pathsep))
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, [python_path(paths), *before]))
     directory = translation.path(given.directory)

@@ -27,7 +27,14 @@ _SETTINGS = (
 )
 # No host is asked for what a clone lacks, nor a person for a password; a commit is what its name says. Another folder
 # is asked neither (GIT_ALLOW_PROTOCOL): a program that the repository may name does that, `remote.NAME.uploadpack`.
-_CLOSED = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_TERMINAL_PROMPT": "0"}
+# Git-LFS leaves a pointer of what it would have to download, and reads what is here. Nor does git begin to ask
+# (GIT_NO_LAZY_FETCH, git 2.39.4): it would first write a filter to the user's configuration.
+_CLOSED = {
+    "GIT_LFS_SKIP_SMUDGE": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+}
 _ABSENT = 127  # exit code of a shell for a command that is not there
 _LATE = 124  # exit code of timeout(1)
 

@@ -8,7 +8,18 @@ from pathlib import Path
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Side
-from pytest_hwperf.host.opened_files import ABSENT, APPENDED, ASKED, FOLDER, LISTED, MADE, PUT, READ, system_places
+from pytest_hwperf.host.opened_files import (
+    ABSENT,
+    APPENDED,
+    ASKED,
+    FOLDER,
+    LISTED,
+    MADE,
+    NAMED,
+    PUT,
+    READ,
+    system_places,
+)
 from pytest_hwperf.host.workdirs import PREFIX, private_folder
 from pytest_hwperf.trees.ignored import named
 
@@ -65,7 +76,13 @@ def _by_file(uses: Mapping[str, str], made: Collection[str], since: float) -> di
             within |= {FOLDER} if path in filled else {LISTED, FOLDER}
         for file in _new_in(real, since) if within else ():
             found[file] = found.get(file, _NONE) | within
-    return found
+    return {file: _with_native(letters) for file, letters in found.items()}
+
+
+def _with_native(letters: frozenset[str]) -> frozenset[str]:
+    """Count what Python has named and not opened as read, since native code may have."""
+    is_native = NAMED in letters and letters.isdisjoint({READ, MADE, APPENDED})
+    return letters - {NAMED} | ({READ} if is_native else _NONE)
 
 
 def _new_in(folder: str, since: float) -> Iterator[str]:

@@ -18,9 +18,9 @@ _NOT_COPIED = frozenset({".git", "__pycache__", "node_modules", ".tox", ".nox"})
 _POINTER = b"version https://git-lfs"
 _LONGEST_POINTER = 1024  # bytes, by git-lfs' specification
 _LONGEST_PATH = 1 << 16  # bytes
-_CLOSED = "' not allowed"  # how git ends its complaint that it was not let out
+_PARTIAL = ("config", "--get-regexp", r"^remote\..*\.promisor$")  # fails where the clone is whole
 _WHOLE_CLONE = "hwperf asks no host for what a partial clone lacks; get it with `git fetch --refetch --no-filter`"
-_CHECKOUT_S = 900.0  # large files are fetched while checking out
+_CHECKOUT_S = 900.0  # large files are copied while checking out
 _MARK = "made-by-pytest-hwperf"  # file in what a repository keeps of a work tree of ours; its text is the folder
 _LONGEST_RUN_S = 86400.0  # a folder that is not here may be used in another container with the same repository
 
@@ -45,7 +45,7 @@ def worktree(repository: Path, commit: str) -> Iterator[Path]:
         try:
             done = git(repository, "worktree", "add", "--detach", "--", str(tree), commit, timeout_s=_CHECKOUT_S)
             if done.code:
-                remedy = f": {_WHOLE_CLONE}" if _CLOSED in done.complaint else ""
+                remedy = "" if git(repository, *_PARTIAL).code else f": {_WHOLE_CLONE}"
                 raise WorkerError(f"git cannot check out {commit} for the baseline: {done.complaint}{remedy}")
             _mark(tree)
             yield tree

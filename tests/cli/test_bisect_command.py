@@ -94,6 +94,7 @@ def test_the_slow_commit_is_found_and_shown(
     assert lines[0].endswith(" t: more")
     assert lines[1].startswith(f"latency p50 of {TEST}: +")
     assert "; between GOOD and BAD +" in lines[1]
+    assert lines[1].endswith(", 99.2 % confidence, 8 pairs")  # 1 - 2/256; of nine pairs 100 % would be untrue
     assert lines[2].startswith("confidence 9")
     assert lines[2].endswith(f"; see it with: git show {history.names[4]}")
     assert "comparing both ends of 6 commits" in err

@@ -175,6 +175,10 @@ def test_one_of_several_measurements_is_named(tmp_path: Path, capsys: pytest.Cap
     assert USAGE == main(["capacity", str(tmp_path / "two.json"), "--arrivals=1", "--test=a.py::test_c onnx_fp32"])
     assert "Did you mean 'a.py::test_" in capsys.readouterr().err
 
+    (tmp_path / "two.json").write_bytes(render(replace(fake.report(), judgements=(judged("\n::error::"), *judgements))))
+    assert USAGE == main(["capacity", str(tmp_path / "two.json"), "--arrivals=1"])
+    assert "\n  \\n::error::" in capsys.readouterr().err
+
 
 def test_a_report_of_loads_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     judgements = (judged("a.py::test_load", load="server qps=100 seconds=2 seed=1"),)

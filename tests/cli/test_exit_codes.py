@@ -60,9 +60,13 @@ def test_an_unforeseen_error_is_no_answer(
         (["comapre", "a", "b"], "hwperf: unknown command 'comapre'. Did you mean 'compare'?; see hwperf --help\n"),
         (["baseline", "lst"], "unknown command 'lst'. Did you mean 'list'? Allowed: list, show, remove, accept, "),
         (["zzz"], "unknown command 'zzz'. Allowed: baseline, recompute, "),
+        (["report", "--makrdown=a"], "arguments: --makrdown=a. Did you mean '--markdown'?; see hwperf report "),
+        (["baseline", "list", "--zzz"], "unrecognized arguments: --zzz; see hwperf baseline list --help\n"),
     ],
 )
-def test_an_unknown_command_names_the_nearest(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_or_option_names_the_nearest(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as caught:
         main(words)
 
@@ -119,6 +123,33 @@ def test_what_is_no_regular_file_is_not_read(
 
     assert USAGE == main(arguments)
     assert "not a regular file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["report", "r", "--json=r"],
+        ["report", "--from=otava:r", "--markdown=./r"],
+        ["export", "r", "--as=bencher", "--output=r"],
+        ["merge", "a", "r", "--html=r"],
+        ["tradeoffs", "--hosts=r", "--json=r", "--", "test_a.py"],
+        ["bisect", "A", "B", "--json=r", "--", "r::test_a"],
+        ["history", "*", "--store=sql:sqlite:///r", "--html=r"],
+        ["load", "http://localhost", "--body=@r", "--json=r"],
+        ["sweep", "a.onnx", "--data=link", "--plot=r"],
+        ["compare", "r", "b.onnx", "--data=a.npz", "--record=r"],
+    ],
+)
+def test_what_a_command_reads_is_not_overwritten(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("r").write_text("precious", encoding="utf-8")
+    Path("link").symlink_to("r")
+
+    assert USAGE == main(arguments)
+    assert "r is a file that this command reads: give another place" in capsys.readouterr().err
+    assert Path("r").read_text(encoding="utf-8") == "precious"
 
 
 @pytest.mark.parametrize(
@@ -274,3 +305,14 @@ def test_an_output_that_is_read_no_further_ends_in_silence() -> None:
         error = process.stderr.read()
 
     assert (UNREAD, b"") == (process.returncode, error)
+
+
+@pytest.mark.live
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+def test_an_output_on_a_full_disk_is_no_answer() -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-c", CODE.format(here=str(Path(__file__).parent))]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+
+    assert USAGE == ended.returncode
+    assert ended.stderr == b"hwperf: the standard output cannot be written (No space left on device)\n"

@@ -60,6 +60,20 @@ def test_otava_gets_one_measurement_on_one_machine(here: Path, capsys: pytest.Ca
     assert 2 == len((here / "x.csv").read_text(encoding="utf-8").splitlines())
 
 
+@pytest.mark.parametrize("form", ["--as=otava", "--as=parquet"])
+def test_no_name_in_a_store_begins_a_line(here: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
+    """A runner obeys a line that begins with two colons."""
+    JsonStore(here / ".hwperf").save("main", [fake.session(test="\n::error::", at=fake.machine(cores=8))])
+    (here / ".hwperf/main/x\n::error::y").mkdir()
+    main([*EXPORT, form, "--output=x"])
+    (here / ".hwperf/main/x\n::error::y/z.jsonl").write_text("{}")
+    main([*EXPORT, form, "--output=x"])
+    shown = capsys.readouterr()
+
+    assert not [line for line in (shown.out + shown.err).splitlines() if line.lstrip().startswith("::")]
+    assert r"x\n::error::y" in shown.err
+
+
 def test_parquet_has_every_value(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
     assert OK == main([*EXPORT, "--as=parquet", "--output=x.parquet"])

@@ -35,7 +35,10 @@ def dated(median_s: float, place: int) -> StoredRun:
 
 
 @pytest.mark.usefixtures("here")
-def test_a_change_is_shown_between_its_revisions(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_change_is_shown_between_its_revisions(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     assert OK == main([*HISTORY, fake.TEST])
     first, what, drawn, changed, command, method = capsys.readouterr().out.splitlines()
 
@@ -47,6 +50,17 @@ def test_a_change_is_shown_between_its_revisions(capsys: pytest.CaptureFixture[s
     )
     assert re.fullmatch(rf"      hwperf bisect 0{{10}} 0{{10}} -- {re.escape(fake.TEST)}", command)
     assert "1 % false ones a series" in method
+
+
+@pytest.mark.usefixtures("here")
+def test_lines_are_as_wide_as_the_terminal_and_a_command_stays_whole(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert OK == main([*HISTORY, fake.TEST])
+    wide = [line for line in capsys.readouterr().out.splitlines() if len(line) > 60]
+
+    assert [f"      hwperf bisect {'0' * 10} {'0' * 10} -- {fake.TEST}"] == wide
 
 
 @pytest.mark.usefixtures("here")

@@ -115,6 +115,23 @@ def test_a_peak_keeps_its_budgets_too(limit: float, code: int, monkeypatch: pyte
     assert code == main([*searched, f"--budget=latency_p50_ms={limit}"])
 
 
+def test_a_peak_that_a_late_generator_has_found_is_inconclusive(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Below 400 a second all calls keep 5 ms; each is issued 1 ms late, and half a millisecond would not matter."""
+
+    def run(asked: Load, _stream: Any, times: Times) -> None:
+        for number, due in enumerate(schedule(asked)):
+            times.note(number, due, due + 1e-3, due + (1.1e-3 if asked.qps < 400 else 6e-3))
+
+    monkeypatch.setattr(load, "run_load", run)
+
+    assert INCONCLUSIVE == main(["load", "loaded_here:call", "--find-peak", "--p95-ms=5", "--seconds=10"])
+    shown = capsys.readouterr().out
+    assert "confirmed, p95 within 1.10 ms" in shown
+    assert max(map(len, shown.splitlines())) <= 100  # columns, where there is no terminal
+
+
 def test_a_rate_at_which_every_request_fails_is_not_served(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

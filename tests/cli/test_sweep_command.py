@@ -155,6 +155,17 @@ def test_the_exit_code_is_about_the_goal(p95: list[float], code: int) -> None:
     assert code == exit_code(sweep_of("m", rows), "latency")
 
 
+@pytest.mark.parametrize(("most", "code"), [(7e6, MISSED), (4.5e6, INCONCLUSIVE)])
+def test_where_no_batch_fits_its_memory_says_whether_every_point_misses(most: float, code: int) -> None:
+    """The search for the largest batch leaves the smallest one out: its memory is known, and nothing else."""
+    limit = Budget(keyword="memory_max_mb", metric="memory", statistic="p50", limit=6e6)
+    skipped = state("not known to fit", limit="")
+    point = SweepPoint(sweep="m", values={"batch_size": 1}, limits=(limit,), skipped=skipped)
+    size = fake.figure("memory", "p50", fake.estimate(most + 1.5e6, most + 1e6, most + 2e6, 3))
+
+    assert code == exit_code(sweep_of("m", [row_of(point, [size])]), "throughput")
+
+
 def test_a_point_that_is_left_out_is_no_doubt() -> None:
     """Its memory was measured before the smaller batch missed the limit on the latency."""
     missing = SweepPoint(sweep="m", values={"batch_size": 1}, limits=(P95,))

@@ -154,6 +154,7 @@ def test_an_interval_that_holds_the_limit(asked: Asked) -> None:
         ("requirements:\n  latency_p95: 1\n", "Did you mean 'latency_p95_ms'?"),
         ("requirements:\n  latency_p95_ms: 1\naccuracy_min: 0.8\n", "a name stands beside requirements"),
         ("requirements: 1\n", "has no limits"),
+        ("requirement:\n  latency_p95_ms: 1\n", "unknown keyword 'requirement'. Did you mean 'requirements'?"),
     ],
 )
 def test_requirements_that_cannot_be_meant(asked: Asked, requirements: str, complaint: str) -> None:
@@ -189,7 +190,7 @@ def test_quantisation_by_its_rule(asked: Asked) -> None:
         "each, asked for -20 %; accuracy -5.00 points (-6.86 .. -3.62) on 1,000 examples" in said
     )
     assert re.search(r"3\. onnx_int8: score 11\d .*, last since it is not worthwhile best accuracy", said)
-    assert re.search(r"1\. onnx_fp32: score 100 .*2\. sklearn_fp32", said)
+    assert re.search(r"1\. onnx_fp32: score 100, .*2\. sklearn_fp32", said)
 
 
 LOST = 33  # of 2000 answers, and one won
@@ -433,6 +434,23 @@ def test_columns_of_others_are_read(asked: Asked) -> None:
     assert "left out energy, not measured for any" in said
 
 
+def test_columns_of_others_answer_the_mean_and_the_memory_pressure(asked: Asked) -> None:
+    """10 MB over 500 rows a second are 0.02."""
+    _, said = asked("latency_mean_ms: 1\nmemory_pressure_max: 0.01\n", table=OF_OTHERS)
+
+    assert "unmeasured" not in said
+    assert "b misses latency_mean_ms by 100 % (2.00 ms, limit <= 1 ms, inconclusive)" in said
+    assert "memory_pressure_max by 100 % (0.0200, limit <= 0.01, inconclusive)" in said
+
+
+@pytest.mark.parametrize("column", ["precision,int8", "conditions,batch_size=32; threads=1"])
+def test_a_table_of_others_does_not_say_what_was_converted(asked: Asked, column: str) -> None:
+    title, cell = column.split(",")
+    _, said = asked(table=f"scenario,latency_ms,accuracy,{title}\nonnx_int8,1,0.9,{cell}\nother,2,0.9,{cell}\n")
+
+    assert "simple deployment not known" in said
+
+
 @pytest.mark.parametrize("more", ["", "scenario,"])
 def test_a_column_model_names_the_row(asked: Asked, more: str) -> None:
     cells = "onnx," if more else ""
@@ -510,6 +528,7 @@ def test_candidates_of_one_name_are_numbered(asked: Asked) -> None:
         ("scenario,latency_p50_ms\na,fast\n", "line 2: latency_p50_ms=fast is no number of at least 0"),
         ("scenario,latency_p50_ms\na,inf\n", "line 2: latency_p50_ms=inf is no number of at least 0"),
         ("scenario,latency_p50_ms\na,-1\n", "line 2: latency_p50_ms=-1 is no number of at least 0"),
+        (f"{'latency_ms_,' * 2001}scenario\n", "has 2002 columns; 2000 are the most that are read"),
         ("scenario,latency_p50_ms\na,1,2\n", "line 2: more cells than there are columns"),
         ("scenario,latency_p50_ms,latency_p50_ms\na,1,2\n", "a column stands there twice"),
         ("scenario,accuracy_mean\na,85\n", "accuracy_mean=85 is a share between 0 and 1"),

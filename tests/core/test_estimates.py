@@ -360,6 +360,14 @@ def test_enough_when_every_budget_is_clear(budgets: tuple[Budget, ...], *, stop:
     assert stop is enough([one_to(100)], budgets)
 
 
+def test_a_budget_that_memory_decides_later_takes_all_the_time() -> None:
+    """One window has no interval: the index would be inconclusive however far from its limit it is."""
+    pressure = (budget("memory_pressure_index", "p50", 5.0),)
+
+    assert not enough([windows([50.0], "throughput")], pressure)
+    assert enough([one_to(100)], pressure)
+
+
 @pytest.mark.simulation
 def test_stopping_at_every_doubling_hardly_costs_the_stated_level() -> None:
     """The limit is the true p95 of exponential calls, so every clear answer is wrong.
@@ -409,7 +417,7 @@ def test_the_mean_of_rounds_of_which_only_statistics_are_known() -> None:
 
 
 def test_memory_pressure_is_made_of_the_figures_of_a_run() -> None:
-    """3 MB at 100 rows a second are 0.03; without rows, calls count."""
+    """3 MB of three processes at 100 rows a second are 0.03; without rows, calls count."""
     memory, rate = processes([3e6] * 3), windows([50.0, 50.0], "throughput")
     rows = windows([100.0, 100.0], "sample_throughput")
     found = {one.key: one.estimate for one in figures(run(samples=(rate, rows, memory)))}[
@@ -418,6 +426,7 @@ def test_memory_pressure_is_made_of_the_figures_of_a_run() -> None:
     by_calls = figures(run(samples=(rate, memory)))[-1].estimate
 
     assert pytest.approx((0.03, 0.03, 0.03)) == numbers(found)
+    assert 3 == found.n
     assert pytest.approx(0.06) == by_calls.value
     assert "memory_pressure_index" not in {one.metric for one in figures(run(samples=(memory,)))}
 

@@ -23,7 +23,7 @@ def candidate(name: str, accuracy: float, latency: float, memory: float, **condi
 
 
 def test_a_candidate_for_each_purpose() -> None:
-    plain = candidate("sklearn", 0.9, 3, 2e7, threads="1")
+    plain = dataclasses.replace(candidate("sklearn", 0.9, 3, 2e7), as_trained=True)
     fast = candidate("int8", 0.8, 1, 2e7, form="MatMul")
     small = candidate("small", 0.85, 1.5, 1e7, form="MatMul")
     found = {one.purpose: one for one in matrix([plain, fast, small], DIMENSIONS)}

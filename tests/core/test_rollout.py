@@ -19,6 +19,21 @@ def test_equal_and_better_versions_are_a_go() -> None:
     assert ("go", ()) == (found.outcome, found.reasons)
 
 
+@pytest.mark.parametrize(
+    ("comparison", "outcome"),
+    [
+        (latency("inconclusive", -0.03, -0.05, 0.01), "go"),
+        (latency("inconclusive", 0.0, -0.05, 0.03), "inconclusive"),
+        (replace(latency("inconclusive", -0.03, -0.05, 0.01), cause=state("not met")), "inconclusive"),
+        (accuracy(1500, 80, 105, margin=0.01), "go"),  # +1.7 points (-0.4 .. +3.8): a loss of a point is excluded
+        (accuracy(1500, 100, 105, margin=0.01), "inconclusive"),
+    ],
+)
+def test_what_is_not_worse_blocks_nothing_although_it_may_be_better(comparison: Comparison, outcome: str) -> None:
+    assert "inconclusive" == comparison.outcome
+    assert outcome == decide([comparison], old=OLD, new=NEW).outcome
+
+
 def test_nothing_that_was_compared_is_no_go_at_all() -> None:
     assert "inconclusive" == decide([]).outcome
 

@@ -57,6 +57,8 @@ def test_without_classes_there_is_no_accuracy_by_class() -> None:
         (((0, 100), (0, 45), (0, 100)), "class 0: 95 of 100 → 0 of 100, class 2: 90 of 100 → 0 of 100, class 1: 41"),
         (((75, 100), (32, 45), (70, 100)), None),  # worse everywhere, and by as much: no class stands out
         (((95, 100), (38, 45), (90, 100)), None),  # three of 45: p = 1/8
+        (((85, 100), (45, 45), (100, 100)), "class 0: 95 of 100 → 85 of 100 right"),
+        (((87, 100), (45, 45), (100, 100)), None),  # 8 points, although the others gain 10
         (((100, 100), (45, 45), (100, 100)), None),
     ],
 )

@@ -67,6 +67,7 @@ def _unfitted(name: str) -> Any:
         "linear svc of ten": LinearSVC(max_iter=30),
         "reduced svc of ten": make_pipeline(PCA(8), LinearSVC(max_iter=30)),
         "neighbours": KNeighborsClassifier(),
+        "reduced neighbours": make_pipeline(StandardScaler(), PCA(4), KNeighborsClassifier()),
         "vote": VotingClassifier(
             [("forest", RandomForestClassifier(n_estimators=100, random_state=0)), ("logistic", logistic)],
             voting="soft",

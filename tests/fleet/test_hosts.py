@@ -77,6 +77,8 @@ HOST = '[[host]]\naddress = "a"\nkind = "k"\n'
         ("", "names no host"),
         ("a = [", "is no TOML"),
         (f"a = {'[' * 9000}", "is no TOML"),
+        (f"a = {'9' * 9000}", "is no TOML"),
+        (f"{'a.' * 60}a = 1", "is no TOML (over 50 dots in a line)"),
         ("[[hosts]]\n", "unknown key 'hosts'. Did you mean 'host'?"),
         ('[[host]]\naddress = "a"\n', "host 1: kind is missing"),
         ('[[host]]\nkind = "a"\n', "host 1: address is missing"),

@@ -50,7 +50,11 @@ class Processes:
             raise WorkerError(f"{task.node}: a fresh process gave no answer within 2 s")
         self.asked.extend(one.arguments for one in commands)
         values = [self._peaks(one.arguments[0], len(self.asked) // 2) for one in commands]
-        return [WorkerResult(values={"memory": value}, reasons={}, notes=[], runs=[]) for value in values]
+        notes = [[f"peaks of {66 if one.arguments[0] == 'baseline' else 9} calls", "exact"] for one in commands]
+        return [
+            WorkerResult(values={"memory": value}, reasons={}, notes=said, runs=[])
+            for value, said in zip(values, notes, strict=True)
+        ]
 
 
 @pytest.fixture
@@ -83,6 +87,15 @@ def test_each_process_runs_the_file_of_its_test_alone(monkeypatch: pytest.Monkey
 
     assert [[5e6] * 3] * 2 == [list(one.baseline) for one in found]
     assert [["t_1.py"] * 6, ["t_2.py"] * 6] == [[file for _, file in processes.asked[n : n + 6]] for n in (0, 6)]
+
+
+def test_what_processes_note_about_their_values_is_a_note_of_the_comparison(
+    monkeypatch: pytest.MonkeyPatch, clock: HandClock
+) -> None:
+    """A peak of 66 calls says nothing of the hundredth."""
+    (found,), _, _ = sampled(monkeypatch, clock, lambda *_: 5e6, [peak(1)])
+
+    assert ("exact", "baseline: peaks of 66 calls", "candidate: peaks of 9 calls") == found.warnings
 
 
 def test_a_test_that_cannot_bear_both_sides_has_one_process_at_a_time(

@@ -145,7 +145,9 @@ def test_the_largest_batch_that_fits_is_searched(limit_mb: float, rows: int, tri
     limit, model = replace(MEMORY, limit=1e6 * limit_mb), Model()
     found = swept(model, points(limit, batches=(1,)), memory=megabytes_of_rows, most_rows=rows)
 
-    assert note in "\n".join(map(str, found.sweep.notes))
+    said = "\n".join(map(str, found.sweep.notes))
+    assert note in said
+    assert bool(model.called) == ("6 rounds over all points" in said)
     assert tried == [row.point.values["batch_size"] for row in found.sweep.rows]
     assert {f"batch_size {count}, threads 1" for count in tried if 10 * count <= limit_mb} == {*model.called}
 

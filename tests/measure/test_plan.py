@@ -34,7 +34,7 @@ class Wrapping(FakeMeter):
 def test_a_meter_without_a_shortest_window_takes_the_paces() -> None:
     plan = WindowPlan.of(SamplingLimits(window_s=0.05), 0.001, [FakeMeter("cpu_time")])
 
-    assert (50, 0, 1, 2.0) == (plan.values, plan.least_s, plan.fewest, plan.longest_s)
+    assert (50, 0, 2, 2.0) == (plan.values, plan.least_s, plan.fewest, plan.longest_s)
 
 
 def test_a_counter_needs_five_windows_of_half_a_second() -> None:

@@ -1,6 +1,7 @@
 """The obeying side, on probe and a clock that play back."""
 
 import gc
+import platform
 import subprocess
 import sys
 from ast import literal_eval
@@ -14,6 +15,7 @@ from fakes.resident import FakeResident
 from fakes.streams import FakeClock, TimedCall
 
 from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.core.leaks import growth
 from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.host.worker_protocol import WorkerResult
 from pytest_hwperf.measure.startup import FIXTURES, Startup
@@ -100,6 +102,22 @@ def test_peaks_are_those_of_the_parts_and_of_all() -> None:
         **dict.fromkeys(("memory_call", "memory_first_call", "memory_steady"), "fake peak"),
         **dict.fromkeys(("memory_retained", "memory_leak"), "fake size"),
     }
+
+
+def test_a_leak_that_fits_into_free_memory_of_the_allocator_is_seen() -> None:
+    """Ten megabytes are free between the blocks that stay; the calls keep less than three."""
+    meter, leaked = MemoryMeter(), list[bytearray]()
+    if meter.reason or platform.libc_ver()[0] != "glibc":
+        pytest.skip("memory is not read here, or its allocator gives nothing back")
+    startup = Startup(lambda _: False, meter)
+    blocks = [bytearray(50_000) for _ in range(400)]
+    staying = blocks[::2]
+    del blocks
+
+    answer = measure_memory([], lambda: lambda: leaked.append(bytearray(40_000)), startup, meter)
+
+    assert len(staying) == 200
+    assert growth(answer.series[GROWTH]).lasting > 30_000
 
 
 def test_what_other_code_imports_in_a_call_is_no_part_of_it() -> None:

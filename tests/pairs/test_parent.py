@@ -92,6 +92,7 @@ def test_both_sides_begin_as_processes_of_their_own_do(start: Start, tmp_path: P
     """With their own environment, folder, path and arguments, in a group of their own; imports were made before."""
     parent = start("shared")
     assert {} == parent.refused(WAIT_S)
+    assert {} == parent.refused(0.0), "it is asked again when a pair takes it"
     sides = parent.fork(tasks(tmp_path, site, candidate=["3"], baseline=["0"]))
 
     assert {"candidate": 3, "baseline": 0} == {side: one.process.wait(WAIT_S) for side, one in sides.items()}

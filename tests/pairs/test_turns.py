@@ -15,6 +15,7 @@ from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import EnergyWindow
 from pytest_hwperf.core.hypotheses import Facts, SideOutcome
 from pytest_hwperf.core.records import Sample, replace
+from pytest_hwperf.host.peak_rss import UnresettableResident
 from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerTask
 from pytest_hwperf.pairs.cpu_pin import CpuPin, processors
 from pytest_hwperf.pairs.messages import (
@@ -297,10 +298,11 @@ def test_a_conductor_that_is_gone_ends_the_process(line: tuple[Turns, socket.soc
 
 def test_it_leaves_at_once_when_it_has_said_farewell(line: tuple[Turns, socket.socket]) -> None:
     turns, end = line
+    turns.memory = UnresettableResident(source="", read_high=lambda: 5_000_000, read_now=int, now_source="")
     with pytest.raises(Left):
         turns.bye(["a.py"])
 
     message = receive(end).message
     assert isinstance(message, Bye)
     assert ("a.py",) == message.files
-    assert message.peak_bytes > 1e6
+    assert 5e6 == message.peak_bytes

@@ -97,6 +97,10 @@ def built(file):
         os.system(f"mkdir {{file}}")
 
 
+def named(file):
+    os.system(f"echo 1 > {{os.fspath(file)}}")  # as a library in native code is given its path
+
+
 def unseen(file):
     if not file.exists():
         os.system(f"echo 1 > {{file}}")
@@ -115,7 +119,7 @@ def test_cached(hwperf):
 
 
 @pytest.mark.parametrize(
-    "ways", ["built, taken", "linked, removed, replaced", "in_a_database, unseen, unseen_in_a_folder"]
+    "ways", ["built, named, taken", "linked, removed, replaced", "in_a_database, unseen, unseen_in_a_folder"]
 )
 def test_sides_share_nothing_that_either_has_made(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ways: str
@@ -178,7 +182,7 @@ def test_what_the_sides_do_not_learn_from_each_other_is_not_shared(
 
 
 USES = """
-import work
+from fakes.simulated_time import spend
 
 try:
     from hwdependency import VALUE
@@ -187,7 +191,7 @@ except ImportError:
 
 
 def test_dependency(hwperf):
-    hwperf(work.call)
+    hwperf(lambda: spend(300))
     hwperf.record("value", VALUE, better="lower")
 """
 
@@ -195,7 +199,7 @@ def test_dependency(hwperf):
 def test_another_version_of_a_dependency_is_the_only_difference(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The present code is compared with itself."""
+    """The present code is compared with itself, also where tests import none of it."""
     wheel = tmp_path / "hwdependency-1.0-py3-none-any.whl"
     with ZipFile(wheel, "w") as archive:
         archive.writestr("hwdependency.py", "VALUE = 2\n")
@@ -205,13 +209,14 @@ def test_another_version_of_a_dependency_is_the_only_difference(
         archive.writestr(f"{notes}/RECORD", "")
     monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    project = repository(pytester, {"work.py": WORK, "pytest.ini": INI, "test_use.py": USES})
+    project = repository(pytester, {"pytest.ini": INI, "test_use.py": USES})
     result = project.run(REPEATED, f"--hwperf-base-with=hwdependency @ {wheel.as_uri()}", against="")
 
     result.assert_outcomes(failed=1)
     assert "regressed" == project.compared("test_dependency", "value").outcome
     assert "equivalent" == project.compared("test_dependency").outcome
     assert any("has hwdependency 1.0 (here none); it was made in" in one for one in project.gate().warnings)
+    assert not any("only files that they read" in one for one in project.gate().warnings)
 
 
 @pytest.mark.live

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fakes.worker_items import item_in_a_fresh_process
 
 from pytest_hwperf.core.errors import MeterUnavailable, WorkerError
 from pytest_hwperf.core.records import Reading
@@ -194,7 +195,7 @@ def test_a_fresh_process_makes_the_calls(
     loaded = SimpleNamespace(stream=lambda: stream, scope=nullcontext)
     subject: Any = SimpleNamespace(load_one=lambda: loaded, elsewhere=False)
     with pytest.raises(pytest.skip.Exception):
-        OneShotWorker(task).measure(request.node, subject, "")
+        OneShotWorker(task).measure(item_in_a_fresh_process(task.node), subject, "")
     result = decode_result(reply.read_bytes())
 
     assert {"calls": [2.0, 6.0, 10.0] if running else []} == result.series

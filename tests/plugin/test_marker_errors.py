@@ -176,8 +176,10 @@ def test_a_marker_without_effect_is_a_usage_error(pytester: pytest.Pytester, mar
         (["--hwperf-html=a.txt/a.html"], "--hwperf-html='a.txt/a.html': Not a directory; give another path"),
         (["--hwperf-json=/dev/null"], "--hwperf-json='/dev/null': not a regular file; give another path"),
         (["--hwperf-json=a", "--hwperf-markdown=./a"], "--hwperf-json and --hwperf-markdown name one path"),
+        (["--hwperf-json=a", "--junitxml=./a"], "--junitxml and --hwperf-json name one path"),
         (["--hwperf-json=a", "--hwperf-artifacts=a"], "--hwperf-artifacts and --hwperf-json name one path"),
         (["--hwperf-json=a", "--hwperf-store=sql:sqlite:///a"], "--hwperf-json and --hwperf-store name one path"),
+        (["--hwperf-json=tox.ini"], "tox.ini and --hwperf-json name one path"),
         (["--hwperf-store=sql:sqlite:///:memory:"], "--hwperf-store='sql:sqlite:///:memory:' would be gone with"),
         ([f"--hwperf-json={'x' * 300}"], f"--hwperf-json='{'x' * 100}'… (300 characters): File name too long; give an"),
         ([f"--hwperf-artifacts={'x' * 300}"], "(300 characters): File name too long; give another path"),
@@ -189,6 +191,7 @@ def test_a_marker_without_effect_is_a_usage_error(pytester: pytest.Pytester, mar
 def test_a_bad_option_is_a_usage_error(pytester: pytest.Pytester, options: list[str], reported: str) -> None:
     pytester.makepyfile(test_it="def test_it(): raise SystemExit('ran')")
     pytester.maketxtfile(a="")
+    pytester.makeini("[pytest]\n")
     pytester.mkdir("folder")
     result = pytester.runpytest_inprocess(*options)
 

@@ -33,9 +33,9 @@ OPTIONS = (
 
 
 def printed(result: pytest.RunResult, start: str) -> list[str]:
-    """Return the words after `start` of a printed command, which a narrow terminal has wrapped."""
-    text = result.stdout.str()
-    return shlex.split(text[text.index(start) + len(start) :].split("\n=", 1)[0].replace("\n", " "))
+    """Return the words after `start` of a printed command, in the one line that a user pastes."""
+    (line,) = (line for line in result.outlines if line.startswith(start))
+    return shlex.split(line.removeprefix(start))
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,15 @@ def test_a_single_mover_stands_with_its_verdict_alone() -> None:
     assert [] == lines_of(report_of(replace(only, movers=())), 80)
 
 
+def test_a_single_mover_of_what_improved_is_listed_since_no_failure_names_it() -> None:
+    only = replace(explanation(tokenize=4), remarks=())
+    improved = fake.comparison_verdict(only.metric, only.statistic, "improved", (-0.3, -0.4, -0.2))
+    run = fake.run(test=only.measurement.test, label=only.measurement.label)
+    judgement = replace(fake.plain_judgement(), run=run, verdicts=(improved,))
+
+    assert "tokenize" in lines_of(replace(report_of(only), judgements=(judgement,)), 80)[1]
+
+
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_hostile_names_keep_the_width_and_move_no_cursor(width: int) -> None:
     one = explanation(tokenize=3, embed=5)

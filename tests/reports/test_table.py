@@ -100,6 +100,15 @@ def test_a_budget_has_the_figure_of_this_run_in_a_row_of_its_own() -> None:
     ]
 
 
+def test_the_parts_of_memory_stand_below_it() -> None:
+    """A limit that a fixture exceeds is told apart from one that calls exceed, without all figures."""
+    named = ("memory", "memory_import", "memory_fixtures", "memory_call", "memory_steady")
+    figures = tuple(fake.figure(name, "p50", at=fake.estimate(5e7, 5e7, 5e7, 3)) for name in named)
+    section = sections(rows(report_of(replace(fake.plain_judgement(), figures=figures, verdicts=()))))[0]
+
+    assert [*named[:-1]] == metrics(section)
+
+
 def test_a_figure_without_its_comparison_above_is_named_by_its_metric() -> None:
     """A quiet table shows the budget that failed, and not the comparison that found nothing."""
     budget = fake.budget_verdict("latency_p50_ms", "latency", "p50", 0.0003, "failed")

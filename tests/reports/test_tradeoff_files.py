@@ -13,8 +13,11 @@ from fakes import records as fake
 
 from pytest_hwperf.cli.candidates_file import read_candidates
 from pytest_hwperf.core.candidates import measured_together
+from pytest_hwperf.core.operators import OperatorProfile
 from pytest_hwperf.core.records import Judgement, replace
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.roofline import Work, roofline_of
+from pytest_hwperf.core.statements import said
 from pytest_hwperf.reports import csv_files, tradeoff_files, tradeoff_plot
 
 ROOT = Path(__file__).parents[2]
@@ -136,6 +139,24 @@ def test_an_empty_figure_has_its_reason_and_an_estimate_is_none(name: str) -> No
     )
 
 
+def test_a_memory_bandwidth_says_what_it_leaves_out() -> None:
+    """1 kB in 1 ms are 1 MB/s; what a tree ensemble holds is not counted, and scikit-learn shows no operators."""
+    trees = Work(flops=None, moved_bytes=1e3, nodes=1, uncounted={"TreeEnsembleClassifier": 1})
+    shown = replace(FAST, run=replace(FAST.run, roofline=roofline_of(trees, 1e-3, None, 1)))
+    withheld = OperatorProfile(source="", calls=0, latency_s=1e-3, coverage=0.0, withheld=said("shows no operators"))
+    unseen = replace(SLOW, run=replace(SLOW.run, operators=withheld))
+    cells = [
+        (row["memory_bandwidth_gb_per_s"], row["memory_bandwidth_reason"])
+        for row in table(report(shown, unseen, DOMINATED), TRADEOFFS)
+    ]
+
+    assert cells == [
+        ("0.001", "at least: not counted are TreeEnsembleClassifier"),
+        ("", "the work of its runtime is not counted"),
+        ("", "counted with --hwperf-operators"),
+    ]
+
+
 def test_the_dashboard_counts_outcomes_and_names_the_tightest_budget() -> None:
     """A limit of 5 ms is missed by 7.9 ms: 2.9 ÷ 5 = 0.58 beyond it."""
     row = table(fake.report(), DASHBOARD)[0]
@@ -219,6 +240,23 @@ def test_the_picture_fills_what_the_table_calls_pareto(monkeypatch: pytest.Monke
 
     assert {0.001: True, 0.004: True, 0.008: False} == filled
     assert ["yes", "yes", "no"] == [row["pareto"] for row in table(report(FAST, small, DOMINATED), TRADEOFFS)]
+
+
+@pytest.mark.runtime
+def test_the_names_in_the_picture_cover_no_other_and_stay_within(monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = pytest.importorskip("matplotlib.figure", reason="pictures need pytest-hwperf[plot]").Figure
+    drawn: list[Any] = []
+    monkeypatch.setattr(figure, "savefig", lambda self, *_, **__: drawn.append(self))
+    names = ["onnx_fp32", "torch_fp32_no_mkldnn", "torch_fp32_channels_last", "torch_compile_reduce_overhead"]
+    all_as_right = [judgement(name, latency=0.001 * k, accuracy=0.9) for k, name in enumerate(names, 1)]
+    tradeoff_plot.render(report(*all_as_right))
+    (axes,) = drawn[0].axes
+    boxes = [text.get_window_extent() for text in axes.texts]
+
+    assert sorted(names) == sorted(text.get_text() for text in axes.texts)
+    assert not [1 for place, one in enumerate(boxes) for other in boxes[:place] if one.overlaps(other)]
+    assert axes.bbox.x0 <= min(box.x0 for box in boxes)
+    assert max(box.x1 for box in boxes) <= axes.bbox.x1
 
 
 def test_each_file_says_what_it_is() -> None:

@@ -168,7 +168,7 @@ def test_calibration_rows_are_checked_like_all_rows() -> None:
         (
             "neighbours",
             "no int8 form",
-            "no INT8 form: no operator with weights in the ONNX form of KNeighbors",
+            "no INT8 form: only Scan in the ONNX form of KNeighbors",
         ),
         ("boosting", "does not convert", r"does not convert to ONNX with skl2onnx \S+: "),
     ],
@@ -180,9 +180,11 @@ def test_what_has_no_int8_form_says_why(name: str, kind: str, reason: str) -> No
     assert kind == cause_of(refused.value).kind
 
 
-def test_a_model_that_is_mostly_trees_is_not_int8() -> None:
-    with pytest.raises(ScenarioUnavailable, match=r"^not INT8: integer operators take .*TreeEnsembleClassifier"):
-        prepare(onnx_int8_dynamic, "vote")
+@pytest.mark.parametrize(("name", "held"), [("vote", "TreeEnsembleClassifier"), ("reduced neighbours", "Scan")])
+def test_a_model_that_mostly_computes_in_floats_is_not_int8(name: str, held: str) -> None:
+    """The Scan of nearest neighbours holds the training rows, and only the MatMul before it is quantised."""
+    with pytest.raises(ScenarioUnavailable, match=rf"^not INT8: integer operators take .*{held}"):
+        prepare(onnx_int8_dynamic, name)
 
 
 @pytest.mark.usefixtures("as_installed")

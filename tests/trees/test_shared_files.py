@@ -40,6 +40,8 @@ def file(tmp_path: Path) -> Path:
         ("m", "m", True),  # by native code in a folder that both have made
         ("w", "l", True),
         ("ar", "a", True),
+        ("f", "f", True),  # named, and opened by native code
+        ("wf", "wf", False),  # named, and opened by Python to write
         ("w", "w", False),  # nobody looks at it
         ("sa", "sa", False),  # a log
         ("w", "m", False),  # of which the other need not know

@@ -17,7 +17,7 @@ from pytest_hwperf.host.workdirs import private_folder
 from pytest_hwperf.trees import worktree as worktree_module
 from pytest_hwperf.trees.git import git as run_git
 from pytest_hwperf.trees.revision import resolve, revision_of, top_of
-from pytest_hwperf.trees.worktree import copy_of, follow_links_out, worktree
+from pytest_hwperf.trees.worktree import copy_of, follow_links_out, lfs_pointers, worktree
 
 pytestmark = [
     pytest.mark.usefixtures("temporary"),
@@ -315,21 +315,35 @@ def test_a_partial_clone_is_not_completed_from_its_host(repository: Path, tmp_pa
     commit(repository, model__py="new")
     git(tmp_path, "clone", "--filter=blob:none", f"file://{repository}", "partial")
     git(tmp_path / "partial", "config", "remote.origin.url", "ssh://git@private.example/models.git")
+    git(tmp_path / "partial", "config", "--unset", "remote.origin.partialclonefilter")
+    settings = (tmp_path / "partial/.git/config").read_bytes()
     with (
-        pytest.raises(WorkerError, match=r"transport 'ssh' not allowed: .* `git fetch --refetch --no-filter`"),
+        pytest.raises(WorkerError, match=r"hwperf asks no host for .* `git fetch --refetch --no-filter`"),
         worktree(tmp_path / "partial", old),
     ):
         pytest.fail("a file of the commit is not here")
+    assert settings == (tmp_path / "partial/.git/config").read_bytes()
 
     git(tmp_path / "partial", "config", "remote.origin.url", f"file://{repository}")
     git(tmp_path / "partial", "config", "remote.origin.uploadpack", f"touch {tmp_path}/obeyed; git-upload-pack")
-    with pytest.raises(WorkerError, match="transport 'file' not allowed"), worktree(tmp_path / "partial", old):
+    with pytest.raises(WorkerError, match="hwperf asks no host for"), worktree(tmp_path / "partial", old):
         pytest.fail("a program that the repository names was run")
     assert not (tmp_path / "obeyed").exists()
 
     git(tmp_path / "partial", "fetch", "--refetch", "--no-filter")
     with worktree(tmp_path / "partial", old) as tree:
         assert "old" == (tree / "model.py").read_text()
+
+
+def test_git_lfs_leaves_pointers_of_what_it_would_download(repository: Path, tmp_path: Path) -> None:
+    """A stand-in for git-LFS, which downloads unless this variable is set."""
+    pointer, asked = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", tmp_path / "asked"
+    git(repository, "config", "filter.lfs.smudge", f"test -n \"$GIT_LFS_SKIP_SMUDGE\" || touch '{asked}'; cat")
+    old = commit(repository, __gitattributes="*.bin filter=lfs\n", large__bin=pointer)
+    with worktree(repository, old) as tree:
+        assert ["large.bin"] == lfs_pointers(tree)
+
+    assert not asked.exists()
 
 
 @pytest.mark.parametrize("is_absolute", [False, True])

@@ -36,6 +36,7 @@ _TEXTS = {
     "unable to open": ("refused", "cannot be opened"),
     "interrupted": ("damaged", "takes too long to answer"),
     "is full": ("refused", "has no space left"),
+    "disk i/o error": ("refused", "cannot be read or written: the disk may be full"),  # of its log and shared memory
     "not a database": ("foreign", "is no database of SQLite"),
     "no such table": ("damaged", "lacks a table"),
     "no such column": ("damaged", "lacks a column"),

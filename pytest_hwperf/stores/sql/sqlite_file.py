@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -160,7 +161,7 @@ class SqliteFile:
             raise StoreError(f"{self._path} is a link out of its folder: give the file itself with --hwperf-store")
         for ending in ("-journal", "-wal", "-shm"):
             beside = self._beside(ending)
-            if os.path.lexists(beside) and (ending == "-journal" or beside.is_symlink() or not beside.is_file()):
+            if os.path.lexists(beside) and (ending == "-journal" or not _is_own(beside)):
                 raise StoreError(
                     f"{beside} is not of pytest-hwperf, and SQLite could change or delete other files by it: delete it "
                     f"with {self._path.name}, or restore a backup of both"
@@ -205,6 +206,12 @@ class SqliteFile:
                 if "locked" not in str(error) or time.monotonic() > ends:
                     raise
                 time.sleep(_PAUSE_S)
+
+
+def _is_own(path: Path) -> bool:
+    """Whether it is a plain file that has no other name: SQLite writes to such a file without asking whose it is."""
+    found = path.lstat()
+    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
 
 
 def _begin(connection: "Connection") -> None:

@@ -16,12 +16,28 @@ _SPIN = "import time\nwhile time.process_time() < 0.1: pass"
 def test_a_window_counts_what_was_added() -> None:
     """And windows may nest: 1.5 s and 1 s of the same counter that went from 2 to 3.5."""
     seconds = iter([2.0, 2.5, 3.5, 3.5])
-    meter: Meter = CpuTimeMeter(lambda: next(seconds))
+    meter: Meter = CpuTimeMeter(lambda: next(seconds), children=float)
     outer = meter.start()
     inner = meter.start()
 
     assert (1.0, 1.5) == (meter.end(inner).value, meter.end(outer).value)
     meter.close()
+
+
+def test_looking_for_children_is_no_work_of_the_calls() -> None:
+    """It takes 0.5 s at each end here, and the calls between take 1 s."""
+    spent = 0.0
+
+    def work(seconds: float) -> float:
+        nonlocal spent
+        spent += seconds
+        return 0.0
+
+    meter = CpuTimeMeter(lambda: spent, children=lambda: work(0.5))
+    started = meter.start()
+    work(1.0)
+
+    assert 1.0 == meter.end(started).value
 
 
 def test_a_child_counts_once_it_was_waited_for() -> None:

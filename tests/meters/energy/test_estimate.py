@@ -47,7 +47,7 @@ def processor(name: str, family: str, model: str, stepping: str = "1") -> Mappin
 def test_joules_are_cpu_seconds_times_what_work_adds() -> None:
     """2 CPU seconds on Skylake: 2 x (4.19 - 0.645) W = 7.09 J."""
     work = Work()
-    meter = EstimateMeter(CpuTimeMeter(work), SKYLAKE)
+    meter = EstimateMeter(CpuTimeMeter(work, children=float), SKYLAKE)
     started = meter.start()
     work.cpu_s += 2.0
 
@@ -56,14 +56,14 @@ def test_joules_are_cpu_seconds_times_what_work_adds() -> None:
 
 def test_no_work_is_no_energy() -> None:
     """The idle machine is left out: only what the work adds is estimated, however long the window was."""
-    meter = EstimateMeter(CpuTimeMeter(Work()), SKYLAKE)
+    meter = EstimateMeter(CpuTimeMeter(Work(), children=float), SKYLAKE)
 
     assert Reading(value=0.0) == meter.end(meter.start())
 
 
 def test_windows_may_nest() -> None:
     work = Work()
-    meter = EstimateMeter(CpuTimeMeter(work), Watts(processor="x", idle_w=1.0, busy_w=3.0))
+    meter = EstimateMeter(CpuTimeMeter(work, children=float), Watts(processor="x", idle_w=1.0, busy_w=3.0))
     outer = meter.start()
     work.cpu_s += 1.0
     inner = meter.start()
@@ -76,7 +76,7 @@ def test_windows_may_nest() -> None:
 def test_windows_add_up(spent: list[float]) -> None:
     """Windows one after another hold together what one window around them all holds."""
     work = Work()
-    meter = EstimateMeter(CpuTimeMeter(work), SKYLAKE)
+    meter = EstimateMeter(CpuTimeMeter(work, children=float), SKYLAKE)
     around, parts = meter.start(), list[float]()
     for cpu_s in spent:
         started = meter.start()

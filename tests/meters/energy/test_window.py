@@ -147,7 +147,7 @@ def test_a_source_without_a_tick_has_no_bound() -> None:
 def test_an_estimate_has_no_watts_over_a_short_block(window_s: float, watts: float | None) -> None:
     """CPU time and clock are not read at one moment: the joules stay, and the table's maximum is never passed so."""
     cpu, clock = [0.0], HandClock()
-    meter = EstimateMeter(CpuTimeMeter(lambda: cpu[0]), Watts(processor="x", idle_w=1.0, busy_w=2.0))
+    meter = EstimateMeter(CpuTimeMeter(lambda: cpu[0], children=float), Watts(processor="x", idle_w=1.0, busy_w=2.0))
     with EnergyMeter(meter, clock).window() as reading:
         cpu[0] += 4.0
         clock.pass_time(window_s)

@@ -73,6 +73,11 @@ def linked(ending: str) -> Callable[[Path], None]:
     return lambda folder: (folder / f"team.db{ending}").symlink_to(folder.parent / "precious")
 
 
+def named_twice(ending: str) -> Callable[[Path], None]:
+    """Return what gives the user's file a second name where SQLite has its log or its shared memory."""
+    return lambda folder: (folder / f"team.db{ending}").hardlink_to(folder.parent / "precious")
+
+
 def link_to_another_program(folder: Path) -> None:
     (folder / "team.db").unlink()
     execute(folder.parent / "places.db", "CREATE TABLE visit (id)")
@@ -119,6 +124,8 @@ HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     "hot journal": (hot_journal, "team.db-journal"),
     "log is a link": (linked("-wal"), "team.db-wal"),
     "shared memory is a link": (linked("-shm"), "team.db-shm"),
+    "log has another name": (named_twice("-wal"), "team.db-wal"),
+    "shared memory has another name": (named_twice("-shm"), "team.db-shm"),
     "journal is a link": (linked("-journal"), "team.db-journal"),
     "link to another program": (link_to_another_program, "link"),
     "link to a new file": (link_to_a_new_file, "link"),

@@ -43,6 +43,10 @@ def of_server(sqlstate: str | None, said: str = "said\nmore", kind: Any = DBAPIE
             OperationalError("SELECT secret", {}, sqlite3.OperationalError("database or disk is full")),
             "it has no space left (database or disk is full): ask",
         ),
+        (
+            sqlite3.OperationalError("disk I/O error"),
+            "it cannot be read or written: the disk may be full (disk I/O error): ask",
+        ),
         (sqlite3.DatabaseError("file is not a database"), "it is no database of SQLite (file is not a database): move"),
         (sqlite3.DataError("string or blob too big"), "it is damaged (string or blob too big): restore"),
         (InvalidRequestError("odd"), "it cannot be reached (odd): look"),
