@@ -6,6 +6,7 @@ differs, it is dropped, and each side imports everything itself from then on.
 """
 
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -109,7 +110,7 @@ class SharedImports:
         """Say what is imported once for both sides, and what is not."""
         if self.why_not:
             return f"each side imports everything itself: {self.why_not}"
-        packages = {name.partition(".")[0] for name in self.imports.modules}
+        packages = {name.partition(".")[0] for name in self.imports.modules} - sys.stdlib_module_names
         apart = "".join(f"; {name} by each side: {why}" for name, why in self.apart.items())
         return f"{counted(len(packages), 'package')} imported once for both sides of a pair{apart}"
 
