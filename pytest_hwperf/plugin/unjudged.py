@@ -44,9 +44,9 @@ def report_unjudged(config: pytest.Config, gate: GateResult, results: dict[str, 
     """
     parts = {test: from_json(ReportPart, text) for test, text in results.items()}
     decided = _by_test(gate)
-    for test, by_label in decided.items():
+    for test in dict.fromkeys((*decided, *ends.skipped)):
         part = parts.get(test, ReportPart(judgements=()))
-        added = list(_unjudged(config, gate, test, part, by_label))
+        added = list(_unjudged(config, gate, test, part, decided.get(test, {})))
         whole = replace(part, judgements=(*part.judgements, *added))
         excused = test in ends.hidden or (test in ends.xfailed and not _is_new(config, gate, test))
         lost = [one for one in whole.judgements if one.fails] if test not in ends.failed and not excused else []
