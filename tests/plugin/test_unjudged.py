@@ -69,6 +69,21 @@ def test_a_test_that_measures_and_then_skips_or_expects_to_fail_is_listed(
     assert "2 comparisons not made" in headline_of(project.report()).sentence
 
 
+def test_what_only_the_baseline_measures_is_listed(project: Project) -> None:
+    """Its test passes, or skips itself, by the candidate's own code."""
+    stops = [
+        SLOW.format(name, f"if work.LATER: {how}") for name, how in (("returns", "return"), ("skips", "pytest.skip()"))
+    ]
+    project.commit({"work.py": f"LATER = False\n{WORK}"})
+    project.write(
+        {"work.py": f"LATER = True\n{WORK}", "test_work.py": IN_PAIRS + "".join(stops) + SLOW.format("fine", "")}
+    )
+    project.run(REPEATED, "--hwperf-margin=900%")
+
+    assert ["not comparable"] * 2 == [project.compared(test).outcome for test in ("returns", "skips")]
+    assert "2 comparisons not made" in headline_of(project.report()).sentence
+
+
 def test_with_strict_an_xfail_that_the_candidate_adds_fails(project: Project) -> None:
     """Of a parameter too."""
     mark = "\n\n@pytest.mark.parametrize('x', [1, pytest.param(2, marks=pytest.mark.xfail)])\n"
