@@ -120,8 +120,9 @@ class OpenedFiles:
         for path in _mapped():
             self._opened[path, False] = None
             self._keep(path, READ)
+        known = {path for paths in self._uses.values() for path in paths}  # of these it is known how they were opened
         for path, use in _held():
-            if not any(path in paths for paths in self._uses.values()):  # else it is known how it was opened
+            if path not in known:
                 self._keep(path, use)
 
     def end(self) -> Opened:

@@ -25,6 +25,7 @@ class Ends:
 
     over: set[str] = field(default_factory=set)  # to the end of their teardown
     failed: dict[str, None] = field(default_factory=dict)  # for whatever reason
+    skipped: dict[str, None] = field(default_factory=dict)  # though the pairs say something of them
     xfailed: set[str] = field(default_factory=set)
     hidden: dict[str, None] = field(default_factory=dict)  # judged, and fail only by verdicts that a new `xfail` hides
 
@@ -36,6 +37,8 @@ class Ends:
             self.failed[report.nodeid] = None
         elif report.skipped and hasattr(report, "wasxfail"):
             self.xfailed.add(report.nodeid)
+        if report.skipped and hasattr(report, "hwperf"):
+            self.skipped[report.nodeid] = None
         if getattr(report, "hwperf_hidden", False):
             self.hidden[report.nodeid] = None
 

@@ -26,7 +26,7 @@ from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Measurement
 from pytest_hwperf.core.foreign_text import visible, visible_pattern
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
-from pytest_hwperf.core.records import Comparison, Figure, Judgement, Policy, Run, Skip, replace
+from pytest_hwperf.core.records import Comparison, Figure, Judgement, Key, Policy, Run, Skip, replace
 from pytest_hwperf.core.report import ReportPart
 from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.statements import said, state
@@ -75,6 +75,20 @@ def judge_test(item: pytest.Item) -> str:
     sites = lines_of_sites(item, judgements)
     lines = [*failed, *dict.fromkeys(errors), *gone_scenarios(item, test.skips), *sites]
     return "\n".join([*lines, *([_look_further(item)] if failed else [])])
+
+
+def keep_comparisons(item: pytest.Item) -> None:
+    """Keep what the pairs say of a test that measured, and then skipped itself or expects to fail."""
+    settings, test = session_of(item.config).settings, test_of(item)
+    policy = Policy(undecided=settings.undecided, strict=settings.strict)
+    judgements = []
+    for run in filter(lambda one: one.samples, test.runs):
+        compared = tuple(_in_pairs(item, run, figures(run), _criteria(item, run)).values())
+        judgements.append(Judgement(run=run, figures=(), verdicts=judge(run, (), compared, (), policy)))
+        if compared and all(one.outcome == "not comparable" for one in compared):
+            test.counted = "not comparable"
+    if judgements:
+        test.result = plain_result(item, judgements)
 
 
 def gone_scenarios(item: pytest.Item, skips: Sequence[Skip]) -> list[str]:
@@ -154,21 +168,26 @@ def _compared(
 ) -> tuple[Comparison, ...]:
     """Compare with what was rerun and with what is stored; for each margin the better of both counts."""
     session, criteria = session_of(item.config), _criteria(item, run)
-    paired = dict[tuple[str, str], Comparison]()
-    if session.gate is not None:
-        here = Measurement(test=run.test, label=run.label)
-        measured = {figure.key for figure in found}
-        margins = measured_margins(criteria.margins, found)
-        # Where --hwperf-all measures nothing here, the run itself says why, and more plainly than the pairs do.
-        whole = test_of(item).markers.by_all and MEDIAN_LATENCY[0] in run.unmeasured
-        required = frozenset(criteria.required) - ({MEDIAN_LATENCY} if whole else set())
-        decided = session.gate.answers.of(here, margins, measured, required)
-        paired = named_too(run, found, criteria, decided)
+    paired = _in_pairs(item, run, found, criteria)
     if not session.settings.compare:
         return tuple(paired.values())
     blind = session.gate is not None and session.gate.is_blind_to(item.path)
     stored = _stored(item, run, found, criteria, again, decided=() if blind else paired.keys())
     return choose(run, criteria.margins, stored, paired, blind=blind)
+
+
+def _in_pairs(item: pytest.Item, run: Run, found: Sequence[Figure], criteria: Criteria) -> dict[Key, Comparison]:
+    """Return what the pairs say of a run; nothing where none ran."""
+    gate = session_of(item.config).gate
+    if gate is None:
+        return {}
+    here = Measurement(test=run.test, label=run.label)
+    measured = {figure.key for figure in found}
+    margins = measured_margins(criteria.margins, found)
+    # Where --hwperf-all measures nothing here, the run itself says why, and more plainly than the pairs do.
+    whole = test_of(item).markers.by_all and MEDIAN_LATENCY[0] in run.unmeasured
+    required = frozenset(criteria.required) - ({MEDIAN_LATENCY} if whole else set())
+    return named_too(run, found, criteria, gate.answers.of(here, margins, measured, required))
 
 
 def _stored(

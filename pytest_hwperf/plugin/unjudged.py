@@ -7,7 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_hwperf.core.records import Comparison, Judgement, Policy, replace
+from pytest_hwperf.core.budgets import DEFAULT_MARGINS
+from pytest_hwperf.core.evidence import Measurement
+from pytest_hwperf.core.records import Comparison, Judgement, Policy, replace, uncompared
 from pytest_hwperf.core.report import ReportPart
 from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.verdicts import judge
@@ -44,9 +46,9 @@ def report_unjudged(config: pytest.Config, gate: GateResult, results: dict[str, 
     """
     parts = {test: from_json(ReportPart, text) for test, text in results.items()}
     decided = _by_test(gate)
-    for test, by_label in decided.items():
+    for test in dict.fromkeys((*decided, *ends.skipped, *sorted(one.test for one in gate.gone))):
         part = parts.get(test, ReportPart(judgements=()))
-        added = list(_unjudged(config, gate, test, part, by_label))
+        added = [*_unjudged(config, gate, test, part, decided.get(test, {})), *_gone(config, gate, test, part)]
         whole = replace(part, judgements=(*part.judgements, *added))
         excused = test in ends.hidden or (test in ends.xfailed and not _is_new(config, gate, test))
         lost = [one for one in whole.judgements if one.fails] if test not in ends.failed and not excused else []
@@ -69,7 +71,6 @@ def _unjudged(
     config: pytest.Config, gate: GateResult, test: str, part: ReportPart, by_label: Mapping[str, list[Comparison]]
 ) -> Iterator[Judgement]:
     """Yield judgements of what the test itself was not judged by."""
-    policy = Policy(undecided=session_of(config).settings.undecided, strict=session_of(config).settings.strict)
     asked = (*gate.gate.evidence.hypotheses, *(one.hypothesis for one in gate.gate.evidence.fixed_samples))
     better = {one.key[1]: one.better for one in asked if one.measurement.test == test}
     judged: dict[str, set[tuple[str, str]]] = defaultdict(set)
@@ -81,7 +82,23 @@ def _unjudged(
             left = [one for one in left if one.outcome == "regressed" and not gate.is_blind_to(_path(config, test))]
         if left:
             run = replace(unmeasured(config, test, label), directions=better)
-            yield Judgement(run=run, figures=(), verdicts=judge(run, (), left, (), policy))
+            yield Judgement(run=run, figures=(), verdicts=judge(run, (), left, (), _policy(config)))
+
+
+def _gone(config: pytest.Config, gate: GateResult, test: str, part: ReportPart) -> Iterator[Judgement]:
+    """Yield judgements of what only the baseline measures: it may be what has become slow."""
+    margin = DEFAULT_MARGINS["latency_p50"]
+    labels = {one.label for one in gate.gone if one.test == test} - {one.run.label for one in part.judgements}
+    for label in sorted(labels):
+        run = unmeasured(config, test, label)
+        found = gate.answers.of(Measurement(test=test, label=label), [margin], {margin.key}, ())
+        lacking = [uncompared(margin, "not comparable", one.cause) for one in found.values()]
+        yield Judgement(run=run, figures=(), verdicts=judge(run, (), lacking, (), _policy(config)))
+
+
+def _policy(config: pytest.Config) -> Policy:
+    settings = session_of(config).settings
+    return Policy(undecided=settings.undecided, strict=settings.strict)
 
 
 def _failed(test: str, lost: Collection[Judgement]) -> pytest.TestReport:

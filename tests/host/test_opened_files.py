@@ -77,13 +77,13 @@ def test_how_paths_are_used_is_noted(tmp_path: Path) -> None:
 
 
 def test_what_is_open_is_noted(tmp_path: Path) -> None:
-    """Of a file whose opening was not seen, and which has gone since it was."""
+    """Of a file whose opening was not seen, which may both be read and written."""
     (tmp_path / "a").write_text("1")
     opened = OpenedFiles()
-    with (tmp_path / "a").open(), (tmp_path / "log").open("a"):
+    with (tmp_path / "a").open(), (tmp_path / "log").open("a"), (tmp_path / "table").open("w+"):
         opened.look()
 
-    assert {"a": "r", "log": "a"} == {
+    assert {"a": "r", "log": "a", "table": "rw"} == {
         Path(path).name: uses for path, uses in opened.end().uses.items() if Path(path).parent == tmp_path
     }
 

@@ -5,6 +5,7 @@ from fakes.reruns import INI, REHEARSED, REPEATED, SIMULATED, WORK, Project, rep
 
 from pytest_hwperf.core.screen import SHORT_SCREEN
 from pytest_hwperf.core.timetable import SCREENINGS
+from pytest_hwperf.reports.headline import headline_of
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]
 
@@ -51,6 +52,36 @@ def test_a_decided_regression_fails_though_its_test_is_skipped_breaks_or_expecte
     assert "1 xfail added" in lines[-1]
     assert "regressed" == project.compared("test_skips").outcome
     assert "regressed" == project.compared("test_broken").outcome
+
+
+@pytest.mark.parametrize(("options", "failed"), [((), 0), (("--hwperf-strict",), 2)], ids=["", "strict"])
+def test_a_test_that_measures_and_then_skips_or_expects_to_fail_is_listed(
+    project: Project, options: tuple[str, ...], failed: int
+) -> None:
+    """On both sides: the pairs cannot compare it, and nothing in the session judges it."""
+    tests = [SLOW.format(name, "") + f"    pytest.{name}('later')\n" for name in ("skip", "xfail")]
+    project.write({"test_work.py": IN_PAIRS + "".join(tests) + SLOW.format("fine", "")})
+    result = project.run(REPEATED, "--hwperf-margin=900%", *options)
+
+    assert failed == str(result.stdout).count("\nFAILED test_work.py::")
+    assert "2 not comparable" in result.stdout.lines[-1]
+    result.stdout.fnmatch_lines(["warning: 2 tests not compared, since the pairs could not run them;*"])
+    assert "2 comparisons not made" in headline_of(project.report()).sentence
+
+
+def test_what_only_the_baseline_measures_is_listed(project: Project) -> None:
+    """Its test passes, or skips itself, by the candidate's own code."""
+    stops = [
+        SLOW.format(name, f"if work.LATER: {how}") for name, how in (("returns", "return"), ("skips", "pytest.skip()"))
+    ]
+    project.commit({"work.py": f"LATER = False\n{WORK}"})
+    project.write(
+        {"work.py": f"LATER = True\n{WORK}", "test_work.py": IN_PAIRS + "".join(stops) + SLOW.format("fine", "")}
+    )
+    project.run(REPEATED, "--hwperf-margin=900%")
+
+    assert ["not comparable"] * 2 == [project.compared(test).outcome for test in ("returns", "skips")]
+    assert "2 comparisons not made" in headline_of(project.report()).sentence
 
 
 def test_with_strict_an_xfail_that_the_candidate_adds_fails(project: Project) -> None:
