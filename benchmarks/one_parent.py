@@ -107,8 +107,9 @@ class Recorder:
         if trace.lost:
             raise SystemExit(f"the rehearsal failed: {trace.lost}")
         self.random, self.numbers, self.logs = random.Random(seed), count(1), folder / "logs"
-        self.shared = {way: SharedImports(self.commands, [trace], self.random, processors()) for way in WAYS[1:]}
-        self.shared[WAYS[1]].ahead = False
+        self.shared = {
+            way: SharedImports(self.commands, trace, self.random, ahead=way.endswith("ahead")) for way in WAYS[1:]
+        }
 
     def pair(self, way: str, plant: float) -> dict[str, Any]:
         """Run one pair; return its values by workload, and what it took."""
@@ -124,17 +125,28 @@ class Recorder:
             commands=self.commands, logs=self.logs, plant=plant, watches={}, clock=time.monotonic, numbers=self.numbers
         )
         if shared and shared.ahead:  # as during the pair before
-            shared.try_out()
+            shared.try_out(FOREVER)
         began = time.monotonic()
         trace = holder.hold("confirm", program, FOREVER, Chance(self.random, processors()), shared=shared)
-        values = {
-            here.test.rpartition("_")[2]: pair_value(one)
+        seen = {
+            here.test.rpartition("_")[2]: one
             for here, found in trace.interleavings.items()
             for one in found.observations
         }
+        values = {name: pair_value(one) for name, one in seen.items()}
+        blocks = {
+            name: [round(math.log(new / old), 6) for old, new in zip(one.baseline, one.candidate, strict=True)]
+            for name, one in seen.items()
+        }
         why = shared.why_not if shared else ""
         start_s = reached[0] - began if reached else None
-        return {"values": values, "start_s": start_s, "wall_s": trace.wall_s, "lost": str(trace.lost or why or "")}
+        return {
+            "values": values,
+            "blocks": blocks,
+            "start_s": start_s,
+            "wall_s": trace.wall_s,
+            "lost": str(trace.lost or why or ""),
+        }
 
     def end(self) -> None:
         """End what is left."""

@@ -12,7 +12,7 @@ from pytest_hwperf.gate.targets import find_module, function_of, kind_of
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, ModelSpec, WorkerTask, decode_task, reply
 from pytest_hwperf.pairs.messages import Ended, Ready
 from pytest_hwperf.pairs.turns import Turns
-from pytest_hwperf.trees.isolation import loaded_files, loaded_modules
+from pytest_hwperf.trees.isolation import loaded_files, modules_before_pytest
 
 if TYPE_CHECKING:
     from pytest_hwperf.measure.subjects import Subject
@@ -77,7 +77,7 @@ def main() -> int:
                 outcome="failed", reason=(str(error) if own else f"{type(error).__name__}: {error}")[:500]
             )
         turns.send(Ended(node=spec.test, ended=ended))
-    turns.bye(loaded_files(), modules=loaded_modules())
+    turns.bye(loaded_files(), modules=modules_before_pytest())
     return 0
 
 

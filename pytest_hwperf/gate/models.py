@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -93,7 +93,7 @@ def compare_models(
         seed=seed,
         evidence=evidence,
         shared={},
-        imports=conductor.share_imports().said,
+        imports=conductor.imports,
         seconds=seconds,
     )
     answers = answers_of(evidence, questions, conductor.dropped, {settings.measurement})
@@ -157,7 +157,9 @@ def rehearsed(
             progress=settings.progress,
             also=settings.also,
         )
-        yield conductor, _questions(_trace(conductor, models, settings, until), settings)
+        trace = _trace(conductor, models, settings, until)
+        with closing(conductor.share_imports(trace)):
+            yield conductor, _questions(trace, settings)
 
 
 def save_rows(folder: Path, X: Any, y: Any | None) -> Path:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -50,12 +51,20 @@ def compare_rivals(baseline: Measurement, candidate: Measurement, settings: Riva
     )
     here = Measurement(test=name, label="")
     asked = MeasuredTest(node=name, margins=(_MARGIN,), named=frozenset([_MARGIN.key]), budgeted=frozenset())
-    questions = questions_of([asked], conductor.rehearse([name], until), lost={}, name="the other", energy=None)
+    trace = conductor.rehearse([name], until)
+    questions = questions_of([asked], trace, lost={}, name="the other", energy=None)
     evidence = Evidence(alpha=settings.alpha, hypotheses=tuple(questions.hypotheses), pairs=(), until_equivalent=True)
-    evidence = conductor.conduct(evidence, until, state("out of time", limit=settings.time_s))
+    with closing(conductor.share_imports(trace)):
+        evidence = conductor.conduct(evidence, until, state("out of time", limit=settings.time_s))
     answers = answers_of(evidence, questions, conductor.dropped, {here})
     gate = Gate(
-        against=baseline.test, revision="", seed=conductor.seed, evidence=evidence, shared={}, seconds=conductor.seconds
+        against=baseline.test,
+        revision="",
+        seed=conductor.seed,
+        evidence=evidence,
+        shared={},
+        imports=conductor.imports,
+        seconds=conductor.seconds,
     )
     return answers.of(here, [_MARGIN], (), [_MARGIN.key])[_MARGIN.key], gate
 

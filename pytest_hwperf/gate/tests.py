@@ -201,7 +201,6 @@ def _result(
         if evidence.stopped == _INTERRUPTED:
             raise KeyboardInterrupt
         raise UsageProblem(_why_none(request, evidence, found.questions, conductor.seconds, trace.wall_s))
-    shared = conductor.shared.said if conductor.shared and evidence.pairs else ""
     said = (*notes, seen_beside(evidence, answers.comparisons), _planted(request.plant), *found.lost)
     gate = Gate(
         against=request.name,
@@ -211,7 +210,7 @@ def _result(
         evidence=evidence,
         shared=trees.shared,
         at_once=conductor.at_once,
-        imports=shared,
+        imports=conductor.imports,
         seconds={stage: round(seconds, 3) for stage, seconds in conductor.seconds.items()},
         profiles=found.profiles,
         explanations=found.explanations,
@@ -380,7 +379,7 @@ def _measured(
         fixed_samples=samples,
         until_equivalent=request.prove_equal,
     )
-    with closing(conductor.share_imports()):
+    with closing(conductor.share_imports(trace)):
         explain_s = _for_explanation(request, trace)
         if asked.hypotheses:
             asked = _planned(conductor, request, asked, trace, until, explain_s)
@@ -397,9 +396,7 @@ def _planned(
     conductor.at_once, why = pairs_at_once(
         request.parallel, trace, asked.hypotheses, Machine(processors=conductor.processors)
     )
-    shared = conductor.share_imports()
-    shared.ahead &= conductor.at_once == 1
-    imports_s = shared.try_out()  # later ones are made while the pair before takes turns, where a processor is free
+    spared_s = _shared(conductor, until)
     conductor.schedule = schedule = GroupSchedule(
         asked.hypotheses,
         trace,
@@ -407,11 +404,22 @@ def _planned(
         conductor.plan,
         max(0.0, until - monotonic()),
         at_once=conductor.at_once,
-        spared_s=imports_s * shared.ahead,
+        spared_s=spared_s,
     )
     explain = f"explaining a regression takes about {rounded_up(explain_s)} s more" if explain_s else ""
     request.say("; ".join(filter(None, [schedule.said, explain, why and f"one pair at a time, since {why}"])))
     return replace(asked, screen_pairs=schedule.screening.pairs)
+
+
+def _shared(conductor: Conductor, until: float) -> float:
+    """Let the parent of the first pair import; return by how many seconds that shortens the start of later pairs."""
+    shared, began = conductor.shared, monotonic()
+    if shared is None:
+        return 0.0
+    shared.ahead &= conductor.at_once == 1
+    shared.try_out(max(0.0, until - began))
+    conductor.seconds["imports"] = monotonic() - began
+    return shared.import_s * shared.ahead
 
 
 def conducted(

@@ -21,8 +21,9 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
+CAN_TELL_ENDS = hasattr(os, "pidfd_open")  # of processes that were forked: on Linux
 STARTED = "HWPERF_STARTED_"  # begins the names of the variables by which `host.launch` finds all that it has started
-_EVERY = "all"  # variables of the environment
+_EVERY, _FOLDER = "the whole environment", "the working directory"
 _MAIN = "__mp_main__"  # the name by which multiprocessing knows the program that runs
 
 
@@ -32,7 +33,8 @@ def main() -> Mapping[str, Any] | None:
     os.dup2(2, 1)  # what an import prints is no answer
     orders = _lines(0)
     told = next(orders)
-    _answer(answers, {"refused": import_all(told["modules"], frozenset(told["differing"]))})
+    refused = import_all(told["modules"], frozenset(told["differing"]))
+    _answer(answers, {"refused": refused, "imported": sorted(told["modules"].keys() & sys.modules.keys())})
     sides = next(orders, {"sides": ()})["sides"]
     gc.collect()
     gc.freeze()  # pages that no collection writes to stay shared
@@ -67,30 +69,36 @@ def import_all(modules: Mapping[str, str], differing: Collection[str]) -> dict[s
     sys.dont_write_bytecode, writes = True, sys.dont_write_bytecode
     for name in modules:
         package = name.partition(".")[0]
-        if name in sys.modules or package in refused:
-            continue
+        if name in sys.modules or package in refused or threading.active_count() > 1:
+            continue  # after a thread was started, it would be seen with each package
         with _reads() as read:
-            try:
-                importlib.import_module(name)
-            except ModuleNotFoundError:  # made by other code, and no import finds it
-                continue
-            except Exception as error:  # noqa: BLE001 - whatever an import raises here, it is left to the sides
-                refused[package] = f"its import fails: {type(error).__name__}"
+            why = _import(name)
         new, loaded = set(sys.modules) - loaded, set(sys.modules)
         more, opened = _opened() - opened, _opened()
         others = [one for one in new - {_MAIN} if (file := _file_of(one)) and modules.get(one) != file]
         if others:
-            refused[package] = f"it loads {min(others)}, which the sides do not have in common"
-        elif named := sorted(read & {*differing, _EVERY}):
-            refused[package] = f"it reads {named[0]} of the environment, by which the sides differ"
+            why = f"it loads {min(others)}, which the sides do not share"
+        elif named := sorted(read & {*differing, _EVERY, _FOLDER}):
+            why = f"it reads {named[0]}, which differs between the sides"
         elif threading.active_count() > 1:
-            refused[package] = "it starts a thread of Python"
+            why = "it starts a Python thread"
         elif more:
-            refused[package] = "it leaves a file or a connection open"
-        if package in refused and threading.active_count() > 1:
-            break  # what is imported after it would seem to have started the thread
+            why = "it leaves a file or a connection open"
+        if why:
+            refused[package] = why
     sys.dont_write_bytecode = writes
     return refused
+
+
+def _import(name: str) -> str:
+    """Import a module; return why that fails, "" also where no import finds it: other code has made it."""
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        return "" if error.name == name else f"its import fails without {error.name}"
+    except Exception as error:  # noqa: BLE001 - whatever an import raises here, it is left to the sides
+        return f"its import fails: {type(error).__name__}"
+    return ""
 
 
 def become(side: Mapping[str, Any]) -> None:
@@ -117,7 +125,7 @@ def become(side: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _reads() -> Iterator[set[str]]:
-    """Collect the names of the variables of the environment that are read meanwhile."""
+    """Collect the variables of the environment that are read meanwhile, and whether the working directory is."""
     read = set[str]()
 
     class Watched(type(os.environ)):  # type: ignore[misc]  # the class of `os.environ` has no public name
@@ -129,12 +137,16 @@ def _reads() -> Iterator[set[str]]:
             read.add(_EVERY)
             return iter(super().__iter__())
 
-    before = os.environ.__class__
-    os.environ.__class__ = Watched
+    def getcwd() -> str:
+        read.add(_FOLDER)
+        return before[1]()
+
+    before = os.environ.__class__, os.getcwd
+    os.environ.__class__, os.getcwd = Watched, getcwd
     try:
         yield read
     finally:
-        os.environ.__class__ = before
+        os.environ.__class__, os.getcwd = before
 
 
 def _opened() -> set[str]:

@@ -15,13 +15,14 @@ def collection(*, held: bool) -> Iterator[None]:
     """
     was_enabled, was_frozen = gc.isenabled(), gc.get_freeze_count() > _INTERPRETERS_OWN
     gc.collect()
-    gc.freeze()
+    if not was_frozen:  # else the user's own freeze would be undone too
+        gc.freeze()
     if held:
         gc.disable()
     try:
         yield
     finally:
-        if not was_frozen:  # else a freeze of the user's, or of a pair's parent, would be undone too
+        if not was_frozen:
             gc.unfreeze()
         if was_enabled:
             gc.enable()

@@ -28,6 +28,7 @@ from pytest_hwperf.pairs.chance import Chance, random_of
 from pytest_hwperf.pairs.holding import Holder
 from pytest_hwperf.pairs.lockstep import PairTrace, Program, Wanted
 from pytest_hwperf.pairs.outcomes import recorded, why_silent
+from pytest_hwperf.pairs.parent import ParentLostError
 from pytest_hwperf.pairs.serial import both, of_one_kind
 from pytest_hwperf.pairs.shared_imports import SharedImports
 from pytest_hwperf.pairs.side_by_side import run_side_by_side, shared_out
@@ -84,13 +85,12 @@ class Conductor:
     also: Sequence[Key] = ()  # statistics that are taken too, of the calls that are made for what is asked
     watches: Mapping[Side, Watch] = field(default_factory=dict)  # what rehearsals of both sides watch for changes
     serial: set[str] = field(default_factory=set)  # node ids of tests that one side at a time goes through
-    shared: SharedImports | None = None  # what a process imports for both sides of a pair, once they are rehearsed
+    shared: SharedImports | None = None  # imports that one process makes for both sides of a pair
     clock: Callable[[], float] = monotonic
     seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
     dropped: dict[Hypothesis, Statement] = field(default_factory=dict)  # that gave no value again and again → why
     so_far: Evidence | None = None  # of the build that is conducted: what an interruption leaves of it
     random: Random = field(init=False)  # of all choices that are no pair's
-    _rehearsed: list[PairTrace] = field(default_factory=list)
     _misses: Counter[Hypothesis] = field(default_factory=Counter)  # pairs in a row without its value
     _crashes: Counter[str] = field(default_factory=Counter)  # node id → pairs that were lost in that test
     _started: Iterator[int] = field(default_factory=partial(count, 1))  # numbers of what was started, for its logs
@@ -144,7 +144,6 @@ class Conductor:
             program = dataclasses.replace(program, nodes=apart, silence_s=self._silence_s)
             held.append(self._holder.hold_apart("rehearsal", program, until, self._chance))
         self._spend("rehearsal", sum(one.wall_s for one in held))
-        self._rehearsed += held[:1] if shared else ()
         return reduce(both, held)
 
     def alone(self, side: Side, nodes: Sequence[str], until: float = math.inf) -> PairTrace:
@@ -160,6 +159,12 @@ class Conductor:
         self._spend("rehearsal", trace.wall_s)
         return trace
 
+    def share_imports(self, rehearsed: PairTrace) -> SharedImports:
+        """Let further pairs share imports that an accepted rehearsal has shown; its processes end when it is closed."""
+        seeds = Random(f"{self.seed}:parents")  # noqa: S311 - hash seeds that can be drawn again, no secret
+        self.shared = SharedImports(self.commands, rehearsed, seeds, ahead=len(self.processors) > 1)
+        return self.shared
+
     def conduct(self, evidence: Evidence, until: float, why_late: Statement | None) -> Evidence:
         """Run pairs until every hypothesis is decided.
 
@@ -171,24 +176,6 @@ class Conductor:
         Returns:
             The same with the pairs that were run; `stopped` says why hypotheses were left inconclusive.
         """
-        self.share_imports()
-        try:
-            return self._conduct(evidence, until, why_late)
-        finally:
-            self.share_imports().close()
-
-    def share_imports(self) -> SharedImports:
-        """Find what the sides import from the same files, once they are rehearsed."""
-        if self.shared is None:
-            self.shared = SharedImports(
-                self.commands,
-                self._rehearsed,
-                Random(f"{self.seed}:parents"),  # noqa: S311 - hash seeds that can be drawn again, no secret
-                self.processors,
-            )
-        return self.shared
-
-    def _conduct(self, evidence: Evidence, until: float, why_late: Statement | None) -> Evidence:
         lost = 0
         while True:
             self.so_far = evidence
@@ -309,21 +296,27 @@ class Conductor:
     def _held(
         self, stage: Stage, program: Program, until: float, place: "_Place", measurements: Sequence[Measurement]
     ) -> PairTrace:
-        """Conduct a pair whose sides share imports; if it goes otherwise than the rehearsal, one that shares none."""
-        shared = self.shared if self.shared and not self.shared.why_not else None
-        if shared is None:
+        """Conduct a pair whose sides share imports; one that does not go as rehearsed is repeated without that."""
+        shared = self.shared
+        if shared is None or shared.why_not:
             return self._holder.hold(stage, program, until, place.chance, stop=place.stop)
-        is_on_trial = shared.is_on_trial(measurements)
-        program = dataclasses.replace(program, exact=is_on_trial)
-        trace = self._holder.hold(stage, program, until, place.chance, stop=place.stop, shared=shared)
-        if not trace.is_forked or self.clock() >= until or not (is_on_trial or trace.is_silent):
+        is_new = shared.is_new(measurements)
+        asked = dataclasses.replace(program, exact=is_new)
+        try:
+            trace = self._holder.hold(stage, asked, until, place.chance, stop=place.stop, shared=shared)
+        except ParentLostError as error:
+            shared.stop(str(error))
+            return self._holder.hold(stage, program, until, place.chance, stop=place.stop)
+        if trace.lost and self.clock() < until and not place.stop.is_set():
+            shared.stop(str(trace.lost))  # what was observed before counts, as of any pair that is lost
+        if trace.lost or not trace.is_forked or not is_new or shared.is_as_rehearsed(trace, measurements):
             return trace
-        why = shared.judge(trace)
-        if not why:
-            return trace
-        shared.stop(why)
-        program = dataclasses.replace(program, exact=False)
         return self._holder.hold(stage, program, until, place.chance, stop=place.stop)
+
+    @property
+    def imports(self) -> str:
+        """What pairs have shared, "" where there were none."""
+        return self.shared.said if self.shared and self._conducted else ""
 
     def _watch(self, evidence: Evidence, step: Step, pairs: int) -> Callable[[Measurement], None]:
         """Return what shows the progress when a measurement of the first of the next pairs begins."""

@@ -67,7 +67,7 @@ class Holder:
         """
         began, started = self.clock(), next(self.numbers)
         order = sides if chance.toss() else sides[::-1]
-        parent = shared.parent() if shared else None
+        parent = shared.parent(until - self.clock()) if shared else None
         seeds: dict[str, int] = {side: parent.seed if parent else chance.hash_seed() for side in order}
         whole = len(order) == len(SIDES) or program.by_itself is not None
         watches = self.watches if stage == "rehearsal" and whole else {}
@@ -80,7 +80,7 @@ class Holder:
                     connections[side].greet(program.silence_s)
                 if shared:
                     shared.prepare()
-                    program = dataclasses.replace(program, occupy=shared.make_room)
+                    program = dataclasses.replace(program, leave=shared.use)
                 trace = Pairing(connections, program, chance.toss).run()
             except WorkerLostError as error:
                 trace = PairTrace()

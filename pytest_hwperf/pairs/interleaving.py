@@ -83,7 +83,7 @@ class Interleaver:
     statistics: Sequence[tuple[str, str]]  # (metric, statistic) wanted: of latency, CPU time or energy
     processor: int | None = None  # that both sides share in their turns; None leaves them to the scheduler
     also: Sequence[tuple[str, str]] = ()  # statistics of the same calls, for which no more are made
-    occupy: Callable[[int | None], None] = lambda _: None  # called with the processor that they use; None: any
+    leave: Callable[[int], None] = lambda _: None  # called with how many processors they leave to others, at least
 
     def measure(self, measurement: Measurement) -> Interleaving:
         """Warm both sides up and let them take turns.
@@ -92,7 +92,7 @@ class Interleaver:
             WorkerLostError: a side crashed or hung; the text begins with its name.
         """
         order = SIDES if self.toss() else SIDES[::-1]
-        self.occupy(None)
+        self.leave(0)
         warm = {side: self.warm_up(side) for side in order}
         call_s = math.sqrt(warm["baseline"].call_s * warm["candidate"].call_s)  # the same, whichever side is which
         spaced_s = max(call_s, *(one.pace_s for one in warm.values()))
@@ -104,7 +104,7 @@ class Interleaver:
         calls, cold = plan.block(spaced_s * batch, pool=pool, needed=needed)
         refused = "" if pool or self.processor is None else self._pin_both(self.processor)
         shared = None if pool or refused else self.processor
-        self.occupy(shared)
+        self.leave(0 if shared is None else 1)
         turns, blocks = self._drawn(doubles), dict[Side, list[Block]]({"baseline": [], "candidate": []})
         for side, following in zip_longest(turns, turns[1:]):
             expected_s = max(warm[side].call_s, warm[side].pace_s) * batch * calls
@@ -118,10 +118,12 @@ class Interleaver:
             cpu_s={side: fmean(block.cpu_s for block in blocks[side]) for side in SIDES},
             pools=frozenset(side for side in SIDES if warm[side].pool),
         )
+        self.leave(0)  # whatever else computes has a part in an energy window
         warnings = [f"{side}: {one.warning}" for side, one in warm.items() if one.warning]
         warnings += [f"the sides do not share a processor: {refused}"] if refused else []
         observed = chain(self._observed(measurement, blocks), self._energy(interleaving, call_s))
         interleaving.observations.extend(replace(one, warnings=tuple(warnings)) for one in observed)
+        self.leave(1)
         return interleaving
 
     def _pin_both(self, processor: int) -> str:

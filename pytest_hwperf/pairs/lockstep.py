@@ -88,7 +88,7 @@ class Program:
     silence_s: float = 300.0  # the longest between two messages of a process
     watch: Callable[[Measurement], None] = lambda _: None  # called when a measurement begins
     draw: Callable[[], int | None] = lambda: None  # a processor for each measurement; None: the scheduler chooses
-    occupy: Callable[[int | None], None] = lambda _: None  # called with the processor that is used; None: any
+    leave: Callable[[int], None] = lambda _: None  # called with how many processors the pair leaves, at least
     by_itself: ByItself | None = None  # measures a side that is alone; None: it makes its first calls only
 
 
@@ -195,7 +195,7 @@ class Pairing:
             return
         program.watch(measurement)
         interleaver = Interleaver(
-            self.connections, program.plan, self.toss, statistics, program.draw(), program.also, program.occupy
+            self.connections, program.plan, self.toss, statistics, program.draw(), program.also, program.leave
         )
         found = self.trace.interleavings[measurement] = interleaver.measure(measurement)
         if program.exact:  # after the calls: what they change in a model counts

@@ -5,6 +5,7 @@ both children are alike, and which of them is forked first is drawn: the exact t
 """
 
 import json
+import math
 import os
 import selectors
 import signal
@@ -27,7 +28,6 @@ from pytest_hwperf.host.launch import Launched, environment_of, start
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.pairs.channel import sockets
 
-_END_S = 10.0  # from a signal to the end of a process
 _FORK_S = 30.0
 _ANSWERS = 1 << 16  # bytes that are read at once
 
@@ -41,7 +41,7 @@ class Imports:
     """What the parent of a pair imports, and the environment in which it does so."""
 
     modules: Mapping[str, str]  # name → file, in the order of their import
-    environment: Mapping[str, str]  # what both sides have in common
+    environment: Mapping[str, str]  # as far as both sides have the same
     differing: Collection[str]  # variables by which they differ
 
 
@@ -59,8 +59,8 @@ class Parent:
     _stack: ExitStack = field(default_factory=ExitStack)
     _answers: list[Mapping[str, Any]] = field(default_factory=list)  # that nobody has asked for yet
     _rest: bytes = b""
-    _refused: Mapping[str, str] | None = None
-    _is_over: bool = False
+    _answered: Mapping[str, Any] | None = None
+    is_over: bool = False
 
     @classmethod
     def start(cls, command: Command, imports: Imports, seed: int) -> "Parent":
@@ -109,24 +109,36 @@ class Parent:
     def end(self) -> None:
         """End it with both sides."""
         with uninterrupted():
+            self.is_over = True
             self._stack.close()
 
     def refused(self, seconds: float) -> Mapping[str, str]:
-        """Wait until it has imported; return what each side has to import itself, with the reasons.
+        """Wait until it has imported; return the packages that each side has to import itself, with the reasons.
 
         Raises:
             ParentLostError: it has ended, or takes longer.
         """
-        if self._refused is None:
-            self._refused = self._answer("refused", seconds)["refused"]
-        return self._refused
+        self.go_on()
+        if self._answered is None:
+            self._answered = self._answer("refused", seconds)
+        return dict(self._answered["refused"])
 
-    def run_on(self, numbers: Collection[int]) -> None:
-        """Let it compute on these processors alone, or wait where there are none."""
+    @property
+    def imported(self) -> Collection[str]:
+        """Names of the modules that it has imported, once it has told."""
+        return self._answered["imported"] if self._answered else ()
+
+    def wait(self) -> None:
+        """Stop it until it is to go on: a pair needs all processors."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let it compute."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
         with suppress(ProcessLookupError):  # its answer will be missing
-            if numbers:
-                os.sched_setaffinity(self.pid, numbers)
-            os.kill(self.pid, signal.SIGCONT if numbers else signal.SIGSTOP)
+            os.kill(self.pid, number)
 
     def fork(self, sides: Sequence[tuple[Side, Command, WorkerTask]]) -> dict[Side, Launched]:
         """Fork both sides in this order.
@@ -161,9 +173,10 @@ class Parent:
 
     def code_of(self, side: str, seconds: float) -> int | None:
         """Return how a side has ended, None where it has not within this time."""
+        self.go_on()
         until = monotonic() + seconds
         while side not in self.codes:
-            if self._is_over:
+            if self.is_over:
                 return -1
             if not self._read(until - monotonic()):
                 return None
@@ -178,8 +191,8 @@ class Parent:
     def _answer(self, kind: str, seconds: float) -> Mapping[str, Any]:
         until = monotonic() + seconds
         while not self._answers:
-            if self._is_over or not self._read(until - monotonic()):
-                raise ParentLostError(f"the parent of a pair {'has ended' if self._is_over else 'is silent'}")
+            if self.is_over or not self._read(until - monotonic()):
+                raise ParentLostError(f"the parent of a pair {'has ended' if self.is_over else 'is silent'}")
         answer = self._answers.pop(0)
         if kind not in answer:
             raise ParentLostError(f"the parent of a pair has answered {sorted(answer)} where {kind!r} was due")
@@ -189,10 +202,10 @@ class Parent:
         """Read what has come within this time; return whether anything has, its end included."""
         with selectors.DefaultSelector() as selector:
             selector.register(self.answers, selectors.EVENT_READ)
-            if not selector.select(max(0.0, seconds)):
+            if not selector.select(None if seconds == math.inf else max(0.0, seconds)):
                 return False
         part = os.read(self.answers.fileno(), _ANSWERS)
-        self._is_over |= not part
+        self.is_over |= not part
         *lines, self._rest = (self._rest + part).split(b"\n")
         for answer in map(json.loads, lines):
             if "ended" in answer:
@@ -215,10 +228,10 @@ class Child:
         return self.parent.code_of(self.side, 0.0)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end."""
-        code = self.parent.code_of(self.side, _END_S if timeout is None else timeout)
+        """Wait for its end, or that of its parent."""
+        code = self.parent.code_of(self.side, math.inf if timeout is None else timeout)
         if code is None:
-            raise subprocess.TimeoutExpired(self.side, timeout or _END_S)
+            raise subprocess.TimeoutExpired(self.side, timeout or 0.0)
         return code
 
     def kill(self) -> None:

@@ -1,31 +1,32 @@
-"""Which imports the sides of a build share: known from its rehearsal, and tried by the first pairs.
+"""Imports that the sides of a build share: known from its rehearsal, and checked by the first pairs.
 
-A library that works in a process of its own may not do so in one that was forked. Until a measurement has gone through
-a forked pair as through the rehearsal, with the same outcome, answers and use of threads, that pair is on trial; if it
-differs, it is dropped, and each side imports everything itself from then on.
+A library that works in a process of its own may not do so in a forked one. The first forked pair of each measurement
+has to give the answers of the rehearsal, load the same code and use threads in the same way; else it does not count.
 """
 
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from importlib.metadata import entry_points
 from pathlib import Path
 from random import Random
-from threading import Lock
+from threading import RLock
 from time import monotonic
 
+from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Measurement, Side
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.interruption import uninterrupted
+from pytest_hwperf.host.pair_parent import CAN_TELL_ENDS
 from pytest_hwperf.pairs.chance import Chance
 from pytest_hwperf.pairs.lockstep import PairTrace
 from pytest_hwperf.pairs.parent import Imports, Parent, ParentLostError
 
 _TRIES = 5  # parents that may refuse packages
 _IMPORT_S = 120.0  # that all imports may take
+_MISSES = 2  # pairs that go otherwise than the rehearsal, after which nothing is shared: one may do so by chance
 _AT_START = ("PYTHON", "LD_")  # begin the names of variables that a program reads when it is started
 _TAKEN_CARE_OF = frozenset({"PYTHONPATH", "PYTHONHASHSEED"})
 _CUSTOM = frozenset({"sitecustomize", "usercustomize"})  # modules that Python loads when it is started
@@ -33,151 +34,158 @@ _CUSTOM = frozenset({"sitecustomize", "usercustomize"})  # modules that Python l
 
 @dataclass(slots=True)
 class SharedImports:
-    """The parents of a build's pairs: each is started while the pair before it takes turns."""
+    """The parents of a build's pairs: each imports while the pair before it takes turns; all are gone once closed."""
 
     commands: Mapping[Side, Command]
-    rehearsed: Sequence[PairTrace]
+    rehearsed: PairTrace
     random: Random  # of hash seeds
-    processors: Sequence[int]  # that both sides may use; the next parent has those which they leave
-    ahead: bool = False  # whether the next parent imports while a pair takes turns
+    ahead: bool  # whether the next parent may import while a pair takes turns
     why_not: str = ""  # each side imports everything itself
     apart: dict[str, str] = field(default_factory=dict)  # package → why each side imports it itself
-    imports: Imports = field(default_factory=partial(Imports, modules={}, environment={}, differing=()))
+    packages: set[str] = field(default_factory=set)  # that the latest parent has imported for both
+    import_s: float = 0.0  # that it took, where it was waited for
+    _imports: Imports = field(init=False)
     _next: Parent | None = None
-    _lock: Lock = field(default_factory=Lock)
-    _tried: set[Measurement] = field(default_factory=set)  # measurements that are as in the rehearsal
+    _started: list[Parent] = field(default_factory=list)
+    _lock: RLock = field(default_factory=RLock)  # pairs side by side are started by several threads
+    _tried: set[Measurement] = field(default_factory=set)  # measurements that have gone as in the rehearsal
+    _misses: int = 0
 
     def __post_init__(self) -> None:
-        """Find what can be shared, and whether there is a processor for the next parent."""
-        self.ahead = len(self.processors) > 1
-        self.why_not = self.why_not or _why_none(self.commands, self.rehearsed)
+        """Find what can be shared."""
+        self.why_not = _why_none(self.commands, self.rehearsed)
         if not self.why_not:
-            self.imports = _common(self.commands, self.rehearsed)
+            self._imports = _common(self.commands, self.rehearsed)
 
-    def try_out(self) -> float:
-        """Let the parent of the first pair import; return how long, 0 where each side imports everything itself."""
-        began = monotonic()
-        self._next = self.parent()
-        return monotonic() - began if self._next else 0.0
+    def try_out(self, seconds: float) -> None:
+        """Let the parent of the first pair import, within a time."""
+        self._next = self.parent(seconds)
 
-    def parent(self) -> Parent | None:
+    def parent(self, seconds: float) -> Parent | None:
         """Return a parent that has imported everything, None where each side is to do so itself."""
-        for _ in range(_TRIES):
-            if self.why_not:
-                return None
-            parent = self._taken() or self._started()
-            try:
-                if self.ahead:
-                    parent.run_on(self.processors)
-                refused = parent.refused(_IMPORT_S)
-            except ParentLostError as error:
+        with self._lock:
+            for _ in range(_TRIES):
+                if self.why_not:
+                    return None
+                began, parent = monotonic(), self._next or self._start()
+                self._next = None
+                try:
+                    refused = parent.refused(min(seconds, _IMPORT_S))
+                except ParentLostError as error:
+                    self.stop(str(error))
+                    continue
+                if not refused:
+                    self.import_s = monotonic() - began
+                    self.packages = {name.partition(".")[0] for name in parent.imported} - sys.stdlib_module_names
+                    return parent
                 parent.end()
-                self.stop(str(error))
-                continue
-            except BaseException:
-                parent.end()
-                raise
-            if not refused:
-                return parent
-            parent.end()
-            self._leave_out(refused)
-        self.stop("too many packages cannot be imported for both sides")
-        return None
+                self._leave_out(refused)
+            self.stop("too many packages cannot be imported for both sides")
+            return None
 
     def prepare(self) -> None:
-        """Let the next parent begin to import, where a processor is free for it."""
-        if self.ahead and self._next is None and not self.why_not:
-            self._next = self._started()
+        """Let the next parent begin to import."""
+        with self._lock:
+            if self.ahead and self._next is None and not self.why_not:
+                try:
+                    self._next = self._start()
+                except WorkerError as error:
+                    self.stop(str(error))
 
-    def make_room(self, processor: int | None) -> None:
-        """Leave a processor to the pair that takes turns, None: all of them."""
+    def use(self, processors: int) -> None:
+        """Let the next parent use so many processors that a pair leaves; it waits where there are none."""
         if self._next is not None:
-            self._next.run_on([] if processor is None else [one for one in self.processors if one != processor])
+            (self._next.go_on if processors else self._next.wait)()
 
     def close(self) -> None:
-        """End a parent that no pair has used."""
-        parent = self._taken()
-        if parent is not None:
-            parent.end()
+        """End all parents with their sides."""
+        with self._lock:
+            self._next = None
+            while self._started:
+                self._started.pop().end()
 
     def stop(self, why: str) -> None:
         """Let each side import everything itself from now on."""
-        self.why_not = self.why_not or why
-        self.close()
+        with self._lock:
+            self.why_not = self.why_not or why
+            if self._next is not None:
+                self._next.end()
+            self._next = None
 
     @property
     def said(self) -> str:
         """Say what is imported once for both sides, and what is not."""
         if self.why_not:
             return f"each side imports everything itself: {self.why_not}"
-        packages = {name.partition(".")[0] for name in self.imports.modules} - sys.stdlib_module_names
-        apart = "".join(f"; {name} by each side: {why}" for name, why in self.apart.items())
-        return f"{counted(len(packages), 'package')} imported once for both sides of a pair{apart}"
+        apart = "".join(f"; each side imports {name}: {why}" for name, why in self.apart.items())
+        return f"{counted(len(self.packages), 'package')} imported once for both sides of a pair{apart}"
 
-    def is_on_trial(self, measurements: Sequence[Measurement]) -> bool:
-        """Whether some of these were in no forked pair yet."""
+    def is_new(self, measurements: Sequence[Measurement]) -> bool:
+        """Whether some of these have not gone through a forked pair yet."""
         return not self._tried.issuperset(measurements)
 
-    def judge(self, trace: PairTrace) -> str:
-        """Return what a forked pair has done otherwise than the rehearsal; "" where nothing."""
+    def is_as_rehearsed(self, trace: PairTrace, measurements: Sequence[Measurement]) -> bool:
+        """Whether a forked pair has worked as the rehearsal did; where it has not again, nothing is shared any more.
+
+        What it looks at tells nothing of which side is slower.
+        """
         why = next(_differences(trace, self.rehearsed), "")
-        if not why:
-            self._tried.update(trace.interleavings)
-        return why
+        if why:
+            self._misses += 1
+            if self._misses == _MISSES:
+                self.stop(why)
+        else:
+            self._tried.update(measurements)
+        return not why
 
-    def _taken(self) -> Parent | None:
-        """Return the parent that waits, to one caller alone: pairs side by side are started by several threads."""
-        with self._lock:
-            parent, self._next = self._next, None
-            return parent
-
-    def _started(self) -> Parent:
-        return Parent.start(self.commands["candidate"], self.imports, Chance(self.random).hash_seed())
+    def _start(self) -> Parent:
+        with uninterrupted():  # whatever has been started is known here, and ended when this is closed
+            parent = Parent.start(self.commands["candidate"], self._imports, Chance(self.random).hash_seed())
+            self._started[:] = [*(one for one in self._started if not one.is_over), parent]
+        return parent
 
     def _leave_out(self, refused: Mapping[str, str]) -> None:
         self.apart |= refused
-        left = {name: file for name, file in self.imports.modules.items() if name.partition(".")[0] not in refused}
-        self.imports = replace(self.imports, modules=left)
+        left = {name: file for name, file in self._imports.modules.items() if name.partition(".")[0] not in refused}
+        self._imports = replace(self._imports, modules=left)
 
 
-def _why_none(commands: Mapping[Side, Command], rehearsed: Sequence[PairTrace]) -> str:
+def _why_none(commands: Mapping[Side, Command], rehearsed: PairTrace) -> str:
     """Return why the sides of a build can share nothing, "" where they can."""
-    if not any(one.modules for one in rehearsed):
-        return "no rehearsal says what the sides import"
-    if not hasattr(os, "pidfd_open"):
-        return "this system does not tell how a forked process ends"
+    if not CAN_TELL_ENDS:
+        return "only Linux tells how a forked process ends"
+    if len(rehearsed.modules) < len(SIDES):
+        return "no rehearsal of both sides has said which modules they load"
     baseline, candidate = (commands[side] for side in SIDES)
     if baseline.interpreter != candidate.interpreter or baseline.under or candidate.under:
         return "each side has an interpreter of its own"
     for name in sorted(_differing(commands)):
         if name.startswith(_AT_START) and name not in _TAKEN_CARE_OF:
-            return f"the sides differ by {name}"
-    paths = (one.environment.get("PYTHONPATH", "") for one in commands.values())
-    on_path = {Path(entry) for path in paths for entry in path.split(os.pathsep)}
-    files = {modules[name] for one in rehearsed for modules in one.modules.values() for name in _CUSTOM & {*modules}}
-    return "the sides start with code of their own" if any(Path(file).parent in on_path for file in files) else ""
+            return f"{name} differs between the sides"
+    files = {modules[name] for modules in rehearsed.modules.values() for name in _CUSTOM & {*modules}}
+    own = {Path(entry) for side in SIDES for entry in _path(commands[side])}
+    return "a side has its own sitecustomize.py" if any(Path(file).parent in own for file in files) else ""
 
 
-def _common(commands: Mapping[Side, Command], rehearsed: Sequence[PairTrace]) -> Imports:
+def _common(commands: Mapping[Side, Command], rehearsed: PairTrace) -> Imports:
     """Return what both sides load from the same files, in the order in which the candidate has loaded it."""
-    loaded = [dict(one.modules) for one in rehearsed if len(one.modules) == len(SIDES)]
-    order = {name: file for one in loaded for name, file in one["candidate"].items()}
-    own, differing = _rewritten_by_pytest(), _differing(commands)
+    (_, baseline), (_, candidate) = ((side, rehearsed.modules[side]) for side in SIDES)
+    differing = _differing(commands)
+    same = {
+        name: value
+        for name, value in commands["baseline"].environment.items()
+        if name not in differing | _TAKEN_CARE_OF
+    }
+    path = os.pathsep.join(one for one in _path(commands["candidate"]) if one in _path(commands["baseline"]))
     return Imports(
-        modules={
-            name: file
-            for name, file in order.items()
-            if name.partition(".")[0] not in own
-            and all(any(name in one[side] for one in loaded) for side in SIDES)
-            and all(modules.get(name, file) == file for one in loaded for modules in one.values())
-        },
-        environment={
-            name: value
-            for name, value in commands["baseline"].environment.items()
-            if name not in {*differing, *_TAKEN_CARE_OF}
-        },
+        modules={name: file for name, file in candidate.items() if baseline.get(name) == file},
+        environment={**same, "PYTHONPATH": path} if path else same,
         differing=differing,
     )
+
+
+def _path(command: Command) -> list[str]:
+    return [entry for entry in command.environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
 
 
 def _differing(commands: Mapping[Side, Command]) -> set[str]:
@@ -186,40 +194,10 @@ def _differing(commands: Mapping[Side, Command]) -> set[str]:
     return {name for name, _ in baseline ^ candidate}
 
 
-def _rewritten_by_pytest() -> set[str]:
-    """Return the packages of pytest's plugins, whose assertions it rewrites: it has to import them itself.
-
-    This one is none of them: its docstring says PYTEST_DONT_REWRITE.
-    """
-    plugins = {one.dist.name: one.dist for one in entry_points(group="pytest11") if one.dist is not None}
-    files = (file for name, one in plugins.items() if name != "pytest-hwperf" for file in one.files or ())
-    return {file.parts[0].removesuffix(".py") for file in files if file.suffix == ".py"}
-
-
-def _differences(trace: PairTrace, rehearsed: Sequence[PairTrace]) -> Iterator[str]:
+def _differences(trace: PairTrace, before: PairTrace) -> Iterator[str]:
     """Yield what a forked pair has done otherwise than processes of their own in the rehearsal."""
-    if trace.lost is not None:
-        yield str(trace.lost)
-    for before in rehearsed:
-        yield from _other_outcomes(trace, before)
-        yield from _other_work(trace, before)
-    files = {side: {file for one in rehearsed for file in one.files.get(side, ())} for side in SIDES}
-    for side, other in (SIDES, SIDES[::-1]):
-        if leaked := sorted({*trace.files.get(side, ())} & (files[other] - files[side])):
-            yield f"the {side} has loaded {leaked[0]}, which only the {other} has loaded in the rehearsal"
-
-
-def _other_outcomes(trace: PairTrace, before: PairTrace) -> Iterator[str]:
-    for node in trace.outcomes.keys() & before.outcomes.keys():
-        for side, ended in trace.outcomes[node].items():
-            if ended.outcome != before.outcomes[node][side].outcome:
-                yield f"{node} {ended.outcome} on the side of the {side}: {ended.reason}"
-
-
-def _other_work(trace: PairTrace, before: PairTrace) -> Iterator[str]:
-    """Yield measurements with other threads or other answers."""
     for here in trace.interleavings.keys() & before.interleavings.keys():
-        # Only how many sides: which ones may follow the coin, that has to stay fair in the pairs that are kept.
+        # Only how many sides: which ones may follow the coin, and that has to stay fair in the pairs that are kept.
         if len(trace.interleavings[here].pools) != len(before.interleavings[here].pools):
             yield f"{here.test} uses other threads in a forked process"
     for here in trace.exact.keys() & before.exact.keys():
@@ -227,3 +205,7 @@ def _other_work(trace: PairTrace, before: PairTrace) -> Iterator[str]:
         # Where two processes of one model differ by themselves, nothing follows from a third.
         if known[0] == known[1] and found != known:
             yield f"{here.test} has other answers in a forked process"
+    for side, other in (SIDES, SIDES[::-1]):
+        own, others = ({*before.files.get(one, ())} for one in (side, other))
+        if leaked := sorted({*trace.files.get(side, ())} & (others - own)):
+            yield f"the {side} has loaded {leaked[0]}, which only the {other} had loaded in the rehearsal"

@@ -34,7 +34,7 @@ from pytest_hwperf.plugin.affected import unwatched_s, usage_of
 from pytest_hwperf.plugin.profiles import functions_of, instructions_of, operators_of
 from pytest_hwperf.plugin.session import BODY_ENDED, OPENED, is_measured, session_of, test_of
 from pytest_hwperf.plugin.startup import startup_of
-from pytest_hwperf.trees.isolation import loaded_files, loaded_modules
+from pytest_hwperf.trees.isolation import loaded_files, modules_before_pytest
 
 _LONGEST_REASON = 500  # characters of a failure that are sent
 _OF_ROWS = ("data", "lengths", "batch_size", "load")  # conditions in which two scenarios that are compared agree
@@ -214,7 +214,7 @@ class PairWorker:
         """Send which files the tested code was loaded from, which it has opened, what of it was watched, and end."""
         opened = session.config.stash.get(OPENED, None)
         self._turns.bye(
-            loaded_files(), opened.end() if opened else Opened(), usage_of(session.config), loaded_modules()
+            loaded_files(), opened.end() if opened else Opened(), usage_of(session.config), modules_before_pytest()
         )
 
     def _is_asked(self, item: pytest.Item) -> bool:

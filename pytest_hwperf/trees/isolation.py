@@ -62,6 +62,19 @@ def loaded_modules() -> dict[str, str]:
     return found
 
 
+def modules_before_pytest() -> dict[str, str]:
+    """Return those that may be imported before pytest starts: all but tests and plugins, whose assertions it rewrites.
+
+    This package is none of these, since its docstring says PYTEST_DONT_REWRITE.
+    """
+    return {
+        name: file
+        for name, file in loaded_modules().items()
+        if name.partition(".")[0] == "pytest_hwperf"
+        or type(getattr(sys.modules[name], "__loader__", None)).__module__ != "_pytest.assertion.rewrite"
+    }
+
+
 def loaded_files() -> list[str]:
     """Return the files of this process's modules and mapped shared libraries, links resolved, sorted."""
     files = {*loaded_modules().values()}

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from fakes.processes import ends
 
+from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.worker_protocol import WorkerTask
@@ -110,12 +111,14 @@ def test_both_sides_begin_as_processes_of_their_own_do(start: Start, tmp_path: P
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("import os\nos.environ.get('TMPDIR')", "it reads TMPDIR of the environment, by which the sides differ"),
-        ("import os\nall = dict(os.environ)", "it reads all of the environment, by which the sides differ"),
+        ("import os\nos.environ.get('TMPDIR')", "it reads TMPDIR, which differs between the sides"),
+        ("import os\nall = dict(os.environ)", "it reads the whole environment, which differs between the sides"),
         ("import threading, time\nthreading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
-         "it starts a thread of Python"),
+         "it starts a Python thread"),
+        ("import os\nHERE = os.getcwd()", "it reads the working directory, which differs between the sides"),
+        ("import missing_one", "its import fails without missing_one"),
         ("import os\nKEPT = os.open(os.devnull, os.O_RDONLY)", "it leaves a file or a connection open"),
-        ("import other", "it loads other, which the sides do not have in common"),
+        ("import other", "it loads other, which the sides do not share"),
         ("raise ValueError(1)", "its import fails: ValueError"),
     ],
 )  # fmt: skip
@@ -130,7 +133,7 @@ def test_a_module_of_another_file_and_one_that_no_import_finds(start: Start, tmp
     """The first is another module on a side; the second is made by code that makes it there too."""
     parent = start(shared=str(tmp_path / "elsewhere.py"), made_by_code="made.py")
 
-    assert {"shared": "it loads shared, which the sides do not have in common"} == parent.refused(WAIT_S)
+    assert {"shared": "it loads shared, which the sides do not share"} == parent.refused(WAIT_S)
 
 
 def test_a_side_that_is_killed_says_so_and_both_end_with_their_parent(start: Start, tmp_path: Path, site: Path) -> None:
@@ -145,6 +148,19 @@ def test_a_side_that_is_killed_says_so_and_both_end_with_their_parent(start: Sta
         one.end()
     parent.end()
     assert all(ends(one.process.pid) for one in sides.values())
+    assert ends(parent.pid)
+
+
+def test_a_parent_that_waits_goes_on_when_it_is_needed(start: Start, tmp_path: Path, site: Path) -> None:
+    parent = start("shared")
+    parent.wait()
+    assert {} == parent.refused(WAIT_S)
+    sides = parent.fork(tasks(tmp_path, site, candidate=["0", "wait"], baseline=["0", "wait"]))
+    parent.wait()
+    for one in sides.values():
+        one.end()
+    parent.wait()
+    parent.end()
     assert ends(parent.pid)
 
 
@@ -163,6 +179,6 @@ def test_nothing_is_left_where_a_parent_cannot_be_started(tmp_path: Path, site: 
         arguments=[], directory=broken.directory, environment=broken.environment, interpreter=str(tmp_path / "none")
     )
     before = descriptors()
-    with pytest.raises(Exception, match="cannot be started"):
+    with pytest.raises(WorkerError, match="cannot be started"):
         Parent.start(broken, Imports(modules={}, environment={}, differing=()), 7)
-    assert before == descriptors()
+    assert descriptors() <= before

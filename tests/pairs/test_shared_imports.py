@@ -9,15 +9,14 @@ from typing import Any, cast
 
 import pytest
 
+from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Assignment, Measurement, Side
-from pytest_hwperf.core.hypotheses import SIDES, SideOutcome
+from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.records import Sample
-from pytest_hwperf.core.statements import said
 from pytest_hwperf.host.command_line import Command
-from pytest_hwperf.pairs import shared_imports
 from pytest_hwperf.pairs.interleaving import Interleaving
 from pytest_hwperf.pairs.lockstep import PairTrace
-from pytest_hwperf.pairs.parent import Parent, ParentLostError
+from pytest_hwperf.pairs.parent import Imports, Parent, ParentLostError
 from pytest_hwperf.pairs.shared_imports import SharedImports
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="nothing is shared on this system")
@@ -41,91 +40,88 @@ def rehearsed(**modules: Mapping[str, str]) -> PairTrace:
     return PairTrace(modules=cast("Any", {side: modules.get(side, SAME) for side in SIDES}))
 
 
-def sharing(found: Sequence[PairTrace], both: Mapping[Side, Command] | None = None) -> SharedImports:
-    return SharedImports(both or commands(), found, Random(7), (0, 1))
+def sharing(found: PairTrace, both: Mapping[Side, Command] | None = None) -> SharedImports:
+    return SharedImports(both or commands(), found, Random(7), ahead=True)
 
 
-def test_what_both_sides_load_from_one_file_is_shared_in_its_order() -> None:
-    baseline = {"only": "/site/only.py", **SAME, "code": "/old/code.py", "pluggy_like": "/site/p.py"}
-    candidate = {"pluggy_like": "/site/p.py", **SAME, "code": "/new/code.py"}
-    found = sharing([rehearsed(baseline=baseline, candidate=candidate)], commands(TMPDIR=("/a", "/b")))
-
-    assert ["pluggy_like", "numpy", "numpy.linalg"] == list(found.imports.modules)
-    assert {"HOME": "/home"} == found.imports.environment
-    assert {"TMPDIR"} == found.imports.differing
-    assert "2 packages imported once for both sides of a pair" == found.said
+def modules_of(shared: SharedImports, monkeypatch: pytest.MonkeyPatch) -> Imports:
+    """Return what its parent is told to import."""
+    started = play(monkeypatch, {})
+    shared.parent(9.0)
+    return started[0].imports
 
 
-def test_plugins_of_pytest_are_imported_by_each_side_but_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their assertions are rewritten when pytest imports them; it warns where that is too late."""
+def test_what_both_sides_load_from_one_file_is_shared_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    baseline = {"only": "/site/only.py", **SAME, "code": "/old/code.py", "last": "/site/last.py"}
+    candidate = {"last": "/site/last.py", **SAME, "code": "/new/code.py"}
+    both = commands(TMPDIR=("/a", "/b"), PYTHONPATH=("/old:/modules", "/new:/modules"))
+    found = modules_of(sharing(rehearsed(baseline=baseline, candidate=candidate), both), monkeypatch)
 
-    class Dist:
-        def __init__(self, name: str, *files: str) -> None:
-            self.name, self.files = name, [Path(file) for file in files]
-
-    class Entry:
-        def __init__(self, dist: Dist) -> None:
-            self.dist = dist
-
-    points = [Entry(Dist("anyio", "anyio/plugin.py", "data.txt")), Entry(Dist("pytest-hwperf", "pytest_hwperf/a.py"))]
-    monkeypatch.setattr(shared_imports, "entry_points", lambda **_: points)
-    modules = {"anyio.plugin": "/site/anyio/plugin.py", "pytest_hwperf": "/site/pytest_hwperf/__init__.py"}
-
-    assert ["pytest_hwperf"] == list(sharing([rehearsed(baseline=modules, candidate=modules)]).imports.modules)
+    assert ["last", "numpy", "numpy.linalg"] == list(found.modules)
+    assert {"HOME": "/home", "PYTHONPATH": "/modules"} == found.environment
+    assert {"TMPDIR", "PYTHONPATH"} == found.differing
 
 
 @pytest.mark.parametrize(
     ("both", "modules", "why"),
     [
-        (commands(), None, "no rehearsal says what the sides import"),
-        (commands(LD_PRELOAD=("/a", "/b")), SAME, "the sides differ by LD_PRELOAD"),
-        (commands(PYTHONOPTIMIZE=("", "1")), SAME, "the sides differ by PYTHONOPTIMIZE"),
+        (commands(), None, "no rehearsal of both sides has said which modules they load"),
+        (commands(LD_PRELOAD=("/a", "/b")), SAME, "LD_PRELOAD differs between the sides"),
+        (commands(PYTHONOPTIMIZE=("", "1")), SAME, "PYTHONOPTIMIZE differs between the sides"),
         (
             commands(PYTHONPATH=("/old", "/new")),
             {**SAME, "sitecustomize": "/new/sitecustomize.py"},
-            "the sides start with code of their own",
+            "a side has its own sitecustomize.py",
         ),
         (commands(PYTHONPATH=("/old", "/new")), {**SAME, "sitecustomize": "/site/sitecustomize.py"}, ""),
     ],
 )
 def test_what_keeps_the_sides_apart(both: Mapping[Side, Command], modules: Mapping[str, str] | None, why: str) -> None:
-    found = sharing([rehearsed(baseline=modules, candidate=modules)] if modules else [PairTrace()], both)
+    found = sharing(rehearsed(baseline=modules, candidate=modules) if modules else PairTrace(), both)
 
     assert why == found.why_not
-    assert not why or found.parent() is None
+    assert not why or found.parent(9.0) is None
 
 
 def test_interpreters_of_their_own_share_nothing() -> None:
     both = commands()
     both["baseline"] = Command(arguments=[], directory=Path(), environment={}, interpreter="/other/python")
 
-    assert "each side has an interpreter of its own" == sharing([rehearsed()], both).why_not
+    assert "each side has an interpreter of its own" == sharing(rehearsed(), both).why_not
 
 
 class Played:
     """A parent that answers as it is told."""
 
-    def __init__(self, answer: Mapping[str, str] | None) -> None:
-        self.answer, self.ended = answer, False
+    def __init__(self, answer: Mapping[str, str] | None, imports: Imports) -> None:
+        self.answer, self.imports, self.is_over, self.waits = answer, imports, False, False
+        self.imported = ["numpy", "numpy.linalg", "json"]
 
     def refused(self, _: float) -> Mapping[str, str]:
         if self.answer is None:
             raise ParentLostError("the parent of a pair is silent")
         return self.answer
 
-    def run_on(self, numbers: Sequence[int]) -> None:
-        self.numbers = numbers
+    def wait(self) -> None:
+        self.waits = True
+
+    def go_on(self) -> None:
+        self.waits = False
 
     def end(self) -> None:
-        self.ended = True
+        self.is_over = True
 
 
-def play(monkeypatch: pytest.MonkeyPatch, *answers: Mapping[str, str] | None) -> list[Played]:
+def play(monkeypatch: pytest.MonkeyPatch, *answers: Mapping[str, str] | WorkerError | None) -> list[Played]:
     """Let each parent that is started answer as the next of these."""
     started, left = list[Played](), list(answers)
 
-    def start(*_: object) -> Played:
-        started.append(Played(left.pop(0)))
+    def start(_: Command, imports: Imports, seed: int) -> Played:
+        del seed
+        answer = left.pop(0)
+        if isinstance(answer, WorkerError):
+            raise answer
+        started.append(Played(answer, imports))
         return started[-1]
 
     monkeypatch.setattr(Parent, "start", start)
@@ -133,43 +129,56 @@ def play(monkeypatch: pytest.MonkeyPatch, *answers: Mapping[str, str] | None) ->
 
 
 def test_packages_that_a_parent_refuses_are_left_to_the_sides(monkeypatch: pytest.MonkeyPatch) -> None:
-    started, found = play(monkeypatch, {"numpy": "it starts a thread of Python"}, {}), sharing([rehearsed()])
+    started, found = play(monkeypatch, {"numpy": "it starts a Python thread"}, {}), sharing(rehearsed())
 
-    assert cast("Any", found.parent()) is started[1]
-    assert started[0].ended
-    assert {} == found.imports.modules
-    assert "0 packages imported once for both sides of a pair; numpy by each side: it starts a thread of Python" == (
-        found.said
+    assert cast("Any", found.parent(9.0)) is started[1]
+    assert started[0].is_over
+    assert {} == started[1].imports.modules
+    assert (
+        "1 package imported once for both sides of a pair; each side imports numpy: it starts a Python thread"
+        == found.said
     )
 
 
-def test_a_parent_that_is_silent_ends_the_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
-    started, found = play(monkeypatch, None), sharing([rehearsed()])
+def test_where_each_parent_refuses_something_nothing_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    started, found = play(monkeypatch, *({f"p{at}": "it loads x"} for at in range(5))), sharing(rehearsed())
 
-    assert found.parent() is None
-    assert started[0].ended
-    assert "each side imports everything itself: the parent of a pair is silent" == found.said
+    assert found.parent(9.0) is None
+    assert all(one.is_over for one in started)
+    assert "each side imports everything itself: too many packages cannot be imported for both sides" == found.said
 
 
-def test_the_next_parent_computes_where_the_pair_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    started, found = play(monkeypatch, {}, {}), sharing([rehearsed()])
-    assert found.try_out() >= 0
-    found.parent()
+@pytest.mark.parametrize("lost", [None, WorkerError("no memory is left")])
+def test_a_parent_that_is_lost_ends_the_sharing(monkeypatch: pytest.MonkeyPatch, lost: WorkerError | None) -> None:
+    """Whether it is silent when a pair needs it, or cannot be started ahead: the pair goes on."""
+    started, found = play(monkeypatch, {}, lost), sharing(rehearsed())
+    found.try_out(9.0)
+    found.parent(9.0)
+    found.prepare()
+
+    assert found.parent(9.0) is None
+    assert found.why_not in ("the parent of a pair is silent", "no memory is left")
+    found.close()
+    assert all(one.is_over for one in started)
+
+
+def test_the_next_parent_imports_while_a_pair_leaves_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    started, found = play(monkeypatch, {}, {}), sharing(rehearsed())
+    found.try_out(9.0)
+    found.parent(9.0)
+    found.use(0)
     found.prepare()
     found.prepare()
     assert 2 == len(started)
-    found.make_room(1)
-    assert [0] == started[1].numbers
-    found.make_room(None)
-    assert [] == started[1].numbers
+    found.use(0)
+    assert started[1].waits
+    found.use(1)
+    assert not started[1].waits
     found.close()
-    assert started[1].ended
-    found.make_room(1)
+    assert all(one.is_over for one in started)
 
 
-def measured(
-    pools: frozenset[Side] = frozenset(), answers: Sequence[float] = (1.0, 1.0), outcome: str = "passed", **files: str
-) -> PairTrace:
+def measured(pools: frozenset[Side] = frozenset(), answers: Sequence[float] = (1.0, 1.0), **files: str) -> PairTrace:
     """Return what a pair has gone through."""
     exact = {
         side: [Sample(metric="accuracy", values=array("d", [value]), per="example", source="labels")]
@@ -177,7 +186,6 @@ def measured(
     }
     interleaving = Interleaving(assignment=Assignment(measurement=HERE, turns=""), observations=[], pools=pools)
     return PairTrace(
-        outcomes={NODE: {side: SideOutcome(outcome=cast("Any", outcome), reason="it says") for side in SIDES}},
         interleavings={HERE: interleaving},
         exact={HERE: cast("Any", exact)},
         files={side: [files.get(side, "/site/numpy.py")] for side in SIDES},
@@ -189,27 +197,24 @@ def measured(
     ("before", "trial", "why"),
     [
         (measured(), measured(), ""),
-        (measured(), measured(outcome="failed"), f"{NODE} failed on the side of the baseline: it says"),
         (measured(pools=frozenset(SIDES)), measured(), f"{NODE} uses other threads in a forked process"),
+        (measured(pools=frozenset({"baseline"})), measured(pools=frozenset({"candidate"})), ""),
         (measured(), measured(answers=(1.0, 0.0)), f"{NODE} has other answers in a forked process"),
         (measured(answers=(1.0, 0.0)), measured(answers=(0.0, 0.0)), ""),  # a model without a seed
         (
             measured(baseline="/old/code.py", candidate="/new/code.py"),
             measured(baseline="/new/code.py", candidate="/new/code.py"),
-            "the baseline has loaded /new/code.py, which only the candidate has loaded in the rehearsal",
+            "the baseline has loaded /new/code.py, which only the candidate had loaded in the rehearsal",
         ),
     ],
 )
-def test_a_forked_pair_goes_as_the_rehearsal_did(before: PairTrace, trial: PairTrace, why: str) -> None:
-    found = sharing([before])
-    assert found.is_on_trial([HERE])
+def test_a_forked_pair_works_as_the_rehearsal_did(before: PairTrace, trial: PairTrace, why: str) -> None:
+    """Once it may be chance; the second time nothing is shared any more."""
+    found = sharing(before)
+    assert found.is_new([HERE])
 
-    assert why == found.judge(trial)
-    assert bool(why) == found.is_on_trial([HERE])
-
-
-def test_a_lost_pair_is_no_proof() -> None:
-    lost = measured()
-    lost.lost = said("candidate: was silent for 60 s")
-
-    assert "candidate: was silent for 60 s" == sharing([measured()]).judge(lost)
+    assert found.is_as_rehearsed(trial, [HERE]) == (not why)
+    assert found.is_new([HERE]) == bool(why)
+    assert not found.why_not
+    found.is_as_rehearsed(trial, [HERE])
+    assert why == found.why_not
