@@ -23,7 +23,7 @@ def test_the_headline_says_the_decision_and_its_first_reason() -> None:
         record.decision, record.requirements
     )
     assert "no-go: latency p50 +10.3 % (+8.9 .. +11.8), margin 2 %; 1 further reason" == headline(
-        file(OLD, NEW, (slow, latency("inconclusive"))).record.decision, ()
+        file(OLD, NEW, (slow, latency("inconclusive", 0.01, -0.01, 0.03))).record.decision, ()
     )
     assert "inconclusive: nothing was compared" == headline(Decision(outcome="inconclusive", reasons=()), ())
     assert "go: nothing is worse by more than its margin" == headline(Decision(outcome="go", reasons=()), ())
