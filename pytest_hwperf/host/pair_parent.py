@@ -24,6 +24,7 @@ from typing import Any
 CAN_TELL_ENDS = hasattr(os, "pidfd_open")  # of processes that were forked: on Linux
 STARTED = "HWPERF_STARTED_"  # begins the names of the variables by which `host.launch` finds all that it has started
 _EVERY, _FOLDER = "the whole environment", "the working directory"
+_SPAWNS = "multiprocessing"  # keeps the working directory for what it starts: a side sets it anew
 _MAIN = "__mp_main__"  # the name by which multiprocessing knows the program that runs
 
 
@@ -95,7 +96,7 @@ def _import(name: str) -> str:
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as error:
-        return "" if error.name == name else f"its import fails without {error.name}"
+        return "" if f"{name}.".startswith(f"{error.name}.") else f"its import fails without {error.name}"
     except Exception as error:  # noqa: BLE001 - whatever an import raises here, it is left to the sides
         return f"its import fails: {type(error).__name__}"
     return ""
@@ -120,6 +121,8 @@ def become(side: Mapping[str, Any]) -> None:
     sys.path[:] = dict.fromkeys([*own, *map(os.path.abspath, paths), *sys.path])
     sys.argv = ["", *side["arguments"]]
     sys.modules.pop(_MAIN, None)
+    if _SPAWNS in sys.modules:
+        sys.modules[_SPAWNS].process.ORIGINAL_DIR = side["directory"]
     runpy.run_module(side["module"], run_name="__main__", alter_sys=True)
 
 
@@ -138,7 +141,8 @@ def _reads() -> Iterator[set[str]]:
             return iter(super().__iter__())
 
     def getcwd() -> str:
-        read.add(_FOLDER)
+        if not str(sys._getframe(1).f_globals.get("__name__")).startswith(_SPAWNS):  # noqa: SLF001 - who asks
+            read.add(_FOLDER)
         return before[1]()
 
     before = os.environ.__class__, os.getcwd

@@ -63,16 +63,18 @@ def loaded_modules() -> dict[str, str]:
 
 
 def modules_before_pytest() -> dict[str, str]:
-    """Return those that may be imported before pytest starts: all but tests and plugins, whose assertions it rewrites.
+    """Return those that may be imported before pytest starts: not packages of plugins, whose assertions it rewrites.
 
-    This package is none of these, since its docstring says PYTEST_DONT_REWRITE.
+    This package is none of these, since its docstring says PYTEST_DONT_REWRITE. Of other packages pytest rewrites what
+    is called `*_test.py`, and does not mind if it is there already.
     """
-    return {
-        name: file
-        for name, file in loaded_modules().items()
-        if name.partition(".")[0] == "pytest_hwperf"
-        or type(getattr(sys.modules[name], "__loader__", None)).__module__ != "_pytest.assertion.rewrite"
+    found = loaded_modules()
+    rewritten = {
+        name
+        for name in {one.partition(".")[0] for one in found} - {"pytest_hwperf"}
+        if type(getattr(sys.modules.get(name), "__loader__", None)).__module__ == "_pytest.assertion.rewrite"
     }
+    return {name: file for name, file in found.items() if name.partition(".")[0] not in rewritten}
 
 
 def loaded_files() -> list[str]:
