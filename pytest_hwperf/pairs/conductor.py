@@ -35,6 +35,7 @@ from pytest_hwperf.pairs.side_by_side import run_side_by_side, shared_out
 
 _PATIENCE = 3  # pairs in a row that are lost before a test is reached, after which a build ends
 _MISSES = 2  # pairs in a row without a value, after which a hypothesis is dropped
+_FIRST_S, _FIRST = 30.0, 3  # that the first forked pair may be silent: so long, and times what the rehearsal took
 _LONGEST_S = 86_400.0  # that a pair may take, where no end is given
 
 
@@ -300,8 +301,11 @@ class Conductor:
         shared = self.shared
         if shared is None or shared.why_not:
             return self._holder.hold(stage, program, until, place.chance, stop=place.stop)
-        is_new = shared.is_new(measurements)
-        asked = dataclasses.replace(program, exact=is_new)
+        asked, is_new = program, shared.is_new(measurements)
+        if is_new:  # a library that hangs in a forked process is not waited for as long as one that trains a model
+            silence_s = min(self._silence_s, _FIRST_S + _FIRST * shared.rehearsed.wall_s)
+            plan = dataclasses.replace(program.plan, first_block_s=silence_s)
+            asked = dataclasses.replace(program, exact=True, plan=plan, silence_s=silence_s)
         try:
             trace = self._holder.hold(stage, asked, until, place.chance, stop=place.stop, shared=shared)
         except ParentLostError as error:

@@ -3,6 +3,7 @@
 Pairs take few and short turns here, so that a build is quick, and calls take simulated time.
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -160,6 +161,8 @@ def test_slower_code_fails_its_own_test_alone_and_says_what_moved(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.re_match_lines([r"latency p50 ×\d+\.\d ", r"  p=.*, \d+ fresh pairs, exact signed-rank.*Holm"])
+    shares = "imported once for both sides" if hasattr(os, "pidfd_open") else "each side imports everything itself"
+    assert shares in report(project).gates[0].imports
     assert '<failure message="latency p50 ×' in (project.path / "junit.xml").read_text(encoding="utf-8")
     assert compared(project, "test_slow").p_value in {2.0**-8, 2.0**-9}  # the other test may be screened by chance
     assert compared(project, "test_steady").outcome != "regressed"

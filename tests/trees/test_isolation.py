@@ -10,7 +10,15 @@ from types import ModuleType
 import pytest
 
 from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.trees.isolation import check_isolation, is_of_tests, loaded_files, own_paths, python_path, translated
+from pytest_hwperf.trees.isolation import (
+    check_isolation,
+    is_of_tests,
+    loaded_files,
+    modules_before_pytest,
+    own_paths,
+    python_path,
+    translated,
+)
 
 
 @pytest.fixture
@@ -142,6 +150,16 @@ def test_files_of_modules_and_libraries_are_loaded(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what is mapped")
+def test_tests_and_plugins_are_not_imported_before_pytest() -> None:
+    """It rewrites their assertions, and warns where it comes too late; a package says that it needs none of that."""
+    found = modules_before_pytest()
+
+    assert __file__ == sys.modules[__name__].__file__
+    assert __name__ not in found
+    assert {"json", "pytest", "pytest_hwperf.trees.isolation"} <= found.keys()
+    assert found["json"] == json.__file__
+
+
 def test_mapped_libraries_are_loaded_files() -> None:
     files = loaded_files()
 
