@@ -63,18 +63,24 @@ def loaded_modules() -> dict[str, str]:
 
 
 def modules_before_pytest() -> dict[str, str]:
-    """Return those that may be imported before pytest starts: not packages of plugins, whose assertions it rewrites.
+    """Return those that may be imported before pytest starts: no tests, and no packages of plugins.
 
-    This package is none of these, since its docstring says PYTEST_DONT_REWRITE. Of other packages pytest rewrites what
-    is called `*_test.py`, and does not mind if it is there already.
+    It rewrites their assertions, and warns of a plugin where it comes too late. Of installed packages it rewrites what
+    is called `*_test.py` too, and does not mind if that is there already. This one says PYTEST_DONT_REWRITE.
     """
     found = loaded_modules()
     rewritten = {
         name
-        for name in {one.partition(".")[0] for one in found} - {"pytest_hwperf"}
+        for name, file in found.items()
         if type(getattr(sys.modules.get(name), "__loader__", None)).__module__ == "_pytest.assertion.rewrite"
+        and ("." not in name or not SITES.intersection(PurePath(file).parts))
+    } - {"pytest_hwperf"}
+    own = "pytest_hwperf."
+    return {
+        name: file
+        for name, file in found.items()
+        if name.startswith(own) or not {name, name.partition(".")[0]} & rewritten
     }
-    return {name: file for name, file in found.items() if name.partition(".")[0] not in rewritten}
 
 
 def loaded_files() -> list[str]:
