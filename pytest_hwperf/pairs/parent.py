@@ -137,6 +137,8 @@ class Parent:
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: int) -> None:
+        if self.is_over:  # its number may be that of another process
+            return
         with suppress(ProcessLookupError):  # its answer will be missing
             os.kill(self.pid, number)
 
