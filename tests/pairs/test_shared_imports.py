@@ -198,7 +198,9 @@ def measured(pools: frozenset[Side] = frozenset(), answers: Sequence[float] = (1
     [
         (measured(), measured(), ""),
         (measured(pools=frozenset(SIDES)), measured(), f"{NODE} uses other threads in a forked process"),
+        (measured(), measured(pools=frozenset(SIDES)), f"{NODE} uses other threads in a forked process"),
         (measured(pools=frozenset({"baseline"})), measured(pools=frozenset({"candidate"})), ""),
+        (measured(pools=frozenset({"baseline"})), measured(), ""),
         (measured(), measured(answers=(1.0, 0.0)), f"{NODE} has other answers in a forked process"),
         (measured(answers=(1.0, 0.0)), measured(answers=(0.0, 0.0)), ""),  # a model without a seed
         (
