@@ -197,7 +197,7 @@ def _differing(commands: Mapping[Side, Command]) -> set[str]:
 def _differences(trace: PairTrace, before: PairTrace) -> Iterator[str]:
     """Yield what a forked pair has done otherwise than processes of their own in the rehearsal."""
     for here in trace.interleavings.keys() & before.interleavings.keys():
-        # How many sides, and not which ones: that may follow the coin, which has to stay fair in the pairs that are kept.
+        # How many sides, and not which ones: that may follow the coin, which has to stay fair in the pairs that count.
         # One side alone may seem to do so by chance.
         if {len(one.interleavings[here].pools) for one in (before, trace)} == {0, len(SIDES)}:
             yield f"{here.test} uses other threads in a forked process"
