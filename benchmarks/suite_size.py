@@ -25,7 +25,7 @@ from pytest_hwperf.core.records import Margin, replace
 from pytest_hwperf.core.screen import SHORT_SCREEN
 from pytest_hwperf.core.sequence import Step, decide, next_step
 from pytest_hwperf.core.statements import state
-from pytest_hwperf.core.timetable import PAIR_PLAN, REHEARSAL_PLAN, Screening, TestTime, Timetable
+from pytest_hwperf.core.timetable import PAIR_PLAN, REHEARSAL_PLAN, CallTimes, Screening, TestTime, Timetable
 
 BUILDS = 200
 START_S = 0.6  # of a pair, until its first test
@@ -96,7 +96,7 @@ class Build:
                     test=str(number),
                     hypotheses=1,
                     beside_s=OVERHEAD_S,
-                    calls_s=((*self.calls_s(number == self.slow), 0),),
+                    measurements=(CallTimes(calls_s=self.calls_s(number == self.slow)),),
                 )
                 for number in range(self.suite.tests)
             ],
@@ -105,8 +105,8 @@ class Build:
 
     def test_time(self, number: int) -> TestTime:
         """Return how long one test takes."""
-        calls_s = ((*self.calls_s(number == self.slow), 0),)
-        return TestTime(test=str(number), hypotheses=1, beside_s=OVERHEAD_S, calls_s=calls_s)
+        measured = CallTimes(calls_s=self.calls_s(number == self.slow))
+        return TestTime(test=str(number), hypotheses=1, beside_s=OVERHEAD_S, measurements=(measured,))
 
     def next(self, table: Timetable, screening: Screening) -> Step:
         """Return what the next pair is for, of the next group where one is over."""

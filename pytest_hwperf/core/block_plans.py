@@ -3,8 +3,10 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import stdev
 
 _APART = 1.5  # times that the slower side takes, from which the sides are far apart
+_USUAL_SPREAD = 0.01  # of changes from block to block, on an idle machine
 _HANDOVER_S = 0.002  # from the end of a turn to the begin of the other side's: messages, and a look for idle threads
 
 
@@ -12,7 +14,9 @@ _HANDOVER_S = 0.002  # from the end of a turn to the begin of the other side's: 
 class BlockPlan:
     """How finely a pair takes turns; durations in seconds."""
 
-    doubles: int = 6  # double blocks: four turns each, two of either side; fewer where calls are slow
+    doubles: int = 6  # double blocks at most: four turns each, two of either side; fewer where calls are slow
+    least: int = 2  # double blocks after which turns may end: the blocks so far agree well enough
+    agree: float = 0.1  # of the margin: how well, as the standard error of their mean change
     longest_s: float = math.inf  # that all turns take, where one double block takes no longer
     longest_apart_s: float = math.inf  # the same where the sides are far apart: a few turns show that
     block_s: float = 0.015  # a block takes at least that
@@ -49,6 +53,27 @@ class BlockPlan:
         longest_s = self.longest_apart_s if max(calls_s) >= _APART * min(calls_s) else self.longest_s
         return min(self.doubles, max(1, int(min(self.doubles, longest_s / (2 * calls * sum(calls_s))))))
 
+    def is_enough(self, changes: Sequence[float], margin: float) -> bool:
+        """Whether the blocks so far tell a change well enough, by their spread alone.
+
+        Which side is slower, and by how much, does not matter: pairs of equal code stay symmetric.
+
+        Args:
+            changes: of each block of the candidate over that of the baseline, log ratios.
+            margin: the smallest of what is asked, relative; 0: there is none, and nothing is enough.
+        """
+        if len(changes) < 2 * self.least:
+            return False
+        return stdev(changes) <= self.agree * math.log1p(margin) * math.sqrt(len(changes)) if margin else False
+
+    def usual_doubles(self, calls_s: Sequence[float], margin: float) -> int:
+        """Return how many double blocks a measurement takes as a rule; arguments as of the two methods above."""
+        most = self.doubles_of(calls_s)
+        if not margin:
+            return most
+        usual = math.ceil((_USUAL_SPREAD / (self.agree * math.log1p(margin))) ** 2 / 2)
+        return min(most, max(self.least, usual))
+
     def block(self, value_s: float, *, pool: bool, needed: int = 0) -> tuple[int, int]:
         """Return the timed values of a block, and how many of its first are dropped as cold.
 
@@ -65,15 +90,16 @@ class BlockPlan:
             cold = count // 4
         return max(count, needed + cold), cold
 
-    def seconds(self, calls_s: Sequence[float], *, needed: int = 0, processes: int = 1) -> float:
+    def seconds(self, calls_s: Sequence[float], *, needed: int = 0, margin: float = 0.0, processes: int = 1) -> float:
         """Return about how long a measurement of both sides takes, warm-up included.
 
         Args:
             calls_s: what a call of each side takes.
             needed: values of a side that a pair must have, the cold ones left out.
+            margin: the smallest of what is asked, relative; 0 where all turns are taken.
             processes: of each side, among which its turns are divided.
         """
-        turns = 2 * self.doubles_of(calls_s)
+        turns = 2 * self.usual_doubles(calls_s, 0.0 if needed else margin)
         turn, _ = self.block(math.sqrt(math.prod(calls_s)), pool=False, needed=math.ceil(needed / turns))
         return sum(processes * self._warm_up_s(one) + turns * (turn * one + _HANDOVER_S) for one in calls_s)
 

@@ -18,7 +18,7 @@ from pytest_hwperf.core.units import relative
 SCREEN_PAIRS: Final = 6
 SHORT_SCREEN: Final = 3  # pairs, where the time is short
 SCREEN_P = 0.11  # at a margin of 0: a rank sum of 17 of 21
-_FAR = math.log(1.5)  # beyond the margin: a change that the first pairs show for certain
+FAR: Final = 1.5  # times the margin: a change that the first pairs show for certain
 NO_RATIO = state("no ratio")
 
 
@@ -55,7 +55,7 @@ def _is_far_beyond(hypothesis: Hypothesis, first: Sequence[Observation]) -> bool
     if len(first) < SHORT_SCREEN or never_varies(hypothesis, first) or not all(map(is_ratio, first)):
         return False
     values, margin = _worsened(hypothesis, first)
-    return min(values) > math.log1p(margin) + _FAR
+    return min(values) > math.log1p(margin) + math.log(FAR)
 
 
 def _worsened(hypothesis: Hypothesis, observations: Sequence[Observation]) -> tuple[list[float], float]:

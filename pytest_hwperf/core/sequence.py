@@ -219,15 +219,15 @@ class _Course:
 def _courses(evidence: Evidence, seen: Mapping[Hypothesis, _Seen]) -> Iterator[_Course]:
     """Go through the groups of a build; each has its share of the rate that is left.
 
-    The share is that of what is expected to be tested of it, among all that is left. A group that has tested nothing
-    has spent nothing. Fixed samples belong to the first group.
+    The share is that of what is expected to be tested of it, at least one hypothesis, among all that is left. A group
+    that has tested nothing has spent nothing. Fixed samples belong to the first group.
     """
     left, at, fixed = evidence.alpha, 0, evidence.fixed_samples
     testable = sum(is_testable(one, compare_fixed(one, left), left) for one in fixed)
     for size in evidence.groups or (len(evidence.hypotheses),):
-        weights = [SCREEN_P * count + testable for count in (size, len(evidence.hypotheses) - at)]
+        here, others = (_expected(count) for count in (size, len(evidence.hypotheses) - at - size))
         course = _Course(
-            alpha=left * weights[0] / weights[1] if weights[1] else left,
+            alpha=left * (here + testable) / (here + testable + others) if others else left,
             rate=evidence.alpha,
             in_test=evidence.in_test,
             hypotheses=evidence.hypotheses[at : at + size],
@@ -238,6 +238,11 @@ def _courses(evidence: Evidence, seen: Mapping[Hypothesis, _Seen]) -> Iterator[_
         yield course
         left -= course.alpha if course.family else 0.0
         at, fixed, testable = at + size, (), 0
+
+
+def _expected(hypotheses: int) -> float:
+    """Return how many of a group are expected to be tested, where all are equal."""
+    return max(1.0, SCREEN_P * hypotheses) if hypotheses else 0.0
 
 
 def _follow(course: _Course, fixed_samples: Sequence[FixedSample], seen: Mapping[Hypothesis, _Seen]) -> None:

@@ -14,7 +14,9 @@ from pytest_hwperf.core.screen import SCREEN_P, SCREEN_PAIRS, SHORT_SCREEN
 from pytest_hwperf.core.sequence import looks
 
 # Of recorded calls, blocks differ more from each other than the calls of a block do: short ones tell as much.
-PAIR_PLAN = BlockPlan(block_s=0.006, calls=10, long_block_s=0.06, cold_calls=3, longest_s=12.0, longest_apart_s=3.0)
+PAIR_PLAN = BlockPlan(
+    doubles=12, block_s=0.006, calls=10, long_block_s=0.06, cold_calls=3, longest_s=12.0, longest_apart_s=1.0
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +36,29 @@ REHEARSAL_PLAN = replace(PAIR_PLAN, doubles=1, warm_blocks=4, warm_s=0.5)  # its
 # The first is taken by which all tests fit into the time.
 SCREENINGS = (
     Screening(doubles=6, pairs=SCREEN_PAIRS, suspects=SCREEN_P),
-    Screening(doubles=4, pairs=SCREEN_PAIRS, suspects=SCREEN_P),
     Screening(doubles=2, pairs=SCREEN_PAIRS, suspects=SCREEN_P),
-    Screening(doubles=4, pairs=SHORT_SCREEN, suspects=0.02),
     Screening(doubles=2, pairs=SHORT_SCREEN, suspects=0.02),
 )
 
+
+def serial_plan(plan: BlockPlan) -> BlockPlan:
+    """Return how one side at a time goes through its turns: all of them, since none is beside one of the other side."""
+    return SCREENINGS[0].plan(plan)
+
+
 _WHOLE = 0.8  # of the time that is left, which all tests may be expected to take: an expectation may be wrong
-_GROUP = 0.6  # the same of one group among several: what it leaves is for others, and for what was expected wrongly
+_ONE_GROUP = 1 / 3  # the same where all are one group: a machine that slows down to a third still decides it
+_GROUP = 0.25  # the same of one group among several
+_LEAST_GROUP_S = 45.0  # of one group: each starts pairs of its own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallTimes:
+    """What the turns of a measurement depend on; see `BlockPlan.seconds`."""
+
+    calls_s: tuple[float, float]
+    needed: int = 0
+    margin: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +70,17 @@ class TestTime:
     test: str  # node id
     hypotheses: int  # about it
     beside_s: float  # its fixtures, and what pytest does
-    calls_s: tuple[tuple[float, float, int], ...]  # of each measurement: a call of either side, values that it needs
+    measurements: tuple["CallTimes", ...]
     is_serial: bool = False  # whether a pair of it is four processes, one after the other
 
     def pair_s(self, plan: BlockPlan) -> float:
         """Return what it takes by a plan."""
-        processes = 2 if self.is_serial else 1
-        turns = (plan.seconds((one, other), needed=needed, processes=processes) for one, other, needed in self.calls_s)
+        if self.is_serial:
+            plan = serial_plan(plan)
+            return self.beside_s + sum(
+                plan.seconds(one.calls_s, needed=one.needed, processes=2) for one in self.measurements
+            )
+        turns = (plan.seconds(one.calls_s, needed=one.needed, margin=one.margin) for one in self.measurements)
         return self.beside_s + sum(turns)
 
 
@@ -84,13 +105,13 @@ class Timetable:
         """Return what the screen of some tests is expected to take."""
         return self._pairs_s(tests, screening.pairs, screening.plan(self.plan))
 
-    def needed_s(self, tests: Sequence[TestTime], screening: Screening) -> float:
-        """Return what some tests are expected to take: their screen, and fresh pairs for what looks slower."""
+    def needed_s(self, tests: Sequence[TestTime], screening: Screening, screen_left: float = 1.0) -> float:
+        """Return what some tests are expected to take: what is left of their screen, and fresh pairs for suspects."""
         asked = sum(one.hypotheses for one in tests)
         suspects = 1 + math.floor(screening.suspects * asked)
         pairs = looks(suspects, self.alpha)[suspects > 1]  # what is slower is decided at the first look, as a rule
         confirming_s = self._pairs_s(tests, pairs, self.plan, suspects / max(1, asked))
-        return self.pace * (self.screen_s(tests, screening) + confirming_s)
+        return self.pace * (screen_left * self.screen_s(tests, screening) + confirming_s)
 
     def _pairs_s(self, tests: Sequence[TestTime], pairs: int, plan: BlockPlan, share: float = 1.0) -> float:
         """Return what pairs of some tests, or of a share of them, take; those of one kind share their processes.
@@ -111,17 +132,32 @@ class Timetable:
             screening: how they are screened.
         """
         left = self.tests[done:]
-        if self.needed_s(left, screening) <= _WHOLE * left_s:
+        if self.needed_s(left, screening) <= _ONE_GROUP * left_s:
             return len(left)
-        sizes = (self._fitting(left, share * left_s, screening) for share in (_GROUP, _WHOLE, 1.0))
-        return next(filter(None, sizes), int(not done))
+        limits = (max(_GROUP * left_s, min(_LEAST_GROUP_S, left_s / 2)), _WHOLE * left_s, left_s)
+        return next(filter(None, (self._fitting(left, limit, screening) for limit in limits)), int(not done))
 
-    def _fitting(self, tests: Sequence[TestTime], seconds: float, screening: Screening) -> int:
+    def shortened(self, tests: Sequence[TestTime], left_s: float, screening: Screening, screen_left: float) -> int:
+        """Return with how many of its first tests a group goes on that will not be over in time; at least one.
+
+        Args:
+            tests: of the group.
+            left_s: of the time that is given.
+            screening: how they are screened.
+            screen_left: share of the screen that they still wait for.
+        """
+        if self.needed_s(tests, screening, screen_left) <= left_s:
+            return len(tests)
+        return max(1, self._fitting(tests, _WHOLE * left_s, screening, screen_left))
+
+    def _fitting(
+        self, tests: Sequence[TestTime], seconds: float, screening: Screening, screen_left: float = 1.0
+    ) -> int:
         """Return how many of the first tests are expected to take no longer."""
         fitting, beyond = 0, len(tests) + 1
         while beyond - fitting > 1:
             middle = (fitting + beyond) // 2
-            if self.needed_s(tests[:middle], screening) <= seconds:
+            if self.needed_s(tests[:middle], screening, screen_left) <= seconds:
                 fitting = middle
             else:
                 beyond = middle

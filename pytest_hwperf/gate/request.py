@@ -4,7 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pytest_hwperf.core.evidence import Hypothesis
 from pytest_hwperf.core.hypotheses import EnergySource, MeasuredTest
+from pytest_hwperf.core.metrics import metric_of
+from pytest_hwperf.core.records import Comparison
+from pytest_hwperf.core.units import show_change
 from pytest_hwperf.gate.environments import Policy
 from pytest_hwperf.gate.explaining import Explain
 from pytest_hwperf.host.command_line import PytestCommand
@@ -41,3 +45,9 @@ class GateRequest:
     operators: bool = False  # whether both sides' operators are asked for, and not of regressions alone
     progress: Callable[[Progress], None] = field(default=lambda _: None)
     say: Callable[[str], None] = field(default=lambda _: None)  # one line that stays
+
+    def tell(self, hypothesis: Hypothesis, comparison: Comparison) -> None:
+        """Say what is decided while pairs go on."""
+        what = metric_of(hypothesis.margin.metric).called(hypothesis.margin.statistic)
+        change = show_change(comparison.change.value, comparison.scale) if comparison.change else ""
+        self.say(f"{comparison.outcome}: {hypothesis.measurement.test}, {what} {change}")

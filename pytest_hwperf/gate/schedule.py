@@ -1,9 +1,8 @@
 """The schedule of a build: from what its rehearsal took, how its tests are screened and which are compared next."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, chain, pairwise
 from statistics import median
 
 from pytest_hwperf.core.block_plans import BlockPlan
@@ -11,8 +10,8 @@ from pytest_hwperf.core.completeness import rounded_up
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, metric_of
 from pytest_hwperf.core.paired import least_calls
-from pytest_hwperf.core.screen import SCREEN_PAIRS
-from pytest_hwperf.core.timetable import REHEARSAL_PLAN, TestTime, Timetable
+from pytest_hwperf.core.screen import FAR, SCREEN_PAIRS
+from pytest_hwperf.core.timetable import REHEARSAL_PLAN, CallTimes, TestTime, Timetable
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.pairs.interleaving import ENERGY_WINDOW_S
 from pytest_hwperf.pairs.lockstep import PairTrace
@@ -48,8 +47,9 @@ class GroupSchedule:
             at_once: pairs that run side by side.
             spared_s: of the start of a pair, which the rehearsal took and further pairs do not.
         """
-        self._counts = Counter(one.measurement.test for one in hypotheses)
-        times = [_time(node, hypotheses, trace) for node in self._counts]
+        times = [_time(node, hypotheses, trace) for node in dict.fromkeys(one.measurement.test for one in hypotheses)]
+        clear = {one.measurement.test for one in hypotheses if is_clear(one, trace)}
+        self._clear = sum(one.test in clear for one in times)
         self._table = Timetable(
             start_s=max((trace.start_s or 0.0) - spared_s, _LEAST_START * (trace.start_s or 0.0)),
             serial_start_s=_TWICE * trace.apart.start_s,
@@ -68,24 +68,43 @@ class GroupSchedule:
 
     def next_group(self, evidence: Evidence, left_s: float, screened_s: float) -> int:
         """Return how many hypotheses are asked next, 0 where there is no time for any; see `pairs.conductor`."""
-        done = len({one.measurement.test for one in evidence.hypotheses[: sum(evidence.groups)]})
-        pace = self._pace(evidence.groups, screened_s)
-        size = replace(self._table, pace=pace).next_group(done, left_s, self.screening)
-        return sum(list(self._counts.values())[done : done + size])
+        tests = self._tests(evidence)
+        done = sum(map(len, tests))
+        size = self._paced(tests, 0.0, screened_s).next_group(done, left_s, self.screening)
+        if done < self._clear:  # what is clear is decided before all else
+            size = min(size, self._clear - done)
+        return self._asked(self._table.tests[done : done + size])
 
-    def _pace(self, groups: Sequence[int], screened_s: float) -> float:
-        """Return what the screens so far took, among what they were expected to take."""
-        expected_s = 0.0
-        at = 0
-        for size in groups:
-            expected_s += self._table.screen_s(self._table.tests[at : at + size], self.screening)
-            at += size
-        return max(_SHORTEST_PACE, screened_s / expected_s) if expected_s else 1.0
+    def shortened(self, evidence: Evidence, left_s: float, screened_s: float) -> int:
+        """Return with how many hypotheses the last group goes on, which is being screened; see `pairs.conductor`."""
+        tests, pairs = self._tests(evidence), self.screening.pairs
+        screened = sum(pair.stage == "screen" for pair in evidence.pairs) - pairs * (len(tests) - 1)
+        left = max(0.0, 1 - screened / pairs)
+        if left == 1:
+            return evidence.groups[-1]
+        table = self._paced(tests, left, screened_s)
+        size = table.shortened(tests[-1], left_s, self.screening, left)
+        return self._asked(tests[-1][:size])
+
+    def _asked(self, tests: Sequence[TestTime]) -> int:
+        return sum(one.hypotheses for one in tests)
+
+    def _tests(self, evidence: Evidence) -> list[Sequence[TestTime]]:
+        """Return the tests of each group that was begun."""
+        ends = [0, *accumulate(evidence.groups)]
+        counts = [len({one.measurement.test for one in evidence.hypotheses[:end]}) for end in ends]
+        return [self._table.tests[begin:end] for begin, end in pairwise(counts)]
+
+    def _paced(self, groups: Sequence[Sequence[TestTime]], left: float, screened_s: float) -> Timetable:
+        """Return the timetable by what the screens so far took; of the last of them a share is left."""
+        expected = [self._table.screen_s(tests, self.screening) for tests in groups]
+        expected_s = sum(expected) - left * sum(expected[-1:])
+        return replace(self._table, pace=max(_SHORTEST_PACE, screened_s / expected_s)) if expected_s else self._table
 
     @property
     def said(self) -> str:
         """Say how long the comparison is expected to take, and what is done where the time is short."""
-        tests = counted(len(self._counts), "test")
+        tests = counted(len(self._table.tests), "test")
         text = f"comparing {tests} takes about {rounded_up(self.needed_s)} s of the {rounded_up(self._left_s)} s left"
         parts = []
         if self._table.at_once > 1:
@@ -97,32 +116,53 @@ class GroupSchedule:
         return "; ".join([text, *parts])
 
 
+def clearest_first(hypotheses: Sequence[Hypothesis], trace: PairTrace) -> list[Hypothesis]:
+    """Return hypotheses in an order in which those of tests come first that a rehearsal shows to be far slower.
+
+    Its pair is none of those that decide; so it may choose what these are asked first.
+    """
+    clear = {one.measurement.test for one in hypotheses if is_clear(one, trace)}
+    return sorted(hypotheses, key=lambda one: one.measurement.test not in clear)
+
+
+def is_clear(hypothesis: Hypothesis, trace: PairTrace) -> bool:
+    """Whether the median latency is far beyond its margin in a rehearsal."""
+    if hypothesis.margin.key != MEDIAN_LATENCY:
+        return False
+    return any(
+        one.calls_s[1] > FAR * (1 + hypothesis.margin.size) * one.calls_s[0]
+        for one in _times(hypothesis.measurement, [hypothesis], trace)
+    )
+
+
 def _time(node: str, hypotheses: Sequence[Hypothesis], trace: PairTrace) -> TestTime:
     """Return what a test takes in a pair, by its rehearsal."""
     asked = [one for one in hypotheses if one.measurement.test == node]
-    calls_s = tuple(
-        (*medians, max(least_calls(one.margin.statistic) for one in asked if one.measurement == here))
-        for here in dict.fromkeys(one.measurement for one in asked)
-        for medians in _medians(here, trace)
-    )
+    here = dict.fromkeys(one.measurement for one in asked)
+    measured = tuple(chain.from_iterable(_times(one, asked, trace) for one in here))
     starts = [*sorted(trace.reached_s.values()), trace.wall_s - trace.apart.wall_s]
     taken_s = {begin: end - begin for begin, end in pairwise(starts)}.get(trace.reached_s.get(node, 0.0), 0.0)
     taken_s = trace.apart.tests_s.get(node, taken_s)
-    rehearsed_s = sum(REHEARSAL_PLAN.seconds((one, other)) for one, other, _ in calls_s)
+    rehearsed_s = sum(REHEARSAL_PLAN.seconds(one.calls_s) for one in measured)
     windows = sum(metric_of(one.margin.metric).in_turns == "window" for one in asked)
     is_serial = node in trace.apart.tests_s
     return TestTime(
         test=node,
         hypotheses=len(asked),
         beside_s=(max(0.0, taken_s - rehearsed_s) + 2 * windows * ENERGY_WINDOW_S) * (_TWICE if is_serial else 1),
-        calls_s=calls_s,
+        measurements=measured,
         is_serial=is_serial,
     )
 
 
-def _medians(measurement: Measurement, trace: PairTrace) -> Iterator[tuple[float, float]]:
-    """Yield what a call of each side took; nothing where it was not measured."""
+def _times(measurement: Measurement, asked: Sequence[Hypothesis], trace: PairTrace) -> Iterator[CallTimes]:
+    """Yield what a call of each side took, and what is asked of it; nothing where it was not measured."""
+    margins = [one.margin for one in asked if one.measurement == measurement]
     interleaving = trace.interleavings.get(measurement)
     for one in interleaving.observations if interleaving else ():
         if (one.metric, one.statistic) == MEDIAN_LATENCY:
-            yield max(median(one.baseline), _SHORTEST_S), max(median(one.candidate), _SHORTEST_S)
+            yield CallTimes(
+                calls_s=(max(median(one.baseline), _SHORTEST_S), max(median(one.candidate), _SHORTEST_S)),
+                needed=max(least_calls(margin.statistic) for margin in margins),
+                margin=min(margin.size for margin in margins),
+            )

@@ -42,7 +42,7 @@ from pytest_hwperf.gate.profiles import SideProfiler
 from pytest_hwperf.gate.rehearsal import Rehearser
 from pytest_hwperf.gate.repeats import repeat_alarms
 from pytest_hwperf.gate.request import GateRequest
-from pytest_hwperf.gate.schedule import GroupSchedule
+from pytest_hwperf.gate.schedule import GroupSchedule, clearest_first
 from pytest_hwperf.gate.sharing import globs_of
 from pytest_hwperf.gate.side_by_side import Machine, pairs_at_once
 from pytest_hwperf.host.command_line import Command
@@ -112,6 +112,7 @@ def run_gate(request: GateRequest) -> GateResult:
             logs=request.logs,
             processors=processors(),
             progress=request.progress,
+            tell=request.tell,
             plant=request.plant,
             watches=watches_of(trees, own_interpreter=own_python),
             serial={test.node for test in request.tests if test.is_serial},
@@ -374,7 +375,7 @@ def _measured(
         conductor.seconds["processes"] = sampler.seconds
     asked = Evidence(
         alpha=request.alpha,
-        hypotheses=tuple(questions.hypotheses),
+        hypotheses=tuple(clearest_first(questions.hypotheses, trace)),
         pairs=(),
         fixed_samples=samples,
         until_equivalent=request.prove_equal,

@@ -23,8 +23,8 @@ from typing import Any
 
 CAN_TELL_ENDS = hasattr(os, "pidfd_open")  # of processes that were forked: on Linux
 STARTED = "HWPERF_STARTED_"  # begins the names of the variables by which `host.launch` finds all that it has started
-_EVERY, _FOLDER = "the whole environment", "the working directory"
-_SPAWNS = "multiprocessing"  # keeps the working directory for what it starts: a side sets it anew
+_EVERY = "the whole environment"
+_KEEP_FOLDER = dict[str, str]()  # module → its variable with the working directory, as a side would have set it
 _MAIN = "__mp_main__"  # the name by which multiprocessing knows the program that runs
 
 
@@ -72,14 +72,16 @@ def import_all(modules: Mapping[str, str], differing: Collection[str]) -> dict[s
         package = name.partition(".")[0]
         if name in sys.modules or package in refused or threading.active_count() > 1:
             continue  # after a thread was started, it would be seen with each package
-        with _reads() as read:
+        with _reads() as (read, asking):
             why = _import(name)
         new, loaded = set(sys.modules) - loaded, set(sys.modules)
         more, opened = _opened() - opened, _opened()
         others = [one for one in new - {_MAIN} if (file := _file_of(one)) and modules.get(one) != file]
         if others:
             why = f"it loads {min(others)}, which the sides do not share"
-        elif named := sorted(read & {*differing, _EVERY, _FOLDER}):
+        elif not all(map(_keeps_folder, asking)):
+            why = "it reads the working directory, which differs between the sides"
+        elif named := sorted(read & {*differing, _EVERY}):
             why = f"it reads {named[0]}, which differs between the sides"
         elif threading.active_count() > 1:
             why = "it starts a Python thread"
@@ -121,15 +123,15 @@ def become(side: Mapping[str, Any]) -> None:
     sys.path[:] = dict.fromkeys([*own, *map(os.path.abspath, paths), *sys.path])
     sys.argv = ["", *side["arguments"]]
     sys.modules.pop(_MAIN, None)
-    if _SPAWNS in sys.modules:
-        sys.modules[_SPAWNS].process.ORIGINAL_DIR = side["directory"]
+    for module, variable in _KEEP_FOLDER.items():
+        setattr(sys.modules[module], variable, side["directory"])
     runpy.run_module(side["module"], run_name="__main__", alter_sys=True)
 
 
 @contextmanager
-def _reads() -> Iterator[set[str]]:
-    """Collect the variables of the environment that are read meanwhile, and whether the working directory is."""
-    read = set[str]()
+def _reads() -> Iterator[tuple[set[str], set[str]]]:
+    """Collect the variables of the environment that are read meanwhile, and the modules that ask for the folder."""
+    read, asking = set[str](), set[str]()
 
     class Watched(type(os.environ)):  # type: ignore[misc]  # the class of `os.environ` has no public name
         def __getitem__(self, key: str) -> str:
@@ -141,16 +143,25 @@ def _reads() -> Iterator[set[str]]:
             return iter(super().__iter__())
 
     def getcwd() -> str:
-        if not str(sys._getframe(1).f_globals.get("__name__")).startswith(_SPAWNS):  # noqa: SLF001 - who asks
-            read.add(_FOLDER)
+        asking.add(str(sys._getframe(1).f_globals.get("__name__")))  # noqa: SLF001 - who asks
         return before[1]()
 
     before = os.environ.__class__, os.getcwd
     os.environ.__class__, os.getcwd = Watched, getcwd
     try:
-        yield read
+        yield read, asking
     finally:
         os.environ.__class__, os.getcwd = before
+
+
+def _keeps_folder(name: str) -> bool:
+    """Whether a module keeps the working directory in one variable of its own, and nothing that it made of it."""
+    folder, names = os.getcwd(), vars(sys.modules[name]) if name in sys.modules else {}  # noqa: PTH109 - no pathlib here
+    held = [key for key, value in names.items() if isinstance(value, str) and folder in value]
+    if len(held) != 1 or names[held[0]] != folder:
+        return False
+    _KEEP_FOLDER[name] = held[0]
+    return True
 
 
 def _opened() -> set[str]:

@@ -19,10 +19,10 @@ from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Pair, Side, Stage
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.paired import is_ratio, pair_value
-from pytest_hwperf.core.records import Key, replace
-from pytest_hwperf.core.sequence import Step, next_step
+from pytest_hwperf.core.records import Comparison, Key, replace
+from pytest_hwperf.core.sequence import Step, decide, next_step
 from pytest_hwperf.core.statements import Statement, state
-from pytest_hwperf.core.timetable import PAIR_PLAN, REHEARSAL_PLAN, Screening
+from pytest_hwperf.core.timetable import PAIR_PLAN, REHEARSAL_PLAN, Screening, serial_plan
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.pairs.chance import Chance, random_of
 from pytest_hwperf.pairs.holding import Holder
@@ -55,6 +55,9 @@ class Schedule(Protocol):
             screened_s: that the screens of these groups took.
         """
 
+    def shortened(self, evidence: Evidence, left_s: float, screened_s: float) -> int:
+        """Return with how many hypotheses the last group goes on, which is being screened; arguments as above."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
@@ -82,6 +85,7 @@ class Conductor:
     schedule: Schedule | None = None  # None: all tests are one group, and are screened as they are confirmed
     processors: Sequence[int] = ()  # one is drawn for each measurement of a pair; none: the scheduler chooses
     progress: Callable[[Progress], None] = lambda _: None
+    tell: Callable[[Hypothesis, Comparison], None] = lambda *_: None  # called when a regression is decided
     plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
     also: Sequence[Key] = ()  # statistics that are taken too, of the calls that are made for what is asked
     watches: Mapping[Side, Watch] = field(default_factory=dict)  # what rehearsals of both sides watch for changes
@@ -188,6 +192,7 @@ class Conductor:
                 return replace(evidence, stopped=why_late)
             found = self._side_by_side(evidence, step, until)
             evidence = replace(evidence, pairs=(*evidence.pairs, *(pair for pair, _ in found)))
+            self._tell(evidence, step)
             if any(pair.lost for pair, _ in found) and self.clock() >= until:
                 return replace(evidence, stopped=why_late)
             for ahead, (pair, trace) in enumerate(found):
@@ -196,6 +201,13 @@ class Conductor:
                 lost = lost + 1 if pair.lost and not trace.unfinished else 0
                 if lost >= _PATIENCE:
                     return replace(evidence, stopped=state("pairs lost", lost=lost, why=str(pair.lost)))
+
+    def _tell(self, evidence: Evidence, step: Step) -> None:
+        """Tell which of the hypotheses that a pair was for have regressed by it."""
+        found = decide(evidence) if step.stage == "confirm" else {}
+        for hypothesis in step.hypotheses:
+            if hypothesis in found and found[hypothesis].outcome == "regressed":
+                self.tell(hypothesis, found[hypothesis])
 
     def _side_by_side(self, evidence: Evidence, step: Step, until: float) -> Sequence[tuple[Pair, PairTrace]]:
         """Run as many pairs of a step at the same time as may be; each has its own chance and its own processors."""
@@ -225,9 +237,18 @@ class Conductor:
     def _next(self, evidence: Evidence, until: float, why_late: Statement | None) -> tuple[Evidence, Step]:
         """Return what the next pair is for; where a group is over, the next one is begun if there is time."""
         step, begun = next_step(evidence), sum(evidence.groups)
-        if self.schedule is None or begun == len(evidence.hypotheses) or (begun and step.stage):
+        if self.schedule is None:
             return evidence, step
-        size = self.schedule.next_group(evidence, until - self.clock(), self.seconds.get("screen", 0.0))
+        times = until - self.clock(), self.seconds.get("screen", 0.0)
+        if begun and step.stage == "screen":
+            size = self.schedule.shortened(evidence, *times)
+            if size == evidence.groups[-1]:
+                return evidence, step
+            evidence = replace(evidence, groups=(*evidence.groups[:-1], size))
+            return evidence, next_step(evidence)
+        if begun == len(evidence.hypotheses) or (begun and step.stage):
+            return evidence, step
+        size = self.schedule.next_group(evidence, *times)
         if not size:
             return replace(evidence, stopped=why_late), Step(stage=None)
         evidence = replace(evidence, groups=(*evidence.groups, size))
@@ -256,7 +277,9 @@ class Conductor:
 
     def _pair(self, evidence: Evidence, step: Step, until: float, place: "_Place") -> tuple[Pair, PairTrace]:
         stage, measurements, plan = step.stage or "screen", step.measurements, self.plan
-        if self.schedule is not None and stage == "screen":
+        if self._is_serial(step):
+            plan = serial_plan(plan)
+        elif self.schedule is not None and stage == "screen":
             plan = self.schedule.screening.plan(plan)
         program = Program(
             nodes=sorted(  # what has crashed comes last: it cuts off what follows
@@ -265,6 +288,7 @@ class Conductor:
             wanted=lambda here: [
                 one.margin.key for one in evidence.hypotheses if one.measurement == here and here in measurements
             ],
+            margin=partial(self._margin, evidence),
             also=self.also,
             plan=self._patient(plan),
             silence_s=self._silence_s,
@@ -293,6 +317,11 @@ class Conductor:
             lost=trace.lost,
         )
         return pair, trace
+
+    def _margin(self, evidence: Evidence, here: Measurement) -> float:
+        """Return the smallest margin of what is asked of a measurement; 0 where all turns are wanted."""
+        sizes = [one.margin.size for one in evidence.hypotheses if one.measurement == here]
+        return 0.0 if self.also else min(sizes, default=0.0)
 
     def _held(
         self, stage: Stage, program: Program, until: float, place: "_Place", measurements: Sequence[Measurement]

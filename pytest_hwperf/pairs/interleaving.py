@@ -12,7 +12,7 @@ from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Assignment, EnergyWindow, Measurement, Observation, Side
 from pytest_hwperf.core.hypotheses import SIDES
-from pytest_hwperf.core.metrics import metric_of
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY, metric_of
 from pytest_hwperf.core.paired import least_calls, pooled_percentile
 from pytest_hwperf.core.ranks import quantile
 from pytest_hwperf.core.records import Sample, Values, replace
@@ -35,6 +35,7 @@ from pytest_hwperf.pairs.messages import (
 M = TypeVar("M")
 
 _SECOND = 1_000_000_000  # ns
+_TURNS = 4  # of a double block
 _STEADY = 3  # successive warm-up blocks that have to agree
 ENERGY_WINDOW_S = 0.6  # half a second at least, with a reserve for calls that have got faster
 _LONGEST_ENERGY_WINDOW_S = 20.0  # boards need 12.5 s at their slowest
@@ -81,6 +82,7 @@ class Interleaver:
     plan: BlockPlan
     toss: Callable[[], bool]  # a fair coin
     statistics: Sequence[tuple[str, str]]  # (metric, statistic) wanted: of latency, CPU time or energy
+    margin: float = 0.0  # relative, the smallest of what is asked: turns may end early; 0: they do not
     processor: int | None = None  # that both sides share in their turns; None leaves them to the scheduler
     also: Sequence[tuple[str, str]] = ()  # statistics of the same calls, for which no more are made
     leave: Callable[[int], None] = lambda _: None  # called with how many processors they leave to others, at least
@@ -111,7 +113,10 @@ class Interleaver:
             rest = pool and side != following  # without a pool nothing spins on after the calls
             block, taken_ns = self.turn(side, calls, batch, rest=rest, expected_s=expected_s)
             blocks[side].append(block_of(block, taken_ns, batch, cold))
-        letters = "".join(side[0].upper() for side in turns)
+            done = sum(map(len, blocks.values()))
+            if done % _TURNS == 0 and self._is_enough(blocks):
+                break
+        letters = "".join(side[0].upper() for side in turns[:done])
         interleaving = Interleaving(
             assignment=Assignment(measurement=measurement, turns=letters, processor=shared),
             observations=[],
@@ -125,6 +130,14 @@ class Interleaver:
         interleaving.observations.extend(replace(one, warnings=tuple(warnings)) for one in observed)
         self.leave(1)
         return interleaving
+
+    def _is_enough(self, blocks: Mapping[Side, Sequence[Block]]) -> bool:
+        """Whether no further turns are needed: of medians, and never where a percentile needs so many calls."""
+        medians = [values_of(blocks[side], *MEDIAN_LATENCY) for side in SIDES]
+        if self.needed or min(map(min, medians)) <= 0:
+            return False
+        changes = [math.log(new) - math.log(old) for old, new in zip(*medians, strict=True)]
+        return self.plan.is_enough(changes, self.margin)
 
     def _pin_both(self, processor: int) -> str:
         """Let both sides share `processor`, or neither; return why not.

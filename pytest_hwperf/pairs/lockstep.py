@@ -82,6 +82,7 @@ class Program:
 
     nodes: Sequence[str]  # tests to run, in this order
     wanted: Wanted
+    margin: Callable[[Measurement], float] = lambda _: 0.0  # smallest of what is asked; 0: all turns are taken
     also: Sequence[tuple[str, str]] = ()  # statistics to take of the same calls, where something is wanted
     exact: bool = False  # ask for what needs no clock too
     plan: BlockPlan = field(default_factory=BlockPlan)
@@ -195,7 +196,14 @@ class Pairing:
             return
         program.watch(measurement)
         interleaver = Interleaver(
-            self.connections, program.plan, self.toss, statistics, program.draw(), program.also, program.leave
+            self.connections,
+            program.plan,
+            self.toss,
+            statistics,
+            margin=program.margin(measurement),
+            processor=program.draw(),
+            also=program.also,
+            leave=program.leave,
         )
         found = self.trace.interleavings[measurement] = interleaver.measure(measurement)
         if program.exact:  # after the calls: what they change in a model counts

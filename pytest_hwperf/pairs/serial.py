@@ -132,7 +132,7 @@ class Apart:
         if not statistics:
             return
         self.program.watch(here)
-        line = Interleaver({side: endpoint}, self.program.plan, self.toss, statistics, None, self.program.also)
+        line = Interleaver({side: endpoint}, self.program.plan, self.toss, statistics, also=self.program.also)
         warm = line.warm_up(side)
         taken = self._taken.get(here)
         if taken is None:

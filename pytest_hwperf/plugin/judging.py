@@ -68,8 +68,11 @@ def judge_test(item: pytest.Item) -> str:
     for judgement in judgements:
         item.user_properties.extend(properties(judgement))
     note_miss(item, judgements)
-    if any(one.is_of_other_data for judgement in judgements for one in judgement.comparisons):
+    compared = [one for judgement in judgements for one in judgement.comparisons]
+    if any(one.is_of_other_data for one in compared):
         test.counted = "not comparable"
+    elif any(one.outcome == "inconclusive" for one in compared) and not failures(judgements):
+        test.counted = "inconclusive"
     test.result = plain_result(item, judgements)
     failed = failures(judgements)
     sites = lines_of_sites(item, judgements)

@@ -16,11 +16,32 @@ def test_slow_calls_have_fewer_calls_a_turn(call_s: float, block: tuple[int, int
 
 @pytest.mark.parametrize(
     ("calls_s", "doubles"),
-    [((1e-3, 1e-3), 6), ((0.05, 0.05), 6), ((0.5, 0.5), 6), ((1.0, 1.0), 3), ((0.05, 1.2), 1), ((9.0, 9.0), 1)],
+    [((1e-3, 1e-3), 12), ((0.05, 0.05), 12), ((0.5, 0.5), 6), ((1.0, 1.0), 3), ((0.05, 0.5), 1), ((9.0, 9.0), 1)],
 )
 def test_slow_calls_have_fewer_turns(calls_s: tuple[float, float], doubles: int) -> None:
-    """Three seconds of turns where the sides are far apart, twelve elsewhere, and one double block at least."""
+    """One second of turns where the sides are far apart, twelve elsewhere, and one double block at least."""
     assert doubles == PAIR_PLAN.doubles_of(calls_s) == PAIR_PLAN.doubles_of(calls_s[::-1])
+
+
+@pytest.mark.parametrize(
+    ("spread", "margin", "doubles"),
+    [(0.002, 0.05, 2), (0.012, 0.05, 4), (0.012, 0.02, 12), (0.05, 0.05, 12), (0.0, 0.0, 12)],
+)
+def test_turns_go_on_until_blocks_agree_within_a_tenth_of_the_margin(
+    spread: float, margin: float, doubles: int
+) -> None:
+    """Whatever the change is, and whichever side it is for; without a margin all are taken."""
+    for change in (0.0, 0.5, -0.5):
+        changes = [change + spread * (-1) ** number for number in range(24)]
+        enough = (one for one in range(1, 12) if PAIR_PLAN.is_enough(changes[: 2 * one], margin))
+
+        assert doubles == next(enough, PAIR_PLAN.doubles)
+
+
+def test_wide_margins_take_fewer_turns_as_a_rule() -> None:
+    assert [2, 3, 6, 12] == [PAIR_PLAN.usual_doubles((1e-3, 1e-3), margin) for margin in (0.1, 0.05, 0.03, 0.0)]
+    assert PAIR_PLAN.seconds((1e-3, 1e-3), margin=0.05) < PAIR_PLAN.seconds((1e-3, 1e-3), margin=0.02)
+    assert PAIR_PLAN.seconds((1e-3, 1e-3)) == PAIR_PLAN.seconds((1e-3, 1e-3), margin=0.0)
 
 
 def test_calls_of_a_schedule_have_turns_as_long_as_in_a_plan_of_its_own() -> None:

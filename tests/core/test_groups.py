@@ -56,6 +56,13 @@ def test_each_group_is_screened_and_confirmed_before_the_next() -> None:
     assert {FOUR[0], FOUR[3]} == {one for one, found in decide(evidence).items() if found.outcome == "regressed"}
 
 
+def test_a_small_group_among_many_counts_as_one_that_is_expected_to_be_tested() -> None:
+    """Of one test and of three, each: half of the false-alarm rate; of what is left alone, all of it."""
+    evidence = asked(1, 3, slow={FOUR[0]: 0.08, FOUR[3]: 0.08})
+
+    assert [0.4 * 0.005] * 2 == pytest.approx([level(evidence, FOUR[0]), level(evidence, FOUR[3])])
+
+
 def test_a_group_that_was_not_begun_is_not_asked_and_named() -> None:
     evidence = replace(asked(2), stopped=LATE)
     complete = completeness([one.measurement.test for one in FOUR], evidence, decide(evidence))

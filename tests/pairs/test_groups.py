@@ -32,6 +32,8 @@ class Planned:
     """A schedule of fixed groups."""
 
     sizes: Sequence[int]
+    short: int = 1  # hypotheses with which a group goes on that is late
+    late_s: float = 1000.0  # of the screens, from which it is
     screening: Screening = SCREENINGS[1]
     asked: list[tuple[float, float]] = field(default_factory=list)  # seconds left, and of the screens so far
 
@@ -39,10 +41,16 @@ class Planned:
         self.asked.append((left_s, screened_s))
         return self.sizes[len(evidence.groups)]
 
+    def shortened(self, evidence: Evidence, left_s: float, screened_s: float) -> int:  # noqa: ARG002 - as schedules are asked
+        """Keep a group as it is, or make it as short as was planned."""
+        return min(self.short, evidence.groups[-1]) if screened_s >= self.late_s else evidence.groups[-1]
 
-def conducted(monkeypatch: pytest.MonkeyPatch, sizes: Sequence[int]) -> tuple[Evidence, Planned]:
+
+def conducted(
+    monkeypatch: pytest.MonkeyPatch, sizes: Sequence[int], late_s: float = 1000.0
+) -> tuple[Evidence, Planned]:
     """Conduct pairs of equal code, each of one second."""
-    clock, planned = HandClock(), Planned(sizes)
+    clock, planned = HandClock(), Planned(sizes, late_s=late_s)
 
     def one_pair(_: Conductor, evidence: Evidence, step: Step, until: float, *__: object) -> tuple[Pair, PairTrace]:
         clock.pass_time(1.0)
@@ -82,6 +90,16 @@ def test_a_group_for_which_there_is_no_time_is_not_begun(monkeypatch: pytest.Mon
 
     assert LATE == evidence.stopped
     assert {"c"} == evidence.unreached_tests
+
+
+def test_a_group_that_takes_too_long_goes_on_with_fewer_and_the_others_keep_their_pairs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After the fourth of six pairs; each of the others then needs two more."""
+    evidence, _ = conducted(monkeypatch, [3, 2, 1], late_s=4.0)
+
+    assert (1, 1, 1) == evidence.groups
+    assert [3] * 4 + [1] * 6 == [len(pair.observations) for pair in evidence.pairs]
 
 
 def test_turns_of_calls_that_are_looked_at_otherwise_too_are_longer() -> None:

@@ -45,7 +45,7 @@ def line(measurement: FakeMeasurement) -> FakeLine:
     return found
 
 
-def interleaving(
+def interleaving(  # noqa: PLR0913 - what an interleaver takes
     baseline: FakeMeasurement,
     candidate: FakeMeasurement,
     *statistics: tuple[str, str],
@@ -53,9 +53,11 @@ def interleaving(
     toss: Callable[[], bool] = HEADS,
     processor: int | None = None,
     also: Sequence[tuple[str, str]] = (),
+    margin: float = 0.0,
 ) -> tuple[Interleaving, Mapping[Side, FakeLine]]:
     lines: Mapping[Side, FakeLine] = {"baseline": line(baseline), "candidate": line(candidate)}
-    interleaver = Interleaver(lines, plan or BlockPlan(), toss, statistics or [("latency", "p50")], processor, also)
+    asked = statistics or [("latency", "p50")]
+    interleaver = Interleaver(lines, plan or BlockPlan(), toss, asked, margin=margin, processor=processor, also=also)
     return interleaver.measure(HERE), lines
 
 
@@ -81,6 +83,16 @@ def test_a_slower_candidate_is_seen_in_every_block() -> None:
     assert [1e-3] * 12 == pytest.approx(list(observation.baseline))
     assert [1.05e-3] * 12 == pytest.approx(list(observation.candidate))
     assert observation.preempted == 0.0
+
+
+def test_turns_end_where_the_blocks_agree() -> None:
+    """Two double blocks of constant calls; all of them where a percentile needs so many calls."""
+    sides = constant(MILLI), constant(2 * MILLI)
+    found, _ = interleaving(*sides, margin=0.05)
+    whole, _ = interleaving(*sides, ("latency", "p50"), ("latency", "p95"), margin=0.05)
+
+    assert (8, 4) == (len(found.assignment.turns), len(only(found).baseline))
+    assert 24 == len(whole.assignment.turns)
 
 
 def test_both_sides_make_equally_many_calls_whichever_is_which() -> None:

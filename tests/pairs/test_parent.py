@@ -29,7 +29,7 @@ import shared
 told = {"argv": sys.argv[1:], "path": sys.path, "here": os.getcwd(), "group": os.getpgrp() == os.getpid(),
         "own": os.environ.get("OWN"), "seed": os.environ["PYTHONHASHSEED"], "hash": hash("text"),
         "task": json.loads(os.environ["HWPERF_WORKER"])["side"], "imported_by": shared.PROCESS, "parent": os.getppid(),
-        "temporary": os.environ.get("TMPDIR")}
+        "temporary": os.environ.get("TMPDIR"), "kept": shared.HERE}
 print(json.dumps(told), flush=True)
 if "wait" in sys.argv:
     time.sleep(600)
@@ -45,7 +45,7 @@ def site(tmp_path: Path) -> Path:
     """A folder of installed modules, which both sides and their parent find."""
     folder = tmp_path / "site"
     folder.mkdir()
-    (folder / "shared.py").write_text("import os\nPROCESS = os.getpid()\n", encoding="utf-8")
+    (folder / "shared.py").write_text("import os\nPROCESS, HERE = os.getpid(), os.getcwd()\n", encoding="utf-8")
     return folder
 
 
@@ -100,7 +100,8 @@ def test_both_sides_begin_as_processes_of_their_own_do(start: Start, tmp_path: P
     told: dict[Side, Any] = {side: json.loads(one.log.read_text()) for side, one in sides.items()}
     for side, one in told.items():
         tree = str(tmp_path / f"tree-{side}")
-        assert (side, side, tree, tree) == (one["own"], one["task"], one["here"], one["temporary"])
+        assert (side, side) == (one["own"], one["task"])
+        assert [tree] * 3 == [one["here"], one["temporary"], one["kept"]]
         assert [tree, str(site)] == [entry for entry in one["path"] if entry.startswith(str(tmp_path))]
         assert one["group"]
         assert parent.pid == one["parent"] == one["imported_by"]
@@ -115,7 +116,7 @@ def test_both_sides_begin_as_processes_of_their_own_do(start: Start, tmp_path: P
         ("import os\nall = dict(os.environ)", "it reads the whole environment, which differs between the sides"),
         ("import threading, time\nthreading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
          "it starts a Python thread"),
-        ("import os\nHERE = os.getcwd()", "it reads the working directory, which differs between the sides"),
+        ("import os\nDATA = os.getcwd() + '/data'", "it reads the working directory, which differs between the sides"),
         ("import missing_one", "its import fails without missing_one"),
         ("import os\nKEPT = os.open(os.devnull, os.O_RDONLY)", "it leaves a file or a connection open"),
         ("import other", "it loads other, which the sides do not share"),
