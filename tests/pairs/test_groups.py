@@ -95,11 +95,11 @@ def test_a_group_for_which_there_is_no_time_is_not_begun(monkeypatch: pytest.Mon
 def test_a_group_that_takes_too_long_goes_on_with_fewer_and_the_others_keep_their_pairs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """After the fourth of six pairs; each of the others then needs two more."""
+    """After the fourth of six pairs; the others keep what they have, and need two more each."""
     evidence, _ = conducted(monkeypatch, [3, 2, 1], late_s=4.0)
 
     assert (1, 1, 1) == evidence.groups
-    assert [3] * 4 + [1] * 6 == [len(pair.observations) for pair in evidence.pairs]
+    assert [3, 3, 3, 3, 1, 1, 2, 1, 1] == [len(pair.observations) for pair in evidence.pairs]
 
 
 def test_turns_of_calls_that_are_looked_at_otherwise_too_are_longer() -> None:
