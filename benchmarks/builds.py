@@ -4,10 +4,10 @@ Every build goes the way of a live one: `next_step` says what the next pairs mea
 What is simulated is one log ratio a pair. The coin decides which side is first, so that whatever a pair's two places
 differ by comes with a random sign. Run from anywhere (half an hour on one core; a number makes it quicker):
 
-    python benchmarks/builds.py [builds] [shards|prove|beside]
+    python benchmarks/builds.py [builds] [shards|prove|beside|parent]
 
-With a second word only builds in shards are simulated, those whose pairs go on until tests are equivalent, or those of
-pairs side by side.
+With a second word only builds in shards are simulated, those whose pairs go on until tests are equivalent, those of
+pairs side by side, or those of pairs with one parent whose turns end early.
 """
 
 import math
@@ -15,7 +15,7 @@ import sys
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Literal
 
@@ -29,11 +29,13 @@ from pytest_hwperf.core.records import Margin, replace
 from pytest_hwperf.core.screen import SCREEN_PAIRS, SHORT_SCREEN
 from pytest_hwperf.core.sequence import decide, next_step
 from pytest_hwperf.core.shards import shard_of
+from pytest_hwperf.core.timetable import PAIR_PLAN, SCREENINGS
 
 RECORDING = Path(__file__).parents[1] / "tests" / "data" / "recorded_rounds.npz"
 BUILDS, TESTS, MOST = 2000, 50, 40  # pairs that a build of fifty tests can take at most
 SHARDS = 4
 BURSTS = 0.1  # share of the values
+ONE_IN_TWO = 0.5
 ONCE = array("d", [1.0])
 _WORDS = 3  # of a command line that asks for one table alone
 
@@ -84,6 +86,31 @@ def beside(rng: np.random.Generator, shape: tuple[int, int], pairs: int = 2) -> 
     shared = np.repeat(rng.exponential(0.02, (1, rounds)), pairs, axis=1)[:, : shape[1]]
     own = coins(rng, shape)
     return np.asarray(rng.normal(0, 0.005, shape) + own * shared * (1 + 0.5 * np.roll(own, 1, axis=1)))
+
+
+def of_one_parent(rng: np.random.Generator, shape: tuple[int, int], margin: float) -> Values:
+    """Fork both sides from one parent and let their turns end where the blocks agree, as `BlockPlan.is_enough` does.
+
+    The two children differ by 0.5 % on average, one always in the same direction: the coin says which side is which.
+    What is common to both cancels. Every tenth block is hit by a burst, of either child, that lasts for all the blocks
+    after it in half of the cases.
+    """
+    blocks = 2 * SCREENINGS[0].doubles
+    hit = (rng.random((*shape, blocks)) < BURSTS) * rng.normal(0, 0.1, (*shape, blocks))
+    lasting = np.cumsum(hit, axis=2) * (rng.random((*shape, 1)) < ONE_IN_TWO)
+    own = 0.001 + rng.exponential(0.004, shape)
+    ratios = rng.standard_t(3, (*shape, blocks)) * 0.006 + hit + lasting + own[:, :, None]
+    return np.asarray(coins(rng, shape) * ended_early(ratios, margin))
+
+
+def ended_early(ratios: Values, margin: float) -> Values:
+    """Return the value of each pair from the ratios of its blocks, of which it takes no more than it needs."""
+    found = np.median(ratios, axis=2)
+    for count in range(ratios.shape[2] - 2, 2 * PAIR_PLAN.least - 1, -2):
+        spread = np.std(ratios[:, :, :count], axis=2, ddof=1)
+        is_enough = spread <= PAIR_PLAN.agree * math.log1p(margin) * math.sqrt(count)
+        found = np.where(is_enough & (margin > 0), np.median(ratios[:, :, :count], axis=2), found)
+    return np.asarray(found)
 
 
 def drifting(rng: np.random.Generator, shape: tuple[int, int]) -> Values:
@@ -316,6 +343,20 @@ def beside_table(builds: int) -> Iterator[str]:
         yield f"{'noise of both neighbours':28}{share(alarms, builds)}"
 
 
+def parent_table(builds: int) -> Iterator[str]:
+    """Yield false alarms per build of pairs with one parent whose turns end early."""
+    for title, change, margin, alpha in (
+        ("one parent a pair, turns that end early: equal code, margin 2 %, alpha 1 %", 0.0, 0.02, 0.01),
+        ("one parent a pair, all turns: equal code, margin 0, alpha 5 %", 0.0, 0.0, 0.05),
+        ("one parent a pair, turns that end early: all fifty on their margin of 2 %, alpha 1 %", 0.02, 0.02, 0.01),
+        ("one parent a pair, turns that end early: all fifty on their margin of 5 %, alpha 1 %", 0.05, 0.05, 0.01),
+    ):
+        yield title
+        draw = partial(of_one_parent, margin=margin)
+        alarms = false_alarms(draw, builds, change=change, margin=margin, alpha=alpha)
+        yield f"{'bursts that last':28}{share(alarms, builds)}"
+
+
 def power_table(builds: int) -> Iterator[str]:
     """Yield how often +5 % in one of fifty tests is found."""
     yield "one of fifty at +5 %, recorded noise, margin 2 %, alpha 1 %"
@@ -369,8 +410,8 @@ def naive_table(builds: int) -> Iterator[str]:
 def main() -> None:
     """Print the tables, with 99 % Clopper-Pearson intervals."""
     builds = int(sys.argv[1]) if len(sys.argv) > 1 else BUILDS
-    tables = (naive_table, power_table, alarm_table, shard_table, haste_table, proof_table, beside_table)
-    alone = {"shards": shard_table, "prove": proof_table, "beside": beside_table}
+    tables = (naive_table, power_table, alarm_table, shard_table, haste_table, proof_table, beside_table, parent_table)
+    alone = {"shards": shard_table, "prove": proof_table, "beside": beside_table, "parent": parent_table}
     for table in tables if len(sys.argv) < _WORDS else (alone[sys.argv[_WORDS - 1]],):
         for line in table(builds):
             print(line, flush=True)

@@ -5,11 +5,14 @@ the 99 % Clopper-Pearson interval of what was counted.
 """
 
 import runpy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+from pytest_hwperf.core.timetable import PAIR_PLAN
 
 pytestmark = pytest.mark.simulation
 
@@ -48,6 +51,25 @@ def test_slowdowns_of_just_the_margin_alarm_no_more_often_than_stated(builds: di
     alarms = builds["false_alarms"](draw, FEW // 2, change=0.02, margin=0.02, alpha=0.05)
 
     assert builds["interval"](alarms, FEW // 2)[0] <= 0.05
+
+
+def test_pairs_whose_turns_end_early_alarm_no_more_often_than_stated(builds: dict[str, Any]) -> None:
+    """On the margin: what ends early depends on the spread of the blocks, and not on their centre."""
+    draw = partial(builds["of_one_parent"], margin=0.02)
+    alarms = builds["false_alarms"](draw, FEW // 2, change=0.02, margin=0.02, alpha=0.05)
+
+    assert builds["interval"](alarms, FEW // 2)[0] <= 0.05
+
+
+def test_the_simulated_turns_end_where_those_of_a_pair_do(builds: dict[str, Any]) -> None:
+    """The script decides for whole arrays what `BlockPlan.is_enough` decides for one pair."""
+    ratios = np.random.default_rng(4).normal(0.01, 0.012, (1, 200, 12))
+    found = builds["ended_early"](ratios, 0.05)[0]
+    ends = [[n for n in (4, 6, 8, 10) if PAIR_PLAN.is_enough(one[:n].tolist(), 0.05)] for one in ratios[0]]
+    counts = [min(one, default=12) for one in ends]
+
+    assert [np.median(one[:count]) for one, count in zip(ratios[0], counts, strict=True)] == pytest.approx(found)
+    assert {4, 6, 8, 10, 12} == set(counts)
 
 
 def test_groups_alarm_no_more_often_than_stated(builds: dict[str, Any]) -> None:
