@@ -192,6 +192,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=FOREVER, help="no round begins after that")
     parser.add_argument("--busy", type=int, default=0, help="busy processes beside")
+    parser.add_argument("--way", action="append", choices=WAYS, help="of these alone; may be repeated")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--show", action="store_true")
     asked = parser.parse_args()
@@ -205,7 +206,8 @@ def main() -> None:
                     if time.monotonic() > until:
                         break
                     plant = PLANTED[number % len(PLANTED)]
-                    kinds = [*((way, 0.0) for way in WAYS), *((way, plant) for way in WAYS[:2])]
+                    ways = asked.way or WAYS
+                    kinds = [*((way, 0.0) for way in ways), *((way, plant) for way in ways[:2])]
                     recorder.random.shuffle(kinds)
                     for way, share in kinds:
                         row = {"round": number, "way": way, "plant": share, **recorder.pair(way, share)}
