@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import stdev
 
 _APART = 1.5  # times that the slower side takes, from which the sides are far apart
-_USUAL_SPREAD = 0.01  # of changes from block to block, on an idle machine
+_USUAL_SPREAD = 0.008  # of changes from block to block, on an idle machine
 _HANDOVER_S = 0.002  # from the end of a turn to the begin of the other side's: messages, and a look for idle threads
 
 
@@ -16,7 +16,7 @@ class BlockPlan:
 
     doubles: int = 6  # double blocks at most: four turns each, two of either side; fewer where calls are slow
     least: int = 2  # double blocks after which turns may end: the blocks so far agree well enough
-    agree: float = 0.1  # of the margin: how well, as the standard error of their mean change
+    agree: float = 0.15  # of the margin: how well, as the standard error of their mean change
     longest_s: float = math.inf  # that all turns take, where one double block takes no longer
     longest_apart_s: float = math.inf  # the same where the sides are far apart: a few turns show that
     block_s: float = 0.015  # a block takes at least that

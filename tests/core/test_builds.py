@@ -63,7 +63,7 @@ def test_pairs_whose_turns_end_early_alarm_no_more_often_than_stated(builds: dic
 
 def test_the_simulated_turns_end_where_those_of_a_pair_do(builds: dict[str, Any]) -> None:
     """The script decides for whole arrays what `BlockPlan.is_enough` decides for one pair."""
-    ratios = np.random.default_rng(4).normal(0.01, 0.012, (1, 200, 12))
+    ratios = np.random.default_rng(4).normal(0.01, 0.025, (1, 200, 12))
     found = builds["ended_early"](ratios, 0.05)[0]
     ends = [[n for n in (4, 6, 8, 10) if PAIR_PLAN.is_enough(one[:n].tolist(), 0.05)] for one in ratios[0]]
     counts = [min(one, default=12) for one in ends]
