@@ -27,9 +27,7 @@ def test_slow_calls_have_fewer_turns(calls_s: tuple[float, float], doubles: int)
     ("spread", "margin", "doubles"),
     [(0.002, 0.05, 2), (0.02, 0.05, 5), (0.012, 0.02, 9), (0.05, 0.05, 12), (0.0, 0.0, 12)],
 )
-def test_turns_go_on_until_blocks_agree_within_a_part_of_the_margin(
-    spread: float, margin: float, doubles: int
-) -> None:
+def test_turns_go_on_until_blocks_agree_within_a_part_of_the_margin(spread: float, margin: float, doubles: int) -> None:
     """Whatever the change is, and whichever side it is for; without a margin all are taken."""
     for change in (0.0, 0.5, -0.5):
         changes = [change + spread * (-1) ** number for number in range(24)]
