@@ -29,6 +29,7 @@ class BothSides:
     commands: Callable[[str], Mapping[Side, Command]]  # node id → how each side runs the file of that test
     until: float  # instant of `monotonic` at which the process is ended that runs then
     at_once: int = 1  # sides
+    spare: int = 0  # processors beside those of both sides
     patience_s: float = _PATIENCE_S  # that they may take at once
     alone: set[str] = field(default_factory=set)  # node ids of tests that one side at a time goes through
     shared: SharedImports | None = None  # imports that one process makes for both sides
@@ -42,6 +43,7 @@ class BothSides:
             commands=commands,
             until=until,
             at_once=min(len(SIDES), max(1, len(conductor.processors))),
+            spare=max(0, len(conductor.processors) - len(SIDES)),
             patience_s=_PATIENCE_S + _PATIENCE * trace.wall_s,
             alone=conductor.serial | {here.test for here, one in trace.interleavings.items() if one.pools},
             shared=conductor.shared,
@@ -75,6 +77,8 @@ class BothSides:
             if parent is None:
                 return ask(task, commands, at_once=len(SIDES), until=until)
             forked = partial(_forked, stack.enter_context(parent), order)
+            if self.shared is not None:
+                self.shared.use(self.spare)  # no import disturbs a profile
             return ask(task, commands, at_once=len(SIDES), until=until, start=forked)
 
     def _parent(self, task: WorkerTask, until: float) -> Parent | None:
@@ -82,6 +86,7 @@ class BothSides:
         shared, here = self.shared, Measurement(test=task.node, label=task.label)
         if shared is None or task.role not in _FORKED or shared.is_new([here]):
             return None
+        shared.prepare(self.at_once)  # that of the next repeat imports beside it, on the other processor
         return shared.parent(until - monotonic())
 
 

@@ -27,10 +27,17 @@ class Shared:
     def __init__(self, *, is_lost: bool = False) -> None:
         self.forked = list[tuple[str, ...]]()
         self.ended = 0
+        self.steps = list[str]()
         self._is_lost = is_lost
 
     def is_new(self, measurements: Sequence[Measurement]) -> bool:
         return [Measurement(test=NODE, label="")] != measurements
+
+    def prepare(self, parents: int) -> None:
+        self.steps.append(f"prepare {parents}")
+
+    def use(self, processors: int) -> None:
+        self.steps.append(f"use {processors}")
 
     def parent(self, _: float) -> "Shared":
         return self
@@ -43,6 +50,7 @@ class Shared:
 
     def fork(self, sides: Sequence[tuple[Side, Command, WorkerTask]]) -> Mapping[str, str]:
         self.forked.append(tuple(side for side, _, _ in sides))
+        self.steps.append("fork")
         if self._is_lost:
             raise ParentLostError("the parent of a pair has ended")
         return {side: f"forked {side}" for side, _, _ in sides}
@@ -104,6 +112,7 @@ def test_both_sides_are_forked_from_one_parent_each_time(monkeypatch: pytest.Mon
     assert dict.fromkeys(ORDER, "answered") == asked(monkeypatch, processes, shared)
     assert ["candidate baseline"] * 2 == processes.asked
     assert ([ORDER] * 2, 2) == (shared.forked, shared.ended)
+    assert ["prepare 2", "use 0", "fork"] * 2 == shared.steps  # the next parent waits while both profile
 
 
 @pytest.mark.parametrize("given", [{"role": "sites"}, {"label": "that no forked pair has measured"}])
