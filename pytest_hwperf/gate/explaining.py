@@ -30,7 +30,7 @@ REPEATS = 3  # profiles of each side, for their spread
 Explain = Literal["auto", "always", "never"]
 
 _CLEAR, _CLEAR_S = 0.2, 0.5  # a change from which on functions are told apart in so many seconds of samples
-_PROFILE_S = 2.0  # of the others, about, beside the start of the process
+_PROFILE_S = 1.5  # of the others, by default, beside the start of the processes
 _MOST = 5  # comparisons that are explained without being asked about: each takes several processes
 
 
