@@ -48,7 +48,7 @@ class Processes:
         answer = WorkerResult(values={}, reasons={}, notes=[], runs=[])
         if self._broken == f"{side} has none":
             return [replace(answer, reasons={task.role: "it shows none"})]
-        large = side == "candidate"
+        large = side == "candidate" and not (self._broken == "0.5 s show nothing" and task.seconds)
         if task.role == "sites":
             size = 200_000_000 if large else 100_000_000
             site = HeldMemory(function="load", file="m.py", line=3, called_at="", size=size, allocations=1)
@@ -153,6 +153,15 @@ def test_a_large_change_needs_few_samples(monkeypatch: pytest.MonkeyPatch, chang
     _, processes, _ = explain(monkeypatch, Evidence(alpha=0.01, hypotheses=(), pairs=()), "always")
 
     assert {seconds} == processes.seconds
+
+
+def test_where_few_samples_show_nothing_more_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine; twice three repeats of both sides."""
+    monkeypatch.setattr("pytest_hwperf.gate.explaining.decide", lambda _: changes((0, "latency", "p50", 0.5)))
+    nothing = Evidence(alpha=0.01, hypotheses=(), pairs=())
+    found, processes, _ = explain(monkeypatch, nothing, broken="0.5 s show nothing")
+
+    assert ({0.5, 0.0}, 12, "embed") == (processes.seconds, len(processes.asked), found[0].movers[0].name)
 
 
 def test_no_process_is_started_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch, evidence: Evidence) -> None:
