@@ -22,15 +22,15 @@ from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.records import Comparison
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.statements import Statement, said, state
-from pytest_hwperf.host.command_line import Command
-from pytest_hwperf.host.one_shot import ask
+from pytest_hwperf.gate.asking import BothSides
 from pytest_hwperf.host.worker_protocol import Role, WorkerResult, WorkerTask
 from pytest_hwperf.pairs.conductor import Progress
 
 REPEATS = 3  # profiles of each side, for their spread
-PROFILE_S = 2.0  # of one, about, beside the start of its process
 Explain = Literal["auto", "always", "never"]
 
+_CLEAR, _CLEAR_S = 0.2, 0.5  # a change from which on functions are told apart in so many seconds of samples
+_PROFILE_S = 1.5  # of the others, by default, beside the start of the processes
 _MOST = 5  # comparisons that are explained without being asked about: each takes several processes
 
 
@@ -38,13 +38,17 @@ _MOST = 5  # comparisons that are explained without being asked about: each take
 class Explainer:
     """Asks fresh processes of both sides what has moved in the comparisons that changed."""
 
-    commands: Callable[[str], Mapping[Side, Command]]  # node id → how each side runs the file of that test
-    until: float  # instant of `monotonic` at which the process is ended that runs then
+    sides: BothSides
     wanted: Explain  # regressions alone, every comparison, or none
     progress: Callable[[Progress], None] = lambda _: None
     seconds: float = 0.0  # spent so far
-    _asked: int = 0  # processes so far, in all comparisons
-    _answered: Callable[[int], None] = lambda _: None  # is told how many have answered in the comparison at hand
+    _asked: int = 0  # repeats so far, in all comparisons
+    _answered: Callable[[int], None] = lambda _: None  # is told of the repeats in the comparison at hand
+
+    def about_s(self, start_s: float) -> float:
+        """Return about how many seconds the explanation of one comparison takes, of sides that start in `start_s`."""
+        groups = REPEATS * len(SIDES) / self.sides.at_once
+        return 0.0 if self.wanted == "never" else groups * (start_s + _PROFILE_S)
 
     def explanations(self, evidence: Evidence, profiles: Sequence[PairedProfiles]) -> list[Explanation]:
         """Return what moved in each comparison that is to be explained, or why that is not known."""
@@ -56,7 +60,7 @@ class Explainer:
             comparison = asked[hypothesis]
             if place >= number:
                 found.append(_withheld(hypothesis, comparison, state("explained enough", most=_MOST)))
-            elif monotonic() >= self.until:
+            elif monotonic() >= self.sides.until:
                 found.append(_withheld(hypothesis, comparison, state("no time to explain")))
             else:
                 here = Progress(stage="explain", pair=place + 1, of=number, test=hypothesis.measurement.test)
@@ -66,11 +70,11 @@ class Explainer:
         self.seconds = monotonic() - began
         return [*found, *_not_profiled(asked, chosen)]
 
-    def _show(self, here: Progress, began: float, answers: int) -> None:
-        """Show how far it is; processes that are left take as long as those so far."""
-        if answers:
+    def _show(self, here: Progress, began: float, repeats: int) -> None:
+        """Show how far it is; repeats that are left take as long as those so far."""
+        if repeats:
             self._asked += 1
-        left = (here.of - here.pair + 1) * len(SIDES) * REPEATS - answers
+        left = (here.of - here.pair + 1) * REPEATS - repeats
         pace = (monotonic() - began) / self._asked if self._asked else None
         self.progress(replace(here, left_s=None if pace is None else pace * left))
 
@@ -95,8 +99,17 @@ class Explainer:
         yield self._by_functions(hypothesis, comparison)
 
     def _by_functions(self, hypothesis: Hypothesis, comparison: Comparison) -> Explanation:
+        """Return which functions hold a change; where few samples show none of a large one, more are taken."""
+        clear = comparison.change is not None and abs(comparison.change.value) >= _CLEAR
+        found = self._sampled(hypothesis, comparison, _CLEAR_S if clear else 0.0)
+        if not clear or found.movers or not found.repeats or monotonic() >= self.sides.until:
+            return found
+        again = self._sampled(hypothesis, comparison, 0.0)
+        return again if again.repeats else found
+
+    def _sampled(self, hypothesis: Hypothesis, comparison: Comparison, seconds: float) -> Explanation:
         try:
-            results = self._repeats(hypothesis.measurement, "functions")
+            results = self._repeats(hypothesis.measurement, "functions", seconds)
         except HwperfError as error:
             return explain_nothing(hypothesis, comparison, "function", said(error.sentence))
         baseline, candidate = ([one.functions for one in results[side] if one.functions] for side in SIDES)
@@ -110,28 +123,23 @@ class Explainer:
         baseline, candidate = ([one.sites for one in results[side]] for side in SIDES)
         return explain_memory(hypothesis, comparison, baseline, candidate)
 
-    def _repeats(self, measurement: Measurement, role: Role) -> Mapping[Side, list[WorkerResult]]:
-        """Return what fresh processes of both sides have found, which take turns: B C, C B, B C.
+    def _repeats(self, measurement: Measurement, role: Role, seconds: float = 0.0) -> Mapping[Side, list[WorkerResult]]:
+        """Return what fresh processes of both sides have found, which are started in turns: B C, C B, B C.
 
         Raises:
             HwperfError: one of them has found nothing; says why.
         """
         results: dict[Side, list[WorkerResult]] = {side: [] for side in SIDES}
+        task = WorkerTask(role=role, node=measurement.test, label=measurement.label, seconds=seconds)
         for repeat in range(REPEATS):
-            for side in SIDES[:: -1 if repeat % 2 else 1]:
-                results[side].append(self._ask(measurement, role, side))
-                self._answered(sum(map(len, results.values())))
+            for side, result in self.sides.ask(task, SIDES[:: -1 if repeat % 2 else 1]).items():
+                if isinstance(result, HwperfError):
+                    raise MeasurementError(str(state("unexplained", side=side, why=result.sentence))) from result
+                if role in result.reasons:
+                    raise MeasurementError(str(state("unexplained", side=side, why=result.reasons[role])))
+                results[side].append(result)
+            self._answered(repeat + 1)
         return results
-
-    def _ask(self, measurement: Measurement, role: Role, side: Side) -> WorkerResult:
-        task = WorkerTask(role=role, node=measurement.test, label=measurement.label)
-        try:
-            (result,) = ask(task, [self.commands(measurement.test)[side]], until=self.until)
-        except HwperfError as error:
-            raise MeasurementError(str(state("unexplained", side=side, why=error.sentence))) from error
-        if role in result.reasons:
-            raise MeasurementError(str(state("unexplained", side=side, why=result.reasons[role])))
-        return result
 
 
 def _profiled(asked: Mapping[Hypothesis, Comparison]) -> list[Hypothesis]:

@@ -11,9 +11,8 @@ from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.operators import ProfiledCalls
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.statements import state
-from pytest_hwperf.host.command_line import Command
-from pytest_hwperf.host.one_shot import ask
-from pytest_hwperf.host.worker_protocol import WorkerTask
+from pytest_hwperf.gate.asking import BothSides
+from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
 from pytest_hwperf.pairs.conductor import Progress
 
 _MOST = 5  # measurements that are profiled without being asked about: each takes two processes
@@ -23,8 +22,7 @@ _MOST = 5  # measurements that are profiled without being asked about: each take
 class SideProfiler:
     """Asks fresh processes of both sides where the time of a call goes."""
 
-    commands: Callable[[str], Mapping[Side, Command]]  # node id → how each side runs the file of that test
-    until: float  # instant of `monotonic` at which the process is ended that runs then
+    sides: BothSides
     asked: bool  # whether the operators of every measurement were asked for, and not of regressions alone
     repeats: int = 1  # profiles of each side
     progress: Callable[[Progress], None] = lambda _: None
@@ -37,7 +35,7 @@ class SideProfiler:
         chosen = list(self._chosen(evidence, facts))
         number = len(chosen) if self.asked else min(len(chosen), _MOST)
         for place, measurement in enumerate(chosen):
-            if monotonic() >= self.until or (len({one.measurement for one in found}) == _MOST and not self.asked):
+            if monotonic() >= self.sides.until or (len({one.measurement for one in found}) == _MOST and not self.asked):
                 break
             left_s = (number - place) * (monotonic() - began) / place if place else None
             self.progress(Progress(stage="operators", pair=place + 1, of=number, test=measurement.test, left_s=left_s))
@@ -48,11 +46,14 @@ class SideProfiler:
     def _repeated(self, measurement: Measurement) -> Iterator[PairedProfiles]:
         """Yield the profiles of both sides, as often as there is time; a side that gives none is asked no more."""
         for _ in range(self.repeats):
-            sides = [self._profile(measurement, side) for side in SIDES]
-            if sides[0] is None or sides[1] is None:
+            task = WorkerTask(role="operators", node=measurement.test, label=measurement.label)
+            answers = self.sides.ask(task, SIDES)
+            found = {side: self._operators(measurement, side, answer) for side, answer in answers.items()}
+            baseline, candidate = (found.get(side) for side in SIDES)
+            if baseline is None or candidate is None:
                 break
-            yield PairedProfiles(measurement=measurement, baseline=sides[0], candidate=sides[1])
-            if monotonic() >= self.until:
+            yield PairedProfiles(measurement=measurement, baseline=baseline, candidate=candidate)
+            if monotonic() >= self.sides.until:
                 break
 
     def _chosen(self, evidence: Evidence, facts: Mapping[Measurement, Mapping[Side, Facts]]) -> Iterator[Measurement]:
@@ -68,16 +69,15 @@ class SideProfiler:
             if len(sides) == len(SIDES) and all(one.has_operators for one in sides.values()):
                 yield here
 
-    def _profile(self, measurement: Measurement, side: Side) -> ProfiledCalls | None:
+    def _operators(
+        self, measurement: Measurement, side: Side, answer: WorkerResult | HwperfError
+    ) -> ProfiledCalls | None:
         """Return the profile of one side; None where its process gives none: the verdict stands without it."""
-        task = WorkerTask(role="operators", node=measurement.test, label=measurement.label)
-        try:
-            (result,) = ask(task, [self.commands(measurement.test)[side]], until=self.until)
-        except HwperfError as error:
-            why = error.sentence
+        if isinstance(answer, HwperfError):
+            why = answer.sentence
+        elif answer.operators is not None:
+            return answer.operators
         else:
-            why = "; ".join(result.reasons.values())
-            if result.operators is not None:
-                return result.operators
+            why = "; ".join(answer.reasons.values())
         self.lost.append(f"{measurement.test}: {state('operators unknown', side=side, why=why)}")
         return None

@@ -19,7 +19,6 @@ from pytest_hwperf.core.completeness import (
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, Explanation, Gate, Measurement, PairedProfiles, Side
 from pytest_hwperf.core.hypotheses import (
-    SIDES,
     PairedAnswers,
     Questions,
     Reason,
@@ -35,7 +34,8 @@ from pytest_hwperf.core.units import counted
 from pytest_hwperf.core.xfails import is_expected
 from pytest_hwperf.gate.affected import Search, Untouched, untouched_tests, watches_of
 from pytest_hwperf.gate.answers import answers_of
-from pytest_hwperf.gate.explaining import PROFILE_S, REPEATS, Explainer
+from pytest_hwperf.gate.asking import BothSides
+from pytest_hwperf.gate.explaining import REPEATS, Explainer
 from pytest_hwperf.gate.preparing import prepared, sharer_of
 from pytest_hwperf.gate.processes import ProcessSampler, time_limit
 from pytest_hwperf.gate.profiles import SideProfiler
@@ -161,16 +161,17 @@ def _decided(
     until: float,
 ) -> _Decided:
     """Run pairs for what is asked, then profiles of what got slower."""
-    profiler = SideProfiler(
-        commands=commands,
-        until=until,
-        asked=request.operators or request.explain == "always",
-        repeats=1 if request.explain == "never" else REPEATS,
-        progress=request.progress,
-    )
-    explainer = Explainer(commands=commands, until=until, wanted=request.explain, progress=request.progress)
-    evidence = _measured(conductor, request, questions, profiler, trace)
-    evidence, profiles, explanations = _explained(request, evidence, profiler, explainer, trace)
+    with closing(conductor.share_imports(trace)):
+        sides = BothSides.of(conductor, trace, commands, until)
+        profiler = SideProfiler(
+            sides=sides,
+            asked=request.operators or request.explain == "always",
+            repeats=1 if request.explain == "never" else REPEATS,
+            progress=request.progress,
+        )
+        explainer = Explainer(sides=sides, wanted=request.explain, progress=request.progress)
+        evidence = _measured(conductor, request, questions, explainer, trace)
+        evidence, profiles, explanations = _explained(request, evidence, profiler, explainer, trace)
     if profiles or profiler.lost:
         conductor.seconds["operators"] = profiler.seconds
     if explainer.seconds >= _SHORT_S:
@@ -358,10 +359,10 @@ def _gone(trace: PairTrace) -> frozenset[Measurement]:
 
 
 def _measured(
-    conductor: Conductor, request: GateRequest, questions: Questions, sides: SideProfiler, trace: PairTrace
+    conductor: Conductor, request: GateRequest, questions: Questions, explainer: Explainer, trace: PairTrace
 ) -> Evidence:
     """Repeat alarms of the rehearsal, ask fresh processes one by one, then pairs, for as long as there is time."""
-    until, late = sides.until, state("out of time", limit=request.time_s)
+    sides, until, late = explainer.sides, explainer.sides.until, state("out of time", limit=request.time_s)
     again = partial(conductor.rehearse, until=until)
     repeat_alarms(questions, request.alpha, again, in_time=lambda: monotonic() < until, why_late=late)
     limit = time_limit(questions, until, late)
@@ -380,14 +381,13 @@ def _measured(
         fixed_samples=samples,
         until_equivalent=request.prove_equal,
     )
-    with closing(conductor.share_imports(trace)):
-        explain_s = _for_explanation(request, trace)
-        if asked.hypotheses:
-            asked = _planned(conductor, request, asked, trace, until, explain_s)
-        try:
-            return conducted(conductor.conduct, asked, until, late, kept_s=explain_s)
-        except KeyboardInterrupt:
-            return replace(conductor.so_far or asked, stopped=_INTERRUPTED)
+    explain_s = min(explainer.about_s(trace.start_s or 0.0), _KEPT * request.time_s)  # never most of a short gate
+    if asked.hypotheses:
+        asked = _planned(conductor, request, asked, trace, until, explain_s)
+    try:
+        return conducted(conductor.conduct, asked, until, late, kept_s=explain_s)
+    except KeyboardInterrupt:
+        return replace(conductor.so_far or asked, stopped=_INTERRUPTED)
 
 
 def _planned(
@@ -436,13 +436,6 @@ def conducted(
     if evidence.stopped != late or any(one.outcome == "regressed" for one in decide(evidence).values()):
         return evidence
     return conduct(replace(evidence, stopped=None), until, late)
-
-
-def _for_explanation(request: GateRequest, trace: PairTrace) -> float:
-    """Return about how many seconds the explanation of one comparison takes, and never most of a short gate."""
-    if request.explain == "never":
-        return 0.0
-    return min(len(SIDES) * REPEATS * ((trace.start_s or 0.0) + PROFILE_S), _KEPT * request.time_s)
 
 
 def _why_all(untouched: Untouched) -> str:

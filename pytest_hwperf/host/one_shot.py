@@ -2,7 +2,7 @@
 
 import math
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from time import monotonic
 
@@ -23,6 +23,14 @@ _LARGEST_REPLY = 1 << 28  # bytes; ten million recorded values fit
 # times slower, so it is set where memory is measured and never where time is taken.
 _PINNED_ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "65536"}
 
+Given = tuple[Command, WorkerTask, Path]  # of a process: how it is started, what it does, and a folder of its own
+
+
+def launched(given: Sequence[Given]) -> Iterator[Launched]:
+    """Start a process of its own for each of these."""
+    for command, task, place in given:
+        yield launch(command, task, place, _PINNED_ALLOCATOR if task.role == "memory" else {})
+
 
 def ask(
     task: WorkerTask,
@@ -31,6 +39,7 @@ def ask(
     at_once: int = 1,
     until: float = math.inf,
     answered: Callable[[int, float], None] = lambda _answers, _seconds: None,
+    start: Callable[[Sequence[Given]], Iterable[Launched]] = launched,
 ) -> list[WorkerResult]:
     """Carry out one task in a fresh process of each command, `at_once` side by side; return the results in order.
 
@@ -40,29 +49,35 @@ def ask(
         at_once: processes that run together.
         until: instant of `monotonic` at which they are ended.
         answered: is told after each group how many have answered, and the seconds that the group took.
+        start: starts a group of processes, in order.
 
     Raises:
         WorkerError: one of them crashed, hung or gave no result; the end of its log is quoted.
     """
     with workdirs.workdir() as folder:
         results: list[WorkerResult] = []
-        for start in range(0, len(commands), at_once):
-            group, began = commands[start : start + at_once], monotonic()
-            results.extend(_ask_group(task, group, [folder / str(start + n) for n in range(len(group))], until))
+        for first in range(0, len(commands), at_once):
+            group, began = commands[first : first + at_once], monotonic()
+            places = [folder / str(first + n) for n in range(len(group))]
+            results.extend(_ask_group(task, group, places, until, start))
             answered(len(results), monotonic() - began)
         return results
 
 
 def _ask_group(
-    task: WorkerTask, commands: Sequence[Command], places: Sequence[Path], until: float
+    task: WorkerTask,
+    commands: Sequence[Command],
+    places: Sequence[Path],
+    until: float,
+    start: Callable[[Sequence[Given]], Iterable[Launched]],
 ) -> list[WorkerResult]:
-    environment = _PINNED_ALLOCATOR if task.role == "memory" else {}
-    started, began = list[Launched](), monotonic()
+    started, began, given = list[Launched](), monotonic(), list[Given]()
+    for command, place in zip(commands, places, strict=True):
+        place.mkdir()
+        given.append((command, replace(task, reply_to=str(place / _REPLY)), place))
     try:
-        for command, place in zip(commands, places, strict=True):
-            place.mkdir()
-            with uninterrupted():
-                started.append(launch(command, replace(task, reply_to=str(place / _REPLY)), place, environment))
+        with uninterrupted():
+            started.extend(start(given))  # where one cannot be started, those before it are ended
         if task.role == "load":
             return _share(started, commands, places, until)
         return [

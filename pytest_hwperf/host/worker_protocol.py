@@ -14,7 +14,7 @@ from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.structs import Number, Record
 from pytest_hwperf.host.files import replace_file
 
-PROTOCOL = 10  # both sides must speak the same: a worker may run another version of this package
+PROTOCOL = 11  # both sides must speak the same: a worker may run another version of this package
 ENVIRONMENT = "HWPERF_WORKER"  # holds the task; its presence makes a pytest process a worker
 # Set in a process of a pair: code that a runtime compiles may be taken from a process before it, since of a pair only
 # the calls after the first are compared. Other processes compile everything again.
@@ -50,6 +50,7 @@ class WorkerTask(Record, frozen=True, kw_only=True):
     node: str = ""  # node id of the one test to run; "" for a pair whose conductor selects them
     label: str = ""  # which measurement of that test
     called: str = ""  # of a pair of two measurements: what that one is called, as the other side calls its own
+    seconds: float = 0.0  # of the role `functions`: how long it samples; 0: half as long as a measurement, never longer
     growth: bool = True  # of the role `memory`: read what is held after many calls too, for leaks
     side: Side | None = None  # of a pair
     plant: float = 0.0  # of a pair: share of work that is added to each call, to see it found

@@ -45,7 +45,7 @@ class SharedImports:
     packages: set[str] = field(default_factory=set)  # that the latest parent has imported for both
     import_s: float = 0.0  # that it took, where it was waited for
     _imports: Imports = field(init=False)
-    _next: Parent | None = None
+    _next: list[Parent] = field(default_factory=list)
     _started: list[Parent] = field(default_factory=list)
     _lock: RLock = field(default_factory=RLock)  # pairs side by side are started by several threads
     _tried: set[Measurement] = field(default_factory=set)  # measurements that have gone as in the rehearsal
@@ -59,7 +59,7 @@ class SharedImports:
 
     def try_out(self, seconds: float) -> None:
         """Let the parent of the first pair import, within a time."""
-        self._next = self.parent(seconds)
+        self._next[:] = filter(None, [self.parent(seconds)])
 
     def parent(self, seconds: float) -> Parent | None:
         """Return a parent that has imported everything, None where each side is to do so itself."""
@@ -67,8 +67,7 @@ class SharedImports:
             for _ in range(_TRIES):
                 if self.why_not:
                     return None
-                began, parent = monotonic(), self._next or self._start()
-                self._next = None
+                began, parent = monotonic(), self._next.pop(0) if self._next else self._start()
                 try:
                     refused = parent.refused(min(seconds, _IMPORT_S))
                 except ParentLostError as error:
@@ -83,24 +82,24 @@ class SharedImports:
             self.stop("too many packages cannot be imported for both sides")
             return None
 
-    def prepare(self) -> None:
-        """Let the next parent begin to import."""
+    def prepare(self, parents: int = 1) -> None:
+        """Let the next parents begin to import."""
         with self._lock:
-            if self.ahead and self._next is None and not self.why_not:
+            while self.ahead and len(self._next) < parents and not self.why_not:
                 try:
-                    self._next = self._start()
+                    self._next.append(self._start())
                 except WorkerError as error:
                     self.stop(str(error))
 
     def use(self, processors: int) -> None:
-        """Let the next parent use so many processors that a pair leaves; it waits where there are none."""
-        if self._next is not None:
-            (self._next.go_on if processors else self._next.wait)()
+        """Let the next parents use so many processors that a pair leaves; they wait where there are none."""
+        for parent in self._next:
+            (parent.go_on if processors else parent.wait)()
 
     def close(self) -> None:
         """End all parents with their sides."""
         with self._lock:
-            self._next = None
+            self._next.clear()
             while self._started:
                 self._started.pop().end()
 
@@ -108,9 +107,8 @@ class SharedImports:
         """Let each side import everything itself from now on."""
         with self._lock:
             self.why_not = self.why_not or why
-            if self._next is not None:
-                self._next.end()
-            self._next = None
+            while self._next:
+                self._next.pop().end()
 
     @property
     def said(self) -> str:

@@ -47,8 +47,8 @@ def operators_of(subject: Subject) -> WorkerResult:
     return WorkerResult(values={}, reasons=reasons, notes=[], runs=[], operators=found)
 
 
-def functions_of(item: pytest.Item, subject: Subject) -> WorkerResult:
-    """Profile the functions of calls that are made one after the other in this thread."""
+def functions_of(item: pytest.Item, asked_s: float, subject: Subject) -> WorkerResult:
+    """Profile the functions of calls that are made one after the other in this thread, for `asked_s` if it is not 0."""
     from pytest_hwperf.core.errors import MeasurementError
     from pytest_hwperf.explain.functions import sample_functions
 
@@ -59,7 +59,8 @@ def functions_of(item: pytest.Item, subject: Subject) -> WorkerResult:
         stream.first()
         if test_of(item).markers.load or stream.awaits:
             raise MeasurementError(str(state("awaited" if stream.awaits else "profiled under load")))
-        seconds = session_of(item.config).settings.max_time_s / 2  # half as long as a measurement
+        longest = session_of(item.config).settings.max_time_s / 2  # half as long as a measurement
+        seconds = min(asked_s or longest, longest)
         root, within = item.config.rootpath, stream.caller
         return sample_functions(lambda n: stream.batch(n, perf_counter_ns), root, seconds, within)
 

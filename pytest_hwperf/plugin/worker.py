@@ -126,7 +126,7 @@ class OneShotWorker:
         if self._task.role == "sites":
             return self._sites(config, subject.imports, load)
         alone: dict[str, Callable[[Subject], WorkerResult]] = {
-            "functions": partial(functions_of, item),
+            "functions": partial(functions_of, item, self._task.seconds),
             "instructions": instructions_of,
             "operators": operators_of,
         }

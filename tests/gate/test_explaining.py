@@ -19,6 +19,7 @@ from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.movers import HeldMemory
 from pytest_hwperf.core.operators import ProfiledCalls, ProfiledOperator
 from pytest_hwperf.core.records import Comparison, Margin, replace
+from pytest_hwperf.gate.asking import BothSides
 from pytest_hwperf.gate.explaining import Explain, Explainer
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
@@ -34,18 +35,20 @@ class Processes:
         self._clock = clock
         self._broken = broken
         self.asked = list[tuple[str, str, str]]()  # side, role, last letter of the test
+        self.seconds = set[float]()  # of samples
 
-    def ask(self, task: WorkerTask, commands: Sequence[Command], *, until: float) -> list[WorkerResult]:
+    def ask(self, task: WorkerTask, commands: Sequence[Command], *, until: float, **_: object) -> list[WorkerResult]:
         (command,) = commands
         side = command.arguments[0]
         self._clock.pass_time(PROCESS_S)
         self.asked.append((side[0], task.role, task.node[-1]))
+        self.seconds.add(task.seconds)
         if self._broken == f"{side} crashes" or self._clock() > until:
             raise WorkerError("a fresh process ended with code 1")
         answer = WorkerResult(values={}, reasons={}, notes=[], runs=[])
         if self._broken == f"{side} has none":
             return [replace(answer, reasons={task.role: "it shows none"})]
-        large = side == "candidate"
+        large = side == "candidate" and not (self._broken == "0.5 s show nothing" and task.seconds)
         if task.role == "sites":
             size = 200_000_000 if large else 100_000_000
             site = HeldMemory(function="load", file="m.py", line=3, called_at="", size=size, allocations=1)
@@ -82,8 +85,9 @@ def explain(
     clock, shown = HandClock(), list[Progress]()
     processes = Processes(clock, broken)
     monkeypatch.setattr("pytest_hwperf.gate.explaining.monotonic", clock)
-    monkeypatch.setattr("pytest_hwperf.gate.explaining.ask", processes.ask)
-    explainer = Explainer(commands=commands, until=clock() + time_s, wanted=wanted, progress=shown.append)
+    monkeypatch.setattr("pytest_hwperf.gate.asking.ask", processes.ask)
+    sides = BothSides(commands=commands, until=clock() + time_s)
+    explainer = Explainer(sides=sides, wanted=wanted, progress=shown.append)
     found = explainer.explanations(evidence, profiles)
     assert explainer.seconds == pytest.approx(PROCESS_S * len(processes.asked))
     return found, processes, shown
@@ -105,15 +109,13 @@ def test_what_regressed_is_explained_and_on_demand_all_or_none(
     assert all(not one.movers for one in found if one.measurement.test[-1] == "1")
 
 
-def test_the_time_that_is_left_is_that_of_as_many_processes(
-    monkeypatch: pytest.MonkeyPatch, evidence: Evidence
-) -> None:
-    """Three comparisons of six processes of three seconds each: 54 s in all."""
+def test_the_time_that_is_left_is_that_of_as_many_repeats(monkeypatch: pytest.MonkeyPatch, evidence: Evidence) -> None:
+    """Three comparisons of three repeats of six seconds each: 54 s in all."""
     _, _, shown = explain(monkeypatch, evidence)
     known = [one.left_s for one in shown if one.left_s is not None]
 
     assert (1, None) == (shown[0].pair, shown[0].left_s)  # nothing is known before the first answer
-    assert [51.0, 48.0, 45.0, 42.0, 39.0, 36.0, 36.0] == pytest.approx(known[:7])  # the next comparison begins
+    assert [48.0, 42.0, 36.0, 36.0, 30.0] == pytest.approx(known[:5])  # the next comparison begins
     assert 0.0 == known[-1]
 
 
@@ -142,6 +144,24 @@ def test_a_side_that_gives_no_profile_is_asked_once_and_says_why(
 
     assert {(why, ())} == {(str(one.withheld), one.movers) for one in found}
     assert len(processes.asked) <= 2 * len(found)
+
+
+@pytest.mark.parametrize(("change", "seconds"), [(0.19, 0.0), (0.21, 0.5), (-0.21, 0.5)])
+def test_a_large_change_needs_few_samples(monkeypatch: pytest.MonkeyPatch, change: float, seconds: float) -> None:
+    """A small one needs as many as a process takes unless it is told."""
+    monkeypatch.setattr("pytest_hwperf.gate.explaining.decide", lambda _: changes((0, "latency", "p50", change)))
+    _, processes, _ = explain(monkeypatch, Evidence(alpha=0.01, hypotheses=(), pairs=()), "always")
+
+    assert {seconds} == processes.seconds
+
+
+def test_where_few_samples_show_nothing_more_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine; twice three repeats of both sides."""
+    monkeypatch.setattr("pytest_hwperf.gate.explaining.decide", lambda _: changes((0, "latency", "p50", 0.5)))
+    nothing = Evidence(alpha=0.01, hypotheses=(), pairs=())
+    found, processes, _ = explain(monkeypatch, nothing, broken="0.5 s show nothing")
+
+    assert ({0.5, 0.0}, 12, "embed") == (processes.seconds, len(processes.asked), found[0].movers[0].name)
 
 
 def test_no_process_is_started_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch, evidence: Evidence) -> None:

@@ -12,6 +12,7 @@ from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Evidence, Measurement, Side
 from pytest_hwperf.core.hypotheses import SIDES, Facts
 from pytest_hwperf.core.operators import ProfiledCalls
+from pytest_hwperf.gate.asking import BothSides
 from pytest_hwperf.gate.profiles import SideProfiler
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
@@ -29,7 +30,7 @@ class Processes:
         self.asked = list[tuple[str, str]]()
         self.lost = list[str]()  # what the profiler says of those that gave nothing
 
-    def ask(self, task: WorkerTask, commands: Sequence[Command], *, until: float) -> list[WorkerResult]:
+    def ask(self, task: WorkerTask, commands: Sequence[Command], *, until: float, **_: object) -> list[WorkerResult]:
         (command,) = commands
         self._clock.pass_time(3.0)
         self.asked.append((command.arguments[0], task.node))
@@ -70,9 +71,10 @@ def profiled(
     clock = HandClock()
     processes = Processes(clock, broken)
     monkeypatch.setattr("pytest_hwperf.gate.profiles.monotonic", clock)
-    monkeypatch.setattr("pytest_hwperf.gate.profiles.ask", processes.ask)
+    monkeypatch.setattr("pytest_hwperf.gate.asking.ask", processes.ask)
     shown = list[Progress]()
-    profiler = SideProfiler(commands=commands, until=clock() + time_s, asked=asked, progress=shown.append)
+    sides = BothSides(commands=commands, until=clock() + time_s)
+    profiler = SideProfiler(sides=sides, asked=asked, progress=shown.append)
     found = profiler.profiles(evidence, facts)
     assert profiler.seconds == pytest.approx(3.0 * len(processes.asked))
     processes.lost = profiler.lost
