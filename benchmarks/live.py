@@ -1,6 +1,7 @@
-"""Whole builds on this machine: the example project and two functions, with equal code and with 6 % more work in one.
+"""Whole builds on this machine: the example project and four functions, with equal code and with more work in one.
 
-From the root of the repository: `python -m benchmarks.live --equal 40 --planted 20 --out builds.jsonl`.
+From the root of the repository: `python -m benchmarks.live --equal 40 --planted 20 --out builds.jsonl`, with `--busy 4`
+beside so many busy processes.
 Builds of both kinds take turns in a drawn order; each line of the file is one of them, and a killed run goes on where
 it was.
 """
@@ -15,9 +16,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from benchmarks.busy import busy
 from pytest_hwperf.core.shares import share_interval
 
 ROOT = Path(__file__).parents[1]
@@ -36,6 +39,18 @@ def product():
     """UNITS products of small matrices: 0.2 to 0.3 ms."""
     for _ in range(UNITS):
         A @ A
+
+
+def words():
+    """Count the words of a text in a dictionary: 0.3 ms."""
+    counts = {{}}
+    for word in ("the quick brown fox jumps over the lazy dog " * 300).split():
+        counts[word] = counts.get(word, 0) + 1
+
+
+def ordered():
+    """Sort 4,000 numbers: 0.3 ms."""
+    sorted(range(4000), key=lambda one: -one)
 
 
 def session():
@@ -65,13 +80,21 @@ def test_product(hwperf):
     hwperf(work.product)
 
 
+def test_words(hwperf):
+    hwperf(work.words)
+
+
+def test_ordered(hwperf):
+    hwperf(work.ordered)
+
+
 def test_two_threads(hwperf):
     hwperf(work.session())
 """
 
 
 def make_project(folder: Path, *, bare: bool) -> None:
-    """Make a repository of two functions, and of the example project's logistic regression and pixels."""
+    """Make a repository of four functions, and of the example project's logistic regression and pixels."""
     if bare:
         (folder / "tests").mkdir()
         (folder / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
@@ -119,7 +142,8 @@ def build(folder: Path, units: int, tests: Sequence[str]) -> dict[str, Any]:
 def render(rows: Sequence[dict[str, Any]]) -> str:
     """Count what the builds came to."""
     lines = []
-    for units, what in ((UNITS, "equal code"), (UNITS + 6, "+6 % work in one function")):
+    for units in sorted({row["units"] for row in rows}):
+        what = "equal code" if units == UNITS else f"+{units - UNITS} % work in one function"
         chosen = [row for row in rows if row["units"] == units and "error" not in row]
         if not chosen:
             continue
@@ -128,7 +152,8 @@ def render(rows: Sequence[dict[str, Any]]) -> str:
         middle = sorted(row["seconds"] for row in chosen)[len(chosen) // 2]
         lines.append(
             f"{what}: {red} of {len(chosen)} builds red ({low:.1%} .. {high:.1%}, Clopper-Pearson 95 %), "
-            f"{only} blame test_product alone; {middle:.0f} s a build in the middle, {chosen[0]['tests']} runs"
+            f"{only} blame test_product alone; {middle:.0f} s a build in the middle, {chosen[0]['tests']} runs, "
+            f"{sum(row['undecided'] for row in chosen)} comparisons inconclusive"
         )
     lines.append(f"errors: {sum('error' in row for row in rows)}")
     return "\n".join(lines)
@@ -139,14 +164,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--equal", type=int, default=40)
     parser.add_argument("--planted", type=int, default=20)
+    parser.add_argument("--more", type=int, default=6, help="of the work in one function, in percent")
+    parser.add_argument("--busy", type=int, default=0, help="busy processes beside")
     parser.add_argument("--out", type=Path, default=Path("builds.jsonl"))
     parser.add_argument("--tests", nargs="*", default=[], help="of the project; default: all")
-    parser.add_argument("--bare", action="store_true", help="the two functions alone, without the example project")
+    parser.add_argument("--bare", action="store_true", help="the four functions alone, without the example project")
     options = parser.parse_args()
     rows = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
-    order = [UNITS] * options.equal + [UNITS + 6] * options.planted
+    order = [UNITS] * options.equal + [UNITS + options.more] * options.planted
     random.Random(1).shuffle(order)
-    with tempfile.TemporaryDirectory(prefix="hwperf-live-") as folder:
+    beside = busy(options.busy) if options.busy else nullcontext()
+    with tempfile.TemporaryDirectory(prefix="hwperf-live-") as folder, beside:
         make_project(Path(folder), bare=options.bare)
         for units in order[len(rows) :]:
             rows.append({"units": units, **build(Path(folder), units, options.tests)})
