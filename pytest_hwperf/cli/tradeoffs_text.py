@@ -1,7 +1,6 @@
 """What `hwperf tradeoffs` says of the candidates of one test: requirements first, then how they compare."""
 
 import math
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -46,6 +45,7 @@ from pytest_hwperf.core.units import (
     show_number,
     show_share,
 )
+from pytest_hwperf.reports.wrapping import wrapped
 
 _WIDTH = 100
 _ADVICE: Mapping[Advice, str] = {
@@ -120,7 +120,7 @@ def lines_of(choice: Choice) -> Iterator[str]:
     before = ""
     for title, text in _facts(choice):
         first = "" if title == before else title
-        yield textwrap.fill(visible(text), _WIDTH, initial_indent=f"  {first:<18}", subsequent_indent=" " * 22)
+        yield from wrapped(visible(text), _WIDTH, f"  {first:<18}", " " * 22)
         before = title
 
 
