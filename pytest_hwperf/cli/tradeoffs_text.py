@@ -333,7 +333,7 @@ def _comparison(found: Comparison) -> str:
 
 
 def _inconclusive(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Line]:
-    """Yield which answers need pairs of fresh processes, and the command that measures them."""
+    """Yield which answers need more examples or pairs of fresh processes, and the command that measures them."""
     timed = {name: key for name, key in dimensions.items() if is_of_one_process(key[0])}
     doubtful = {name: best_by(choice.left, key) for name, key in timed.items() if choice.left}
     names = [
@@ -341,9 +341,12 @@ def _inconclusive(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Lin
         for name, best in doubtful.items()
         if best.inconclusive
     ]
-    names += [
-        f"{one.name} against {other.name}" for one, other, found in worths(choice) if found.outcome == "inconclusive"
-    ]
+    examples = list[str]()
+    for one, other, found in worths(choice):
+        if found.outcome == "inconclusive":
+            (examples if found.is_fast else names).append(f"{one.name} against {other.name}")
+    if examples:
+        yield Line("inconclusive", f"{'; '.join(examples)}: only accuracy is in doubt: give more labelled examples")
     if not names:
         return
     if any(one.pairs for one in choice.candidates):
