@@ -38,7 +38,7 @@ from pytest_hwperf.core.tradeoffs import (
 from pytest_hwperf.core.units import (
     counted,
     show,
-    show_change,
+    show_change_interval,
     show_excess,
     show_interval,
     show_limit,
@@ -324,11 +324,8 @@ def _pairs(choice: Choice) -> Iterator[Line]:
 def _comparison(found: Comparison) -> str:
     if found.change is None:
         return f"{found.outcome}: {found.reason}"
-    ends = (
-        "not known" if end is None else show_change(end, "relative") for end in (found.change.low, found.change.high)
-    )
     why = f": {found.reason}" if found.reason else ""
-    told = f"latency {show_change(found.change.value, 'relative')} ({' .. '.join(ends)})"
+    told = f"latency {show_change_interval(found.change.value, found.change.low, found.change.high, 'relative')}"
     return f"{told}, {counted(found.pairs, 'fresh pair')}, {found.outcome}{why}"
 
 
