@@ -1,7 +1,6 @@
 """What `hwperf tradeoffs` says of the candidates of one test: requirements first, then how they compare."""
 
 import math
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -39,13 +38,14 @@ from pytest_hwperf.core.tradeoffs import (
 from pytest_hwperf.core.units import (
     counted,
     show,
-    show_change,
+    show_change_interval,
     show_excess,
     show_interval,
     show_limit,
     show_number,
     show_share,
 )
+from pytest_hwperf.reports.wrapping import wrapped
 
 _WIDTH = 100
 _ADVICE: Mapping[Advice, str] = {
@@ -120,7 +120,7 @@ def lines_of(choice: Choice) -> Iterator[str]:
     before = ""
     for title, text in _facts(choice):
         first = "" if title == before else title
-        yield textwrap.fill(visible(text), _WIDTH, initial_indent=f"  {first:<18}", subsequent_indent=" " * 22)
+        yield from wrapped(visible(text), _WIDTH, f"  {first:<18}", " " * 22)
         before = title
 
 
@@ -324,16 +324,13 @@ def _pairs(choice: Choice) -> Iterator[Line]:
 def _comparison(found: Comparison) -> str:
     if found.change is None:
         return f"{found.outcome}: {found.reason}"
-    ends = (
-        "not known" if end is None else show_change(end, "relative") for end in (found.change.low, found.change.high)
-    )
     why = f": {found.reason}" if found.reason else ""
-    told = f"latency {show_change(found.change.value, 'relative')} ({' .. '.join(ends)})"
+    told = f"latency {show_change_interval(found.change.value, found.change.low, found.change.high, 'relative')}"
     return f"{told}, {counted(found.pairs, 'fresh pair')}, {found.outcome}{why}"
 
 
 def _inconclusive(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Line]:
-    """Yield which answers need pairs of fresh processes, and the command that measures them."""
+    """Yield which answers need more examples or pairs of fresh processes, and the command that measures them."""
     timed = {name: key for name, key in dimensions.items() if is_of_one_process(key[0])}
     doubtful = {name: best_by(choice.left, key) for name, key in timed.items() if choice.left}
     names = [
@@ -341,9 +338,12 @@ def _inconclusive(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Lin
         for name, best in doubtful.items()
         if best.inconclusive
     ]
-    names += [
-        f"{one.name} against {other.name}" for one, other, found in worths(choice) if found.outcome == "inconclusive"
-    ]
+    examples = list[str]()
+    for one, other, found in worths(choice):
+        if found.outcome == "inconclusive":
+            (examples if found.is_fast else names).append(f"{one.name} against {other.name}")
+    if examples:
+        yield Line("inconclusive", f"{'; '.join(examples)}: only accuracy is in doubt: give more labelled examples")
     if not names:
         return
     if any(one.pairs for one in choice.candidates):

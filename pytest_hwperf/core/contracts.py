@@ -203,6 +203,15 @@ class Meter(Protocol):
 
 
 @runtime_checkable
+class DerivedMeter(Meter, Protocol):
+    """A meter whose figure follows from the CPU time of the window."""
+
+    def derive(self, cpu_time: Reading) -> Reading:
+        """Return its figure where so much CPU time was counted."""
+        ...
+
+
+@runtime_checkable
 class CountingMeter(Meter, Protocol):
     """A meter of real counters: they move in steps, and may start again at 0."""
 

@@ -83,6 +83,11 @@ class Worth:
     loss: Estimate | None  # of accuracy, absolute, positive where it is lost; None: unmeasured
     gain: Estimate | None  # of latency, as a share of that of the reference, positive where it is faster
 
+    @property
+    def is_fast(self) -> bool:
+        """Whether the gain is above 20 % by its whole interval: what is in doubt then is the accuracy."""
+        return self.gain is not None and self.gain.low is not None and self.gain.low > LEAST_GAIN
+
 
 def worth(loss: Estimate | None, gain: Estimate | None) -> Worth:
     """Say whether quantisation is worthwhile: a loss below 1 point and a gain above 20 %, both by their intervals.

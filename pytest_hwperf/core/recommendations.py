@@ -1,5 +1,6 @@
 """Recommendations: which candidate for which purpose, and where work would help, each with the figures behind it."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -73,9 +74,12 @@ def bottlenecks(candidate: Candidate, found: Sequence[Answer]) -> Iterator[Bottl
         return
     whole = candidate.values.get(MEDIAN_LATENCY)
     stages = {name: candidate.values.get((stage_metric(name), "p50")) for name in STAGES}
-    shares = {name: one.value / whole.value for name, one in stages.items() if one and whole and whole.value}
-    if not shares:
+    seconds = {name: one.value for name, one in stages.items() if one and whole and whole.value}
+    if not seconds or not whole:
         return
+    # A stage may follow the timed call, and medians do not add up: no shares exceed the whole.
+    total = max(whole.value, math.fsum(seconds.values()))
+    shares = {name: spent / total for name, spent in seconds.items()}
     largest = max(shares, key=lambda name: shares[name])
     if "inference" in shares and shares["inference"] < LEADING:
         yield Bottleneck(candidate=candidate.name, advice="not the bottleneck", share=shares["inference"])

@@ -10,6 +10,7 @@ from pytest_hwperf.core.structs import LARGEST
 _LARGEST_LOG = 230.0  # e^230 is a little below `LARGEST`
 _TOO_SHORT = "< clock step"
 _MANY_TIMES = 9.0
+_THOUSANDS = 999.5
 _MOST_ALARMS = 0.2  # one false alarm in five builds is noise, not a gate
 
 # For each base unit: (factor, name), largest first; the first factor that the value reaches is used.
@@ -127,7 +128,7 @@ def show_change(change: float, scale: str, like: float | None = None, digits: in
     if scale == "absolute":
         return f"{_without_sign_of_zero(f'{change * 100:+.2f}')} pp"
     if (change if like is None else like) >= 1:
-        return f"×{show_number(1 + change, 2)}"
+        return show_times(1 + change)
     return f"{_without_sign_of_zero(f'{change * 100:+.{digits}f}')} %"
 
 
@@ -163,7 +164,12 @@ def show_share(share: float, digits: int = 0) -> str:
 
 def show_excess(share: float) -> str:
     """Write by how much a limit is missed: `33.3 %`, or `×19` where it is ten times as much or more."""
-    return f"{100 * share:.3g} %" if share < _MANY_TIMES else f"×{show_number(1 + share, 2)}"
+    return f"{100 * share:.3g} %" if share < _MANY_TIMES else show_times(1 + share)
+
+
+def show_times(factor: float) -> str:
+    """Write how many times as much: `×2.9`, `×173`, and `×556,000` with three digits from a thousand on."""
+    return f"×{show_number(factor, 2)}" if factor < _THOUSANDS else f"×{float(f'{factor:.3g}'):,.0f}"
 
 
 def show_size(size: float, scale: str, digits: int = 2) -> str:

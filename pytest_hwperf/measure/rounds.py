@@ -19,7 +19,7 @@ from pytest_hwperf.measure.collection import collect_between, collection
 from pytest_hwperf.measure.event_loop import Loop
 from pytest_hwperf.measure.items import Clock
 from pytest_hwperf.measure.outputs import refuse_nan
-from pytest_hwperf.measure.sampling import RawSamples, Sampler, Window
+from pytest_hwperf.measure.sampling import RawSamples, Sampler, Window, end_window
 from pytest_hwperf.measure.stream import FirstCall, Stream
 
 BETWEEN = "setup and teardown lie between the calls, and would be counted too"
@@ -188,10 +188,10 @@ class RoundSampler(Sampler):
     def _between(self, meters: Sequence[Meter], work: Callable[[], int], *, held: bool) -> Window:
         started = [meter.start() for meter in meters]
         taken = work()
-        ended = [meter.end(start) for meter, start in zip(reversed(meters), reversed(started), strict=True)]
+        readings = end_window(meters, started)
         collect_between(held=held)
         calls, wall_s = self._stream.rounds.iterations, max(taken, 1) / _SECOND
-        return Window(calls=calls, wall_s=wall_s, readings=tuple(reversed(ended)), items=self._settled_items())
+        return Window(calls=calls, wall_s=wall_s, readings=readings, items=self._settled_items())
 
 
 def _round_of(stream: RoundStream, opened: list[FirstCall], clock_ns: Clock) -> int:

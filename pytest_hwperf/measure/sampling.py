@@ -9,7 +9,7 @@ from functools import partial
 from statistics import median
 from time import perf_counter_ns
 
-from pytest_hwperf.core.contracts import Meter
+from pytest_hwperf.core.contracts import DerivedMeter, Meter
 from pytest_hwperf.core.records import Reading, Values
 from pytest_hwperf.core.statements import Kind, Remark, Statement, state
 from pytest_hwperf.host.tracing import untraced
@@ -119,8 +119,7 @@ class Sampler:
             before = self._clock_ns()
             calls = load(measured)
             wall_s = self._seconds_since(before)
-            ended = [meter.end(start) for meter, start in zip(reversed(meters), reversed(started), strict=True)]
-            readings, items = tuple(reversed(ended)), self._settled_items()
+            readings, items = end_window(meters, started), self._settled_items()
             measured.windows.append(Window(calls=calls, wall_s=wall_s, readings=readings, items=items))
 
         with _repetition_explained(), collection(held=self._limits.hold_collector):
@@ -222,7 +221,6 @@ class Sampler:
     def _window(self, batch: int, plan: WindowPlan, meters: Sequence[Meter]) -> tuple[Window, Values]:
         """Fill one window; meters are read just outside. Return the nanoseconds of each call or batch too."""
         deadline = self._deadline(plan)
-        # The last to start is the first to end: a wait for a counter's change is no CPU time of the calls.
         started = [meter.start() for meter in meters]
         before = self._clock_ns()
         taken = self._timed(plan.values, batch, deadline)
@@ -232,15 +230,13 @@ class Sampler:
             # Calls have become faster since the warm-up, and a meter refuses windows that are too short.
             lacking = len(taken) * (plan.least_s / max(wall_s, 1e-9) - 1)
             taken.extend(self._timed(math.ceil(min(lacking, 10 * len(taken))), batch, deadline))
-        ended = [meter.end(start) for meter, start in zip(reversed(meters), reversed(started), strict=True)]
-        readings = tuple(reversed(ended))
+        readings = end_window(meters, started)
         window = Window(calls=len(taken) * batch, wall_s=wall_s, readings=readings, items=self._settled_items())
         return window, taken
 
     def _window_of_calls(self, started: Sequence[object], meters: Sequence[Meter], taken: Values) -> Window:
         """Return the window of calls with pauses between them, which belong neither to its time nor to its meters."""
-        ended = [meter.end(start) for meter, start in zip(reversed(meters), reversed(started), strict=True)]
-        wall_s, readings = max(sum(taken), 1) / _SECOND, tuple(reversed(ended))
+        readings, wall_s = end_window(meters, started), max(sum(taken), 1) / _SECOND
         return Window(calls=len(taken), wall_s=wall_s, readings=readings, items=self._settled_items())
 
     def _settled_items(self) -> int:
@@ -268,6 +264,23 @@ class Sampler:
 
     def _seconds_since(self, before_ns: int) -> float:
         return (self._clock_ns() - before_ns) / _SECOND
+
+
+def end_window(meters: Sequence[Meter], started: Sequence[object]) -> tuple[Reading, ...]:
+    """Return what each meter has counted; what follows from CPU time takes that of a meter that started after it.
+
+    The last to start is the first to end: a wait for a counter's change is no CPU time of the calls.
+    """
+    readings = list[Reading]()
+    cpu_time: Reading | None = None
+    for meter, start in zip(reversed(meters), reversed(started), strict=True):
+        if cpu_time is not None and isinstance(meter, DerivedMeter):
+            readings.append(meter.derive(cpu_time))
+        else:
+            readings.append(meter.end(start))
+        if meter.metric == "cpu_time":
+            cpu_time = readings[-1]
+    return tuple(reversed(readings))
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """The decision about a model version as Markdown: the verdict, both versions beside each other, and the plan."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 from pytest_hwperf.core import rollout_words as words
@@ -8,7 +9,7 @@ from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.records import Key
 from pytest_hwperf.core.rollout import Contender
 from pytest_hwperf.core.rollout_report import RolloutFile
-from pytest_hwperf.core.units import counted, show, show_excess
+from pytest_hwperf.core.units import counted, show, show_excess, show_measured
 from pytest_hwperf.reports.markdown_text import code, fenced, text
 
 _DIGITS = 12  # of a digest
@@ -57,8 +58,8 @@ def _figures(file: RolloutFile) -> str:
         found = changes.get(key)
         rows.append([
             metric_of(key[0]).called(key[1]),
-            _value(record.old, key),
-            _value(record.new, key),
+            _value(record.old, found.baseline if found else None, key),
+            _value(record.new, found.candidate if found else None, key),
             words.change(found) if found else "",
             found.outcome if found else "not asked",
         ])  # fmt: skip
@@ -70,8 +71,12 @@ def _figures(file: RolloutFile) -> str:
     return _table([row for row in rows if row[0] != "failed requests" or any(row[1:])])
 
 
-def _value(side: Contender, key: Key) -> str:
-    return words.figure(side, key)
+def _value(side: Contender, compared: float | None, key: Key) -> str:
+    """Write a value with its interval; where the comparison has another one of the same pairs, that one alone."""
+    found = side.estimate(key)
+    if compared is None or (found is not None and math.isclose(found.value, compared)):
+        return words.figure(side, key)
+    return show_measured(compared, metric_of(key[0]).unit)
 
 
 def _requirements(file: RolloutFile) -> str:

@@ -16,7 +16,15 @@ from pytest_hwperf.core.records import Budget, Comparison, Figure, Judgement, Ke
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.statements import Remark, Statement
 from pytest_hwperf.core.structs import Record
-from pytest_hwperf.core.units import counted, show_change, show_limit, show_measured, show_number, split_unit
+from pytest_hwperf.core.units import (
+    counted,
+    show_change,
+    show_limit,
+    show_measured,
+    show_number,
+    show_times,
+    split_unit,
+)
 from pytest_hwperf.reports.cells import cells_of, metric_of, unit_of
 from pytest_hwperf.reports.counts import skip_counts, verdict_counts
 from pytest_hwperf.reports.entries import IN_PAIRS, Entry
@@ -186,7 +194,7 @@ def _tightest(judgement: Judgement) -> tuple[str, str]:
 def _share(left: float) -> str:
     if math.isinf(left):
         return "over" if left < 0 else "all"
-    return f"{100 * left:.0f} %" if left > -1 else f"×{show_number(1 - left, 2)} over"
+    return f"{100 * left:.0f} %" if left > -1 else f"{show_times(1 - left)} over"
 
 
 def _named(metric: Metric, statistic: str) -> str:

@@ -51,7 +51,7 @@ def test_pairs_decide_what_single_processes_do_not(
         ("test_models.py::test_parametrised[steady]", "test_models.py::test_parametrised[quick]"),
         ("test_models.py::test_labelled, steady", "test_models.py::test_labelled, quick"),
     ):
-        assert re.search(re.escape(f"pairs {quick} against {steady}: latency -2") + "[45]", said)
+        assert re.search(re.escape(f"pairs {quick} against {steady}: latency -2") + r"[45]\.\d % \(-[^%]+\), ", said)
         assert f"low latency {quick} critical accuracy" in said
         assert f"pareto set {quick} ranking" in said
     assert "Measure in pairs" not in said

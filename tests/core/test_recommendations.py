@@ -69,6 +69,7 @@ def test_what_is_not_known_recommends_nothing() -> None:
         ({"preprocess": 3, "inference": 4, "postprocess": 3}, [("not the bottleneck", 0.4)]),
         ({"postprocess": 4, "inference": 3}, [("not the bottleneck", 0.3)]),
         ({"inference": 6, "preprocess": 4}, [("inference", 0.6)]),
+        ({"preprocess": 12, "inference": 8}, [("not the bottleneck", 0.4), ("preprocess", 0.6)]),  # of a call of 10
         ({}, []),
     ],
 )

@@ -124,7 +124,9 @@ def test_a_share_of_nothing_has_no_sign(share: float, shown: str) -> None:
     assert shown == show_share(share)
 
 
-@pytest.mark.parametrize(("share", "shown"), [(1 / 3, "33.3 %"), (8.0, "800 %"), (18.083, "×19")])
+@pytest.mark.parametrize(
+    ("share", "shown"), [(1 / 3, "33.3 %"), (8.0, "800 %"), (18.083, "×19"), (998.4, "×999"), (555_558.0, "×556,000")]
+)
 def test_a_limit_that_is_missed_many_times_over_is_no_percentage(share: float, shown: str) -> None:
     assert shown == show_excess(share)
 

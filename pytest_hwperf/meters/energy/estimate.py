@@ -114,10 +114,13 @@ class EstimateMeter:
 
     def end(self, started: object) -> Reading:
         """Return the joules estimated since `started`."""
-        counted = self._cpu_time.end(started)
-        if counted.value is None:
-            return counted
-        return Reading(value=counted.value * self.watts.per_cpu_second)
+        return self.derive(self._cpu_time.end(started))
+
+    def derive(self, cpu_time: Reading) -> Reading:
+        """Return the joules of so much CPU time."""
+        if cpu_time.value is None:
+            return cpu_time
+        return Reading(value=cpu_time.value * self.watts.per_cpu_second)
 
     def close(self) -> None:
         """Close the meter of CPU time."""
