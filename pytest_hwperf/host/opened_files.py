@@ -56,6 +56,7 @@ class Opened(Record, frozen=True, kw_only=True):
     written: tuple[str, ...] = ()
     uses: Mapping[str, str] = {}  # path as it was named, of whatever is or was there → letters for how it was used
     started: Mapping[str, tuple[str, ...]] = {}  # command of Python → folders of PYTHONPATH that it does not search
+    told: Mapping[str, tuple[str, ...]] = {}  # command of any program → its folder and other texts that may name a path
 
     def joined(self, other: "Opened") -> "Opened":
         """Return what either process has opened."""
@@ -67,6 +68,10 @@ class Opened(Record, frozen=True, kw_only=True):
                 for path in dict.fromkeys((*self.uses, *other.uses))
             },
             started={**self.started, **other.started},
+            told={
+                command: (*self.told.get(command, ()), *other.told.get(command, ()))
+                for command in dict.fromkeys((*self.told, *other.told))
+            },
         )
 
 
@@ -137,7 +142,8 @@ class OpenedFiles:
             for path in list(paths):
                 uses[path] = uses.get(path, "") + letter
         read, written = _of_interest(kinds[False]), _of_interest(kinds[True])
-        return Opened(read=read, written=written, uses=uses, started=self._programs.found())
+        programs = self._programs
+        return Opened(read=read, written=written, uses=uses, started=programs.found(), told=programs.told())
 
     def _note(self, named: object, use: str, by: FrameType) -> None:
         path = os.fsdecode(named) if isinstance(named, str | bytes | PurePath) else ""

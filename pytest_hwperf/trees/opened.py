@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
-from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.core.errors import UsageProblem, WorkerError
 from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.host.opened_files import Opened
+from pytest_hwperf.trees.differences import is_same
 from pytest_hwperf.trees.ignored import is_compiled, named, sharing
 from pytest_hwperf.trees.isolation import Tree
 from pytest_hwperf.trees.overlay import INI_COPY
@@ -44,6 +45,13 @@ def check_opened(
         raise WorkerError(
             f"the baseline has read {named(code)} of the present tree, which is not its own code: let the tests find "
             "it by a path from their own file, as `Path(__file__).parent`"
+        )
+    here, there = (trees[side].root for side in ("candidate", "baseline"))
+    own = {file: there / PurePath(file).relative_to(here) for file in crossed}
+    if changed := [file for file in crossed if own[file].is_file() and not is_same(Path(file), own[file])]:
+        raise UsageProblem(
+            f"not comparable: the baseline has read {named(changed)} of the present tree, which differs from its own: "
+            "give it by a path relative to the tests, or in an environment variable"
         )
     check_shared({side: one.uses for side, one in opened.items()}, prefixes, since)
     return [*_crossing(crossed), *_uneven(opened, trees)]
