@@ -175,8 +175,8 @@ class _Asking:
         self._ask = ask
 
     def __call__(self, path: Any, *arguments: Any, **named: Any) -> Any:
-        if named.get("dir_fd") is None:  # else it is relative to something that is not known
-            self._ask(path)
+        folder = named.get("dir_fd")
+        self._ask(path if folder is None else _below(folder, path))
         return self.__wrapped__(path, *arguments, **named)
 
     def __eq__(self, other: object) -> bool:
@@ -194,6 +194,7 @@ def watch() -> OpenedFiles:
     for name in _ASKING:
         setattr(os, name, _Asking(getattr(os, name), found.ask))
     os.fspath = _Asking(os.fspath, found.name)
+    os.open = _Asking(os.open, found.name)  # whose audit event has no `dir_fd`
     return found
 
 
@@ -211,6 +212,14 @@ def _whole(path: str) -> str:
     try:
         return f"{os.getcwd()}{os.sep}{path}"  # noqa: PTH109 - within every `open`
     except FileNotFoundError:  # the folder is gone, and a hook must not raise
+        return path
+
+
+def _below(folder: int, path: object) -> object:
+    """Return a path that is relative to an open folder as one that says which."""
+    try:
+        return os.path.join(os.readlink(f"/proc/self/fd/{folder}"), os.fsdecode(path))  # type: ignore[arg-type] # noqa: PTH115, PTH118 - whatever it is
+    except (OSError, TypeError, ValueError):
         return path
 
 

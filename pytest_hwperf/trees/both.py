@@ -27,7 +27,7 @@ from pytest_hwperf.trees.interpreter import Interpreter
 from pytest_hwperf.trees.isolation import Tree, check_isolation, is_of_tests, own_paths, python_path, translated
 from pytest_hwperf.trees.layer import installed_from
 from pytest_hwperf.trees.opened import check_opened, own_data
-from pytest_hwperf.trees.overlay import candidate_ini, lay_over, remove_gone, share
+from pytest_hwperf.trees.overlay import candidate_ini, gone_tests, lay_over, remove_gone, share
 from pytest_hwperf.trees.revision import resolve, revision_of, top_of
 from pytest_hwperf.trees.submodules import fill_submodules
 from pytest_hwperf.trees.translation import Translation, spellings
@@ -115,6 +115,8 @@ def _with_tests(made: Trees, here: Path, files: Sequence[Path], *, compares: boo
     if changed:
         names = ", ".join(sorted(os.path.relpath(file, here) for file in changed))
         warnings.append(f"changed since the baseline, and run on both sides as now, so that {_UNSEEN}: {names}")
+    if lost := gone_tests(top, baseline, files):
+        warnings.append(f"measured by the baseline, and no test of yours any more: {named(lost)}")
     if gone := remove_gone(top, baseline, files):
         changed |= {top / file for file in gone}
         warnings.append(f"not in your tree any more, and removed from the baseline's: {named(gone)}")

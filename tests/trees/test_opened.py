@@ -88,6 +88,18 @@ def test_data_that_one_side_alone_has_read_is_named(tmp_path: Path) -> None:
     ] == check(tmp_path, [absent, other], gone)
 
 
+def test_a_file_that_both_ask_about_and_one_side_has_is_named(tmp_path: Path) -> None:
+    """A deleted switch: the sides take different ways. One that a side makes itself is no difference."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    uses = {"candidate": {f"{here}/fast": "n", f"{here}/old": "s"}, "baseline": {f"{there}/fast": "s"}}
+    uses["baseline"] |= {f"{there}/old": "nw", f"{there}/.git/x": "s"}
+    opened = {side: Opened(uses=used) for side, used in uses.items()}
+
+    (said,) = check_opened(opened, here, there, [], 0)  # type: ignore[arg-type] # sides
+
+    assert "asked about by both, and there for the baseline only: fast; their ways may differ" == said
+
+
 def test_what_a_side_has_made_itself_is_no_difference(tmp_path: Path) -> None:
     made = put(tmp_path / "here", "cache.bin")
 
