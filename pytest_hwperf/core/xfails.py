@@ -3,14 +3,31 @@
 import ast
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 _WORD = "xfail"
+_UNITTEST = b"expectedFailure"
 
 
-def added_xfails(baseline: bytes, candidate: bytes) -> frozenset[str]:
-    """Return the names around each `xfail` that is new or changed: "" of the file, "TestX", "TestX::test_y"."""
-    then = _xfails(baseline)
-    return frozenset(name for name, found in _xfails(candidate).items() if found - then.get(name, set()))
+@dataclass(frozen=True, slots=True)
+class Xfails:
+    """Names around the expected failures of a file: "" of the file, "TestX", "TestX::test_y"."""
+
+    added: frozenset[str] = frozenset()  # new or changed
+    kept: frozenset[str] = frozenset()  # that the baseline has too
+
+    def joined(self, other: "Xfails") -> "Xfails":
+        """Return those of both."""
+        return Xfails(self.added | other.added, self.kept | other.kept)
+
+
+def xfails_of_file(baseline: bytes, candidate: bytes) -> Xfails:
+    """Return which expected failures of the candidate's file the baseline's has, and which are new."""
+    then, now = _xfails(baseline), _xfails(candidate)
+    return Xfails(
+        added=frozenset(name for name, found in now.items() if found - then.get(name, set())),
+        kept=frozenset(name for name, found in now.items() if found & then.get(name, set())),
+    )
 
 
 def is_expected(test: str, names: frozenset[str]) -> bool:
@@ -28,6 +45,7 @@ def _xfails(source: bytes) -> Mapping[str, set[str]]:
 
     Of a file with an expression that is too deep to be read here, each line that speaks of them counts.
     """
+    source = source.replace(_UNITTEST, _WORD.encode())
     if _WORD.encode() not in source:
         return {}
     try:
@@ -70,7 +88,7 @@ def _owned(node: ast.Module | ast.ClassDef, name: str) -> Iterator[tuple[str, as
 def _said(node: ast.AST, assigned: Mapping[str, ast.expr], aliases: set[str]) -> Iterator[str]:
     """Yield each expression that marks something; a whole `parametrize` says less than the parameters in it."""
     for part in ast.walk(node):
-        if isinstance(part, ast.Name) and part.id in aliases:
+        if isinstance(part, ast.Name) and part.id in {*aliases, _WORD}:
             yield part.id
         elif isinstance(part, ast.Call | ast.Attribute):
             text = ast.unparse(part)

@@ -31,7 +31,7 @@ from pytest_hwperf.core.seen import seen_beside
 from pytest_hwperf.core.sequence import check_alpha, decide
 from pytest_hwperf.core.statements import Statement, reasons, state
 from pytest_hwperf.core.units import counted
-from pytest_hwperf.core.xfails import is_expected
+from pytest_hwperf.core.xfails import Xfails, is_expected
 from pytest_hwperf.gate.affected import Search, Untouched, untouched_tests, watches_of
 from pytest_hwperf.gate.answers import answers_of
 from pytest_hwperf.gate.asking import BothSides
@@ -73,7 +73,7 @@ class GateResult:
     changed: frozenset[Path]  # test files whose own work the pairs cannot compare
     completeness: Completeness
     gone: frozenset[Measurement]  # that only the baseline makes; of a test that is skipped now without a label
-    xfails: Mapping[Path, frozenset[str]] = field(default_factory=dict)  # test file → what has an `xfail` that is new
+    xfails: Mapping[Path, Xfails] = field(default_factory=dict)  # test file or conftest → what has an `xfail`
 
     @property
     def is_interrupted(self) -> bool:
@@ -82,9 +82,14 @@ class GateResult:
         return stopped is not None and stopped.kind == "interrupted"
 
     def has_new_xfail(self, path: Path, test: str) -> bool:
-        """Whether the candidate has added an `xfail` around a test, named as in its node id after the file."""
-        near = (self.xfails.get(folder / "conftest.py", frozenset()) for folder in path.parents)
-        return any(near) or is_expected(test, self.xfails.get(path, frozenset()))
+        """Whether the candidate has added an `xfail` around a test, named as in its node id after the file.
+
+        One that no file of the baseline shows is new too, whatever adds it.
+        """
+        own = self.xfails.get(path, Xfails())
+        near = [self.xfails.get(folder / "conftest.py", Xfails()) for folder in path.parents]
+        is_old = is_expected(test, own.kept) or any(one.kept for one in near)
+        return not is_old or is_expected(test, own.added) or any(one.added for one in near)
 
     def is_blind_to(self, path: Path) -> bool:
         """Whether a test of this file, or what its conftest files give it, may have changed unseen."""
@@ -135,6 +140,8 @@ def run_gate(request: GateRequest) -> GateResult:
         settled = dict.fromkeys(untouched.tests, _UNTOUCHED)
         questions = _questions(request, trace, {**rehearser.lost, **settled}, trees.warnings)
         unseen = prove(trees, trace, request.files, own_interpreter=own_python)
+        xfails = xfails_of(trees, trace, request.files, [test.node for test in request.tests])
+        trees = dataclasses.replace(trees, xfails=xfails)
         decided = _decided(request, conductor, partial(_commands_of, request, trees, caches), questions, trace, until)
     notes = (*trees.warnings, *ready.notes, *sharer.notes(), *unseen)
     return _result(request, decided, conductor, untouched, trees, (*notes, _why_all(untouched), rehearser.said))
@@ -222,7 +229,7 @@ def _result(
         gate=gate,
         answers=answers,
         changed=trees.changed,
-        xfails=xfails_of(trees, trace.files.get("candidate", ()), request.files),
+        xfails=trees.xfails,
         completeness=complete,
         gone=_gone(trace),
     )

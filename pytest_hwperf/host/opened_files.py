@@ -56,6 +56,7 @@ class Opened(Record, frozen=True, kw_only=True):
     written: tuple[str, ...] = ()
     uses: Mapping[str, str] = {}  # path as it was named, of whatever is or was there → letters for how it was used
     started: Mapping[str, tuple[str, ...]] = {}  # command of Python → folders of PYTHONPATH that it does not search
+    told: Mapping[str, tuple[str, ...]] = {}  # command of any program → its folder and other texts that may name a path
 
     def joined(self, other: "Opened") -> "Opened":
         """Return what either process has opened."""
@@ -67,6 +68,10 @@ class Opened(Record, frozen=True, kw_only=True):
                 for path in dict.fromkeys((*self.uses, *other.uses))
             },
             started={**self.started, **other.started},
+            told={
+                command: (*self.told.get(command, ()), *other.told.get(command, ()))
+                for command in dict.fromkeys((*self.told, *other.told))
+            },
         )
 
 
@@ -137,7 +142,8 @@ class OpenedFiles:
             for path in list(paths):
                 uses[path] = uses.get(path, "") + letter
         read, written = _of_interest(kinds[False]), _of_interest(kinds[True])
-        return Opened(read=read, written=written, uses=uses, started=self._programs.found())
+        programs = self._programs
+        return Opened(read=read, written=written, uses=uses, started=programs.found(), told=programs.told())
 
     def _note(self, named: object, use: str, by: FrameType) -> None:
         path = os.fsdecode(named) if isinstance(named, str | bytes | PurePath) else ""
@@ -169,8 +175,8 @@ class _Asking:
         self._ask = ask
 
     def __call__(self, path: Any, *arguments: Any, **named: Any) -> Any:
-        if named.get("dir_fd") is None:  # else it is relative to something that is not known
-            self._ask(path)
+        folder = named.get("dir_fd")
+        self._ask(path if folder is None else _below(folder, path))
         return self.__wrapped__(path, *arguments, **named)
 
     def __eq__(self, other: object) -> bool:
@@ -188,6 +194,7 @@ def watch() -> OpenedFiles:
     for name in _ASKING:
         setattr(os, name, _Asking(getattr(os, name), found.ask))
     os.fspath = _Asking(os.fspath, found.name)
+    os.open = _Asking(os.open, found.name)  # whose audit event has no `dir_fd`
     return found
 
 
@@ -205,6 +212,14 @@ def _whole(path: str) -> str:
     try:
         return f"{os.getcwd()}{os.sep}{path}"  # noqa: PTH109 - within every `open`
     except FileNotFoundError:  # the folder is gone, and a hook must not raise
+        return path
+
+
+def _below(folder: int, path: object) -> object:
+    """Return a path that is relative to an open folder as one that says which."""
+    try:
+        return os.path.join(os.readlink(f"/proc/self/fd/{folder}"), os.fsdecode(path))  # type: ignore[arg-type] # noqa: PTH115, PTH118 - whatever it is
+    except (OSError, TypeError, ValueError):
         return path
 
 

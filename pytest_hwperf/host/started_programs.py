@@ -1,4 +1,4 @@
-"""Programs of Python that this process starts, and what of its own PYTHONPATH they do not search for modules."""
+"""Programs that this process starts: what each is told, and what of this PYTHONPATH one of Python does not search."""
 
 import os
 import re
@@ -9,8 +9,9 @@ from typing import Any
 
 from pytest_hwperf.host.files import is_file
 
-# Audited event → which of its arguments is the environment; the first two are the program and its command.
-STARTING: Mapping[str, int] = {"subprocess.Popen": 3, "os.posix_spawn": 2, "os.exec": 2}
+# Audited event → which of its arguments is the environment; the first two are the program and its command, but for a
+# text for the shell.
+STARTING: Mapping[str, int] = {"subprocess.Popen": 3, "os.posix_spawn": 2, "os.exec": 2, "os.system": 2}
 _SEARCHED = "PYTHONPATH"
 _PYTHONS, _SHELLS = ("python", "pypy"), frozenset({"sh", "bash", "dash", "zsh"})
 _INTERPRETER = re.compile(r"(python|pypy)[\d.]*(\.exe)?")
@@ -29,10 +30,14 @@ class StartedPrograms:
     def __init__(self) -> None:
         """Take what this process was given."""
         self._own = tuple(filter(None, os.environ.get(_SEARCHED, "").split(os.pathsep)))
+        self._given = frozenset(os.environ.values())
         self._started: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}  # folder, command → what it misses
+        self._told: dict[str, dict[str, None]] = {}  # command → texts
 
     def note(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Take an audit event of `STARTING`; it must not fail, since that would keep the program from starting."""
+        if event == "os.system":
+            arguments = ("sh", ["sh", "-c", arguments[0]], None)
         command = tuple(_texts([arguments[0], *_words(arguments[1])[1:]]))
         directory = next(_texts([arguments[2]]), "") if event == "subprocess.Popen" else ""
         given = os.environ if arguments[STARTING[event]] is None else arguments[STARTING[event]]
@@ -40,9 +45,17 @@ class StartedPrograms:
         if _names(before, {"env"}) and any(one in _WITHOUT or _SEARCHED in one for one in before):
             given = {}
         directory = _whole(directory)
+        values = given.values() if isinstance(given, Mapping) else ()
+        told = (directory, *command, *(one for one in _texts([*values]) if one not in self._given))
+        if (shown := " ".join(command[:_SHOWN])) in self._told or len(self._told) < _MOST:
+            self._told.setdefault(shown, {}).update(dict.fromkeys(one for one in told if os.sep in one))
         searched = _searched(given, directory, own)
         if (missing := tuple(one for one in self._own if one not in searched)) and len(self._started) < _MOST:
             self._started[directory, command] = missing
+
+    def told(self) -> dict[str, tuple[str, ...]]:
+        """Return command → what may name a path: its folder, its words, and variables that this process had not."""
+        return {command: tuple(texts) for command, texts in list(self._told.items())}
 
     def found(self) -> dict[str, tuple[str, ...]]:
         """Return command → folders that a program of Python does not search, although this process does."""

@@ -15,6 +15,8 @@ from pytest_hwperf.plugin.options import Settings
 from pytest_hwperf.plugin.session import session_of
 from pytest_hwperf.reports.wrapping import wrapped
 
+_SUMMARIES = ("benchmark_summary.json", "hardware_tradeoffs_summary.json")  # the artifacts that other reports are like
+
 
 def check_resources(config: pytest.Config) -> None:
     """Refuse what would only fail after a long run: a store, a source of energy or a folder that cannot be used.
@@ -57,6 +59,8 @@ def _check_outputs(config: pytest.Config, settings: Settings) -> None:
             raise pytest.UsageError(f"{flag}={name!r} is a folder; give a file in it")
     others = {"--junitxml": config.getoption("xmlpath", None), **named}
     read = {configuration.name: configuration} if configuration else {}
+    if settings.artifacts:
+        read |= {f"{name} of --hwperf-artifacts": folder / settings.artifacts / name for name in _SUMMARIES}
     _check_apart(read | {flag: folder / name for flag, name in others.items() if name}, settings.location)
     for flag, name in named.items():
         _check_writable(f"{flag}={shortened(name)}", folder / name, is_folder=flag == "--hwperf-artifacts")

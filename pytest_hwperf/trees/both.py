@@ -1,6 +1,7 @@
 """Both trees of a rerun: the candidate's, and the baseline's with the candidate's tests laid over it."""
 
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,19 +14,20 @@ from pytest_hwperf.core.affected import Changes
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import COMMIT_DIGITS, Side
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.xfails import added_xfails
+from pytest_hwperf.core.xfails import Xfails, xfails_of_file
 from pytest_hwperf.host.command_line import Command, PytestCommand, undisturbed
 from pytest_hwperf.host.files import read_file
 from pytest_hwperf.host.opened_files import Opened
+from pytest_hwperf.host.workdirs import PREFIX, private_folder
 from pytest_hwperf.trees.compiled import check_compiled
 from pytest_hwperf.trees.differences import changes_between, code_of_tree, is_same, joined, laid_over
 from pytest_hwperf.trees.git import git
 from pytest_hwperf.trees.ignored import is_compiled, named
 from pytest_hwperf.trees.interpreter import Interpreter
-from pytest_hwperf.trees.isolation import check_isolation, is_of_tests, own_paths, python_path, translated
+from pytest_hwperf.trees.isolation import Tree, check_isolation, is_of_tests, own_paths, python_path, translated
 from pytest_hwperf.trees.layer import installed_from
-from pytest_hwperf.trees.opened import check_opened
-from pytest_hwperf.trees.overlay import candidate_ini, lay_over, remove_gone, share
+from pytest_hwperf.trees.opened import check_opened, own_data
+from pytest_hwperf.trees.overlay import candidate_ini, gone_tests, lay_over, remove_gone, share
 from pytest_hwperf.trees.revision import resolve, revision_of, top_of
 from pytest_hwperf.trees.submodules import fill_submodules
 from pytest_hwperf.trees.translation import Translation, spellings
@@ -52,7 +54,7 @@ class Trees:
     warnings: tuple[str, ...] = ()
     changes: Changes | None = None  # between both, where they were asked for
     laid: frozenset[str] = frozenset()  # the candidate's benchmark code that the baseline was given
-    xfails: Mapping[Path, frozenset[str]] = field(default_factory=dict)  # test file → what has an `xfail` that is new
+    xfails: Mapping[Path, Xfails] = field(default_factory=dict)  # test file or conftest → what has an `xfail`
     origin: Path | None = None  # folder that the baseline is a copy of, without what git ignores there
     since: float = field(default_factory=time.time)  # instant at which they were there, in seconds since 1970
 
@@ -108,11 +110,13 @@ def _with_tests(made: Trees, here: Path, files: Sequence[Path], *, compares: boo
     """Lay the candidate's tests over the baseline, and note which of them are others there."""
     top, baseline, warnings = made.candidate, made.baseline, [*made.warnings]
     changed = frozenset(_changed(files, top, baseline))
-    new = {file for file in files if not _moved(file, top, baseline).is_file()}
-    xfails = {file: _added_xfails(file, _moved(file, top, baseline)) for file in {*changed, *new}}
+    near = {path for file in files for path in _benchmark_code(file, top)}
+    xfails = {path: _xfails(path, _moved(path, top, baseline)) for path in near}
     if changed:
         names = ", ".join(sorted(os.path.relpath(file, here) for file in changed))
         warnings.append(f"changed since the baseline, and run on both sides as now, so that {_UNSEEN}: {names}")
+    if lost := gone_tests(top, baseline, files):
+        warnings.append(f"measured by the baseline, and no test of yours any more: {named(lost)}")
     if gone := remove_gone(top, baseline, files):
         changed |= {top / file for file in gone}
         warnings.append(f"not in your tree any more, and removed from the baseline's: {named(gone)}")
@@ -172,6 +176,7 @@ def prove(trees: Trees, trace: Seen, files: Sequence[Path], *, own_interpreter: 
         prefixes=PREFIXES,
         own_interpreter=own_interpreter,
     )
+    check_told(trace.opened, trees, files)
     if own_interpreter:
         check_compiled(trace.files, trees.candidate, trees.baseline, PREFIXES)
     elif installed := installed_from(trees.candidate):
@@ -198,6 +203,25 @@ def check_started(opened: Mapping[Side, Opened], baseline: Path, installed: Sequ
         )
 
 
+def check_told(opened: Mapping[Side, Opened], trees: Trees, files: Sequence[Path]) -> None:
+    """Refuse programs of the baseline that are started in the candidate's tree, or told a path of it.
+
+    Raises:
+        UsageProblem: names the command, and what to do.
+    """
+    roots = spellings(trees.candidate, [os.environ.get("PWD", ""), *files])
+    crossing = Translation(candidate=trees.candidate, other=trees.baseline, roots=roots, prefixes=PREFIXES)
+    own = re.compile(rf"{re.escape(f'{private_folder()}{os.sep}{PREFIX}')}[^\s{os.pathsep}]*")  # may lie in the tree
+    for command, texts in opened["baseline"].told.items() if "baseline" in opened else ():
+        told = (text.replace(str(trees.baseline), "") for text in texts)  # which may lie there too
+        left = {str(place): own.sub("", text) for place, text in enumerate(told)}
+        if crossing.variables(left) != left:
+            raise UsageProblem(
+                f"not comparable: a test starts `{visible(command)}` in your tree, or with a path of it. On both sides "
+                "it would use the present code. Give paths from the test's own file, as `Path(__file__).parent`"
+            )
+
+
 def _own_helpers(trees: Trees, loaded: Sequence[str]) -> str:
     """Return a warning about modules beside the tests that differ, "" where none does: the rest of them is mirrored."""
     helpers = filter(lambda file: is_of_tests(PurePath(file).parent), code_of_tree(loaded, trees.candidate, PREFIXES))
@@ -221,19 +245,38 @@ def with_leftovers(trees: Trees) -> Trees:
     return replace(trees, changes=joined(trees.changes, changes_between(trees.candidate, trees.baseline)))
 
 
-def xfails_of(trees: Trees, loaded: Sequence[str], files: Sequence[Path]) -> Mapping[Path, frozenset[str]]:
-    """Return what has an `xfail` that is new: test file → names around it.
+def xfails_of(trees: Trees, trace: Seen, files: Sequence[Path], nodes: Sequence[str]) -> Mapping[Path, Xfails]:
+    """Return what has an `xfail`: test file → names around it.
 
     One in any other module that was loaded, such as a helper or a plugin, may mark every test: it counts to the
-    `conftest.py` above all of them.
+    `conftest.py` above all of them. So may a hook mark a test that a data file newly names.
     """
-    above, found = trees.candidate / "conftest.py", set[str]()
-    for file in code_of_tree(loaded, trees.candidate, PREFIXES):
+    above = trees.candidate / "conftest.py"
+    found = trees.xfails.get(above, Xfails())
+    for file in code_of_tree(trace.files.get("candidate", ()), trees.candidate, PREFIXES):
         path, then = trees.candidate / file, trees.baseline / file
         if path.suffix == ".py" and path.name != "conftest.py" and path not in files:
             is_new = file in trees.laid and path.name != "__init__.py"  # a helper is given where there was none
-            found |= _added_xfails(path, Path(os.devnull) if is_new else then)
-    return {**trees.xfails, above: trees.xfails.get(above, frozenset()) | found}
+            found = found.joined(_xfails(path, Path(os.devnull) if is_new else then))
+    every = {**trees.xfails, above: found}
+    lines = _new_lines(trees, trace.opened["candidate"]) if "candidate" in trace.opened else b""
+    for test in (node.partition("[")[0].partition("::")[2] for node in nodes):
+        if test.rpartition("::")[2].encode() in lines:
+            every |= {one: every.get(one, Xfails()).joined(Xfails(added=frozenset({test}))) for one in files}
+    return every
+
+
+def _new_lines(trees: Trees, opened: Opened) -> bytes:
+    """Return the lines of data that the candidate has read and that the baseline's file does not have."""
+    lines = set[bytes]()
+    for file in own_data(opened, Tree(trees.candidate, PREFIXES, other=trees.baseline)):
+        now, then = (_content(root / file) for root in (trees.candidate, trees.baseline))
+        lines |= {*now.splitlines()} - {*then.splitlines()}
+    return b"\n".join(lines)
+
+
+def _content(file: Path) -> bytes:
+    return read_file(file, _LARGEST) if file.is_file() and file.stat().st_size <= _LARGEST else b""
 
 
 def loaded_code(trees: Trees, loaded: Mapping[Side, Sequence[str]]) -> dict[Side, list[str]]:
@@ -286,11 +329,11 @@ def _same_commit(top: Path, commit: str) -> Iterator[str]:
         yield f"the present code is {commit[:COMMIT_DIGITS]} without changes: both sides run the same code"
 
 
-def _added_xfails(candidate: Path, baseline: Path) -> frozenset[str]:
+def _xfails(candidate: Path, baseline: Path) -> Xfails:
     if not candidate.is_file():  # made and removed by a test, or since
-        return frozenset()
+        return Xfails()
     then = read_file(baseline, _LARGEST) if baseline.is_file() else b""
-    return added_xfails(then, read_file(candidate, _LARGEST))
+    return xfails_of_file(then, read_file(candidate, _LARGEST))
 
 
 def _moved(path: Path, candidate: Path, baseline: Path) -> Path:
@@ -301,9 +344,14 @@ def _moved(path: Path, candidate: Path, baseline: Path) -> Path:
 def _changed(files: Sequence[Path], candidate: Path, baseline: Path) -> Iterator[Path]:
     """Yield what of the benchmark code is not the baseline's own: changed test files, changed or new conftest files."""
     for file in files:
-        folders = (folder for folder in file.parents if folder.resolve().is_relative_to(candidate))
-        for path in (file, *(folder / "conftest.py" for folder in folders)):
+        for path in _benchmark_code(file, candidate):
             other = _moved(path, candidate, baseline)
             is_new = not other.is_file()
             if path.is_file() and (path != file if is_new else other.read_bytes() != path.read_bytes()):
                 yield path
+
+
+def _benchmark_code(file: Path, candidate: Path) -> list[Path]:
+    """Return a test file and where its conftest files are."""
+    folders = (folder for folder in file.parents if folder.resolve().is_relative_to(candidate))
+    return [file, *(folder / "conftest.py" for folder in folders)]

@@ -1,18 +1,21 @@
 """Files that the sides have opened: those that lead from one side to the other, and those that only one side reads."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
-from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.core.errors import UsageProblem, WorkerError
 from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.core.hypotheses import SIDES
-from pytest_hwperf.host.opened_files import Opened
+from pytest_hwperf.host.opened_files import ABSENT, APPENDED, ASKED, FOLDER, MADE, PUT, Opened
+from pytest_hwperf.trees.differences import is_same
 from pytest_hwperf.trees.ignored import is_compiled, named, sharing
 from pytest_hwperf.trees.isolation import Tree
 from pytest_hwperf.trees.overlay import INI_COPY
 from pytest_hwperf.trees.shared_files import check_shared
 
 _SHOWN = 3  # files
+_ANSWERS, _MADE = frozenset({ASKED, ABSENT}), frozenset({MADE, APPENDED, FOLDER, PUT})
 _SOURCE = ".py"
 _METADATA = (".egg-info", ".dist-info")  # read by whoever asks for installed packages, wherever they come from
 
@@ -45,6 +48,13 @@ def check_opened(
             f"the baseline has read {named(code)} of the present tree, which is not its own code: let the tests find "
             "it by a path from their own file, as `Path(__file__).parent`"
         )
+    here, there = (trees[side].root for side in ("candidate", "baseline"))
+    own = {file: there / PurePath(file).relative_to(here) for file in crossed}
+    if changed := [file for file in crossed if own[file].is_file() and not is_same(Path(file), own[file])]:
+        raise UsageProblem(
+            f"not comparable: the baseline has read {named(changed)} of the present tree, which differs from its own: "
+            "give it by a path relative to the tests, or in an environment variable"
+        )
     check_shared({side: one.uses for side, one in opened.items()}, prefixes, since)
     return [*_crossing(crossed), *_uneven(opened, trees)]
 
@@ -69,6 +79,16 @@ def _uneven(opened: Mapping[Side, Opened], trees: Mapping[Side, Tree]) -> Iterat
             yield f"read by the baseline only, and not there in the present tree: {named(absent)}"
         if there := [file for file in files if file not in absent]:
             yield f"read by the {side} only: {named(there)}"
+        asked = _asked(opened[side], trees[side], ASKED) & _asked(opened[other], trees[other], ABSENT)
+        if alone := sorted(asked - {*files}):
+            yield f"asked about by both, and there for the {side} only: {named(alone)}; their ways may differ"
+
+
+def _asked(opened: Opened, tree: Tree, answer: str) -> set[str]:
+    """Return what a side has asked about in its own tree with one answer only, and not made itself, as `own_data`."""
+    found = {path for path, uses in opened.uses.items() if _ANSWERS & {*uses} == {answer} and _MADE.isdisjoint(uses)}
+    files = (path for path in map(os.path.realpath, found) if _counts(tree, path))
+    return {PurePath(path).relative_to(tree.root).as_posix() for path in files}
 
 
 def _remedy(files: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ import ast
 import configparser
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import tomllib
@@ -20,6 +21,7 @@ _PYTEST_ONLY = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")  # r
 _CONFTEST, _INIT = "conftest.py", "__init__.py"
 INI_COPY = "hwperf-candidate-"  # before the name of the candidate's ini file in the baseline's tree
 _LARGEST = 10_000_000  # bytes of a source or a configuration file
+_MEASURES = re.compile(r"\b(hwperf|hwbudget|hwregression|hwscenarios|hwsweep|hwload|benchmark)\b")
 _INI_FILES = (*_PYTEST_ONLY, "pyproject.toml", "tox.ini", "setup.cfg")  # in pytest's order
 
 
@@ -39,6 +41,52 @@ def remove_gone(candidate_root: Path, baseline_root: Path, test_files: Iterable[
     for file in removed:
         _within(baseline_root, file).unlink()
     return [file.as_posix() for file in removed]
+
+
+def gone_tests(candidate_root: Path, baseline_root: Path, test_files: Iterable[Path]) -> list[str]:
+    """Return measured tests of the baseline whose names none of these folders has any more, by their text; sorted.
+
+    A test that only `--hwperf-all` measures is not told from others. Called before anything is laid over.
+    """
+    folders = {_relative(one, candidate_root).parent for one in test_files}
+    here, there = (
+        {
+            path.relative_to(root): read_file(path, _LARGEST)
+            for folder in folders
+            for path in _test_modules(root, folder)
+        }
+        for root in (candidate_root, baseline_root)
+    )
+    now = {name for source in here.values() for name in _tests_of(source)}
+    lost = {file: _tests_of(source) for file, source in there.items() if here.get(file) != source}
+    return sorted(
+        f"{file.as_posix()}::{name}"
+        for file, tests in lost.items()
+        for name in tests
+        if tests[name] and name not in now
+    )
+
+
+def _test_modules(root: Path, folder: PurePath) -> Iterator[Path]:
+    """Yield the test modules of a folder and, where it holds tests, of all that belong to it."""
+    top = top_of_tests(folder)
+    for path in (root / folder).glob("*.py") if top is None else modules_below(root / top):
+        if path.is_file() and (path.name.startswith("test_") or path.stem.endswith("_test")):
+            yield path
+
+
+def _tests_of(source: bytes) -> Mapping[str, bool]:
+    """Return name → whether its text or that of the whole module asks for a measurement, of each test function."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    whole = "\n".join(ast.unparse(one) for one in tree.body if isinstance(one, ast.Assign))
+    return {
+        node.name: bool(_MEASURES.search(f"{whole}\n{ast.unparse(node)}"))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test")
+    }
 
 
 def lay_over(candidate_root: Path, baseline_root: Path, test_files: Iterable[Path]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_hwperf.core.xfails import added_xfails, is_expected
+from pytest_hwperf.core.xfails import is_expected, xfails_of_file
 
 THEN = """
 import pytest
@@ -39,7 +39,15 @@ def test_plain(): pass
     ],
 )
 def test_an_xfail_that_is_new_is_named_by_what_it_is_around(old: str, new: str, names: set[str]) -> None:
-    assert names == added_xfails(THEN.encode(), THEN.replace(old, new, 1).encode())
+    assert names == xfails_of_file(THEN.encode(), THEN.replace(old, new, 1).encode()).added
+
+
+def test_those_that_the_baseline_has_too_are_told_from_new_ones() -> None:
+    now = THEN.replace("def test_plain", "@pytest.mark.xfail\ndef test_plain")
+    found = xfails_of_file(THEN.encode(), f"{now}@unittest.expectedFailure\ndef test_more(): pass".encode())
+
+    assert {"test_plain", "test_more"} == found.added
+    assert {"", "test_hurried", "test_known", "TestOld", "test_x"} == found.kept
 
 
 @pytest.mark.parametrize(
@@ -59,5 +67,5 @@ def test_a_fixture_or_a_hook_may_mark_any_test(name: str) -> None:
 def test_an_expression_that_is_too_deep_hides_no_xfail() -> None:
     deep = f"X = {' + '.join('1' * 2000)}\n@pytest.mark.xfail\ndef test_plain(): pass"
 
-    assert frozenset({""}) == added_xfails(b"", deep.encode())
-    assert frozenset() == added_xfails(deep.encode(), deep.encode())
+    assert frozenset({""}) == xfails_of_file(b"", deep.encode()).added
+    assert frozenset() == xfails_of_file(deep.encode(), deep.encode()).added

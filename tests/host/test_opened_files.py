@@ -99,7 +99,7 @@ def test_a_process_is_watched_and_not_those_that_it_starts(monkeypatch: pytest.M
     monkeypatch.setenv(WATCHES_FILES, "1")
     hooks, stat = list[object](), os.stat
     monkeypatch.setattr(sys, "addaudithook", hooks.append)
-    for name in ("stat", "lstat", "access", "readlink", "fspath"):
+    for name in ("stat", "lstat", "access", "readlink", "fspath", "open"):
         monkeypatch.setattr(os, name, getattr(os, name))
     found = watch()
     compile_at = f"{os.path.dirname(os.__file__)}/installed.py"  # noqa: PTH120 - of a module
@@ -107,9 +107,17 @@ def test_a_process_is_watched_and_not_those_that_it_starts(monkeypatch: pytest.M
     (tmp_path / "a").exists()
     assert os.path.join(tmp_path, "b") == os.fspath(f"{tmp_path}/b")  # noqa: PTH118 - which makes texts of paths too
 
+    folder = os.open(tmp_path, os.O_RDONLY)
+    for name in ("c", "d"):
+        os.close(os.open(name, os.O_CREAT, dir_fd=folder))
+    os.stat("d", dir_fd=folder)
+    os.close(folder)
+
     assert [found.note] == hooks
     assert WATCHES_FILES not in os.environ
     assert os.stat in os.supports_follow_symlinks
     assert (stat, hash(stat)) == (os.stat, hash(os.stat))
     uses = found.end().uses
-    assert [None, "n", "f"] == [uses.get(str(path)) for path in (tmp_path, tmp_path / "a", tmp_path / "b")]
+    assert ["f", "n", "f", "f", "fs"] == [
+        uses.get(str(path)) for path in (tmp_path, *(tmp_path / one for one in "abcd"))
+    ]

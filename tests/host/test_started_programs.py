@@ -92,3 +92,22 @@ def test_a_folder_that_is_gone_keeps_no_program_from_starting(programs: StartedP
     programs.note("os.exec", (sys.executable, [sys.executable, *CODE], {"PYTHONPATH": OWN}))
 
     assert {} == programs.found()
+
+
+@pytest.mark.parametrize(
+    ("event", "arguments", "told"),
+    [
+        ("subprocess.Popen", ("python", ["python", "/a/x.py"], "/a", {}), ("/a", "/a/x.py")),
+        ("subprocess.Popen", ("make", ["make", "all"], "/a", {"PYTHONPATH": "/a/src"}), ("/a", "/a/src")),
+        ("subprocess.Popen", ("make", ["make", "all"], "/", {"PYTHONPATH": OWN}), ("/",)),
+        ("os.system", ("cd /a && make all",), ("{here}/", "cd /a && make all")),
+    ],
+)
+def test_paths_that_a_program_is_told_are_kept(
+    programs: StartedPrograms, event: str, arguments: Any, told: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the process has had in its environment from the start was translated."""
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
+    programs.note(event, arguments)
+
+    assert [tuple(one.format(here=Path.cwd()) for one in told)] == [*programs.told().values()]

@@ -32,7 +32,7 @@ def written():
 
 def test_environment(hwperf, written):
     hwperf(work.call)
-    Path("{root}/model.txt").read_text()
+    Path("{root}/labels.txt").read_text()
     hwperf.record("named", int(Path(os.environ["MODEL"]).read_text()), better="lower")
     hwperf.record("written", int(written.read_text()), better="lower")
 """
@@ -40,7 +40,7 @@ def test_environment(hwperf, written):
 
 def test_each_side_reads_its_own_model(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """One is named in the environment, one is written to a fixed path; one that the tests name cannot be turned."""
-    files = {"work.py": WORK, "pytest.ini": INI, "test_model.py": TESTS, "model.txt": "1"}
+    files = {"work.py": WORK, "pytest.ini": INI, "test_model.py": TESTS, "model.txt": "1", "labels.txt": ""}
     project = repository(pytester, files)
     project.write({"model.txt": "2", "test_model.py": TESTS.replace("{root}", str(project.path))})
     monkeypatch.setenv("MODEL", f"{project.path}/model.txt")
@@ -49,8 +49,30 @@ def test_each_side_reads_its_own_model(pytester: pytest.Pytester, monkeypatch: p
     result.assert_outcomes(failed=1)
     outcomes = [project.compared("test_environment", metric).outcome for metric in ("named", "written")]
     assert ["regressed", "regressed"] == outcomes
-    (warning,) = (one for one in project.gate().warnings if "model.txt" in one)
-    assert warning.startswith(f"both sides have read {project.path}/model.txt of the present tree")
+    said = f"both sides have read {project.path}/labels.txt of the present tree"
+    assert any(one.startswith(said) for one in project.gate().warnings)
+
+
+STARTING = """
+import subprocess, sys
+import work
+
+def test_a(hwperf):
+    subprocess.run([sys.executable, "-c", "pass"], env={}, cwd="{root}", check=True)
+    hwperf(work.call)
+"""
+
+
+def test_a_program_that_is_started_in_the_present_tree_is_refused(pytester: pytest.Pytester) -> None:
+    """Without PYTHONPATH, and with no editable install, it would run the present code on both sides."""
+    project = repository(
+        pytester, {"work.py": WORK, "pytest.ini": INI, "test_model.py": STARTING.replace("{root}", str(pytester.path))}
+    )
+    project.write({"work.py": f"{WORK}#\n"})
+    result = project.run(REHEARSED)
+
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines(["*not comparable: a test starts `*` in your tree, or with a path of it.*"])
 
 
 CACHES = """

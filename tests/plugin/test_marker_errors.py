@@ -178,6 +178,10 @@ def test_a_marker_without_effect_is_a_usage_error(pytester: pytest.Pytester, mar
         (["--hwperf-json=a", "--hwperf-markdown=./a"], "--hwperf-json and --hwperf-markdown name one path"),
         (["--hwperf-json=a", "--junitxml=./a"], "--junitxml and --hwperf-json name one path"),
         (["--hwperf-json=a", "--hwperf-artifacts=a"], "--hwperf-artifacts and --hwperf-json name one path"),
+        (
+            ["--hwperf-artifacts=b", "--hwperf-json=b/benchmark_summary.json"],
+            "benchmark_summary.json of --hwperf-artifact",
+        ),
         (["--hwperf-json=a", "--hwperf-store=sql:sqlite:///a"], "--hwperf-json and --hwperf-store name one path"),
         (["--hwperf-json=tox.ini"], "tox.ini and --hwperf-json name one path"),
         (["--hwperf-store=sql:sqlite:///:memory:"], "--hwperf-store='sql:sqlite:///:memory:' would be gone with"),

@@ -115,6 +115,32 @@ def test_an_xfail_of_a_module_that_tests_import_is_seen_as_new_too(project: Proj
     assert "2 xfail added" in result.stdout.lines[-1]
 
 
+HOOK = """
+from pathlib import Path
+import pytest
+
+LIST = Path(__file__).with_name("known.txt")
+
+def pytest_itemcollected(item):
+    if item.name in LIST.read_text().split():
+        item.add_marker(pytest.mark.xfail)
+"""
+
+
+def test_an_xfail_that_no_file_of_the_baseline_shows_is_new(project: Project) -> None:
+    """One of a hook is old where the hook and its data are."""
+    tests = IN_PAIRS + SLOW.format("old", "") + SLOW.format("listed", "")
+    project.commit({"work.py": WORK, "sub/conftest.py": HOOK, "sub/known.txt": "test_old\n", "sub/test_sub.py": tests})
+    hidden = IN_PAIRS + "\n\n@getattr(pytest.mark, 'xf' + 'ail')\n" + SLOW.format("hidden", "").lstrip()
+    project.write({"sub/known.txt": "test_old\ntest_listed\n", "test_hidden.py": hidden})
+    project.write({"work.py": WORK.replace("300", "900")})
+    result = project.run(REPEATED)
+
+    said = "2 failing tests hidden by a new xfail: sub/test_sub.py::test_listed, test_hidden.py::test_hidden"
+    result.stdout.fnmatch_lines([f"warning: {said}"])
+    assert "2 xfail added" in result.stdout.lines[-1]
+
+
 @pytest.mark.parametrize(
     ("first", "conftest", "code"),
     [

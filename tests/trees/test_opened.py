@@ -1,12 +1,14 @@
 """Files that lead from one side to the other, and files that only one side reads."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.core.errors import UsageProblem, WorkerError
 from pytest_hwperf.host.opened_files import Opened
+from pytest_hwperf.trees.both import Trees, check_told
 from pytest_hwperf.trees.opened import check_opened
 
 
@@ -44,6 +46,15 @@ def test_data_of_the_candidates_that_the_baseline_has_read_is_named(tmp_path: Pa
     assert said.startswith(f"both sides have read {model[0]} of the present tree, so that a change of it is not seen")
 
 
+def test_data_of_the_candidates_that_differs_from_the_baselines_own_is_refused(tmp_path: Path) -> None:
+    model = put(tmp_path / "here", "model.txt")
+    put(tmp_path / "there", "model.txt")
+    Path(*model).write_text("slow", encoding="ascii")
+
+    with pytest.raises(UsageProblem, match=r"not comparable: the baseline has read .*/here/model.txt of the present"):
+        check(tmp_path, model, model)
+
+
 @pytest.mark.parametrize("name", ["helper.py", "libfast.so"])
 def test_code_of_the_candidates_that_the_baseline_has_read_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(WorkerError, match=f"the baseline has read .*/here/{name} of the present tree"):
@@ -77,7 +88,47 @@ def test_data_that_one_side_alone_has_read_is_named(tmp_path: Path) -> None:
     ] == check(tmp_path, [absent, other], gone)
 
 
+def test_a_file_that_both_ask_about_and_one_side_has_is_named(tmp_path: Path) -> None:
+    """A deleted switch: the sides take different ways. One that a side makes itself is no difference."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    uses = {"candidate": {f"{here}/fast": "n", f"{here}/old": "s"}, "baseline": {f"{there}/fast": "s"}}
+    uses["baseline"] |= {f"{there}/old": "nw", f"{there}/.git/x": "s"}
+    opened = {side: Opened(uses=used) for side, used in uses.items()}
+
+    (said,) = check_opened(opened, here, there, [], 0)  # type: ignore[arg-type] # sides
+
+    assert "asked about by both, and there for the baseline only: fast; their ways may differ" == said
+
+
 def test_what_a_side_has_made_itself_is_no_difference(tmp_path: Path) -> None:
     made = put(tmp_path / "here", "cache.bin")
 
     assert [] == check(tmp_path, made, [], made)
+
+
+@pytest.mark.parametrize(
+    ("told", "is_refused"),
+    [
+        ("{here}", True),
+        ("{here}/run.py", True),
+        ("cd {here} && make", True),
+        ("import sys; sys.path.insert(0, '{here}/src')", True),
+        ("{link}/src", True),
+        ("{there}/run.py", False),
+        ("{here}2/run.py", False),
+        ("{here}/.venv/bin/python", False),
+        ("/usr/bin/git", False),
+    ],
+)
+def test_a_program_of_the_baseline_that_is_told_a_path_of_the_candidates_tree_is_refused(
+    tmp_path: Path, told: str, *, is_refused: bool
+) -> None:
+    places = {name: tmp_path / name for name in ("here", "link")} | {"there": tmp_path / "here/temporary/there"}
+    put(places["here"], "src/run.py", ".venv/bin/python")
+    put(places["there"], "run.py")
+    places["link"].symlink_to(places["here"])
+    trees = Trees(candidate=places["here"], baseline=places["there"], revision="", shared={})
+    opened = {"baseline": Opened(told={"python run.py": ("/", told.format(**places))})}
+
+    with pytest.raises(UsageProblem, match=r"starts `python run.py` in your tree") if is_refused else nullcontext():
+        check_told(opened, trees, [])  # type: ignore[arg-type] # of one side

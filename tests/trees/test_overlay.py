@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.core.errors import UsageProblem, WorkerError
-from pytest_hwperf.trees.overlay import candidate_ini, lay_over, remove_gone, share
+from pytest_hwperf.trees.overlay import candidate_ini, gone_tests, lay_over, remove_gone, share
 
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
 
@@ -162,6 +162,23 @@ def test_benchmark_code_that_the_candidate_lacks_does_not_stay_in_the_baseline(t
     assert expected == gone
     assert {file: text for file, text in of_baseline.items() if file not in expected} == content(baseline)
     assert dict(of_candidate) == content(candidate)
+
+
+def test_measured_tests_that_no_file_has_any_more_are_found(tmp_path: Path) -> None:
+    """One that has moved to another file is there, and one that measures nothing is not missed."""
+    measured, plain = "def test_{0}(hwperf): pass\n", "def test_{0}(): pass\n"
+    there = {
+        "tests/test_a.py": measured.format("kept") + measured.format("lost") + plain.format("plain"),
+        "tests/sub/test_b.py": f"pytestmark = pytest.mark.hwbudget(a=1)\n{plain.format('gone')}{plain.format('moved')}",
+        "tests/test_broken.py": "def (",
+        "other/test_c.py": measured.format("elsewhere"),
+    }
+    here = {"tests/test_a.py": measured.format("kept") + plain.format("moved")}
+    candidate, baseline = tree(tmp_path / "candidate", here), tree(tmp_path / "baseline", there)
+
+    gone = gone_tests(candidate, baseline, [candidate / "tests/test_a.py"])
+
+    assert ["tests/sub/test_b.py::test_gone", "tests/test_a.py::test_lost"] == gone
 
 
 def test_nothing_is_removed_through_a_link_out_of_the_tree(tmp_path: Path) -> None:
