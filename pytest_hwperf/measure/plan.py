@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_hwperf.core.contracts import CountingMeter, Meter
 
@@ -26,6 +26,10 @@ class SamplingLimits:
     hold_collector: bool = False  # the garbage collector runs between calls alone; else as the program has set it
     single_calls: bool = False  # short calls too are timed one by one for their latency: for its tail
     compiles: bool = False  # the first call compiles: a second one tells how long a call takes
+
+    def brief(self) -> "SamplingLimits":
+        """Return the same for calls by which nothing is judged."""
+        return replace(self, min_time_s=0.1, min_calls=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

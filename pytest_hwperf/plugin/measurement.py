@@ -179,6 +179,8 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
             single_calls=_tail_is_asked(item),
             compiles=loaded.compiles,
         )
+        if _is_only_shown(item):
+            limits = limits.brief()
         counted = loaded.rounds is not None and loaded.rounds.rounds is not None
         chosen, stream = RoundSampler if counted else Sampler, loaded.stream()
         sampler = chosen(stream, limits, tell=shown.tell, answers=loaded.answers)
@@ -283,6 +285,12 @@ def _say_what_cannot_pass(item: pytest.Item, call_s: float) -> None:
             from pytest_hwperf.plugin.progress import ProgressLine
 
             ProgressLine(item.config).say(f"hwperf: {item.nodeid}: {said_of_it}")
+
+
+def _is_only_shown(item: pytest.Item) -> bool:
+    """Whether nothing is judged by the calls of this session: pairs have compared it, and there is no budget."""
+    session, budgets = session_of(item.config), test_of(item).markers.budgets
+    return session.gate is not None and not session.settings.save and all(budget.default for budget in budgets)
 
 
 def _tail_is_asked(item: pytest.Item) -> bool:
