@@ -25,6 +25,7 @@ class BlockPlan:
     cold_calls: int = 5  # dropped at the start of a block: caches, branch predictors and clocks were the other side's
     cold_calls_pool: int = 10  # the same where several threads have to be woken
     cold_share: float = 0.1  # dropped at least
+    warm_block_s: float = 0.015  # of the warm-up
     warm_blocks: int = 12  # after so many the warm-up ends, steady or not
     warm_s: float = 1.0  # the same, in seconds a side
     steady_ratio: float = 1.10  # largest over smallest median of successive steady blocks
@@ -105,6 +106,6 @@ class BlockPlan:
 
     def _warm_up_s(self, call_s: float) -> float:
         """Return what the warm-up of one side takes: one call, and three blocks that agree."""
-        block_s = max(call_s, self.block_s)
+        block_s = max(call_s, self.warm_block_s)
         blocks = min(3, self.warm_blocks - 1, math.ceil(max(0.0, self.warm_s - call_s) / block_s))
         return call_s + blocks * (block_s + _HANDOVER_S) + _HANDOVER_S

@@ -15,7 +15,14 @@ from pytest_hwperf.core.sequence import looks
 
 # Of recorded calls, blocks differ more from each other than the calls of a block do: short ones tell as much.
 PAIR_PLAN = BlockPlan(
-    doubles=12, block_s=0.006, calls=10, long_block_s=0.06, cold_calls=3, longest_s=12.0, longest_apart_s=1.0
+    doubles=12,
+    block_s=0.006,
+    warm_block_s=0.003,
+    calls=10,
+    long_block_s=0.06,
+    cold_calls=3,
+    longest_s=12.0,
+    longest_apart_s=1.0,
 )
 
 
@@ -47,8 +54,10 @@ def serial_plan(plan: BlockPlan) -> BlockPlan:
 
 
 _WHOLE = 0.8  # of the time that is left, which all tests may be expected to take: an expectation may be wrong
+_SOON_S = 150.0  # in which all tests are to be over that have fine screens
 _ONE_GROUP = 1 / 3  # the same where all are one group: a machine that slows down to a third still decides it
 _GROUP = 0.25  # the same of one group among several
+_CONFIRMED = 0.25  # of the time that is reserved for confirmations, which equal code takes
 _LEAST_GROUP_S = 45.0  # of one group: each starts pairs of its own
 
 
@@ -97,13 +106,24 @@ class Timetable:
     at_once: int = 1  # pairs side by side
 
     def screening(self, left_s: float) -> Screening:
-        """Return the finest screen by which all tests fit into the time; the coarsest where none does."""
-        fitting = (one for one in SCREENINGS if self.needed_s(self.tests, one) <= _WHOLE * left_s)
-        return next(fitting, SCREENINGS[-1])
+        """Return the finest screen by which all tests fit into the time; the coarsest where none does.
+
+        More than four turns of each side are taken where all tests are over soon.
+        """
+        limits = (min(_WHOLE * left_s, _SOON_S), _WHOLE * left_s)
+        fits = (
+            one for one, limit_s in zip(SCREENINGS, limits, strict=False) if self.needed_s(self.tests, one) <= limit_s
+        )
+        return next(fits, SCREENINGS[-1])
 
     def screen_s(self, tests: Sequence[TestTime], screening: Screening) -> float:
         """Return what the screen of some tests is expected to take."""
         return self._pairs_s(tests, screening.pairs, screening.plan(self.plan))
+
+    def usual_s(self, screening: Screening) -> float:
+        """Return what all tests take as a rule: the first look needs no more than some of them."""
+        screen_s = self.pace * self.screen_s(self.tests, screening)
+        return screen_s + _CONFIRMED * (self.needed_s(self.tests, screening) - screen_s)
 
     def needed_s(self, tests: Sequence[TestTime], screening: Screening, screen_left: float = 1.0) -> float:
         """Return what some tests are expected to take: what is left of their screen, and fresh pairs for suspects."""

@@ -62,8 +62,13 @@ class GroupSchedule:
         self._left_s = left_s
 
     @property
+    def usual_s(self) -> float:
+        """How long all tests take where few of them have to be confirmed."""
+        return self._table.usual_s(self.screening)
+
+    @property
     def needed_s(self) -> float:
-        """How long all tests are expected to take."""
+        """How long all tests are expected to take at most."""
         return self._table.needed_s(self._table.tests, self.screening)
 
     def next_group(self, evidence: Evidence, left_s: float, screened_s: float) -> int:
@@ -105,7 +110,7 @@ class GroupSchedule:
     def said(self) -> str:
         """Say how long the comparison is expected to take, and what is done where the time is short."""
         tests = counted(len(self._table.tests), "test")
-        text = f"comparing {tests} takes about {rounded_up(self.needed_s)} s of the {rounded_up(self._left_s)} s left"
+        text = f"comparing {tests} takes about {rounded_up(self.usual_s)} s of the {rounded_up(self._left_s)} s left"
         parts = []
         if self._table.at_once > 1:
             parts.append(f"{self._table.at_once} pairs run side by side")

@@ -29,7 +29,7 @@ class SamplingLimits:
 
     def brief(self) -> "SamplingLimits":
         """Return the same for calls by which nothing is judged."""
-        return replace(self, min_time_s=0.1, min_calls=30)
+        return replace(self, min_time_s=0.05, min_calls=20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,6 +108,9 @@ class Interleaver:
         shared = None if pool or refused else self.processor
         self.leave(0 if shared is None else 1)
         turns, blocks = self._drawn(doubles), dict[Side, list[Block]]({"baseline": [], "candidate": []})
+        if shared is not None and calls > 1 and not spaced_s > call_s:  # caches of a processor that is new to both
+            for side in turns[:2]:
+                self.turn(side, calls // 2, batch, rest=False, expected_s=warm[side].call_s * batch * calls)
         for side, following in zip_longest(turns, turns[1:]):
             expected_s = max(warm[side].call_s, warm[side].pace_s) * batch * calls
             rest = pool and side != following  # without a pool nothing spins on after the calls
@@ -182,7 +185,7 @@ class Interleaver:
             spent += max(sum(taken_ns) / _SECOND, pace_s * count)
             own_ns = block.thread_ns  # of a caller that only waits for others it is next to nothing
             pools.append(block.cpu_ns - own_ns > _POOL * max(own_ns, _LEAST_CPU_NS))
-            count = max(1, min(round(plan.block_s / max(call_s, pace_s)), 20_000))
+            count = max(1, min(round(plan.warm_block_s / max(call_s, pace_s)), 20_000))
             medians.append(call_s)
             latest = medians[-_STEADY:]
             if len(latest) == _STEADY and max(latest) <= min(latest) * plan.steady_ratio:
