@@ -335,12 +335,13 @@ def test_a_block_may_take_three_times_as_long_and_no_longer() -> None:
 
 
 def test_both_sides_share_a_processor_in_their_turns() -> None:
-    """Not in their warm-up, which shows whether several threads are at work."""
+    """Not in their warm-up, which shows whether several threads are at work; a first turn there does not count."""
     found, lines = interleaving(constant(MILLI), constant(MILLI), plan=BlockPlan(warm_blocks=1), processor=3)
 
     assert found.assignment.processor == 3
     for end in lines.values():
-        assert [type(sent) for sent in end.sent] == [Select, TimeBlock, PinTo, *[TimeBlock] * 12]
+        assert [type(sent) for sent in end.sent] == [Select, TimeBlock, PinTo, TimeBlock, *[TimeBlock] * 12]
+    assert len(only(found).baseline) == 12
     assert seats(lines) == {"baseline": [3], "candidate": [3]}
 
 

@@ -178,6 +178,21 @@ def test_slower_code_fails_its_own_test_alone_and_says_what_moved(
     assert main(["recompute", str(project.path / "report.json")]) == 0
 
 
+def test_where_pairs_alone_judge_few_calls_are_made_beside_them(project: pytest.Pytester) -> None:
+    """A budget is judged by the calls of the session itself, and a saved run is made of them."""
+    budget = "import pytest\nimport work\n\n@pytest.mark.hwbudget(latency_p50_ms=60_000)\n"
+    write(project, "tests/test_budget.py", budget + "def test_budget(hwperf):\n    hwperf(work.steady)\n")
+    calls = dict[str, int]()
+    for option in ("--hwperf-energy=off", "--hwperf-save"):
+        run(project, "-k", "steady or budget", option)
+        for run_ in (judgement.run for judgement in report(project).judgements):
+            (made,) = (len(sample.values) for sample in run_.samples if sample.metric == "latency")
+            calls[f"{run_.test.rpartition('_')[2]} {option}"] = made
+
+    few = calls.pop("steady --hwperf-energy=off")
+    assert 20 <= few < min(calls.values())
+
+
 def test_the_present_commit_and_the_one_before_are_reported_apart(project: pytest.Pytester, git: Git) -> None:
     write(project, "work.py", WORK.format(units=1))
     commit(git)
