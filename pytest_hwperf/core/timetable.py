@@ -5,7 +5,7 @@ what is started gets a verdict. Groups are made of times and never of what the p
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -116,68 +116,75 @@ class Timetable:
         )
         return next(fits, SCREENINGS[-1])
 
-    def screen_s(self, tests: Sequence[TestTime], screening: Screening) -> float:
-        """Return what the screen of some tests is expected to take."""
-        return self._pairs_s(tests, screening.pairs, screening.plan(self.plan))
+    def screen_s(self, tests: Sequence[TestTime], screening: Screening, seen: Mapping[str, int] | None = None) -> float:
+        """Return what the screen of some tests is expected to take, without the pairs that each has been seen in."""
+        left = {one.test: max(0, screening.pairs - (seen or {}).get(one.test, 0)) for one in tests}
+        return self._pairs_s(tests, left, screening.plan(self.plan))
 
     def usual_s(self, screening: Screening) -> float:
         """Return what all tests take as a rule: the first look needs no more than some of them."""
         screen_s = self.pace * self.screen_s(self.tests, screening)
         return screen_s + _CONFIRMED * (self.needed_s(self.tests, screening) - screen_s)
 
-    def needed_s(self, tests: Sequence[TestTime], screening: Screening, screen_left: float = 1.0) -> float:
+    def needed_s(self, tests: Sequence[TestTime], screening: Screening, seen: Mapping[str, int] | None = None) -> float:
         """Return what some tests are expected to take: what is left of their screen, and fresh pairs for suspects."""
         asked = sum(one.hypotheses for one in tests)
         suspects = 1 + math.floor(screening.suspects * asked)
         pairs = looks(suspects, self.alpha)[suspects > 1]  # what is slower is decided at the first look, as a rule
-        confirming_s = self._pairs_s(tests, pairs, self.plan, suspects / max(1, asked))
-        return self.pace * (screen_left * self.screen_s(tests, screening) + confirming_s)
+        each = {one.test: pairs for one in tests}
+        confirming_s = self._pairs_s(tests, each, self.plan, suspects / max(1, asked))
+        return self.pace * (self.screen_s(tests, screening, seen) + confirming_s)
 
-    def _pairs_s(self, tests: Sequence[TestTime], pairs: int, plan: BlockPlan, share: float = 1.0) -> float:
+    def _pairs_s(
+        self, tests: Sequence[TestTime], pairs: Mapping[str, int], plan: BlockPlan, share: float = 1.0
+    ) -> float:
         """Return what pairs of some tests, or of a share of them, take; those of one kind share their processes.
 
         Pairs that run side by side take as long as one; with one side at a time there are none.
         """
-        shared, apart = ([one.pair_s(plan) for one in tests if one.is_serial == serial] for serial in (False, True))
-        rounds_s = self.start_s + share * sum(shared) if shared or not apart else 0.0
-        apart_s = self.serial_start_s + share * sum(apart) if apart else 0.0
-        return math.ceil(pairs / self.at_once) * rounds_s + pairs * apart_s
+        seconds = 0.0
+        for is_serial, start_s, beside in ((False, self.start_s, self.at_once), (True, self.serial_start_s, 1)):
+            rounds = [(one, math.ceil(pairs[one.test] / beside)) for one in tests if one.is_serial == is_serial]
+            starts = max((count for _, count in rounds), default=0)
+            seconds += starts * start_s + share * sum(count * one.pair_s(plan) for one, count in rounds if count)
+        return seconds
 
-    def next_group(self, done: int, left_s: float, screening: Screening) -> int:
+    def next_group(self, done: int, left_s: float, screening: Screening, seen: Mapping[str, int] | None = None) -> int:
         """Return how many tests are compared next: all that are left, or a part that fits; 0: no time for any.
 
         Args:
             done: tests that have been compared.
             left_s: of the time that is given.
             screening: how they are screened.
+            seen: test → pairs of its screen that it was in already, as those of a group that was shortened.
         """
         left = self.tests[done:]
-        if self.needed_s(left, screening) <= _ONE_GROUP * left_s:
+        if self.needed_s(left, screening, seen) <= _ONE_GROUP * left_s:
             return len(left)
         limits = (max(_GROUP * left_s, min(_LEAST_GROUP_S, left_s / 2)), _WHOLE * left_s, left_s)
-        return next(filter(None, (self._fitting(left, limit, screening) for limit in limits)), int(not done))
+        return next(filter(None, (self._fitting(left, limit, screening, seen) for limit in limits)), int(not done))
 
-    def shortened(self, tests: Sequence[TestTime], left_s: float, screening: Screening, screen_left: float) -> int:
+    def shortened(self, tests: Sequence[TestTime], left_s: float, screening: Screening, seen: Mapping[str, int]) -> int:
         """Return with how many of its first tests a group goes on that will not be over in time; at least one.
 
         Args:
             tests: of the group.
             left_s: of the time that is given.
             screening: how they are screened.
-            screen_left: share of the screen that they still wait for.
+            seen: test → pairs of its screen that it was in.
         """
-        if self.needed_s(tests, screening, screen_left) <= left_s:
+        if self.needed_s(tests, screening, seen) <= left_s:
             return len(tests)
-        return max(1, self._fitting(tests, _WHOLE * left_s, screening, screen_left))
+        return max(1, self._fitting(tests, _WHOLE * left_s, screening, seen))
 
     def _fitting(
-        self, tests: Sequence[TestTime], seconds: float, screening: Screening, screen_left: float = 1.0
+        self, tests: Sequence[TestTime], seconds: float, screening: Screening, seen: Mapping[str, int] | None
     ) -> int:
         """Return how many of the first tests are expected to take no longer."""
         fitting, beyond = 0, len(tests) + 1
         while beyond - fitting > 1:
             middle = (fitting + beyond) // 2
-            if self.needed_s(tests[:middle], screening, screen_left) <= seconds:
+            if self.needed_s(tests[:middle], screening, seen) <= seconds:
                 fitting = middle
             else:
                 beyond = middle

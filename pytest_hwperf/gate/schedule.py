@@ -1,13 +1,14 @@
 """The schedule of a build: from what its rehearsal took, how its tests are screened and which are compared next."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate, chain, pairwise
+from itertools import chain, pairwise
 from statistics import median
 
 from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.completeness import rounded_up
-from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement
+from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Pair
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, metric_of
 from pytest_hwperf.core.paired import least_calls
 from pytest_hwperf.core.screen import FAR, SCREEN_PAIRS
@@ -73,38 +74,36 @@ class GroupSchedule:
 
     def next_group(self, evidence: Evidence, left_s: float, screened_s: float) -> int:
         """Return how many hypotheses are asked next, 0 where there is no time for any; see `pairs.conductor`."""
-        tests = self._tests(evidence)
-        done = sum(map(len, tests))
-        size = self._paced(tests, 0.0, screened_s).next_group(done, left_s, self.screening)
+        done = len(self._begun(evidence, len(evidence.groups)))
+        table, seen = self._paced(evidence, screened_s), _screened(evidence)
+        size = table.next_group(done, left_s, self.screening, seen)
         if done < self._clear:  # what is clear is decided before all else
             size = min(size, self._clear - done)
-        return self._asked(self._table.tests[done : done + size])
+        return _asked(self._table.tests[done : done + size])
 
     def shortened(self, evidence: Evidence, left_s: float, screened_s: float) -> int:
         """Return with how many hypotheses the last group goes on, which is being screened; see `pairs.conductor`."""
-        tests, pairs = self._tests(evidence), self.screening.pairs
-        screened = sum(pair.stage == "screen" for pair in evidence.pairs) - pairs * (len(tests) - 1)
-        left = max(0.0, 1 - screened / pairs)
-        if left == 1:
+        before, seen = len(self._begun(evidence, len(evidence.groups) - 1)), _screened(evidence)
+        tests = self._begun(evidence, len(evidence.groups))[before:]
+        if not any(seen[one.test] for one in tests):
             return evidence.groups[-1]
-        table = self._paced(tests, left, screened_s)
-        size = table.shortened(tests[-1], left_s, self.screening, left)
-        return self._asked(tests[-1][:size])
+        size = self._paced(evidence, screened_s).shortened(tests, left_s, self.screening, seen)
+        return _asked(tests[:size])
 
-    def _asked(self, tests: Sequence[TestTime]) -> int:
-        return sum(one.hypotheses for one in tests)
+    def _begun(self, evidence: Evidence, groups: int) -> Sequence[TestTime]:
+        """Return the tests of the first groups."""
+        hypotheses = evidence.hypotheses[: sum(evidence.groups[:groups])]
+        return self._table.tests[: len({one.measurement.test for one in hypotheses})]
 
-    def _tests(self, evidence: Evidence) -> list[Sequence[TestTime]]:
-        """Return the tests of each group that was begun."""
-        ends = [0, *accumulate(evidence.groups)]
-        counts = [len({one.measurement.test for one in evidence.hypotheses[:end]}) for end in ends]
-        return [self._table.tests[begin:end] for begin, end in pairwise(counts)]
-
-    def _paced(self, groups: Sequence[Sequence[TestTime]], left: float, screened_s: float) -> Timetable:
-        """Return the timetable by what the screens so far took; of the last of them a share is left."""
-        expected = [self._table.screen_s(tests, self.screening) for tests in groups]
-        expected_s = sum(expected) - left * sum(expected[-1:])
-        return replace(self._table, pace=max(_SHORTEST_PACE, screened_s / expected_s)) if expected_s else self._table
+    def _paced(self, evidence: Evidence, screened_s: float) -> Timetable:
+        """Return the timetable by what the pairs of screens took, among what these were expected to take."""
+        times, most = {one.test: one for one in self._table.tests}, self.screening.pairs - 1
+        expected_s = 0.0
+        for pair in evidence.pairs:
+            tests = [times[test] for test in _tests_of(pair) if pair.stage == "screen"]
+            expected_s += self._table.screen_s(tests, self.screening, dict.fromkeys(times, most))
+        pace = max(_SHORTEST_PACE, screened_s * self._table.at_once / expected_s) if expected_s else 1.0
+        return replace(self._table, pace=pace)
 
     @property
     def said(self) -> str:
@@ -119,6 +118,20 @@ class GroupSchedule:
         if self.needed_s > self._left_s:
             parts.append("they are compared in groups, and the last ones may not be reached")
         return "; ".join([text, *parts])
+
+
+def _asked(tests: Sequence[TestTime]) -> int:
+    return sum(one.hypotheses for one in tests)
+
+
+def _tests_of(pair: Pair) -> set[str]:
+    """Return the tests of which a pair has observed something."""
+    return {one.measurement.test for one in pair.observations}
+
+
+def _screened(evidence: Evidence) -> Counter[str]:
+    """Return test → pairs of its screen that it was in."""
+    return Counter(test for pair in evidence.pairs if pair.stage == "screen" for test in _tests_of(pair))
 
 
 def clearest_first(hypotheses: Sequence[Hypothesis], trace: PairTrace) -> list[Hypothesis]:
@@ -169,5 +182,7 @@ def _times(measurement: Measurement, asked: Sequence[Hypothesis], trace: PairTra
             yield CallTimes(
                 calls_s=(max(median(one.baseline), _SHORTEST_S), max(median(one.candidate), _SHORTEST_S)),
                 needed=max(least_calls(margin.statistic) for margin in margins),
-                margin=min(margin.size for margin in margins),
+                margin=min(margin.size for margin in margins)
+                if {one.key for one in margins} == {MEDIAN_LATENCY}
+                else 0.0,
             )

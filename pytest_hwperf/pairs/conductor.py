@@ -236,23 +236,23 @@ class Conductor:
 
     def _next(self, evidence: Evidence, until: float, why_late: Statement | None) -> tuple[Evidence, Step]:
         """Return what the next pair is for; where a group is over, the next one is begun if there is time."""
-        step, begun = next_step(evidence), sum(evidence.groups)
-        if self.schedule is None:
-            return evidence, step
-        times = until - self.clock(), self.seconds.get("screen", 0.0)
-        if begun and step.stage == "screen":
-            size = self.schedule.shortened(evidence, *times)
-            if size == evidence.groups[-1]:
+        while True:
+            step, begun = next_step(evidence), sum(evidence.groups)
+            if self.schedule is None:
                 return evidence, step
-            evidence = replace(evidence, groups=(*evidence.groups[:-1], size))
-            return evidence, next_step(evidence)
-        if begun == len(evidence.hypotheses) or (begun and step.stage):
-            return evidence, step
-        size = self.schedule.next_group(evidence, *times)
-        if not size:
-            return replace(evidence, stopped=why_late), Step(stage=None)
-        evidence = replace(evidence, groups=(*evidence.groups, size))
-        return evidence, next_step(evidence)
+            times = until - self.clock(), self.seconds.get("screen", 0.0)
+            if begun and step.stage == "screen":
+                size = self.schedule.shortened(evidence, *times)
+                if size == evidence.groups[-1]:
+                    return evidence, step
+                evidence = replace(evidence, groups=(*evidence.groups[:-1], size))
+            elif begun == len(evidence.hypotheses) or (begun and step.stage):
+                return evidence, step
+            else:
+                size = self.schedule.next_group(evidence, *times)
+                if not size:
+                    return replace(evidence, stopped=why_late), Step(stage=None)
+                evidence = replace(evidence, groups=(*evidence.groups, size))
 
     def _without_silent(
         self, evidence: Evidence, waiting: Sequence[Hypothesis], pair: Pair, trace: PairTrace
@@ -319,9 +319,10 @@ class Conductor:
         return pair, trace
 
     def _margin(self, evidence: Evidence, here: Measurement) -> float:
-        """Return the smallest margin of what is asked of a measurement; 0 where all turns are wanted."""
-        sizes = [one.margin.size for one in evidence.hypotheses if one.measurement == here]
-        return 0.0 if self.also else min(sizes, default=0.0)
+        """Return the margin of a measurement of which nothing but the median is asked, 0 of others."""
+        margins = [one.margin for one in evidence.hypotheses if one.measurement == here]
+        is_median = not self.also and {one.key for one in margins} == {MEDIAN_LATENCY}
+        return min(one.size for one in margins) if is_median else 0.0
 
     def _held(
         self, stage: Stage, program: Program, until: float, place: "_Place", measurements: Sequence[Measurement]

@@ -288,9 +288,10 @@ def _say_what_cannot_pass(item: pytest.Item, call_s: float) -> None:
 
 
 def _is_only_shown(item: pytest.Item) -> bool:
-    """Whether nothing is judged by the calls of this session: pairs have compared it, and there is no budget."""
-    session, budgets = session_of(item.config), test_of(item).markers.budgets
-    return session.gate is not None and not session.settings.save and all(budget.default for budget in budgets)
+    """Whether nothing is judged by the calls of this session: pairs have compared it, and there is no limit."""
+    session, markers = session_of(item.config), test_of(item).markers
+    asked = session.settings.save or session.settings.compare or session.settings.artifacts
+    return session.gate is not None and not asked and not markers.limits
 
 
 def _tail_is_asked(item: pytest.Item) -> bool:

@@ -116,7 +116,7 @@ def _with_tests(made: Trees, here: Path, files: Sequence[Path], *, compares: boo
         names = ", ".join(sorted(os.path.relpath(file, here) for file in changed))
         warnings.append(f"changed since the baseline, and run on both sides as now, so that {_UNSEEN}: {names}")
     if lost := gone_tests(top, baseline, files):
-        warnings.append(f"measured by the baseline, and no test of yours any more: {named(lost)}")
+        warnings.append(f"measured by the baseline, and deleted or renamed since: {named(lost)}")
     if gone := remove_gone(top, baseline, files):
         changed |= {top / file for file in gone}
         warnings.append(f"not in your tree any more, and removed from the baseline's: {named(gone)}")

@@ -81,7 +81,7 @@ def _uneven(opened: Mapping[Side, Opened], trees: Mapping[Side, Tree]) -> Iterat
             yield f"read by the {side} only: {named(there)}"
         asked = _asked(opened[side], trees[side], ASKED) & _asked(opened[other], trees[other], ABSENT)
         if alone := sorted(asked - {*files}):
-            yield f"asked about by both, and there for the {side} only: {named(alone)}; their ways may differ"
+            yield f"both sides ask whether it exists, and only the {side} has it: {named(alone)}"
 
 
 def _asked(opened: Opened, tree: Tree, answer: str) -> set[str]:

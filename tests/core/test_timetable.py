@@ -48,11 +48,21 @@ def test_what_does_not_fit_is_split_and_no_group_takes_all_of_the_time() -> None
 
 def test_a_group_that_will_not_be_over_goes_on_with_fewer_tests() -> None:
     found = table(40)
-    half_s = found.needed_s(found.tests, SCREENINGS[0], 0.5)
+    seen = dict.fromkeys((one.test for one in found.tests), 3)
+    half_s = found.needed_s(found.tests, SCREENINGS[0], seen)
 
-    assert 40 == found.shortened(found.tests, half_s, SCREENINGS[0], 0.5)
-    assert 0 < found.shortened(found.tests, 0.5 * half_s, SCREENINGS[0], 0.5) < 20
-    assert 1 == found.shortened(found.tests, 0.1, SCREENINGS[0], 0.5), "one is tried in any case"
+    assert 40 == found.shortened(found.tests, half_s, SCREENINGS[0], seen)
+    assert 0 < found.shortened(found.tests, 0.5 * half_s, SCREENINGS[0], seen) < 20
+    assert 1 == found.shortened(found.tests, 0.1, SCREENINGS[0], seen), "one is tried in any case"
+
+
+def test_what_was_screened_before_takes_no_time_again() -> None:
+    found = table(10)
+    seen = {one.test: 6 for one in found.tests[:5]}
+
+    assert found.screen_s(found.tests[5:], SCREENINGS[0]) == pytest.approx(
+        found.screen_s(found.tests, SCREENINGS[0], seen)
+    )
 
 
 def test_a_slower_pace_makes_groups_smaller() -> None:

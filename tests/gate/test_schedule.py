@@ -1,6 +1,7 @@
 """The schedule of a build: read off its rehearsal, and corrected by what its pairs take."""
 
 from array import array
+from collections.abc import Sequence
 
 import pytest
 
@@ -36,6 +37,15 @@ def rehearsed(hypotheses: tuple[Hypothesis, ...], test_s: float = 0.5) -> PairTr
             assignment=Assignment(measurement=one, turns="BCCB"), observations=[seen]
         )
     return trace
+
+
+def screened(hypotheses: Sequence[Hypothesis]) -> Pair:
+    once = array("d", [MILLI])
+    seen = tuple(
+        Observation(measurement=one.measurement, metric="latency", statistic="p50", baseline=once, candidate=once)
+        for one in hypotheses
+    )
+    return Pair(number=1, stage="screen", first="baseline", hash_seeds={}, assignments=(), observations=seen)
 
 
 def schedule(count: int, left_s: float, *, energy: bool = False) -> GroupSchedule:
@@ -79,7 +89,8 @@ def test_groups_are_of_whole_tests_and_get_smaller_where_pairs_take_longer() -> 
     hypotheses, found = asked(300, energy=True), schedule(300, 600.0, energy=True)
     evidence = Evidence(alpha=0.01, hypotheses=hypotheses, pairs=())
     first = found.next_group(evidence, 600.0, 0.0)
-    begun = Evidence(alpha=0.01, hypotheses=hypotheses, pairs=(), groups=(first,))
+    pairs = (screened(hypotheses[:first]),) * 3
+    begun = Evidence(alpha=0.01, hypotheses=hypotheses, pairs=pairs, groups=(first,))
 
     assert 0 < first < 600
     assert 0 == first % 2
@@ -108,12 +119,24 @@ def test_a_group_on_a_machine_that_slows_down_is_shortened() -> None:
     """Not before a pair has shown it."""
     found, hypotheses = schedule(40, 600.0), asked(40)
     begun = Evidence(alpha=0.01, hypotheses=hypotheses, pairs=(), groups=(40,))
-    pair = Pair(number=1, stage="screen", first="baseline", hash_seeds={}, assignments=(), observations=())
-    one_pair = replace(begun, pairs=(pair,))
+    one_pair = replace(begun, pairs=(screened(hypotheses),))
 
     assert 40 == found.shortened(begun, 1.0, 0.0)
     assert 40 == found.shortened(one_pair, 580.0, 20.0)
-    assert 0 < found.shortened(one_pair, 500.0, 200.0) < 20
+    few = found.shortened(one_pair, 500.0, 200.0)
+    assert 0 < few < 20
+    again = replace(one_pair, groups=(few,))
+    assert few == found.shortened(again, 500.0, 200.0), "what was cut off had its part in the time"
+
+
+def test_the_pace_is_that_of_the_pairs_that_there_were() -> None:
+    """A clear test leaves its screen after three pairs, which says nothing of the time that others take."""
+    hypotheses, found = asked(40), schedule(40, 600.0)
+    expected_s = 3 * found._table.screen_s(found._table.tests[:1], found.screening) / 6
+    clear = Evidence(alpha=0.01, hypotheses=hypotheses, pairs=(screened(hypotheses[:1]),) * 3, groups=(1,))
+
+    assert 1.0 == pytest.approx(found._paced(clear, expected_s).pace)
+    assert 4.0 == pytest.approx(found._paced(clear, 4 * expected_s).pace)
 
 
 def test_a_test_that_one_side_at_a_time_runs_takes_twice_what_its_rehearsal_took() -> None:

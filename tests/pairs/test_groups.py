@@ -47,10 +47,14 @@ class Planned:
 
 
 def conducted(
-    monkeypatch: pytest.MonkeyPatch, sizes: Sequence[int], late_s: float = 1000.0
+    monkeypatch: pytest.MonkeyPatch,
+    sizes: Sequence[int],
+    late_s: float = 1000.0,
+    short: int = 1,
+    lost: tuple[int, str] | None = None,
 ) -> tuple[Evidence, Planned]:
-    """Conduct pairs of equal code, each of one second."""
-    clock, planned = HandClock(), Planned(sizes, late_s=late_s)
+    """Conduct pairs of equal code, each of one second; of one test the value of one pair may be lost."""
+    clock, planned = HandClock(), Planned(sizes, short, late_s)
 
     def one_pair(_: Conductor, evidence: Evidence, step: Step, until: float, *__: object) -> tuple[Pair, PairTrace]:
         clock.pass_time(1.0)
@@ -59,6 +63,7 @@ def conducted(
         observations = [
             Observation(measurement=one, metric="latency", statistic="p50", baseline=once, candidate=once)
             for one in step.measurements
+            if (len(evidence.pairs), one.test) != lost
         ]
         pair = Pair(
             number=len(evidence.pairs) + 1,
@@ -99,7 +104,18 @@ def test_a_group_that_takes_too_long_goes_on_with_fewer_and_the_others_keep_thei
     evidence, _ = conducted(monkeypatch, [3, 2, 1], late_s=4.0)
 
     assert (1, 1, 1) == evidence.groups
-    assert [3, 3, 3, 3, 1, 1, 2, 1, 1] == [len(pair.observations) for pair in evidence.pairs]
+    assert [3, 3, 3, 3, 1, 1, 1, 1, 1, 1] == [len(pair.observations) for pair in evidence.pairs]
+
+
+def test_what_is_left_after_a_group_was_shortened_to_what_is_complete_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only one test lacks a value when its group gets late: it is the next group, and the pairs go on."""
+    evidence, _ = conducted(monkeypatch, [3, 1], late_s=6.0, short=2, lost=(0, "c"))
+
+    assert (2, 1) == evidence.groups
+    assert [2, 3, 3, 3, 3, 3, 1] == [len(pair.observations) for pair in evidence.pairs]
+    assert evidence.stopped is None
 
 
 def test_turns_of_calls_that_are_looked_at_otherwise_too_are_longer() -> None:

@@ -97,7 +97,7 @@ def test_a_file_that_both_ask_about_and_one_side_has_is_named(tmp_path: Path) ->
 
     (said,) = check_opened(opened, here, there, [], 0)  # type: ignore[arg-type] # sides
 
-    assert "asked about by both, and there for the baseline only: fast; their ways may differ" == said
+    assert "both sides ask whether it exists, and only the baseline has it: fast" == said
 
 
 def test_what_a_side_has_made_itself_is_no_difference(tmp_path: Path) -> None:
