@@ -55,7 +55,7 @@ class Opened(Record, frozen=True, kw_only=True):
     read: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
     uses: Mapping[str, str] = {}  # path as it was named, of whatever is or was there → letters for how it was used
-    started: Mapping[str, tuple[str, ...]] = {}  # command of Python → folders of PYTHONPATH that it does not search
+    started: Mapping[str, tuple[str, ...]] = {}  # command that may run code → folders of PYTHONPATH that it lacks
     told: Mapping[str, tuple[str, ...]] = {}  # command of any program → its folder and other texts that may name a path
 
     def joined(self, other: "Opened") -> "Opened":

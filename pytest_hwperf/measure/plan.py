@@ -29,7 +29,7 @@ class SamplingLimits:
 
     def brief(self) -> "SamplingLimits":
         """Return the same for calls by which nothing is judged."""
-        return replace(self, min_time_s=0.05, min_calls=20)
+        return replace(self, min_time_s=0.02, min_calls=20, window_s=0.01, block_s=0.003)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -183,7 +183,7 @@ def prove(trees: Trees, trace: Seen, files: Sequence[Path], *, own_interpreter: 
         check_started(trace.opened, trees.baseline, installed)
     opened = check_opened(trace.opened, trees.candidate, trees.baseline, PREFIXES, trees.since)
     named_files = filter(None, [_own_helpers(trees, trace.files["candidate"]), same_code(trees, trace.files)])
-    return [*([] if seen or own_interpreter else [_NO_CODE]), *opened, *named_files]
+    return [*([] if seen or own_interpreter else [_NO_CODE]), *opened, *named_files, *_not_seen_into(trace.opened)]
 
 
 def check_started(opened: Mapping[Side, Opened], baseline: Path, installed: Sequence[str]) -> None:
@@ -220,6 +220,12 @@ def check_told(opened: Mapping[Side, Opened], trees: Trees, files: Sequence[Path
                 f"not comparable: a test starts `{visible(command)}` in your tree, or with a path of it. On both sides "
                 "it would use the present code. Give paths from the test's own file, as `Path(__file__).parent`"
             )
+
+
+def _not_seen_into(opened: Mapping[Side, Opened]) -> Iterator[str]:
+    """Yield a warning about processes that may run code: of them is known only how they were started."""
+    if commands := dict.fromkeys(f"`{visible(command)}`" for one in opened.values() for command in one.started):
+        yield f"tests start processes, and which code and data these use is not checked: {named([*commands])}"
 
 
 def _own_helpers(trees: Trees, loaded: Sequence[str]) -> str:

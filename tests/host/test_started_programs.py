@@ -70,7 +70,30 @@ def test_programs_of_python_that_search_less_are_found(
     program = command[0] if isinstance(command, list) else command
     programs.note("subprocess.Popen", (program, command, directory, environment))
 
-    assert ([missing] if missing else []) == [*programs.found().values()]
+    assert ([missing] if missing else []) == [*filter(None, programs.found().values())]
+
+
+@pytest.mark.parametrize(
+    ("event", "arguments", "shown"),
+    [
+        ("subprocess.Popen", ([sys.executable], None, None), sys.executable),
+        ("subprocess.Popen", (["sh", "run.sh"], None, None), "sh run.sh"),
+        ("subprocess.Popen", (["./a.out"], None, None), "./a.out"),
+        ("subprocess.Popen", (["env", "-i", "./a.out"], None, None), ""),
+        ("subprocess.Popen", (["/usr/bin/git", "status"], None, None), ""),
+        ("subprocess.Popen", (["ls"], None, None), ""),
+        ("subprocess.Popen", (["\0"], None, None), ""),
+        ("os.system", ("ls",), "sh -c ls"),
+        ("os.fork", (), "os.fork()"),
+    ],
+)
+def test_processes_that_may_run_code_are_found(
+    programs: StartedPrograms, event: str, arguments: tuple[Any, ...], shown: str
+) -> None:
+    """A program that the system has installed is not of this project."""
+    programs.note(event, (arguments[0][0], *arguments) if event == "subprocess.Popen" else arguments)
+
+    assert ({shown: ()} if shown else {}) == programs.found()
 
 
 @pytest.mark.parametrize("event", ["os.posix_spawn", "os.exec"])
@@ -91,7 +114,7 @@ def test_a_folder_that_is_gone_keeps_no_program_from_starting(programs: StartedP
     Path.cwd().rmdir()
     programs.note("os.exec", (sys.executable, [sys.executable, *CODE], {"PYTHONPATH": OWN}))
 
-    assert {} == programs.found()
+    assert [()] == [*programs.found().values()]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Both sides of the gate differ where they should: what would lead one to the files of the other is seen or turned."""
 
 import shutil
+import sys
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -73,6 +74,33 @@ def test_a_program_that_is_started_in_the_present_tree_is_refused(pytester: pyte
 
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(["*not comparable: a test starts `*` in your tree, or with a path of it.*"])
+
+
+UNSEEN = """
+import os, subprocess, sys
+import work
+
+def test_a(hwperf):
+    subprocess.run([sys.executable, "-"], input="import sys; sys.path.insert(0, '{root}'); import work", text=True)
+    if not (pid := os.fork()):
+        os._exit(0)
+    os.waitpid(pid, 0)
+    subprocess.run(["ls"], check=True)
+    hwperf(work.call)
+"""
+
+
+def test_processes_that_are_not_seen_into_are_named(pytester: pytest.Pytester) -> None:
+    """Either could run the present code on both sides, by a path that no command shows."""
+    project = repository(
+        pytester, {"work.py": WORK, "pytest.ini": INI, "test_model.py": UNSEEN.replace("{root}", str(pytester.path))}
+    )
+    project.write({"work.py": f"{WORK}#\n"})
+    result = project.run(REHEARSED)
+
+    said = "tests start processes, and which code and data these use is not checked: "
+    assert [f"{said}`{sys.executable} -`, `os.fork()`"] == [one for one in project.gate().warnings if said in one]
+    result.stdout.fnmatch_lines(["*tests start processes, and which code*"])
 
 
 CACHES = """
