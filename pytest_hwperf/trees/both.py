@@ -225,7 +225,7 @@ def check_told(opened: Mapping[Side, Opened], trees: Trees, files: Sequence[Path
 def _not_seen_into(opened: Mapping[Side, Opened]) -> Iterator[str]:
     """Yield a warning about processes that may run code: of them is known only how they were started."""
     if commands := dict.fromkeys(f"`{visible(command)}`" for one in opened.values() for command in one.started):
-        yield f"tests start processes, and which code and data these use is not checked: {named([*commands])}"
+        yield f"hwperf does not check the code and data of processes that your tests start: {named([*commands])}"
 
 
 def _own_helpers(trees: Trees, loaded: Sequence[str]) -> str:

@@ -98,9 +98,9 @@ def test_processes_that_are_not_seen_into_are_named(pytester: pytest.Pytester) -
     project.write({"work.py": f"{WORK}#\n"})
     result = project.run(REHEARSED)
 
-    said = "tests start processes, and which code and data these use is not checked: "
+    said = "hwperf does not check the code and data of processes that your tests start: "
     assert [f"{said}`{sys.executable} -`, `os.fork()`"] == [one for one in project.gate().warnings if said in one]
-    result.stdout.fnmatch_lines(["*tests start processes, and which code*"])
+    result.stdout.fnmatch_lines(["*hwperf does not check the code and data of processes*"])
 
 
 CACHES = """
