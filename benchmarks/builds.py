@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from scipy.special import betaincinv
@@ -26,10 +25,10 @@ from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Obser
 from pytest_hwperf.core.paired import MOST_PAIRS
 from pytest_hwperf.core.ranks import signed_rank_p
 from pytest_hwperf.core.records import Margin, replace
-from pytest_hwperf.core.screen import SCREEN_PAIRS, SHORT_SCREEN
+from pytest_hwperf.core.screen import FIRST_PAIRS, SCREEN_PAIRS
 from pytest_hwperf.core.sequence import decide, next_step
 from pytest_hwperf.core.shards import shard_of
-from pytest_hwperf.core.timetable import PAIR_PLAN, SCREENINGS
+from pytest_hwperf.core.timetable import FINE, PAIR_PLAN
 
 RECORDING = Path(__file__).parents[1] / "tests" / "data" / "recorded_rounds.npz"
 BUILDS, TESTS, MOST = 2000, 50, 40  # pairs that a build of fifty tests can take at most
@@ -95,7 +94,7 @@ def of_one_parent(rng: np.random.Generator, shape: tuple[int, int], margin: floa
     What is common to both cancels. Every tenth block is hit by a burst, of either child, that lasts for all the blocks
     after it in half of the cases.
     """
-    blocks = 2 * SCREENINGS[0].doubles
+    blocks = 2 * FINE.doubles
     hit = (rng.random((*shape, blocks)) < BURSTS) * rng.normal(0, 0.1, (*shape, blocks))
     lasting = np.cumsum(hit, axis=2) * (rng.random((*shape, 1)) < ONE_IN_TWO)
     own = 0.001 + rng.exponential(0.004, shape)
@@ -149,7 +148,6 @@ class Haste:
     """How a build is cut where the time is short."""
 
     group: int = 0  # tests that are screened and confirmed together; 0: all of them
-    screen_pairs: Literal[3, 6] = 6
     prove_equal: bool = False  # whether pairs go on until what is undecided is equivalent
 
 
@@ -168,7 +166,6 @@ def build(values: Values, margin: float, alpha: float, haste: Haste | None = Non
     evidence, taken = Evidence(alpha=alpha, hypotheses=tuple(hypotheses), pairs=()), 0
     evidence = replace(
         evidence,
-        screen_pairs=haste.screen_pairs,
         groups=(haste.group,) * bool(haste.group),
         until_equivalent=haste.prove_equal,
     )
@@ -179,7 +176,7 @@ def build(values: Values, margin: float, alpha: float, haste: Haste | None = Non
         if step.stage is None:
             evidence = replace(evidence, groups=(*evidence.groups, min(haste.group, len(evidence.unreached))))
             continue
-        done, pairs = len(evidence.pairs), min(step.pairs, SHORT_SCREEN) if step.stage == "screen" else step.pairs
+        done, pairs = len(evidence.pairs), min(step.pairs, FIRST_PAIRS) if step.stage == "screen" else step.pairs
         more = [_pair(done + i, step.stage, step.measurements, ratios) for i in range(pairs)]
         evidence = replace(evidence, pairs=(*evidence.pairs, *more))
         taken += pairs * len(step.measurements)
@@ -310,21 +307,15 @@ def alarm_table(builds: int) -> Iterator[str]:
 
 
 def haste_table(builds: int) -> Iterator[str]:
-    """Yield false alarms per build in groups, and with a short screen."""
+    """Yield false alarms per build in groups."""
     for title, change in (
         ("equal code, margin 2 %, alpha 1 %", 0.0),
         ("all fifty on their margin of 2 %, alpha 1 %", 0.02),
     ):
-        for cut, haste in (
-            ("groups of ten", Haste(group=10)),
-            ("three pairs in the screen", Haste(screen_pairs=3)),
-            ("both", Haste(group=10, screen_pairs=3)),
-        ):
-            yield f"{title}, {cut}"
-            for name in ("normal, sd 1 %", "bursts in every tenth pair", "bimodal, +-2 %"):
-                draw = NOISES[name]
-                alarms = false_alarms(draw, builds, change=change, margin=0.02, alpha=0.01, haste=haste)
-                yield f"{name:28}{share(alarms, builds)}"
+        yield f"{title}, groups of ten"
+        for name in ("normal, sd 1 %", "bursts in every tenth pair", "bimodal, +-2 %"):
+            alarms = false_alarms(NOISES[name], builds, change=change, margin=0.02, alpha=0.01, haste=Haste(group=10))
+            yield f"{name:28}{share(alarms, builds)}"
     yield "equal code, margin 0, alpha 5 %, groups of ten"
     for name in ("normal, sd 1 %", "bursts in every tenth pair", "bimodal, +-2 %"):
         alarms = false_alarms(NOISES[name], builds, change=0.0, margin=0.0, alpha=0.05, haste=Haste(group=10))

@@ -22,7 +22,7 @@ from benchmarks.builds import RECORDING, Values, share
 from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Observation, Pair, Stage
 from pytest_hwperf.core.records import Margin, replace
-from pytest_hwperf.core.screen import SHORT_SCREEN
+from pytest_hwperf.core.screen import FIRST_PAIRS
 from pytest_hwperf.core.sequence import Step, decide, next_step
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.core.timetable import PAIR_PLAN, REHEARSAL_PLAN, CallTimes, Screening, TestTime, Timetable
@@ -72,12 +72,11 @@ class Build:
         self.clock_s = self.pair_s(REHEARSAL_PLAN, range(self.suite.tests))
         table = self.timetable()
         screening = table.screening(self.suite.time_s - self.clock_s)
-        self.evidence = replace(self.evidence, screen_pairs=screening.pairs)
         while (step := self.next(table, screening)).stage is not None:
             tests = [int(one.test) for one in step.measurements]
             plan = screening.plan(PAIR_PLAN) if step.stage == "screen" else PAIR_PLAN
             a_pair_s = self.pair_s(plan, tests)
-            wanted = min(step.pairs, SHORT_SCREEN) if step.stage == "screen" else step.pairs
+            wanted = min(step.pairs, FIRST_PAIRS) if step.stage == "screen" else step.pairs
             pairs = min(wanted, math.floor((self.suite.time_s - self.clock_s) / a_pair_s))
             self.observe(step.stage, step.measurements, pairs, plan.doubles)
             self.clock_s += pairs * a_pair_s

@@ -28,14 +28,12 @@ class Completeness:
     regressed: bool  # whether any statistic was found to be worse
     stopped: Statement | None  # why the pairs ended early
     untouched: frozenset[str] = frozenset()  # of those that nothing reaches of what has changed: no pair is needed
-    hurried: frozenset[str] = frozenset()  # of those that had a short screen
-    open: frozenset[str] = frozenset()  # of these, those of which it decided nothing else either
     unreached: frozenset[str] = frozenset()  # of the unfinished ones: in no group that was begun
 
     @property
     def decided(self) -> int:
-        """Number of tests that were compared, and of which neither an early end nor a short screen left all open."""
-        return len(self.compared - self.unfinished - self.open)
+        """Number of tests that were compared, and of which no early end left anything open."""
+        return len(self.compared - self.unfinished)
 
     @property
     def is_empty(self) -> bool:
@@ -46,21 +44,13 @@ class Completeness:
     def shortfall(self) -> str:
         """Say how many tests were decided, where the pairs ended before they all were; "" elsewhere."""
         if not self.unfinished:
-            return self._hurried
+            return ""
         tests, late = counted(self.tests, "test"), len(self.unfinished - self.unreached)
         names = some_of(sorted(map(visible, self.unreached)))
         parts = [f"{self.decided} of {tests} decided"]
         parts += [f"{late} not"] if late or not self.unreached else []
         parts += [f"{len(self.unreached)} not reached ({names})"] if self.unreached else []
-        return "; ".join(filter(None, [f"{', '.join(parts)}: {self.stopped}", self._hurried]))
-
-    @property
-    def _hurried(self) -> str:
-        """Say how many tests had a short screen."""
-        if not self.hurried:
-            return ""
-        tests = counted(len(self.hurried), "test")
-        return f"{tests} screened by few pairs, for lack of time: only large slowdowns of them were looked for"
+        return f"{', '.join(parts)}: {self.stopped}"
 
 
 def completeness(
@@ -78,7 +68,6 @@ def completeness(
         untouched: node ids of tests that were left out since nothing that they run has changed.
     """
     compared = {one.measurement.test for one, found in comparisons.items() if found.outcome != "not comparable"}
-    hurried = frozenset(one.measurement.test for one, found in comparisons.items() if is_hurried(found))
     waiting = [one for one in evidence.hypotheses if one not in comparisons and one not in evidence.dropped]
     if evidence.stopped is not None:
         # Further pairs are for equivalence alone: whether something is slower had been answered before them.
@@ -88,18 +77,11 @@ def completeness(
         tests=len(tests),
         compared=frozenset(compared),
         unfinished=frozenset(one.measurement.test for one in waiting),
-        hurried=hurried,
-        open=hurried - {one.measurement.test for one, found in comparisons.items() if not is_hurried(found)},
         unreached=evidence.unreached_tests,
         regressed=any(found.outcome == "regressed" for found in comparisons.values()),
         stopped=evidence.stopped,
         untouched=frozenset(untouched),
     )
-
-
-def is_hurried(found: Comparison) -> bool:
-    """Whether a comparison is open since its screen was short."""
-    return found.cause is not None and found.cause.kind == "short screen"
 
 
 def seconds_needed(evidence: Evidence, seconds: Mapping[str, float], rehearsed_s: float) -> float:

@@ -132,7 +132,6 @@ class Evidence(Record, frozen=True, kw_only=True):
     hypotheses: tuple[Hypothesis, ...]
     pairs: tuple[Pair, ...]
     fixed_samples: tuple[FixedSample, ...] = ()
-    screen_pairs: Literal[3, 6] = 6  # of each hypothesis
     groups: tuple[Count, ...] = ()  # hypotheses of each group, in their order, that was started; none: all of them
     dropped: tuple[Hypothesis, ...] = ()  # of the hypotheses: gave no value again and again, and are waited for no more
     until_equivalent: bool = False  # whether what is inconclusive is asked in further pairs

@@ -16,43 +16,39 @@ from pytest_hwperf.core.statements import Kind, state
 from pytest_hwperf.core.units import relative
 
 SCREEN_PAIRS: Final = 6
-SHORT_SCREEN: Final = 3  # pairs, where the time is short
+FIRST_PAIRS: Final = 3  # of a screen, which show a change far beyond the margin
 SCREEN_P = 0.11  # at a margin of 0: a rank sum of 17 of 21
 FAR: Final = 1.5  # times the margin: a change that the first pairs show for certain
 NO_RATIO = state("no ratio")
 
 
-def is_suspect(hypothesis: Hypothesis, screen: Sequence[Observation], pairs: int) -> bool:
+def is_suspect(hypothesis: Hypothesis, screen: Sequence[Observation]) -> bool:
     """Say whether the screen leaves it open that a change for the worse exceeds the margin.
 
     It has to look like one, and not to lie within the margin in every single pair: of a change beyond it that happens
-    to one in 64 at most. Of a short screen, every pair has to be beyond the margin; where the first three pairs are all
-    far beyond it, no further ones are waited for. Also a value that never varies may follow the coin, as one that
-    depends on who starts first.
+    to one in 64 at most. Where the first three pairs are all far beyond it, no further ones are waited for. Also a
+    value that never varies may follow the coin, as one that depends on who starts first.
 
     Args:
         hypothesis: what is asked.
         screen: what was observed of it so far.
-        pairs: that the screen has.
     """
-    observations = screen[:pairs]
-    if _is_far_beyond(hypothesis, observations[:SHORT_SCREEN]):
+    observations = screen[:SCREEN_PAIRS]
+    if _is_far_beyond(hypothesis, observations[:FIRST_PAIRS]):
         return True
-    if len(observations) < pairs:
+    if len(observations) < SCREEN_PAIRS:
         return False
     if never_varies(hypothesis, observations):
         return _exact(hypothesis, observations).outcome == "regressed"
     if not all(map(is_ratio, observations)):
         return False
     values, margin = _worsened(hypothesis, observations)
-    if pairs == SHORT_SCREEN:
-        return min(values) > math.log1p(margin)
     return signed_rank_p(values) <= SCREEN_P and max(values) >= math.log1p(margin)
 
 
 def _is_far_beyond(hypothesis: Hypothesis, first: Sequence[Observation]) -> bool:
     """Whether the first pairs of a screen are all far beyond the margin; later ones take nothing back."""
-    if len(first) < SHORT_SCREEN or never_varies(hypothesis, first) or not all(map(is_ratio, first)):
+    if len(first) < FIRST_PAIRS or never_varies(hypothesis, first) or not all(map(is_ratio, first)):
         return False
     values, margin = _worsened(hypothesis, first)
     return min(values) > math.log1p(margin) + math.log(FAR)
@@ -91,17 +87,14 @@ def compare_fresh(hypothesis: Hypothesis, observations: Sequence[Observation], l
 
 
 def screened(hypothesis: Hypothesis, observations: Sequence[Observation], method: Kind) -> Comparison:
-    """Return the comparison of a hypothesis by the pairs of its screen; fewer than six of them decide nothing."""
+    """Return the comparison of a hypothesis by the pairs of its screen."""
     pairs = len(observations)
     if never_varies(hypothesis, observations):
         return replace(_exact(hypothesis, observations), method=state(method, pairs=pairs))
     if not all(map(is_ratio, observations)):
         return uncompared(hypothesis.margin, "not comparable", NO_RATIO)
     found = compare_observations(hypothesis, observations, 2.0**-pairs)  # from the smallest to the largest
-    found = replace(found, method=state(method, pairs=pairs))
-    if pairs >= SCREEN_PAIRS:
-        return found
-    return replace(found, outcome="inconclusive", p_value=None, cause=state("short screen", pairs=pairs))
+    return replace(found, method=state(method, pairs=pairs))
 
 
 def _sides(observations: Sequence[Observation]) -> tuple[list[float], list[float]]:

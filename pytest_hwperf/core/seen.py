@@ -8,7 +8,7 @@ from pytest_hwperf.core.evidence import Evidence, Measurement, Seen
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS
 from pytest_hwperf.core.records import Comparison
-from pytest_hwperf.core.screen import SHORT_SCREEN
+from pytest_hwperf.core.screen import FIRST_PAIRS
 from pytest_hwperf.core.units import relative, show_move
 
 _NAMES = {"memory": "peak memory", "cold_start": "start", "cpu_time": "CPU time"}
@@ -35,7 +35,7 @@ def seen_beside(evidence: Evidence, comparisons: Mapping[tuple[Measurement, str,
 
 def _is_beyond(metric: str, values: Sequence[Seen]) -> bool:
     """Whether the same side is beyond the margin of the other in every pair."""
-    if len(values) < SHORT_SCREEN or not all(one.baseline and one.candidate for one in values):
+    if len(values) < FIRST_PAIRS or not all(one.baseline and one.candidate for one in values):
         return False
     margin = METRICS[metric].margins[0]
     sizes = [max(margin.size, relative(margin.floor, min(one.baseline, one.candidate))) for one in values]

@@ -19,6 +19,7 @@ from pytest_hwperf.core.records import Comparison, replace, uncompared
 from pytest_hwperf.core.screen import (
     NO_RATIO,
     SCREEN_P,
+    SCREEN_PAIRS,
     cleared,
     compare_fresh,
     is_suspect,
@@ -103,7 +104,7 @@ def next_step(evidence: Evidence) -> Step:
 def _step_of(course: "_Course", seen: Mapping[Hypothesis, "_Seen"], waiting: Collection[Hypothesis]) -> Step:
     """Say what the next pair must measure of one group."""
     asked = [one for one in course.hypotheses if one in waiting and one not in course.screened]
-    lacking = {one: course.screen_pairs - len(seen[one].screen) for one in asked}
+    lacking = {one: SCREEN_PAIRS - len(seen[one].screen) for one in asked}
     if any(count > 0 for count in lacking.values()):
         return _step("screen", lacking)
     for pairs in course.looks:
@@ -171,7 +172,6 @@ class _Course:
     rate: float  # of the whole build
     in_test: bool = False  # whether it is of a single comparison
     hypotheses: Sequence[Hypothesis]
-    screen_pairs: int  # of each
     shares: Sequence[float]  # of alpha, one for each look
     screened: list[Hypothesis] = field(default_factory=list)  # to be confirmed
     testable: dict[Hypothesis, tuple[FixedSample, float]] = field(default_factory=dict)  # with the p-value of each
@@ -231,7 +231,6 @@ def _courses(evidence: Evidence, seen: Mapping[Hypothesis, _Seen]) -> Iterator[_
             rate=evidence.alpha,
             in_test=evidence.in_test,
             hypotheses=evidence.hypotheses[at : at + size],
-            screen_pairs=evidence.screen_pairs,
             shares=PATIENT_SHARES if evidence.until_equivalent else SHARES,
         )
         _follow(course, fixed, seen)
@@ -247,7 +246,7 @@ def _expected(hypotheses: int) -> float:
 
 def _follow(course: _Course, fixed_samples: Sequence[FixedSample], seen: Mapping[Hypothesis, _Seen]) -> None:
     """Go through a group from the screen to the last look that is complete."""
-    course.screened.extend(one for one in course.hypotheses if is_suspect(one, seen[one].screen, course.screen_pairs))
+    course.screened.extend(one for one in course.hypotheses if is_suspect(one, seen[one].screen))
     for fixed in fixed_samples:
         found = compare_fixed(fixed, course.alpha)
         if is_testable(fixed, found, course.alpha):
@@ -296,13 +295,13 @@ def _is_settled(course: _Course, seen: _Seen, hypothesis: Hypothesis) -> bool:
         return True
     if hypothesis in course.screened:
         return course.latest.get(hypothesis, (0, None))[0] == course.looks[-1]
-    return len(seen.screen) >= course.screen_pairs
+    return len(seen.screen) >= SCREEN_PAIRS
 
 
 def _inconclusive(evidence: Evidence, course: _Course, seen: _Seen, hypothesis: Hypothesis) -> Comparison:
     """Return the comparison of a hypothesis that no look has decided: of its last complete look, or of its screen."""
-    screen = seen.screen[: course.screen_pairs]
-    if len(screen) == course.screen_pairs and hypothesis not in course.screened:
+    screen = seen.screen[:SCREEN_PAIRS]
+    if len(screen) == SCREEN_PAIRS and hypothesis not in course.screened:
         return cleared(hypothesis, screen)
     pairs, found = course.latest.get(hypothesis, (0, None))
     if found and pairs == course.looks[-1]:
@@ -312,7 +311,7 @@ def _inconclusive(evidence: Evidence, course: _Course, seen: _Seen, hypothesis: 
         if found.outcome == "not comparable":
             return found
         found = replace(found, outcome="inconclusive", p_value=None)  # the same pairs have chosen it
-    missing = course.screen_pairs - len(screen)
+    missing = SCREEN_PAIRS - len(screen)
     if hypothesis in course.screened:
         missing = next((look for look in course.looks if look > pairs), 0) - len(seen.confirm)
     return replace(found, cause=evidence.stopped or state("pairs missing", missing=missing))

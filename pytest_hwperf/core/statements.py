@@ -32,7 +32,7 @@ Incomparable = Literal[
     "test ended", "reciprocal", "coarse meter", "not recorded", "not met", "no value", "pairs cannot tell",
     "values not kept",
     "other versions", "processes disagree", "few stored runs", "not at once", "untouched",
-    "short screen", "not reached", "interrupted",
+    "not reached", "interrupted",
 ]  # fmt: skip
 # How a change was found.
 Method = Literal[
@@ -134,7 +134,6 @@ _SENTENCES: Mapping[Kind, str] = {
     "out of part": "the part of the time that fresh processes have, {limit:.6g} s, was up",
     "not reached": "not compared: the time of {limit:.6g} s was up before it",
     "interrupted": "the run was interrupted",
-    "short screen": "{pairs} pairs only, since the time was short for so many tests",
     "pairs lost": "{lost} pairs in a row were lost, the last one as {why}",
     "lost": "{why}",
     "lost, logged": "{why} (log: {log})",

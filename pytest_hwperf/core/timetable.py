@@ -7,10 +7,9 @@ what is started gets a verdict. Groups are made of times and never of what the p
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from pytest_hwperf.core.block_plans import BlockPlan
-from pytest_hwperf.core.screen import SCREEN_P, SCREEN_PAIRS, SHORT_SCREEN
+from pytest_hwperf.core.screen import SCREEN_P, SCREEN_PAIRS
 from pytest_hwperf.core.sequence import looks
 
 # Of recorded calls, blocks differ more from each other than the calls of a block do: short ones tell as much.
@@ -31,8 +30,6 @@ class Screening:
     """How a build is screened: what fails nothing may be coarser than what does."""
 
     doubles: int  # double blocks at most
-    pairs: Literal[3, 6]
-    suspects: float  # share of equal tests that are expected to look slower by chance
 
     def plan(self, plan: BlockPlan) -> BlockPlan:
         """Return how finely the pairs of this screen take turns, where those of the confirmation do so by `plan`."""
@@ -40,17 +37,12 @@ class Screening:
 
 
 REHEARSAL_PLAN = replace(PAIR_PLAN, doubles=1, warm_blocks=4, warm_s=0.5)  # its times decide nothing
-# The first is taken by which all tests fit into the time.
-SCREENINGS = (
-    Screening(doubles=6, pairs=SCREEN_PAIRS, suspects=SCREEN_P),
-    Screening(doubles=2, pairs=SCREEN_PAIRS, suspects=SCREEN_P),
-    Screening(doubles=2, pairs=SHORT_SCREEN, suspects=0.02),
-)
+FINE, COARSE = Screening(doubles=6), Screening(doubles=2)
 
 
 def serial_plan(plan: BlockPlan) -> BlockPlan:
     """Return how one side at a time goes through its turns: all of them, since none is beside one of the other side."""
-    return SCREENINGS[0].plan(plan)
+    return FINE.plan(plan)
 
 
 _WHOLE = 0.8  # of the time that is left, which all tests may be expected to take: an expectation may be wrong
@@ -106,19 +98,12 @@ class Timetable:
     at_once: int = 1  # pairs side by side
 
     def screening(self, left_s: float) -> Screening:
-        """Return the finest screen by which all tests fit into the time; the coarsest where none does.
-
-        More than four turns of each side are taken where all tests are over soon.
-        """
-        limits = (min(_WHOLE * left_s, _SOON_S), _WHOLE * left_s)
-        fits = (
-            one for one, limit_s in zip(SCREENINGS, limits, strict=False) if self.needed_s(self.tests, one) <= limit_s
-        )
-        return next(fits, SCREENINGS[-1])
+        """Return how tests are screened: more than four turns of each side are taken where all are over soon."""
+        return FINE if self.needed_s(self.tests, FINE) <= min(_WHOLE * left_s, _SOON_S) else COARSE
 
     def screen_s(self, tests: Sequence[TestTime], screening: Screening, seen: Mapping[str, int] | None = None) -> float:
         """Return what the screen of some tests is expected to take, without the pairs that each has been seen in."""
-        left = {one.test: max(0, screening.pairs - (seen or {}).get(one.test, 0)) for one in tests}
+        left = {one.test: max(0, SCREEN_PAIRS - (seen or {}).get(one.test, 0)) for one in tests}
         return self._pairs_s(tests, left, screening.plan(self.plan))
 
     def usual_s(self, screening: Screening) -> float:
@@ -129,7 +114,7 @@ class Timetable:
     def needed_s(self, tests: Sequence[TestTime], screening: Screening, seen: Mapping[str, int] | None = None) -> float:
         """Return what some tests are expected to take: what is left of their screen, and fresh pairs for suspects."""
         asked = sum(one.hypotheses for one in tests)
-        suspects = 1 + math.floor(screening.suspects * asked)
+        suspects = 1 + math.floor(SCREEN_P * asked)
         pairs = looks(suspects, self.alpha)[suspects > 1]  # what is slower is decided at the first look, as a rule
         each = {one.test: pairs for one in tests}
         confirming_s = self._pairs_s(tests, each, self.plan, suspects / max(1, asked))

@@ -20,6 +20,7 @@ from pytest_hwperf.pairs.lockstep import PairTrace
 _SHORTEST_S = 1e-9  # that a call takes
 _TWICE = 2  # as many processes of each side, where one side is alive at a time, as in its rehearsal
 _LEAST_START = 0.1  # of what the start of the rehearsal took, which the start of any pair takes
+_SLOWER = 1.1  # times the margin, from which a test is asked before others
 _SHORTEST_PACE = 0.5  # pairs may be quicker than expected, by so much at most
 
 
@@ -97,7 +98,7 @@ class GroupSchedule:
 
     def _paced(self, evidence: Evidence, screened_s: float) -> Timetable:
         """Return the timetable by what the pairs of screens took, among what these were expected to take."""
-        times, most = {one.test: one for one in self._table.tests}, self.screening.pairs - 1
+        times, most = {one.test: one for one in self._table.tests}, SCREEN_PAIRS - 1
         expected_s = 0.0
         for pair in evidence.pairs:
             tests = [times[test] for test in _tests_of(pair) if pair.stage == "screen"]
@@ -113,8 +114,6 @@ class GroupSchedule:
         parts = []
         if self._table.at_once > 1:
             parts.append(f"{self._table.at_once} pairs run side by side")
-        if self.screening.pairs < SCREEN_PAIRS:
-            parts.append(f"so that {self.screening.pairs} pairs have to do for what shows no slowdown")
         if self.needed_s > self._left_s:
             parts.append("they are compared in groups, and the last ones may not be reached")
         return "; ".join([text, *parts])
@@ -135,20 +134,23 @@ def _screened(evidence: Evidence) -> Counter[str]:
 
 
 def clearest_first(hypotheses: Sequence[Hypothesis], trace: PairTrace) -> list[Hypothesis]:
-    """Return hypotheses in an order in which those of tests come first that a rehearsal shows to be far slower.
+    """Return hypotheses in an order in which tests come first that a rehearsal shows to be far slower, then slower.
 
-    Its pair is none of those that decide; so it may choose what these are asked first.
+    Its pair is none of those that decide; so it may choose what these are asked first, and what is left out where the
+    time is short.
     """
-    clear = {one.measurement.test for one in hypotheses if is_clear(one, trace)}
-    return sorted(hypotheses, key=lambda one: one.measurement.test not in clear)
+    slower = [{one.measurement.test for one in hypotheses if _is_slower(one, trace, size)} for size in (FAR, _SLOWER)]
+    return sorted(hypotheses, key=lambda one: [one.measurement.test not in tests for tests in slower])
 
 
 def is_clear(hypothesis: Hypothesis, trace: PairTrace) -> bool:
     """Whether the median latency is far beyond its margin in a rehearsal."""
-    if hypothesis.margin.key != MEDIAN_LATENCY:
-        return False
-    return any(
-        one.calls_s[1] > FAR * (1 + hypothesis.margin.size) * one.calls_s[0]
+    return _is_slower(hypothesis, trace, FAR)
+
+
+def _is_slower(hypothesis: Hypothesis, trace: PairTrace, times: float) -> bool:
+    return hypothesis.margin.key == MEDIAN_LATENCY and any(
+        one.calls_s[1] > times * (1 + hypothesis.margin.size) * one.calls_s[0]
         for one in _times(hypothesis.measurement, [hypothesis], trace)
     )
 

@@ -11,7 +11,6 @@ from time import monotonic
 from pytest_hwperf.core.completeness import (
     Completeness,
     completeness,
-    is_hurried,
     more_time,
     rounded_up,
     seconds_needed,
@@ -344,12 +343,11 @@ def _why_none(
 ) -> str:
     """Say why no test at all was decided, and what to type."""
     tests = counted(len(request.tests), "test")
-    hurried = next((one.cause for one in decide(evidence).values() if is_hurried(one)), None)
-    stopped = evidence.stopped or hurried
+    stopped = evidence.stopped
     if stopped is None:
         causes = [str(why) for _, why in (*questions.tests.values(), *questions.parts.values())]
         return f"nothing could be compared with {request.name}: {reasons(causes)}"
-    if stopped.kind not in ("out of time", "short screen"):
+    if stopped.kind != "out of time":
         return f"none of {tests} was decided: {stopped}"
     more = more_time(request.time_s, seconds_needed(evidence, seconds, rehearsed_s))
     return f"none of {tests} was decided: {stopped}, and {more}"
@@ -390,16 +388,16 @@ def _measured(
     )
     explain_s = min(explainer.about_s(trace.start_s or 0.0), _KEPT * request.time_s)  # never most of a short gate
     if asked.hypotheses:
-        asked = _planned(conductor, request, asked, trace, until, explain_s)
+        _plan(conductor, request, asked, trace, until, explain_s)
     try:
         return conducted(conductor.conduct, asked, until, late, kept_s=explain_s)
     except KeyboardInterrupt:
         return replace(conductor.so_far or asked, stopped=_INTERRUPTED)
 
 
-def _planned(
+def _plan(
     conductor: Conductor, request: GateRequest, asked: Evidence, trace: PairTrace, until: float, explain_s: float
-) -> Evidence:
+) -> None:
     """Plan the pairs and say how long they take; the imports that they share are made for the first of them."""
     conductor.at_once, why = pairs_at_once(
         request.parallel, trace, asked.hypotheses, Machine(processors=conductor.processors)
@@ -416,7 +414,6 @@ def _planned(
     )
     explain = f"explaining a regression takes about {rounded_up(explain_s)} s more" if explain_s else ""
     request.say("; ".join(filter(None, [schedule.said, explain, why and f"one pair at a time, since {why}"])))
-    return replace(asked, screen_pairs=schedule.screening.pairs)
 
 
 def _shared(conductor: Conductor, until: float) -> float:

@@ -16,11 +16,10 @@ FOUR = tuple(hypothesis(number) for number in range(4))
 SLOW = {FOUR[0]: 0.08}  # the others are equal
 
 
-def asked(*groups: int, slow: dict[Hypothesis, float] | None = None, screen_pairs: int = 6) -> Evidence:
+def asked(*groups: int, slow: dict[Hypothesis, float] | None = None) -> Evidence:
     """Run every pair that is asked for, of four tests in these groups."""
     truths, random = dict.fromkeys(FOUR, 0.0) | (SLOW if slow is None else slow), Random(5)
     evidence = Evidence(alpha=0.01, hypotheses=FOUR, pairs=(), groups=groups)
-    evidence = replace(evidence, screen_pairs=screen_pairs)
     while (step := next_step(evidence)).stage is not None:
         evidence = replace(evidence, pairs=(*evidence.pairs, pair(evidence, step, truths, random)))
     return evidence
@@ -91,24 +90,6 @@ def test_one_group_of_all_is_as_none() -> None:
     whole = asked(4)
 
     assert decide(whole) == decide(replace(whole, groups=()))
-
-
-def test_a_short_screen_finds_what_is_slower_and_decides_nothing_else() -> None:
-    evidence = asked(4, screen_pairs=3)
-    found = decide(evidence)
-    complete = completeness([one.measurement.test for one in FOUR], evidence, found)
-
-    assert [*"s" * 3, *"c" * 8] == stages(evidence)
-    assert ["regressed", *["inconclusive"] * 3] == [found[one].outcome for one in FOUR]
-    assert "3 pairs only, since the time was short for so many tests" == found[FOUR[1]].reason
-    assert complete.shortfall.startswith("3 tests screened by few pairs")
-    assert (1, False) == (complete.decided, complete.is_empty)
-
-
-def test_a_build_of_which_all_tests_had_a_short_screen_has_decided_nothing() -> None:
-    evidence = asked(4, slow={}, screen_pairs=3)
-
-    assert completeness([one.measurement.test for one in FOUR], evidence, decide(evidence)).is_empty
 
 
 def test_no_group_has_more_hypotheses_than_there_are() -> None:

@@ -12,7 +12,7 @@ from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Obser
 from pytest_hwperf.core.records import Margin
 from pytest_hwperf.core.sequence import Step
 from pytest_hwperf.core.statements import state
-from pytest_hwperf.core.timetable import PAIR_PLAN, SCREENINGS, Screening
+from pytest_hwperf.core.timetable import COARSE, PAIR_PLAN, Screening
 from pytest_hwperf.pairs.conductor import Conductor
 from pytest_hwperf.pairs.lockstep import PairTrace
 
@@ -34,7 +34,7 @@ class Planned:
     sizes: Sequence[int]
     short: int = 1  # hypotheses with which a group goes on that is late
     late_s: float = 1000.0  # of the screens, from which it is
-    screening: Screening = SCREENINGS[1]
+    screening: Screening = COARSE
     asked: list[tuple[float, float]] = field(default_factory=list)  # seconds left, and of the screens so far
 
     def next_group(self, evidence: Evidence, left_s: float, screened_s: float) -> int:

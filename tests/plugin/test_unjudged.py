@@ -3,8 +3,6 @@
 import pytest
 from fakes.reruns import INI, REHEARSED, REPEATED, SIMULATED, WORK, Project, repository
 
-from pytest_hwperf.core.screen import SHORT_SCREEN
-from pytest_hwperf.core.timetable import SCREENINGS
 from pytest_hwperf.reports.headline import headline_of
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]
@@ -182,18 +180,6 @@ def test_ctrl_c_in_the_pairs_prints_what_was_decided_so_far(project: Project, mo
 
     assert pytest.ExitCode.INTERRUPTED == result.ret
     result.stdout.fnmatch_lines(["test_known.py", "*test_known *×3*", "*regressed: latency p50"])
-
-
-def test_where_no_screen_could_decide_anything_the_exit_code_is_4(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As in a suite of a thousand tests, for which there is time for three pairs each."""
-    hurried = tuple(one for one in SCREENINGS if one.pairs == SHORT_SCREEN)
-    monkeypatch.setattr("pytest_hwperf.core.timetable.SCREENINGS", hurried)
-    result = project.run(REHEARSED)
-
-    assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines(["*none of 1 test was decided: 3 pairs only*Give --hwperf-gate-time=*"])
 
 
 @pytest.mark.parametrize("change", ["", "commit", "file", "work"])
