@@ -63,9 +63,9 @@ class BlockPlan:
             changes: of each block of the candidate over that of the baseline, log ratios.
             margin: the smallest of what is asked, relative; 0: there is none, and nothing is enough.
         """
-        if len(changes) < 2 * self.least:
+        if not margin or len(changes) < 2 * self.least:
             return False
-        return stdev(changes) <= self.agree * math.log1p(margin) * math.sqrt(len(changes)) if margin else False
+        return stdev(changes) <= self.agree * math.log1p(margin) * math.sqrt(len(changes))
 
     def usual_doubles(self, calls_s: Sequence[float], margin: float) -> int:
         """Return how many double blocks a measurement takes as a rule; arguments as of the two methods above."""

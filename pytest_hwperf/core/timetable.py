@@ -41,13 +41,13 @@ FINE, COARSE = Screening(doubles=6), Screening(doubles=2)
 
 
 def serial_plan(plan: BlockPlan) -> BlockPlan:
-    """Return how one side at a time goes through its turns: all of them, since none is beside one of the other side."""
+    """Return how one side at a time goes through its turns: six double blocks at most, of which none ends early."""
     return FINE.plan(plan)
 
 
 _WHOLE = 0.8  # of the time that is left, which all tests may be expected to take: an expectation may be wrong
-_SOON_S = 150.0  # in which all tests are to be over that have fine screens
-_ONE_GROUP = 1 / 3  # the same where all are one group: a machine that slows down to a third still decides it
+_SOON_S = 150.0  # fine screens are taken where all tests need no longer
+_ONE_GROUP = 1 / 3  # of the time that is left, which one group of all tests may take: a machine may slow down
 _GROUP = 0.25  # the same of one group among several
 _CONFIRMED = 0.25  # of the time that is reserved for confirmations, which equal code takes
 _LEAST_GROUP_S = 45.0  # of one group: each starts pairs of its own
@@ -71,18 +71,18 @@ class TestTime:
     test: str  # node id
     hypotheses: int  # about it
     beside_s: float  # its fixtures, and what pytest does
-    measurements: tuple["CallTimes", ...]
+    measurements: tuple[CallTimes, ...]
     is_serial: bool = False  # whether a pair of it is four processes, one after the other
 
     def pair_s(self, plan: BlockPlan) -> float:
         """Return what it takes by a plan."""
-        if self.is_serial:
-            plan = serial_plan(plan)
-            return self.beside_s + sum(
-                plan.seconds(one.calls_s, needed=one.needed, processes=2) for one in self.measurements
+        plan, processes = (serial_plan(plan), 2) if self.is_serial else (plan, 1)
+        return self.beside_s + sum(
+            plan.seconds(
+                one.calls_s, needed=one.needed, margin=0.0 if self.is_serial else one.margin, processes=processes
             )
-        turns = (plan.seconds(one.calls_s, needed=one.needed, margin=one.margin) for one in self.measurements)
-        return self.beside_s + sum(turns)
+            for one in self.measurements
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
 
-from pytest_hwperf.core.errors import HwperfError, WorkerError
+from pytest_hwperf.core.errors import HwperfError
 from pytest_hwperf.core.evidence import Measurement, Side
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.host.command_line import Command
@@ -60,7 +60,7 @@ class BothSides:
         if self.at_once == len(SIDES) and task.node not in self.alone:
             try:
                 return dict(zip(order, self._at_once(task, order, [commands[side] for side in order]), strict=True))
-            except WorkerError:
+            except HwperfError:
                 self.alone.add(task.node)  # which side it was, and whether it is so by itself, is seen below
         for side in order:
             try:

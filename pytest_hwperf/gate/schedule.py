@@ -102,8 +102,9 @@ class GroupSchedule:
         expected_s = 0.0
         for pair in evidence.pairs:
             tests = [times[test] for test in _tests_of(pair) if pair.stage == "screen"]
-            expected_s += self._table.screen_s(tests, self.screening, dict.fromkeys(times, most))
-        pace = max(_SHORTEST_PACE, screened_s * self._table.at_once / expected_s) if expected_s else 1.0
+            beside = 1 if all(one.is_serial for one in tests) else self._table.at_once
+            expected_s += self._table.screen_s(tests, self.screening, dict.fromkeys(times, most)) / beside
+        pace = max(_SHORTEST_PACE, screened_s / expected_s) if expected_s else 1.0
         return replace(self._table, pace=pace)
 
     @property

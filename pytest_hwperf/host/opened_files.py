@@ -67,7 +67,10 @@ class Opened(Record, frozen=True, kw_only=True):
                 path: self.uses.get(path, "") + other.uses.get(path, "")
                 for path in dict.fromkeys((*self.uses, *other.uses))
             },
-            started={**self.started, **other.started},
+            started={
+                command: self.started.get(command) or other.started.get(command, ())
+                for command in dict.fromkeys((*self.started, *other.started))
+            },
             told={
                 command: (*self.told.get(command, ()), *other.told.get(command, ()))
                 for command in dict.fromkeys((*self.told, *other.told))

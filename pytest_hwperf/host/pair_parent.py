@@ -155,9 +155,11 @@ def _reads() -> Iterator[tuple[set[str], set[str]]]:
 
 
 def _keeps_folder(name: str) -> bool:
-    """Whether a module keeps the working directory in one variable of its own, and nothing that it made of it."""
+    """Whether a module keeps the working directory in one variable, and no other text or path of it in another."""
     folder, names = os.getcwd(), vars(sys.modules[name]) if name in sys.modules else {}  # noqa: PTH109 - no pathlib here
-    held = [key for key, value in names.items() if isinstance(value, str) and folder in value]
+    held = [
+        key for key, value in names.items() if isinstance(value, str | os.PathLike) and folder in os.fsdecode(value)
+    ]
     if len(held) != 1 or names[held[0]] != folder:
         return False
     _KEEP_FOLDER[name] = held[0]

@@ -11,7 +11,14 @@ from pytest_hwperf.host.files import is_file
 
 # Audited event → which of its arguments is the environment; the first two are the program and its command, but for a
 # text for the shell.
-STARTING: Mapping[str, int] = {"subprocess.Popen": 3, "os.posix_spawn": 2, "os.exec": 2, "os.system": 2, "os.fork": 2}
+STARTING: Mapping[str, int] = {
+    "subprocess.Popen": 3,
+    "os.posix_spawn": 2,
+    "os.exec": 2,
+    "os.system": 2,
+    "os.fork": 2,
+    "os.forkpty": 2,
+}
 _FORK = "os.fork()"  # stands for the command of a copy of this process
 _SEARCHED = "PYTHONPATH"
 _PYTHONS, _SHELLS = ("python", "pypy"), frozenset({"sh", "bash", "dash", "zsh"})
@@ -20,7 +27,7 @@ _WRAPPERS = frozenset(
     {"env", "nice", "timeout", "nohup", "xargs", "time", "taskset", "stdbuf", "setsid", "ionice", "chrt", "sudo"}
 )  # start what follows them
 _WITHOUT = ("-", "-i", "--ignore-environment")  # env(1) starts a program with nothing of its own environment then
-_SYSTEM = ("/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/lib/", "/usr/libexec/")
+_SYSTEM = ("/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/lib/", "/usr/libexec/", "/nix/store/", "/gnu/store/")
 _MOST = 1000  # programs
 _SHOWN = 4  # words of a command
 _HEAD = 256  # bytes of a script that name its interpreter
@@ -40,7 +47,7 @@ class StartedPrograms:
         """Take an audit event of `STARTING`; it must not fail, since that would keep the program from starting."""
         if event == "os.system":
             arguments = ("sh", ["sh", "-c", arguments[0]], None)
-        elif event == "os.fork":
+        elif event.startswith("os.fork"):
             arguments = (_FORK, [_FORK], None)
         command = tuple(_texts([arguments[0], *_words(arguments[1])[1:]]))
         directory = next(_texts([arguments[2]]), "") if event == "subprocess.Popen" else ""
@@ -54,8 +61,9 @@ class StartedPrograms:
         if (shown := " ".join(command[:_SHOWN])) in self._told or len(self._told) < _MOST:
             self._told.setdefault(shown, {}).update(dict.fromkeys(one for one in told if os.sep in one))
         searched = _searched(given, directory, own)
-        if command and "\0" not in command[0] and len(self._started) < _MOST:
-            self._started[directory, command] = tuple(one for one in self._own if one not in searched)
+        missing = tuple(one for one in self._own if one not in searched)
+        if command and "\0" not in command[0] and (missing or len(self._started) < _MOST):
+            self._started[directory, command] = self._started.get((directory, command)) or missing
 
     def told(self) -> dict[str, tuple[str, ...]]:
         """Return command → what may name a path: its folder, its words, and variables that this process had not."""
@@ -64,11 +72,11 @@ class StartedPrograms:
     def found(self) -> dict[str, tuple[str, ...]]:
         """Return command → folders that a program of Python does not search, although this process does.
 
-        Of other programs that may run a project's code nothing is missing: shells, and what no system has installed.
+        Of others that may run a project's code nothing is missing: shells, and programs that no system has installed.
         """
         found = dict[str, tuple[str, ...]]()
         for (directory, command), missing in list(self._started.items()):
-            is_python = command[0] != _FORK and _is_python(command, Path(directory))
+            is_python = _is_python(command, Path(directory))
             if is_python or _may_run_code(command, directory):
                 shown = " ".join(command[:_SHOWN])
                 found[shown] = found.get(shown) or (missing if is_python else ())
@@ -136,12 +144,15 @@ def _is_shell(command: Sequence[str]) -> bool:
     return _names(command[:1], _SHELLS)
 
 
-def _may_run_code(command: Sequence[str], directory: str) -> bool:
+def _may_run_code(command: tuple[str, ...], directory: str) -> bool:
     """Whether a command is a shell, a copy of this process, or a file that came with no package of the system."""
-    _, own = _parted(tuple(command))
-    if _is_shell(own) or not own or own[0] == _FORK:
-        return bool(own)
-    return not os.path.realpath(os.path.join(directory, shutil.which(own[0]) or own[0])).startswith(_SYSTEM)  # noqa: PTH118 - a text
+    _, own = _parted(command)
+    if not own or _is_shell(own) or own[0] == _FORK:  # which program a wrapper starts is not known
+        return True
+    found = shutil.which(own[0]) or own[0]
+    if os.sep not in found:  # there is none
+        return False
+    return not os.path.realpath(os.path.join(directory, found)).startswith(_SYSTEM)  # noqa: PTH118 - a text
 
 
 def _is_program(word: str, directory: Path) -> bool:

@@ -34,6 +34,7 @@ from pytest_hwperf.trees.translation import Translation, spellings
 from pytest_hwperf.trees.worktree import copy_of, follow_links_out, lfs_pointers, worktree
 
 _UNSEEN = "what these test files do themselves is not compared"
+_LONGEST = 100  # characters of a command that is shown
 _NO_CODE = (
     "nothing to compare: your tests import no code of this repository, so that only files that they read can differ; "
     "import the code, or install it with pip install -e"
@@ -183,7 +184,12 @@ def prove(trees: Trees, trace: Seen, files: Sequence[Path], *, own_interpreter: 
         check_started(trace.opened, trees.baseline, installed)
     opened = check_opened(trace.opened, trees.candidate, trees.baseline, PREFIXES, trees.since)
     named_files = filter(None, [_own_helpers(trees, trace.files["candidate"]), same_code(trees, trace.files)])
-    return [*([] if seen or own_interpreter else [_NO_CODE]), *opened, *named_files, *_not_seen_into(trace.opened)]
+    return [
+        *([] if seen or own_interpreter else [_NO_CODE]),
+        *opened,
+        *named_files,
+        *_not_seen_into(trees, trace.opened),
+    ]
 
 
 def check_started(opened: Mapping[Side, Opened], baseline: Path, installed: Sequence[str]) -> None:
@@ -222,10 +228,18 @@ def check_told(opened: Mapping[Side, Opened], trees: Trees, files: Sequence[Path
             )
 
 
-def _not_seen_into(opened: Mapping[Side, Opened]) -> Iterator[str]:
+def _not_seen_into(trees: Trees, opened: Mapping[Side, Opened]) -> Iterator[str]:
     """Yield a warning about processes that may run code: of them is known only how they were started."""
-    if commands := dict.fromkeys(f"`{visible(command)}`" for one in opened.values() for command in one.started):
-        yield f"hwperf does not check the code and data of processes that your tests start: {named([*commands])}"
+    own = [
+        command.replace(str(trees.baseline), str(trees.candidate))
+        for side in opened.values()
+        for command in side.started
+    ]
+    if commands := [f"`{visible(one)[:_LONGEST]}`" for one in dict.fromkeys(own)]:
+        yield (
+            "your tests or their packages start processes, and hwperf does not check what these load: "
+            f"{named(commands)}. Make sure that they find files by `Path(__file__)`"
+        )
 
 
 def _own_helpers(trees: Trees, loaded: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.host.started_programs import StartedPrograms
 
 OWN = "/b/src:/b/lib"
@@ -79,12 +80,14 @@ def test_programs_of_python_that_search_less_are_found(
         ("subprocess.Popen", ([sys.executable], None, None), sys.executable),
         ("subprocess.Popen", (["sh", "run.sh"], None, None), "sh run.sh"),
         ("subprocess.Popen", (["./a.out"], None, None), "./a.out"),
-        ("subprocess.Popen", (["env", "-i", "./a.out"], None, None), ""),
+        ("subprocess.Popen", (["env", "-i", "./a.out"], None, None), "env -i ./a.out"),
+        ("subprocess.Popen", (["no-such-program"], None, None), ""),
         ("subprocess.Popen", (["/usr/bin/git", "status"], None, None), ""),
         ("subprocess.Popen", (["ls"], None, None), ""),
         ("subprocess.Popen", (["\0"], None, None), ""),
         ("os.system", ("ls",), "sh -c ls"),
         ("os.fork", (), "os.fork()"),
+        ("os.forkpty", (), "os.fork()"),
     ],
 )
 def test_processes_that_may_run_code_are_found(
@@ -94,6 +97,15 @@ def test_processes_that_may_run_code_are_found(
     programs.note(event, (arguments[0][0], *arguments) if event == "subprocess.Popen" else arguments)
 
     assert ({shown: ()} if shown else {}) == programs.found()
+
+
+def test_a_good_start_of_the_same_command_hides_no_bad_one(programs: StartedPrograms) -> None:
+    given: tuple[dict[str, str] | None, ...] = ({}, None)
+    for environment in given:
+        programs.note("subprocess.Popen", (sys.executable, [sys.executable, "x.py"], None, environment))
+    one, other = Opened(started=programs.found()), Opened(started={f"{sys.executable} x.py": ()})
+
+    assert [("/b/src", "/b/lib")] * 2 == [*one.joined(other).started.values(), *other.joined(one).started.values()]
 
 
 @pytest.mark.parametrize("event", ["os.posix_spawn", "os.exec"])

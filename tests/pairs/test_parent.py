@@ -117,6 +117,10 @@ def test_both_sides_begin_as_processes_of_their_own_do(start: Start, tmp_path: P
         ("import threading, time\nthreading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
          "it starts a Python thread"),
         ("import os\nDATA = os.getcwd() + '/data'", "it reads the working directory, which differs between the sides"),
+        (
+            "import os\nHERE = os.getcwd()\nclass Root:\n  def __fspath__(self): return HERE\nROOT = Root()",
+            "it reads the working directory, which differs between the sides",
+        ),
         ("import missing_one", "its import fails without missing_one"),
         ("import os\nKEPT = os.open(os.devnull, os.O_RDONLY)", "it leaves a file or a connection open"),
         ("import other", "it loads other, which the sides do not share"),

@@ -5,9 +5,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from fakes.repositories import commit, git, repository_with
@@ -290,8 +292,9 @@ def test_an_interrupted_git_is_ended(repository: Path, tmp_path: Path, monkeypat
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
 
-    def interrupt(*_: object) -> None:
-        if (tmp_path / "pid").exists():
+    def interrupt(_: int, frame: FrameType | None) -> None:
+        waiting = {one.f_code.co_name for one, _ in traceback.walk_stack(frame)}  # and no more in `Popen.__init__`
+        if "communicate" in waiting and (tmp_path / "pid").exists():
             signal.setitimer(signal.ITIMER_REAL, 0)
             raise KeyboardInterrupt
 
