@@ -56,7 +56,9 @@ def detail_of(row: VerdictRow, seen: Seen, *, blocks: bool) -> Plain:
     found |= {"scale": subject.scale, "better": metric.better}
     found["pairs"] = [_pair(pair, one) for pair, one, _ in seen.pairs]
     if blocks:
-        found["blocks"] = [_blocks(pair, one, turns, metric) for pair, one, turns in seen.pairs]
+        every = (value for _, one, _ in seen.pairs for side in (one.baseline, one.candidate) for value in side)
+        largest = max(map(abs, every), default=0.0)
+        found["blocks"] = [_blocks(pair, one, turns, metric.unit, largest) for pair, one, turns in seen.pairs]
     if seen.fixed is not None and not {*seen.fixed.baseline, *seen.fixed.candidate} <= {0.0, 1.0}:
         sides = [quantiles(side) for side in (seen.fixed.baseline, seen.fixed.candidate)]
         found["values"] = {**packed(sides, metric.unit), "per": visible(seen.fixed.per)}
@@ -78,10 +80,10 @@ def _pair(pair: Pair, one: Observation) -> list[Any]:
     return [pair.number, pair.stage, change, rounded(one.preempted, 3), [visible(text) for text in one.warnings]]
 
 
-def _blocks(pair: Pair, one: Observation, turns: str, metric: Metric) -> Plain:
+def _blocks(pair: Pair, one: Observation, turns: str, unit: str, largest: float) -> Plain:
     """Return the values of a pair; without turns where those that were drawn are of other blocks."""
     fits = turns.count("B") == len(one.baseline) and turns.count("C") == len(one.candidate)
-    return {"n": pair.number, "t": turns if fits else "", **packed([one.baseline, one.candidate], metric.unit)}
+    return {"n": pair.number, "t": turns if fits else "", **packed([one.baseline, one.candidate], unit, largest)}
 
 
 def facts_of(judgement: Judgement) -> list[list[str]]:

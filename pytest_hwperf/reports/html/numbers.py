@@ -16,13 +16,18 @@ def rounded(value: float | None, digits: int = 6) -> float | None:
     return int(short) if short.is_integer() and abs(short) < 1e15 else short  # noqa: PLR2004 - whole and exact
 
 
-def packed(sides: Sequence[Sequence[float]], unit: str) -> dict[str, object]:
+def packed(sides: Sequence[Sequence[float]], unit: str, largest: float = 0.0) -> dict[str, object]:
     """Return the values of both sides as whole numbers with one factor, in the unit in which the largest reads well.
+
+    Args:
+        sides: values of the baseline, and of the candidate.
+        unit: of the metric.
+        largest: of all values that share a chart with these, and so their unit; 0: these alone.
 
     Returns:
         `u`: the unit's name; `f`: what each number is multiplied by; `b` and `c`: baseline and candidate.
     """
-    largest = max((abs(value) for side in sides for value in side), default=0.0) or 1.0
+    largest = largest or max((abs(value) for side in sides for value in side), default=0.0) or 1.0
     factor, name = scale_for(unit, largest)
     step = largest / _DIGITS
     baseline, candidate = ([round(value / step) for value in side] for side in sides)

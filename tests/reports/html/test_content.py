@@ -1,6 +1,7 @@
 """What the page embeds: how verdicts were decided, what opens on demand, and what a large report leaves out."""
 
 import json
+from array import array
 from collections.abc import Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ import pytest
 from fakes import gates
 from fakes import records as fake
 
+from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.roofline import PeakRate, Work, roofline_of
@@ -79,6 +81,24 @@ def test_how_the_sides_were_alive_is_said(apart: bool, said: str) -> None:
     rows, details, _ = embedded(slower(apart=apart))
 
     assert said in " ".join(details[rows["rows"][0]["j"]]["verdicts"][0]["words"])
+
+
+def test_blocks_of_all_pairs_are_in_one_unit() -> None:
+    """They share a chart; one pair of slower turns has another size."""
+    report = slower()
+    (gate,) = report.gates
+    first, *others = gate.evidence.pairs
+    slow = [
+        replace(one, **{side: array("d", [1000 * value for value in getattr(one, side)]) for side in SIDES})
+        for one in first.observations
+    ]
+    pairs = (replace(first, observations=tuple(slow)), *others)
+    report = replace(report, gates=(replace(gate, evidence=replace(gate.evidence, pairs=pairs)),))
+    rows, details, _ = embedded(report)
+    one, other, *rest = details[rows["rows"][0]["j"]]["verdicts"][0]["blocks"]
+
+    assert {one["u"]} == {block["u"] for block in (other, *rest)}
+    assert 900 < one["b"][0] * one["f"] / (other["b"][0] * other["f"]) < 1100
 
 
 def test_pairs_and_blocks_are_those_of_the_evidence() -> None:
@@ -165,5 +185,6 @@ def test_stacks_of_both_sides_are_one_tree() -> None:
 
 def test_numbers_are_rounded_to_what_a_chart_shows() -> None:
     assert {"u": "ms", "f": 0.0002, "b": [5000, 10000], "c": []} == packed([[0.001, 0.002], []], "s")
+    assert {"u": "ms", "f": 0.0002, "b": [4000], "c": [2500]} == packed([[0.0008], [0.0005]], "s", 0.002)
     assert [0, 33, 66, 99] == quantiles([*map(float, range(99, -1, -1))], 4)
     assert (None, None, 3, 0.123457) == tuple(map(rounded, (None, float("inf"), 3.0, 0.1234567)))
