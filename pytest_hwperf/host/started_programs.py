@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,12 @@ _WRAPPERS = frozenset(
     {"env", "nice", "timeout", "nohup", "xargs", "time", "taskset", "stdbuf", "setsid", "ionice", "chrt", "sudo"}
 )  # start what follows them
 _WITHOUT = ("-", "-i", "--ignore-environment")  # env(1) starts a program with nothing of its own environment then
+# Modules that are loaded when a process is spawned in a way that no audit event tells of → who does so.
+_SPAWNING = {
+    "multiprocessing.popen_spawn_posix": "multiprocessing",
+    "multiprocessing.popen_forkserver": "multiprocessing",
+    "joblib.externals.loky.backend.popen_loky_posix": "joblib",
+}
 _SYSTEM = ("/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/lib/", "/usr/libexec/", "/nix/store/", "/gnu/store/")
 _MOST = 1000  # programs
 _SHOWN = 4  # words of a command
@@ -80,7 +87,7 @@ class StartedPrograms:
             if is_python or _may_run_code(command, directory):
                 shown = " ".join(command[:_SHOWN])
                 found[shown] = found.get(shown) or (missing if is_python else ())
-        return found
+        return found | {by: () for module, by in _SPAWNING.items() if module in sys.modules}
 
 
 def _parted(command: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -1,5 +1,6 @@
 """Programs that a process starts: which of them are Python's and do not search what this process searches."""
 
+import multiprocessing
 import os
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_hwperf.host.opened_files import Opened
-from pytest_hwperf.host.started_programs import StartedPrograms
+from pytest_hwperf.host.started_programs import _SPAWNING, StartedPrograms
 
 OWN = "/b/src:/b/lib"
 CODE = ["-c", "pass"]
@@ -18,6 +19,8 @@ CODE = ["-c", "pass"]
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StartedPrograms:
     monkeypatch.setenv("PYTHONPATH", OWN)
     monkeypatch.chdir(tmp_path)
+    for module in _SPAWNING:  # that other tests have loaded
+        monkeypatch.delitem(sys.modules, module, raising=False)
     return StartedPrograms()
 
 
@@ -106,6 +109,16 @@ def test_a_good_start_of_the_same_command_hides_no_bad_one(programs: StartedProg
     one, other = Opened(started=programs.found()), Opened(started={f"{sys.executable} x.py": ()})
 
     assert [("/b/src", "/b/lib")] * 2 == [*one.joined(other).started.values(), *other.joined(one).started.values()]
+
+
+def test_processes_that_a_library_spawns_are_found(programs: StartedPrograms) -> None:
+    """No audit event tells of them."""
+    before = programs.found()
+    process = multiprocessing.get_context("spawn").Process(target=len, args=((),))
+    process.start()
+    process.join()
+
+    assert ({}, {"multiprocessing": ()}) == (before, programs.found())
 
 
 @pytest.mark.parametrize("event", ["os.posix_spawn", "os.exec"])
