@@ -12,7 +12,9 @@ from pytest_hwperf.core.completeness import more_time, seconds_needed_from_rehea
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.core.hypotheses import SIDES, Reason, SideOutcome, collection_error
+from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.pairs.lockstep import PairTrace
 from pytest_hwperf.pairs.serial import both
 
@@ -60,6 +62,7 @@ class Rehearser:
     _has_slow: bool = False  # whether a process takes long to reach its test, also alone
     _losses: int = 0  # tests in which a pair was lost, and that are not tried so again
     _parted: list[str] = field(default_factory=list)  # tests that the latest pair has shown not to bear both sides
+    _used: dict[Side, Opened] = field(default_factory=dict)  # in all tries: one finds what an earlier one has made
     _is_repeated: bool = False  # whether a pair was repeated for what failed in it: in each some may fail by chance
 
     @property
@@ -83,16 +86,23 @@ class Rehearser:
             left = [node for node in nodes if node not in self.lost]
             half_s = (self.until - self.conductor.clock()) / 2  # one that hangs is tried alone in what remains
             patience_s = half_s if self._has_slow else min(half_s, self.silence_s)
-            trace = self.conductor.rehearse(left, self.until, patience_s)
+            trace = self._noted(self.conductor.rehearse(left, self.until, patience_s))
             if trace.lost is not None:
                 self._leave_out(trace, trace.lost, left, patience_s)
             elif not self._try_failed(trace, left):
                 if not self._parted:
                     return trace
-                apart = self.conductor.rehearse(self._parted, self.until, patience_s)
+                apart = self._noted(self.conductor.rehearse(self._parted, self.until, patience_s))
                 if apart.lost is None:
                     return both(trace, apart)
                 self._leave_out(apart, apart.lost, self._parted, patience_s)
+
+    def _noted(self, trace: PairTrace) -> PairTrace:
+        """Return a try with the uses of all tries before it."""
+        for side, opened in trace.opened.items():
+            self._used[side] = self._used.get(side, Opened()).joined(Opened(uses=opened.uses))
+            trace.opened[side] = replace(opened, uses=self._used[side].uses)
+        return trace
 
     def _leave_out(self, trace: PairTrace, why: Statement, nodes: Sequence[str], patience_s: float) -> None:
         """Leave the test out in which a pair was lost, unless its process may have died by chance, or is only slow.
@@ -143,7 +153,8 @@ class Rehearser:
         """Return why a process was lost through no fault of the other side; None where it passes alone."""
         node, blamed = trace.unfinished, [side for side in SIDES if side == why.texts["side"]]
         for side in blamed:
-            alone = self.conductor.alone(side, nodes[: nodes.index(node) + 1] if node else nodes, self.until)
+            asked = nodes[: nodes.index(node) + 1] if node else nodes
+            alone = self._noted(self.conductor.alone(side, asked, self.until))
             if alone.lost:
                 self._check_time(trace, alone.lost, len(nodes))
             if not alone.lost or (node and _passed(alone.outcomes.get(node, {}), side)):
@@ -185,7 +196,7 @@ class Rehearser:
             if tests and self.conductor.clock() < self.until:
                 last = max((nodes.index(node) for node in tests if node in trace.outcomes), default=-1)
                 asked = [node for at, node in enumerate(nodes) if at <= last or node in tests]
-                alone[side] = self.conductor.alone(side, asked, self.until).outcomes
+                alone[side] = self._noted(self.conductor.alone(side, asked, self.until)).outcomes
         repeats = not self._is_repeated and self.conductor.clock() < self.until
         for node in together:
             sides = [side for side in SIDES if node in failed[side]]

@@ -10,6 +10,7 @@ from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.core.hypotheses import SIDES, SideOutcome
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.gate.rehearsal import Rehearser
+from pytest_hwperf.host.opened_files import ABSENT, ASKED, Opened
 from pytest_hwperf.pairs.lockstep import PairTrace
 
 ONE, TWO = "t.py::one", "t.py::two"
@@ -154,6 +155,20 @@ def test_a_test_that_fails_once_by_chance_is_compared() -> None:
     assert {} == found.lost
     assert PASSED == trace.outcomes[ONE]["baseline"]
     assert {ONE} == set(rehearse(either, [ONE])[0].apart)
+
+
+def test_what_a_try_has_used_counts_where_it_is_repeated() -> None:
+    """The second try finds what the first has made: by itself it would show that no side has waited for the other."""
+    first, second = met({ONE: PASSED}, {ONE: BUSY}), met({ONE: PASSED}, {ONE: PASSED})
+    first.opened = {"candidate": Opened(uses={"/home/cache": ABSENT}, read=("/fallback",))}
+    second.opened = {side: Opened(uses={"/home/cache": ASKED}) for side in SIDES}
+
+    _, trace = rehearse(Played(iter([first, second])), (ONE,))
+
+    assert {
+        "baseline": Opened(uses={"/home/cache": ASKED}),
+        "candidate": Opened(uses={"/home/cache": ABSENT + ASKED}),
+    } == trace.opened
 
 
 def test_however_many_tests_fail_by_chance_one_more_pair_is_asked() -> None:
