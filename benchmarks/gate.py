@@ -27,6 +27,8 @@ from benchmarks.gate_tools import TOOLS, build, prepare
 
 _REQUIRED = ("numpy", "onnx", "onnxruntime")  # what the judged functions need
 _NAMED = ("pytest-hwperf", "pytest", "pytest-benchmark", "pyperf", "asv", *_REQUIRED)
+_BEFORE = "ours before"  # takes an environment of its own
+_EVERYBODYS = [name for name in TOOLS if name != _BEFORE]
 
 Build = tuple[int, str, str]  # round, tool, condition
 
@@ -62,7 +64,10 @@ def _show(records: Sequence[Record], subject: Subject) -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--tools", default=",".join(TOOLS), help=f"separated by commas (default: {','.join(TOOLS)})")
+    parser.add_argument("--tools", default="", help=f"separated by commas (default: {','.join(_EVERYBODYS)})")
+    parser.add_argument(
+        "--before", default="", help="Python of an environment with an earlier version of this package: one more arm"
+    )
     parser.add_argument("--judged", choices=SUBJECTS, default="units", help="code that is judged (default: units)")
     parser.add_argument(
         "--busy", type=int, default=0, help="processes that keep the machine busy meanwhile (default: 0)"
@@ -73,10 +78,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--resume", action="store_true", help="go on with what --out holds")
     parser.add_argument("--only-table", action="store_true", help="print the table of --out")
     asked = parser.parse_args()
-    asked.tools = asked.tools.split(",")
+    asked.tools = [*(asked.tools.split(",") if asked.tools else _EVERYBODYS), *([_BEFORE] if asked.before else [])]
     unknown = set(asked.tools) - set(TOOLS)
     if unknown:
-        parser.error(f"--tools: unknown {', '.join(sorted(unknown))}; allowed: {', '.join(TOOLS)}")
+        parser.error(f"--tools: unknown {', '.join(sorted(unknown))}; allowed: {', '.join(_EVERYBODYS)}")
     return asked
 
 
@@ -94,7 +99,7 @@ def _measure(asked: argparse.Namespace, done: set[Build]) -> list[Record]:
         folder, setting, revision = Path(name), _setting(asked), _revision()
         (folder / "kept").mkdir()
         subject = SUBJECTS[asked.judged]
-        project = Project(folder / "project", folder / "kept", subject, setting)
+        project = Project(folder / "project", folder / "kept", subject, setting, asked.before)
         project.restore(project.branch("unchanged"))
         for tool in asked.tools:
             unready = prepare(tool, project)

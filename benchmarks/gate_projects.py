@@ -190,10 +190,16 @@ def _texts(release: Path) -> dict[str, str]:
 class Project:
     """A repository with a branch for every condition, each one commit above the same baseline."""
 
-    def __init__(self, folder: Path, kept: Path, subject: Subject, versions: Mapping[str, str]) -> None:
-        """Make the repository in `folder`; asv's environment goes to `kept`, with these versions of what is needed."""
+    def __init__(
+        self, folder: Path, kept: Path, subject: Subject, versions: Mapping[str, str], before: str = ""
+    ) -> None:
+        """Make the repository in `folder`; asv's environment goes to `kept`, with these versions of what is needed.
+
+        `before` is the Python that has an earlier version of this package.
+        """
         self.root = folder
         self.kept = kept
+        self.before = before
         self.subject = subject
         own = {"PYTHONPATH": str(folder / subject.path)} if subject.path else {}
         self.environment = {**os.environ, **_ENVIRONMENT, "HOME": str(kept), **own}

@@ -54,10 +54,10 @@ def build(tool: str, project: Project) -> Answer:
     return answer
 
 
-def _ours(project: Project, answer: Answer) -> None:
+def _ours(project: Project, answer: Answer, python: str = sys.executable) -> None:
     report = project.root / "report.json"
     asked = (f"--hwperf-against={BASELINE}", "--hwperf-only", f"--hwperf-json={report.name}")
-    said = _run(project, answer, _pytest("hwperf", *asked), allowed=(0, 1))
+    said = _run(project, answer, _pytest("hwperf", *asked), allowed=(0, 1), python=python)
     failed = set[str]()
     judged = set[str]()
     for judgement in json.loads(report.read_text())["report"]["judgements"]:
@@ -75,6 +75,10 @@ def _ours(project: Project, answer: Answer) -> None:
     if judged != {*project.subject.functions} or bool(said.code) != bool(failed):
         raise GateError(f"exit {said.code}, pairs for {sorted(judged)}, failed {sorted(failed)}: {_end(said.text)}")
     answer.alarms["default"] = [name for name in project.subject.functions if name in failed]
+
+
+def _ours_before(project: Project, answer: Answer) -> None:
+    _ours(project, answer, project.before)
 
 
 def _pytest_benchmark(project: Project, answer: Answer) -> None:
@@ -141,6 +145,7 @@ def _worse(text: str, functions: Sequence[str]) -> list[str]:
 
 TOOLS: dict[str, Tool] = {
     "ours": _ours,
+    "ours before": _ours_before,
     "pytest-benchmark": _pytest_benchmark,
     "pyperf": _pyperf,
     "asv": _asv,
@@ -171,11 +176,17 @@ def _pytest(plugin: str, *words: str) -> tuple[str, ...]:
     return ("-m", "pytest", "-q", "-p", f"no:{other}", *words)
 
 
-def _run(project: Project, answer: Answer, words: Sequence[str], allowed: Sequence[int] = (0,)) -> _Said:
+def _run(
+    project: Project,
+    answer: Answer,
+    words: Sequence[str],
+    allowed: Sequence[int] = (0,),
+    python: str = sys.executable,
+) -> _Said:
     """Run Python with these words in the project and add its wall time to the answer."""
     began = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, *words],
+        [python, *words],
         cwd=project.root,
         env=project.environment,
         capture_output=True,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_hwperf.core.block_plans import BlockPlan
-from pytest_hwperf.core.screen import SCREEN_P, SCREEN_PAIRS
+from pytest_hwperf.core.screen import SCREEN_PAIRS
 from pytest_hwperf.core.sequence import looks
 
 # Of recorded calls, blocks differ more from each other than the calls of a block do: short ones tell as much.
@@ -49,6 +49,7 @@ _WHOLE = 0.8  # of the time that is left, which all tests may be expected to tak
 _SOON_S = 150.0  # fine screens are taken where all tests need no longer
 _ONE_GROUP = 1 / 3  # of the time that is left, which one group of all tests may take: a machine may slow down
 _GROUP = 0.25  # the same of one group among several
+_SUSPECTS = 0.05  # of equal tests: 0 to 10 %, by recorded pairs of five workloads
 _CONFIRMED = 0.25  # of the time that is reserved for confirmations, which equal code takes
 _LEAST_GROUP_S = 45.0  # of one group: each starts pairs of its own
 
@@ -114,7 +115,7 @@ class Timetable:
     def needed_s(self, tests: Sequence[TestTime], screening: Screening, seen: Mapping[str, int] | None = None) -> float:
         """Return what some tests are expected to take: what is left of their screen, and fresh pairs for suspects."""
         asked = sum(one.hypotheses for one in tests)
-        suspects = 1 + math.floor(SCREEN_P * asked)
+        suspects = 1 + math.floor(_SUSPECTS * asked)
         pairs = looks(suspects, self.alpha)[suspects > 1]  # what is slower is decided at the first look, as a rule
         each = {one.test: pairs for one in tests}
         confirming_s = self._pairs_s(tests, each, self.plan, suspects / max(1, asked))

@@ -24,12 +24,13 @@ class SamplingLimits:
     batch_below_s: float = 20e-6  # shorter calls are timed in batches: reading the clock takes 60 ns
     batch_s: float = 100e-6  # one batch
     hold_collector: bool = False  # the garbage collector runs between calls alone; else as the program has set it
+    freezes: bool = True  # existing objects are kept from the collector, and garbage is collected before
     single_calls: bool = False  # short calls too are timed one by one for their latency: for its tail
     compiles: bool = False  # the first call compiles: a second one tells how long a call takes
 
     def brief(self) -> "SamplingLimits":
         """Return the same for calls by which nothing is judged."""
-        return replace(self, min_time_s=0.02, min_calls=20, window_s=0.01, block_s=0.003)
+        return replace(self, min_time_s=0.02, min_calls=20, window_s=0.01, block_s=0.003, freezes=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

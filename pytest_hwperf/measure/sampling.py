@@ -96,7 +96,7 @@ class Sampler:
             Exception: whatever the measured function raises.
         """
         measured = self._first()
-        with _repetition_explained(), collection(held=self._limits.hold_collector):
+        with _repetition_explained(), collection(held=self._limits.hold_collector, freezes=self._limits.freezes):
             untraced(partial(self._repeat, measured, meters, enough, warmed))
         return measured
 

@@ -1,6 +1,7 @@
 """The worker plugin: a fresh pytest process that carries out one task, in each of its roles."""
 
 import dataclasses
+import gc
 import importlib
 import os
 import re
@@ -191,6 +192,12 @@ class PairWorker:
         """Keep the tests that are selected, in that order; their ids are not given on a command line."""
         known = {self._called(item): item for item in items if is_measured(item) and self._is_asked(item)}
         items[:] = [known[node] for node in self._turns.chosen(list(known), self._errors) if node in known]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self) -> None:
+        """Keep what lives as long as the process from the collections before each measurement: they took most of it."""
+        gc.collect()
+        gc.freeze()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:

@@ -21,7 +21,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("tests", "change", "time_s", "groups"),
-    [(60, 2.0, 120, 4), (20, 0.3, 600, 1), (60, 2.0, 90, 2)],
+    [(60, 2.0, 120, 3), (20, 0.3, 600, 1), (60, 2.0, 90, 2)],
     ids=["in groups", "whole", "short"],
 )
 def test_a_slower_test_that_is_reached_is_found(

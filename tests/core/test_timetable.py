@@ -4,7 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_hwperf.core.timetable import COARSE, FINE, PAIR_PLAN, CallTimes, Screening, TestTime, Timetable, serial_plan
+from pytest_hwperf.core.timetable import (
+    COARSE,
+    FINE,
+    PAIR_PLAN,
+    CallTimes,
+    Screening,
+    TestTime,
+    Timetable,
+    serial_plan,
+)
 
 
 def table(count: int, call_s: float = 1e-3, pace: float = 1.0) -> Timetable:
@@ -16,10 +25,10 @@ def table(count: int, call_s: float = 1e-3, pace: float = 1.0) -> Timetable:
 
 
 def test_a_test_takes_its_turns_its_warm_up_and_what_is_beside_them() -> None:
-    """Turns of ten calls of 1 ms, each handed over in 2 ms: 24 a side; one call and three blocks warm a side up."""
+    """Turns of ten calls of 1 ms, each handed over in 1 ms: 24.5 a side; one call and two blocks warm it up."""
     (test,) = table(1).tests
 
-    assert 0.03 + 2 * (24 * 0.012 + 0.001 + 3 * 0.005 + 0.002) == pytest.approx(test.pair_s(PAIR_PLAN))
+    assert 0.03 + 2 * (24.5 * 0.011 + 0.001 + 2 * 0.003 + 3 * 0.002) == pytest.approx(test.pair_s(PAIR_PLAN))
 
 
 @pytest.mark.parametrize(("count", "screening"), [(10, FINE), (60, COARSE), (2000, COARSE)])
@@ -87,7 +96,7 @@ def test_a_test_that_one_side_at_a_time_runs_warms_up_in_four_processes() -> Non
     mixed = replace(table(0), serial_start_s=3.0, tests=(test, serial))
 
     plan = serial_plan(PAIR_PLAN)
-    assert test.pair_s(plan) + 2 * (0.001 + 3 * 0.005 + 0.002) == pytest.approx(serial.pair_s(PAIR_PLAN))
+    assert test.pair_s(plan) + 2 * (0.001 + 2 * 0.003 + 3 * 0.002) == pytest.approx(serial.pair_s(PAIR_PLAN))
     of = {"shared": [test], "serial": [serial, serial], "both": [test, serial]}
     starts_s = {
         name: mixed.screen_s(tests, FINE) / 6 - sum(one.pair_s(plan) for one in tests) for name, tests in of.items()

@@ -85,6 +85,17 @@ def test_what_exists_is_frozen_during_calls_alone(monkeypatch: pytest.MonkeyPatc
     assert [1, 1] == [frozen.count("freeze"), frozen.count("unfreeze")]
 
 
+def test_calls_by_which_nothing_is_judged_find_no_garbage_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That takes longer than they do; what they leave is collected by Python in its own time."""
+    clock, called = FakeClock(), list[str]()
+    for name in ("collect", "freeze", "unfreeze"):
+        monkeypatch.setattr(gc, name, lambda name=name: called.append(name))
+
+    Sampler(Stream(TimedCall(clock, MS), None), PACE.brief(), clock).measure([], at_once)
+
+    assert not called
+
+
 def test_a_freeze_of_the_users_own_is_kept() -> None:
     clock = FakeClock()
     gc.freeze()
