@@ -4,16 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_hwperf.core.timetable import (
-    COARSE,
-    FINE,
-    PAIR_PLAN,
-    CallTimes,
-    Screening,
-    TestTime,
-    Timetable,
-    serial_plan,
-)
+from pytest_hwperf.core.timetable import COARSE, FINE, PAIR_PLAN, CallTimes, Screening, TestTime, Timetable, serial_plan
 
 
 def table(count: int, call_s: float = 1e-3, pace: float = 1.0) -> Timetable:
