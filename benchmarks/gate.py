@@ -65,9 +65,7 @@ def _show(records: Sequence[Record], subject: Subject) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--tools", default="", help=f"separated by commas (default: {','.join(_EVERYBODYS)})")
-    parser.add_argument(
-        "--before", default="", help="Python of an environment with an earlier version of this package: one more arm"
-    )
+    parser.add_argument("--before", default="", help="Python with an earlier version of this package: one more arm")
     parser.add_argument("--judged", choices=SUBJECTS, default="units", help="code that is judged (default: units)")
     parser.add_argument(
         "--busy", type=int, default=0, help="processes that keep the machine busy meanwhile (default: 0)"
@@ -78,8 +76,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--resume", action="store_true", help="go on with what --out holds")
     parser.add_argument("--only-table", action="store_true", help="print the table of --out")
     asked = parser.parse_args()
+    asked.before = asked.before and str(Path(asked.before).absolute())
     asked.tools = [*(asked.tools.split(",") if asked.tools else _EVERYBODYS), *([_BEFORE] if asked.before else [])]
-    unknown = set(asked.tools) - set(TOOLS)
+    unknown = set(asked.tools) - {*_EVERYBODYS, *([_BEFORE] if asked.before else [])}
     if unknown:
         parser.error(f"--tools: unknown {', '.join(sorted(unknown))}; allowed: {', '.join(_EVERYBODYS)}")
     return asked
@@ -152,6 +151,7 @@ def _setting(asked: argparse.Namespace) -> dict[str, str]:
     found = {
         "judged": asked.judged,
         "busy processes": str(asked.busy),
+        "before": asked.before,
         "python": platform.python_version(),
         "cores": str(os.cpu_count()),
         "system": platform.platform(),

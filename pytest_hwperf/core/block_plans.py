@@ -7,7 +7,7 @@ from statistics import stdev
 
 _APART = 1.5  # times that the slower side takes, from which the sides are far apart
 _USUAL_SPREAD = 0.008  # of changes from block to block, on an idle machine
-_HANDOVER_S = 0.001  # from the end of a turn to the begin of the next one: messages
+_HANDOVER_S = 0.001  # from the end of a turn to the start of the next one: messages
 _UNCOUNTED = 0.5  # turns of a side on a processor that is new to it
 _REST_S = 0.001  # that a side waits after a block of its warm-up, until no thread is at work
 
@@ -102,13 +102,13 @@ class BlockPlan:
             margin: the smallest of what is asked, relative; 0 where all turns are taken.
             processes: of each side, among which its turns are divided.
         """
-        turns: float = 2 * self.usual_doubles(calls_s, 0.0 if needed else margin)
-        turn, _ = self.block(math.sqrt(math.prod(calls_s)), pool=False, needed=math.ceil(needed / turns))
-        turns += _UNCOUNTED
+        counted = 2 * self.usual_doubles(calls_s, 0.0 if needed else margin)
+        turn, _ = self.block(math.sqrt(math.prod(calls_s)), pool=False, needed=math.ceil(needed / counted))
+        turns = counted + (_UNCOUNTED if turn > 1 and processes == 1 else 0)
         return sum(processes * self._warm_up_s(one) + turns * (turn * one + _HANDOVER_S) for one in calls_s)
 
     def _warm_up_s(self, call_s: float) -> float:
-        """Return what the warm-up of one side takes: one call, and two or three blocks that agree."""
+        """Return what the warm-up of one side takes: one call, and two blocks that agree with it."""
         block_s = max(call_s, self.warm_block_s)
         blocks = min(2, self.warm_blocks - 1, math.ceil(max(0.0, self.warm_s - call_s) / block_s))
         return call_s + blocks * block_s + (1 + blocks) * (_REST_S + _HANDOVER_S)

@@ -154,12 +154,13 @@ class PairTarget:
 
 
 @contextmanager
-def ready_target(
+def ready_target(  # noqa: PLR0913 - how calls are made, by name
     subject: Subject,
     open_energy: Callable[[], Meter | None],
     plant: float = 0.0,
     *,
     hold_collector: bool = False,
+    freezes: bool = True,
     under: Under | None = None,
     pace_s: float = 0.0,
 ) -> Iterator[tuple[PairTarget, FirstCall]]:
@@ -177,7 +178,7 @@ def ready_target(
     with loaded.scope():
         stream = loaded.stream()
         first = stream.first(perf_counter_ns)
-        with collection(held=hold_collector):
+        with collection(held=hold_collector, freezes=freezes):
             opening = loaded.answers(first.value)
             yield PairTarget(subject, loaded, stream, open_energy, plant, hold_collector, under, pace_s, opening), first
 

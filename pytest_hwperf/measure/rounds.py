@@ -164,7 +164,7 @@ class RoundSampler(Sampler):
         opened, stream, held = list[FirstCall](), self._stream, self._limits.hold_collector
         rounds = stream.rounds
         work = partial(_round_of, stream, opened, self._clock_ns)
-        with collection(held=held):
+        with collection(held=held, freezes=self._limits.freezes):
             for _ in range(rounds.warmup_rounds):
                 work()
                 collect_between(held=held)

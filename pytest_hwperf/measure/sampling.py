@@ -122,7 +122,7 @@ class Sampler:
             readings, items = end_window(meters, started), self._settled_items()
             measured.windows.append(Window(calls=calls, wall_s=wall_s, readings=readings, items=items))
 
-        with _repetition_explained(), collection(held=self._limits.hold_collector):
+        with _repetition_explained(), collection(held=self._limits.hold_collector, freezes=self._limits.freezes):
             untraced(warmed_and_run)
         return measured
 

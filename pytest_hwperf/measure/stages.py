@@ -190,7 +190,7 @@ def _doubts(times: StageTimes, latency_s: float) -> Iterator[Remark]:
 def _repeat(one_call: Callable[[], None], limits: SamplingLimits, clock_ns: Clock) -> None:
     """Make calls for a share of the time of the sampling."""
     time_ns = limits.max_time_s * _SHARE_OF_TIME * _SECOND
-    with collection(held=limits.hold_collector):
+    with collection(held=limits.hold_collector, freezes=limits.freezes):
         untraced(partial(_repeat_until, one_call, clock_ns() + time_ns, clock_ns))
 
 

@@ -1,7 +1,6 @@
 """The worker plugin: a fresh pytest process that carries out one task, in each of its roles."""
 
 import dataclasses
-import gc
 import importlib
 import os
 import re
@@ -193,12 +192,6 @@ class PairWorker:
         known = {self._called(item): item for item in items if is_measured(item) and self._is_asked(item)}
         items[:] = [known[node] for node in self._turns.chosen(list(known), self._errors) if node in known]
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self) -> None:
-        """Keep what lives as long as the process from the collections before each measurement: they took most of it."""
-        gc.collect()
-        gc.freeze()
-
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Send the outcome of the test when it is over."""
@@ -245,7 +238,16 @@ class PairWorker:
         asked, energy = _asked(item, subject), lambda: session_of(item.config).energy
         held = subject.conditions.get("gc") == "off"
         under, pace_s = block_under(test.markers.load), pace_under(test.markers.load)
-        with ready_target(asked, energy, self._plant, hold_collector=held, under=under, pace_s=pace_s) as ready:
+        opened = item.config.stash.get(OPENED, None)  # in a rehearsal
+        with ready_target(
+            asked,
+            energy,
+            self._plant,
+            hold_collector=held,
+            freezes=opened is None,
+            under=under,
+            pace_s=pace_s,
+        ) as ready:
             target, first = ready
             target.unwatched_s = unwatched_s(item.config)
             facts = Facts(
@@ -259,7 +261,7 @@ class PairWorker:
             )
             here = Ready(node=self._called(item), index=index, label="" if alone else label, facts=facts)
             self._turns.serve(here, target, target.loaded.loop.thread)
-            if opened := item.config.stash.get(OPENED, None):
+            if opened:
                 opened.look()  # what is measured is still open
         return run_of_one_call(item, subject, label, first)
 

@@ -1,6 +1,7 @@
 """The garbage collector runs as the program has set it, or between windows alone, and is given back as it was."""
 
 import gc
+from functools import partial
 
 import pytest
 from fakes.streams import FakeClock, TimedCall, at_once
@@ -85,15 +86,20 @@ def test_what_exists_is_frozen_during_calls_alone(monkeypatch: pytest.MonkeyPatc
     assert [1, 1] == [frozen.count("freeze"), frozen.count("unfreeze")]
 
 
-def test_calls_by_which_nothing_is_judged_find_no_garbage_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That takes longer than they do; what they leave is collected by Python in its own time."""
+@pytest.mark.parametrize(
+    ("pace", "expected"), [(PACE, set()), (HELD, {"collect", "freeze", "unfreeze"})], ids=["running", "held"]
+)
+def test_calls_by_which_nothing_is_judged_find_no_garbage_first(
+    monkeypatch: pytest.MonkeyPatch, pace: SamplingLimits, expected: set[str]
+) -> None:
+    """That takes longer than they do; where the collector is held, each of its collections would without a freeze."""
     clock, called = FakeClock(), list[str]()
     for name in ("collect", "freeze", "unfreeze"):
-        monkeypatch.setattr(gc, name, lambda name=name: called.append(name))
+        monkeypatch.setattr(gc, name, partial(called.append, name))
 
-    Sampler(Stream(TimedCall(clock, MS), None), PACE.brief(), clock).measure([], at_once)
+    Sampler(Stream(TimedCall(clock, MS), None), pace.brief(), clock).measure([], at_once)
 
-    assert not called
+    assert expected == {*called}
 
 
 def test_a_freeze_of_the_users_own_is_kept() -> None:

@@ -1,6 +1,5 @@
 """Which outcome of a test a side of a pair sends, on reports of pytest; the conductor is a list."""
 
-import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -36,18 +35,6 @@ def sent(item: pytest.Item, outcomes: list[str], monkeypatch: pytest.MonkeyPatch
         protocol.send(None)
     (message,) = messages
     return message.ended
-
-
-def test_what_lives_as_long_as_the_process_is_kept_from_collections(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One comes before each measurement: of two hundred tests it took a third of the rehearsal."""
-    called = list[str]()
-    monkeypatch.setattr(Turns, "connect", lambda _: SimpleNamespace())
-    for name in ("collect", "freeze"):
-        monkeypatch.setattr(gc, name, lambda name=name: called.append(name))
-
-    PairWorker(WorkerTask(role="pair")).pytest_runtestloop()
-
-    assert ["collect", "freeze"] == called
 
 
 def test_work_is_planted_by_the_task_and_never_by_the_environment(
