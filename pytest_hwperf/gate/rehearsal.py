@@ -12,7 +12,6 @@ from pytest_hwperf.core.completeness import more_time, seconds_needed_from_rehea
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.core.hypotheses import SIDES, Reason, SideOutcome, collection_error
-from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.pairs.lockstep import PairTrace
@@ -62,7 +61,8 @@ class Rehearser:
     _has_slow: bool = False  # whether a process takes long to reach its test, also alone
     _losses: int = 0  # tests in which a pair was lost, and that are not tried so again
     _parted: list[str] = field(default_factory=list)  # tests that the latest pair has shown not to bear both sides
-    _used: dict[Side, Opened] = field(default_factory=dict)  # in all tries: one finds what an earlier one has made
+    _used: dict[Side, Opened] = field(default_factory=dict)  # in all tries but lost ones: the next finds what was made
+    _died: list[str] = field(default_factory=list)  # tests in which a process ended before its time, or was ended
     _is_repeated: bool = False  # whether a pair was repeated for what failed in it: in each some may fail by chance
 
     @property
@@ -74,6 +74,8 @@ class Rehearser:
         """Try again what the baseline could not do, since it has been given more."""
         self.lost = {node: reason for node, reason in self.lost.items() if reason[0] != "no baseline"}
         self._once, self._is_repeated = set(), False
+        # What was read for lack of something is not read any more; what was made is still there.
+        self._used = {side: Opened(uses=used.uses) for side, used in self._used.items()}
         self.afresh()
 
     def rehearse(self, nodes: Sequence[str]) -> PairTrace:
@@ -98,10 +100,9 @@ class Rehearser:
                 self._leave_out(apart, apart.lost, self._parted, patience_s)
 
     def _noted(self, trace: PairTrace) -> PairTrace:
-        """Return a try with the uses of all tries before it."""
+        """Return a try with what all tries before it have used."""
         for side, opened in trace.opened.items():
-            self._used[side] = self._used.get(side, Opened()).joined(Opened(uses=opened.uses))
-            trace.opened[side] = replace(opened, uses=self._used[side].uses)
+            trace.opened[side] = self._used[side] = self._used.get(side, Opened()).joined(opened)
         return trace
 
     def _leave_out(self, trace: PairTrace, why: Statement, nodes: Sequence[str], patience_s: float) -> None:
@@ -112,6 +113,7 @@ class Rehearser:
         self._check_time(trace, why, len(nodes))
         if trace.is_cut_short:
             raise UsageProblem(self._failed_by(why))
+        self._died.append(trace.unfinished or "between tests")
         began = self.conductor.clock()
         node, reason = trace.unfinished, self._own_loss(trace, why, nodes)
         if reason is None and trace.is_silent and not self._has_slow:
@@ -147,6 +149,17 @@ class Rehearser:
             "measured with one side at a time, since they failed next to the other side and passed alone: "
             f"{', '.join([*few, *more])}. @pytest.mark.hwserial says so beforehand and saves these tries; a port, a "
             "file or a lock for each process, such as port 0 or tmp_path, lets both sides take turns, which tells more"
+        )
+
+    @property
+    def untold(self) -> str:
+        """Say what no check has seen, since a process ended before it could tell; or ""."""
+        if not self._died:
+            return ""
+        return (
+            f"a process of the trial run ended early, in {', '.join(dict.fromkeys(self._died))}, and hwperf repeated "
+            "the trial run. It does not know which files that process made: if your tests keep some outside temporary "
+            "folders, delete these files and compare again"
         )
 
     def _own_loss(self, trace: PairTrace, why: Statement, nodes: Sequence[str]) -> Reason | None:

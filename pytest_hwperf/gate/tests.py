@@ -142,7 +142,7 @@ def run_gate(request: GateRequest) -> GateResult:
         xfails = xfails_of(trees, trace, request.files, [test.node for test in request.tests])
         trees = dataclasses.replace(trees, xfails=xfails)
         decided = _decided(request, conductor, partial(_commands_of, request, trees, caches), questions, trace, until)
-    notes = (*trees.warnings, *ready.notes, *sharer.notes(), *unseen)
+    notes = (*trees.warnings, *ready.notes, *sharer.notes(), *unseen, rehearser.untold)
     return _result(request, decided, conductor, untouched, trees, (*notes, _why_all(untouched), rehearser.said))
 
 

@@ -160,14 +160,14 @@ def test_a_test_that_fails_once_by_chance_is_compared() -> None:
 def test_what_a_try_has_used_counts_where_it_is_repeated() -> None:
     """The second try finds what the first has made: by itself it would show that no side has waited for the other."""
     first, second = met({ONE: PASSED}, {ONE: BUSY}), met({ONE: PASSED}, {ONE: PASSED})
-    first.opened = {"candidate": Opened(uses={"/home/cache": ABSENT}, read=("/fallback",))}
+    first.opened = {"candidate": Opened(uses={"/home/cache": ABSENT}, read=("/model",))}
     second.opened = {side: Opened(uses={"/home/cache": ASKED}) for side in SIDES}
 
     _, trace = rehearse(Played(iter([first, second])), (ONE,))
 
     assert {
         "baseline": Opened(uses={"/home/cache": ASKED}),
-        "candidate": Opened(uses={"/home/cache": ABSENT + ASKED}),
+        "candidate": Opened(uses={"/home/cache": ABSENT + ASKED}, read=("/model",)),
     } == trace.opened
 
 
@@ -257,6 +257,7 @@ def test_a_process_that_hangs_for_as_long_as_there_is_waits_for_the_other_side()
     found.rehearse([ONE, TWO])
 
     assert {ONE: "the candidate was silent for 500 s"} == found.apart
+    assert f"in {ONE}, and hwperf repeated" in found.untold
 
 
 def test_a_process_that_dies_and_passes_alone_is_tried_in_a_second_pair() -> None:
@@ -264,7 +265,9 @@ def test_a_process_that_dies_and_passes_alone_is_tried_in_a_second_pair() -> Non
     once = Played(iter([lost("baseline", "ended with code -9"), FREE]))
     twice = Played(iter([lost("baseline", "ended with code -9"), lost("baseline", "ended with code -9"), FREE]))
 
-    assert {} == rehearse(once)[0].lost
+    found, _ = rehearse(once)
+    assert {} == found.lost
+    assert found.untold.startswith(f"a process of the trial run ended early, in {ONE}, and hwperf repeated the ")
     assert {ONE: "the baseline ended with code -9"} == rehearse(twice)[0].apart
 
 
