@@ -16,6 +16,7 @@ _DEEPEST = 100  # frames that are kept of a stack, the outermost
 _WITHIN = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>")
 _MADE = "compiled at run time"  # in place of a file
 _AROUND = {"_pytest", "pluggy"}  # packages that call what is measured
+_TRACER = {("site-packages", "coverage"), ("dist-packages", "coverage")}  # it is called at any frame, also at ours
 _is_of_this_package = cache(is_of_this_package)
 
 
@@ -94,5 +95,6 @@ def _is_within(function: Function) -> bool:
 
 
 def _leads(function: Function) -> bool:
-    """Whether a frame is one of pytest's, between this package and what is measured."""
-    return not _AROUND.isdisjoint(Path(function.file).parts)
+    """Whether a frame lies between this package and what is measured: one of pytest's, or of a tracer."""
+    parts = Path(function.file).parts
+    return parts[-3:-1] in _TRACER or not _AROUND.isdisjoint(parts)

@@ -35,6 +35,8 @@ def named(*frames: Function, names: FrameNames) -> tuple[str, ...]:
         ([OWN, PREDICT, PREDICT, PREDICT, SPLIT], ["predict (src/model.py)", "split (re/__init__.py)"]),  # recursion
         ([OWN, PREDICT, Function("<listcomp>", PREDICT.file, 5)], ["predict (src/model.py)"]),
         ([OWN, Function("runtest", "/lib/_pytest/python.py", 1), PREDICT], ["predict (src/model.py)"]),
+        ([OWN, Function("Collector.lock_data", "/lib/site-packages/coverage/collector.py", 1)], []),
+        ([OWN, Function("share", f"{ROOT}/coverage/maps.py", 1)], ["share (coverage/maps.py)"]),
         ([OWN, PREDICT, Function("made", "", 3)], ["predict (src/model.py)", "made (compiled at run time)"]),
         ([OWN, Function("__init__", "<string>", 1)], ["__init__ (compiled at run time)"]),
         ([OWN], []),
