@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 _OWN = f"py{sys.version_info.major}{sys.version_info.minor}"
 _OTHERS = [name for name in ("py311", "py312", "py313") if name != _OWN]
 _AT_ONCE = 3  # environments: one of them, the example, keeps one processor busy and waits a lot
-_SHORTER = ["python", "-m", "pytest", "-n", "2", "--dist", "worksteal", "-m", "not live and not simulation"]
+_SHORT = "not simulation and (not live or monitoring)"
+_SHORTER = ["python", "-m", "pytest", "-n", "2", "--dist", "worksteal", "-m", _SHORT]
 
 
 @impl
@@ -44,6 +45,7 @@ def tox_add_core_config(core_conf: "ConfigSet", state: "State") -> None:  # noqa
 def tox_add_env_config(env_conf: "EnvConfigSet", state: "State") -> None:
     """Leave tests that start processes, simulations and coverage to the Python that runs tox: they take time.
 
+    That one may be too old for what is marked `monitoring`, which therefore runs on the others too.
     Those tests run alone, since timings are among them; what comes after them runs together.
     """
     if env_conf.name in (*_OTHERS, "example"):

@@ -49,8 +49,18 @@ def nightly(folder: Path, store: str) -> None:
     Raises:
         RuntimeError: it gave no verdict; says what it did instead.
     """
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "hwperf", "-p", "no:cacheprovider", "--hwperf-max-time=0.2"]
-    asked = ["--hwperf-against=anchor", f"--hwperf-anchor={ANCHOR}", "--hwperf-anchor-builds=1", "--hwperf-energy=off"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "hwperf",
+        "-p",
+        "no:cacheprovider",
+        "--hwperf-sample-time=0.2",
+    ]
+    asked = ["--hwperf-against=anchor", f"-ohwperf_anchor={ANCHOR}", "-ohwperf_anchor_builds=1", "--hwperf-energy=off"]
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(
         [*command, *asked, "--hwperf-save", f"--hwperf-store=sql:sqlite:///{store}"],

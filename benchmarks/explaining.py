@@ -160,7 +160,7 @@ def _run(case: Case, folder: Path) -> tuple[bool, str]:
         assert case.was in _MODEL  # noqa: S101 - else nothing would be planted
         source.write_text(_MODEL.replace(case.was, case.now), encoding="utf-8")
     report = folder / "report.json"
-    asked = ["--hwperf-against=HEAD", f"--hwperf-json={report}", "--hwperf-energy=off", "-p", "no:cacheprovider"]
+    asked = ["--hwperf-against=HEAD", f"--hwperf-report={report}", "--hwperf-energy=off", "-p", "no:cacheprovider"]
     asked += ["-k", case.test] if case.test else ["--hwperf-explain=always"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *asked],

@@ -56,7 +56,7 @@ def build(tool: str, project: Project) -> Answer:
 
 def _ours(project: Project, answer: Answer, python: str = sys.executable) -> None:
     report = project.root / "report.json"
-    asked = (f"--hwperf-against={BASELINE}", "--hwperf-only", f"--hwperf-json={report.name}")
+    asked = (f"--hwperf-against={BASELINE}", "--hwperf-only", f"--hwperf-report={report.name}")
     said = _run(project, answer, _pytest("hwperf", *asked), allowed=(0, 1), python=python)
     failed = set[str]()
     judged = set[str]()

@@ -167,7 +167,7 @@ def _run(layout: Layout, project: Path, notes: Path, *, pairs: bool) -> "subproc
         "NOTES": str(notes),
     }
     return subprocess.run(
-        [*command, *rehearsed, "--hwperf-max-time=0.1", *layout.options],
+        [*command, *rehearsed, "--hwperf-sample-time=0.1", *layout.options],
         cwd=project / layout.folder, env=environment, check=False, capture_output=True, text=True,
     )  # fmt: skip
 

@@ -119,7 +119,7 @@ def build(folder: Path, units: int, tests: Sequence[str]) -> dict[str, Any]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     began = time.perf_counter()
     done = subprocess.run(
-        [*command, "--hwperf-energy=off", f"--hwperf-json={report}", *tests],
+        [*command, "--hwperf-energy=off", f"--hwperf-report={report}", *tests],
         cwd=folder, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     seconds = time.perf_counter() - began

@@ -91,8 +91,8 @@ def gated(folder: Path, report: Path, time_s: float) -> Evidence:
     identity = ("-c", "user.name=equal", "-c", "user.email=equal@example.org", "-c", "commit.gpgsign=false")
     for step in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "Tests")):
         subprocess.run(["git", *identity, *step], cwd=folder, check=True)
-    words = ("-m", "pytest", "-q", f"--hwperf-json={report}", "--hwperf-against=HEAD", "-p", "no:cacheprovider")
-    options = (f"--hwperf-gate-time={time_s:g}", "--hwperf-explain=never", "--hwperf-prove-equal")
+    words = ("-m", "pytest", "-q", f"--hwperf-report={report}", "--hwperf-against=HEAD", "-p", "no:cacheprovider")
+    options = (f"--hwperf-time-limit={time_s:g}", "--hwperf-explain=never", "--hwperf-prove-equal")
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, *words, *options], cwd=folder, check=False, capture_output=True, text=True, env=environment

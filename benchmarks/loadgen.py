@@ -6,11 +6,13 @@ for about half a millisecond; both sides run one after the other, several times,
 
 import argparse
 import queue
+import re
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from statistics import median
@@ -22,11 +24,14 @@ from threadpoolctl import threadpool_limits
 from pytest_hwperf.core.early_stopping import early_stopping, rank_from_above
 from pytest_hwperf.core.loads import Load, Served, why_not_served
 from pytest_hwperf.core.ranks import nearest_rank
-from pytest_hwperf.loads.loadgen_log import LoadGenResult, read_summary
 from pytest_hwperf.loads.threads import drive
 from pytest_hwperf.loads.times import Times
 
 CALL_S, SECONDS, QPS, WITHIN_MS, ROWS = 0.0005, 3.0, 500.0, 10.0, 8
+_LINE = re.compile(r"^ *([^:\n]+?) *: *([^\n]*?) *$", re.MULTILINE)
+_PERCENTILE = re.compile(r"^ *(\d+\.\d+) percentile latency \(ns\) *: *(\d+)", re.MULTILINE)
+_BOUND = re.compile(r"Early stopping (\d+\.\d+)th percentile estimate: (\d+)")
+_RATES = ("Completed samples per second", "Samples per second", "QPS w/o loadgen overhead")
 _FACTOR = np.full((280, 280), 0.5, dtype=np.float32)
 # LoadGen's scenario → our load, and the percentiles that it judges.
 LOADS = {
@@ -35,6 +40,40 @@ LOADS = {
     "Server": (Load(kind="server", qps=QPS, seconds=SECONDS, within_ms=WITHIN_MS), (0.50, 0.90, 0.99)),
     "Offline": (Load(kind="offline", calls=int(SECONDS / CALL_S)), (0.50, 0.90, 0.99)),
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadGenResult:
+    """What LoadGen has written about one test in `mlperf_log_summary.txt`."""
+
+    valid: bool
+    percentiles: Mapping[str, float]  # "99.00" → s
+    bounds: Mapping[str, float]  # "99.0" → s, that early stopping gives
+    processed: int | None  # queries that early stopping looked at; None where it says nothing of them
+    discarded: int | None  # the slowest of them, which it left out
+    completed_qps: float | None
+
+
+def read_summary(text: str) -> LoadGenResult:
+    """Read a summary, whose lines are those of mlcommons/inference, loadgen/results.cc."""
+    values = dict(_LINE.findall(text))
+    return LoadGenResult(
+        valid=values["Result is"] == "VALID",
+        percentiles=_seconds(_PERCENTILE, text),
+        bounds=_seconds(_BOUND, text),
+        processed=_count(r"Processed at least \d+ queries \((\d+)\)", text),
+        discarded=_count(r"Would discard (\d+) highest latency queries", text),
+        completed_qps=next((float(values[name]) for name in _RATES if name in values), None),
+    )
+
+
+def _seconds(pattern: re.Pattern[str], text: str) -> dict[str, float]:
+    return {name: int(nanoseconds) / 1e9 for name, nanoseconds in pattern.findall(text)}
+
+
+def _count(pattern: str, text: str) -> int | None:
+    found = re.search(pattern, text)
+    return int(found[1]) if found else None
 
 
 def busy(rows: int) -> None:

@@ -16,7 +16,7 @@ def noop() -> None:
 
 
 def test_hwperf(hwperf: Any) -> None:
-    """Its p50 stands in the report of `--hwperf-json`."""
+    """Its p50 stands in the report of `--hwperf-report=FILE.json`."""
     hwperf(noop)
 
 

@@ -68,7 +68,7 @@ def _reported(folder: Path, names: list[str]) -> Reported:
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-c", "pytest.ini", "--rootdir=.", "-p", "no:cacheprovider"),
-            *("-p", "pytest_hwperf.plugin", "--hwperf-json=hwperf.json"),
+            *("-p", "pytest_hwperf.plugin", "--hwperf-report=hwperf.json"),
             *("-p", "pytest_benchmark.plugin", "--benchmark-json=benchmark.json"),
             *(f"{_TESTS}::{name}" for name in names),
         ],

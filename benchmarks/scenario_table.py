@@ -116,7 +116,7 @@ def _report(folder: Path, data: str, model: str, seconds: float) -> Any:
         }
         settings |= {"TABLE_BATCHES": " ".join(map(str, BATCHES)), "PYTHONPATH": str(Path(__file__).parents[1])}
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_table.py"]
-        options = [f"--hwperf-json={file}", f"--hwperf-max-time={seconds}", "--hwperf-energy=off"]
+        options = [f"--hwperf-report={file}", f"--hwperf-sample-time={seconds}", "--hwperf-energy=off"]
         done = subprocess.run(
             [*command, *options],
             cwd=folder,

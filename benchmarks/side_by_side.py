@@ -42,7 +42,7 @@ def test_python_1_ms(hwperf):
 def build(folder: Path, at_once: int) -> Report:
     """Run one build of equal code."""
     report = folder / "report.json"
-    options = [f"--hwperf-against={folder / 'same'}", f"--hwperf-parallel={at_once}", f"--hwperf-json={report}"]
+    options = [f"--hwperf-against={folder / 'same'}", f"--hwperf-parallel={at_once}", f"--hwperf-report={report}"]
     line = [sys.executable, "-m", "pytest", "-q", "-pno:cacheprovider", "--hwperf-energy=off", *options]
     subprocess.run([*line, "--hwperf-explain=never"], cwd=folder / "here", check=True, stdout=subprocess.DEVNULL)
     return from_json(ReportFile, report.read_bytes()).report

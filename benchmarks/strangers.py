@@ -220,7 +220,7 @@ def _gate(project: Project, python: Path, tree: Path, base: str) -> tuple[str, s
     """Gate the present commit against another one; return the outcome and the change of the median latency."""
     report = tree.parent / "report.json"
     report.unlink(missing_ok=True)
-    asked = [f"--hwperf-against={base}", f"--hwperf-json={report}", "--hwperf-energy=off", "-p", "no:cacheprovider"]
+    asked = [f"--hwperf-against={base}", f"--hwperf-report={report}", "--hwperf-energy=off", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [python, "-m", "pytest", "-q", _TEST, *asked, *project.arguments],
         cwd=tree,

@@ -69,10 +69,10 @@ def gated(suite: Suite, folder: Path) -> str:
     _commit(folder, suite, {})
     _commit(folder, suite, {slow: suite.factor})
     report = folder / "report.json"
-    words = ("-m", "pytest", "-q", f"--hwperf-json={report}", "--hwperf-against=HEAD~1", "-p", "no:cacheprovider")
+    words = ("-m", "pytest", "-q", f"--hwperf-report={report}", "--hwperf-against=HEAD~1", "-p", "no:cacheprovider")
     began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, *words, f"--hwperf-gate-time={suite.time_s}", "--hwperf-explain=never"],
+        [sys.executable, *words, f"--hwperf-time-limit={suite.time_s}", "--hwperf-explain=never"],
         cwd=folder,
         check=False,
         capture_output=True,

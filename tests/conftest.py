@@ -32,6 +32,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs `sys.monitoring`."""
+    if item.get_closest_marker("monitoring") and not hasattr(sys, "monitoring"):
+        pytest.skip("--hwperf-affected needs Python 3.12")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """Let coverage leave a simulation alone, which takes several times as long under it."""

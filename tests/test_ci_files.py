@@ -206,13 +206,13 @@ def test_arguments_are_split_as_in_a_shell_or_refused(
     """In the action and in the template for GitLab, which has no input for tests."""
     made = runner(tmp_path, tmp_path)
     done = made.run({**step(ACTION, "Compare"), "env": {}}, AGAINST="x", TESTS=tests, ARGUMENTS=arguments, ALPHA="")
-    calls = (made.stubs / "calls").read_text(encoding="utf-8").partition("--hwperf-artifacts=")[2]
+    calls = (made.stubs / "calls").read_text(encoding="utf-8").rpartition("--hwperf-report=")[2]
 
     if given is None:
         assert (4, "") == (done.returncode, calls)
         assert "cannot be split as a shell would: No " in done.stderr
     else:
-        assert "\t".join([str(made.stubs / "pytest-hwperf"), *given]) + "\n" == calls
+        assert "\t".join([f"{made.stubs / 'pytest-hwperf'}/", *given]) + "\n" == calls
 
 
 @pytest.mark.live
@@ -300,6 +300,18 @@ def test_one_comment_is_kept(
 
 
 @pytest.mark.live
+@pytest.mark.parametrize(("code", "ended"), [(0, 0), (1, 0), (3, 0), (4, 1), (70, 1)])
+def test_a_part_of_a_build_is_shown_whatever_its_verdict(tmp_path: Path, code: int, ended: int) -> None:
+    """Its verdict is given by another step; only a report that could not be shown ends this one."""
+    made = runner(tmp_path, tmp_path, STUB_SHOWN=str(code))
+    report = {"REPORT": str(made.stubs / "report.json")}
+    written = made.run({**step(COMMENT, "Write it as Markdown"), "env": {}}, **report)
+    shown = made.run({**step(ACTION, "Show"), "env": {}}, REPORT=str(made.stubs))
+
+    assert (ended, ended) == (written.returncode, shown.returncode)
+
+
+@pytest.mark.live
 def test_without_a_report_the_code_of_pytest_stays(tmp_path: Path) -> None:
     made = runner(tmp_path, tmp_path, STUB_CODE="4")
     for name in ("summary.md", "report.json"):
@@ -307,7 +319,7 @@ def test_without_a_report_the_code_of_pytest_stays(tmp_path: Path) -> None:
     made.run({**step(ACTION, "Compare"), "env": {}}, AGAINST="x", TESTS="", ARGUMENTS="", ALPHA="")
     shown, verdict = made.run(step(ACTION, "Show")), made.run(step(ACTION, "Verdict"))
 
-    assert "--hwperf-artifacts=" in made.lines("calls")[-1].split("\t")[-1]  # nothing empty behind it
+    assert "--hwperf-report=" in made.lines("calls")[-1].split("\t")[-1]  # nothing empty behind it
     assert "nothing was reported" in shown.stdout
     assert 4 == verdict.returncode
 
@@ -327,12 +339,15 @@ def test_every_kind_of_machine_has_a_job_and_is_expected() -> None:
 
 
 @pytest.mark.live
-def test_the_job_that_merges_has_the_code_of_the_merge(tmp_path: Path) -> None:
-    made = runner(tmp_path, tmp_path)
+@pytest.mark.parametrize("code", [0, 1, 3])
+def test_the_job_that_merges_has_the_code_of_the_merge(tmp_path: Path, code: int) -> None:
+    made = runner(tmp_path, tmp_path, STUB_SHOWN=str(code))
     done = made.run(step(KINDS, "Merge"))
 
-    assert 0 == done.returncode
-    assert "merge\tkinds/*/report.json\t--kinds=x86-64,arm64\t" in made.lines("calls")[-1]
+    assert code == done.returncode
+    assert "report\tkinds/*/report.json\t--kinds=x86-64,arm64\t--annotations\t" in made.lines("calls")[-1]
+    assert "::error title=Performance::annotated\n" == done.stdout
+    assert BAD == (made.stubs / "GITHUB_STEP_SUMMARY").read_text(encoding="utf-8")
 
 
 EVENT = {"RUN": "99", "HEAD_SHA": "a" * 40, "HEAD_OWNER": "fork", "HEAD_BRANCH": "it'$(touch x)"}

@@ -39,7 +39,7 @@ PAGES = [
     ),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-QUICK = ("-p", "no:cacheprovider", "-p", "no:benchmark", "--hwperf-max-time=0.1", "--hwperf-energy=off")
+QUICK = ("-p", "no:cacheprovider", "-p", "no:benchmark", "--hwperf-sample-time=0.1", "--hwperf-energy=off")
 REPORTED = ("latency", "accuracy", "failed: ", "p50: perf", "details: ", "budgets: ")  # beginnings of lines
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -79,9 +79,9 @@ def section(page: Path, title: str) -> str:
 
 @pytest.fixture
 def help_of_hwperf(pytester: pytest.Pytester) -> str:
-    """The plugin's group of `pytest --help`."""
+    """The plugin's groups of `pytest --help`."""
     shown = pytester.runpytest_inprocess("--help").stdout.str()
-    return shown.partition("performance regressions of models")[2].partition("\n\n")[0]
+    return "".join(shown.partition(f"\nhwperf{title}:")[2].partition("\n\n")[0] for title in ("", ", more"))
 
 
 @pytest.mark.live
@@ -314,7 +314,7 @@ def test_the_readme_has_the_commands_that_ci_runs() -> None:
     example, checks = tox["testenv:example"]["commands"].split("\n")[1:]
     ci = [line for line in text_of(ROOT / ".ci" / "run").splitlines() if line.startswith("python ")]
 
-    assert first == f"python -m pip install . && {example.partition(' --hwperf-json=')[0]}"
+    assert first == f"python -m pip install . && {example.partition(' --hwperf-report=')[0]}"
     assert example.rpartition("=")[2] == checks.split()[-1]  # the report of this very run
     assert "example_checks.py" in checks
     assert second == " && ".join(ci)

@@ -101,7 +101,7 @@ def test_the_tutorial_works_as_it_is_typed(pytester: pytest.Pytester) -> None:
         for command in text.splitlines() * (language == "bash"):
             shown, ended = SHOWN.get(command, ("", 0))
             if command == "pytest":
-                result = pytester.runpytest_inprocess("-pno:cacheprovider", "--hwperf-max-time=0.05")
+                result = pytester.runpytest_inprocess("-pno:cacheprovider", "--hwperf-sample-time=0.05")
                 assert ended == result.ret
                 result.stdout.fnmatch_lines([f"*{shown}*"])
             else:

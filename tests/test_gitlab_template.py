@@ -39,10 +39,10 @@ def test_every_kind_of_machine_has_a_job_and_is_expected() -> None:
 
     assert KINDS["variables"]["HWPERF_KINDS"].split(",") == kind["parallel"]["matrix"][0]["KIND"]
     assert ["$KIND"] == kind["tags"]
-    assert '"--hwperf-machine-kind=$KIND" \\\n  "--hwperf-json=performance/$KIND.json"' in command
+    assert '"--hwperf-machine-kind=$KIND" \\\n  "--hwperf-report=performance/$KIND.json"' in command
     assert "HWPERF_TOKEN" not in str(KINDS)
     assert ("none", "always") == (merged["variables"]["GIT_STRATEGY"], merged["rules"][0]["when"])
-    assert 'merge performance/*.json "--kinds=$HWPERF_KINDS"' in merged["script"][-1]
+    assert 'report performance/*.json "--kinds=$HWPERF_KINDS"' in merged["script"][-1]
 
 
 @pytest.mark.live
@@ -52,7 +52,7 @@ def test_every_kind_of_machine_has_a_job_and_is_expected() -> None:
     ids=["updated", "silent", "begun"],
 )
 def test_one_note_is_kept(tmp_path: Path, notes: list[object], summary: str, sent: str) -> None:
-    made = Runner(tmp_path, tmp_path / "stubs", {})
+    made = Runner(tmp_path, tmp_path / "stubs", {}, STUB_SHOWN="3")
     (made.stubs / "summary.md").write_text(summary, encoding="utf-8")
     (made.stubs / "notes").write_text(json.dumps(notes), encoding="utf-8")
     (tmp_path / "performance").mkdir()

@@ -4,6 +4,7 @@ import argparse
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -20,6 +21,27 @@ if TYPE_CHECKING:
 
 INTERNAL = 70  # an error that nobody foresaw, as in sysexits.h: never one of those that are an answer
 INTERRUPTED = 130  # Ctrl-C, as in shells
+_COMMANDS = (  # modules, in the order of the help: daily ones first
+    "compare",
+    "doctor.command",
+    "selfcheck",
+    "report",
+    "history",
+    "baseline",
+    "bisect",
+    "load",
+    "sweep",
+    "tradeoffs",
+    "capacity",
+    "fleet",
+)
+_REPLACED = {  # names that people try → what to type
+    "annotate": "hwperf history note",
+    "calibrate": "the ini key hwperf_watts",
+    "export": "hwperf report --as, or hwperf history --as",
+    "merge": "hwperf report FILE FILE",
+    "recompute": "hwperf report --verify",
+}
 _HANDING_ON = ("bisect", "fleet", "tradeoffs")  # commands that give pytest what follows `--`
 UNREAD = 141  # nobody reads the output any more, as in shells
 
@@ -51,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parse(given: list[str]) -> argparse.Namespace:
     """Read a command line; one that is no command ends the program."""
     own, handed_on = _split(given)
+    if own[:2] == ["history", "note"]:
+        own = ["history note", *own[2:]]
     parser = _parser()
     command = _command(parser, own)
     found, unknown = parser.parse_known_args(own, argparse.Namespace(given=given, handed_on=handed_on))
@@ -66,7 +90,9 @@ def _command(parser: "_Parser", words: Sequence[str]) -> "_Parser":
     if not names or not words or words[0].startswith("-"):
         return parser
     if words[0] not in names:
-        parser.error(f"unknown command {words[0]!r}.{nearest_or_all(words[0], names)}")
+        instead = _REPLACED.get(words[0])
+        hint = f" Use {instead}" if instead else nearest_or_all(words[0], names)
+        parser.error(f"unknown command {words[0]!r}.{hint}")
     return _command(names[words[0]], words[1:])
 
 
@@ -112,46 +138,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> _Parser:
-    from pytest_hwperf.cli import (
-        baseline,
-        bisect,
-        calibrate,
-        capacity,
-        compare,
-        export,
-        fleet,
-        history,
-        load,
-        merge,
-        recompute,
-        report,
-        selfcheck,
-        sweep,
-        tradeoffs,
-    )
-    from pytest_hwperf.cli.doctor import command as doctor
-
     parser = _Parser(prog="hwperf", description="What pytest-hwperf does outside a pytest run.")
     parser.add_argument("--version", action="version", version=f"pytest-hwperf {__version__}")
     show_help_alone(parser)
     commands = parser.add_subparsers(metavar="COMMAND")
-    for command in (
-        baseline,
-        recompute,
-        compare,
-        export,
-        history,
-        sweep,
-        load,
-        tradeoffs,
-        capacity,
-        report,
-        merge,
-        fleet,
-        bisect,
-        selfcheck,
-        doctor,
-        calibrate,
-    ):
-        command.add_command(commands)
+    for module in _COMMANDS:
+        import_module(f"pytest_hwperf.cli.{module}").add_command(commands)
     return parser

@@ -2,14 +2,15 @@
 
 import argparse
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from pytest_hwperf.cli.output import complain, say_lines
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.foreign_text import visible_json
+from pytest_hwperf.core.foreign_text import visible, visible_json
 from pytest_hwperf.core.loads import LONGEST_S
 from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.structs import Record
@@ -18,6 +19,7 @@ from pytest_hwperf.host.files import check_writable, is_file, replace_file, same
 
 _WRITTEN = ("html", "json", "markdown", "output", "plot", "record")  # options whose file is replaced
 _NOT_READ = (*_WRITTEN, "given")
+_MOST = 10  # lines about what was left out
 _SCHEME = re.compile(r"sql:sqlite:///|@|[a-z-]+:")  # in front of a file: a store, a body, a format
 
 _SHARED: Mapping[str, Mapping[str, Any]] = {
@@ -65,17 +67,17 @@ def check_timeout(seconds: float) -> None:
         raise UsageProblem(f"--timeout={seconds:g}: a number of seconds above 0 up to {LONGEST_S:g}, such as 10")
 
 
-def check_files(**files: str | None) -> None:
+def check_files(**files: str | list[str] | None) -> None:
     """Check that files can be written, each its own, before the time is spent.
 
     Raises:
         UsageProblem: names the option and the reason.
     """
-    given = {option: Path(file) for option, file in files.items() if file}
+    given = {f"--{option}={file}": Path(file) for option, value in files.items() for file in _texts_in(value)}
     if twice := same_place(given):
-        raise UsageProblem(f"--{twice[0]} and --{twice[1]} name one file: give each its own")
+        raise UsageProblem(f"{twice[0]} and {twice[1]} name one file: give each its own")
     for option, file in given.items():
-        with explained_if_unwritable(f"--{option}={file}"):
+        with explained_if_unwritable(option):
             check_writable(file)
 
 
@@ -86,13 +88,17 @@ def check_kept(options: argparse.Namespace) -> None:
         UsageProblem: names the option.
     """
     given = vars(options)
-    written = {name: given[name] for name in _WRITTEN if isinstance(given.get(name), str) and given[name]}
-    lists = [value if isinstance(value, list) else [value] for name, value in given.items() if name not in _NOT_READ]
-    texts = [text for values in lists for text in values if isinstance(text, str)]
+    written = [(name, file) for name in _WRITTEN for file in _texts_in(given.get(name))]
+    texts = [text for name, value in given.items() if name not in _NOT_READ for text in _texts_in(value)]
     read = {form for text in texts for form in (text, text.partition("::")[0], _SCHEME.sub("", text))}
-    for (name, file), other in product(written.items(), read):
+    for (name, file), other in product(written, read):
         if is_file(Path(file)) and is_file(Path(other)) and same_place({name: Path(file), "": Path(other)}):
             raise UsageProblem(f"--{name}={file} is a file that this command reads: give another place")
+
+
+def _texts_in(value: object) -> list[str]:
+    """Return the texts that an option was given: none, one or several."""
+    return [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str) and text]
 
 
 def make_folder_of(**files: str | None) -> None:
@@ -124,6 +130,22 @@ def write_record(file: str, record: Record) -> None:
         UsageProblem: it cannot be written any more; says why.
     """
     write_file(file, visible_json(to_json(record)) + b"\n")
+
+
+def write_export(content: bytes, left_out: Sequence[str], files: Sequence[str]) -> None:
+    """Write what another program reads to a file, or print it; name what its format cannot hold.
+
+    Raises:
+        UsageProblem: the file cannot be written any more; says why.
+    """
+    for file in files:
+        write_file(file, content)
+    if not files:
+        say_lines(content.decode().removesuffix("\n"))
+    for line in left_out[:_MOST]:
+        complain(f"left out: {visible(line)}")
+    if (more := len(left_out) - _MOST) > 0:
+        complain(f"left out: {more} more")
 
 
 @contextmanager

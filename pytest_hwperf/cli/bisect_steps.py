@@ -54,7 +54,7 @@ class Comparer:
         keyword = next((word for word, one in DEFAULT_MARGINS.items() if one.key == known.key[1:]), "")
         margin = [f"--hwperf-margin={keyword}={_BEYOND_ALL}"] if keyword else []
         energy = [] if known.metric == "energy" else ["--hwperf-energy=off"]
-        session = self._session(commit, *margin, *energy, "--hwperf-max-time=0.1")
+        session = self._session(commit, *margin, *energy, "--hwperf-sample-time=0.1")
         gates = session.report.gates if session.report else ()
         values = pair_values(gates[0].evidence, known.key, known.better) if gates else ()
         if values:
@@ -64,7 +64,7 @@ class Comparer:
 
     def _session(self, commit: str, *options: str) -> Session:
         left = max(_LEAST_S, self.until - self.clock())
-        against = [f"--hwperf-against={commit}", f"--hwperf-gate-time={left:.0f}", "--hwperf-explain=never"]
+        against = [f"--hwperf-against={commit}", f"--hwperf-time-limit={left:.0f}", "--hwperf-explain=never"]
         against += ["-o", "hwperf_affected=false"]  # each step needs the values of pairs
         return self.run(
             ["-p", "no:cacheprovider", *self.arguments, *options, *against],

@@ -49,7 +49,9 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "instances a peak takes; with --models, how many models a memory holds. Exit code 0: at most 80 % busy; 1: "
         "busier, without a steady state, or a model that does not fit; 4: usage.",
     )
-    parser.add_argument("report", nargs="?", metavar="REPORT.json", help="of pytest --hwperf-json: the measured times")
+    parser.add_argument(
+        "report", nargs="?", metavar="REPORT.json", help="of pytest --hwperf-report=FILE.json: the measured times"
+    )
     parser.add_argument("--test", metavar="ID", help="of the report: the measurement to plan with, or a part of its id")
     for name, text in _FACTS.items():
         parser.add_argument(f"--{name}", type=_number(name), metavar="NUMBER", help=text)
@@ -111,7 +113,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageProblem("--arrivals is missing: give the requests a second, such as --arrivals=200")
     given = sum(one is not None for one in (options.rate, options.service_ms, options.report))
     if given != 1:
-        raise UsageProblem("give one of --rate, --service-ms and a report of pytest --hwperf-json")
+        raise UsageProblem("give one of --rate, --service-ms and a report of pytest --hwperf-report=FILE.json")
     judgements = read_report(options.report).judgements if options.report else ()
     measured = _chosen(judgements, options) if options.report else None
     alone = _typed(options) if measured is None else _as_measured(options, measured)
@@ -132,7 +134,7 @@ def _models(options: argparse.Namespace) -> int:
     if given := [f"--{name.replace('_', '-')}" for name, value in other.items() if value and name not in taken]:
         raise UsageProblem(f"--models counts models alone: leave out {' and '.join(given)}")
     if not options.report:
-        raise UsageProblem("--models needs a report of pytest --hwperf-json with the metric memory")
+        raise UsageProblem("--models needs a report of pytest --hwperf-report=FILE.json with the metric memory")
     judgements = read_report(options.report).judgements
     plan = models_plan(options, [_chosen(judgements, options)] if options.test else [*judgements])
     if options.json:

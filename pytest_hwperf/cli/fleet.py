@@ -7,16 +7,13 @@ from pathlib import Path
 from time import monotonic
 
 from pytest_hwperf import __version__
-from pytest_hwperf.cli.arguments import add_shared, check_files
 from pytest_hwperf.cli.fleet_text import HostLines
-from pytest_hwperf.cli.merge import FAILED, OK, OPEN
-from pytest_hwperf.cli.output import complain, say, width
-from pytest_hwperf.cli.report import show_report
+from pytest_hwperf.cli.output import complain
+from pytest_hwperf.cli.report import OPEN, add_output, check_output, show_report
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.fleet import ENDED, Host, Order, Task, last_lines
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.kinds import merge_kinds, why_open
-from pytest_hwperf.core.merging import is_failed
+from pytest_hwperf.core.kinds import merge_kinds
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.shards import MOST_KINDS, MOST_SHARDS
@@ -25,9 +22,6 @@ from pytest_hwperf.fleet.hosts import LOCAL, Entry, read_hosts
 from pytest_hwperf.fleet.orders import Project, arguments_of, installed_by, project_of
 from pytest_hwperf.fleet.reaching import check_tools, clustered
 from pytest_hwperf.host.workdirs import workdir
-from pytest_hwperf.reports.headline import headline_of
-from pytest_hwperf.reports.html.assets import check_installed
-from pytest_hwperf.reports.wrapping import wrapped
 
 USAGE = 4
 _MOST_S = 24 * 3600
@@ -46,7 +40,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     )
     _add_hosts(parser)
     _add_gates(parser)
-    _add_output(parser)
+    add_output(parser)
     parser.set_defaults(run=run)
 
 
@@ -78,14 +72,6 @@ def _add_gates(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--longest", type=float, default=7200.0, metavar="SECONDS", help="of one gate with its installation"
     )
-
-
-def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--annotations", action="store_true", help="print annotations for GitHub's runner instead")
-    parser.add_argument("--html", metavar="FILE", help="write one HTML file with charts; needs the extra report")
-    parser.add_argument("--markdown", metavar="FILE", help="write a summary for pull requests as Markdown")
-    add_shared(parser, "--json")
-    parser.add_argument("--indent", action="store_true", help="indent what --json writes")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -137,11 +123,7 @@ def _check(options: argparse.Namespace) -> None:
     for name, seconds, least in (("silence", options.silence, _LEAST_SILENCE_S), ("longest", options.longest, 1)):
         if not least <= seconds <= _MOST_S:
             raise UsageProblem(f"--{name}={seconds:g}: a number of seconds from {least} to {_MOST_S}")
-    if options.indent and not options.json:
-        raise UsageProblem("--indent says how --json writes: add --json=FILE")
-    check_files(html=options.html, json=options.json, markdown=options.markdown)
-    if options.html:
-        check_installed()
+    check_output(options.output)
 
 
 def _here() -> Entry:
@@ -166,14 +148,7 @@ def _shown(outcomes: Sequence[Outcome], unreached: Sequence[str], options: argpa
         return USAGE if any(one.answer for one in outcomes) else OPEN
     names = tuple(dict.fromkeys(one.task.kind for one in outcomes))
     merged = merge_kinds(reports, names, len(names))
-    merged = replace(merged, warnings=(*merged.warnings, *troubles))
-    show_report(merged, options, "normal")
-    if not options.annotations:
-        for line in wrapped(visible(headline_of(merged).sentence), width()):
-            say(line)
-    if is_failed(merged):
-        return FAILED
-    return OPEN if why_open(merged) else OK
+    return show_report(replace(merged, warnings=(*merged.warnings, *troubles)), options)
 
 
 def _reports(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, Report]]:

@@ -1,26 +1,33 @@
-"""`hwperf history`: the values of a test over time, and since when they are others."""
+"""`hwperf history`: the values of tests over time, where they changed, and the team's notes."""
 
 import argparse
 import shlex
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 
-from pytest_hwperf.cli.arguments import check_files, write_file, write_record
+from pytest_hwperf.cli.arguments import check_files, write_export, write_file, write_record
 from pytest_hwperf.cli.history_text import lines_of
 from pytest_hwperf.cli.output import complain, say, width
-from pytest_hwperf.cli.stores import HELP, open_history
+from pytest_hwperf.cli.stores import DEFAULT, HELP, open_history
 from pytest_hwperf.core.budgets import DEFAULT_MARGINS, nearest
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.history import Annotation, HistoryStore, Series
 from pytest_hwperf.core.trends import ALPHA, TrendFile, trend_of
 from pytest_hwperf.core.units import counted
+from pytest_hwperf.reports import history_files
+from pytest_hwperf.reports.html.assets import check_installed
+from pytest_hwperf.reports.html.histories import render
 from pytest_hwperf.reports.wrapping import wrapped
 from pytest_hwperf.trees.revision import resolve
 
 OK, NOTHING = 0, 4
 _MOST = 200  # series that are looked at, unless a file gets all of them
+_NEWEST = 1000  # runs of a test that are shown
+_ALL = 10**9  # more than any store has
+_NAMED = 5
 _KEYS = frozenset(margin.key for margin in DEFAULT_MARGINS.values())
 _SHOWN = frozenset(
     (metric, statistic)
@@ -35,61 +42,118 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "history",
         help="show the values of tests over time, and where their level changed",
         description="Show what a store remembers of tests: a line for each statistic and machine, where its level "
-        "changed and between which revisions, and the team's notes. Exit code 0: shown; 4: usage, or nothing matches.",
+        "changed and between which revisions, and the team's notes, which `hwperf history note REV TEXT` keeps. Exit "
+        "code 0: shown or exported; 4: usage, or nothing matches.",
     )
     history.add_argument("test", metavar="TEST", help="id of a test, with * and ? as wildcards")
     history.add_argument(
-        "--metric", metavar="NAME", help="such as latency, or latency_p95; default: of each the median"
+        "--metric", metavar="NAME", help="such as latency, or latency_p95; default: of each the median, in exports all"
     )
-    history.add_argument("--store", default="json:.hwperf", metavar="URL", help=HELP)
+    history.add_argument("--machine", default="", metavar="DIGITS", help="first digits of a machine's fingerprint")
+    history.add_argument("--store", default=DEFAULT, metavar="URL", help=HELP)
     history.add_argument("--baseline", default="main", metavar="NAME", help="default: main")
-    history.add_argument("--newest", type=int, default=1000, metavar="N", help="runs of each test; default: 1000")
-    history.add_argument("--json", metavar="FILE", help="write values and changes as JSON")
-    history.add_argument("--html", metavar="FILE", help="write one HTML file with a chart of each series")
-    history.set_defaults(run=show)
+    history.add_argument("--newest", type=int, metavar="N", help="runs of each test; default: 1000, in exports all")
+    history.add_argument("--as", dest="form", choices=["parquet", "otava"], help="export the values for other programs")
+    history.add_argument(
+        "--output",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="write FILE.json with values and changes or FILE.html with a chart of each series; repeatable",
+    )
+    history.set_defaults(run=run)
     note = commands.add_parser(
-        "annotate",
-        help="note something at a revision, for the history",
+        "history note",  # as `hwperf history` is typed with a test, it has no commands below it
         description="Keep a note that hwperf history shows at a revision: a new runner, an accepted slowdown.",
     )
     note.add_argument("revision", metavar="REV", help="as git knows it")
     note.add_argument("text", metavar="TEXT", help="the note")
-    note.add_argument("--store", default="json:.hwperf", metavar="URL", help=HELP)
-    note.set_defaults(run=annotate)
+    note.add_argument("--store", default=DEFAULT, metavar="URL", help=HELP)
+    note.set_defaults(run=keep_note)
 
 
-def show(options: argparse.Namespace) -> int:
-    """Show the series of some tests, and write them to files."""
-    if options.newest < 1:
+def run(options: argparse.Namespace) -> int:
+    """Show the series of some tests, or export them."""
+    if options.newest is not None and options.newest < 1:
         raise UsageProblem(f"--newest={options.newest}: at least 1 run")
-    check_files(json=options.json, html=options.html)
+    if options.form:
+        _check_export(options)
+    wrong = [file for file in options.output if Path(file).suffix not in (".json", ".html") and not options.form]
+    if wrong:
+        raise UsageProblem(f"--output={wrong[0]}: the name has to end in .json, .html")
+    check_files(output=options.output)
+    if any(Path(file).suffix == ".html" for file in options.output):
+        check_installed()
     store = open_history(options.store)
-    found = list(_chosen(store, options))
-    if not found:
+    shown = (_export if options.form else _show)(store, options)
+    if not shown:
         complain(_why_none(store, options))
-        return NOTHING
-    if len(found) > _MOST and not (options.json or options.html):
+    return OK if shown else NOTHING
+
+
+def _show(store: HistoryStore, options: argparse.Namespace) -> bool:
+    """Show series and write them to files; return whether there are any."""
+    found = list(_chosen(store.history(options.baseline, options.test, newest=options.newest or _NEWEST), options))
+    if len(found) > _MOST and not options.output:
         raise UsageProblem(
             f"{options.test!r} matches {len(found)} series, and {_MOST} are shown at most: name fewer "
-            "tests or a --metric, or write them all with --json=FILE"
+            "tests or a --metric, or write them all with --output=FILE.json"
         )
     notes = store.annotations()
     trends = tuple(trend_of(one, notes) for one in found)
-    if options.json:
-        write_record(options.json, TrendFile(baseline=options.baseline, alpha=ALPHA, trends=trends))
-    if options.html:
-        from pytest_hwperf.reports import history_page
-
-        write_file(options.html, history_page.render(trends, options.baseline))
+    for file in options.output if found else ():
+        if Path(file).suffix == ".json":
+            write_record(file, TrendFile(baseline=options.baseline, alpha=ALPHA, trends=trends))
+        else:
+            write_file(file, render(trends, options.baseline))
     for line in lines_of(trends[:_MOST]):
         text = line.lstrip()
         whole = text.startswith("hwperf ")  # a command, to be copied
         for part in [line] if whole else wrapped(text, width(), " " * (len(line) - len(text))):
             say(part)
-    return OK
+    return bool(found)
 
 
-def annotate(options: argparse.Namespace) -> int:
+def _check_export(options: argparse.Namespace) -> None:
+    if len(options.output) > 1:
+        raise UsageProblem(f"--as={options.form} writes one file: give --output once")
+    if options.form == "parquet":
+        if not options.output:
+            raise UsageProblem("--as=parquet is no text: give --output=FILE")
+        if find_spec("pyarrow") is None:
+            raise UsageProblem("--as=parquet needs pyarrow: pip install 'pytest-hwperf[parquet]'")
+
+
+def _export(store: HistoryStore, options: argparse.Namespace) -> bool:
+    """Export series; return whether there are any."""
+    if options.form == "parquet":
+        content, rows = history_files.parquet(_by_test(store, options))
+        if rows:
+            write_file(options.output[0], content)
+            say(f"{counted(rows, 'value')} written to {options.output[0]}")
+        return bool(rows)
+    found = [one for series in _by_test(store, options) for one in series]
+    named = sorted({(one.test, one.label, one.machine.fingerprint) for one in found})
+    if len(named) > 1:  # rows of another measurement or machine are other runs, and Otava takes no empty cell
+        names = [visible(" ".join(filter(None, one))) for one in named[:_NAMED]]
+        listed = "; ".join(names) + "; …" * (len(named) > _NAMED)
+        raise UsageProblem(
+            f"--as=otava writes one test on one machine, and {len(named)} match: {listed}. Choose "
+            "one by its TEST and --machine=DIGITS"
+        )
+    if found:
+        write_export(*history_files.otava(found), options.output)
+    return bool(found)
+
+
+def _by_test(store: HistoryStore, options: argparse.Namespace) -> Iterator[Sequence[Series]]:
+    """Yield the series of one test after the other, so that the memory for one of them is enough."""
+    for test in store.tests(options.baseline, options.test):
+        series = store.history(options.baseline, test, newest=options.newest or _ALL)
+        yield list(_chosen([one for one in series if one.test == test], options))
+
+
+def keep_note(options: argparse.Namespace) -> int:
     """Keep a note at a commit."""
     if not options.text.strip():
         raise UsageProblem("the note is empty: give a text, such as 'new runner'")
@@ -108,29 +172,29 @@ def _why_none(store: HistoryStore, options: argparse.Namespace) -> str:
             f"baseline {options.baseline} of {options.store} has no runs yet: pytest --hwperf-save stores them, or "
             "give another --baseline or --store"
         )
+    if options.metric and (names := _names(_on_machine(store.history(options.baseline, options.test), options))):
+        hint = nearest(options.metric, names)
+        return f"--metric={options.metric}: not among these runs.{hint} There are: {', '.join(names)}"
+    machine = f" on machine {options.machine}…" if options.machine else ""
     return visible(
-        f"no run matches {options.test!r} in baseline {options.baseline} of {options.store}."
+        f"no run matches {options.test!r}{machine} in baseline {options.baseline} of {options.store}."
         f"{nearest(options.test, tests)} It has {counted(len(tests), 'test')}: list them with hwperf baseline list "
         f"--store={shlex.quote(options.store)}"
     )
 
 
-def _chosen(store: HistoryStore, options: argparse.Namespace) -> Iterator[Series]:
-    """Yield the series that were asked for.
+def _chosen(series: Sequence[Series], options: argparse.Namespace) -> Iterator[Series]:
+    """Yield the series that were asked for; without a metric one of each, and in exports all."""
+    for one in _on_machine(series, options):
+        if options.metric:
+            if options.metric in (one.metric, f"{one.metric}_{one.statistic}"):
+                yield one
+        elif options.form or one.key in _SHOWN or _is_own(one):
+            yield one
 
-    Raises:
-        UsageProblem: no series has this metric.
-    """
-    series = store.history(options.baseline, options.test, newest=options.newest)
-    if options.metric is None:
-        yield from (one for one in series if one.key in _SHOWN or _is_own(one))
-        return
-    wanted = [one for one in series if options.metric in (one.metric, f"{one.metric}_{one.statistic}")]
-    if series and not wanted:
-        names = _names(series)
-        hint = nearest(options.metric, names)
-        raise UsageProblem(f"--metric={options.metric}: not among these runs.{hint} There are: {', '.join(names)}")
-    yield from wanted
+
+def _on_machine(series: Sequence[Series], options: argparse.Namespace) -> list[Series]:
+    return [one for one in series if one.machine.fingerprint.startswith(options.machine)]
 
 
 def _is_own(one: Series) -> bool:

@@ -1,6 +1,8 @@
 """`hwperf load`: a load on an address, a function or an ONNX file, and the highest rate that is served in time."""
 
 import argparse
+from array import array
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -8,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.cli.arguments import add_shared, check_files, check_timeout
-from pytest_hwperf.cli.load_by_locust import run_by_locust
 from pytest_hwperf.cli.load_report import INTERRUPTED, NOT_SERVED, OK, exit_code, load_run, show_run
-from pytest_hwperf.cli.output import say, width
+from pytest_hwperf.cli.output import say, say_lines, width
 from pytest_hwperf.cli.progress import ProgressLine, clear_progress
 from pytest_hwperf.cli.rows_file import read_data
 from pytest_hwperf.core.budgets import parse_budget_lines
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.load_plans import is_address, is_grpc, parse_load
+from pytest_hwperf.core.load_plans import is_address, parse_load
 from pytest_hwperf.core.loads import Load, Served, bound_of
-from pytest_hwperf.core.records import Budget, Judgement, replace
+from pytest_hwperf.core.records import OF_A_LOAD, Budget, Judgement, Sample, replace
+from pytest_hwperf.core.statements import state
 from pytest_hwperf.core.units import counted, show
 from pytest_hwperf.gate.load import carrier_of, run_load
 from pytest_hwperf.gate.load_processes import asked_share, check_processes, command_again, reply_share, run_by_processes
@@ -25,8 +27,10 @@ from pytest_hwperf.gate.load_target import headers_of, requests_of, subject_of_t
 from pytest_hwperf.gate.peak import PeakSearch, Try
 from pytest_hwperf.host.files import read_file
 from pytest_hwperf.host.ticker import ticking
+from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.host.worker_protocol import WorkerTask, reply
-from pytest_hwperf.loads.http import Request
+from pytest_hwperf.loads.http import Request, without_port
+from pytest_hwperf.loads.locust import LocustResult, drive_locust, locustfile_of
 from pytest_hwperf.loads.samples import doubts_of, load_samples
 from pytest_hwperf.loads.times import Times
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop
@@ -37,6 +41,8 @@ from pytest_hwperf.reports.wrapping import wrapped
 _PERCENTILE = 0.95  # of a peak rate
 _LARGEST_BODY = 100_000_000  # bytes of a request
 _FIRST_QPS = 100.0
+_MOST_WORKERS = 256  # of Locust
+_ROUNDED = "Locust rounds times to 1 ms, and from 100 ms on to two digits"
 
 
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -48,7 +54,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "one is not, calls failed, or no rate is served in time; 3: inconclusive; 4: usage. Put a load on your own "
         "servers only.",
     )
-    load.add_argument("target", metavar="TARGET", help="http://…, grpc://…, module:function, or an ONNX file")
+    load.add_argument("target", metavar="TARGET", help="http://…, module:function, or an ONNX file")
     load.add_argument("--kind", default="server", metavar="KIND", help="of load; default: server")
     numbers = {"qps": float, "seconds": float, "seed": int, "shape": float, "in-flight": int, "rows": int, "calls": int}
     for name, kind in numbers.items():
@@ -77,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
     load, budgets = _load_of(options), parse_budget_lines(options.budget)
     if options.locustfile or options.engine == "locust":
         request, bodies = requests_of(*_request(options), options.batch_size)
-        return run_by_locust(options, load, request, bodies, budgets)
+        return _run_by_locust(options, load, request, bodies, budgets)
     with closing(OwnLoop()) as loop, warmed_up(subject := _subject(options, load, loop)) as stream:
         if (task := asked_share()) is not None:
             reply(reply_share(load, stream, task), task)
@@ -116,10 +122,6 @@ def _request(options: argparse.Namespace) -> tuple[Request, Any]:
     requests = is_address(options.target)
     if not requests and (options.locustfile or options.engine == "locust"):
         raise UsageProblem("Locust sends requests: give an address, such as http://127.0.0.1:8000")
-    if is_grpc(options.target) and (
-        options.locustfile or options.engine == "locust" or options.method or options.body is not None
-    ):
-        raise UsageProblem("--body, --method and Locust are of HTTP: a model server over gRPC takes --data")
     if not requests and (options.header or options.method or options.body is not None):
         raise UsageProblem(
             "--body, --header and --method are of requests: give an address, such as http://127.0.0.1:8000"
@@ -143,6 +145,38 @@ def _body(text: str | None) -> Any:
         return read_file(Path(text[1:]), _LARGEST_BODY)
     except OSError as error:
         raise UsageProblem(f"--body={text}: {error.strerror}") from error
+
+
+def _run_by_locust(
+    options: argparse.Namespace, load: Load, request: Request, bodies: Sequence[bytes], budgets: Sequence[Budget]
+) -> int:
+    """Write the locustfile, or run it on this machine and show what became of the load; return the exit code.
+
+    Raises:
+        UsageProblem: no server load, or Locust is not installed.
+    """
+    if not 1 <= options.workers <= _MOST_WORKERS:
+        raise UsageProblem(f"--workers={options.workers}: processes of Locust, from 1 to {_MOST_WORKERS}")
+    text = locustfile_of(load, request, bodies, options.workers)
+    if options.locustfile:
+        say_lines(text)
+        return OK
+    with workdir() as folder:
+        result = drive_locust(text, options.workers, load.seconds, request.timeout_s, folder)
+    source = f"locust: {load.arrivals}, {options.workers} workers"
+    conditions = {"load": str(load), "url": without_port(request.url)}
+    run = load_run(request.url, _samples_of(result, source), conditions)
+    return exit_code(show_run(run, budgets, options.json), result.failed, ())
+
+
+def _samples_of(result: LocustResult, source: str) -> tuple[Sample, ...]:
+    """Return latency and throughput of a load that Locust has made."""
+    calls = len(result.latencies) + result.failed
+    failed = (state("calls failed", failed=result.failed, calls=calls),) if result.failed else ()
+    warnings = (_ROUNDED, *failed)
+    latency = Sample(metric="latency", values=result.latencies, per=OF_A_LOAD, source=source, warnings=warnings)
+    rate = array("d", [result.rate])
+    return latency, Sample(metric="throughput", values=rate, per="window", source=source, warnings=warnings)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -37,7 +37,7 @@ def run_pytest(
     """
     with workdir() as folder:
         file = folder / "report.json"
-        command = ["-m", "pytest", "-q", "--hwperf-only", *arguments, f"--hwperf-json={file}"]
+        command = ["-m", "pytest", "-q", "--hwperf-only", *arguments, f"--hwperf-report={file}"]
         done = run_to_end(command, directory=directory, environment=environment)
         output = (done.stdout + done.stderr)[-_LAST_WORDS:]
         return Session(code=done.returncode, report=read_report(str(file)) if file.exists() else None, output=output)

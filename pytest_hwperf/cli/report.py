@@ -1,79 +1,164 @@
-"""`hwperf report`: a written report shown again in other forms, or what another program has measured."""
+"""`hwperf report`: written reports shown, merged, verified or exported, and the results of other programs."""
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from pytest_hwperf.cli.arguments import add_shared, check_files, write_file
+from pytest_hwperf.cli.arguments import check_files, write_export, write_file
+from pytest_hwperf.cli.foreign import FORMS, read_foreign
 from pytest_hwperf.cli.load_report import show_table
-from pytest_hwperf.cli.output import say
+from pytest_hwperf.cli.output import say, width
 from pytest_hwperf.cli.report_file import read_report
 from pytest_hwperf.cli.stores import open_history
-from pytest_hwperf.core.early_stopping import CONFIDENCE
-from pytest_hwperf.core.errors import HwperfError, UsageProblem
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.history import Annotation, HistoryStore, Series
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS
-from pytest_hwperf.core.ranks import quantile
-from pytest_hwperf.core.records import Estimate, Figure, Judgement, Run
+from pytest_hwperf.core.kinds import merge_kinds, why_open
+from pytest_hwperf.core.merging import failed_by_themselves, is_failed
+from pytest_hwperf.core.records import replace
+from pytest_hwperf.core.replay import recompute
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.host.machine import describe_machine
-from pytest_hwperf.loads.loadgen_log import LoadGenResult, read_folder
-from pytest_hwperf.reports import annotations, json_file, markdown
+from pytest_hwperf.core.shards import parse_kinds
+from pytest_hwperf.core.units import counted
+from pytest_hwperf.reports import (
+    annotations,
+    bencher,
+    github_action_benchmark,
+    json_file,
+    markdown,
+    otava,
+    pytest_benchmark,
+)
+from pytest_hwperf.reports.headline import headline_of
 from pytest_hwperf.reports.html import page
 from pytest_hwperf.reports.html.assets import check_installed
 from pytest_hwperf.reports.html.histories import Reader
-from pytest_hwperf.reports.table import Detail
+from pytest_hwperf.reports.measures import Exported
+from pytest_hwperf.reports.wrapping import wrapped
 
-OK, INVALID = 0, 1
-_SOURCE = "mlperf_loadgen"
-_ORIGINS = ("loadgen", "pytest-benchmark", "bencher", "github-action-benchmark", "otava", "onnxruntime")
-_HOW = f"loadgen:DIR, the folder of mlperf_log_summary.txt, or FORMAT:FILE with {', '.join(_ORIGINS[1:])}"
+OK, FAILED, OPEN = 0, 1, 3
+DIFFERENT = 1  # of --verify
+
+_WRITTEN: Mapping[str, Callable[[Report], bytes]] = {
+    ".json": json_file.render,
+    ".md": markdown.render,
+    ".html": page.render,
+}
+_EXPORTED: Mapping[str, Callable[[Report], Exported]] = {
+    "pytest-benchmark": pytest_benchmark.render,
+    "bencher": bencher.render,
+    "github-action-benchmark": github_action_benchmark.render,
+    github_action_benchmark.BIGGER: partial(github_action_benchmark.render, better="higher"),
+    "otava": otava.render,
+}
 
 
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command and its options."""
-    report = commands.add_parser(
+    parser = commands.add_parser(
         "report",
-        help="show a written report again, or what another program has measured",
-        description="Read a report of pytest --hwperf-json, or the result of another program, and show it as a table. "
-        "Exit code 0: it was shown; 1: the other program calls its result invalid; 4: usage.",
+        help="show, merge, verify or export reports of pytest --hwperf-report=FILE.json",
+        description="Show a report of pytest --hwperf-report=FILE.json as a table. Several reports, of the shards of a "
+        "build or of its kinds of machine, are merged into one. Exit code 0: shown, verified or exported; 1: with --verify "
+        "something differs, or a test of a shard or kind failed; 3: a shard or kind is missing or did not end, or "
+        "nothing was decided; 4: usage, or reports of different builds.",
     )
-    report.add_argument("file", nargs="?", metavar="REPORT.json", help="written by pytest --hwperf-json=REPORT.json")
-    report.add_argument(
-        "--from", dest="origin", metavar="FORMAT:FILE", help=f"what another program has written: {_HOW}"
+    parser.add_argument("files", nargs="*", metavar="FILE", help="written by pytest --hwperf-report=FILE.json")
+    parser.add_argument(
+        "--from", dest="origin", metavar="FORMAT:FILE", help=f"read the result of another program: {', '.join(FORMS)}"
     )
-    report.add_argument(
-        "--annotations", action="store_true", help="print annotations for GitHub's runner instead of the table"
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--verify", action="store_true", help="recompute every verdict and show what differs")
+    shown.add_argument("--as", dest="form", choices=[*_EXPORTED], help="export the figures for another program")
+    _add_annotations(shown)
+    _add_output(parser)
+    parser.add_argument("--store", metavar="URL", help="show each test's history from this store in .html")
+    parser.add_argument(
+        "--kinds",
+        type=parse_kinds,
+        metavar="NAME,…|N",
+        help="expect these kinds of machine, e.g. x86-64,arm64",
     )
-    report.add_argument("--html", metavar="FILE", help="write one HTML file with charts; needs the extra report")
-    report.add_argument("--store", metavar="URL", help="whose history of each test --html shows; as for hwperf history")
-    report.add_argument("--markdown", metavar="FILE", help="write a summary for pull requests as Markdown")
-    add_shared(report, "--json")
-    report.add_argument("--indent", action="store_true", help="indent what --json writes")
-    report.set_defaults(run=run)
+    parser.set_defaults(run=run)
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a command that shows a report."""
+    _add_annotations(parser)
+    _add_output(parser)
+
+
+def _add_annotations(parser: "argparse._ActionsContainer") -> None:
+    parser.add_argument("--annotations", action="store_true", help="print annotations for GitHub's runner instead")
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--output",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="write FILE.json, FILE.md for pull requests or FILE.html with charts; repeatable",
+    )
+
+
+def check_output(files: list[str]) -> None:
+    """Check the files of a report before the time is spent.
+
+    Raises:
+        UsageProblem: one has another ending, cannot be written, or needs what is not installed.
+    """
+    for file in files:
+        if Path(file).suffix not in _WRITTEN:
+            raise UsageProblem(f"--output={file}: the name has to end in {', '.join(_WRITTEN)}")
+    check_files(output=files)
+    if any(Path(file).suffix == ".html" for file in files):
+        check_installed()
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show a report, and return the exit code."""
-    if bool(options.file) == bool(options.origin):
-        raise UsageProblem("give either REPORT.json, a file of pytest --hwperf-json, or --from=FORMAT:FILE")
-    if options.indent and not options.json:
-        raise UsageProblem("--indent says how --json writes: add --json=FILE")
-    if options.store and not (options.html and options.file):
-        raise UsageProblem("--store says whose history --html shows of a REPORT.json: give both too")
-    check_files(html=options.html, json=options.json, markdown=options.markdown)
-    if options.html:
-        check_installed()
-    return _show_file(options) if options.file else _show_foreign(options)
-
-
-def _show_file(options: argparse.Namespace) -> int:
-    report = read_report(options.file)
+    """Show, verify or export what the files hold, and return the exit code."""
+    _check(options)
+    report = read_foreign(options.origin) if options.origin else _read(options)
+    if options.verify:
+        return _verify(report)
+    if options.form:
+        return _export(report, options)
     history = partial(_history, open_history(options.store), report.baseline or "main") if options.store else None
-    show_report(report, options, "normal", history)
-    return OK
+    return show_report(report, options, history, of_others=bool(options.origin))
+
+
+def _check(options: argparse.Namespace) -> None:
+    if bool(options.files) == bool(options.origin):
+        raise UsageProblem("give either FILE …, written by pytest --hwperf-report=FILE.json, or --from=FORMAT:FILE")
+    for place, file in enumerate(options.files):
+        if file in options.files[:place]:
+            raise UsageProblem(f"{file} is given twice: give one report of each shard")
+    if options.output and options.verify:
+        raise UsageProblem("--verify writes no file: leave out --output")
+    if len(options.output) > 1 and options.form:
+        raise UsageProblem(f"--as={options.form} writes one file: give --output once")
+    if options.store and not (options.files and any(file.endswith(".html") for file in options.output)):
+        raise UsageProblem("--store is for the page of a FILE: add --output=FILE.html")
+    if options.form:
+        check_files(output=options.output)
+    else:
+        check_output(options.output)
+
+
+def _read(options: argparse.Namespace) -> Report:
+    """Return the only report, or all of them merged; one shard alone says what is missing and what failed."""
+    names, number = options.kinds or ((), 0)
+    reports = {file: read_report(file) for file in options.files}
+    if len(reports) > 1 or number:
+        return merge_kinds(reports, names, number)
+    [report] = reports.values()
+    if len(report.shards) != 1:  # whole, or merged: then all is said in it
+        return report
+    found = [*why_open(report), *failed_by_themselves(report)]
+    more = [line for line in found if not any(line in warning for warning in report.warnings)]
+    return replace(report, warnings=(*report.warnings, *more))
 
 
 def _history(
@@ -82,101 +167,52 @@ def _history(
     return store.history_of(baseline, measured, newest=newest), store.annotations()
 
 
-def _show_foreign(options: argparse.Namespace) -> int:
-    """Show what another program has measured."""
-    program, colon, path = options.origin.partition(":")
-    if not (colon and path) or program not in _ORIGINS:
-        raise UsageProblem(f"--from={options.origin}: write {_HOW}")
-    if program == "loadgen":
-        return _show_loadgen(options, path)
-    show_report(_foreign_report(program, path), options, "verbose")
+def _verify(report: Report) -> int:
+    """Compute every verdict again, and print each difference."""
+    found = recompute(report)
+    for line in found.disagreements:
+        say(f"differs (in the file, computed again): {line}")
+    say(f"{counted(found.agreeing, 'verdict')} computed again, {counted(len(found.disagreements), 'difference')}")
+    if found.unjudged:
+        say(f"{counted(found.unjudged, 'answer')} of the pairs without a verdict: their tests failed or did not run")
+    if found.beyond:
+        say(f"{counted(found.beyond, 'comparison')} with stored runs not computed again: the file has none of them")
+    return DIFFERENT if found.disagreements else OK
+
+
+def _export(report: Report, options: argparse.Namespace) -> int:
+    """Write the figures in the format of another program."""
+    exported = _EXPORTED[options.form](report)
+    if not exported.benchmarks:
+        why = visible(exported.left_out[0]) if exported.left_out else "it has no measurements"
+        raise UsageProblem(f"nothing in this report can be written as {options.form}: {why}")
+    write_export(exported.content, exported.left_out, options.output)
     return OK
 
 
-def _foreign_report(program: str, path: str) -> Report:
-    from pytest_hwperf.cli.origins import bencher, github_action_benchmark, onnxruntime, otava, pytest_benchmark
-    from pytest_hwperf.cli.origins.foreign import read_text
+def show_report(
+    report: Report, options: argparse.Namespace, history: Reader | None = None, *, of_others: bool = False
+) -> int:
+    """Print a report, write the files that were asked for, and return the exit code.
 
-    readers: Mapping[str, Callable[[bytes], Report]] = {
-        "pytest-benchmark": pytest_benchmark.read,
-        "bencher": bencher.read,
-        "github-action-benchmark": github_action_benchmark.read,
-        "otava": otava.read,
-        "onnxruntime": partial(onnxruntime.read, name=Path(path).name),
-    }
-    text = read_text(path, program)
-    try:
-        return readers[program](text)
-    except HwperfError as error:
-        raise UsageProblem(f"{path}: {error}") from error
-
-
-def _show_loadgen(options: argparse.Namespace, folder: str) -> int:
-    result, queries = read_folder(Path(folder))
-    show_report(_report(result, queries, folder), options, "verbose")
-    if not options.annotations:
-        say(f"LoadGen: {'VALID' if result.valid else 'INVALID'}")
-    return OK if result.valid else INVALID
-
-
-def show_report(report: Report, options: argparse.Namespace, detail: Detail, history: Reader | None = None) -> None:
-    """Print a report, and write the files that were asked for; `history` is that of the HTML file."""
+    Args:
+        report: to show.
+        options: with those of `add_output`.
+        history: of its tests, for the HTML file.
+        of_others: whether another program has measured it, so that nothing of it is judged.
+    """
     if options.annotations:
         for line in annotations.lines_of(report):
             say(line)
     else:
         if report.revision:
             say(" against ".join(filter(None, (report.present_code, ", ".join(report.compared_with)))))
-        show_table(report, detail)
-    if options.json:
-        content = json_file.render(report)
-        write_file(options.json, json_file.indented(content) if options.indent else content)
-    if options.html:
-        write_file(options.html, page.render(report, history=history))
-    if options.markdown:
-        write_file(options.markdown, markdown.render(report))
-
-
-def _report(result: LoadGenResult, queries: int, folder: str) -> Report:
-    run = Run(
-        test=folder,
-        label="",
-        scenario="",
-        machine=describe_machine(),
-        revision="",
-        started_at="1970-01-01T00:00:00+00:00",
-        samples=(),
-        conditions={"load": result.kind},
-        context={"loadgen": "VALID" if result.valid else "INVALID"},
-    )
-    judgement = Judgement(run=run, figures=tuple(_figures(result, queries)), verdicts=())
-    warnings = () if result.valid else ("LoadGen calls this run INVALID, by rules of its own",)
-    return Report(
-        machine=run.machine,
-        revision="",
-        started_at=run.started_at,
-        baseline="",
-        judgements=(judgement,),
-        warnings=(*warnings, "the machine of this report is the one that reads it, not the one that measured"),
-    )
-
-
-def _figures(result: LoadGenResult, queries: int) -> Iterator[Figure]:
-    """Yield its percentiles, each with the bound of early stopping where it gives one, and its rates."""
-    latency = METRICS[MEDIAN_LATENCY[0]]
-    values = {Fraction(name) / 100: seconds for name, seconds in result.percentiles.items()}
-    bounds = {Fraction(name) / 100: seconds for name, seconds in result.bounds.items()}
-    for statistic in latency.statistics:
-        q = quantile(statistic)
-        if q in values:
-            yield _figure(latency.name, statistic, values[q], bounds.get(q), queries)
-    if result.completed_qps is not None:
-        yield _figure("throughput", "mean", result.completed_qps, None, queries)
-
-
-def _figure(metric: str, statistic: str, value: float, bound: float | None, queries: int) -> Figure:
-    high = None if bound is None else max(bound, value)
-    estimate = Estimate(
-        value=value, low=None, high=high, confidence=2 * CONFIDENCE - 1, n=queries, method="as LoadGen reports it"
-    )
-    return Figure(metric=metric, statistic=statistic, estimate=estimate, source=_SOURCE, per="call")
+        show_table(report, "verbose" if of_others else "normal")
+        for line in wrapped(visible(headline_of(report).sentence), width()) if report.shards else ():
+            say(line)
+    for file in options.output:
+        suffix = Path(file).suffix
+        write_file(file, page.render(report, history=history) if suffix == ".html" else _WRITTEN[suffix](report))
+    if report.shards and is_failed(report):
+        return FAILED
+    return OPEN if report.shards and why_open(report) else OK

@@ -8,11 +8,14 @@ from pytest_hwperf.core.serialisation import from_file
 from pytest_hwperf.host.files import read_file
 
 _LARGEST = 512 * 2**20  # bytes
-_OTHER, _OLDER = "give a file of pytest --hwperf-json", "write it again with pytest --hwperf-json"
+_OTHER, _OLDER = (
+    "give a file of pytest --hwperf-report=FILE.json",
+    "write it again with pytest --hwperf-report=FILE.json",
+)
 
 
 def read_report(path: str) -> Report:
-    """Read a file of `pytest --hwperf-json`.
+    """Read a file of `pytest --hwperf-report=FILE.json`.
 
     Raises:
         UsageProblem: no such file, or something else in it; says what.

@@ -37,7 +37,10 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         usage="%(prog)s [option ...] REPORT.json|FILE.csv, or: %(prog)s [option ...] -- TEST [PYTEST_ARGUMENT ...]",
     )
     parser.add_argument(
-        "file", nargs="?", metavar="REPORT.json|FILE.csv", help="of pytest --hwperf-json, or a table of others"
+        "file",
+        nargs="?",
+        metavar="REPORT.json|FILE.csv",
+        help="of pytest --hwperf-report=FILE.json, or a table of others",
     )
     parser.add_argument("--requirements", metavar="FILE.yaml", help="limits, with the names of hwbudget")
     parser.add_argument("--test", metavar="ID", help="only tests whose id contains this")

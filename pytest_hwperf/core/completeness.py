@@ -12,7 +12,7 @@ from pytest_hwperf.core.sequence import decide, looks
 from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.core.units import counted, some_of
 
-LONGEST_GATE_S = 24 * 3600  # that --hwperf-gate-time takes
+LONGEST_GATE_S = 24 * 3600  # that --hwperf-time-limit takes
 
 _PAIR = 2.0  # what a pair takes, in rehearsals of the same tests: its warm-up and its turns are longer
 _RESERVE = 1.25  # pairs differ, and one may have to be repeated
@@ -137,7 +137,7 @@ def more_time(limit_s: float, seconds: float, *, least: bool = False) -> str:
         least: whether it may need more.
     """
     needed = rounded_up(max(seconds, limit_s + 1))
-    option = f"Give --hwperf-gate-time={needed}, or select" if needed <= LONGEST_GATE_S else "Select"
+    option = f"Give --hwperf-time-limit={needed}, or select" if needed <= LONGEST_GATE_S else "Select"
     return f"{'at least' if least else 'about'} {needed} s are needed. {option} fewer tests with -k"
 
 

@@ -48,7 +48,7 @@ class Answer(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hw
     """What came of it."""
 
     exit_code: int | None = None  # of pytest; None: it was not started
-    report: str = ""  # the JSON of pytest --hwperf-json; "" where it has written none
+    report: str = ""  # the JSON of pytest --hwperf-report=FILE.json; "" where it has written none
     log: str = ""  # the end of what was written
     problem: str = ""  # why the host could not do it; "" where pytest has ended
 

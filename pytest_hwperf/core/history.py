@@ -88,7 +88,7 @@ class ReportStore(Protocol):
     """What a store offers in addition, if it keeps more of a report than its runs."""
 
     def keep(self, baseline: str, report: Report) -> None:
-        """Keep the runs of a report with their verdicts, comparisons and pairs; a second time it changes nothing.
+        """Keep the runs of a report with their verdicts; a second time it changes nothing.
 
         Raises:
             StoreError: it is not stored; says why.

@@ -10,6 +10,7 @@ from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.loads import FASTEST_QPS, KEYWORDS, LONGEST_S, MOST_IN_FLIGHT, Carriers, Load, LoadKind
 
+ADDRESSES = "http://127.0.0.1:8000/predict (Triton: http://127.0.0.1:8000/v2/models/MODEL/infer)"  # as examples
 _NEEDED: Mapping[LoadKind, tuple[str, str]] = {  # what has no default → an example
     "server": ("qps", "the calls a second, such as qps=200"),
     "concurrency": ("in_flight", "the calls at once, such as in_flight=4"),
@@ -77,9 +78,7 @@ def checked_address(url: object) -> str:
     """
     if not isinstance(url, str) or not (url == "" or is_address(url)):
         shown = shown_address(url) if isinstance(url, str) else url
-        raise UsageProblem(
-            f"hwload: url={shown!r}: an address, such as http://127.0.0.1:8000/predict or grpc://127.0.0.1:8001/model"
-        )
+        raise UsageProblem(f"hwload: url={shown!r}: give an address over HTTP, such as {ADDRESSES}")
     return url
 
 
@@ -96,7 +95,7 @@ def _checked_headers(headers: object) -> Mapping[str, str]:
 
 def is_address(text: object) -> bool:
     """Whether something is an address that requests can be sent to."""
-    if not isinstance(text, str) or re.fullmatch(r"(https?|grpc)://[^\s/?#]+([/?][^\s#]*)?", text) is None:
+    if not isinstance(text, str) or re.fullmatch(r"https?://[^\s/?#]+([/?][^\s#]*)?", text) is None:
         return False
     try:
         return bool(urlsplit(text).hostname) and urlsplit(text).port != 0
@@ -108,11 +107,6 @@ def shown_address(address: str) -> str:
     """Return an address as it may be shown and kept: neither a password nor a query, which may hold one."""
     without_password = re.sub(r"(?<=://)[^/?#]*@", "", address)
     return visible(re.sub(r"\?.+", "?…", without_password))
-
-
-def is_grpc(text: object) -> bool:
-    """Whether an address is that of a model server over gRPC."""
-    return is_address(text) and str(text).startswith("grpc:")
 
 
 def _number(name: str, value: object) -> float:

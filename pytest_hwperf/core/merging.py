@@ -47,7 +47,7 @@ def merge(reports: Mapping[str, Report]) -> Report:
         warnings=(),
     )
     return replace(
-        merged, warnings=(*_machines(parts), *why_shards_are_open(merged), *_failed_by_themselves(merged), *_own(parts))
+        merged, warnings=(*_machines(parts), *why_shards_are_open(merged), *failed_by_themselves(merged), *_own(parts))
     )
 
 
@@ -98,8 +98,8 @@ def shard_in(file: str, report: Report) -> Shard:
         return report.shards[0]
     what = "is merged already" if report.shards else "is no shard"
     raise UsageProblem(
-        f"{file} {what}: give a file of pytest --hwperf-shard=K/N --hwperf-json=FILE for each shard, or of "
-        "pytest --hwperf-machine-kind=NAME --hwperf-json=FILE for each kind of machine"
+        f"{file} {what}: give a file of pytest --hwperf-shard=K/N --hwperf-report=FILE.json for each shard, or of "
+        "pytest --hwperf-machine-kind=NAME --hwperf-report=FILE.json for each kind of machine"
     )
 
 
@@ -214,7 +214,7 @@ def _machines(parts: Parts) -> Iterator[str]:
         yield f"measured on {len(found)} machines, and compared on each of them alone: {each}"
 
 
-def _failed_by_themselves(report: Report) -> Iterator[str]:
+def failed_by_themselves(report: Report) -> Iterator[str]:
     """Yield which tests failed for another reason than a verdict: a report holds nothing else of them."""
     judged = {judgement.run.test for judgement in report.judgements if judgement.fails}
     failed = [test for shard in report.shards for test in shard.failed if test not in judged]

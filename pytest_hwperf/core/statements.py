@@ -82,11 +82,12 @@ _SENTENCES: Mapping[Kind, str] = {
     "not given": "{remedy}",
     "energy off": "energy is off (--hwperf-energy=off)",
     "energy takes seconds": "{source} takes seconds: name energy in a budget or a margin, or save",
-    "few windows": "{windows:count window} of {shortest_s:s} or more fitted, {needed} needed: raise --hwperf-max-time",
+    "few windows": "{windows:count window} of {shortest_s:s} or more fitted, {needed} needed: "
+    "raise --hwperf-sample-time",
     "no idle power": "no idle power: {why}",
     "idle power moved": "the idle machine drew {least} and {most} W before and after: more than 5 % apart",
     "too short": "a call takes {call_s:s}, and --hwperf-all measures calls of {least_s:s} or more: add "
-    "--hwperf-shortest={call_s:bare}",
+    "-o hwperf_shortest={call_s:bare}",
     "not repeatable": "its body cannot be measured: {why}",
     "memory of children": "the test starts processes, whose memory is not counted: let its own process do their work",
     "elsewhere": "requests are answered by another process: measure it there",
@@ -235,7 +236,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "calls unmoved": "not explained: profiles show calls on average, and neither median nor throughput has moved",
     "not profiled": "not explained: {why}",
     "explained enough": "not explained: {most} are, unless --hwperf-explain=always asks for all",
-    "no time to explain": "not explained: --hwperf-gate-time was over",
+    "no time to explain": "not explained: --hwperf-time-limit was over",
     "work uncounted": "not counted are {kinds}, {share:%} of the operators: the work is more than the figures",
     "integer work": "most of its work is on integers, and numpy was measured with float32",
     "no peaks": "how fast numpy is here with {threads:count thread} is not known: hwperf doctor measures it",
@@ -307,9 +308,9 @@ _SENTENCES: Mapping[Kind, str] = {
     "idle machine": "above the idle machine's {watts:3} W (asleep before and after): noisier than the total",
     "count": "n={n}",
     "no warm-up": "no warm-up: the first call took {first_s:s}, and {limit_s:s} are kept for it: "
-    "raise --hwperf-max-time",
+    "raise --hwperf-sample-time",
     "short warm-up": "{blocks:count warm-up block} in {limit_s:s}, where three show a steady state: "
-    "raise --hwperf-max-time",
+    "raise --hwperf-sample-time",
     "waited for gpu": "each call ends when the GPU has finished its work: by itself it returns before",
     "not steady": "no steady state after {blocks} warm-up blocks ({limit_s:s}): cold calls may be in the sample",
     "step": "windows of {shortest_s:s} or more, each exact within {bound:2} %: the counter moves every {tick_s:s}",

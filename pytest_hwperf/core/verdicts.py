@@ -32,7 +32,7 @@ from pytest_hwperf.core.units import (
 
 MOST_RETRIES = 5  # fresh processes: 2^-5 is below the 5 % of a one-sided limit
 
-LONGEST_SAMPLING_S = 3600  # that --hwperf-max-time takes
+LONGEST_SAMPLING_S = 3600  # that --hwperf-sample-time takes
 
 _FAILURES: frozenset[Kind] = frozenset({"test ended", "not runnable", "lost", "lost, logged"})  # of a test on a side
 _UNPAIRED: frozenset[Kind] = _FAILURES | {"not collected", "not at once", "no value"}  # of a test in pairs
@@ -195,7 +195,7 @@ def _time_needed(run: Run, figure: Figure, outcome: BudgetOutcome) -> str:
 def _calls_take(calls: int, per: str, seconds: float) -> str:
     """Say how long calls take, and what to type for them: their pace varies, so that twice the time is advised."""
     given = min(math.ceil(2 * seconds), LONGEST_SAMPLING_S)
-    remedy = f"--hwperf-max-time={given}" if seconds < given else "give a limit to a lower percentile"
+    remedy = f"--hwperf-sample-time={given}" if seconds < given else "give a limit to a lower percentile"
     return f"{counted(calls, per)} take {show(seconds, 's')}: {remedy}"
 
 

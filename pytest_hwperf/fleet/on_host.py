@@ -68,7 +68,7 @@ class _Gate:
             target.parent.mkdir(parents=True, exist_ok=True)
             file.replace(target)
         python = sys.executable if order.install is None else self._environment(wheel, order.install)
-        command = [python, "-m", "pytest", *order.arguments, f"--hwperf-json={report}"]
+        command = [python, "-m", "pytest", *order.arguments, f"--hwperf-report={report}"]
         code = self._step(command, self._project / order.folder, "pytest")
         text = report.read_text(encoding="utf-8") if report.is_file() else ""
         return Answer(exit_code=code, report=text, log=self._said())

@@ -13,8 +13,8 @@ from pytest_hwperf.trees import bundle
 from pytest_hwperf.trees.revision import resolve, top_of
 
 _AGAINST, _SHARE = "--hwperf-against", "--hwperf-share"
-_OWN = ("--hwperf-json", "--hwperf-machine-kind", "--hwperf-shard")  # what the fleet itself gives
-_HERE = ("--hwperf-html", "--hwperf-markdown", "--hwperf-artifacts")  # files that would stay on a host
+_REPORT = "--hwperf-report"
+_OWN = ("--hwperf-machine-kind", "--hwperf-shard")  # what the fleet itself gives
 _LARGEST = 1 << 20  # bytes of a pyproject.toml
 _STORED = ("--hwperf-save", "--hwperf-store")
 
@@ -98,9 +98,9 @@ def _is_package(file: Path) -> bool:
 
 def _with_commit(root: Path, arguments: Sequence[str]) -> tuple[list[str], str]:
     """Return the arguments with the commit that `--hwperf-against` means here, and that commit, "" without one."""
-    for option in (*_OWN, *_HERE, *_STORED):
+    for option in (_REPORT, *_OWN, *_STORED):
         if any(one == option or one.startswith(f"{option}=") for one in arguments):
-            instead = f"hwperf fleet --{option.removeprefix('--hwperf-')}" if option in _HERE[:2] else "leave it out"
+            instead = "hwperf fleet --output" if option == _REPORT else "leave it out"
             raise UsageProblem(f"{option} is not for a host of a fleet: {instead}")
     given, commit = [*arguments], ""
     for place, one in enumerate(given):

@@ -31,7 +31,7 @@ _ABANDONED_S = 86400.0
 _SHOWN = 6  # packages
 _INSTEAD = (
     "give the Python of an environment with the baseline installed, --hwperf-base-python=PATH, or run both sides in "
-    "this environment with --hwperf-base-env=shared"
+    "this environment with -o hwperf_base_env=shared"
 )
 
 
@@ -106,7 +106,7 @@ def environment_built(
         return None  # what it needs is said elsewhere
     if not projects:
         raise UsageProblem(
-            "--hwperf-base-env=build: the baseline has neither pyproject.toml nor setup.py, so that nothing can be "
+            "-o hwperf_base_env=build: the baseline has neither pyproject.toml nor setup.py, so that nothing can be "
             "installed from it: leave the option out, or give an interpreter with --hwperf-base-python=PATH"
         )
 

@@ -2,12 +2,8 @@
 
 from functools import partial
 
-from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.loads import Load, Served
 from pytest_hwperf.core.units import counted
-from pytest_hwperf.host.workdirs import workdir
-from pytest_hwperf.loads.loadgen import drive_loadgen, why_not
-from pytest_hwperf.loads.loadgen_log import LoadGenResult
 from pytest_hwperf.loads.tasks import drive_tasks
 from pytest_hwperf.loads.threads import drive
 from pytest_hwperf.loads.times import Times
@@ -43,24 +39,6 @@ def served_by(load: Load, stream: Stream, *, elsewhere: bool = False) -> Served:
         times.error.add_note(f"hwperf: {times.failed} of {times.made} calls failed under the load {load}")
         raise times.error
     return times.served()
-
-
-def served_by_loadgen(load: Load, stream: Stream, within_s: float | None) -> tuple[Served, LoadGenResult]:
-    """Return what became of the calls of a load that MLPerf LoadGen issues, and what it says of them itself.
-
-    Raises:
-        UsageProblem: it cannot run this load.
-        Exception: what the first call to fail has raised.
-    """
-    if reason := why_not(load, waits=stream.awaits):
-        raise UsageProblem(f"--hwperf-loads=loadgen: {reason}")
-    times, found = Times(), list[LoadGenResult]()
-    with workdir() as folder:
-        call = stream.numbered()
-        stream.run_here(lambda: found.append(drive_loadgen(load, call, times, folder, within_s)))
-    if times.error is not None:
-        raise times.error
-    return times.served(), found[0]
 
 
 def carrier_of(load: Load, stream: Stream) -> str:

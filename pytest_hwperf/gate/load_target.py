@@ -1,6 +1,6 @@
 """What a load is sent to: an address, module:function, or an ONNX file."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.load_plans import is_grpc
 from pytest_hwperf.core.loads import Load
 from pytest_hwperf.core.records import replace as replace_record
 from pytest_hwperf.gate.targets import check_target, failures_explained, find_module, function_of, kind_of
 from pytest_hwperf.loads.http import Client, Request, bodies_of, headers_for, without_port
-from pytest_hwperf.loads.kserve import infer_bodies, inputs_over_http, is_infer
-from pytest_hwperf.loads.triton import ModelServer
+from pytest_hwperf.loads.kserve import infer_bodies, inputs_of, is_infer
 from pytest_hwperf.measure.event_loop import Loop
 from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.rows import count_rows, cut_rows
@@ -27,7 +25,7 @@ _WARM_UP_S = 1.0
 
 
 def subject_of_address(request: Request, X: Any, load: Load, rows: int, loop: Loop) -> Subject:
-    """Return requests as something to measure: over HTTP, or over gRPC to a model server.
+    """Return requests as something to measure.
 
     Args:
         request: what each has in common.
@@ -40,13 +38,10 @@ def subject_of_address(request: Request, X: Any, load: Load, rows: int, loop: Lo
         UsageProblem: rows that cannot be sent, or httpx is not installed.
     """
     X = X.to_numpy() if hasattr(X, "to_numpy") else X  # whose rows a data frame does not give by position
-    if is_grpc(request.url):
-        ready = partial(_loaded_model, ModelServer(request), _batches(X, rows), loop)
-    else:
-        sent, bodies = requests_of(request, X, rows)
-        client = Client(sent, load.at_once(waiting=True))
-        scope = partial(client.opened, loop)
-        ready = partial(LoadedSubject, function=client.send, inputs=bodies, scope=scope, loop=loop)
+    sent, bodies = requests_of(request, X, rows)
+    client = Client(sent, load.at_once(waiting=True))
+    scope = partial(client.opened, loop)
+    ready = partial(LoadedSubject, function=client.send, inputs=bodies, scope=scope, loop=loop)
     return Subject(
         scenario="",
         load=ready,
@@ -57,31 +52,6 @@ def subject_of_address(request: Request, X: Any, load: Load, rows: int, loop: Lo
     )
 
 
-def _loaded_model(server: ModelServer, batches: Sequence[Any], loop: Loop) -> LoadedSubject:
-    """Connect to a model server, and prepare requests as it describes them."""
-    inputs = server.connect(loop)
-    try:
-        requests = [server.prepared(batch, inputs) for batch in batches]
-    except UsageProblem:
-        with server.opened(loop):
-            raise
-    return LoadedSubject(function=server.send, inputs=requests, scope=partial(server.opened, loop), loop=loop)
-
-
-def _batches(X: Any, rows: int) -> list[Any]:
-    """Return the rows of each request to a model server.
-
-    Raises:
-        UsageProblem: none, or less than a request has.
-    """
-    if X is None or _is_raw(X):
-        raise UsageProblem("a model server takes rows: give arrays, of several inputs as a mapping name → array")
-    count = count_rows(X)
-    if count < rows:
-        raise UsageProblem(f"{count} rows are no request of {rows}: give more rows, or a smaller batch_size=")
-    return [cut_rows(X, start, start + rows) for start in range(0, count - rows + 1, rows)]
-
-
 def requests_of(request: Request, X: Any, rows: int) -> tuple[Request, list[bytes]]:
     """Return requests with the headers that their bodies need, and these bodies.
 
@@ -89,11 +59,12 @@ def requests_of(request: Request, X: Any, rows: int) -> tuple[Request, list[byte
         UsageProblem: rows that cannot be sent.
     """
     if X is not None and is_infer(request.url) and not _is_raw(X):
-        bodies = infer_bodies(_batches(X, rows), inputs_over_http(request))
+        starts = range(0, count_rows(X) - rows + 1, rows)
+        bodies = infer_bodies([cut_rows(X, start, start + rows) for start in starts], inputs_of(request))
     else:
         bodies = [b""] if X is None else bodies_of(X, rows)
     if not bodies:
-        raise UsageProblem(f"{len(X)} rows are no request of {rows}: give more rows, or a smaller batch_size=")
+        raise UsageProblem(f"{count_rows(X)} rows are no request of {rows}: give more rows, or a smaller batch_size=")
     return replace_record(request, headers=headers_for(bodies, request.headers)), bodies
 
 
@@ -111,19 +82,16 @@ def subject_of_target(request: Request, X: Any, load: Load, loop: Loop, *, batch
         UsageProblem: it is nothing of the kind; says what is allowed.
     """
     target = request.url
+    check_target(target, ("address", "function", "ONNX file"))
     kind = kind_of(target)
-    if kind in ("address", "model server"):
+    if kind == "address":
         return subject_of_address(request, X, load, batch_size, loop)
     if kind == "function":
         find_module(target)
         size, given = (None, ()) if X is None else (batch_size, (X,))
         return subject_of_callable(function_of(target), given, {}, y_true=None, batch_size=size, loop=loop)
-    if kind != "ONNX file":
-        check_target(target, ("address", "model server", "function", "ONNX file"))
     if X is None:
-        raise UsageProblem(
-            f"{target}: an ONNX file needs rows, --data=FILE. Other targets: module:function, http://…, grpc://…"
-        )
+        raise UsageProblem(f"{target}: an ONNX file needs rows: give --data=FILE")
     return subject_of_scenario(replace(compared_file(Path(target), threads), classifies=False), X, None, batch_size)
 
 

@@ -37,7 +37,7 @@ class GateRequest:
     base_python: Interpreter | None = None  # of the baseline, None for this one
     base_env: Policy = "auto"  # whether its project is built in an environment of its own
     base_with: Sequence[str] = ()  # requirements of packages that the baseline alone is given
-    parallel: int | None = None  # pairs side by side; None: as many as pays
+    parallel: int = 1  # pairs side by side
     plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
     explain: Explain = "auto"  # whether regressions are explained, or every comparison, or none
     prove_equal: bool = False  # whether what is inconclusive is measured further, until it is equivalent

@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.load_plans import is_address, is_grpc, shown_address
+from pytest_hwperf.core.load_plans import ADDRESSES, is_address, shown_address
 from pytest_hwperf.gate.builtin_model import MODEL as BUILT_IN
 from pytest_hwperf.host.files import is_file
 
-TargetKind = Literal["address", "model server", "function", "estimator", "pickle", "ONNX file"]
+TargetKind = Literal["address", "function", "estimator", "pickle", "ONNX file"]
 
 _PICKLES = (".joblib", ".pkl", ".pickle")
 
@@ -22,7 +22,7 @@ _PICKLES = (".joblib", ".pkl", ".pickle")
 def kind_of(target: str) -> TargetKind:
     """Tell what a target is by its name; whether it is there is another question."""
     if is_address(target):
-        return "model server" if is_grpc(target) else "address"
+        return "address"
     if is_function(target):
         return "function"
     suffix = Path(target).suffix.lower()
@@ -47,7 +47,7 @@ def check_target(target: str, allowed: Sequence[TargetKind]) -> None:
     if kind not in allowed:
         raise UsageProblem(f"{shown(target)} is of the kind '{kind}'. Allowed: {', '.join(allowed)}")
     if kind in ("estimator", "ONNX file") and not is_file(Path(target)):
-        forms = ", nor an address such as http://127.0.0.1:8000/predict" if "address" in allowed else ""
+        forms = f", nor an address such as {ADDRESSES}" if "address" in allowed else ""
         raise UsageProblem(f"{shown(target)} is neither a file nor of the form module:function{forms}")
 
 

@@ -43,7 +43,6 @@ from pytest_hwperf.gate.repeats import repeat_alarms
 from pytest_hwperf.gate.request import GateRequest
 from pytest_hwperf.gate.schedule import GroupSchedule, clearest_first
 from pytest_hwperf.gate.sharing import globs_of
-from pytest_hwperf.gate.side_by_side import Machine, pairs_at_once
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.files import CACHE_VARIABLE
 from pytest_hwperf.host.interruption import interruptible
@@ -114,6 +113,7 @@ def run_gate(request: GateRequest) -> GateResult:
         conductor = Conductor(
             commands=_commands_of(request, trees, caches),
             logs=request.logs,
+            at_once=request.parallel,
             processors=processors(),
             progress=request.progress,
             tell=request.tell,
@@ -399,9 +399,6 @@ def _plan(
     conductor: Conductor, request: GateRequest, asked: Evidence, trace: PairTrace, until: float, explain_s: float
 ) -> None:
     """Plan the pairs and say how long they take; the imports that they share are made for the first of them."""
-    conductor.at_once, why = pairs_at_once(
-        request.parallel, trace, asked.hypotheses, Machine(processors=conductor.processors)
-    )
     spared_s = _shared(conductor, until)
     conductor.schedule = schedule = GroupSchedule(
         asked.hypotheses,
@@ -413,7 +410,7 @@ def _plan(
         spared_s=spared_s,
     )
     explain = f"explaining a regression takes about {rounded_up(explain_s)} s more" if explain_s else ""
-    request.say("; ".join(filter(None, [schedule.said, explain, why and f"one pair at a time, since {why}"])))
+    request.say("; ".join(filter(None, [schedule.said, explain])))
 
 
 def _shared(conductor: Conductor, until: float) -> float:
@@ -421,7 +418,6 @@ def _shared(conductor: Conductor, until: float) -> float:
     shared, began = conductor.shared, monotonic()
     if shared is None:
         return 0.0
-    shared.ahead &= conductor.at_once == 1
     shared.try_out(max(0.0, until - began))
     conductor.seconds["imports"] = monotonic() - began
     return shared.import_s * shared.ahead

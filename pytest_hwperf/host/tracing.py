@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _COVERAGE = "coverage.py"
-_OWN = frozenset({"pytest_hwperf", "hwperf-affected"})  # code_watch.py: in rehearsals alone, whose times are discarded
+_OWN = "hwperf-affected"  # code_watch.py: in rehearsals alone, whose times are discarded
 _TOOLS = range(6)  # identifiers of tools of `sys.monitoring`
 _KNOWN: Mapping[str, str] = {"coverage": _COVERAGE, "pdb": "pdb", "bdb": "pdb", "cProfile": "cProfile"}
 
@@ -24,7 +24,7 @@ def tracers() -> tuple[str, ...]:
         found.add("torch.profiler")
     if tracemalloc.is_tracing():
         found.add("tracemalloc")
-    return tuple(sorted(found - _OWN))
+    return tuple(sorted(found - {_OWN}))
 
 
 def lasting_tracers() -> tuple[str, ...]:

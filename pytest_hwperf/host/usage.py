@@ -1,6 +1,6 @@
 """What a process uses of the changes between two trees: code that is run, files that are opened, modules looked for.
 
-What cannot be attributed is used too: another process, another tracer, a thread that nobody has seen.
+What cannot be attributed is used too: another process, and code that another tracer runs unseen.
 """
 
 import os
@@ -73,15 +73,9 @@ class Recorder:
             for other in others:
                 self._note(what, other)
 
-    def untraced_s(self, taken_s: float) -> float:
-        """Return what has taken so many seconds since this was last asked would have taken unwatched, at least."""
-        return self._code.untraced_s(taken_s)
-
     def usage(self) -> Usage:
         """Return what was used until now."""
         self._drain()
-        if missed := self._code.missed():
-            self._note(f"code that is run unseen, by {missed}", EVERY_TEST)
         return Usage(used={context: tuple(used) for context, used in self._used.items()})
 
     def _drain(self) -> None:
@@ -127,7 +121,7 @@ class Recorder:
                 self._note(_PROCESS)
         elif event in _CONNECTIONS:
             self._note("a connection to another process")
-        elif event == "sys.settrace" and _module_of(sys._getframe(1)) != "threading":  # noqa: SLF001 - who sets it
+        elif event == "sys.settrace":  # what it runs is told to nobody
             self._note("another trace function")
         elif event == "import":
             self._looked_for(str(arguments[0]))

@@ -1,4 +1,4 @@
-"""The inference protocol of model servers, version 2, as KServe, Triton and others speak it: inputs and JSON bodies.
+"""Version 2 of the inference protocol of model servers over HTTP, as KServe, Triton and others speak it.
 
 References:
     github.com/kserve/open-inference-protocol, `rest/inference_rest.md`.
@@ -6,7 +6,7 @@ References:
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import Any
@@ -14,7 +14,6 @@ from typing import Any
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.load_plans import shown_address
 from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.structs import Record
 from pytest_hwperf.loads.http import Client, Request
 
 _TYPES: Mapping[str, str] = MappingProxyType(  # of the protocol → of NumPy
@@ -29,20 +28,13 @@ _TYPES: Mapping[str, str] = MappingProxyType(  # of the protocol → of NumPy
 _INFER = re.compile(r"(https?://.+/v2/models/[^/?]+(?:/versions/[^/?]+)?)/infer")
 
 
-class ModelInput(Record, frozen=True, kw_only=True):
-    """An input of a served model, as its server describes it."""
-
-    name: str
-    datatype: str  # such as "FP32"
-
-
 def is_infer(url: str) -> bool:
     """Whether an address is that of a model's inference over HTTP: http://host/v2/models/NAME/infer."""
     return _INFER.fullmatch(url) is not None
 
 
-def inputs_over_http(request: Request) -> tuple[ModelInput, ...]:
-    """Ask a server for the inputs of the model at `request.url`.
+def inputs_of(request: Request) -> Mapping[str, str]:
+    """Ask a server for the inputs of the model at `request.url`, name → type, such as "FP32".
 
     Raises:
         UsageProblem: httpx is not installed.
@@ -55,30 +47,29 @@ def inputs_over_http(request: Request) -> tuple[ModelInput, ...]:
     with ThreadPoolExecutor(1) as thread:  # in which no event loop runs yet
         answer = thread.submit(lambda: asyncio.run(Client(asked, connections=1).sent_once())).result()
     try:
-        return tuple(ModelInput(name=one["name"], datatype=one["datatype"]) for one in json.loads(answer)["inputs"])
+        return {one["name"]: one["datatype"] for one in json.loads(answer)["inputs"]}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         said = f"{type(error).__name__} {error}"
         raise MeasurementError(f"GET {shown_address(asked.url)} does not describe a model: {said}") from None
 
 
-def infer_bodies(batches: Iterable[Any], inputs: Sequence[ModelInput]) -> list[bytes]:
+def infer_bodies(batches: Iterable[Any], inputs: Mapping[str, str]) -> list[bytes]:
     """Return a JSON body for each batch of rows.
 
     Raises:
         UsageProblem: rows that do not fit the inputs.
     """
-    types = {one.name: one.datatype for one in inputs}
     bodies = []
     for batch in batches:
         tensors = [
-            {"name": name, "shape": [*array.shape], "datatype": types[name], "data": array.ravel().tolist()}
-            for name, array in arrays_for(batch, inputs).items()
+            {"name": name, "shape": [*array.shape], "datatype": inputs[name], "data": array.ravel().tolist()}
+            for name, array in _arrays_for(batch, inputs).items()
         ]
         bodies.append(json.dumps({"inputs": tensors}).encode())
     return bodies
 
 
-def arrays_for(batch: Any, inputs: Sequence[ModelInput]) -> dict[str, Any]:
+def _arrays_for(batch: Any, inputs: Mapping[str, str]) -> dict[str, Any]:
     """Return the array of each input, in its type: rows are those of the only one, several are given by name.
 
     Raises:
@@ -86,19 +77,18 @@ def arrays_for(batch: Any, inputs: Sequence[ModelInput]) -> dict[str, Any]:
     """
     import numpy as np
 
-    taken = {one.name: one.datatype for one in inputs}
-    given = batch if isinstance(batch, Mapping) else {next(iter(taken), ""): batch}
-    if {*given} != {*taken}:
-        shown = ", ".join(f"{name} ({datatype})" for name, datatype in taken.items())
+    given = batch if isinstance(batch, Mapping) else {next(iter(inputs), ""): batch}
+    if {*given} != {*inputs}:
+        shown = ", ".join(f"{name} ({datatype})" for name, datatype in inputs.items())
         raise UsageProblem(
             f"the served model takes {shown or 'no input'}: give its rows, of several inputs as a mapping name → array"
         )
     try:
         return {
             name: np.ascontiguousarray(np.asarray(given[name]).astype(_TYPES[datatype]))
-            for name, datatype in taken.items()
+            for name, datatype in inputs.items()
         }
     except KeyError as error:
         raise UsageProblem(f"the served model has an input of type {error}. Known: {', '.join(_TYPES)}") from None
     except (TypeError, ValueError) as error:
-        raise UsageProblem(f"the rows do not fit what the served model takes, {taken}: {error}") from None
+        raise UsageProblem(f"the rows do not fit what the served model takes, {inputs}: {error}") from None

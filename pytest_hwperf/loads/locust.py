@@ -158,18 +158,9 @@ def drive_locust(text: str, workers: int, seconds: float, timeout_s: float, fold
         raise UsageProblem("--engine=locust: Locust is not installed: pip install 'pytest-hwperf[locust]'")
     file = folder / "locustfile.py"
     file.write_text(text, encoding="utf-8")
-    users = str(workers)
+    users, ends = str(workers), ["-t", f"{max(1, round(seconds + 1))}s", "--stop-timeout", f"{math.ceil(timeout_s)}"]
     command = [sys.executable, "-m", "locust", "-f", str(file), "--headless", "--json", "--processes", users]
-    command += [
-        "-u",
-        users,
-        "-r",
-        users,
-        "-t",
-        f"{max(1, round(seconds + 1))}s",
-        "--stop-timeout",
-        f"{math.ceil(timeout_s)}",
-    ]
+    command += ["-u", users, "-r", users, *ends]
     command += ["--skip-log-setup", "--only-summary", "--master-bind-host", "127.0.0.1", "--exit-code-on-error", "0"]
     limit_s = seconds + timeout_s + _STARTS_S
     try:

@@ -6,9 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from math import ceil
 from time import perf_counter_ns
-from typing import Any, TypeVar
+from typing import Any
 
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
@@ -36,7 +35,6 @@ ARENA = taken_by("session")
 BY_CLASS = (WORST_CLASS, BALANCED_ACCURACY)
 PARITY = ("flip_rate", "probability_diff")  # what is taken against the reference
 
-T = TypeVar("T")
 Under = Callable[[Stream, int], Served]
 
 _SECOND = 1_000_000_000  # ns
@@ -56,7 +54,6 @@ class PairTarget:
     under: Under | None = None  # makes so many calls under the load of their test; None: one after the other
     pace_s: float = 0.0  # from the beginning of a call to that of the next, as a schedule or a setup has it
     opening: Any | None = None  # labels of the first call
-    unwatched_s: Callable[[float], float] | None = None  # what calls would take, where they are watched
     cpu_ns: tuple[int, int] | None = None  # of process and calling thread in the calls of the latest block, if apart
     _rate: float = 0.0  # calls a second of the latest block under a load
 
@@ -70,21 +67,6 @@ class PairTarget:
 
     def block(self, calls: int, batch: int) -> "array[int]":
         """Time `calls` calls one by one, or in batches of `batch`; return nanoseconds of each call or batch."""
-        return self._and_lost_calls(calls, lambda count: self._block(count, batch))
-
-    def _and_lost_calls(self, calls: int, make: Callable[[int], T]) -> T:
-        """Make calls; where they are watched, which takes time, make as many more as would have been made in it."""
-        if self.unwatched_s is None:
-            return make(calls)
-        self.unwatched_s(0.0)
-        began = perf_counter_ns()
-        made = make(calls)
-        taken_s = (perf_counter_ns() - began) / _SECOND
-        if more := ceil(calls * (taken_s / self.unwatched_s(taken_s) - 1)) if taken_s else 0:
-            make(more)
-        return made
-
-    def _block(self, calls: int, batch: int) -> "array[int]":
         if self.under is not None:
             return self._block_under(self.under, calls, batch)
         if isinstance(self.stream, RoundStream) and self.stream.is_interrupted:
@@ -146,7 +128,7 @@ class PairTarget:
         if seconds < needed_s * _ABOUT:
             return EnergyWindow(needed_s=needed_s, reason=f"windows of {show(needed_s, 's')} are needed")
         before = meter.start()
-        self._and_lost_calls(calls, lambda count: untraced(partial(self.stream.batch, count, perf_counter_ns)))
+        untraced(partial(self.stream.batch, calls, perf_counter_ns))
         reading = meter.end(before)
         if reading.value is None:
             return EnergyWindow(reason=reading.reason, source=meter.source)

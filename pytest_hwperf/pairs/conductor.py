@@ -167,7 +167,7 @@ class Conductor:
     def share_imports(self, rehearsed: PairTrace) -> SharedImports:
         """Let further pairs share imports that an accepted rehearsal has shown; its processes end when it is closed."""
         seeds = Random(f"{self.seed}:parents")  # noqa: S311 - hash seeds that can be drawn again, no secret
-        self.shared = SharedImports(self.commands, rehearsed, seeds, ahead=len(self.processors) > 1)
+        self.shared = SharedImports(self.commands, rehearsed, seeds, ahead=self.at_once == 1 < len(self.processors))
         return self.shared
 
     def conduct(self, evidence: Evidence, until: float, why_late: Statement | None) -> Evidence:

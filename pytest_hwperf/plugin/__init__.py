@@ -67,7 +67,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Take the place of pytest-benchmark, if that was asked for, before it is configured."""
-    if read_flag(config, "hwperf_benchmark_fixture"):
+    if read_flag(config, "hwperf_benchmark"):
         from pytest_hwperf.plugin.benchmark_fixture import replace_pytest_benchmark
 
         replace_pytest_benchmark(config)

@@ -1,6 +1,6 @@
 """What a process of a pair uses of a change, attributed to tests and files of tests; hooks of such a process alone."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 
 import pytest
@@ -39,12 +39,6 @@ def watch(config: pytest.Config, environment: Mapping[str, str]) -> None:
     # git is asked before: afterwards it would be a process that opens files
     config.pluginmanager.register(_Contexts(recorder, revision_of(config.rootpath)), "hwperf-affected")
     recorder.begin()
-
-
-def unwatched_s(config: pytest.Config) -> Callable[[float], float] | None:
-    """Return what tells how long calls would take that nobody watches; None where nobody does."""
-    recorder = config.stash.get(_RECORDER, None)
-    return recorder.untraced_s if recorder else None
 
 
 def usage_of(config: pytest.Config) -> Usage | None:

@@ -59,7 +59,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     """Name the options of pytest-benchmark that were given and do nothing now."""
     words = [str(word).partition("=")[0] for word in (*config.getini("addopts"), *config.invocation_params.args)]
     idle = dict.fromkeys(word for word in words if word.startswith("--benchmark-") and word not in _UNDERSTOOD)
-    return f"hwperf: no effect with --hwperf-benchmark-fixture: {', '.join(idle)}" if idle else None
+    return f"hwperf: no effect with --hwperf-benchmark: {', '.join(idle)}" if idle else None
 
 
 def marker_problems(item: pytest.Item) -> list[str]:
@@ -77,7 +77,7 @@ def marker_problems(item: pytest.Item) -> list[str]:
 
 def _bad_values(mark: pytest.Mark) -> list[str]:
     seconds = mark.kwargs.get("max_time", 1)
-    if isinstance(seconds, int | float) and 0 < seconds <= 3600:  # noqa: PLR2004 - as of --hwperf-max-time
+    if isinstance(seconds, int | float) and 0 < seconds <= 3600:  # noqa: PLR2004 - as of --hwperf-sample-time
         return []
     return [f"benchmark(max_time={seconds!r}): a number of seconds above 0 up to 3600, such as 2"]
 

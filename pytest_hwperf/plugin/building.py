@@ -31,7 +31,7 @@ def build_here(config: pytest.Config) -> None:
         interpreter=sys.executable,
         logs=logs_of(config),
     )
-    until = monotonic() + state.settings.gate_time_s
+    until = monotonic() + state.settings.time_limit_s
     try:
         state.built = run_builds(state.settings.build, place, until, loaded_files())
     except (UsageProblem, OSError) as error:

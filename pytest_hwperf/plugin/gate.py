@@ -51,7 +51,7 @@ def rerun(session: pytest.Session) -> None:
                 shown.say(f"hwperf: every process of the comparison trains again in the fixture {trained}: {REMEDY}")
             result = run_gate(_request(config, unfinished.first(config, items), against, name, shown))
     except UsageProblem as error:
-        stored = "" if session_of(config).settings.reruns else "; --hwperf-rerun=never compares with what is stored"
+        stored = "" if session_of(config).settings.reruns else "; -o hwperf_rerun=never compares with what is stored"
         raise pytest.UsageError(f"hwperf: {error}{stored}") from error
     except (HwperfError, OSError) as error:
         raise pytest.UsageError(visible_lines(f"hwperf: {error}")) from error
@@ -136,9 +136,9 @@ def _how_to_measure(items: Sequence[pytest.Item], settings: Settings) -> str:
     benchmarks = sum("benchmark" in getattr(item, "fixturenames", ()) for item in items)
     if not items:
         return "no test was selected"
-    if benchmarks and not settings.benchmark_fixture:
+    if benchmarks and not settings.benchmark:
         uses = counted(benchmarks, "selected test")
-        return f"add --hwperf-benchmark-fixture, for the fixture benchmark of {uses}, or --hwperf-all for all tests"
+        return f"add --hwperf-benchmark, for the fixture benchmark of {uses}, or --hwperf-all for all tests"
     return (
         f"{counted(len(items), 'test')} selected, none of them measured: add --hwperf-all to compare all of them, or "
         "mark those that matter with @pytest.mark.hwbudget"
@@ -190,7 +190,7 @@ def _request(
         against=folder if is_folder(folder) else against,
         name=name,
         alpha=settings.own_alpha,
-        time_s=settings.gate_time_s,
+        time_s=settings.time_limit_s,
         silence_s=settings.silence_s,
         logs=logs_of(config),
         energy=_energy(config)

@@ -57,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def _prepare(config: pytest.Config) -> None:
     """Check what the settings name, and collect results in the process that reports them."""
     settings = session_of(config).settings
-    if settings.no_cache and not hasattr(config, "workerinput"):  # else it is that of the controller
+    if not settings.cache and not hasattr(config, "workerinput"):  # else it is that of the controller
         _use_own_cache(config)
     if settings.needs_preflight:
         from pytest_hwperf.plugin.preflight import check_resources

@@ -16,7 +16,7 @@ from pytest_hwperf.core.budgets import RECORDED_MARGIN, parse_size
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Measurement
 from pytest_hwperf.core.foreign_text import shortened
-from pytest_hwperf.core.load_plans import is_address
+from pytest_hwperf.core.load_plans import ADDRESSES, is_address
 from pytest_hwperf.core.metrics import METRICS, Better, is_stage
 from pytest_hwperf.core.records import Comparison, Margin, Run, Sample, replace
 from pytest_hwperf.core.structs import LARGEST
@@ -26,7 +26,7 @@ from pytest_hwperf.measure.rounds import Rounds
 from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_rounds, subject_of_scenario
 from pytest_hwperf.plugin.labels import LONGEST_LABEL, checked_label, label_of_models
-from pytest_hwperf.plugin.loads import batch_size_under, check_engine, subject_of_requests
+from pytest_hwperf.plugin.loads import batch_size_under, subject_of_requests
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios
 from pytest_hwperf.plugin.session import session_of, test_of
@@ -300,7 +300,6 @@ class Hwperf:
         if isinstance(target, ReadyScenario) and data["batch_size"] is None:
             data["batch_size"] = swept_value(self._item, BATCH)
         load = self._test.markers.load
-        check_engine(self._item)
         data["batch_size"] = batch_size_under(load, data["batch_size"])
         if (load is not None and load.url) or is_address(target):
             _refuse_more(kwargs, data["y_true"])
@@ -389,8 +388,8 @@ def _subject(
         )
     if not callable(target):
         raise UsageProblem(
-            f"hwperf({reprlib.repr(target)}): give the fixture scenario, one of hwperf.scenarios(...), or a callable "
-            "with its arguments, such as hwperf(model.predict, X)"
+            f"hwperf({reprlib.repr(target)}): give the fixture scenario, one of hwperf.scenarios(...), a callable "
+            f"with its arguments, such as hwperf(model.predict, X), or an address, such as {ADDRESSES}"
         )
     return subject_of_callable(target, args, kwargs, y_true=y_true, batch_size=batch_size, loop=loop)
 

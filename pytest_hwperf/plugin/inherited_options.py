@@ -21,7 +21,6 @@ _FLAGS = frozenset(
         *("--lf", "--last-failed", "--ff", "--failed-first"),
         *("--nf", "--new-first", "--sw", "--stepwise", "--sw-skip", "--stepwise-skip"),
         *("--hwperf-save", "--hwperf-only", "--hwperf-skip", "--hwperf-disable", "--hwperf-affected"),
-        "--hwperf-no-cache",  # fresh processes share the cache of this session
         *("--co", "--collect-only"),
         *("--no-cov", "--no-cov-on-fail", "--cov-append", "--cov-branch", "--cov-reset"),
         "--timeout-disable-debugger-detection",
@@ -33,8 +32,7 @@ _WITH_VALUE = frozenset(
     {
         *("-k", "-m", "-n", "--numprocesses", "--dist", "--tx", "--maxfail", "--maxprocesses", "--deselect"),
         *("--basetemp", "--junitxml", "--junit-xml", "--report-log", "--log-file", "--html", "--alluredir"),
-        *("--json-report-file", "--durations", "--hwperf-artifacts", "--hwperf-html", "--hwperf-json"),
-        *("--hwperf-markdown", "--hwperf-shard", "--hwperf-machine-kind"),
+        *("--json-report-file", "--durations", "--hwperf-report", "--hwperf-shard", "--hwperf-machine-kind"),
         *("--cov-report", "--cov-config", "--cov-fail-under", "--cov-context", "--cov-precision"),
         *("--timeout", "--timeout-method", "--session-timeout"),
         *("--splits", "--group", "--durations-path", "--splitting-algorithm", "--testmon-env"),
@@ -45,9 +43,8 @@ _WITH_OPTIONAL_VALUE = frozenset({"--cov"})
 _FLAGS_OF_GATE = frozenset({"--hwperf-compare", "--hwperf-prove-equal"})
 _VALUED_OF_GATE = frozenset(
     {
-        *("--hwperf-against", "--hwperf-rerun", "--hwperf-gate-time", "--hwperf-base-python", "--hwperf-share"),
-        *("--hwperf-base-env", "--hwperf-base-with", "--hwperf-build", "--hwperf-parallel", "--hwperf-silence"),
-        *("--hwperf-plant", "--hwperf-worker-time", "--hwperf-instructions", "--hwperf-explain"),
+        *("--hwperf-against", "--hwperf-time-limit", "--hwperf-base-python", "--hwperf-base-with", "--hwperf-share"),
+        *("--hwperf-build", "--hwperf-parallel", "--hwperf-plant", "--hwperf-instructions", "--hwperf-explain"),
         *("-c", "--config-file", "--rootdir"),
     }
 )
@@ -57,6 +54,7 @@ _NAMED_ANEW = ("--hwperf-against", "--hwperf-alpha", "--hwperf-compare", "--hwpe
 # its option is an error, and another interpreter may lack it.
 _NEUTRAL = {"xdist": "-n0", "timeout": "--timeout=0", "pytest_cov": "--no-cov", "testmon": "--no-testmon"}
 _SHORT = ("-k", "-m", "-n")  # whose value may follow without a space
+_INI, _INIS = "--override-ini", ("-o", "--override-ini")
 
 
 def pytest_command(config: pytest.Config) -> PytestCommand:
@@ -114,13 +112,19 @@ def _inherited(config: pytest.Config) -> list[str]:
 def repeated(config: pytest.Config) -> list[str]:
     """Return the options that a command needs to measure and compare a test of this session in the same way."""
     words = drop(_given(config), tests=config.getoption("file_or_dir") or (), of_gate=False)
-    return [word for word in words if not (word.startswith("--hwperf-store=") and "@" in word)]
+    return [word for word in words if not (_option(word) == "--hwperf-store" and "@" in word)]
 
 
 def published(config: pytest.Config) -> tuple[str, ...]:
     """Return those of this plugin, for a report that others read; what it says by itself is left out."""
-    own = (word for word in repeated(config) if word.startswith("--hwperf-"))
-    return tuple(word for word in own if word.partition("=")[0] not in _NAMED_ANEW)
+    own = (word for word in repeated(config) if word.startswith(("--hwperf-", f"{_INI}=hwperf_")))
+    return tuple(word for word in own if _option(word) not in _NAMED_ANEW)
+
+
+def _option(word: str) -> str:
+    """Return the option of a word, also where it is given as an ini key."""
+    name, _, value = word.partition("=")
+    return f"--{value.partition('=')[0].replace('_', '-')}" if name == _INI else name
 
 
 def _given(config: pytest.Config) -> list[str]:
@@ -140,8 +144,10 @@ def drop(given: Sequence[str], tests: Sequence[str], *, of_gate: bool = True) ->
         takes = word in _WITH_OPTIONAL_VALUE and words and words[0][:1] != "-" and words[0] not in positional
         if takes or (word in valued and words):
             words.popleft()
-        elif word in VALUED and words:
-            kept.append(f"{word}={words.popleft()}")
+        elif (word in VALUED or word in _INIS) and words:
+            kept.append(f"{_INI if word in _INIS else word}={words.popleft()}")
+        elif word.startswith("-ohwperf_"):
+            kept.append(f"{_INI}={word.removeprefix('-o')}")
         elif word in positional:
             positional.remove(word)
         elif word.partition("=")[0] not in named and word[:2] not in _SHORT:

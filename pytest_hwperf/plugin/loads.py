@@ -14,12 +14,11 @@ from pytest_hwperf.core.records import Budget, Sample
 from pytest_hwperf.core.records import replace as replace_record
 from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.core.units import show
-from pytest_hwperf.gate.load import carrier_of, served_by, served_by_loadgen
+from pytest_hwperf.gate.load import carrier_of, served_by
 from pytest_hwperf.gate.load_processes import check_processes, reply_share, run_by_processes
 from pytest_hwperf.gate.load_target import subject_of_address
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
 from pytest_hwperf.loads.http import Request
-from pytest_hwperf.loads.loadgen import is_installed, why_not
 from pytest_hwperf.loads.samples import load_samples
 from pytest_hwperf.loads.times import Times
 from pytest_hwperf.measure.event_loop import Loop
@@ -33,7 +32,6 @@ from pytest_hwperf.plugin.inherited_options import command_for
 from pytest_hwperf.plugin.session import session_of, test_of
 from pytest_hwperf.plugin.timeouts import timeout_paused
 
-_CLOCKS = {"own": CLOCK, "loadgen": f"mlperf_loadgen, {CLOCK}"}
 _SLOWEST_QPS = 5  # of a server load in pairs
 _OWN = frozenset({"latency", "throughput", "sample_throughput"})  # what a load says otherwise than calls in a row
 
@@ -97,24 +95,6 @@ def subject_of_requests(target: object, args: Sequence[object], load: Load | Non
     return subject_of_address(Request(url=address, headers=load.headers), given[0] if given else None, load, size, loop)
 
 
-def check_engine(item: pytest.Item) -> None:
-    """Check that what is to issue the calls of a test is installed.
-
-    Raises:
-        UsageProblem: it is not; says what to install.
-    """
-    if by_loadgen(item) and not is_installed():
-        raise UsageProblem("--hwperf-loads=loadgen: it is not installed: pip install 'pytest-hwperf[loadgen]'")
-    load = test_of(item).markers.load
-    if by_loadgen(item) and load is not None and (reason := why_not(load, waits=bool(load.url))):
-        raise UsageProblem(f"--hwperf-loads=loadgen: {reason}")
-
-
-def by_loadgen(item: pytest.Item) -> bool:
-    """Whether MLPerf LoadGen issues the calls of a test."""
-    return test_of(item).markers.load is not None and session_of(item.config).settings.loads == "loadgen"
-
-
 def share_of_load(item: pytest.Item, subject: Subject, task: WorkerTask) -> WorkerResult:
     """Make in this process its share of a test's load, warm, and together with the other processes.
 
@@ -124,7 +104,7 @@ def share_of_load(item: pytest.Item, subject: Subject, task: WorkerTask) -> Work
     load, settings, loaded = test_of(item).markers.load, session_of(item.config).settings, subject.load()
     assert load is not None  # noqa: S101 - else nobody asks for a share
     limits = SamplingLimits(
-        max_time_s=settings.max_time_s, hold_collector=settings.gc == "off", compiles=loaded.compiles
+        max_time_s=settings.sample_time_s, hold_collector=settings.gc == "off", compiles=loaded.compiles
     )
     found = list[WorkerResult]()
 
@@ -152,7 +132,6 @@ class UnderLoad:
     budgets: Sequence[Budget]
     stream: Stream
     elsewhere: bool
-    engine: str  # "own" or "loadgen"
     by_processes: Callable[[Times], float]  # which carry the calls where the load says so, in so many CPU seconds
     announce: Callable[[str, float], object]  # is told before the load what it is, and how many seconds it takes
     served: list[Served] = field(default_factory=list)
@@ -166,13 +145,11 @@ class UnderLoad:
         load, budgets = test_of(item).markers.load, test_of(item).markers.budgets
         if load is None:
             return None
-        engine = session_of(item.config).settings.loads
         return cls(
             load=replace_record(load, timeout_s=TIMEOUT_S) if subject.elsewhere else load,
             budgets=budgets,
             stream=stream,
             elsewhere=subject.elsewhere,
-            engine=engine,
             by_processes=partial(_ask_processes, item, load, label),
             announce=announce,
         )
@@ -196,11 +173,7 @@ class UnderLoad:
     def run(self, measured: RawSamples) -> int:
         """Run the load; return how many calls it served."""
         self.announce(f"load {self.load.kind}", self.load.lasts_s(measured.first_call_s))
-        if self.engine == "loadgen":
-            served, result = served_by_loadgen(self.load, self.stream, bound_of(self.load, self.budgets))
-            if not result.valid:
-                measured.warnings.append("MLPerf LoadGen calls this run INVALID, by rules of its own")
-        elif self.load.processes:
+        if self.load.processes:
             check_processes(self.load, self.stream)
             self.cpu_s = self.by_processes(times := Times())
             served = times.served()
@@ -224,7 +197,7 @@ class UnderLoad:
         found = load_samples(
             self.load,
             served,
-            f"{_CLOCKS[self.engine]}: {self.load.arrivals}, {carrier_of(self.load, self.stream)}",
+            f"{CLOCK}: {self.load.arrivals}, {carrier_of(self.load, self.stream)}",
             rows=rows,
             within_s=within_s,
             warnings=noted,

@@ -38,7 +38,7 @@ def read_markers(item: pytest.Item) -> list[str]:
     problems.extend(f"{item.nodeid}: {problem}" for problem in _serial_problems(item))
     if complaint := _missing_fixture(item, everywhere=settings.all):
         problems.append(f"{item.nodeid}: {complaint}")
-    if settings.benchmark_fixture:
+    if settings.benchmark:
         from pytest_hwperf.plugin.benchmark_fixture import marker_problems
 
         problems.extend(f"{item.nodeid}: {problem}" for problem in marker_problems(item))

@@ -40,7 +40,7 @@ from pytest_hwperf.measure.stream import FirstCall
 from pytest_hwperf.measure.subjects import LoadedSubject, Subject
 from pytest_hwperf.plugin.inherited_options import command_for
 from pytest_hwperf.plugin.instructions import counted_by_callgrind, open_meter
-from pytest_hwperf.plugin.loads import UnderLoad, by_loadgen
+from pytest_hwperf.plugin.loads import UnderLoad
 from pytest_hwperf.plugin.long_work import countdown_of, time_told
 from pytest_hwperf.plugin.meters import IdlePower, meters_around, meters_of
 from pytest_hwperf.plugin.session import SessionState, called_there, session_of, test_of
@@ -57,7 +57,7 @@ def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
         MeasurementError: NaN outputs, or predictions of another length than the labels.
         WorkerError: a fresh process crashed, hung or gave no result.
     """
-    run = _measure_in_a_process(item, subject, label) if by_loadgen(item) else measure_here(item, subject, label)
+    run = measure_here(item, subject, label)
     for role in PROCESSES:
         if subject.elsewhere:
             run = _extended(run, (), dict.fromkeys(taken_by(role), state("elsewhere")))
@@ -80,21 +80,6 @@ def _profiled(item: pytest.Item, run: Run, subject: Subject) -> Run:
         return replace(run, operators=withheld_profile(state("under load"), call_s))
     profile, limits = operator_profile(subject, call_s), roofline(subject, call_s, read_peaks(run.machine))
     return replace(run, operators=profile, roofline=limits)
-
-
-def _measure_in_a_process(item: pytest.Item, subject: Subject, label: str) -> Run:
-    """Measure in a fresh process, where an engine runs one load a process; here the subject is called once.
-
-    Raises:
-        WorkerError: the process crashed, hung or gave no result.
-    """
-    called, shown, load = call_once(item, subject, label), countdown_of(item), test_of(item).markers.load
-    with timeout_paused(item), closing(shown):
-        if load is not None:
-            shown.announce(f"load {load.kind} in a fresh process", load.lasts_s(0.0))
-        (result,) = ask(WorkerTask(role="run", node=item.nodeid), [command_for(item)])
-    (run,) = (one for one in result.runs if one.label == label)
-    return run.with_result(called.result)
 
 
 def repeat_runs(item: pytest.Item) -> list[list[Run]]:
@@ -174,7 +159,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     shown = countdown_of(item)
     with loaded.scope(), closing(instructions) if instructions else nullcontext(), closing(shown):
         limits = SamplingLimits(
-            max_time_s=test_of(item).max_time_s or shared.settings.max_time_s,
+            max_time_s=test_of(item).max_time_s or shared.settings.sample_time_s,
             hold_collector=subject.conditions.get("gc") == "off",
             single_calls=_tail_is_asked(item),
             compiles=loaded.compiles,
@@ -279,7 +264,7 @@ def _measured_untimed(item: pytest.Item, subject: Subject, label: str, seen: Seq
 
 def _say_what_cannot_pass(item: pytest.Item, call_s: float) -> None:
     """Say before the calls are sampled for which percentiles they will be too few."""
-    time_s = session_of(item.config).settings.max_time_s
+    time_s = session_of(item.config).settings.sample_time_s
     for said_of_it in (why_it_cannot_pass(budget, call_s, time_s) for budget in test_of(item).markers.budgets):
         if said_of_it:
             from pytest_hwperf.plugin.progress import ProgressLine
@@ -290,7 +275,7 @@ def _say_what_cannot_pass(item: pytest.Item, call_s: float) -> None:
 def _is_only_shown(item: pytest.Item) -> bool:
     """Whether nothing is judged by the calls of this session: pairs have compared it, and there is no limit."""
     session, markers = session_of(item.config), test_of(item).markers
-    asked = session.settings.save or session.settings.compare or session.settings.artifacts
+    asked = session.settings.save or session.settings.compare or session.settings.writes_folder
     return session.gate is not None and not asked and not markers.limits
 
 

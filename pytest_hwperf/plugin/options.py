@@ -1,5 +1,6 @@
 """Command-line options with their ini twins, read once into one frozen record."""
 
+import argparse
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ _ANCHOR = "anchor"  # as --hwperf-against names it
 _DEFAULT_ALPHA = "1%"
 _DEFAULT_BASELINE = "main"
 _DEFAULT_STORE = "json:.hwperf"
+REPORTS = (".html", ".json", ".md")  # suffixes of reports in one file; any other path is a folder
 
 
 def _choice(*allowed: str) -> "Callable[[str, str], str]":
@@ -56,11 +58,17 @@ def _builds(flag: str, text: str) -> int:
     raise pytest.UsageError(f"{flag}={text}: a number of builds from 1 to 9999, such as 365 for a year of nightly ones")
 
 
-def _path(flag: str, value: str) -> str:
-    """Refuse what was meant as a test: `--hwperf-json tests/` would swallow it."""
-    if "::" in value or value.endswith(".py"):
-        raise pytest.UsageError(f"{flag}={value!r} looks like a test; write {flag}=PATH")
-    return value
+def _reports(flag: str, given: Sequence[str]) -> tuple[str, ...]:
+    """Refuse what was meant as a test, which `--hwperf-report tests/` would swallow, and files of other formats."""
+    for path in given:
+        if "::" in path or path.endswith(".py"):
+            raise pytest.UsageError(f"{flag}={path!r} looks like a test; write {flag}=PATH")
+        name = path.rpartition("/")[2]
+        if "." in name.lstrip(".") and not name.endswith(REPORTS) and not os.path.isdir(path):  # noqa: PTH112 - in time
+            raise pytest.UsageError(
+                f"{flag}={path!r}: no format of this name; end it in {', '.join(REPORTS)}, or give a folder, as {path}/"
+            )
+    return tuple(given)
 
 
 def _baseline(flag: str, name: str) -> str:
@@ -124,17 +132,16 @@ def _commands(flag: str, given: Sequence[str]) -> tuple[str, ...]:
     return tuple(given)
 
 
-def _side_by_side(flag: str, text: str) -> int | None:
+def _side_by_side(flag: str, text: str) -> int:
     """Parse a number of pairs; each needs a processor of its own."""
-    if text == "auto":
-        return None
+    if text == "1":
+        return 1
     from pytest_hwperf.host.machine import count_usable_cores
 
     most = count_usable_cores()
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= most):
         raise pytest.UsageError(
-            f"{flag}={text!r}: a number of pairs from 1 to {most}, the processors that pytest may use here, or auto: "
-            f"give {flag}=auto"
+            f"{flag}={text!r}: give a number of pairs from 1 to {most}, the processors that pytest may use here"
         )
     return int(text)
 
@@ -160,13 +167,14 @@ def _by_core(module: str, function: str, *arguments: Any, flag: str = "") -> Any
 class _Option:
     """One option and its ini twin; as cheap to make as `Settings`."""
 
-    name: str  # without the prefix; "max-time" gives --hwperf-max-time and hwperf_max_time
+    name: str  # without the prefix; "sample-time" gives --hwperf-sample-time and hwperf_sample_time
     help: str
-    kind = "string"  # "bool", "string", "args" (repeatable) or "ini" (lines that have no option)
+    kind = "string"  # "bool", "string", "args" (repeatable) or "lines" (of the ini file)
     metavar = ""
-    default = ""  # of text; a flag is off and a list empty
+    default: Any = ""  # of text and of flags of the ini file; a flag of the command line is off and a list empty
     parse: Callable[[str, Any], Any] | None = None  # how it is called, given value → that of `Settings`
     field = ""  # of `Settings`, where it is not called like the option
+    is_ini = False  # whether it is an ini key alone
 
     def __init__(self, name: str, text: str, **others: Any) -> None:
         """Keep each value under its name."""
@@ -174,8 +182,8 @@ class _Option:
 
     @property
     def flag(self) -> str:
-        """Name on the command line; of lines that have no option, that of the ini key."""
-        return self.ini if self.kind == "ini" else f"--hwperf-{self.name}"
+        """Name on the command line, or that of the ini key where there is no other."""
+        return self.ini if self.is_ini else f"--hwperf-{self.name}"
 
     @property
     def ini(self) -> str:
@@ -184,118 +192,48 @@ class _Option:
 
 
 # In the order of `pytest --help`.
-_OPTIONS = (
+_EVERYDAY = (
+    _Option("against", "Compare with this revision or folder in paired runs.", metavar="REF|REF...|DIR|anchor"),
+    _Option("all", "Measure every selected test, marked or not.", kind="bool"),
+    _Option("benchmark", "Run pytest-benchmark tests with hwperf.", kind="bool"),
     _Option("save", "Save the runs of passed tests to the baseline.", kind="bool"),
-    _Option("compare", "Compare with the stored baseline; a significant regression fails its test.", kind="bool"),
+    _Option("compare", "Compare with the stored baseline; a regression fails its test.", kind="bool"),
+    _Option("only", "Run measured tests only.", kind="bool"),
+    _Option("skip", "Skip measured tests.", kind="bool"),
     _Option(
-        "against",
-        "Rerun this git revision, or this folder, in pairs of fresh processes that take "
-        "turns with the present code; a significant regression fails its test.",
-        metavar="REF|DIR|anchor",
-    ),
-    _Option("anchor", "The release that --hwperf-against=anchor reruns, to find slow drift.", metavar="REF"),
-    _Option(
-        "anchor-builds",
-        "How many builds against the anchor share the false-alarm rate: a year of nightly ones.",
-        metavar="N",
-        default="365",
-        parse=_builds,
-        field="anchor_builds",
+        "margin",
+        "Smallest change that matters, e.g. latency_p95=15%%.",
+        kind="args",
+        metavar="[METRIC=]SIZE",
+        parse=_lines("budgets", "parse_margin_lines"),
+        field="margins",
     ),
     _Option(
-        "rerun",
-        "Whether --hwperf-compare reruns the revision that the baseline was saved from (auto), or only uses the "
-        "stored timings (never).",
-        metavar="auto|never",
-        default="auto",
-        parse=_choice("auto", "never"),
+        "alpha",
+        "Accepted rate of false alarms.",
+        metavar="PERCENT",
+        default=_DEFAULT_ALPHA,
+        parse=_alpha,
     ),
+    _Option("strict", "Fail tests whose comparison is inconclusive.", kind="bool"),
     _Option(
-        "gate-time",
-        "Longest time for rerunning a baseline: its tree, its rehearsal, fresh processes and pairs, in seconds.",
+        "time-limit",
+        "Longest time of the whole gate.",
         metavar="SECONDS",
         default="600",
         parse=_seconds(24 * 3600),
-        field="gate_time_s",
+        field="time_limit_s",
     ),
     _Option(
-        "parallel",
-        "How many pairs of fresh processes run side by side, each on processors of its own: as many as pays (auto), or "
-        "this many.",
-        metavar="auto|N",
-        default="auto",
-        parse=_side_by_side,
-    ),
-    _Option(
-        "worker-time",
-        "Longest time in which a fresh process may be silent, in seconds: while it starts, in a fixture, in a first "
-        "call.",
-        metavar="SECONDS",
-        default="300",
-        parse=_seconds(24 * 3600),
-        field="worker_time_s",
-    ),
-    _Option(
-        "silence",
-        "Longest time in which a process may be silent in the rehearsal of a comparison, in seconds, before it is "
-        "tried with the other side closed: it may wait for what that one holds.",
-        metavar="SECONDS",
-        default="60",
-        parse=_seconds(24 * 3600),
-        field="silence_s",
-    ),
-    _Option("base-python", "Interpreter that runs the baseline, with its own dependencies.", metavar="PATH"),
-    _Option(
-        "base-env",
-        "Whether the baseline's project is built and installed in an environment of its own: where it cannot share "
-        "this one (auto), always (build), or never (shared).",
-        metavar="auto|shared|build",
-        default="auto",
-        parse=_choice("auto", "shared", "build"),
-    ),
-    _Option(
-        "base-with",
-        "Install this version of a package for the baseline alone, such as onnxruntime==1.22.0; repeatable. Without "
-        "--hwperf-against, the present code is compared with itself.",
+        "report",
+        "Write a report: .html, .json, .md or a folder of CSVs.",
         kind="args",
-        metavar="REQUIREMENT",
-        parse=_requirements,
+        metavar="PATH",
+        parse=_reports,
+        field="reports",
     ),
-    _Option(
-        "share",
-        "Files that git does not know and the baseline needs too, such as models/*.onnx; repeatable. Those that the "
-        "rehearsal finds are shared by themselves (auto) unless none is given.",
-        kind="args",
-        metavar="auto|none|GLOB",
-        parse=_shared,
-    ),
-    _Option(
-        "build",
-        "Run this command, without a shell, in the present tree and in that of the baseline before they are compared, "
-        "such as 'python setup.py build_ext --inplace'; repeatable.",
-        kind="args",
-        metavar="COMMAND",
-        parse=_commands,
-    ),
-    _Option(
-        "affected",
-        "Leave out of the pairs of --hwperf-against each test of which nothing that it runs, opens or loads differs "
-        "between both trees.",
-        kind="bool",
-    ),
-    _Option(
-        "prove-equal",
-        "With --hwperf-against, measure inconclusive tests in further pairs, until they are equivalent or the "
-        "time is up.",
-        kind="bool",
-    ),
-    _Option(
-        "plant",
-        "Add work to each call of the present code, to see it found, as hwperf selfcheck does: an empty loop that "
-        "takes this share of the call's time.",
-        metavar="PERCENT",
-        parse=_planted,
-    ),
+)
+_MORE = (
     _Option(
         "baseline",
         "Name of the baseline to save to and compare with.",
@@ -305,161 +243,182 @@ _OPTIONS = (
     ),
     _Option(
         "store",
-        "Where baselines live: a folder, or a database, as sql:sqlite:///team.db or sql:postgresql+psycopg://host/name.",
+        "Folder or database of baselines, e.g. sql:sqlite:///team.db.",
         metavar="URL",
         default=_DEFAULT_STORE,
     ),
     _Option(
-        "alpha",
-        "Accepted rate of false alarms: of a whole run that is rerun in pairs, else of each comparison.",
-        metavar="PERCENT",
-        default=_DEFAULT_ALPHA,
-        parse=_alpha,
+        "base-with",
+        "Install this package for the baseline only, e.g. onnxruntime==1.22.0; repeatable.",
+        kind="args",
+        metavar="REQUIREMENT",
+        parse=_requirements,
+    ),
+    _Option("base-python", "Interpreter that runs the baseline.", metavar="PATH"),
+    _Option(
+        "share",
+        "Files outside git that the baseline needs, e.g. models/*.onnx; repeatable. Default: auto, those that the "
+        "trial run finds.",
+        kind="args",
+        metavar="auto|none|GLOB",
+        parse=_shared,
     ),
     _Option(
-        "margin",
-        "Smallest change that matters, as latency_p95=15%% or, for the median latency, 3%%; repeatable.",
+        "build",
+        "Build both trees with this command, e.g. 'python setup.py build_ext --inplace'; repeatable.",
         kind="args",
-        metavar="[METRIC=]SIZE",
-        parse=_lines("budgets", "parse_margin_lines"),
-        field="margins",
+        metavar="COMMAND",
+        parse=_commands,
     ),
+    _Option("affected", "Skip tests whose code and files did not change; needs Python 3.12.", kind="bool"),
+    _Option("prove-equal", "Keep measuring inconclusive tests until decided or out of time.", kind="bool"),
     _Option(
         "undecided",
         "What a budget does whose limit lies inside the interval: judge the point, measure again in up to five fresh "
-        "processes (retry), pass or fail.",
+        "processes, pass or fail.",
         metavar="point|retry|pass|fail",
         default="point",
         parse=_choice("point", "retry", "pass", "fail"),
     ),
-    _Option("strict", "Fail comparisons that could not be decided.", kind="bool"),
     _Option(
-        "max-time",
-        "Longest sampling of one measurement, in seconds.",
+        "sample-time",
+        "Longest sampling of one measurement.",
         metavar="SECONDS",
         default="2",
         parse=_seconds(3600),
-        field="max_time_s",
+        field="sample_time_s",
     ),
     _Option(
-        "gc",
-        "Whether Python's garbage collector runs during timed calls, as the program has set it (on), or only between "
-        "them (off).",
-        metavar="on|off",
-        default="on",
-        parse=_choice("on", "off"),
-    ),
-    _Option(
-        "energy",
-        "Energy source (rapl, perf, nvml, psys, estimate): auto takes the best there is and says why better ones were "
-        "refused.",
-        metavar="auto|off|SOURCE",
+        "explain",
+        "Profile both sides of what regressed (auto), of every comparison, or of none.",
+        metavar="auto|always|never",
         default="auto",
+        parse=_choice("auto", "always", "never"),
     ),
-    _Option(
-        "watts",
-        "Watts of one vCPU, for the estimate of energy, or a file that hwperf calibrate made; else those of a table.",
-        metavar="IDLE..BUSY|FILE",
-    ),
+    _Option("operators", "Show the time of each operator within the runtime.", kind="bool"),
     _Option(
         "instructions",
-        "Count the instructions of a call: by the processor's counter where there is one and a budget or margin names "
-        "them (auto), by it always (perf), or in a fresh process under Valgrind, which takes a minute (callgrind).",
+        "Count the instructions of a call by the processor, or by Valgrind; auto counts where a budget or margin names "
+        "them.",
         metavar="auto|perf|callgrind|off",
         default="auto",
         parse=_choice("auto", "perf", "callgrind", "off"),
     ),
     _Option(
-        "explain",
-        "Whether fresh processes of both sides are profiled to say what moved: for what regressed in pairs (auto), for "
-        "every comparison (always), or not.",
-        metavar="auto|always|never",
+        "energy",
+        "Energy source: rapl, perf, nvml, psys or estimate; auto takes the best one here.",
+        metavar="auto|off|SOURCE",
         default="auto",
-        parse=_choice("auto", "always", "never"),
-    ),
-    _Option(
-        "operators",
-        "Show where the time of a call goes within its runtime, by a profile in a session of its own.",
-        kind="bool",
-    ),
-    _Option(
-        "serving-batch",
-        "Rows that are served together: a measurement of other batches is warned of.",
-        metavar="ROWS",
-        default="0",
-        parse=_rows,
-        field="serving_batch",
-    ),
-    _Option(
-        "loads",
-        "What issues the calls of hwload: this package (own), or MLPerf LoadGen in a process of its own (loadgen).",
-        metavar="own|loadgen",
-        default="own",
-        parse=_choice("own", "loadgen"),
-    ),
-    _Option(
-        "benchmark-fixture",
-        "Give tests the fixture benchmark of pytest-benchmark, measured by this plugin: a suite is gated as it stands.",
-        kind="bool",
-    ),
-    _Option(
-        "all",
-        "Measure, and with --hwperf-against compare, every selected test, with or without a marker: its body is the "
-        "call. What cannot be called again, or is too short, is named.",
-        kind="bool",
-    ),
-    _Option(
-        "shortest",
-        "Shortest call of a test that --hwperf-all measures, in seconds.",
-        metavar="SECONDS",
-        default="0.0001",
-        parse=_seconds(3600),
-        field="shortest_s",
-    ),
-    _Option("no-cache", "Convert every model again, and keep no converted model for later runs.", kind="bool"),
-    _Option(
-        "html", "Write the report as one HTML file, with charts; needs the extra report.", metavar="FILE", parse=_path
-    ),
-    _Option("artifacts", "Write CSV files into this folder.", metavar="DIR", parse=_path),
-    _Option("json", "Write the whole report as JSON to this file.", metavar="FILE", parse=_path),
-    _Option(
-        "markdown",
-        "Write a summary for pull requests as Markdown to this file, below the size at which GitHub cuts a comment.",
-        metavar="FILE",
-        parse=_path,
     ),
     _Option(
         "shard",
-        "Run one of N parts of the tests, the K-th, with its part of the false-alarm rate; hwperf merge makes one "
-        "report of all.",
+        "Run part K of N; hwperf report merges the parts.",
         metavar="K/N",
         parse=lambda flag, text: _by_core("shards", "parse_shard", text, flag=flag) if text else None,
     ),
     _Option(
         "machine-kind",
-        "What machines like this one are called; hwperf merge shows the verdicts of all kinds side by side. "
-        "NAME/N: N kinds share the false-alarm rate.",
+        "Name of this kind of machine, of N; hwperf report shows all kinds side by side.",
         metavar="NAME[/N]",
         parse=lambda flag, text: _by_core("shards", "parse_kind", text, flag=flag) if text else None,
     ),
-    _Option("only", "Run measured tests only.", kind="bool"),
-    _Option("skip", "Skip measured tests.", kind="bool"),
+    _Option(
+        "parallel",
+        "Run this many pairs side by side, each on its own processors.",
+        metavar="N",
+        default="1",
+        parse=_side_by_side,
+    ),
     _Option("disable", "Run measured tests once, without measuring or judging.", kind="bool"),
+)
+# For `hwperf selfcheck`: work that is added to each call of the candidate, to see it found.
+_HIDDEN = (_Option("plant", "", metavar="PERCENT", parse=_planted),)
+_INI = (
     _Option(
         "budgets",
-        "Budgets of every measured test, one KEYWORD=LIMIT a line, as in hwbudget; a marker's keyword wins.",
-        kind="ini",
+        "Budgets of every measured test, one KEYWORD=LIMIT a line; a marker's keyword wins.",
+        kind="lines",
         parse=_lines("budgets", "parse_budget_lines"),
     ),
     _Option(
         "carbon",
-        "Report the carbon of every measured call, one KEY=VALUE a line: intensity_g_per_kwh, intensity_source, "
-        "embodied_kg, lifetime_years, resource_share, per, units_per_call.",
-        kind="ini",
+        "Report the carbon of each call, one KEY=VALUE a line, e.g. intensity_g_per_kwh=400.",
+        kind="lines",
         parse=_lines("carbon", "parse_carbon_lines", empty=None),
     ),
+    _Option(
+        "rerun",
+        "auto: --hwperf-compare reruns the stored revision; never: it uses the stored timings.",
+        default="auto",
+        parse=_choice("auto", "never"),
+    ),
+    _Option(
+        "base-env",
+        "Environment of the baseline: shared (this one), build (one of its own), or auto.",
+        default="auto",
+        parse=_choice("auto", "shared", "build"),
+    ),
+    _Option("anchor", "Release that --hwperf-against=anchor reruns, e.g. v1.4."),
+    _Option(
+        "anchor-builds",
+        "Builds against the anchor that share the rate of false alarms.",
+        default="365",
+        parse=_builds,
+    ),
+    _Option(
+        "worker-time",
+        "Seconds without output before a fresh process is ended.",
+        default="300",
+        parse=_seconds(24 * 3600),
+        field="worker_time_s",
+    ),
+    _Option(
+        "silence",
+        "Seconds without output before a test is tried alone.",
+        default="60",
+        parse=_seconds(24 * 3600),
+        field="silence_s",
+    ),
+    _Option(
+        "shortest",
+        "Shortest call that --hwperf-all measures, in seconds.",
+        default="0.0001",
+        parse=_seconds(3600),
+        field="shortest_s",
+    ),
+    _Option(
+        "gc",
+        "Garbage collector during timed calls: on (as the program sets it) or off.",
+        default="on",
+        parse=_choice("on", "off"),
+    ),
+    _Option("watts", "Idle and busy watts of one vCPU for the energy estimate, e.g. 0.5..2.1."),
+    _Option("serving-batch", "Production batch size; tests of another one warn.", default="0", parse=_rows),
+    _Option("cache", "Keep converted models for later runs.", kind="bool", default=True),
 )
+for _option in _INI:
+    _option.is_ini = True
+_OPTIONS = (*_EVERYDAY, *_MORE, *_HIDDEN, *_INI)
 VALUED = frozenset(option.flag for option in _OPTIONS if option.metavar)  # options that take a value
+_GONE = {
+    "--hwperf-html": "--hwperf-report=FILE.html",
+    "--hwperf-json": "--hwperf-report=FILE.json",
+    "--hwperf-markdown": "--hwperf-report=FILE.md",
+    "--hwperf-artifacts": "--hwperf-report=DIR",
+    "--hwperf-gate-time": "--hwperf-time-limit",
+    "--hwperf-max-time": "--hwperf-sample-time",
+    "--hwperf-benchmark-fixture": "--hwperf-benchmark",
+    "--hwperf-no-cache": "-o hwperf_cache=false",
+    "--hwperf-loads": "none: hwperf makes the calls itself",
+    **{f"--hwperf-{option.name}": f"-o {option.ini}=VALUE" for option in _INI},
+}
+
+
+class _Gone(argparse.Action):
+    """Refuses an option that is gone, and names the one that took its place."""
+
+    def __call__(self, _parser: object, _namespace: object, _values: object, option_string: str | None = None) -> None:
+        raise pytest.UsageError(f"{option_string} is no option: give {_GONE[str(option_string)]}")
 
 
 class Settings:
@@ -472,56 +431,52 @@ class Settings:
         """Keep each value under its name."""
         vars(self).update(values)
 
+    against: str  # git revision or folder, "" for none
+    all: bool
+    benchmark: bool
     save: bool
     compare: bool
-    against: str  # git revision or folder, "" for none
-    anchor: str  # git revision, "" for none
-    anchor_builds: int  # that share the false-alarm rate
-    is_anchored: bool  # whether the anchor is what is rerun
-    rerun: Any  # "auto" or "never"
-    gate_time_s: float
-    parallel: int | None  # pairs side by side, None for as many as pays
-    worker_time_s: float
-    silence_s: float
-    base_python: str  # path of an interpreter, "" for this one
-    base_env: Any  # "auto", "shared" or "build"
+    only: bool
+    skip: bool
+    margins: tuple[Any, ...]  # core.records.Margin
+    alpha: float  # 0.01 = 1 %
+    strict: bool
+    time_limit_s: float  # of the gate
+    reports: tuple[str, ...]  # paths of files and folders
+    baseline: str
+    store: str  # scheme of the store
+    location: str  # where it lies
     base_with: tuple[str, ...]  # requirements
+    base_python: str  # path of an interpreter, "" for this one
     share: tuple[str, ...]  # globs, "auto" or "none"
     build: tuple[str, ...]  # commands
     affected: bool
     prove_equal: bool
-    plant: float  # share of work that is added to the candidate's calls, 0.0 for none
-    baseline: str
-    store: str  # scheme of the store
-    location: str  # where it lies
-    alpha: float  # 0.01 = 1 %
-    margins: tuple[Any, ...]  # core.records.Margin
-    budgets: tuple[Any, ...]  # core.records.Budget
     undecided: Any  # "point", "retry", "pass" or "fail"
-    strict: bool
-    max_time_s: float
-    gc: Any  # "on" or "off"
-    energy: str
-    watts: str  # "0.5..2.1" or the path of a file, "" for the table
-    carbon: Any  # core.carbon.CarbonInputs, None without hwperf_carbon
-    instructions: Any  # "auto", "perf", "callgrind" or "off"
+    sample_time_s: float
     explain: Any  # "auto", "always" or "never"
     operators: bool
-    serving_batch: int  # rows, 0 where none is declared
-    loads: Any  # "own" or "loadgen"
-    benchmark_fixture: bool
-    all: bool
-    shortest_s: float  # of a call, where every test is measured
-    no_cache: bool
-    html: str
-    artifacts: str
-    json: str
-    markdown: str
+    instructions: Any  # "auto", "perf", "callgrind" or "off"
+    energy: str
     shard: tuple[int, int] | None  # number from 1, and of how many; 1 of 1 where only the kind of machine is named
     machine_kind: tuple[str, int] | None  # its name, and among how many the false-alarm rate is divided
-    only: bool
-    skip: bool
+    parallel: int  # pairs side by side
     disable: bool
+    plant: float  # share of work that is added to the candidate's calls, 0.0 for none
+    budgets: tuple[Any, ...]  # core.records.Budget
+    carbon: Any  # core.carbon.CarbonInputs, None without hwperf_carbon
+    rerun: Any  # "auto" or "never"
+    base_env: Any  # "auto", "shared" or "build"
+    anchor: str  # git revision, "" for none
+    anchor_builds: int  # that share the false-alarm rate
+    is_anchored: bool  # whether the anchor is what is rerun
+    worker_time_s: float
+    silence_s: float
+    shortest_s: float  # of a call, where every test is measured
+    gc: Any  # "on" or "off"
+    watts: str  # "0.5..2.1", "" for the table
+    serving_batch: int  # rows, 0 where none is declared
+    cache: bool  # whether converted models are kept
 
     @property
     def shards(self) -> int:
@@ -549,16 +504,18 @@ class Settings:
         return self.needs_preflight or self.only or self.skip or self.disable or bool(self.shard) or self.all
 
     @property
+    def writes_folder(self) -> bool:
+        """Whether a report is a folder, with a CSV file for each table."""
+        return not all(path.endswith(REPORTS) for path in self.reports)
+
+    @property
     def needs_preflight(self) -> bool:
         """Whether it names something outside that may be missing or unusable."""
         named = (
             self.save,
             self.compare,
             self.reruns,
-            self.html,
-            self.artifacts,
-            self.json,
-            self.markdown,
+            self.reports,
             self.energy not in ("auto", "off"),
             self.watts,
             self.store != "json",
@@ -568,20 +525,28 @@ class Settings:
 
 def add_options(parser: pytest.Parser) -> None:
     """Register every option and its ini twin; an option has no default, so that the ini counts without it."""
-    group = parser.getgroup("hwperf", "performance regressions of models (pytest-hwperf)")
+    everyday = parser.getgroup("hwperf", "hwperf")
+    more = parser.getgroup("hwperf-more", "hwperf, more")
+    for group, options in ((everyday, _EVERYDAY), (more, _MORE), (more, _HIDDEN)):
+        for option in options:
+            # A `dest` that is given is not looked for among those of all other options.
+            add = partial(group.addoption, option.flag, dest=option.ini, default=None, help=_shown(option))
+            if option.kind == "bool":
+                add(action="store_true")
+            else:
+                add(action="append" if option.kind == "args" else "store", metavar=option.metavar)
+    more.addoption(*_GONE, dest="hwperf_gone", action=_Gone, nargs="?", help=argparse.SUPPRESS)
     for option in _OPTIONS:
-        shown = f" Default: {option.default}.".replace("%", "%%") if option.default else ""
-        # A `dest` that is given is not looked for among those of all other options.
-        add = partial(group.addoption, option.flag, dest=option.ini, default=None, help=option.help + shown)
-        if option.kind == "bool":
-            add(action="store_true")
-        elif option.kind == "args":
-            add(action="append", metavar=option.metavar)
-        elif option.kind == "string":
-            add(metavar=option.metavar)
-        kind: Any = "linelist" if option.kind in ("args", "ini") else option.kind
-        default = {"bool": False, "linelist": []}.get(kind, option.default)
-        parser.addini(option.ini, option.help.replace("%%", "%"), type=kind, default=default)
+        kind: Any = {"args": "linelist", "lines": "linelist"}.get(option.kind, option.kind)
+        default = {"bool": bool(option.default), "linelist": []}.get(kind, option.default)
+        parser.addini(option.ini, _shown(option) if option.is_ini else f"As {option.flag}.", type=kind, default=default)
+
+
+def _shown(option: _Option) -> str:
+    if not option.help:
+        return argparse.SUPPRESS
+    default = str(option.default).replace("%", "%%") if option.default and option.kind == "string" else ""
+    return f"{option.help} Default: {default}." if default else option.help
 
 
 def read_flag(config: pytest.Config, name: str) -> bool:
@@ -597,7 +562,7 @@ def read_settings(config: pytest.Config) -> Settings:
     """
     values = {option.field or option.name.replace("-", "_"): _value(config, option) for option in _OPTIONS}
     values["store"], values["location"] = _store(config, values["store"])
-    values["watts"] = _watts(config, values["watts"])
+    values["watts"] = values["watts"] or os.environ.get("HWPERF_WATTS", "")
     if values["machine_kind"] and not values["shard"]:
         values["shard"] = (1, 1)
     values["is_anchored"] = values["against"] == _ANCHOR
@@ -605,7 +570,7 @@ def read_settings(config: pytest.Config) -> Settings:
         values["against"] = values["anchor"]
     settings = Settings(**values)
     if settings.is_anchored and not settings.anchor:
-        raise pytest.UsageError("--hwperf-against=anchor: which release? Give --hwperf-anchor=REF too, such as v1.4")
+        raise pytest.UsageError("--hwperf-against=anchor: which release? Give -o hwperf_anchor=REF too, e.g. v1.4")
     _refuse_contradictions(config, settings)
     return settings
 
@@ -636,7 +601,7 @@ def _refuse_contradictions(config: pytest.Config, settings: Settings) -> None:
 
 def _value(config: pytest.Config, option: _Option) -> Any:
     """Take the command line first, then the ini file, then the default, and parse it."""
-    given = None if option.kind == "ini" else config.getoption(option.ini)
+    given = None if option.is_ini else config.getoption(option.ini)
     if option.metavar and given is not None:
         _check_given(option, [given] if isinstance(given, str) else given)
     value = config.getini(option.ini) if given is None else given
@@ -662,12 +627,3 @@ def _store(config: pytest.Config, url: str) -> tuple[str, str]:
         return locate(url, config.rootpath)
     except ValueError as problem:
         raise pytest.UsageError(f"--hwperf-store={problem}") from problem
-
-
-def _watts(config: pytest.Config, given: str) -> str:
-    """Resolve the path of a file: of the command line and the environment from here, of the ini from the root."""
-    typed = config.getoption("hwperf_watts") is not None
-    text = given or os.environ.get("HWPERF_WATTS", "")
-    if not text or re.fullmatch(r"[\s\d.+-]+", text):
-        return text
-    return str((config.rootpath if given and not typed else config.invocation_params.dir) / text)

@@ -1,5 +1,6 @@
 """Checks before a long run: stores, energy sources, folders and revisions that cannot be used."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from pytest_hwperf.core.units import counted
 from pytest_hwperf.host.files import check_writable, is_file, is_folder, refused_name, same_place
 from pytest_hwperf.meters.energy.estimate import WATTS_VARIABLE, watts_here
 from pytest_hwperf.plugin.garbage import without_collection
-from pytest_hwperf.plugin.options import Settings
+from pytest_hwperf.plugin.options import REPORTS, Settings
 from pytest_hwperf.plugin.session import session_of
 from pytest_hwperf.reports.wrapping import wrapped
 
@@ -35,6 +36,11 @@ def check_resources(config: pytest.Config) -> None:
             registry.check("energy_meters", settings.energy)
     except HwperfError as error:
         raise pytest.UsageError(str(error)) from error
+    if settings.affected and (settings.reruns or settings.compare) and sys.version_info < (3, 12):
+        raise pytest.UsageError(
+            "--hwperf-affected needs Python 3.12 or later: run python3.12 -m pytest, or leave the option and its line "
+            "in the configuration file out"
+        )
     if settings.reruns:
         from pytest_hwperf.plugin.gate import check_against
 
@@ -48,23 +54,22 @@ def check_resources(config: pytest.Config) -> None:
 
 def _check_outputs(config: pytest.Config, settings: Settings) -> None:
     folder, configuration = config.invocation_params.dir, config.inipath
-    given = {"artifacts": settings.artifacts, "html": settings.html, "json": settings.json}
-    named = {f"--hwperf-{name}": place for name, place in {**given, "markdown": settings.markdown}.items() if place}
-    for flag, name in named.items():
-        if why := refused_name(folder / name):
-            raise pytest.UsageError(f"{flag}={shortened(name)}: {why}; give another path")
-        if flag == "--hwperf-artifacts" and is_file(folder / name):
-            raise pytest.UsageError(f"{flag}={name!r} is a file; give a folder")
-        if flag != "--hwperf-artifacts" and is_folder(folder / name):
-            raise pytest.UsageError(f"{flag}={name!r} is a folder; give a file in it")
-    others = {"--junitxml": config.getoption("xmlpath", None), **named}
+    named = {f"--hwperf-report={shortened(name)}": folder / name for name in settings.reports}
+    folders = {given: place for given, place in named.items() if not place.name.endswith(REPORTS)}
+    for given, place in named.items():
+        if why := refused_name(place):
+            raise pytest.UsageError(f"{given}: {why}; give another path")
+        if given in folders and is_file(place):
+            raise pytest.UsageError(f"{given} is a file; give a folder, or a file that ends in {', '.join(REPORTS)}")
+        if given not in folders and is_folder(place):
+            raise pytest.UsageError(f"{given} is a folder; give a file in it")
     read = {configuration.name: configuration} if configuration else {}
-    if settings.artifacts:
-        read |= {f"{name} of --hwperf-artifacts": folder / settings.artifacts / name for name in _SUMMARIES}
-    _check_apart(read | {flag: folder / name for flag, name in others.items() if name}, settings.location)
-    for flag, name in named.items():
-        _check_writable(f"{flag}={shortened(name)}", folder / name, is_folder=flag == "--hwperf-artifacts")
-    if settings.html:
+    read |= {f"{name} of {given}": place / name for given, place in folders.items() for name in _SUMMARIES}
+    junit = config.getoption("xmlpath", None)
+    _check_apart(read | ({"--junitxml": folder / junit} if junit else {}) | named, settings.location)
+    for given, place in named.items():
+        _check_writable(given, place, is_folder=given in folders)
+    if any(place.suffix == ".html" for place in named.values()):
         _check_html()
 
 
@@ -93,7 +98,7 @@ def _check_html() -> None:
     try:
         check_installed()
     except UsageProblem as problem:
-        raise pytest.UsageError(f"--hwperf-html: {problem}") from problem
+        raise pytest.UsageError(f"--hwperf-report: {problem}") from problem
 
 
 def check_energy(config: pytest.Config) -> None:

@@ -59,7 +59,7 @@ def functions_of(item: pytest.Item, asked_s: float, subject: Subject) -> WorkerR
         stream.first()
         if test_of(item).markers.load or stream.awaits:
             raise MeasurementError(str(state("awaited" if stream.awaits else "profiled under load")))
-        longest = session_of(item.config).settings.max_time_s / 2  # half as long as a measurement
+        longest = session_of(item.config).settings.sample_time_s / 2  # half as long as a measurement
         seconds = min(asked_s or longest, longest)
         root, within = item.config.rootpath, stream.caller
         return sample_functions(lambda n: stream.batch(n, perf_counter_ns), root, seconds, within)

@@ -1,9 +1,9 @@
 """The files of a report: made by the formats that were asked for, and written."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,28 +12,20 @@ from pytest_hwperf.core.history import Annotation, HistoryStore, Series
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.host.files import create_file, leads_out, replace_files
+from pytest_hwperf.plugin.options import REPORTS
 from pytest_hwperf.plugin.reporting import Notices
 from pytest_hwperf.plugin.session import session_of
 from pytest_hwperf.reports import csv_files, json_file, markdown, stacks, sweep_plot, tradeoff_files, tradeoff_plot
 from pytest_hwperf.reports.sweep_plot import is_matplotlib_there
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 def write(config: pytest.Config, report: Report) -> Notices:
     """Write the files that were asked for."""
-    settings, folder = session_of(config).settings, config.invocation_params.dir
-    files: dict[Path, bytes] = {}
-    if settings.json:
-        files[folder / settings.json] = json_file.render(report, judgements_read=True)
-    if settings.html:
-        files[folder / settings.html] = _page(config, report)
-    if settings.markdown:
-        files[folder / settings.markdown] = markdown.render(report)
-    place = folder / settings.artifacts if settings.artifacts else None
-    if place is not None:
-        files |= {place / name: content for name, content in _artifacts(report).items()}
+    settings, files = session_of(config).settings, dict[Path, bytes]()
+    places = [config.invocation_params.dir / name for name in settings.reports]
+    folders = [place for place in places if not place.name.endswith(REPORTS)]
+    for place in places:
+        files |= {path: content for path, content in _made(config, report, place) if path not in files}
     out = [path for path in files if leads_out(path, config.rootpath)]
     trouble = [f"{path} not written: a link in {config.rootpath} leads out of it; give another path" for path in out]
     failed = replace_files({path: content for path, content in files.items() if path not in out}, create_file)
@@ -41,12 +33,26 @@ def write(config: pytest.Config, report: Report) -> Notices:
         f"{path} not written: {error.strerror}; give another path or free some space" for path, error in failed.items()
     ]
     written = [path for path in files if path not in out and path not in failed]
-    artifacts = [path for path in written if place is not None and path.is_relative_to(place)]
-    lines = [f"wrote {path}" for path in written if path not in artifacts]
-    lines += [f"wrote {counted(len(artifacts), 'file')} to {place}"] if artifacts else []
-    if settings.artifacts and not is_matplotlib_there():
+    own = [path for path in written if path in places]
+    lines = [f"wrote {path}" for path in own]
+    for folder in folders:
+        within = [path for path in written if path not in own and path.is_relative_to(folder)]
+        lines += [f"wrote {counted(len(within), 'file')} to {folder}"] if within else []
+    if folders and not is_matplotlib_there():
         lines.append("no pictures drawn: pip install 'pytest-hwperf[plot]'")
     return lines, trouble
+
+
+def _made(config: pytest.Config, report: Report, place: Path) -> Iterator[tuple[Path, bytes]]:
+    """Yield the files of one report, in the format that its name says."""
+    if place.suffix == ".json":
+        yield place, json_file.render(report, judgements_read=True)
+    elif place.suffix == ".html":
+        yield place, _page(config, report)
+    elif place.suffix == ".md":
+        yield place, markdown.render(report)
+    else:
+        yield from ((place / name, content) for name, content in _artifacts(report).items())
 
 
 def _artifacts(report: Report) -> dict[str, bytes]:

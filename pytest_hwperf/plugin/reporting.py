@@ -215,7 +215,7 @@ def _keep(store: "Store", baseline: str, report: Report) -> list[str]:
     try:
         store.keep(baseline, report)
     except StoreError as error:
-        return [f"verdicts and comparisons not kept: {error}"]
+        return [f"verdicts not kept: {error}"]
     return []
 
 

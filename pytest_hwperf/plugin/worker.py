@@ -30,7 +30,7 @@ from pytest_hwperf.measure.subjects import Subject, loader_of
 from pytest_hwperf.measure.worker_tasks import Load, measure_cold_start, measure_memory
 from pytest_hwperf.pairs.messages import Ended, Ready
 from pytest_hwperf.pairs.turns import Turns
-from pytest_hwperf.plugin.affected import unwatched_s, usage_of
+from pytest_hwperf.plugin.affected import usage_of
 from pytest_hwperf.plugin.profiles import functions_of, instructions_of, operators_of
 from pytest_hwperf.plugin.session import BODY_ENDED, OPENED, is_measured, session_of, test_of
 from pytest_hwperf.plugin.startup import startup_of
@@ -249,7 +249,6 @@ class PairWorker:
             pace_s=pace_s,
         ) as ready:
             target, first = ready
-            target.unwatched_s = unwatched_s(item.config)
             facts = Facts(
                 conditions={name: value for name, value in subject.conditions.items() if not alone or name in _OF_ROWS},
                 scenario="" if alone else subject.scenario,

@@ -12,6 +12,8 @@ from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import counted, show_number
 from pytest_hwperf.reports.measures import Exported, Measure, measures_of, unmeasured
 
+BIGGER = "github-action-benchmark-bigger"  # the export for `customBiggerIsBetter`
+
 
 def render(report: Report, *, better: Better = "lower") -> Exported:
     """Write the figures of one direction.
@@ -24,7 +26,8 @@ def render(report: Report, *, better: Better = "lower") -> Exported:
     kept = [one for one in every if one.better == better]
     others = len(every) - len(kept)
     other = "higher" if better == "lower" else "lower"
-    beside = f"{counted(others, 'figure')} of which {other} is better: --better={other}"
+    form = BIGGER if better == "lower" else "github-action-benchmark"
+    beside = f"{counted(others, 'figure')} of which {other} is better: --as={form}"
     content = json.dumps([_entry(one) for one in kept], indent=2, ensure_ascii=False).encode()
     return Exported(
         content=visible_json(content) + b"\n",

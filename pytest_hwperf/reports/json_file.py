@@ -1,16 +1,9 @@
 """The whole report as JSON for other programs."""
 
-import json
-
 from pytest_hwperf.core.foreign_text import visible_json
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.report import Report, ReportFile
 from pytest_hwperf.core.serialisation import to_json
-
-
-def indented(written: bytes) -> bytes:
-    """Return a report that was rendered with two spaces of indentation, for people and for version control."""
-    return json.dumps(json.loads(written), indent=2).encode("ascii") + b"\n"
 
 
 def render(report: Report, *, judgements_read: bool = False) -> bytes:

@@ -205,7 +205,7 @@ def check_started(opened: Mapping[Side, Opened], baseline: Path, installed: Sequ
         raise UsageProblem(
             f"not comparable: a test starts `{visible(lost[0])}` without this process's PYTHONPATH. On both sides it "
             f"would import your tree's {' and '.join(installed)}, by the editable install. Start it with os.environ, "
-            "or build the baseline in an environment of its own with --hwperf-base-env=build"
+            "or build the baseline in an environment of its own with -o hwperf_base_env=build"
         )
 
 

@@ -88,7 +88,7 @@ def _built_problem(side: Side, files: Sequence[str], root: Path) -> str:
         return (
             f"{named(files)}: compiled in place, which git does not have, so that the baseline would run other "
             f"code: have both trees built with {_how_to_build(root)}, or the baseline's project with "
-            "--hwperf-base-env=build, or give the Python of an environment in which it is, --hwperf-base-python=PATH"
+            "-o hwperf_base_env=build, or give the Python of an environment in which it is, --hwperf-base-python=PATH"
         )
     return (
         f"{named(files)}: compiled in the baseline only, so that the present tree would run other code: build it here "
@@ -105,7 +105,7 @@ def _generated_problem(side: Side, files: Sequence[str]) -> str:
     if side == "candidate":
         return (
             f"{named(files)}: loaded by the tests and ignored by git, so that the baseline does not have it: "
-            "have it made in both trees with --hwperf-build=COMMAND, or in the baseline with --hwperf-base-env=build, "
+            "have it made in both trees with --hwperf-build=COMMAND, or in the baseline with -o hwperf_base_env=build, "
             f"or give the baseline the present one with {sharing(files)}"
         )
     return (

@@ -67,7 +67,7 @@ def _checked(run: RunPython, python: Path, arguments: Sequence[str], timeout_s: 
         done = run(arguments, interpreter=str(python), timeout_s=timeout_s, directory=python.parent, environment=given)
     except WorkerError as error:
         raise UsageProblem(
-            f"`{shown}` for the environment of the baseline: {error}; give more time with --hwperf-gate-time=SECONDS"
+            f"`{shown}` for the environment of the baseline: {error}; give more time with --hwperf-time-limit=SECONDS"
         ) from error
     if done.returncode:
         lines = [f"  {line}" for line in (done.stdout + done.stderr).splitlines() if line.strip()]

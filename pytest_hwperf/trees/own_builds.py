@@ -72,7 +72,7 @@ def _run(build: str, place: Place, timeout_s: float) -> None:
     except WorkerError as error:
         raise UsageProblem(f"--hwperf-build={shlex.quote(build)}, in the {place.side}: {error}") from error
     if done.code is None:
-        why = f"did not end within {timeout_s:.0f} s; give more time with --hwperf-gate-time=SECONDS"
+        why = f"did not end within {timeout_s:.0f} s; give more time with --hwperf-time-limit=SECONDS"
     elif done.code:
         why = f"ended with code {done.code}"
     else:

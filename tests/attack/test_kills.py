@@ -59,7 +59,7 @@ def test_work(hwperf):
     hwperf(work.call)
 """
 COMMANDS = {
-    "gate": (["pytest", "--hwperf-against=HEAD", "--hwperf-energy=off", "--hwperf-gate-time=3"], 5.0),
+    "gate": (["pytest", "--hwperf-against=HEAD", "--hwperf-energy=off", "--hwperf-time-limit=3"], 5.0),
     "models": (["pytest_hwperf.cli", "compare", "work:model", "work:model", "--data=data.npz", "--time=3"], 4.0),
 }  # arguments, and about how many seconds they take
 

@@ -170,7 +170,7 @@ def test_what_is_made_visible_in_json_reads_as_before(hostile: list[Report]) -> 
     assert text == json.loads(visible_json(json.dumps(text, ensure_ascii=False).encode()))
 
 
-def test_recompute_shows_nothing_that_is_obeyed(
+def test_verifying_shows_nothing_that_is_obeyed(
     hostile: list[Report], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its lines quote tests, labels, sources and reasons of the file."""
@@ -178,7 +178,7 @@ def test_recompute_shows_nothing_that_is_obeyed(
     for number, report in enumerate(hostile):
         path = tmp_path / f"{number}.json"
         path.write_bytes(json_file.render(report))
-        main(["recompute", str(path)])
+        main(["report", str(path), "--verify"])
         shown = capsys.readouterr()
         assert set() == obeyed(shown.out + shown.err)
         assert all(line.startswith(("differs (", *"0123456789")) for line in shown.out.splitlines())
@@ -195,8 +195,8 @@ def test_merging_shows_nothing_that_is_obeyed(tmp_path: Path, capsys: pytest.Cap
         file.write_bytes(json_file.render(report))
     page = tmp_path / "page.md"
 
-    assert 1 == main(["merge", str(files[0]), f"--markdown={page}"])
-    assert USAGE == main(["merge", *map(str, files)])
+    assert 1 == main(["report", str(files[0]), f"--output={page}"])
+    assert USAGE == main(["report", *map(str, files)])
     shown = capsys.readouterr()
     assert set() == obeyed(shown.out + shown.err + page.read_text(encoding="utf-8"))
 
@@ -228,13 +228,13 @@ def test_accepting_shows_nothing_that_is_obeyed(
         ["baseline", "accept", GIVEN],
         ["baseline", "accept", "*", f"--store={GIVEN}:x"],
         ["baseline", "accept", "*", f"--baseline={GIVEN}"],
-        ["recompute", GIVEN],
-        ["recompute", "rows.csv"],
-        ["merge", GIVEN],
-        ["merge", "rows.csv", GIVEN],
+        ["report", GIVEN],
+        ["report", "rows.csv"],
+        ["report", "rows.csv", GIVEN],
+        ["report", "rows.csv", f"--output={GIVEN}"],
+        ["report", f"--from={GIVEN}"],
         ["doctor", f"--require={GIVEN}"],
         ["selfcheck", f"--work={GIVEN}"],
-        ["calibrate", f"{GIVEN}/watts.json"],
     ],
     ids=lambda arguments: " ".join(arguments[:2]).replace(GIVEN, "…"),
 )
@@ -306,7 +306,7 @@ def test_the_hint_to_accept_can_be_shown_and_typed(
         "import pytest\n\n\n@pytest.mark.hwbudget(latency_p50_ms=0.000001)\ndef test_it():\n    sum(range(99))\n",
         encoding="utf-8",
     )
-    result = pytester.runpytest_inprocess("--hwperf-save", "--hwperf-max-time=0.05", "--hwperf-energy=off")
+    result = pytester.runpytest_inprocess("--hwperf-save", "--hwperf-sample-time=0.05", "--hwperf-energy=off")
     line = next(line for line in result.outlines if line.startswith("hwperf: 1 run not saved"))
     monkeypatch.chdir(pytester.path)
     capsys.readouterr()

@@ -21,7 +21,7 @@ def test_call(hwperf):
     assert pathlib.Path("vendored/weights").read_text() == "1"
     hwperf(work.call)
 """
-QUICKLY = (*SIMULATED, REHEARSED, "--hwperf-energy=off", "--hwperf-max-time=0.2", "--hwperf-explain=never")
+QUICKLY = (*SIMULATED, REHEARSED, "--hwperf-energy=off", "--hwperf-sample-time=0.2", "--hwperf-explain=never")
 COMMANDS = {
     "gate": ["pytest", "--hwperf-against=HEAD~1", *QUICKLY],
     "bisect": ["pytest_hwperf.cli", "bisect", "HEAD~1", "HEAD", "--", "test_call.py", *QUICKLY],

@@ -110,7 +110,7 @@ def test_neither_passwords_nor_headers_are_kept(place: Path, monkeypatch: pytest
     ("arguments", "complaint"),
     [
         (["m.joblib", "models:new"], "m.joblib is a pickle"),
-        (["models:old", "grpc://127.0.0.1:1/m"], "is of the kind 'model server'"),
+        (["models:old", "grpc://127.0.0.1:1/m"], "Triton: http://127.0.0.1:8000/v2/models/MODEL/infer"),
         (["models:old", "models:new", "--timeout=0"], "--timeout=0: a number of seconds above 0"),
         (["models:old", "models:new", "--record=."], "--record=. cannot be written"),
         (["models:old", "models:new", "--requirements=none.yaml"], "--requirements=none.yaml cannot be read"),

@@ -3,6 +3,7 @@
 import argparse
 import io
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -13,7 +14,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import numpy as np
 import pytest
 
-from pytest_hwperf.cli import INTERNAL, UNREAD, USAGE, baseline, calibrate, compare, main, recompute, selfcheck
+from pytest_hwperf.cli import INTERNAL, UNREAD, USAGE, _parser, baseline, compare, main, report, selfcheck
 from pytest_hwperf.cli.doctor import command as doctor
 from pytest_hwperf.cli.rows_file import read_data
 from pytest_hwperf.core.errors import UsageProblem
@@ -30,11 +31,10 @@ def mistaken(*_: Any) -> int:
     ("module", "function", "arguments"),
     [
         (baseline, "accept_runs", ["baseline", "accept", "*"]),
-        (recompute, "run", ["recompute", "report.json"]),
+        (report, "run", ["report", "report.json"]),
         (compare, "run", ["compare", "a:f", "b:f", "--data=rows.npy"]),
         (selfcheck, "run", ["selfcheck"]),
         (doctor, "run", ["doctor"]),
-        (calibrate, "run", ["calibrate", "watts.json"]),
     ],
 )
 def test_an_unforeseen_error_is_no_answer(
@@ -59,8 +59,11 @@ def test_an_unforeseen_error_is_no_answer(
     [
         (["comapre", "a", "b"], "hwperf: unknown command 'comapre'. Did you mean 'compare'?; see hwperf --help\n"),
         (["baseline", "lst"], "unknown command 'lst'. Did you mean 'list'? Allowed: list, show, remove, accept, "),
-        (["zzz"], "unknown command 'zzz'. Allowed: baseline, recompute, "),
-        (["report", "--makrdown=a"], "arguments: --makrdown=a. Did you mean '--markdown'?; see hwperf report "),
+        (["zzz"], "unknown command 'zzz'. Allowed: compare, doctor, "),
+        (
+            ["compare", "a", "b", "--data=c", "--makrdown=a"],
+            "arguments: --makrdown=a. Did you mean '--markdown'?; see hwperf compare ",
+        ),
         (["baseline", "list", "--zzz"], "unrecognized arguments: --zzz; see hwperf baseline list --help\n"),
     ],
 )
@@ -74,6 +77,35 @@ def test_an_unknown_command_or_option_names_the_nearest(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("annotate", "hwperf history note"),
+        ("calibrate", "the ini key hwperf_watts"),
+        ("export", "hwperf report --as, or hwperf history --as"),
+        ("merge", "hwperf report FILE FILE"),
+        ("recompute", "hwperf report --verify"),
+    ],
+)
+def test_a_name_that_people_try_is_answered_with_the_command(
+    name: str, instead: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([name, "report.json"])
+
+    assert USAGE == caught.value.code
+    assert f"hwperf: unknown command '{name}'. Use {instead}; see hwperf --help\n" in capsys.readouterr().err
+
+
+def test_the_help_lists_twelve_commands_with_the_daily_ones_first() -> None:
+    listed = re.findall(r"^    ([a-z]+)", _parser().format_help(), re.MULTILINE)
+
+    assert listed == [
+        "compare", "doctor", "selfcheck", "report", "history", "baseline", "bisect", "load", "sweep", "tradeoffs",
+        "capacity", "fleet",
+    ]  # fmt: skip
+
+
 LONG = "x" * 300
 
 
@@ -85,8 +117,7 @@ LONG = "x" * 300
         ["baseline", "list", f"--baseline={LONG}"],
         ["compare", LONG, LONG, "--data=rows.npy"],
         ["compare", "m:f", "m:f", f"--data={LONG}"],
-        ["recompute", LONG],
-        ["calibrate", LONG],
+        ["report", LONG],
     ],
 )
 def test_a_name_that_no_file_can_have_is_a_usage_error(
@@ -101,10 +132,9 @@ def test_a_name_that_no_file_can_have_is_a_usage_error(
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["recompute", "device"],
         ["report", "device"],
-        ["report", "--from=bencher:device"],
-        ["merge", "device", "device.csv"],
+        ["report", "--from=onnxruntime:device"],
+        ["report", "device", "device.csv"],
         ["tradeoffs", "device"],
         ["tradeoffs", "device.csv"],
         ["tradeoffs", "table.csv", "--requirements=device"],
@@ -128,13 +158,11 @@ def test_what_is_no_regular_file_is_not_read(
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["report", "r", "--json=r"],
-        ["report", "--from=otava:r", "--markdown=./r"],
-        ["export", "r", "--as=bencher", "--output=r"],
-        ["merge", "a", "r", "--html=r"],
+        ["report", "a", "r.json", "--output=a.md", "--output=r.json"],
+        ["report", "--from=onnxruntime:r", "--as=bencher", "--output=./r"],
         ["tradeoffs", "--hosts=r", "--json=r", "--", "test_a.py"],
         ["bisect", "A", "B", "--json=r", "--", "r::test_a"],
-        ["history", "*", "--store=sql:sqlite:///r", "--html=r"],
+        ["history", "*", "--store=sql:sqlite:///r", "--as=otava", "--output=r"],
         ["load", "http://localhost", "--body=@r", "--json=r"],
         ["sweep", "a.onnx", "--data=link", "--plot=r"],
         ["compare", "r", "b.onnx", "--data=a.npz", "--record=r"],
@@ -145,18 +173,22 @@ def test_what_a_command_reads_is_not_overwritten(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("r").write_text("precious", encoding="utf-8")
+    Path("r.json").symlink_to("r")
     Path("link").symlink_to("r")
 
     assert USAGE == main(arguments)
-    assert "r is a file that this command reads: give another place" in capsys.readouterr().err
+    assert " is a file that this command reads: give another place" in capsys.readouterr().err
     assert Path("r").read_text(encoding="utf-8") == "precious"
 
 
 @pytest.mark.parametrize(
     ("arguments", "reported"),
     [
-        (["report", "r.json", "--json=a", "--html=./a"], "--html and --json name one file: give each its own"),
-        (["report", "r.json", "--markdown=a", "--html=b/../a"], "--html and --markdown name one file"),
+        (["report", "r", "--output=a.md", "--output=./a.md"], "--output=./a.md name one file: give each its own"),
+        (
+            ["compare", "a:f", "b:f", "--data=c", "--markdown=a", "--json=b/../a"],
+            "--markdown=a and --json=b/../a name one file",
+        ),
         (["baseline", "list", "--store=sql:sqlite:///:memory:"], "would be gone with this process"),
     ],
 )
@@ -283,9 +315,9 @@ CODE = """
 import sys
 sys.path.insert(0, {here!r})
 from test_exit_codes import printing
-from pytest_hwperf.cli import main, recompute
-recompute.run = printing
-sys.exit(main(["recompute", "report.json"]))
+from pytest_hwperf.cli import main, report
+report.run = printing
+sys.exit(main(["report", "report.json"]))
 """
 
 

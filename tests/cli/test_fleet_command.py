@@ -13,7 +13,7 @@ from fakes.repositories import repository_with
 
 from pytest_hwperf.cli import USAGE, fleet, main
 from pytest_hwperf.cli.fleet_text import HostLines
-from pytest_hwperf.cli.merge import FAILED, OK, OPEN
+from pytest_hwperf.cli.report import FAILED, OK, OPEN
 from pytest_hwperf.cli.report_file import read_report
 from pytest_hwperf.core.fleet import Answer, Order, Task
 from pytest_hwperf.core.serialisation import to_json
@@ -72,7 +72,7 @@ def slower(job: str, task: Task) -> list[tuple[float, News]]:
 
 def test_all_kinds_have_one_report_and_one_code(run: Fleet, tmp_path: Path) -> None:
     file = tmp_path / "all.json"
-    code, said, lines = run(f"--json={file}", "--no-install", pytest=("-k", "x"))
+    code, said, lines = run(f"--output={file}", "--no-install", pytest=("-k", "x"))
 
     assert OK == code
     assert "arm: No regression found in 1 test" in said
@@ -162,7 +162,7 @@ def test_ctrl_c_ends_the_hosts_and_the_command(run: Fleet) -> None:
         (["--silence=nan"], "--silence=nan: a number of seconds"),
         (["--longest=0"], "--longest=0: a number of seconds from 1"),
         (["--longest=1e9"], "--longest=1e+09: a number of seconds"),
-        (["--indent"], "add --json=FILE"),
+        (["--output=all.txt"], "--output=all.txt: the name has to end in .json, .md, .html"),
         (["--hosts=none.toml"], "none.toml cannot be read"),
     ],
 )

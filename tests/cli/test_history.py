@@ -1,4 +1,4 @@
-"""`hwperf history` and `hwperf annotate`: what is shown of a store, and what is refused."""
+"""`hwperf history` and `hwperf history note`: what is shown of a store, and what is refused."""
 
 import json
 import re
@@ -14,6 +14,7 @@ from pytest_hwperf.cli.history import NOTHING, OK
 from pytest_hwperf.cli.history_text import lines_of, sparkline
 from pytest_hwperf.core.records import StoredRun, replace
 from pytest_hwperf.core.trends import trend_of
+from pytest_hwperf.reports.html import assets
 from pytest_hwperf.stores.json_files import JsonStore
 
 HISTORY = ["history", "--store=json:.hwperf"]
@@ -64,14 +65,27 @@ def test_lines_are_as_wide_as_the_terminal_and_a_command_stays_whole(
 
 
 @pytest.mark.usefixtures("here")
-def test_files_hold_what_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    assert OK == main([*HISTORY, "*", "--json=h.json", "--html=h.html", "--newest=15"])
+def test_files_hold_what_is_shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("plotly", reason="HTML reports need pytest-hwperf[report]")
+    monkeypatch.setattr(assets, "plotly", lambda: assets.pack("placeholder"))
+    assert OK == main([*HISTORY, "*", "--output=h.json", "--output=h.html", "--newest=15"])
     written = json.loads(Path("h.json").read_text(encoding="utf-8"))
     counts = [len(trend["series"]["values"]) for trend in written["trends"]]
 
     assert ("pytest-hwperf history", "main", [1, 15]) == (written["what"], written["baseline"], sorted(counts))
-    assert "<svg" in Path("h.html").read_text(encoding="utf-8")
+    assert fake.TEST in Path("h.html").read_text(encoding="utf-8")
     assert "too few runs to look for changes" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("here")
+def test_a_page_without_what_it_is_made_with_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assets, "find_spec", lambda name: None if name == "plotly" else object())
+
+    assert USAGE == main([*HISTORY, fake.TEST, "--html=h.html"])
+    assert "needs plotly: pip install 'pytest-hwperf[report]'" in capsys.readouterr().err
+    assert not Path("h.html").exists()
 
 
 @pytest.mark.usefixtures("here")
@@ -80,6 +94,12 @@ def test_a_metric_is_chosen_by_its_name(capsys: pytest.CaptureFixture[str]) -> N
     assert "latency p50" in capsys.readouterr().out
     assert USAGE == main([*HISTORY, fake.TEST, "--metric=latency_p5"])
     assert "Did you mean 'latency_p50'? There are: latency_p50" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("here")
+def test_a_machine_is_chosen_by_its_first_digits(capsys: pytest.CaptureFixture[str]) -> None:
+    assert OK == main([*HISTORY, fake.TEST, f"--machine={fake.machine().fingerprint[:5]}"])
+    assert "20 runs" in capsys.readouterr().out
 
 
 def test_one_statistic_of_each_metric_is_shown_unless_it_is_named(
@@ -104,7 +124,9 @@ def test_one_statistic_of_each_metric_is_shown_unless_it_is_named(
         (["othr"], "Did you mean 'other'?"),
         (["x", "--baseline=new"], "baseline new of json:.hwperf has no runs yet: pytest --hwperf-save stores them"),
         ([fake.TEST, "--newest=0"], "--newest=0: at least 1 run"),
-        ([fake.TEST, "--json=no/folder/h.json"], "--json=no/folder/h.json cannot be written"),
+        ([fake.TEST, "--output=no/folder/h.json"], "--output=no/folder/h.json cannot be written"),
+        ([fake.TEST, "--output=h.csv"], "--output=h.csv: the name has to end in .json, .html"),
+        ([fake.TEST, "--machine=x"], f"no run matches '{fake.TEST}' on machine x… in baseline main of json:.hwperf."),
     ],
 )
 @pytest.mark.usefixtures("here")
@@ -122,11 +144,11 @@ def test_a_note_is_shown_at_its_commit(
     head = git(tmp_path, "rev-parse", "HEAD").strip()
     JsonStore(tmp_path / ".hwperf").save("main", [fake.session(revision=head)])
 
-    assert OK == main(["annotate", "HEAD", "new runner\x1b[31m"])
+    assert OK == main(["history", "note", "HEAD", "new runner\x1b[31m"])
     assert capsys.readouterr().out == f"noted at {head[:10]}: new runner\\x1b[31m\n"
     assert OK == main([*HISTORY, "*"])
     assert f"noted at {head[:10]}: 'new runner" in capsys.readouterr().out
-    assert USAGE == main(["annotate", "HEAD", " "])
+    assert USAGE == main(["history", "note", "HEAD", " "])
     assert "the note is empty" in capsys.readouterr().err
 
 
@@ -138,7 +160,7 @@ def test_too_many_series_need_a_file(
 
     assert USAGE == main([*HISTORY, "*"])
     assert "matches 201 series, and 200 are shown at most" in capsys.readouterr().err
-    assert OK == main([*HISTORY, "*", "--json=h.json"])
+    assert OK == main([*HISTORY, "*", "--output=h.json"])
     assert capsys.readouterr().out.count("latency p50") == 200
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.cli import INTERRUPTED, calibrate, main, recompute
+from pytest_hwperf.cli import INTERRUPTED, main, report
 from pytest_hwperf.cli.doctor import command as doctor
 
 
@@ -21,13 +21,12 @@ def pressed(*_: Any) -> Any:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("arguments", [["recompute", "report.json"], ["calibrate", "watts.json"], ["doctor"]])
+@pytest.mark.parametrize("arguments", [["report", "report.json"], ["doctor"]])
 def test_ctrl_c_ends_a_command_with_one_line(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By 130, as in shells, and without a traceback."""
-    monkeypatch.setattr(recompute, "read_report", pressed)
-    monkeypatch.setattr(calibrate, "check_writable", pressed)
+    monkeypatch.setattr(report, "read_report", pressed)
     monkeypatch.setattr(doctor, "collect_findings", pressed)
 
     assert 130 == INTERRUPTED == main(arguments)

@@ -8,7 +8,7 @@ from fakes import gates
 from fakes import records as fake
 
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.cli.recompute import DIFFERENT, OK
+from pytest_hwperf.cli.report import DIFFERENT, OK
 from pytest_hwperf.reports.json_file import render
 
 
@@ -16,7 +16,7 @@ def test_a_report_agrees_with_itself(tmp_path: Path, capsys: pytest.CaptureFixtu
     path = tmp_path / "report.json"
     path.write_bytes(render(gates.report(3)))
 
-    assert main(["recompute", str(path)]) == OK
+    assert main(["report", str(path), "--verify"]) == OK
     assert capsys.readouterr().out == "10 verdicts computed again, 0 differences\n"
 
 
@@ -28,14 +28,14 @@ def test_a_changed_digit_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[
     digit = "1" if text[position] != "1" else "2"
     path.write_text(text[:position] + digit + text[position + 1 :], encoding="utf-8")
 
-    assert main(["recompute", str(path)]) == DIFFERENT
+    assert main(["report", str(path), "--verify"]) == DIFFERENT
     assert "latency p50 of pair 1: " in capsys.readouterr().out
 
 
 def test_what_rests_on_the_store_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "report.json"
     path.write_bytes(render(fake.report()))
-    main(["recompute", str(path)])
+    main(["report", str(path), "--verify"])
 
     assert "with stored runs not computed again: the file has none of them" in capsys.readouterr().out
 
@@ -45,7 +45,7 @@ def test_what_rests_on_the_store_is_counted(tmp_path: Path, capsys: pytest.Captu
     [
         (b"", "is not whole JSON"),
         (b"[" * 100_000, "is not whole JSON"),
-        (b"[]", "holds no pytest-hwperf report: give a file of pytest --hwperf-json"),
+        (b"[]", "holds no pytest-hwperf report: give a file of pytest --hwperf-report=FILE.json"),
         (b'{"what": "pytest-hwperf baseline", "schema": 2}', "holds no pytest-hwperf report: give a file of"),
         (
             b'{"what": "pytest-hwperf report", "schema": 99}',
@@ -68,13 +68,16 @@ def test_anything_else_is_refused(
     path = tmp_path / "report.json"
     path.write_bytes(content)
 
-    assert main(["recompute", str(path)]) == USAGE
+    assert main(["report", str(path), "--verify"]) == USAGE
     assert complaint in capsys.readouterr().err
 
 
 def test_a_missing_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["recompute", str(tmp_path / "none.json")]) == USAGE
-    assert "cannot be read (No such file or directory): give a file of pytest --hwperf-json" in capsys.readouterr().err
+    assert main(["report", str(tmp_path / "none.json"), "--verify"]) == USAGE
+    assert (
+        "cannot be read (No such file or directory): give a file of pytest --hwperf-report=FILE.json"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_file_of_any_size_is_not_read(
@@ -84,5 +87,5 @@ def test_a_file_of_any_size_is_not_read(
     path = tmp_path / "report.json"
     path.write_text(json.dumps({"what": "x"}), encoding="ascii")
 
-    assert main(["recompute", str(path)]) == USAGE
+    assert main(["report", str(path), "--verify"]) == USAGE
     assert "cannot be read (larger than" in capsys.readouterr().err

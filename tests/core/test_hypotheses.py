@@ -75,7 +75,7 @@ def test_what_is_too_short_on_both_sides_is_not_compared() -> None:
     outcome, why = found.parts[HERE, "", ""]
     assert "not comparable" == outcome
     assert (
-        "a call takes 2.00 µs, and --hwperf-all measures calls of 100 µs or more: add --hwperf-shortest=1e-06"
+        "a call takes 2.00 µs, and --hwperf-all measures calls of 100 µs or more: add -o hwperf_shortest=1e-06"
     ) == str(why)
     assert 1 == len(asked(asking(LATENCY), rehearsal(facts={"baseline": short, "candidate": Facts()})).hypotheses)
 

@@ -112,6 +112,11 @@ def test_early_stopping_is_an_order_statistic_beyond_the_percentile() -> None:
     assert early_stopping(range(6000), 0.99) == 6000 - 42
 
 
+def test_early_stopping_leaves_out_as_many_calls_as_loadgen() -> None:
+    """A log of LoadGen 6.0.17: "Processed at least 64 queries (5251). Would discard 473 highest latency queries."."""
+    assert early_stopping(range(5251), 0.90) == 5250 - 473
+
+
 def test_a_rate_that_is_kept_is_served() -> None:
     load = Load(kind="server", qps=500, seconds=20, seed=3, within_ms=50)
     times = served(load, lambda _: 0.001)
@@ -253,9 +258,10 @@ def test_processes_are_a_condition_and_one_of_them_carries_its_share() -> None:
             {"kind": "single_stream", "carriers": "threads"},
             "hwload: carriers= says nothing of the load single_stream.*",
         ),
-        ({"kind": "offline", "url": "ftp://a/b"}, "hwload: url='ftp://a/b': an address, such as http://127.0.0.1:*"),
-        ({"kind": "offline", "url": "ftp://me:key@a/b?key=c"}, "hwload: url='ftp://a/b?…': an address, such as *"),
-        ({"kind": "offline", "url": 5}, "hwload: url=5: an address, such as *"),
+        ({"kind": "offline", "url": "ftp://a/b"}, "hwload: url='ftp://a/b': give an address over HTTP, *"),
+        ({"kind": "offline", "url": "ftp://me:key@a/b?key=c"}, "hwload: url='ftp://a/b?…': give an address *"),
+        ({"kind": "offline", "url": 5}, "hwload: url=5: give an address over HTTP, such as http://127.0.0.1:*"),
+        ({"kind": "offline", "url": "grpc://a:8001/m"}, "*(Triton: http://127.0.0.1:8000/v2/models/MODEL/infer)"),
         ({"kind": "server", "qps": -2}, "hwload: qps=-2: a number from 0.001 to 1e+06"),
         ({"kind": "server", "qps": True}, "hwload: qps=True: a number from 0.001 to 1e+06"),
         ({"kind": "concurrency", "in_flight": 1.5}, "hwload: in_flight=1.5: a whole number from 1 to 1024"),

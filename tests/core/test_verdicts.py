@@ -154,17 +154,21 @@ def test_a_percentile_that_cannot_pass_in_its_time_says_which_it_needs() -> None
     short = replace(short, estimate=replace(short.estimate, warnings=(warning,)))
     verdict = judge_budget(run(), [short], replace(BUDGET, statistic="p99"), Policy())
 
-    assert verdict.reason.endswith("; 299 calls take 1.87 s: --hwperf-max-time=4")
+    assert verdict.reason.endswith("; 299 calls take 1.87 s: --hwperf-sample-time=4")
 
 
 @pytest.mark.parametrize(
     ("statistic", "call_s", "said"),
     [
         ("p99", 6.6e-3, ""),  # 299 calls take 1.97 s
-        ("p99", 0.05, "latency p99 cannot pass in 2.00 s of calls: 299 calls take 15.0 s: --hwperf-max-time=30"),
-        ("p99_9", 1e-3, "latency p99_9 cannot pass in 2.00 s of calls: 2,995 calls take 3.00 s: --hwperf-max-time=6"),
-        ("p50", 0.5, "latency p50 cannot pass in 2.00 s of calls: 5 calls take 2.50 s: --hwperf-max-time=5"),
-        ("p99_9", 1.0, "2,995 calls take 2995 s: --hwperf-max-time=3600"),
+        ("p99", 0.05, "latency p99 cannot pass in 2.00 s of calls: 299 calls take 15.0 s: --hwperf-sample-time=30"),
+        (
+            "p99_9",
+            1e-3,
+            "latency p99_9 cannot pass in 2.00 s of calls: 2,995 calls take 3.00 s: --hwperf-sample-time=6",
+        ),
+        ("p50", 0.5, "latency p50 cannot pass in 2.00 s of calls: 5 calls take 2.50 s: --hwperf-sample-time=5"),
+        ("p99_9", 1.0, "2,995 calls take 2995 s: --hwperf-sample-time=3600"),
         ("p99_9", 2.0, "2,995 calls take 5990 s: give a limit to a lower percentile"),
         ("mean", 9.0, ""),
         ("max", 9.0, ""),

@@ -24,7 +24,7 @@ SIMULATED = ("-p", "fakes.simulated_time")
 
 _ALWAYS = (
     *SIMULATED,
-    *("--hwperf-energy=off", "--hwperf-max-time=0.2", "--hwperf-json=report.json"),
+    *("--hwperf-energy=off", "--hwperf-sample-time=0.2", "--hwperf-report=report.json"),
     "--hwperf-explain=never",  # profiles take seconds
 )
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 SHORTER = (
-    "-phwperf -pfakes.repeated_pairs {} --hwperf-max-time=0.1 --hwperf-alpha=20% --hwperf-energy=off "
+    "-phwperf -pfakes.repeated_pairs {} --hwperf-sample-time=0.1 --hwperf-alpha=20% --hwperf-energy=off "
     "--hwperf-explain=never -k 'not onnx'"
 )
 EQUAL = "-pfakes.instant_pairs"  # where no timing of the pairs is shown, they find both sides equal at once

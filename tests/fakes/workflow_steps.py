@@ -29,15 +29,17 @@ case "$*" in
     echo "::error::printed by a test"
     for one in "$@"; do
       case "$one" in
-        --hwperf-json=*) if [ -f "$STUBS/report.json" ]; then cp "$STUBS/report.json" "${one#*=}"; fi ;;
-        --hwperf-markdown=*) if [ -f "$STUBS/summary.md" ]; then cp "$STUBS/summary.md" "${one#*=}"; fi ;;
+        --hwperf-report=*.json) if [ -f "$STUBS/report.json" ]; then cp "$STUBS/report.json" "${one#*=}"; fi ;;
+        --hwperf-report=*.md) if [ -f "$STUBS/summary.md" ]; then cp "$STUBS/summary.md" "${one#*=}"; fi ;;
       esac
     done
     exit "${STUB_CODE:-0}" ;;
-  *"pytest_hwperf.cli report"*--annotations*) echo "::error title=Performance::annotated" ;;
-  *"pytest_hwperf.cli report"*) for one in "$@"; do
-      case "$one" in --markdown=*) cp "$STUBS/summary.md" "${one#*=}" ;; esac
-    done ;;
+  *"pytest_hwperf.cli report"*)
+    case "$*" in *--annotations*) echo "::error title=Performance::annotated" ;; esac
+    for one in "$@"; do
+      case "$one" in --output=*.md) cp "$STUBS/summary.md" "${one#*=}" ;; esac
+    done
+    exit "${STUB_SHOWN:-0}" ;;
 esac
 """
 _GH = r"""#!/bin/bash

@@ -48,8 +48,7 @@ def test_each_task_has_its_kind_and_shard(root: Path) -> None:
 @pytest.mark.parametrize(
     ("argument", "said"),
     [
-        ("--hwperf-json=r.json", "--hwperf-json is not for a host of a fleet: leave it out"),
-        ("--hwperf-markdown=m.md", "--hwperf-markdown is not for a host of a fleet: hwperf fleet --markdown"),
+        ("--hwperf-report=r.json", "--hwperf-report is not for a host of a fleet: hwperf fleet --output"),
         ("--hwperf-shard=1/2", "leave it out"),
         ("--hwperf-save", "leave it out"),
         ("--hwperf-against", "write --hwperf-against=REVISION in one word"),

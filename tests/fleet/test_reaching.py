@@ -12,7 +12,7 @@ import pytest
 from fakes.dask_clients import Client
 from fakes.repositories import repository_with
 
-from pytest_hwperf.cli.merge import OK
+from pytest_hwperf.cli.report import OK
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.fleet import Host, Order, Task
 from pytest_hwperf.fleet import reaching

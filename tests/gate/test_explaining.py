@@ -168,7 +168,7 @@ def test_no_process_is_started_when_the_time_is_up(monkeypatch: pytest.MonkeyPat
     found, processes, _ = explain(monkeypatch, evidence, time_s=6 * PROCESS_S)
 
     assert 6 == len(processes.asked)
-    assert ["None", *["not explained: --hwperf-gate-time was over"] * 2] == [str(one.withheld) for one in found]
+    assert ["None", *["not explained: --hwperf-time-limit was over"] * 2] == [str(one.withheld) for one in found]
 
 
 def test_unasked_at_most_five_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:

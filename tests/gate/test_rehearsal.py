@@ -342,10 +342,10 @@ def test_a_limit_below_the_rehearsal_names_the_time_that_is_needed(monkeypatch: 
 
     assert refusal(2.0) == (
         f"the time of 7 s was up in the rehearsal of main with the present code, in {nodes[1]}: candidate: was cut "
-        "off; about 290 s are needed. Give --hwperf-gate-time=290, or select fewer tests with -k"
+        "off; about 290 s are needed. Give --hwperf-time-limit=290, or select fewer tests with -k"
     )
-    assert "; about 330 s are needed. Give --hwperf-gate-time=330, or select" in refusal(2.0, earlier_s=40.0)
-    assert "; at least 180 s are needed. Give --hwperf-gate-time=180, or select" in refusal(None)
+    assert "; about 330 s are needed. Give --hwperf-time-limit=330, or select" in refusal(2.0, earlier_s=40.0)
+    assert "; at least 180 s are needed. Give --hwperf-time-limit=180, or select" in refusal(None)
     monkeypatch.setattr("pytest_hwperf.core.completeness.LONGEST_GATE_S", 100)
     assert refusal(None).endswith(" s are needed. Select fewer tests with -k")
 

@@ -85,7 +85,7 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     with subprocess.Popen(
-        [sys.executable, "-m", "pytest", "--hwperf-max-time=0.3"],
+        [sys.executable, "-m", "pytest", "--hwperf-sample-time=0.3"],
         cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True,
     ) as session:  # fmt: skip
         _wait_for(tmp_path / "started", session)

@@ -1,15 +1,18 @@
 """What a process uses of a change, by the events of Python and of the system; no process is started."""
 
+import _thread
+import importlib.util
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_hwperf.core.affected import EVERY_TEST, Watch
-from pytest_hwperf.host.code_watch import CodeWatch, _Threads
+from pytest_hwperf.host.code_watch import CodeWatch
 from pytest_hwperf.host.file_watch import FileWatch
 from pytest_hwperf.host.usage import Recorder
 
@@ -185,57 +188,6 @@ class Ran:
         self.watch = CodeWatch({str(path): keys}, self.code.append, self.modules.append)
 
 
-def traced(watch: CodeWatch, function: Any, before: Any = None) -> None:
-    """Call a function as under the trace function; the one that there was comes back."""
-    kept = sys.gettrace()
-    sys.settrace(before or watch._traced)
-    try:
-        function()
-    finally:
-        sys.settrace(kept)
-
-
-@pytest.mark.parametrize(("keys", "seen"), [(("slow:1",), ["slow"]), (("<module>",), ["slow", "steady"])])
-def test_watched_code_is_seen_to_run(tmp_path: Path, keys: tuple[str, ...], seen: list[str]) -> None:
-    """A module that has changed has changed as a whole."""
-    path = tmp_path.resolve() / "work.py"
-    ran, found = Ran(path, keys), functions(path)
-
-    traced(ran.watch, found["slow"])
-    traced(ran.watch, found["steady"])
-
-    assert [f"{path}::{name}" for name in seen] == ran.code
-
-
-def test_modules_that_are_looked_for_are_seen(tmp_path: Path) -> None:
-    """Also where nothing is imported, and whether or not there is such a module."""
-    ran = Ran(tmp_path)
-    script = "class FileFinder:\n    def find_spec(self, fullname): pass\n"
-    space: dict[str, Any] = {}
-    exec(compile(script, "<frozen importlib._bootstrap_external>", "exec"), space)  # noqa: S102 - the text above
-
-    traced(ran.watch, lambda: space["FileFinder"]().find_spec("pkg.extra"))
-
-    assert ["pkg.extra"] == ran.modules
-
-
-def test_what_tracing_costs_is_taken_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each call of Python code, and the slower code between them; more than all of it is taken of nothing."""
-    watch = CodeWatch({str(tmp_path / "work.py"): ("slow:1",)}, print, print)
-    assert 2.0 == watch.untraced_s(2.0)
-
-    monkeypatch.setattr(watch, "_threads", _Threads())
-    monkeypatch.setattr(watch, "_event_s", 0.01)
-    traced(watch, lambda: [abs(one) for one in (1, 2)])
-    traced(watch, functions(tmp_path / "other.py")["steady"])
-    found = watch.untraced_s(1.0)
-
-    assert 0.15 < found < 0.2
-    assert 1.0 / 5 == watch.untraced_s(1.0)
-    traced(watch, functions(tmp_path / "other.py")["steady"])
-    assert 0.0001 == pytest.approx(watch.untraced_s(0.006))
-
-
 class Monitoring:
     """What `sys.monitoring` has from Python 3.12 on."""
 
@@ -261,18 +213,51 @@ class Monitoring:
         assert tool in self.names
 
 
-def test_monitoring_is_asked_no_more_about_other_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def monitoring(monkeypatch: pytest.MonkeyPatch) -> Monitoring:
+    fake = Monitoring()
+    monkeypatch.setattr(sys, "monitoring", fake, raising=False)
+    return fake
+
+
+@pytest.mark.parametrize(("keys", "seen"), [(("slow:1",), ["slow"]), (("<module>",), ["slow", "steady"])])
+def test_watched_code_is_seen_to_run(
+    tmp_path: Path, monitoring: Monitoring, keys: tuple[str, ...], seen: list[str]
+) -> None:
+    """A module that has changed has changed as a whole."""
+    path = tmp_path.resolve() / "work.py"
+    ran, found = Ran(path, keys), functions(path)
+    ran.watch.begin()
+
+    for name in ("slow", "steady"):
+        monitoring.callback(found[name].__code__, 0)
+
+    assert [f"{path}::{name}" for name in seen] == ran.code
+
+
+def test_modules_that_are_looked_for_are_seen(tmp_path: Path, monitoring: Monitoring) -> None:
+    """Also where nothing is imported, and whether or not there is such a module."""
+    ran = Ran(tmp_path)
+    ran.watch.begin()
+    script = "class FileFinder:\n    def find_spec(self, fullname): begins(FileFinder.find_spec.__code__, 0)\n"
+    space: dict[str, Any] = {"begins": monitoring.callback}
+    exec(compile(script, "<frozen importlib._bootstrap_external>", "exec"), space)  # noqa: S102 - the text above
+
+    space["FileFinder"]().find_spec("pkg.extra")
+
+    assert ["pkg.extra"] == ran.modules
+
+
+def test_monitoring_is_asked_no_more_about_other_code(tmp_path: Path, monitoring: Monitoring) -> None:
     """So that calls of other code take no longer from their second one on."""
     path = tmp_path.resolve() / "work.py"
-    ran, found, monitoring = Ran(path), functions(path), Monitoring()
-    monkeypatch.setattr(sys, "monitoring", monitoring, raising=False)
+    ran, found = Ran(path), functions(path)
     ran.watch.begin()
     other: CodeType = functions(tmp_path / "other.py")["slow"].__code__
 
     assert monitoring.DISABLE is monitoring.callback(other, 0)
     assert monitoring.callback(found["slow"].__code__, 0) is None
     assert [f"{path}::slow"] == ran.code
-    assert "" == ran.watch.missed()
     assert [(4, "hwperf-affected")] == list(monitoring.names.items())
 
 
@@ -283,20 +268,61 @@ def test_a_lack_of_tools_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
         Ran(tmp_path).watch.begin()
 
 
-def test_threads_that_are_not_seen_are_counted() -> None:
-    """Every state of a thread has a number, whoever has made it."""
-    threads = _Threads()
-    seen = threading.Thread(target=threads.see)
-    seen.start()
-    seen.join()
-    threading.settrace(lambda *_: threads.see())
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[Ran]:
+    """Code that Python itself watches."""
+    ran = Ran(tmp_path.resolve() / "work.py")
+    monitoring: Any = vars(sys)["monitoring"]
+    before = {tool for tool in range(6) if monitoring.get_tool(tool)}
+    ran.watch.begin()
+    yield ran
+    (tool,) = {tool for tool in range(6) if monitoring.get_tool(tool)} - before
+    monitoring.set_events(tool, 0)
+    monitoring.register_callback(tool, monitoring.events.PY_START, None)
+    monitoring.free_tool_id(tool)
+
+
+@pytest.mark.monitoring
+@pytest.mark.parametrize("thread", ["here", "of Python", "of nobody"])
+def test_python_tells_of_code_in_every_thread(tmp_path: Path, watched: Ran, thread: str) -> None:
+    """Each time that it is run, and not of other code; also in threads that `threading` does not know."""
+    path, ended = tmp_path.resolve() / "work.py", threading.Event()
+    found = functions(path)
+
+    def work() -> None:
+        found["steady"]()
+        found["slow"]()
+        found["slow"]()
+        ended.set()
+
+    if thread == "here":
+        work()
+    elif thread == "of Python":
+        threading.Thread(target=work).start()
+    else:
+        _thread.start_new_thread(work, ())
+
+    assert ended.wait(60)
+    assert [f"{path}::slow"] * 2 == watched.code
+
+
+@pytest.mark.monitoring
+def test_python_tells_of_modules_that_are_looked_for(watched: Ran) -> None:
+    assert importlib.util.find_spec("no_such_module") is None
+
+    assert {"no_such_module"} == {*watched.modules}
+
+
+@pytest.mark.monitoring
+def test_what_a_trace_function_runs_is_told_to_nobody(tmp_path: Path, watched: Ran) -> None:
+    """So that setting one counts as use."""
+    found, told = functions(tmp_path.resolve() / "work.py"), list[int]()
+    before = sys.gettrace()
+    sys.settrace(lambda *_: told.append(found["slow"]()))
     try:
-        assert 0 == threads.unseen()
+        found["steady"]()
     finally:
-        threading.settrace(None)
+        sys.settrace(before)
 
-    unseen = threading.Thread(target=int)
-    unseen.start()
-    unseen.join()
-
-    assert 1 <= threads.unseen()
+    assert told
+    assert not watched.code

@@ -16,7 +16,7 @@ from pytest_hwperf.gate.load import served_by
 from pytest_hwperf.gate.load_target import subject_of_address
 from pytest_hwperf.loads import http
 from pytest_hwperf.loads.http import Client, Request
-from pytest_hwperf.loads.kserve import inputs_over_http
+from pytest_hwperf.loads.kserve import inputs_of
 from pytest_hwperf.measure.event_loop import OwnLoop
 
 pytestmark = pytest.mark.runtime
@@ -73,7 +73,7 @@ def test_the_description_of_a_model_is_held_to_the_same(address: str, how: str, 
     request = Request(url=f"{address}/v2/models/{how}/infer", timeout_s=0.3 if how == "drip" else 60.0)
 
     with pytest.raises(MeasurementError, match=said):
-        inputs_over_http(request)
+        inputs_of(request)
 
 
 def test_a_load_ends_one_timeout_after_its_seconds(address: str) -> None:

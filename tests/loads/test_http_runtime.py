@@ -117,7 +117,7 @@ def test_a_test_under_a_load_of_requests(address: str, pytester: pytest.Pytester
         def test_local(hwperf): hwperf(list)
         """
     )
-    result = pytester.runpytest_subprocess("--hwperf-max-time=0.02", "--hwperf-energy=off")
+    result = pytester.runpytest_subprocess("--hwperf-sample-time=0.02", "--hwperf-energy=off")
 
     result.assert_outcomes(passed=1, failed=3)
     result.stdout.fnmatch_lines(["memory unmeasured*: requests are answered by another process: measure*"])

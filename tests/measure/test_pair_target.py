@@ -68,18 +68,6 @@ def test_the_collector_runs_in_the_turns_of_a_pair_unless_it_is_held(*, held: bo
     assert [True, *[not held] * 3] == states
 
 
-def test_calls_that_watching_has_cost_are_made_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pair that nobody watches makes so many calls in the same time; times are those of the calls asked for."""
-    made = list[int]()
-    turn = on_turn(lambda: made.append(1))
-    clock = count(0, 1000)
-    monkeypatch.setattr("pytest_hwperf.measure.pair_target.perf_counter_ns", lambda: next(clock))
-    turn.unwatched_s = lambda taken_s: taken_s / 4
-
-    assert 3 == len(turn.block(3, 1))
-    assert 12 == len(made)
-
-
 def under(times: Served) -> PairTarget:
     """A target whose load has these times."""
     turn = on_turn(lambda: None)

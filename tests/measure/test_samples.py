@@ -174,7 +174,7 @@ def test_fewer_than_five_windows_of_a_counter_are_no_measurement(count: int) -> 
     samples, unmeasured = samples_of(measured(*windows_of(*[10.0] * count)), [COUNTER], rows=None, cores=2)
 
     assert "energy" not in {sample.metric for sample in samples}
-    assert str(unmeasured["energy"]).endswith("of 500 ms or more fitted, 5 needed: raise --hwperf-max-time")
+    assert str(unmeasured["energy"]).endswith("of 500 ms or more fitted, 5 needed: raise --hwperf-sample-time")
 
 
 def taken_off(*idle_w: float | None, rows: int | None = None) -> tuple[list[Sample], dict[str, Statement]]:

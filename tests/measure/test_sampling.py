@@ -118,7 +118,7 @@ def test_a_call_longer_than_the_time_is_made_once_after_the_first() -> None:
     assert call.count == 2
     assert list(measured.latency_s) == [10.0]
     assert list(map(str, measured.warnings)) == [
-        "no warm-up: the first call took 10.0 s, and 1.00 s are kept for it: raise --hwperf-max-time"
+        "no warm-up: the first call took 10.0 s, and 1.00 s are kept for it: raise --hwperf-sample-time"
     ]
 
 
@@ -136,8 +136,8 @@ def test_after_a_call_that_compiles_a_second_one_tells_how_long_a_call_takes() -
 @pytest.mark.parametrize(
     ("calls", "said"),
     [
-        ([500], "1 warm-up block in 1.00 s, where three show a steady state: raise --hwperf-max-time"),
-        ([5, 400], "2 warm-up blocks in 1.00 s, where three show a steady state: raise --hwperf-max-time"),
+        ([500], "1 warm-up block in 1.00 s, where three show a steady state: raise --hwperf-sample-time"),
+        ([5, 400], "2 warm-up blocks in 1.00 s, where three show a steady state: raise --hwperf-sample-time"),
     ],
 )
 def test_a_warm_up_of_few_blocks_names_their_number_and_the_remedy(calls: list[int], said: str) -> None:

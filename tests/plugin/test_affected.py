@@ -123,6 +123,7 @@ def test_steady(hwperf):
 
 
 @pytest.mark.live
+@pytest.mark.monitoring
 @pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")
 def test_only_what_a_change_cannot_reach_is_left_out(pytester: pytest.Pytester) -> None:
     """A cached value that changed code has made reaches the test that finds it, whoever has made it."""
@@ -143,6 +144,7 @@ def test_only_what_a_change_cannot_reach_is_left_out(pytester: pytest.Pytester) 
 
 
 @pytest.mark.live
+@pytest.mark.monitoring
 @pytest.mark.usefixtures("fakes_in_reach")
 def test_what_only_later_calls_run_keeps_a_test_in(pytester: pytest.Pytester) -> None:
     """As many calls are watched as a pair makes, and as its percentiles take."""

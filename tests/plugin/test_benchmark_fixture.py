@@ -10,7 +10,7 @@ from pytest_hwperf.core.report import ReportFile
 from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.plugin.benchmark import EXTRA_INFO, GROUP
 
-QUICK = ("--hwperf-benchmark-fixture", "--hwperf-max-time=0.05", "--hwperf-energy=off", "-pno:cacheprovider")
+QUICK = ("--hwperf-benchmark", "--hwperf-sample-time=0.05", "--hwperf-energy=off", "-pno:cacheprovider")
 
 SUITE = """
 import pytest
@@ -76,16 +76,14 @@ def test_a_suite_is_measured_as_it_stands(
     given = (
         "-v",
         "--strict-markers",
-        "--hwperf-json=report.json",
+        "--hwperf-report=report.json",
         *["--benchmark-autosave", "--benchmark-sort=name"] * installed,
     )
     result = run(pytester, SUITE, *given)
 
     result.assert_outcomes(passed=5, skipped=1)
     if installed:
-        result.stdout.fnmatch_lines(
-            ["hwperf: no effect with --hwperf-benchmark-fixture: --benchmark-autosave, --bench*"]
-        )
+        result.stdout.fnmatch_lines(["hwperf: no effect with --hwperf-benchmark: --benchmark-autosave, --bench*"])
     report = from_json(ReportFile, Path("report.json").read_text(encoding="utf-8")).report
     runs = {one.run.test.partition("::")[2]: one.run for one in report.judgements}
     assert {"test_called[10]", "test_called[20]", "test_decorated", "test_pedantic", "TestClass::test_method"} == {
@@ -220,7 +218,7 @@ def test_a_suite_is_gated_as_it_stands(pytester: pytest.Pytester) -> None:
         pytester, {"work.py": WORK, "test_suite.py": GATED, "pytest.ini": "[pytest]\npythonpath = .\n"}
     )
     project.write({"work.py": WORK.replace("300", "600")})
-    result = project.run("--hwperf-benchmark-fixture", REPEATED)
+    result = project.run("--hwperf-benchmark", REPEATED)
 
     result.assert_outcomes(failed=3)
     assert {"regressed"} == {project.compared(test).outcome for test in ("test_call", "test_rounds", "test_setup")}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-QUICK = ("-v", "--hwperf-max-time=0.05", "--hwperf-energy=off")
+QUICK = ("-v", "--hwperf-sample-time=0.05", "--hwperf-energy=off")
 
 
 def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
@@ -15,7 +15,7 @@ def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
 
 def report(pytester: pytest.Pytester, *options: str) -> tuple[pytest.RunResult, Any]:
     """Run and return the JSON report too."""
-    result = run(pytester, "--hwperf-json=report.json", *options)
+    result = run(pytester, "--hwperf-report=report.json", *options)
     return result, json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]
 
 
@@ -71,12 +71,12 @@ def test_a_percentile_that_cannot_pass_is_told_before_its_calls_are_sampled(
         def test_slow(hwperf): hwperf(call)
         """
     )
-    result = run(pytester, "--hwperf-max-time=2", "-pfakes.simulated_time", f"--capture={capture}")
+    result = run(pytester, "--hwperf-sample-time=2", "-pfakes.simulated_time", f"--capture={capture}")
 
     result.assert_outcomes(passed=1)
     (told,) = (line for line in result.outlines if "cannot pass" in line)
     begins = "hwperf: test_slow.py::test_slow: latency p99 cannot pass in 2.00 s of calls: 299 calls take "
-    assert re.fullmatch(rf"{re.escape(begins)}1[3-6]\.\d s: --hwperf-max-time=(2[6-9]|3[0-4])", told)  # by one call
+    assert re.fullmatch(rf"{re.escape(begins)}1[3-6]\.\d s: --hwperf-sample-time=(2[6-9]|3[0-4])", told)  # by one call
     if capture == "no":
         assert result.outlines.index(told) < result.outlines.index("twenty calls")
 
@@ -94,7 +94,7 @@ def test_a_call_that_slows_down_within_its_sample_is_told(pytester: pytest.Pytes
         def test_it(hwperf): hwperf(call)
         """
     )
-    result = run(pytester, "--hwperf-max-time=4", "-pfakes.simulated_time")
+    result = run(pytester, "--hwperf-sample-time=4", "-pfakes.simulated_time")
 
     result.assert_outcomes(passed=1)
     assert told == ("calls did not stay equally fast" in result.stdout.str())
@@ -335,7 +335,7 @@ def test_junit_holds_the_failure_and_the_figures(pytester: pytest.Pytester) -> N
 
 def test_artifacts_are_written(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
-    result = run(pytester, "--hwperf-artifacts=deep")
+    result = run(pytester, "--hwperf-report=deep")
 
     result.stdout.fnmatch_lines(["hwperf: wrote 7 files to */deep"])
     names = {path.name for path in (pytester.path / "deep").iterdir()}
@@ -353,7 +353,7 @@ def test_a_file_that_cannot_be_written_fails_the_session(pytester: pytest.Pytest
             open("blocked.txt", "w").close()  # a file where a folder would be needed
         """
     )
-    result = run(pytester, "--hwperf-json=blocked.txt/report.json")
+    result = run(pytester, "--hwperf-report=blocked.txt/report.json")
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["hwperf: *report.json not written: *; give another path or free some space"])
@@ -456,7 +456,7 @@ def test_under_xdist_results_are_whole_and_neighbours_are_named(pytester: pytest
         def test_bad(): sum(range(100))
         """
     )
-    result = pytester.runpytest_subprocess("-p", "xdist", "-n", "2", *QUICK, "--hwperf-json=report.json")
+    result = pytester.runpytest_subprocess("-p", "xdist", "-n", "2", *QUICK, "--hwperf-report=report.json")
     found = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]
 
     result.assert_outcomes(passed=4, failed=1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-QUICK = ("--hwperf-max-time=0.3",)
+QUICK = ("--hwperf-sample-time=0.3",)
 GRID = "    intensity_g_per_kwh=400\n    intensity_source=Ember 2024, DE\n"
 SERVER = "    embodied_kg=1000\n    lifetime_years=4\n"
 MEASURED = """
@@ -55,7 +55,7 @@ def test_both_parts_stand_in_every_report(pytester: pytest.Pytester) -> None:
     ini(pytester, GRID + SERVER)
     pytester.makepyfile(MEASURED)
     result = pytester.runpytest_inprocess(
-        *QUICK, "-v", "--hwperf-energy=estimate", "--hwperf-json=report.json", "--hwperf-artifacts=csv"
+        *QUICK, "-v", "--hwperf-energy=estimate", "--hwperf-report=report.json", "--hwperf-report=csv"
     )
     found = samples(run_of(pytester.path))
     with (pytester.path / "csv" / "stat_benchmark_summary.csv").open(encoding="utf-8") as file:
@@ -88,7 +88,7 @@ def test_carbon_is_of_a_call_and_energy_of_a_row(pytester: pytest.Pytester) -> N
         def test_it(hwperf): hwperf(lambda X: X.sum(axis=1), np.ones((64, 1000)), batch_size=8)
         """
     )
-    pytester.runpytest_inprocess(*QUICK, "--hwperf-energy=estimate", "--hwperf-json=report.json")
+    pytester.runpytest_inprocess(*QUICK, "--hwperf-energy=estimate", "--hwperf-report=report.json")
     run = run_of(pytester.path)
     found = samples(run)
 
@@ -103,7 +103,7 @@ def test_without_energy_the_operational_part_is_unmeasured(pytester: pytest.Pyte
     """Never 0; what making the machine has cost needs no energy."""
     ini(pytester, GRID + SERVER)
     pytester.makepyfile(MEASURED)
-    pytester.runpytest_inprocess(*QUICK, "--hwperf-energy=off", "--hwperf-json=report.json").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess(*QUICK, "--hwperf-energy=off", "--hwperf-report=report.json").assert_outcomes(passed=1)
     run = run_of(pytester.path)
 
     assert "carbon_embodied" in samples(run)
@@ -114,7 +114,7 @@ def test_without_energy_the_operational_part_is_unmeasured(pytester: pytest.Pyte
 @pytest.mark.live
 def test_nobody_asked_nothing_reported(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(MEASURED)
-    pytester.runpytest_inprocess(*QUICK, "--hwperf-energy=off", "--hwperf-json=report.json").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess(*QUICK, "--hwperf-energy=off", "--hwperf-report=report.json").assert_outcomes(passed=1)
     run = run_of(pytester.path)
 
     assert not any(metric.startswith("carbon") for metric in [*samples(run), *run["unmeasured"]])
@@ -128,13 +128,13 @@ def test_carbon_is_never_compared(pytester: pytest.Pytester) -> None:
     options = (
         *QUICK,
         "--hwperf-energy=off",
-        "--hwperf-rerun=never",
+        "-ohwperf_rerun=never",
         "--hwperf-strict",
         "--hwperf-margin=latency_p50=99%",
     )
     pytester.runpytest_inprocess(*options, "--hwperf-save")
     ini(pytester, GRID.replace("400", "4000") + SERVER.replace("1000", "10000"))
-    pytester.runpytest_inprocess(*options, "--hwperf-compare", "--hwperf-json=report.json")
+    pytester.runpytest_inprocess(*options, "--hwperf-compare", "--hwperf-report=report.json")
     report = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]
     compared = [verdict["subject"]["metric"] for verdict in report["judgements"][0]["verdicts"]]
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-QUICK = ("-p", "fakes.simulated_time", "--hwperf-energy=off", "--hwperf-json=report.json", "--hwperf-artifacts=out")
+QUICK = ("-p", "fakes.simulated_time", "--hwperf-energy=off", "--hwperf-report=report.json", "--hwperf-report=out")
 TEST = """
 import numpy as np
 import pytest

@@ -38,7 +38,7 @@ def test_models(hwperf):
 @pytest.mark.usefixtures("quick_pairs")
 def test_a_slower_model_fails_its_test(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(models=MODELS, test_models=TESTS.format(old="quick", new="slow"))
-    result = pytester.runpytest_inprocess("--hwperf-json=report.json")
+    result = pytester.runpytest_inprocess("--hwperf-report=report.json")
 
     result.assert_outcomes(failed=1)
     result.stdout.re_match_lines(
@@ -49,7 +49,7 @@ def test_a_slower_model_fails_its_test(pytester: pytest.Pytester) -> None:
     assert [gate.against for gate in found.gates] == ["models:quick"]
     shared = {coin.processor for pair in found.gates[0].evidence.pairs for coin in pair.assignments}
     assert shared <= set[int | None](processors() or [None])
-    assert main(["recompute", str(pytester.path / "report.json")]) == 0
+    assert main(["report", str(pytester.path / "report.json"), "--verify"]) == 0
 
 
 @pytest.mark.live
@@ -96,7 +96,7 @@ def test_a_time_that_is_up_in_the_first_pair_is_inconclusive(
 ) -> None:
     play(monkeypatch, out_of_time, label="b against a")
     pytester.makepyfile("def test_it(hwperf): assert hwperf.compare({'a': 'x:y', 'b': 'x:z'}, [[1.0]])\n")
-    result = pytester.runpytest_inprocess("--hwperf-gate-time=6", *more)
+    result = pytester.runpytest_inprocess("--hwperf-time-limit=6", *more)
 
     result.assert_outcomes(**{ended: 1})
     result.stdout.fnmatch_lines(["*inconclusive*latency p50*", "*the time of 6 s was up"])
@@ -113,7 +113,7 @@ def test_each_comparison_says_that_its_false_alarm_rate_is_its_own(
     play(monkeypatch, out_of_time, right.__getitem__, label="b against a")
     call = "hwperf.compare({'a': 'x:y', 'b': 'x:z'}, [[1.0]], y_true=[1])"
     pytester.makepyfile("".join(f"def test_{number}(hwperf): {call}\n" for number in range(count)))
-    result = pytester.runpytest_inprocess("--hwperf-html=report.html", "--hwperf-markdown=report.md")
+    result = pytester.runpytest_inprocess("--hwperf-report=report.html", "--hwperf-report=report.md")
 
     result.assert_outcomes(failed=count)
     result.stdout.fnmatch_lines(["  p=*McNemar*at most 1 % false alarms per comparison (*"])
@@ -142,7 +142,7 @@ def test_a_label_names_one_measurement_or_comparison(
     pytester: pytest.Pytester, first: str, second: str, reported: str
 ) -> None:
     pytester.makepyfile(f"def test_it(hwperf):\n    {first}\n    {second}\n")
-    result = pytester.runpytest_inprocess("--hwperf-max-time=0.05", "--hwperf-energy=off")
+    result = pytester.runpytest_inprocess("--hwperf-sample-time=0.05", "--hwperf-energy=off")
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f"*UsageProblem: {reported}*"])

@@ -10,7 +10,7 @@ from pytest_hwperf.host.interference import Snapshot
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.host.system_state import MachineCpuTime
 
-QUICK = ("-v", "-p", "no:cacheprovider", "-p", "no:benchmark", "--hwperf-energy=off", "--hwperf-max-time=0.05")
+QUICK = ("-v", "-p", "no:cacheprovider", "-p", "no:benchmark", "--hwperf-energy=off", "--hwperf-sample-time=0.05")
 
 
 def test_more_threads_than_cores_are_a_footnote(pytester: pytest.Pytester) -> None:
@@ -57,7 +57,7 @@ def test_threads_of_a_callable_that_wait_for_a_processor_are_a_footnote(pytester
             hwperf(digests)
         """
     )
-    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-max-time=1")
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-sample-time=1")
 
     result.assert_outcomes(passed=1)
     assert "computed at once and waited" in result.stdout.str()
@@ -94,7 +94,7 @@ def test_every_run_keeps_what_disturbed_it(pytester: pytest.Pytester, monkeypatc
     )
     monkeypatch.setattr("pytest_hwperf.plugin.measurement.snapshot", lambda **_: next(snapshots))
     pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
-    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-json=report.json")
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-report=report.json")
     report = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]
     (judgement,) = report["judgements"]
 

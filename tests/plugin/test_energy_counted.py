@@ -174,7 +174,7 @@ def test_boards_stand_beside_the_processor_where_they_are_used(
     monkeypatch.setattr("pytest_hwperf.meters.energy.nvml.nvml_meter", opened)
     pytester.makepyfile(ASKS_FOR_ENERGY.replace("EXPECTED", repr(expected)).replace("REASON", repr(reason)))
 
-    pytester.runpytest_inprocess("--hwperf-max-time=0.2").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess("--hwperf-sample-time=0.2").assert_outcomes(passed=1)
 
 
 def test_boards_that_another_source_leaves_out_are_reported(
@@ -191,7 +191,7 @@ def test_boards_that_another_source_leaves_out_are_reported(
             assert "carbon_operational" in run.unmeasured
         """
     )
-    pytester.runpytest_inprocess("--hwperf-max-time=0.2", "--hwperf-energy=estimate").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess("--hwperf-sample-time=0.2", "--hwperf-energy=estimate").assert_outcomes(passed=1)
 
 
 @pytest.mark.usefixtures("counting")
@@ -204,7 +204,7 @@ def test_a_counter_is_not_waited_for_where_nobody_asks(pytester: pytest.Pytester
             assert "name energy in a budget or a margin, or save" in str(run.unmeasured["energy"])
         """
     )
-    pytester.runpytest_inprocess("--hwperf-max-time=0.2", "--hwperf-energy=rapl").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess("--hwperf-sample-time=0.2", "--hwperf-energy=rapl").assert_outcomes(passed=1)
 
 
 @pytest.mark.usefixtures("counting")

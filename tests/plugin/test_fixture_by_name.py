@@ -5,7 +5,7 @@ Tests are judged, selected and rerun by the fixtures that they are collected wit
 
 import pytest
 
-QUICK = ("--hwperf-max-time=0.05", "--hwperf-energy=off", "-p", "no:cacheprovider", "-pfakes.simulated_time")
+QUICK = ("--hwperf-sample-time=0.05", "--hwperf-energy=off", "-p", "no:cacheprovider", "-pfakes.simulated_time")
 HEAD = """
 import pytest
 from fakes.simulated_time import spend

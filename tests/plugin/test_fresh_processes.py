@@ -14,7 +14,7 @@ from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.plugin.inherited_options import drop
 
 MIB = 2**20
-QUICK = ("--hwperf-max-time=0.1", "--hwperf-energy=off", "-p", "fakes.short_growth")
+QUICK = ("--hwperf-sample-time=0.1", "--hwperf-energy=off", "-p", "fakes.short_growth")
 
 pytestmark = pytest.mark.usefixtures("fakes_in_reach")
 
@@ -22,7 +22,7 @@ needs_linux = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), rea
 
 
 def report(pytester: pytest.Pytester, *options: str) -> tuple[pytest.RunResult, Report]:
-    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-json=report.json", *options)
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-report=report.json", *options)
     return result, read(pytester)
 
 
@@ -296,7 +296,7 @@ def test_under_xdist_a_worker_of_a_worker_measures(pytester: pytest.Pytester) ->
         def test_it(): bytearray(16 << 20).count(1)
         """
     )
-    result = pytester.runpytest_subprocess("-p", "xdist", "-n", "1", *QUICK, "--hwperf-json=report.json")
+    result = pytester.runpytest_subprocess("-p", "xdist", "-n", "1", *QUICK, "--hwperf-report=report.json")
 
     result.assert_outcomes(passed=1)
     assert values(read(pytester), "memory") == pytest.approx([16 * MIB] * 3, abs=MIB)
@@ -319,7 +319,7 @@ def test_a_foreign_order_is_a_usage_error(pytester: pytest.Pytester, monkeypatch
         (["-n4", "-kname", "-mslow", "-m", "slow"], [], []),
         (["--maxfail=1", "--junitxml", "a.xml", "--junit-xml=b"], [], []),
         (["--model=a", "--size", "big", "t.py::test"], ["t.py::test"], ["--model=a", "--size", "big"]),
-        (["--hwperf-save", "--hwperf-max-time=1", "--hwperf-json=a"], [], ["--hwperf-max-time=1"]),
+        (["--hwperf-save", "--hwperf-sample-time=1", "--hwperf-report=a"], [], ["--hwperf-sample-time=1"]),
         (["t.py", "--ignore", "t.py"], ["t.py"], ["--ignore", "t.py"]),
         (["--cov", "t.py", "--no-cov"], ["t.py"], []),
         (["--cov", "package", "--cov-report", "xml", "--cov=more", "--cov", "--cov"], [], []),

@@ -125,8 +125,8 @@ def run(
     pytester: pytest.Pytester, *options: str, against: str = "HEAD", clock: tuple[str, ...] = SIMULATED
 ) -> pytest.RunResult:
     chosen = [f"--hwperf-against={against}"] if against else []
-    quick = ("--hwperf-energy=off", "--hwperf-max-time=0.2", "--hwperf-explain=never")
-    return pytester.runpytest_inprocess(*chosen, *quick, "--hwperf-json=report.json", *clock, *options)
+    quick = ("--hwperf-energy=off", "--hwperf-sample-time=0.2", "--hwperf-explain=never")
+    return pytester.runpytest_inprocess(*chosen, *quick, "--hwperf-report=report.json", *clock, *options)
 
 
 def report(pytester: pytest.Pytester) -> Report:
@@ -156,7 +156,7 @@ def test_slower_code_fails_its_own_test_alone_and_says_what_moved(
     """One profile of each side: where it is spent, and how often `slow` is called."""
     monkeypatch.setattr("pytest_hwperf.gate.explaining.REPEATS", 1)
     write(project, "work.py", WORK.format(units=9))
-    result = run(project, "--junitxml=junit.xml", "--hwperf-explain=auto", "--hwperf-artifacts=written")
+    result = run(project, "--junitxml=junit.xml", "--hwperf-explain=auto", "--hwperf-report=written")
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=1, failed=1)
@@ -175,7 +175,7 @@ def test_slower_code_fails_its_own_test_alone_and_says_what_moved(
     (explanation,) = report(project).gates[0].explanations
     assert (1.0, 1.0) == (explanation.movers[0].baseline_calls, explanation.movers[0].candidate_calls)
     assert 3 == len([*(project.path / "written" / "explain").iterdir()])
-    assert main(["recompute", str(project.path / "report.json")]) == 0
+    assert main(["report", str(project.path / "report.json"), "--verify"]) == 0
 
 
 def test_where_pairs_alone_judge_few_calls_are_made_beside_them(project: pytest.Pytester) -> None:
@@ -234,11 +234,11 @@ def test_a_fixture_that_blocks_is_cut_off_at_the_time_limit(project: pytest.Pyte
     """In processes of pairs, which nothing else would end for five minutes."""
     write(project, "tests/conftest.py", BLOCKING)
     commit(git)
-    result = run(project, "--hwperf-gate-time=4", "-k", "slow")
+    result = run(project, "--hwperf-time-limit=4", "-k", "slow")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     begins = "ERROR: hwperf: the time of 4 s was up in the rehearsal of HEAD with the present code"
-    ends = "at least * s are needed. Give --hwperf-gate-time=*, or select fewer tests with -k"
+    ends = "at least * s are needed. Give --hwperf-time-limit=*, or select fewer tests with -k"
     # Silent for half of the time, or, where ending it takes the other half, cut off: by which one, the load decides.
     told = pytest.LineMatcher([" ".join(result.errlines)])  # with an empty log, where it had not even begun
     told.fnmatch_lines([f"*{begins}*: was *(log: *); {ends}*"])
@@ -612,7 +612,7 @@ def test_a_gate_that_decided_nothing_in_its_time_is_an_error_that_says_how_long_
     (error,) = (line for line in result.stderr.lines if line.startswith("ERROR: "))
     said = re.fullmatch(
         r"ERROR: hwperf: none of 2 tests was decided: the time of 600 s was up, and about (\d+) s are needed. "
-        r"Give --hwperf-gate-time=(\d+), or select fewer tests with -k",
+        r"Give --hwperf-time-limit=(\d+), or select fewer tests with -k",
         error,
     )
     assert said
@@ -800,7 +800,7 @@ def test_a_stored_baseline_is_history_where_it_cannot_be_rerun(project: pytest.P
 
 def test_a_rerun_can_be_declined(project: pytest.Pytester) -> None:
     run(project, "--hwperf-save", against="")
-    result = run(project, "--hwperf-compare", "--hwperf-rerun=never", against="")
+    result = run(project, "--hwperf-compare", "-ohwperf_rerun=never", against="")
 
     result.stdout.no_fnmatch_line("*rehearsal*")
     assert "historical" in compared(project, "test_slow").how

@@ -54,7 +54,7 @@ def test_a_longer_tail_alone_fails_its_margin_among_the_measured_tests_only(proj
     assert {"test_work.py::test_tail"} == {
         hypothesis.measurement.test for hypothesis in project.gate().evidence.hypotheses
     }
-    assert main(["recompute", str(project.path / "report.json")]) == 0
+    assert main(["report", str(project.path / "report.json"), "--verify"]) == 0
 
 
 class Broken(Conductor):
@@ -123,7 +123,7 @@ def test_a_pinned_release_is_rerun_with_its_part_of_the_rate_and_remembered(proj
     project.write({"work.py": WORK.replace("300", "600")})
     project.git("commit", "--quiet", "--all", "--message=slower")
     database = "sql:sqlite:///team.db"
-    anchor = ("--hwperf-anchor=v1", "--hwperf-anchor-builds=2", f"--hwperf-store={database}", "--hwperf-save")
+    anchor = ("-ohwperf_anchor=v1", "-ohwperf_anchor_builds=2", f"--hwperf-store={database}", "--hwperf-save")
     result = project.run(*anchor, against="anchor")
     gate = project.gate()
 
@@ -144,7 +144,7 @@ def test_a_pinned_release_is_rerun_with_its_part_of_the_rate_and_remembered(proj
 
 
 def test_an_unknown_release_is_refused_by_its_option(project: Project) -> None:
-    result = project.run("--hwperf-anchor=v9", against="anchor")
+    result = project.run("-ohwperf_anchor=v9", against="anchor")
 
     assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines(["*--hwperf-anchor: *v9*"])
+    result.stderr.fnmatch_lines(["*hwperf_anchor: *v9*"])

@@ -93,7 +93,7 @@ def test_a_killed_rerun_is_tidied_up_by_the_next(session: "subprocess.Popen[str]
     (project / "test_work.py").write_text(TESTS.replace("time.sleep(600)", "pass"), encoding="utf-8")
     environment = {**os.environ, "TMPDIR": str(places), "REACHED": os.devnull}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--hwperf-against=HEAD", "--hwperf-energy=off", "--hwperf-gate-time=0.001"],
+        [sys.executable, "-m", "pytest", "--hwperf-against=HEAD", "--hwperf-energy=off", "--hwperf-time-limit=0.001"],
         cwd=project, env=environment, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert "the time of 0.001 s was up" in done.stderr

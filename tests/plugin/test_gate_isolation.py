@@ -273,10 +273,11 @@ def test_another_version_of_a_dependency_is_the_only_difference(
 
 @pytest.mark.live
 @pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")
-def test_a_test_that_is_named_twice_is_compared_once(pytester: pytest.Pytester) -> None:
+@pytest.mark.parametrize("options", [[], pytest.param(["--hwperf-affected"], marks=pytest.mark.monitoring)])
+def test_a_test_that_is_named_twice_is_compared_once(pytester: pytest.Pytester, options: list[str]) -> None:
     project = repository(pytester, {"work.py": WORK, "test_it.py": measured("it", "work.call"), "pytest.ini": INI})
     project.write({"work.py": WORK + "\n\nMORE = 1\n"})
-    result = project.run(REHEARSED, "--keep-duplicates", "--hwperf-affected", "test_it.py", "test_it.py")
+    result = project.run(REHEARSED, "--keep-duplicates", *options, "test_it.py", "test_it.py")
 
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["*1 of 1 tests compared*"])

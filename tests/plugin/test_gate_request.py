@@ -15,8 +15,8 @@ TEST = "def test_call(hwperf):\n    hwperf(sum, [1, 2])\n"
     ("option", "field", "usual", "asked"),
     [
         ("--hwperf-prove-equal", "prove_equal", False, True),
-        ("--hwperf-silence=7", "silence_s", 60.0, 7.0),
-        ("--hwperf-gate-time=33", "time_s", 600.0, 33.0),
+        ("-ohwperf_silence=7", "silence_s", 60.0, 7.0),
+        ("--hwperf-time-limit=33", "time_s", 600.0, 33.0),
         ("--hwperf-share=models/*.bin", "share", (), ("models/*.bin",)),
     ],
 )

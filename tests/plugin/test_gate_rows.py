@@ -72,7 +72,7 @@ def test_coverage_is_measured_in_the_session_and_off_in_the_pairs(
             "test_traced.py": TRACED,
         }
     )
-    result = project.pytester.runpytest_subprocess("--hwperf-against=HEAD", "--hwperf-json=report.json", REHEARSED)
+    result = project.pytester.runpytest_subprocess("--hwperf-against=HEAD", "--hwperf-report=report.json", REHEARSED)
     report = json.loads((project.path / "coverage.json").read_text(encoding="utf-8"))
 
     result.assert_outcomes(passed=1)
@@ -107,7 +107,7 @@ def test_hard_ends_take_their_own_tests_along_and_leave_nothing(
         }
     )
     project.commit({"work.py": f"{WORK}\n{CHILD}"})
-    result = project.run(REHEARSED, f"--hwperf-worker-time={silence_s}")
+    result = project.run(REHEARSED, f"-ohwperf_worker_time={silence_s}")
     crash = project.compared("test_crash").reason
     log = Path(crash.rpartition("log: ")[2].rstrip(")"), "baseline.log").read_text(encoding="utf-8")
     children = (tmp_path / "children").read_text(encoding="ascii").split()
@@ -335,7 +335,7 @@ def test_other_data_is_counted_and_the_times_of_calls_on_it_are_compared(project
     data = f"import numpy as np\n{WORK}\n\nX, Y = np.zeros((20, 2)), np.ones(20)\nWIDTH = 2\n"
     project.commit({"work.py": data, "test_data.py": OTHER_DATA})
     project.write({"work.py": data.replace("np.zeros((20, 2)), np.ones(20)", rows).replace("WIDTH = 2", "WIDTH = 3")})
-    result = project.run(REHEARSED, "--hwperf-markdown=report.md")
+    result = project.run(REHEARSED, "--hwperf-report=report.md")
 
     assert "equivalent" == project.compared("test_alike").outcome
     assert "not comparable" == project.compared("test_alike", "accuracy", "mean").outcome
@@ -351,7 +351,7 @@ def test_what_the_pairs_see_beside_is_said_on_every_surface_and_fails_nothing(pr
     project.commit({"work.py": work.format(1000), "test_beside.py": measured("beside", "work.call")})
     heavier = "import time\n" + work.replace("b''", "b'x' * 40_000_000").replace("\n\n\n", "\ntime.sleep(2)\n\n\n", 1)
     project.write({"work.py": heavier.format(100_000)})
-    result = project.run(REPEATED, "--hwperf-strict", "--hwperf-html=report.html", "--hwperf-markdown=report.md")
+    result = project.run(REPEATED, "--hwperf-strict", "--hwperf-report=report.html", "--hwperf-report=report.md")
 
     result.assert_outcomes(passed=1)
     expected = ["*seen, not judged: peak memory * → * MB *start * → * s *CPU time of *test_beside * → *cpu_time=*"]

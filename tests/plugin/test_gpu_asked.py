@@ -36,7 +36,7 @@ def test_a_budget_of_utilisation_is_judged_by_the_boards_own_shares(
 
     monkeypatch.setattr("pytest_hwperf.meters.gpu.utilisation.utilisation_meter", opened)
     pytester.makepyfile(BUDGET.replace("EXPECTED", "['nvml:0']"))
-    result = pytester.runpytest_inprocess("--hwperf-max-time=0.1")
+    result = pytester.runpytest_inprocess("--hwperf-sample-time=0.1")
 
     result.assert_outcomes(passed=1 - failed, failed=failed)
     if failed:
@@ -47,7 +47,7 @@ def test_a_budget_of_utilisation_is_judged_by_the_boards_own_shares(
 def test_without_a_gpu_the_budget_is_unmeasured(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_hwperf.meters.gpu.utilisation.uses_cuda", lambda _modules: False)
     pytester.makepyfile(BUDGET.replace("EXPECTED", "[]"))
-    result = pytester.runpytest_inprocess("--hwperf-max-time=0.1")
+    result = pytester.runpytest_inprocess("--hwperf-sample-time=0.1")
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*gpu_utilisation*unmeasured*this process uses no GPU*"])
@@ -83,7 +83,7 @@ def test_memory_on_a_gpu_is_that_of_fresh_processes(
         def test_it(hwperf): hwperf(sum, [1])
         """
     )
-    result = pytester.runpytest_inprocess("--hwperf-max-time=0.1")
+    result = pytester.runpytest_inprocess("--hwperf-sample-time=0.1")
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([line])

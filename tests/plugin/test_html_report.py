@@ -1,18 +1,18 @@
-"""`--hwperf-html`: written at the end, refused at the beginning."""
+"""`--hwperf-report=FILE.html`: written at the end, refused at the beginning."""
 
 import pytest
 
 from pytest_hwperf.reports.html import assets
 
 MEASURED = "def test_it(hwperf): hwperf(sum, [1])"
-QUICK = ("--hwperf-max-time=0.05", "--hwperf-energy=off")
+QUICK = ("--hwperf-sample-time=0.05", "--hwperf-energy=off")
 
 
 def test_the_report_is_one_file(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("plotly", reason="HTML reports need pytest-hwperf[report]")
-    monkeypatch.setattr("pytest_hwperf.reports.html.page.plotly", lambda: assets.pack("placeholder"))
+    monkeypatch.setattr("pytest_hwperf.reports.html.assets.plotly", lambda: assets.pack("placeholder"))
     pytester.makepyfile(MEASURED)
-    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-html=out/report.html")
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-report=out/report.html")
 
     assert pytest.ExitCode.OK == result.ret
     content = (pytester.path / "out" / "report.html").read_text(encoding="utf-8")
@@ -25,7 +25,9 @@ def test_a_missing_extra_is_a_usage_error_at_the_start(
 ) -> None:
     monkeypatch.setattr(assets, "find_spec", lambda _: None)
     pytester.makepyfile(MEASURED)
-    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-html=report.html")
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-report=report.html")
 
     assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines(["*--hwperf-html: an HTML report needs jinja2 and plotly: pip install *[[]report[]]'"])
+    result.stderr.fnmatch_lines(
+        ["*--hwperf-report=FILE.html: an HTML report needs jinja2 and plotly: pip install *[[]report[]]'"]
+    )

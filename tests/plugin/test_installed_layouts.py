@@ -88,7 +88,8 @@ def rehearse(project: Path, *options: str) -> "subprocess.CompletedProcess[str]"
     beside = {name: str(project.with_name(name)) for name in ("notes", "cache")}
     own = {"PYTHONPATH": FAKES, "NOTES": beside["notes"], "HWPERF_CACHE_DIR": beside["cache"]}
     return subprocess.run(
-        [".venv/bin/python", "-m", "pytest", "--hwperf-against=HEAD", "--hwperf-json=report.json", REHEARSED, *options],
+        [".venv/bin/python", "-m", "pytest", "--hwperf-against=HEAD", "--hwperf-report=report.json", REHEARSED]
+        + [*options],
         cwd=project, env={**kept, **own}, check=False, capture_output=True, text=True,
     )  # fmt: skip
 
@@ -149,7 +150,7 @@ def test_a_process_that_would_run_the_present_code_on_both_sides_is_refused(proj
     assert "your tree's pkg, by the editable install. Start it with os.environ, or build" in done.stderr
     if how == "an environment of its own":
         project.with_name("notes").unlink()
-        done = rehearse(project, "--hwperf-base-env=build")
+        done = rehearse(project, "-ohwperf_base_env=build")
         notes = project.with_name("notes").read_text(encoding="ascii").splitlines()
         assert 0 == done.returncode, done.stderr
         assert ["baseline", "candidate", "candidate"] == sorted(notes)

@@ -3,11 +3,9 @@
 import json
 import threading
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes import records as fake
 
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.loads import Load, piece_of
@@ -20,7 +18,7 @@ from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import loader_of, subject_of_callable
 from pytest_hwperf.plugin.loads import batch_size_under, block_under
 
-QUICK = ("-v", "--hwperf-max-time=0.02", "--hwperf-energy=off", "--hwperf-json=report.json")
+QUICK = ("-v", "--hwperf-sample-time=0.02", "--hwperf-energy=off", "--hwperf-report=report.json")
 SERVER = "hwload(kind='server', qps=2000, seconds=0.05)"
 
 
@@ -163,60 +161,6 @@ def test_a_load_on_a_test_that_measures_nothing_is_a_usage_error(pytester: pytes
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*hwload: nothing of this test is measured*"])
-
-
-def test_the_engine_of_loads_is_named_or_what_to_install(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Tests without a load are measured as always."""
-    monkeypatch.setattr("pytest_hwperf.plugin.loads.is_installed", lambda: False)
-    pytester.makepyfile(
-        f"""
-        import pytest
-        @pytest.mark.{SERVER}
-        def test_it(hwperf): hwperf(sum, [1])
-        def test_plain(hwperf): hwperf(sum, [1])
-        """
-    )
-    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-loads=loadgen")
-
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*not installed: pip install 'pytest-hwperf?loadgen?'*"])
-
-
-def test_what_loadgen_does_not_know_is_refused_before_a_process_is_started(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pytest_hwperf.plugin.loads.is_installed", lambda: True)
-    pytester.makepyfile(
-        "import pytest\n@pytest.mark.hwload(kind='concurrency', in_flight=2)\ndef test_it(hwperf): hwperf(sum, [1])"
-    )
-    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-loads=loadgen")
-
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*it knows single_stream, multi_stream, server, offline, and no concurrency*"])
-
-
-def test_loadgen_measures_in_a_process_of_its_own(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The value that the body reads is that of a call here."""
-    asked = list[WorkerTask]()
-
-    def answered(task: WorkerTask, commands: list[Any]) -> list[Any]:
-        asked.append(task)
-        assert len(commands) == 1
-        return [SimpleNamespace(runs=[fake.run(test=task.node, label="", scenario="")])]
-
-    monkeypatch.setattr("pytest_hwperf.plugin.loads.is_installed", lambda: True)
-    monkeypatch.setattr("pytest_hwperf.plugin.measurement.ask", answered)
-    result, judgement = judged(
-        pytester,
-        f"@pytest.mark.{SERVER}\ndef test_it(hwperf): assert hwperf(sum, [1, 2]).result == 3",
-        "--hwperf-loads=loadgen",
-    )
-
-    result.assert_outcomes(passed=1)
-    assert ["run"] == [task.role for task in asked]
-    assert judgement["figures"]
 
 
 def test_rows_are_given_once() -> None:

@@ -239,4 +239,4 @@ def test_load(hwperf, line):
 def test_measurements_show_their_stages(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(MEASURED)
 
-    pytester.runpytest_inprocess("--hwperf-max-time=0.3").assert_outcomes(passed=2)
+    pytester.runpytest_inprocess("--hwperf-sample-time=0.3").assert_outcomes(passed=2)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fakes.reruns import SIMULATED
 
-QUICK = ("--hwperf-max-time=0.05", "--hwperf-energy=off", "-p", "no:cacheprovider", *SIMULATED)
+QUICK = ("--hwperf-sample-time=0.05", "--hwperf-energy=off", "-p", "no:cacheprovider", *SIMULATED)
 
 pytestmark = pytest.mark.usefixtures("fakes_in_reach")
 
@@ -51,7 +51,9 @@ def test_the_documented_settings_ask_nothing_of_a_test_without_labels(pytester: 
     """Not even if they are strict: a margin for every test is about what a test has. No footnote says a thing twice."""
     pytester.makepyprojecttoml(documented_settings())
     pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
-    result = pytester.runpytest_inprocess("--hwperf-max-time=0.05", "--hwperf-energy=estimate", "--hwperf-strict", "-v")
+    result = pytester.runpytest_inprocess(
+        "--hwperf-sample-time=0.05", "--hwperf-energy=estimate", "--hwperf-strict", "-v"
+    )
     notes = [line for line in result.outlines if line.startswith("[")]
 
     result.assert_outcomes(passed=1)
@@ -65,7 +67,7 @@ def test_a_margin_of_the_test_itself_needs_an_answer(pytester: pytest.Pytester) 
     pytester.makepyfile(
         "import pytest\n@pytest.mark.hwregression(accuracy='1pp')\ndef test_it(hwperf): hwperf(sum, [1])"
     )
-    result = pytester.runpytest_inprocess("--hwperf-max-time=0.05", "--hwperf-compare", "--hwperf-strict")
+    result = pytester.runpytest_inprocess("--hwperf-sample-time=0.05", "--hwperf-compare", "--hwperf-strict")
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["accuracy: not measured: give y_true=, or a y in hwperf_data; not comparable"])
@@ -82,7 +84,7 @@ def worse(pytester: pytest.Pytester) -> pytest.Pytester:
 
 def compared(pytester: pytest.Pytester, *options: str) -> tuple[pytest.RunResult, dict[str, tuple[float, str]]]:
     """Compare; return test → margin and outcome of its accuracy too."""
-    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-compare", "--hwperf-json=report.json", *options)
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-compare", "--hwperf-report=report.json", *options)
     report = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]
     return result, {
         judgement["run"]["test"].partition("::")[2]: _accuracy(judgement) for judgement in report["judgements"]

@@ -2,6 +2,8 @@
 
 import pytest
 
+from pytest_hwperf.host.machine import count_usable_cores
+
 USAGE = pytest.ExitCode.USAGE_ERROR
 
 
@@ -143,16 +145,17 @@ def test_a_marker_without_effect_is_a_usage_error(pytester: pytest.Pytester, mar
     ("options", "reported"),
     [
         (["--hwperf-undecided=pas"], "--hwperf-undecided='pas': unknown value. Did you mean 'pass'? Allowed: point, "),
-        (["--hwperf-max-time=0"], "--hwperf-max-time='0': a number of seconds above 0"),
-        (["--hwperf-max-time=nan"], "a number of seconds above 0"),
-        (["--hwperf-max-time=fast"], "a number of seconds above 0"),
-        (["--hwperf-parallel=0"], "--hwperf-parallel='0': a number of pairs from 1 to "),
-        (["--hwperf-parallel=100000"], "the processors that pytest may use here, or auto: give --hwperf-parallel=auto"),
-        (["--hwperf-parallel=two"], "--hwperf-parallel='two': a number of pairs from 1 to "),
-        (["--hwperf-gate-time=0"], "--hwperf-gate-time='0': a number of seconds above 0 up to 86400"),
-        (["--hwperf-gate-time=90000"], "--hwperf-gate-time='90000': a number of seconds above 0 up to 86400"),
-        (["--hwperf-gate-time=soon"], "a number of seconds above 0 up to 86400"),
-        (["--hwperf-rerun=nevr"], "--hwperf-rerun='nevr': unknown value. Did you mean 'never'? Allowed: auto, never"),
+        (["--hwperf-sample-time=0"], "--hwperf-sample-time='0': a number of seconds above 0"),
+        (["--hwperf-sample-time=nan"], "a number of seconds above 0"),
+        (["--hwperf-sample-time=fast"], "a number of seconds above 0"),
+        (["--hwperf-parallel=0"], "--hwperf-parallel='0': give a number of pairs from 1 to "),
+        (["--hwperf-parallel=100000"], f" from 1 to {count_usable_cores()}, the processors that pytest may use here"),
+        (["--hwperf-parallel=auto"], "--hwperf-parallel='auto': give a number of pairs from 1 to "),
+        (["-o", "hwperf_parallel=auto"], "--hwperf-parallel='auto': give a number of pairs from 1 to "),
+        (["--hwperf-time-limit=0"], "--hwperf-time-limit='0': a number of seconds above 0 up to 86400"),
+        (["--hwperf-time-limit=90000"], "--hwperf-time-limit='90000': a number of seconds above 0 up to 86400"),
+        (["--hwperf-time-limit=soon"], "a number of seconds above 0 up to 86400"),
+        (["-ohwperf_rerun=nevr"], "hwperf_rerun='nevr': unknown value. Did you mean 'never'? Allowed: auto, never"),
         (["--hwperf-alpha=50%"], "--hwperf-alpha='50%': a rate above 0 up to 20 %"),
         (["--hwperf-alpha=x"], "a rate above 0"),
         (["--hwperf-margin=latency_p95=much"], "a margin is a percentage"),
@@ -167,26 +170,36 @@ def test_a_marker_without_effect_is_a_usage_error(pytester: pytest.Pytester, mar
         (["--hwperf-store=mongo:x", "--hwperf-save"], "unknown store 'mongo'. Allowed: json, sql"),
         (["--hwperf-store=json:"], "names no place"),
         (["--hwperf-only", "--hwperf-skip"], "exclude each other"),
-        (["--hwperf-json=test_it.py"], "--hwperf-json='test_it.py' looks like a test"),
-        (["--hwperf-artifacts=a.txt"], "'a.txt' is a file; give a folder"),
-        (["--hwperf-json=folder"], "'folder' is a folder; give a file"),
-        (["--hwperf-markdown=folder"], "--hwperf-markdown='folder' is a folder; give a file"),
-        (["--hwperf-json=no/such/a.json"], "--hwperf-json='no/such/a.json': there is no folder "),
-        (["--hwperf-artifacts=no/such/a"], "--hwperf-artifacts='no/such/a': there is no folder "),
-        (["--hwperf-html=a.txt/a.html"], "--hwperf-html='a.txt/a.html': Not a directory; give another path"),
-        (["--hwperf-json=/dev/null"], "--hwperf-json='/dev/null': not a regular file; give another path"),
-        (["--hwperf-json=a", "--hwperf-markdown=./a"], "--hwperf-json and --hwperf-markdown name one path"),
-        (["--hwperf-json=a", "--junitxml=./a"], "--junitxml and --hwperf-json name one path"),
-        (["--hwperf-json=a", "--hwperf-artifacts=a"], "--hwperf-artifacts and --hwperf-json name one path"),
+        (["--hwperf-report=test_it.py"], "--hwperf-report='test_it.py' looks like a test"),
+        (["--hwperf-report=a.txt"], "--hwperf-report='a.txt': no format of this name; end it in .html, .json, .md, or"),
+        (["--hwperf-report=file"], "--hwperf-report='file' is a file; give a folder, or a file that ends in .html, "),
+        (["--hwperf-report=folder.json"], "--hwperf-report='folder.json' is a folder; give a file in it"),
+        (["--hwperf-report=no/such/a.json"], "--hwperf-report='no/such/a.json': there is no folder "),
+        (["--hwperf-report=no/such/a"], "--hwperf-report='no/such/a': there is no folder "),
+        (["--hwperf-report=file/a.html"], "--hwperf-report='file/a.html': Not a directory; give another path"),
+        (["--hwperf-report=/dev/null"], "--hwperf-report='/dev/null': not a regular file; give another path"),
         (
-            ["--hwperf-artifacts=b", "--hwperf-json=b/benchmark_summary.json"],
-            "benchmark_summary.json of --hwperf-artifact",
+            ["--hwperf-report=a.md", "--hwperf-report=./a.md"],
+            "--hwperf-report='a.md' and --hwperf-report='./a.md' name one path",
         ),
-        (["--hwperf-json=a", "--hwperf-store=sql:sqlite:///a"], "--hwperf-json and --hwperf-store name one path"),
-        (["--hwperf-json=tox.ini"], "tox.ini and --hwperf-json name one path"),
+        (["--hwperf-report=a.json", "--junitxml=./a.json"], "--junitxml and --hwperf-report='a.json' name one path"),
+        (
+            ["--hwperf-report=b", "--hwperf-report=b/benchmark_summary.json"],
+            "benchmark_summary.json of --hwperf-report='b' and --hwperf-report='b/benchmark_summary.json' name one",
+        ),
+        (
+            ["--hwperf-report=a.json", "--hwperf-store=sql:sqlite:///a.json"],
+            "--hwperf-report='a.json' and --hwperf-store name one path",
+        ),
+        (["-c", "own.json", "--hwperf-report=own.json"], "own.json and --hwperf-report='own.json' name one path"),
+        (["--hwperf-json=a.json"], "--hwperf-json is no option: give --hwperf-report=FILE.json"),
+        (["--hwperf-no-cache"], "--hwperf-no-cache is no option: give -o hwperf_cache=false"),
+        (["--hwperf-gc=off"], "--hwperf-gc is no option: give -o hwperf_gc=VALUE"),
         (["--hwperf-store=sql:sqlite:///:memory:"], "--hwperf-store='sql:sqlite:///:memory:' would be gone with"),
-        ([f"--hwperf-json={'x' * 300}"], f"--hwperf-json='{'x' * 100}'… (300 characters): File name too long; give an"),
-        ([f"--hwperf-artifacts={'x' * 300}"], "(300 characters): File name too long; give another path"),
+        (
+            [f"--hwperf-report={'x' * 300}"],
+            f"--hwperf-report='{'x' * 100}'… (300 characters): File name too long; give an",
+        ),
         ([f"--hwperf-store={'x' * 300}", "--hwperf-compare"], "names no folder (File name too long): choose another"),
         ([f"--hwperf-base-python={'x' * 300}", "--hwperf-against=folder"], "(300 characters) is no file; give an"),
         (["-o", "hwperf_budgets=latency_p95=5"], "unknown keyword 'latency_p95'"),
@@ -194,9 +207,10 @@ def test_a_marker_without_effect_is_a_usage_error(pytester: pytest.Pytester, mar
 )
 def test_a_bad_option_is_a_usage_error(pytester: pytest.Pytester, options: list[str], reported: str) -> None:
     pytester.makepyfile(test_it="def test_it(): raise SystemExit('ran')")
-    pytester.maketxtfile(a="")
-    pytester.makeini("[pytest]\n")
+    for name in ("a.txt", "file", "own.json"):
+        (pytester.path / name).write_text("[pytest]\n" if name == "own.json" else "", encoding="utf-8")
     pytester.mkdir("folder")
+    pytester.mkdir("folder.json")
     result = pytester.runpytest_inprocess(*options)
 
     assert result.ret == USAGE

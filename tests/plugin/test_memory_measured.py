@@ -10,7 +10,7 @@ from pytest_hwperf.core.report import ReportFile
 from pytest_hwperf.core.serialisation import from_json
 
 MIB = 2**20
-GROWING = ("--hwperf-max-time=0.2", "--hwperf-energy=off", "--hwperf-json=report.json")
+GROWING = ("--hwperf-sample-time=0.2", "--hwperf-energy=off", "--hwperf-report=report.json")
 QUICK = (*GROWING, "-p", "fakes.short_growth")
 
 pytestmark = [

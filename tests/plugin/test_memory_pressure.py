@@ -30,7 +30,7 @@ def test_a_limit_on_it_measures_what_it_is_made_of(pytester: pytest.Pytester) ->
             pass
         """
     )
-    quick = ("--hwperf-max-time=0.2", "--hwperf-energy=off", "-p", "no:cacheprovider", "--hwperf-artifacts=out")
+    quick = ("--hwperf-sample-time=0.2", "--hwperf-energy=off", "-p", "no:cacheprovider", "--hwperf-report=out")
     wrong = pytester.runpytest_subprocess(*quick)
     wrong.stderr.fnmatch_lines(["*Did you mean 'memory_pressure_max'*"])
     pytester.path.joinpath("test_a_limit_on_it_measures_what_it_is_made_of.py").write_text(

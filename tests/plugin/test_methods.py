@@ -7,7 +7,13 @@ import pytest
 from pytest_hwperf.core.report import ReportFile
 from pytest_hwperf.core.serialisation import from_json
 
-QUICK = ("-p", "fakes.simulated_time", "--hwperf-energy=off", "--hwperf-max-time=0.05", "--hwperf-json=report.json")
+QUICK = (
+    "-p",
+    "fakes.simulated_time",
+    "--hwperf-energy=off",
+    "--hwperf-sample-time=0.05",
+    "--hwperf-report=report.json",
+)
 BEFORE = """
 import os, pathlib, unittest
 import pytest

@@ -46,7 +46,7 @@ def project(pytester: pytest.Pytester) -> Project:
 
 
 def run(project: Project, *options: str) -> pytest.RunResult:
-    arguments = ("--hwperf-energy=off", "--hwperf-max-time=0.05", "--hwperf-json=report.json", *options)
+    arguments = ("--hwperf-energy=off", "--hwperf-sample-time=0.05", "--hwperf-report=report.json", *options)
     return project.pytester.runpytest_subprocess(*arguments)
 
 
@@ -62,7 +62,7 @@ def test_without_a_cache_a_session_finds_and_keeps_nothing(project: Project, not
     cache = notes.parent / "cache"
     run(project).assert_outcomes(passed=1)
     kept = {path: path.stat().st_mtime_ns for path in cache.rglob("*")}
-    run(project, "--hwperf-no-cache").assert_outcomes(passed=1)
+    run(project, "-ohwperf_cache=false").assert_outcomes(passed=1)
 
     assert [".json", ".onnx"] == sorted(path.suffix for path in kept if path.is_file())
     assert kept == {path: path.stat().st_mtime_ns for path in cache.rglob("*")}

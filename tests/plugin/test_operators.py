@@ -18,7 +18,7 @@ from pytest_hwperf.host.peaks import save_peaks
 from pytest_hwperf.host.worker_protocol import WorkerTask, decode_result
 from pytest_hwperf.plugin.worker import OneShotWorker
 
-QUICK = ("-p", "fakes.simulated_time", "--hwperf-energy=off", "--hwperf-json=report.json")
+QUICK = ("-p", "fakes.simulated_time", "--hwperf-energy=off", "--hwperf-report=report.json")
 TEST = """
 import pytest
 from contextlib import nullcontext

@@ -1,5 +1,8 @@
 """Options and their ini twins: which of them wins."""
 
+import re
+import sys
+
 import pytest
 
 from pytest_hwperf.core.completeness import LONGEST_GATE_S
@@ -46,6 +49,20 @@ def test_tests_can_be_left_out_of_pairs_alone(pytester: pytest.Pytester) -> None
     assert pytest.ExitCode.OK == pytester.runpytest_inprocess(*arguments, "-o", "hwperf_affected=true").ret
 
 
+@pytest.mark.skipif(hasattr(sys, "monitoring"), reason="this Python has what the option needs")
+@pytest.mark.parametrize("compared", ["--hwperf-against=HEAD", "--hwperf-base-with=numpy==2.0", "--hwperf-compare"])
+@pytest.mark.parametrize("asked", [["--hwperf-affected"], ["-o", "hwperf_affected=true"]])
+def test_a_python_that_cannot_tell_what_runs_leaves_no_test_out(
+    pytester: pytest.Pytester, compared: str, asked: list[str]
+) -> None:
+    """Of one that is older than sys.monitoring it is said at once; without a comparison the line serves other runs."""
+    pytester.makepyfile(MEASURED)
+    result = pytester.runpytest_inprocess("-p", "no:benchmark", compared, *asked)
+
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines(["ERROR: --hwperf-affected needs Python 3.12 or later: run python3.12 -m pytest, or *"])
+
+
 def test_nothing_is_proved_equal_without_pairs(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(MEASURED)
     arguments = ("-p", "no:benchmark", "--hwperf-disable")
@@ -84,13 +101,13 @@ def test_an_empty_value_on_the_command_line_is_a_usage_error(
 def test_a_value_of_the_ini_file_is_taken_back_by_pytests_own_option(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(MEASURED)
     pytester.makeini("[pytest]\nhwperf_against = no-such-revision")
-    arguments = ("-p", "no:benchmark", "--hwperf-max-time=0.05", "--hwperf-energy=off")
+    arguments = ("-p", "no:benchmark", "--hwperf-sample-time=0.05", "--hwperf-energy=off")
 
     assert pytest.ExitCode.USAGE_ERROR == pytester.runpytest_inprocess(*arguments).ret
     assert pytest.ExitCode.OK == pytester.runpytest_inprocess(*arguments, "-o", "hwperf_against=").ret
 
 
-@pytest.mark.parametrize(("options", "expected"), [((), "on"), (("--hwperf-gc=off",), "off")])
+@pytest.mark.parametrize(("options", "expected"), [((), "on"), (("-ohwperf_gc=off",), "off")])
 def test_the_garbage_collector_is_a_condition_of_a_run(
     pytester: pytest.Pytester, options: tuple[str, ...], expected: str
 ) -> None:
@@ -106,20 +123,34 @@ def test_the_garbage_collector_is_a_condition_of_a_run(
             print("condition", run.conditions["gc"])
         """
     )
-    result = pytester.runpytest_inprocess("-s", "--hwperf-max-time=0.05", "--hwperf-energy=off", *options)
+    result = pytester.runpytest_inprocess("-s", "--hwperf-sample-time=0.05", "--hwperf-energy=off", *options)
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines([f"*condition {expected}"])
 
 
+def test_everyday_options_stand_first_in_two_lines_each(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = pytester.runpytest_inprocess("--help").stdout.str()
+    everyday = re.split(r"^  (?=--)", shown.partition("\nhwperf:\n")[2].partition("\n\n")[0], flags=re.MULTILINE)[1:]
+    more = shown.partition("\nhwperf, more:\n")[2].partition("\n\n")[0]
+
+    assert 12 == len(everyday)
+    assert [] == [option for option in everyday if len(option.strip().splitlines()) > 2]
+    assert 18 == len(re.findall(r"^  --hwperf-", more, re.MULTILINE))
+    assert "plant" not in shown.partition("\nhwperf:\n")[2].partition("[pytest] ")[0]
+
+
 def test_another_word_for_the_garbage_collector_is_refused(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_inprocess("--hwperf-gc=of")
+    result = pytester.runpytest_inprocess("-ohwperf_gc=of")
 
     assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines(["*--hwperf-gc='of': unknown value. Did you mean 'off'? Allowed: on, off*"])
+    result.stderr.fnmatch_lines(["*: hwperf_gc='of': unknown value. Did you mean 'off'? Allowed: on, off*"])
 
 
-@pytest.mark.parametrize(("name", "longest"), [("max-time", LONGEST_SAMPLING_S), ("gate-time", LONGEST_GATE_S)])
+@pytest.mark.parametrize(("name", "longest"), [("sample-time", LONGEST_SAMPLING_S), ("time-limit", LONGEST_GATE_S)])
 def test_the_longest_time_that_is_recommended_is_that_of_the_option(name: str, longest: float) -> None:
     (option,) = (option for option in _OPTIONS if option.name == name)
 
@@ -142,8 +173,8 @@ def test_the_longest_time_that_is_recommended_is_that_of_the_option(name: str, l
             ("--hwperf-share=auto", "--hwperf-share=none"),
             "*=auto and --hwperf-share=none exclude each other: *",
         ),
-        (("--hwperf-against=anchor",), "*=anchor: which release? Give --hwperf-anchor=REF too, such as v1.4"),
-        (("--hwperf-anchor-builds=0",), "*--hwperf-anchor-builds=0: a number of builds from 1 to 9999, such as 365 *"),
+        (("--hwperf-against=anchor",), "*=anchor: which release? Give -o hwperf_anchor=REF too, such as v1.4"),
+        (("-ohwperf_anchor_builds=0",), "*-o hwperf_anchor_builds=0: a number of builds from 1 to 9999, such as 365 *"),
         (("--hwperf-build=make",), "*--hwperf-build builds the trees that are compared: give --hwperf-against=*"),
         (("--hwperf-build=a && b",), "*--hwperf-build='a && b': it runs without a shell, which && needs: *"),
         (("--hwperf-build=a 'b",), '*--hwperf-build="a \'b" cannot be split into words (No closing quotation)*'),

@@ -24,7 +24,7 @@ OPTIONS = (
     "fakes.simulated_time",
     "--hwperf-energy",
     "off",
-    "--hwperf-max-time=0.05",
+    "--hwperf-sample-time=0.05",
     "-q",
     "-x",
     "--size",
@@ -42,8 +42,8 @@ def printed(result: pytest.RunResult, start: str) -> list[str]:
     ("test", "options"),
     [
         ("test_plain", ["--hwperf-all"]),
-        ("test_benchmarked", ["--hwperf-benchmark-fixture"]),
-        ("test_benchmarked", ["--hwperf-all", "--hwperf-benchmark-fixture", "--hwperf-shortest", "0.001"]),
+        ("test_benchmarked", ["--hwperf-benchmark"]),
+        ("test_benchmarked", ["--hwperf-all", "--hwperf-benchmark", "hwperf_shortest", "0.001"]),
         ("test_own", []),
     ],
 )
@@ -59,7 +59,7 @@ def test_what_looks_further_measures_the_same(
     pytester.mkpydir("sub").joinpath("test_it.py").write_text(TESTS)
     monkeypatch.chdir("sub")
     first = pytester.runpytest_inprocess(
-        f"test_it.py::{test}", *OPTIONS, *options, "--hwperf-markdown=said.md", "--hwperf-json=said.json"
+        f"test_it.py::{test}", *OPTIONS, *options, "--hwperf-report=said.md", "--hwperf-report=said.json"
     )
     further = printed(first, "details: pytest ")
     again = pytester.runpytest_inprocess(*further)
@@ -77,17 +77,22 @@ def test_what_looks_further_measures_the_same(
 def test_a_command_repeats_the_gate_and_not_the_session() -> None:
     """What selects tests, stops, writes files or shards is of one session; what makes the pairs is of the command."""
     kept = ["--hwperf-against=v1", "--hwperf-share=*.onnx", "-c", "other.ini", "--size", "big", "--hwperf-compare"]
-    gone = ["-k", "fast", "-x", "-vv", "--hwperf-json", "r.json", "--hwperf-shard=1/2", "--hwperf-affected", "-n4"]
+    gone = ["-k", "fast", "-x", "-vv", "--hwperf-report", "r.json", "--hwperf-shard=1/2", "--hwperf-affected", "-n4"]
 
     assert kept == drop([*kept, *gone, "tests"], tests=["tests"], of_gate=False)
     assert ["--size", "big"] == drop([*kept, *gone, "tests"], tests=["tests"])
+
+
+@pytest.mark.parametrize("given", [["-o", "hwperf_gc=off"], ["-ohwperf_gc=off"], ["--override-ini", "hwperf_gc=off"]])
+def test_what_overrides_the_ini_file_is_one_word(given: list[str]) -> None:
+    assert ["--override-ini=hwperf_gc=off", "-s"] == drop([*given, "-s", "tests"], tests=["tests"])
 
 
 @pytest.mark.parametrize(
     ("options", "named"),
     [
         (("-k", "plain"), "1 test selected, none of them measured: add --hwperf-all to compare*"),
-        (("-k", "plain or benchmarked"), "add --hwperf-benchmark-fixture, for the fixture benchmark of 1 selected *"),
+        (("-k", "plain or benchmarked"), "add --hwperf-benchmark, for the fixture benchmark of 1 selected *"),
         (("-k", "nothing"), "no test was selected"),
     ],
 )

@@ -52,7 +52,7 @@ def profiled(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, test: s
     task = WorkerTask(role="functions", node=f"test_it.py::{test}", reply_to=str(reply))
     monkeypatch.setitem(os.environ, ENVIRONMENT, encode(task))
     monkeypatch.syspath_prepend(pytester.path)
-    pytester.runpytest_inprocess("--hwperf-max-time=0.1", "-p", "no:cacheprovider")
+    pytester.runpytest_inprocess("--hwperf-sample-time=0.1", "-p", "no:cacheprovider")
     return decode_result(reply.read_bytes())
 
 

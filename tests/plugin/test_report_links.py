@@ -10,7 +10,7 @@ from pytest_hwperf.reports import markdown
 
 
 @pytest.mark.parametrize(
-    "options", [["--hwperf-json=report.json"], ["--hwperf-markdown=report.json"], ["--hwperf-artifacts=csv"]]
+    "options", [["--hwperf-report=report.json"], ["--hwperf-report=report.md"], ["--hwperf-report=csv"]]
 )
 def test_a_report_is_not_written_through_a_link(
     pytester: pytest.Pytester, tmp_path_factory: pytest.TempPathFactory, options: list[str]
@@ -20,8 +20,9 @@ def test_a_report_is_not_written_through_a_link(
     (elsewhere / "victim").write_text("years of work", encoding="utf-8")
     pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
     (pytester.path / "report.json").symlink_to(elsewhere / "victim")
+    (pytester.path / "report.md").symlink_to(elsewhere / "victim")
     (pytester.path / "csv").symlink_to(elsewhere)
-    result = pytester.runpytest_inprocess("--hwperf-max-time=0.05", "--hwperf-energy=off", *options)
+    result = pytester.runpytest_inprocess("--hwperf-sample-time=0.05", "--hwperf-energy=off", *options)
 
     result.stdout.fnmatch_lines([f"hwperf: *not written: a link in {pytester.path} leads out of it; give another path"])
     assert pytest.ExitCode.TESTS_FAILED == result.ret
@@ -42,8 +43,8 @@ def pytest_runtest_teardown():
 """)
     old = pytester.path / "report.json"
     old.write_text("the old one", encoding="utf-8")
-    options = ("--hwperf-max-time=0.05", "--hwperf-energy=off", "-q", "-p", "no:cacheprovider")
-    result = pytester.runpytest_subprocess("--hwperf-json=report.json", *options)
+    options = ("--hwperf-sample-time=0.05", "--hwperf-energy=off", "-q", "-p", "no:cacheprovider")
+    result = pytester.runpytest_subprocess("--hwperf-report=report.json", *options)
 
     result.stdout.fnmatch_lines(["*report.json not written: File too large*"])
     assert pytest.ExitCode.TESTS_FAILED == result.ret
@@ -53,8 +54,8 @@ def pytest_runtest_teardown():
 
 def test_markdown_is_written_beside_the_json_that_it_can_be_made_of(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
-    files = ("--hwperf-json=report.json", "--hwperf-markdown=out/summary.md")
-    result = pytester.runpytest_inprocess("--hwperf-max-time=0.05", "--hwperf-energy=off", *files)
+    files = ("--hwperf-report=report.json", "--hwperf-report=out/summary.md")
+    result = pytester.runpytest_inprocess("--hwperf-sample-time=0.05", "--hwperf-energy=off", *files)
 
     result.stdout.fnmatch_lines([f"hwperf: wrote {pytester.path / 'out' / 'summary.md'}"])
     again = markdown.render(from_json(ReportFile, (pytester.path / "report.json").read_bytes()).report)

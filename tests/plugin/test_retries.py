@@ -14,7 +14,7 @@ from pytest_hwperf.core.records import Run, replace
 from pytest_hwperf.host.worker_protocol import WorkerResult
 
 CALLS_S = [0.001, 0.002] * 200  # the interval of the median goes from the one to the other
-OPTIONS = ("--hwperf-energy=off", "--hwperf-max-time=0.05")
+OPTIONS = ("--hwperf-energy=off", "--hwperf-sample-time=0.05")
 TEST = """
     import pytest
 
@@ -88,7 +88,7 @@ def test_a_process_that_is_lost_fails_the_test(pytester: pytest.Pytester) -> Non
 
 
 def verdicts_of(pytester: pytest.Pytester, *options: str) -> list[Any]:
-    pytester.runpytest_inprocess(*OPTIONS, "--hwperf-json=report.json", *options)
+    pytester.runpytest_inprocess(*OPTIONS, "--hwperf-report=report.json", *options)
     report = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]
     verdicts: list[Any] = report["judgements"][0]["verdicts"]
     return verdicts

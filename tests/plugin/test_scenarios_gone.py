@@ -54,7 +54,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
 
 
 def run(project: Project, *options: str) -> pytest.RunResult:
-    arguments = ("--hwperf-energy=off", "--hwperf-max-time=0.05", *options)
+    arguments = ("--hwperf-energy=off", "--hwperf-sample-time=0.05", *options)
     return project.pytester.runpytest_inprocess(*arguments)
 
 
@@ -62,7 +62,7 @@ def run(project: Project, *options: str) -> pytest.RunResult:
 def test_a_scenario_that_was_stored_and_is_skipped_now_fails(project: Project) -> None:
     run(project, "--hwperf-save").assert_outcomes(passed=3)
     project.write({"work.py": WORK.format(name="Own")})
-    result = run(project, "--hwperf-compare", "--hwperf-rerun=never")
+    result = run(project, "--hwperf-compare", "-ohwperf_rerun=never")
 
     result.assert_outcomes(passed=1, failed=1, errors=1)
     expected = FAILS.format("baseline main")
@@ -76,7 +76,7 @@ def test_a_scenario_that_never_ran_or_has_no_budget_is_skipped(project: Project,
     if not mark:
         run(project, "--hwperf-save").assert_outcomes(passed=3)
     project.write({"work.py": WORK.format(name="Own")})
-    result = run(project, "--hwperf-compare", "--hwperf-rerun=never")
+    result = run(project, "--hwperf-compare", "-ohwperf_rerun=never")
 
     result.assert_outcomes(passed=2, skipped=1)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-QUICK = ("--hwperf-max-time=0.05", "--hwperf-energy=off")
+QUICK = ("--hwperf-sample-time=0.05", "--hwperf-energy=off")
 
 CONFTEST = """
 import pytest
@@ -168,6 +168,7 @@ def test_what_is_no_model_is_reported(project: pytest.Pytester, model: str, kind
     ("call", "reported"),
     [
         ("hwperf('onnx_fp32')", "UsageProblem: hwperf('onnx_fp32'): give the fixture scenario"),
+        ("hwperf('grpc://a:1/m', [1])", "(Triton: http://127.0.0.1:8000/v2/models/MODEL/infer)"),
         ("hwperf([0] * 1000)", "UsageProblem: hwperf([0, 0, 0, 0, 0, 0, ...]): give the fixture scenario"),
         ("hwperf(len, [1]); hwperf(len, [1])", "UsageProblem: a second measurement without a label"),
         ("hwperf(len, [1], label='a'); hwperf(len, [1], label='a')", "label='a' is used twice"),
@@ -301,7 +302,7 @@ def test_auto_says_why_a_better_source_was_refused(pytester: pytest.Pytester, mo
         def test_it(): sum(range(1000))
         """
     )
-    result = pytester.runpytest_inprocess("--hwperf-max-time=0.3", "-v")
+    result = pytester.runpytest_inprocess("--hwperf-sample-time=0.3", "-v")
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*estimate:cpu-time*", "*not a measurement*", "*rapl: *"])

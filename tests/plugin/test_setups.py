@@ -12,7 +12,7 @@ from pytest_hwperf.measure.startup import Startup
 from pytest_hwperf.measure.subjects import loader_of, subject_of_rounds
 from pytest_hwperf.measure.worker_tasks import measure_cold_start
 
-QUICK = ("--hwperf-max-time=0.05", "--hwperf-energy=off", "-pno:cacheprovider", "--hwperf-json=report.json")
+QUICK = ("--hwperf-sample-time=0.05", "--hwperf-energy=off", "-pno:cacheprovider", "--hwperf-report=report.json")
 
 SUITE = """
 import time

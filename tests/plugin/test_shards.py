@@ -9,7 +9,7 @@ import pytest
 from fakes.reruns import INI, Project, repository
 
 from pytest_hwperf.cli import main
-from pytest_hwperf.cli.merge import FAILED, OK, OPEN
+from pytest_hwperf.cli.report import FAILED, OK, OPEN
 from pytest_hwperf.core.baselines import Criteria
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.report import Report, ReportFile
@@ -48,7 +48,7 @@ def test_sweep(hwperf, batch_size):
 def run(pytester: pytest.Pytester, number: int, *options: str, of: int = 3) -> tuple[pytest.RunResult, list[str]]:
     """Run one shard; return its result, and the ids of the tests that passed or failed in it."""
     result = pytester.runpytest_inprocess(
-        f"--hwperf-shard={number}/{of}", f"--hwperf-json={number}.json", "-v", "--hwperf-energy=off", *options
+        f"--hwperf-shard={number}/{of}", f"--hwperf-report={number}.json", "-v", "--hwperf-energy=off", *options
     )
     return result, re.findall(r"^(test_\w+\.py::\S+) (?:PASSED|FAILED)", result.stdout.str(), re.MULTILINE)
 
@@ -72,7 +72,7 @@ def test_every_selected_test_is_run_by_one_shard(suite: pytest.Pytester, options
     assert sorted(re.findall(r"^(test_a\S+) PASSED", whole, re.MULTILINE)) == sorted(
         chain.from_iterable(ids for _, ids in found)
     )
-    assert OK == main(["merge", *(str(suite.path / f"{number}.json") for number in (1, 2, 3))])
+    assert OK == main(["report", *(str(suite.path / f"{number}.json") for number in (1, 2, 3))])
 
 
 def test_what_is_compared_with_each_other_stays_together(pytester: pytest.Pytester) -> None:
@@ -85,7 +85,7 @@ def test_what_is_compared_with_each_other_stays_together(pytester: pytest.Pytest
 
 
 def test_a_shard_says_what_it_runs(suite: pytest.Pytester) -> None:
-    result, ids = run(suite, 2, "--hwperf-compare", "--hwperf-rerun=never")
+    result, ids = run(suite, 2, "--hwperf-compare", "-ohwperf_rerun=never")
 
     said = f"hwperf: shard 2 of 3 runs {len(ids)} of 16 tests, with 0.333333 % of the false-alarm rate of 1 %"
     assert said in result.outlines
@@ -105,7 +105,7 @@ def test_a_kind_of_machine_is_told_and_merged(suite: pytest.Pytester, capsys: py
     """Without shards a kind runs all tests; its figures say in JUnit too of which kind they are."""
     for number, kind in enumerate(("arm", "x86/1"), 1):
         result = suite.runpytest_inprocess(
-            f"--hwperf-machine-kind={kind}", f"--hwperf-json={number}.json", "--hwperf-energy=off", "--junitxml=j.xml"
+            f"--hwperf-machine-kind={kind}", f"--hwperf-report={number}.json", "--hwperf-energy=off", "--junitxml=j.xml"
         )
         assert f"hwperf: on machine kind {kind[:3]} runs 16 of 16 tests" in result.outlines
         assert f"test_measured[3] on {kind[:3]}" in result.stdout.str()
@@ -114,8 +114,8 @@ def test_a_kind_of_machine_is_told_and_merged(suite: pytest.Pytester, capsys: py
     capsys.readouterr()
     files = [str(suite.path / f"{number}.json") for number in (1, 2)]
 
-    assert OK == main(["merge", *files, "--kinds=arm,x86"])
-    assert OPEN == main(["merge", *files, "--kinds=arm,x86,gpu"])
+    assert OK == main(["report", *files, "--kinds=arm,x86"])
+    assert OPEN == main(["report", *files, "--kinds=arm,x86,gpu"])
     assert "gpu is missing" in capsys.readouterr().out
 
 
@@ -154,15 +154,15 @@ def test_a_shard_that_ended_otherwise_than_its_tests_is_not_green(
     suite: pytest.Pytester, capsys: pytest.CaptureFixture[str], conftest: str, code: int, said: str
 ) -> None:
     suite.makeconftest(f"import pytest\n\n{conftest}\n")
-    suite.runpytest_subprocess("--hwperf-shard=1/1", "--hwperf-json=1.json", "--hwperf-energy=off", "-k", "1 or 2")
+    suite.runpytest_subprocess("--hwperf-shard=1/1", "--hwperf-report=1.json", "--hwperf-energy=off", "-k", "1 or 2")
     capsys.readouterr()
 
-    assert code == main(["merge", str(suite.path / "1.json")])
+    assert code == main(["report", str(suite.path / "1.json")])
     assert said in capsys.readouterr().out
 
 
 def test_an_empty_shard_passes_with_a_report(pytester: pytest.Pytester) -> None:
-    """One test belongs to one of two shards; the other has nothing to do, and says so to `hwperf merge`."""
+    """One test belongs to one of two shards; the other has nothing to do, and says so to `hwperf report`."""
     pytester.makepyfile(test_a="def test_one(hwperf):\n    hwperf.record('tokens', 4.0, better='lower')\n")
     found = [run(pytester, number, of=2) for number in (1, 2)]
 
@@ -179,7 +179,7 @@ def test_an_empty_shard_passes_under_xdist_too(pytester: pytest.Pytester, select
     pytester.makepyfile(test_a="def test_one(hwperf):\n    hwperf.record('tokens', 4.0, better='lower')\n")
     found = [
         pytester.runpytest_subprocess(
-            "-p", "xdist", "-n1", "-k", select, f"--hwperf-shard={number}/2", f"--hwperf-json={number}.json"
+            "-p", "xdist", "-n1", "-k", select, f"--hwperf-shard={number}/2", f"--hwperf-report={number}.json"
         )
         for number in (1, 2)
     ]
@@ -218,10 +218,10 @@ def test_a_test_that_fails_by_itself_fails_the_merged_build(
     capsys.readouterr()
 
     assert [0, 0, 1] == sorted(codes)
-    assert FAILED == main(["merge", *files])
+    assert FAILED == main(["report", *files])
     assert "1 test failed by themselves: test_a.py::test_measured[7]" in capsys.readouterr().out.replace("\n", " ")
     passed = [file for file, code in zip(files, codes, strict=True) if not code]
-    assert OPEN == main(["merge", *passed])
+    assert OPEN == main(["report", *passed])
 
 
 def test_pairs_and_stored_accuracies_get_a_part_of_the_rate(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-QUICK = ("-p", "fakes.simulated_time", "--hwperf-energy=off", "--hwperf-json=report.json")
+QUICK = ("-p", "fakes.simulated_time", "--hwperf-energy=off", "--hwperf-report=report.json")
 TEST = """
 import itertools
 import pytest

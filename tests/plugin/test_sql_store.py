@@ -12,7 +12,7 @@ from fakes.reruns import SIMULATED
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.stores.sql.store import SqlStore
 
-QUICK = ("--hwperf-max-time=0.2", "--hwperf-energy=off", "-p", "no:cacheprovider", *SIMULATED)
+QUICK = ("--hwperf-sample-time=0.2", "--hwperf-energy=off", "-p", "no:cacheprovider", *SIMULATED)
 STORE = "--hwperf-store=sql:sqlite:///team.db"
 TESTS = """
 import pytest
@@ -50,7 +50,7 @@ def test_a_session_saves_to_a_database_and_compares_with_it(pytester: pytest.Pyt
     with closing(sqlite3.connect(path)) as connection:
         verdicts = connection.execute("SELECT outcome, fails FROM verdict").fetchall()
     assert verdicts == [("failed", 1)]
-    compared = run(pytester, STORE, "--hwperf-compare", "--hwperf-rerun=never", "-k", "speed", "-v")
+    compared = run(pytester, STORE, "--hwperf-compare", "-ohwperf_rerun=never", "-k", "speed", "-v")
     compared.assert_outcomes(passed=1)
     compared.stdout.no_fnmatch_line("*no baseline*")
 
@@ -65,7 +65,7 @@ def test_a_report_that_is_not_kept_fails_the_session(
     pytester.makepyfile(test_model=TESTS)
     result = run(pytester, STORE, "--hwperf-save", "-k", "speed")
 
-    result.stdout.fnmatch_lines(["*verdicts and comparisons not kept: the disk is full: free some space*"])
+    result.stdout.fnmatch_lines(["*verdicts not kept: the disk is full: free some space*"])
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 

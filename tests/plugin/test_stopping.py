@@ -44,7 +44,7 @@ def test_sampling_goes_on_until_every_budget_is_clear(
         def test_it(hwperf, work): hwperf(work)
         """
     )
-    pytester.inline_run("--hwperf-energy=off", "--hwperf-json=report.json", plugins=[Provided(call)])
+    pytester.inline_run("--hwperf-energy=off", "--hwperf-report=report.json", plugins=[Provided(call)])
     report = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]
     (latency,) = [one for one in report["judgements"][0]["run"]["samples"] if one["metric"] == "latency"]
 

@@ -14,7 +14,7 @@ from pytest_hwperf import registry
 from pytest_hwperf.stores import json_files
 from pytest_hwperf.stores.json_files import JsonStore
 
-SAVE = ("--hwperf-max-time=0.05", "--hwperf-energy=off", "--hwperf-save")
+SAVE = ("--hwperf-sample-time=0.05", "--hwperf-energy=off", "--hwperf-save")
 
 
 def failing(error: int) -> Callable[[Path], Any]:

@@ -11,7 +11,7 @@ from fakes.repositories import commit, git
 from fakes.reruns import SIMULATED
 
 HWPERF = (sys.executable, "-m", "pytest_hwperf.cli")
-QUICK = ("--hwperf-max-time=0.4", "--hwperf-energy=off", *SIMULATED)
+QUICK = ("--hwperf-sample-time=0.4", "--hwperf-energy=off", *SIMULATED)
 
 # `work` takes as long as asked; labels are right in as many of 1000 rows as asked.
 MODEL = """
@@ -115,7 +115,7 @@ def test_three_times_the_work_fails_its_test_alone(project: pytest.Pytester) -> 
 def test_three_times_the_work_on_a_faster_processor_is_inconclusive(project: pytest.Pytester) -> None:
     """A machine 1.8 times faster than at the one stored run (this was seen) hides it: never `equivalent`."""
     write(project, call_us=750 / 1.796)
-    result = run(project, "--hwperf-compare", "--hwperf-json=report.json")
+    result = run(project, "--hwperf-compare", "--hwperf-report=report.json")
 
     result.assert_outcomes(passed=2)
     result.stdout.re_match_lines(
@@ -407,7 +407,7 @@ def test_a_repeat_that_fails_loses_no_budget(project: pytest.Pytester) -> None:
         else: os.environ.pop("HWPERF_MAIN", None)
         """
     )
-    result = project.runpytest_subprocess(*QUICK, "--hwperf-compare", "--hwperf-json=report.json")
+    result = project.runpytest_subprocess(*QUICK, "--hwperf-compare", "--hwperf-report=report.json")
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["latency p50 *limit 0 s; *"])

@@ -37,7 +37,7 @@ def test_the_strictest_suite_is_compared(pytester: pytest.Pytester) -> None:
     project = repository(pytester, {**files, "src/pkg/tests/test_model.py": TEST, "pytest.ini": INI})
     project.write({"src/pkg/model.py": MODEL.replace("30000", "30001")})
     result = pytester.runpytest_subprocess(
-        "--hwperf-all", "--hwperf-against=HEAD", "--hwperf-energy=off", "--hwperf-json=report.json", REHEARSED
+        "--hwperf-all", "--hwperf-against=HEAD", "--hwperf-energy=off", "--hwperf-report=report.json", REHEARSED
     )
 
     result.assert_outcomes(passed=2)  # with the doctest, which is no function and is not measured

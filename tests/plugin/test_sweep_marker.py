@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-QUICK = ("-p", "no:cacheprovider", "-p", "no:benchmark", "--hwperf-energy=off", "--hwperf-max-time=0.02")
+QUICK = ("-p", "no:cacheprovider", "-p", "no:benchmark", "--hwperf-energy=off", "--hwperf-sample-time=0.02")
 MODEL = """
     import numpy as np, pytest
     from sklearn.linear_model import LogisticRegression
@@ -42,7 +42,7 @@ def test_a_scenario_is_measured_at_the_batch_size_and_threads_of_its_point(pytes
         f"{MODEL}    @pytest.mark.hwsweep(batch_size=[1, 8], threads=[1])\n"
         "    def test_it(hwperf, scenario): hwperf(scenario)"
     )
-    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-json=r.json", "-v")
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-report=r.json", "-v")
     (sweep,) = sweeps_of(pytester)
 
     result.assert_outcomes(passed=2)
@@ -66,7 +66,7 @@ def test_a_point_can_be_selected_by_its_values(pytester: pytest.Pytester) -> Non
 def test_larger_batches_than_one_that_misses_a_limit_are_skipped(pytester: pytest.Pytester) -> None:
     """The limit belongs to the search and fails no test; no call takes a femtosecond."""
     pytester.makepyfile(callable_test("batch_size=[8, 1, 32, 64], latency_p50_ms=1e-12"))
-    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-json=r.json")
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-report=r.json")
     (sweep,) = sweeps_of(pytester)
 
     result.assert_outcomes(passed=2, skipped=2)
@@ -104,7 +104,7 @@ def test_a_point_is_measured_where_one_of_its_measurements_keeps_the_limits(pyte
 def test_every_point_is_measured_where_it_would_be_compared(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(callable_test("batch_size=[1, 8], latency_p50_ms=1e-12"))
 
-    pytester.runpytest_inprocess(*QUICK, "--hwperf-compare", "--hwperf-rerun=never").assert_outcomes(passed=2)
+    pytester.runpytest_inprocess(*QUICK, "--hwperf-compare", "-ohwperf_rerun=never").assert_outcomes(passed=2)
 
 
 def test_budgets_are_kept_point_by_point(pytester: pytest.Pytester) -> None:
@@ -118,7 +118,7 @@ def test_budgets_are_kept_point_by_point(pytester: pytest.Pytester) -> None:
 def test_other_parameters_make_a_sweep_each(pytester: pytest.Pytester) -> None:
     source = callable_test("batch_size=[1, 8]", "batch_size, kind")
     pytester.makepyfile(source.replace("@py", '@pytest.mark.parametrize("kind", ["a", "b"])\n        @py', 1))
-    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-json=r.json")
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-report=r.json")
 
     result.assert_outcomes(passed=4)
     assert ["test_it[a]", "test_it[b]"] == [sweep["name"].partition("::")[2] for sweep in sweeps_of(pytester)]
@@ -163,7 +163,7 @@ def test_the_body_of_a_test_with_a_budget_is_swept_too(pytester: pytest.Pytester
     result.stdout.fnmatch_lines(["sweep of *::test_it", "*passed", "*passed", "*limits: latency p50 <= 1000 s"])
 
 
-@pytest.mark.parametrize(("option", "said"), [("--hwperf-serving-batch=4", True), ("--hwperf-serving-batch=8", False)])
+@pytest.mark.parametrize(("option", "said"), [("-ohwperf_serving_batch=4", True), ("-ohwperf_serving_batch=8", False)])
 def test_the_batch_that_is_served_belongs_to_the_sweep(pytester: pytest.Pytester, option: str, *, said: bool) -> None:
     pytester.makepyfile(callable_test("batch_size=[1, 8]"))
     result = pytester.runpytest_inprocess(*QUICK, option)

@@ -8,7 +8,7 @@ import pytest
 from pytest_hwperf.core.errors import WorkerError
 
 pytest.importorskip("pytest_timeout")
-OPTIONS = ("--hwperf-max-time=0.05", "--hwperf-energy=off")
+OPTIONS = ("--hwperf-sample-time=0.05", "--hwperf-energy=off")
 
 
 @pytest.fixture

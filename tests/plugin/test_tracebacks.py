@@ -2,7 +2,7 @@
 
 import pytest
 
-QUICK = ("--hwperf-max-time=0.05", "--hwperf-energy=off")
+QUICK = ("--hwperf-sample-time=0.05", "--hwperf-energy=off")
 
 
 @pytest.mark.parametrize(

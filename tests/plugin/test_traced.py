@@ -15,7 +15,7 @@ from pytest_hwperf.measure.startup import Startup
 from pytest_hwperf.measure.subjects import subject_of_callable
 from pytest_hwperf.measure.worker_tasks import measure_cold_start
 
-OPTIONS = ("--hwperf-max-time=0.05", "--hwperf-energy=off", "--hwperf-json=report.json")
+OPTIONS = ("--hwperf-sample-time=0.05", "--hwperf-energy=off", "--hwperf-report=report.json")
 TEST = """
     import pytest
 

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_hwperf.host.interference import Snapshot
 
-QUICK = ("-v", "-p", "no:cacheprovider", "-p", "no:benchmark", "--hwperf-energy=off", "--hwperf-max-time=0.02")
+QUICK = ("-v", "-p", "no:cacheprovider", "-p", "no:benchmark", "--hwperf-energy=off", "--hwperf-sample-time=0.02")
 
 
 def shown(pytester: pytest.Pytester, source: str, *options: str) -> str:
@@ -21,23 +21,23 @@ def test_cold_calls_in_the_sample(pytester: pytest.Pytester) -> None:
     text = shown(pytester, "import time\ndef test_it(hwperf): hwperf(time.sleep, 0.02)")
 
     assert "no warm-up: the first call took " in text
-    assert "raise --hwperf-max-time" in text
+    assert "raise --hwperf-sample-time" in text
 
 
 def test_another_batch_than_the_served_one(pytester: pytest.Pytester) -> None:
     source = "def test_it(hwperf): hwperf(len, list(range(8)), batch_size=4)"
 
-    assert "warning: batches of 8 rows are served" in shown(pytester, source, "--hwperf-serving-batch=8")
-    assert "are served" not in shown(pytester, source, "--hwperf-serving-batch=4")
+    assert "warning: batches of 8 rows are served" in shown(pytester, source, "-ohwperf_serving_batch=8")
+    assert "are served" not in shown(pytester, source, "-ohwperf_serving_batch=4")
 
 
 @pytest.mark.parametrize("given", ["x", "-1"])
 def test_a_served_batch_is_a_number(pytester: pytest.Pytester, given: str) -> None:
     pytester.makepyfile("def test_it(): pass")
-    result = pytester.runpytest_inprocess(f"--hwperf-serving-batch={given}")
+    result = pytester.runpytest_inprocess(f"-ohwperf_serving_batch={given}")
 
     assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines([f"*--hwperf-serving-batch='{given}': a whole number of rows, such as 32*"])
+    result.stderr.fnmatch_lines([f"*-o hwperf_serving_batch='{given}': a whole number of rows, such as 32*"])
 
 
 def test_limits_on_means_alone(pytester: pytest.Pytester) -> None:

@@ -161,7 +161,7 @@ def test_what_the_session_does_not_reach_is_listed_and_fails(
     )
     result = project.pytester.runpytest_subprocess(
         "--hwperf-against=HEAD", *SIMULATED, "--hwperf-energy=off", "--hwperf-explain=never", REPEATED, "-x",
-        "--hwperf-json=report.json",
+        "--hwperf-report=report.json",
     )  # fmt: skip
 
     assert code == result.ret

@@ -2,7 +2,7 @@
 
 import pytest
 
-QUICK = ("--hwperf-max-time=0.05", "--hwperf-energy=off", "-p", "no:cacheprovider")
+QUICK = ("--hwperf-sample-time=0.05", "--hwperf-energy=off", "-p", "no:cacheprovider")
 TESTS = """
 import pytest
 @pytest.mark.hwbudget(latency_p95_ms=0)

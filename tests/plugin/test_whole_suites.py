@@ -11,9 +11,15 @@ from pytest_hwperf.core.report import Report, ReportFile
 from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.plugin.whole_suites import FixtureValues
 
-QUICK = ("-p", "fakes.simulated_time", "--hwperf-energy=off", "--hwperf-max-time=0.05", "--hwperf-json=report.json")
+QUICK = (
+    "-p",
+    "fakes.simulated_time",
+    "--hwperf-energy=off",
+    "--hwperf-sample-time=0.05",
+    "--hwperf-report=report.json",
+)
 BEFORE = "import unittest\nimport pytest\nfrom fakes.simulated_time import spend\n"
-LONG = "a call takes *, and --hwperf-all measures calls of 100 µs or more: add --hwperf-shortest=*"
+LONG = "a call takes *, and --hwperf-all measures calls of 100 µs or more: add -o hwperf_shortest=*"
 
 
 @pytest.fixture
@@ -79,7 +85,7 @@ def test_every_test_is_measured_and_the_too_short_one_is_named(pytester: pytest.
 
 @pytest.mark.usefixtures("timed")
 def test_the_shortest_call_can_be_set(pytester: pytest.Pytester) -> None:
-    run(pytester, SUITE, "--hwperf-shortest=0.000005").assert_outcomes(passed=7)
+    run(pytester, SUITE, "-ohwperf_shortest=0.000005").assert_outcomes(passed=7)
 
     assert "test_short" in measured()
     assert {} == skips()
@@ -88,7 +94,7 @@ def test_the_shortest_call_can_be_set(pytester: pytest.Pytester) -> None:
 def test_the_ini_twin(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_it=BEFORE + "def test_it():\n    spend(1000)\n")
     pytester.makeini("[pytest]\nhwperf_all = true\n")
-    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-shortest=1e-9")
+    result = pytester.runpytest_inprocess(*QUICK, "-ohwperf_shortest=1e-9")
 
     result.assert_outcomes(passed=1)
     assert {"test_it"} == measured()

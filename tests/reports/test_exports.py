@@ -142,7 +142,7 @@ def test_one_file_of_the_action_has_one_direction() -> None:
     smaller = github_action_benchmark.render(fake.report())
     bigger = json.loads(github_action_benchmark.render(fake.report(), better="higher").content)
 
-    assert smaller.left_out[0] == "3 figures of which higher is better: --better=higher"
+    assert smaller.left_out[0] == "3 figures of which higher is better: --as=github-action-benchmark-bigger"
     assert ["throughput_mean", "accuracy_mean", "accuracy_mean"] == [one["name"].rpartition(" ")[2] for one in bigger]
     assert ("158.0 .. 164.0", "1/s") == (bigger[0]["range"], bigger[0]["unit"])
 

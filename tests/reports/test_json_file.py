@@ -12,7 +12,7 @@ from pytest_hwperf.core.errors import SerialisationError
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.report import ReportFile
 from pytest_hwperf.core.serialisation import from_json
-from pytest_hwperf.reports.json_file import indented, render
+from pytest_hwperf.reports.json_file import render
 
 
 def test_report_comes_back() -> None:
@@ -50,11 +50,3 @@ def test_no_nan_is_ever_written() -> None:
     problem = rf"^ReportFile: Expected a finite number, got `nan` - at `{where}`$"
     with pytest.raises(SerialisationError, match=problem):
         render(replace(fake.report(), judgements=(judgement,)))
-
-
-def test_indentation_shows_no_character_that_a_terminal_obeys() -> None:
-    hostile = replace(fake.report(), baseline="\u202e\x1b\udc80", judgements=())
-    text = indented(render(hostile))
-
-    assert b'"baseline": "\\u202e\\u001b\\udc80"' in text
-    assert hostile == from_json(ReportFile, text).report

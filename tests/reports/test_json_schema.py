@@ -1,4 +1,4 @@
-"""docs/report.schema.json describes what `--hwperf-json` writes: made of the records, with their comments."""
+"""docs/report.schema.json describes the report in JSON: made of the records, with their comments."""
 
 import inspect
 import json
@@ -61,7 +61,7 @@ def schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Report of pytest-hwperf",
-        "description": "What pytest --hwperf-json writes, in base units: s, B, J, g, 1.",
+        "description": "What pytest --hwperf-report=FILE.json writes, in base units: s, B, J, g, 1.",
         **reference,
         "$defs": parts,
     }

@@ -71,5 +71,5 @@ def test_a_refusal_is_told_with_the_end_of_the_log() -> None:
 
 
 def test_an_installation_that_takes_too_long_says_what_to_type() -> None:
-    with pytest.raises(UsageProblem, match=r"no answer within 60 s; give more time with --hwperf-gate-time=SECONDS"):
+    with pytest.raises(UsageProblem, match=r"no answer within 60 s; give more time with --hwperf-time-limit=SECONDS"):
         install(PYTHON, ["a==1"], 60.0, FakePython(is_late=True), sees_pip=lambda: True)

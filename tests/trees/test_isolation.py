@@ -271,7 +271,7 @@ def test_tests_prove_nothing(root: Path, other: Path, site: Path) -> None:
     assert (
         f"the package under test is imported from {site / 'pkg'}, not from either tree; install it with "
         f"`pip install -e {root}`, or give --hwperf-base-python=PATH, the Python of an environment with the baseline "
-        "installed, or have one built with --hwperf-base-env=build"
+        "installed, or have one built with -o hwperf_base_env=build"
     ) == str(caught.value)
 
 

@@ -71,7 +71,8 @@ def test_commands_are_run_in_order_with_the_interpreter_of_the_side(place: Place
 
 
 @pytest.mark.parametrize(
-    ("code", "why"), [(2, "ended with code 2"), (None, r"did not end within 1 s; give more time .*--hwperf-gate-time=")]
+    ("code", "why"),
+    [(2, "ended with code 2"), (None, r"did not end within 1 s; give more time .*--hwperf-time-limit=")],
 )
 def test_what_fails_is_quoted_and_its_log_is_kept(place: Place, run: FakeRun, code: int | None, why: str) -> None:
     run.code = code

@@ -9,16 +9,14 @@ from pathlib import Path
 from pytest_hwperf.core.contracts import Covered, Meter
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Reading
-from pytest_hwperf.host.machine import name_processor, read_processor
+from pytest_hwperf.host.machine import read_processor
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
-from pytest_hwperf.meters.energy.calibration import read_calibration
 from pytest_hwperf.meters.energy.counter_meter import refusal_warnings
 
-WATTS_VARIABLE = "HWPERF_WATTS"  # IDLE..BUSY in W per vCPU, or the path of a calibration file
+WATTS_VARIABLE = "HWPERF_WATTS"  # IDLE..BUSY in W per vCPU
 
 _NUMBER = r"[-+]?\d+(?:\.\d+)?"
 _GIVEN = re.compile(rf"\s*({_NUMBER})\s*\.\.\s*({_NUMBER})\s*")
-_FORMS = "Give IDLE..BUSY in W per vCPU, such as 0.5..2.1, or a file that hwperf calibrate has made"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,24 +66,20 @@ def watts_of(processor: Mapping[str, str]) -> Watts:
     return _GENERIC
 
 
-def given_watts(text: str, processor: Mapping[str, str]) -> Watts:
-    """Return the watts that the user gave: `0.5..2.1`, or the path of a calibration file of this processor.
+def given_watts(text: str) -> Watts:
+    """Return the watts that the user gave as `0.5..2.1`.
 
     Raises:
-        UsageProblem: neither; says what is allowed and what to type.
+        UsageProblem: no such pair; says what is allowed.
     """
-    match, option = _GIVEN.fullmatch(text), f"--hwperf-watts={text} (or {WATTS_VARIABLE})"
-    if match is None:
-        try:
-            found = read_calibration(Path(text), name_processor(processor))
-        except UsageProblem as problem:
-            raise UsageProblem(f"{option}: {problem}. {_FORMS}") from problem
-        origin = f"calibrated by {found.source} at {found.measured_at}"
-        return Watts(processor=found.cpu_model, idle_w=found.idle_w, busy_w=found.busy_w, origin=origin)
-    idle_w, busy_w = map(float, match.groups())
+    match = _GIVEN.fullmatch(text)
+    idle_w, busy_w = map(float, match.groups()) if match else (0.0, 0.0)
     if not 0 <= idle_w < busy_w < math.inf:
-        raise UsageProblem(f"{option}: watts are never negative, and a busy vCPU draws more than an idle one. {_FORMS}")
-    return Watts(processor="as given", idle_w=idle_w, busy_w=busy_w, origin="--hwperf-watts")
+        raise UsageProblem(
+            f"-o hwperf_watts={text} (or {WATTS_VARIABLE}): give IDLE..BUSY in W per vCPU, such as 0.5..2.1. Watts are "
+            "never negative, and a busy vCPU draws more than an idle one"
+        )
+    return Watts(processor="as given", idle_w=idle_w, busy_w=busy_w, origin="hwperf_watts")
 
 
 class EstimateMeter:
@@ -149,6 +143,5 @@ def watts_here(environ: Mapping[str, str], *, root: str | Path = "/") -> Watts:
     Raises:
         UsageProblem: HWPERF_WATTS is invalid.
     """
-    processor = read_processor(root)
     text = environ.get(WATTS_VARIABLE, "")
-    return given_watts(text, processor) if text else watts_of(processor)
+    return given_watts(text) if text else watts_of(read_processor(root))

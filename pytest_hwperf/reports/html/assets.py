@@ -1,16 +1,24 @@
-"""The fixed parts of the page: its style, its scripts, and the library that draws its charts."""
+"""What pages have in common: their frame, style and scripts, the library that draws charts, and what is embedded."""
 
 import base64
 import gzip
 import hashlib
+import json
 from functools import lru_cache
 from importlib.resources import files
 from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.structs import Record
 
-_SCRIPTS = ("dom.js", "charts.js", "details.js", "table.js")  # in the order in which they need each other
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+_SCRIPTS = {  # of each page, in the order in which they need each other
+    "report": ("dom.js", "charts.js", "details.js", "table.js"),
+    "history": ("dom.js", "charts.js", "history.js"),
+}
 
 
 class Library(Record, frozen=True, kw_only=True):
@@ -36,9 +44,9 @@ def text_of(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def script() -> str:
-    """Return the page's own script."""
-    parts = "\n".join(text_of(name) for name in _SCRIPTS)
+def script(page: str) -> str:
+    """Return a page's own script."""
+    parts = "\n".join(text_of(name) for name in _SCRIPTS[page])
     return f'"use strict";\n(function () {{\n{parts}\n}})();\n'
 
 
@@ -59,3 +67,57 @@ def plotly() -> Library:
 def hash_of(source: str) -> str:
     """Return the hash by which a Content-Security-Policy allows a script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode("ascii")
+
+
+def as_json(plain: object) -> bytes:
+    """Write JSON that no parser of HTML takes for markup, whatever it quotes."""
+    text = json.dumps(plain, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026").encode()
+
+
+def embedded(text: bytes) -> "Markup":
+    """Take JSON as it is: `as_json` has escaped it."""
+    from markupsafe import Markup
+
+    return Markup(text.decode())  # noqa: S704 - see above
+
+
+def written(page: str, library: Library | None, **values: Any) -> bytes:
+    """Fill the template of a page, which escapes each value that is not `embedded`.
+
+    Args:
+        page: "report" or "history".
+        library: what draws the charts; None: plotly.js.
+        values: of the template.
+
+    Raises:
+        UsageProblem: jinja2 or plotly is not installed.
+    """
+    check_installed()
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from markupsafe import Markup
+
+    own, charts = script(page), library or plotly()
+    environment = Environment(
+        loader=FunctionLoader(text_of), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    text: str = environment.get_template(f"{page}.html.jinja").render(
+        policy=_policy(own, charts),
+        style=Markup(text_of("style.css")),  # noqa: S704 - this package's own file
+        script=Markup(own),  # noqa: S704 - the same
+        library=charts.packed,
+        **values,
+    )
+    return text.encode("utf-8", errors="backslashreplace")
+
+
+def _policy(own: str, charts: Library) -> str:
+    """Return the Content-Security-Policy: nothing from elsewhere, and no script but these two.
+
+    Styles cannot be told by their hash: the library sets them on the elements that it draws.
+    """
+    scripts = " ".join(f"'{one}'" for one in (hash_of(own), charts.hash))
+    return (
+        f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )

@@ -60,7 +60,7 @@ function chart(title, says, parts, table, kind) {
       values.append(scrolling(`${title}: values`, table()));
     }
   });
-  const figure = make("figure", { class: kind === "tall" ? "wide" : "" }, make("figcaption", {}, title), make("p", { class: "says" }, says), plot, values);
+  const figure = make("figure", { class: kind ? "wide" : "" }, make("figcaption", {}, title), make("p", { class: "says" }, says), plot, values);
   const one = { plot, parts };
   drawn.add(one);
   SEEN.set(plot, one);
@@ -71,7 +71,7 @@ function chart(title, says, parts, table, kind) {
 function paint(one) {
   if (!one.plot.isConnected) { drawn.delete(one); return; }
   const { data, own } = one.parts();
-  const wide = one.plot.classList.contains("tall");
+  const wide = one.plot.closest(".wide") !== null;
   // The width of a printed page is not known before it is printed.
   const size = printing ? { autosize: false, width: wide ? PRINTED.whole : PRINTED.half, height: wide ? Math.min(300, one.plot.clientHeight || 300) : 232 } : { autosize: true, width: undefined, height: undefined };
   window.Plotly.react(one.plot, data, { ...layout(own), ...size }, { displayModeBar: false, responsive: true });
@@ -181,18 +181,44 @@ function timelineChart(detail) {
   return figure;
 }
 
-// The chart comes as a tree of elements: [name, attributes, children], a child being a text or a tree.
-function built([name, attributes, children]) {
-  return draw(name, attributes, ...children.map((child) => (typeof child === "string" ? child : built(child))));
-}
-
+// A point a run, in the order of time; lines and bands where its level changed, and the team's notes at the bottom.
 function historyChart(one) {
-  const values = make("details", {}, make("summary", {}, "Values as a table"));
-  values.addEventListener("toggle", () => {
-    if (values.open && !values.querySelector("table")) values.append(scrolling(`${one.title}: values`, grid(["Started", "Revision", "Value", "Low", "High", "Accepted"], one.values.map((row) => row.map((cell) => cell ?? "–")))));
-  });
-  const notes = one.notes.length ? make("ul", {}, ...one.notes.map((note) => make("li", {}, note))) : null;
-  return make("figure", { class: "wide" }, make("figcaption", {}, one.title), make("p", { class: "says" }, one.says), built(one.chart), notes, values);
+  const { rows, unit } = one;
+  const places = rows.map((_, place) => place + 1);
+  const [values, lows, highs] = [2, 3, 4].map((column) => rows.map((row) => row[column]));
+  const isNow = (place) => one.now && place === rows.length - 1;
+  const shown = (value) => (value === null ? "–" : `${Number(value.toPrecision(4))} ${unit}`.trim());
+  const whole = (place) => lows[place] !== null && highs[place] !== null;
+  const text = rows.map(([started, code, value, , , n], place) => plain(`${isNow(place) ? "this run, " : ""}${started}, ${code}: ${shown(value)}, n=${n}`));
+  const parts = () => {
+    const tones = rows.map((_, place) => colour(isNow(place) ? "candidate" : "baseline"));
+    return {
+      data: [
+        {
+          type: "scatter", mode: "lines+markers", x: places, y: values, text, hovertemplate: "%{text}<extra></extra>", line: { width: 1.5, color: colour("baseline") },
+          marker: { size: rows.map((_, place) => (isNow(place) ? 12 : 7)), color: tones, symbol: rows.map((row) => (row[6] ? "circle" : "circle-open")), line: { width: 1.5, color: tones } },
+          error_y: { type: "data", symmetric: false, array: values.map((value, place) => (whole(place) ? highs[place] - value : 0)), arrayminus: values.map((value, place) => (whole(place) ? value - lows[place] : 0)), color: colour("baseline"), thickness: 1.5, width: 0 },
+        },
+        {
+          type: "scatter", mode: "markers", yaxis: "y2", x: one.marks.map(([place]) => place + 1), y: one.marks.map(() => 0.04), text: one.marks.map(([, note]) => plain(note)),
+          hovertemplate: "%{text}<extra></extra>", marker: { symbol: "triangle-up", size: 11, color: colour("text") },
+        },
+      ],
+      own: {
+        showlegend: false, hovermode: "closest",
+        xaxis: { title: { text: plain(`run, in the order of time (${rows[0][0].slice(0, 10)} to ${rows[rows.length - 1][0].slice(0, 10)})`) }, dtick: rows.length > 20 ? undefined : 1, range: [0.5, rows.length + 0.5] },
+        yaxis: { title: { text: plain(unit) } }, yaxis2: { overlaying: "y", range: [0, 1], visible: false, fixedrange: true },
+        shapes: one.changes.flatMap(([place, earliest, latest]) => [
+          { type: "rect", yref: "paper", y0: 0, y1: 1, x0: earliest + 0.5, x1: latest + 0.5, fillcolor: colour("candidate"), opacity: 0.15, line: { width: 0 }, layer: "below" },
+          { type: "line", yref: "paper", y0: 0, y1: 1, x0: place + 0.5, x1: place + 0.5, line: { color: colour("candidate"), width: 1.5, dash: "dash" } },
+        ]),
+      },
+    };
+  };
+  const table = () => grid(["Started", "Revision", "Value", "Low", "High", "n", "Accepted"], rows.map(([started, code, value, low, high, n, accepted]) => [started, code, shown(value), shown(low), shown(high), n, accepted ? "yes" : "no"]));
+  const figure = chart(one.title, one.says, parts, table, "low");
+  if (one.notes.length) figure.querySelector(".plot").after(make("ul", {}, ...one.notes.map((note) => make("li", {}, note))));
+  return figure;
 }
 
 function flameChart(flame) {
@@ -272,4 +298,41 @@ function rooflineChart(one) {
     own: { xaxis: { type: "log", dtick: 1, title: { text: "FLOP/B" } }, yaxis: { type: "log", dtick: 1, title: { text: "GFLOP/s" } } },
   });
   return chart(`Roofline with ${threads}`, says, parts, () => grid(["Measurement", "FLOP/B", "GFLOP/s", "Limited by"], one.points.map((point) => [point[0], point[1], (point[2] / 1e9).toPrecision(3), point[3] || "not known"])));
+}
+
+// `opened` is called before the page is printed: it shows what is not to be missed on paper.
+function themes(opened) {
+  const names = ["", "light", "dark"];
+  const titles = { "": "as the system", light: "light", dark: "dark" };
+  const button = document.getElementById("theme");
+  let now = "";
+  try { now = localStorage.getItem("hwperf-theme") || ""; } catch { /* a file may have no storage */ }
+  const apply = (name) => {
+    now = names.includes(name) ? name : "";
+    if (now) document.documentElement.dataset.theme = now;
+    else delete document.documentElement.dataset.theme;
+    button.textContent = "Theme: " + titles[now];
+    redraw();
+  };
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    apply(names[(names.indexOf(now) + 1) % names.length]);
+    try { localStorage.setItem("hwperf-theme", now); } catch { /* the same */ }
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  apply(now);
+  let before = null;
+  window.addEventListener("beforeprint", () => {
+    if (before === null) before = now;
+    printing = true;
+    opened();
+    apply("light");
+  });
+  window.addEventListener("afterprint", () => {
+    printing = false;
+    apply(before || "");
+    before = null;
+  });
+  const later = window.requestIdleCallback || ((call) => setTimeout(call, 500));
+  later(() => { if (drawn.size) library().catch(() => {}); }); // so that charts are there when the page is printed
 }

@@ -1,6 +1,5 @@
 """Everything that the page shows, as plain data: the rows of its table, and what opens of each measurement."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -14,6 +13,7 @@ from pytest_hwperf.core.units import counted
 from pytest_hwperf.reports.cells import cells_of, metric_of
 from pytest_hwperf.reports.entries import Entry
 from pytest_hwperf.reports.groups import Groups, VerdictRow
+from pytest_hwperf.reports.html.assets import as_json
 from pytest_hwperf.reports.html.decision import Seen
 from pytest_hwperf.reports.html.details import (
     Plain,
@@ -92,12 +92,6 @@ def _add_detail(
     observed = seen.get(_key_of(row), _NONE)
     details.append(detail_of(row, observed, blocks=id(row) in selection.blocks))
     return len(details) - 1
-
-
-def as_json(plain: object) -> bytes:
-    """Write JSON that no parser of HTML takes for markup, whatever it quotes."""
-    text = json.dumps(plain, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026").encode()
 
 
 class _Selection(Record, frozen=True, kw_only=True):

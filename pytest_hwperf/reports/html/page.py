@@ -1,7 +1,7 @@
 """The page: a report rendered to one HTML file that needs nothing else."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.records import Machine
@@ -9,15 +9,11 @@ from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.reports.groups import Groups, VerdictRow, groups_of
 from pytest_hwperf.reports.headline import headline_of
-from pytest_hwperf.reports.history_chart import STYLE
-from pytest_hwperf.reports.html.assets import Library, check_installed, hash_of, plotly, script, text_of
-from pytest_hwperf.reports.html.content import GROUPS, Content, as_json, content_of
+from pytest_hwperf.reports.html.assets import Library, as_json, embedded, written
+from pytest_hwperf.reports.html.content import GROUPS, Content, content_of
 from pytest_hwperf.reports.html.histories import Reader
 from pytest_hwperf.reports.html.scenarios import differences_of, rooflines_of, tradeoffs_of
 from pytest_hwperf.reports.table import rows
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 _MOST_LISTED = 20  # regressions in the summary: the table has them all
 _STATES: Mapping[str, str] = {"bad": "Failed", "doubtful": "Open questions", "good": "Passed", "plain": "Measured"}
@@ -34,48 +30,18 @@ def render(report: Report, *, history: Reader | None = None, library: Library | 
     Raises:
         UsageProblem: jinja2 or plotly is not installed.
     """
-    check_installed()
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
-    own, charts = script(), library or plotly()
     groups = groups_of(report)
     content = content_of(report, groups, history)
     across = {"tradeoffs": tradeoffs_of(report), "rooflines": rooflines_of(report)}
-    page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True).from_string(
-        text_of("page.html.jinja")
-    )
-    text: str = page.render(
-        policy=_policy(own, charts),
-        style=Markup(text_of("style.css") + STYLE),  # noqa: S704 - this package's own file
-        script=Markup(own),  # noqa: S704 - the same
-        library=charts.packed,
-        rows=_escaped(content.rows),
-        details=[*map(_escaped, content.details)],
-        overview=_escaped(as_json(across)),
+    return written(
+        "report",
+        library,
+        rows=embedded(content.rows),
+        details=[*map(embedded, content.details)],
+        overview=embedded(as_json(across)),
         across=across,
         **_summary(report, groups, content),
     )
-    return text.encode("utf-8", errors="backslashreplace")
-
-
-def _policy(own: str, charts: Library) -> str:
-    """Return the Content-Security-Policy: nothing from elsewhere, and no script but these two.
-
-    Styles cannot be told by their hash: the library sets them on the elements that it draws.
-    """
-    scripts = " ".join(f"'{one}'" for one in (hash_of(own), charts.hash))
-    return (
-        f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
-        "form-action 'none'"
-    )
-
-
-def _escaped(json: bytes) -> "Markup":
-    """Take JSON as it is: `as_json` has escaped it."""
-    from markupsafe import Markup
-
-    return Markup(json.decode())  # noqa: S704 - see above
 
 
 def _summary(report: Report, groups: Groups, content: Content) -> dict[str, Any]:

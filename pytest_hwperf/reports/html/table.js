@@ -132,40 +132,6 @@ function pages(count) {
   nav.replaceChildren(step("Previous", -1), make("span", {}, `Page ${state.page + 1} of ${last + 1}`), step("Next", 1));
 }
 
-function themes() {
-  const names = ["", "light", "dark"];
-  const titles = { "": "as the system", light: "light", dark: "dark" };
-  const button = document.getElementById("theme");
-  let now = "";
-  try { now = localStorage.getItem("hwperf-theme") || ""; } catch { /* a file may have no storage */ }
-  const apply = (name) => {
-    now = names.includes(name) ? name : "";
-    if (now) document.documentElement.dataset.theme = now;
-    else delete document.documentElement.dataset.theme;
-    button.textContent = "Theme: " + titles[now];
-    redraw();
-  };
-  button.hidden = false;
-  button.addEventListener("click", () => {
-    apply(names[(names.indexOf(now) + 1) % names.length]);
-    try { localStorage.setItem("hwperf-theme", now); } catch { /* the same */ }
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  apply(now);
-  let before = null;
-  window.addEventListener("beforeprint", () => {
-    if (before === null) before = now;
-    printing = true;
-    openRegressed();
-    apply("light");
-  });
-  window.addEventListener("afterprint", () => {
-    printing = false;
-    apply(before || "");
-    before = null;
-  });
-}
-
 function openRegressed() {
   const wanted = [...state.open.values()].filter(({ row }) => row.g === "regressed" || row.g === "failed");
   for (const { row, found, opener } of wanted.slice(0, MOST_PRINTED)) {
@@ -191,12 +157,10 @@ function begin() {
     if (drawn) place.append(drawn);
   }
   choose();
-  themes();
+  themes(openRegressed);
   overview();
   const first = state.open.values().next().value;
   if (first && (first.row.g === "regressed" || first.row.g === "failed")) toggle(first.row, first.found, first.opener);
-  const later = window.requestIdleCallback || ((call) => setTimeout(call, 500));
-  if (drawn.size) later(() => library().catch(() => {})); // so that charts are there when the page is printed
 }
 
 begin();

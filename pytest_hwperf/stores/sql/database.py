@@ -55,7 +55,7 @@ class Database:
             if not self._kind.exists():
                 return empty
             with self._transaction(writing=False) as connection:
-                if not self._is_known and migrating.version_of(connection, self.name) is None:
+                if not (self._is_known or migrating.is_made(connection, self.name)):
                     return empty
                 self._is_known = True
                 return action(connection)

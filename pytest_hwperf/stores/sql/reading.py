@@ -9,7 +9,7 @@ from pytest_hwperf.core.history import Annotation, PastValue, Series, Statistic,
 from pytest_hwperf.core.records import Estimate, Machine, StoredRun
 from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.stores.sql.entries import baseline_key, key_of, stored_of, test_key
-from pytest_hwperf.stores.sql.tables import Damaged, tables
+from pytest_hwperf.stores.sql.tables import Damaged, table
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row, Select
@@ -34,7 +34,7 @@ def newest_accepted(baseline: str, fingerprint: str, test: str, label: str) -> "
     """Select the newest accepted runs of a test on a machine, the newest first."""
     from sqlalchemy import select
 
-    run, place = tables().run, tables().baseline
+    run, place = table("run"), table("baseline")
     number = select(place.c.id).where(place.c.key == baseline_key(baseline, fingerprint, test, label))
     return (
         select(run.c.id, run.c.digest, run.c.record)
@@ -48,7 +48,7 @@ def machines_with_runs(baseline: str, test: str, label: str) -> "Select[Any]":
     """Select the machines that have accepted runs of a test."""
     from sqlalchemy import select
 
-    run, place, machine, tests = tables().run, tables().baseline, tables().machine, tables().test
+    run, place, machine, tests = table("run"), table("baseline"), table("machine"), table("test")
     number = select(tests.c.id).where(tests.c.key == test_key(test, label)).scalar_subquery()
     accepted = select(run.c.id).where(run.c.baseline_id == place.c.id, run.c.state == "accepted").exists()
     return (
@@ -63,7 +63,7 @@ def newest_of_each(baseline: str) -> "Select[Any]":
     """Select the newest accepted run of each test, label and machine."""
     from sqlalchemy import func, select
 
-    run, place = tables().run, tables().baseline
+    run, place = table("run"), table("baseline")
     newest = select(func.max(run.c.id)).where(run.c.baseline_id == place.c.id, run.c.state == "accepted")
     numbers = select(newest.scalar_subquery()).where(place.c.name == baseline)
     return select(run.c.id, run.c.digest, run.c.record).where(run.c.id.in_(numbers))
@@ -73,7 +73,7 @@ def runs_in(place: int, state: str) -> "Select[Any]":
     """Select the runs of a test on a machine that are in a state, the oldest first."""
     from sqlalchemy import select
 
-    run = tables().run
+    run = table("run")
     columns = (run.c.id, run.c.digest, run.c.record, run.c.revision, run.c.changed)
     return select(*columns).where(run.c.baseline_id == place, run.c.state == state).order_by(run.c.id)
 
@@ -82,7 +82,7 @@ def places_named(baseline: str, pattern: str) -> "Select[Any]":
     """Select the tests of a baseline; a name without wildcards is looked up, else every test is looked at."""
     from sqlalchemy import select
 
-    place, test = tables().baseline, tables().test
+    place, test = table("baseline"), table("test")
     found = (
         select(place.c.id, place.c.test_id, place.c.machine_id, test.c.name, test.c.label)
         .join_from(place, test, test.c.id == place.c.test_id)
@@ -96,7 +96,7 @@ def newest_runs_of(place: int, newest: int) -> "Select[Any]":
     """Select what a series tells of the newest runs of a test on a machine, whether they are of the baseline or not."""
     from sqlalchemy import select
 
-    run = tables().run
+    run = table("run")
     columns = (run.c.id, run.c.started_at, run.c.revision, run.c.changed, run.c.state)
     return select(*columns).where(run.c.baseline_id == place).order_by(run.c.id.desc()).limit(newest)
 
@@ -105,20 +105,21 @@ def estimates_of(place: int, newest: int) -> "Select[Any]":
     """Select the estimates of these runs."""
     from sqlalchemy import literal, select
 
-    chosen, table = newest_runs_of(place, newest).subquery("chosen"), tables().estimate
-    columns = [table.c[name] for name in _ESTIMATE]
-    return select(*columns, literal("")).join_from(chosen, table, table.c.run_id == chosen.c.id)
+    chosen, estimate = newest_runs_of(place, newest).subquery("chosen"), table("estimate")
+    columns = [estimate.c[name] for name in _ESTIMATE]
+    return select(*columns, literal("")).join_from(chosen, estimate, estimate.c.run_id == chosen.c.id)
 
 
 def changes_of(place: int, newest: int) -> "Select[Any]":
     """Select the changes of these runs from an anchor."""
     from sqlalchemy import literal_column, select
 
-    chosen, table = newest_runs_of(place, newest).subquery("chosen"), tables().comparison
+    chosen, verdict = newest_runs_of(place, newest).subquery("chosen"), table("verdict")
+    is_change = (verdict.c.value.is_not(None), verdict.c.scale == "relative")
     return (
-        select(*(table.c[name] for name in _ESTIMATE), table.c.revision)
-        .join_from(chosen, table, table.c.run_id == chosen.c.id)
-        .where(table.c.anchored.is_(literal_column("true")), table.c.value.is_not(None), table.c.scale == "relative")
+        select(*(verdict.c[name] for name in _ESTIMATE), verdict.c.revision)
+        .join_from(chosen, verdict, verdict.c.run_id == chosen.c.id)
+        .where(verdict.c.anchored.is_(literal_column("true")), *is_change)
     )
 
 
@@ -126,7 +127,7 @@ def metrics_with(numbers: Collection[int]) -> "Select[Any]":
     """Select metrics by their rows."""
     from sqlalchemy import select
 
-    metric = tables().metric
+    metric = table("metric")
     return select(metric).where(metric.c.id.in_(list(numbers)))
 
 
@@ -149,7 +150,7 @@ def places(connection: "Connection", baseline: str, pattern: str) -> list[Place]
 
 def places_measured(baseline: str, keys: Collection[str]) -> "Select[Any]":
     """Select tests of a baseline by their keys."""
-    return places_named(baseline, "*").where(tables().test.c.key.in_(keys))
+    return places_named(baseline, "*").where(table("test").c.key.in_(keys))
 
 
 def places_of(connection: "Connection", baseline: str, measured: Sequence[tuple[str, str]]) -> list[Place]:
@@ -163,7 +164,7 @@ def places_with_runs(connection: "Connection", baseline: str) -> list[Place]:
     """Return the tests of a baseline that have accepted runs."""
     from sqlalchemy import select
 
-    run, place = tables().run, tables().baseline
+    run, place = table("run"), table("baseline")
     accepted = select(run.c.id).where(run.c.baseline_id == place.c.id, run.c.state == "accepted").exists()
     return [Place(*row) for row in connection.execute(places_named(baseline, "*").where(accepted))]
 
@@ -172,7 +173,7 @@ def baseline_names(connection: "Connection") -> tuple[str, ...]:
     """Return the names of all baselines."""
     from sqlalchemy import select
 
-    return tuple(sorted(connection.scalars(select(tables().baseline.c.name).distinct())))
+    return tuple(sorted(connection.scalars(select(table("baseline").c.name).distinct())))
 
 
 def held_rows(connection: "Connection", place: int) -> "Sequence[Row[Any]]":
@@ -184,7 +185,7 @@ def machines_of(connection: "Connection", numbers: Collection[int]) -> dict[int,
     """Return machines by their rows; there are few."""
     from sqlalchemy import select
 
-    machine = tables().machine
+    machine = table("machine")
     rows = connection.execute(select(machine.c.id, machine.c.record).where(machine.c.id.in_(list(numbers))))
     found = {row.id: machine_of(row.id, row.record) for row in rows}
     if missing := {*numbers} - {*found}:
@@ -237,7 +238,7 @@ def notes(connection: "Connection") -> list[Annotation]:
     """Return all notes, oldest first."""
     from sqlalchemy import select
 
-    note = tables().annotation
+    note = table("annotation")
     rows = connection.execute(select(note).order_by(note.c.noted_at, note.c.id))
     return [Annotation(revision=row.revision, text=row.text, noted_at=row.noted_at) for row in rows]
 

@@ -14,7 +14,7 @@ from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.foreign_text import shortened
 from pytest_hwperf.host.files import refused_name
 from pytest_hwperf.stores.sql.problems import Remedies
-from pytest_hwperf.stores.sql.tables import NAMES, VERSION_TABLE
+from pytest_hwperf.stores.sql.tables import VERSION_TABLE, metadata
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -171,16 +171,16 @@ class SqliteFile:
         """Refuse what another program has made, and anything that would run when a table is read or written."""
         connection.text_factory = lambda raw: raw.decode(errors="replace")  # a name may be any bytes
         found = connection.execute("SELECT type, lower(name), lower(tbl_name), rootpage FROM sqlite_master").fetchall()
-        connection.text_factory = str
+        connection.text_factory, own = str, {VERSION_TABLE, *metadata().tables}
         for kind, name, table, page in found:
             is_virtual = kind == "table" and not page  # whatever its statement looks like: it has no rows in the file
-            if {name, table} & NAMES and (kind not in ("table", "index") or is_virtual):
+            if {name, table} & own and (kind not in ("table", "index") or is_virtual):
                 raise StoreError(
                     f"{self._path} has a {'virtual ' * is_virtual}{kind} {shortened(str(name))}, which pytest-hwperf "
                     "never makes: restore a backup, or give another file"
                 )
         names = {str(name) for _, name, _, _ in found}
-        for name in sorted(names & NAMES):
+        for name in sorted(names & own):
             if any(column[-1] for column in connection.execute(f"PRAGMA table_xinfo({name})")):  # of our own names
                 raise StoreError(
                     f"{self._path} has a table {name} with generated columns, which pytest-hwperf never makes: "

@@ -13,7 +13,7 @@ from pytest_hwperf.stores.location import check_name
 from pytest_hwperf.stores.sql import keeping, reading, writing
 from pytest_hwperf.stores.sql.database import Database
 from pytest_hwperf.stores.sql.entries import Entry, entry_of, key_of, why_too_large
-from pytest_hwperf.stores.sql.tables import tables
+from pytest_hwperf.stores.sql.tables import table
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -196,7 +196,7 @@ class SqlStore:
         return self._database.write(pruned)
 
     def keep(self, baseline: str, report: Report) -> None:
-        """Keep the runs of a report with their verdicts, comparisons and pairs; a second time it changes nothing.
+        """Keep the runs of a report with their verdicts; a second time it changes nothing.
 
         Raises:
             StoreError: it is not stored; says why.
@@ -204,7 +204,7 @@ class SqlStore:
         _check(baseline)
         kept = keeping.kept_of(report)
         if kept:
-            self._database.write(lambda connection: keeping.add_report(connection, baseline, report.baseline, kept))
+            self._database.write(lambda connection: keeping.add_report(connection, baseline, kept))
 
     def history(self, baseline: str, pattern: str = "*", *, newest: int = 1000) -> tuple[Series, ...]:
         """Return the values of each series of the tests whose id matches `pattern`, of the newest runs of each test.
@@ -250,7 +250,7 @@ class SqlStore:
         """
         row = {"revision": note.revision, "text": note.text, "noted_at": note.noted_at}
         key = key_of(note.revision, note.text)
-        self._database.write(lambda connection: writing.ids_of(connection, tables().annotation, {key: row}))
+        self._database.write(lambda connection: writing.ids_of(connection, table("annotation"), {key: row}))
 
     def annotations(self) -> tuple[Annotation, ...]:
         """Return all notes, oldest first.

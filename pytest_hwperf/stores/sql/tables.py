@@ -1,16 +1,16 @@
-"""The tables as statements name them; `migrations/` makes them."""
+"""The tables, declared once: the migration makes them, statements name them, and what they hold is checked."""
 
 import json
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sqlalchemy import TableClause
+    from sqlalchemy import Column, MetaData, Table
+    from sqlalchemy.schema import SchemaItem
     from sqlalchemy.types import TypeDecorator
 
 VERSION_TABLE = "hwperf_schema"  # of Alembic; another program's may have the usual name
-VERSION = "1"  # the newest schema
+VERSION = "1"  # the only schema
 
 _ESCAPED = "\x01"  # begins a text that no database takes as it is; JSON follows
 
@@ -19,64 +19,71 @@ class Damaged(Exception):  # noqa: N818 - what the database is, which names it a
     """A row that this package has never written; `Database` makes a sentence of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tables:
-    """One of each."""
-
-    machine: "TableClause"
-    test: "TableClause"
-    metric: "TableClause"
-    baseline: "TableClause"  # the runs of one test on one machine under one name
-    run: "TableClause"
-    estimate: "TableClause"
-    comparison: "TableClause"
-    pair: "TableClause"
-    verdict: "TableClause"
-    annotation: "TableClause"
-    version: "TableClause"
-
-
-# Columns of each table, each with what it holds: `:` text from outside, `#` a whole number, `~` a number or nothing,
-# `?` true or false, `*` bytes; all others hold text of our own.
-_COLUMNS = {
-    "machine": "#id key :cpu_model :architecture :system :python record #cores #memory_gb",
-    "test": "#id key name_key :name :label",
-    "metric": "#id key :name :statistic better :source :per :method ?estimated ~confidence",
-    "baseline": "#id key name #test_id #machine_id",
-    "run": "#id #baseline_id state :started_at :revision ?changed *digest *record",
-    "estimate": "#run_id #place #metric_id ~value ~low ~high #n warnings",
-    "comparison": "#run_id #place #metric_id ~value ~low ~high ~p_value ~baseline ~margin #n warnings outcome scale "
-    ":against :revision ?anchored",
-    "pair": "#run_id #place #number stage ~change ~baseline ~candidate ~preempted",
-    "verdict": "#run_id #place outcome :reason record ?fails",
-    "annotation": "#id key :revision :text :noted_at",
-    "version": "version_num",
-}
-_HELD: dict[str, tuple[type, ...]] = {
-    ":": (str,),
-    "#": (int,),
-    "~": (int, float, type(None)),
-    "?": (bool, int),
-    "*": (bytes,),
-}
-_MARKS = "".join(_HELD)
-NAMES = frozenset({VERSION_TABLE, *_COLUMNS} - {"version"})  # as the database calls them
+def table(name: str) -> "Table":
+    """Return a table; SQLAlchemy is imported now."""
+    return metadata().tables[name]
 
 
 @cache
-def tables() -> Tables:
-    """Return all tables; SQLAlchemy is imported now."""
-    from sqlalchemy import column, table
+def metadata() -> "MetaData":
+    """Declare all tables."""
+    import sqlalchemy as sa
 
-    kind = _column_type()
-    made = {
-        name: table(
-            VERSION_TABLE if name == "version" else name,
-            *(column(one.lstrip(_MARKS), kind(one)) for one in columns.split()),
-        )
-        for name, columns in _COLUMNS.items()
-    }
-    return Tables(**made)
+    made, held = sa.MetaData(), _column_type()
+    number = held(sa.BigInteger().with_variant(sa.Integer(), "sqlite"), int)  # for SQLite that of the row
+    text, foreign = held(sa.Text(), str), held(sa.Text(), str, is_foreign=True)
+    count, real, truth = held(sa.BigInteger(), int), held(sa.Double(), int | float | None), held(sa.Boolean(), int)
+
+    def columns(kind: "TypeDecorator[Any]", names: str) -> "list[Column[Any]]":
+        return [sa.Column(name, kind, nullable=kind is real) for name in names.split()]
+
+    def of(owner: str) -> "Column[Any]":
+        """Refer to another table; what belongs to a baseline or a run goes with it."""
+        kept = sa.ForeignKey(f"{owner}.id", ondelete="CASCADE" if owner in ("baseline", "run") else None)
+        return sa.Column(f"{owner}_id", number, kept, nullable=False)
+
+    def declare(name: str, *parts: "SchemaItem") -> None:
+        sa.Table(name, made, sa.Column("id", number, primary_key=True, autoincrement=False), *parts)
+
+    def declare_keyed(name: str, *parts: "SchemaItem") -> None:
+        """Declare what many rows refer to, each found by its key."""
+        declare(name, sa.Column("key", text, nullable=False, unique=True), *parts)
+
+    def declare_values(name: str, *parts: "SchemaItem") -> None:
+        """Declare values of metrics, which lie beside each other for each run."""
+        at, key = (of("run"), *columns(count, "place"), of("metric")), sa.PrimaryKeyConstraint("run_id", "place")
+        value = (*columns(real, "value low high"), *columns(count, "n"), *columns(text, "warnings"))
+        sa.Table(name, made, *at, *value, *parts, key, sqlite_with_rowid=False)
+
+    declare_keyed(
+        "machine", *columns(foreign, "cpu_model architecture system python"), *columns(text, "record"),
+        *columns(count, "cores memory_gb"),
+    )  # fmt: skip
+    declare_keyed(
+        "test", *columns(text, "name_key"), *columns(foreign, "name label"), sa.Index("test_by_name", "name_key")
+    )
+    declare_keyed(
+        "metric", *columns(text, "statistic better"), *columns(foreign, "name source per method"),
+        *columns(truth, "estimated"), *columns(real, "confidence"),
+    )  # fmt: skip
+    declare_keyed(  # the runs of one test on one machine under one name
+        "baseline", *columns(text, "name"), of("test"), of("machine"), sa.Index("baseline_by_name", "name"),
+        sa.Index("baseline_of_test", "test_id", "name"), sa.Index("baseline_of_machine", "machine_id"),
+    )  # fmt: skip
+    declare(
+        "run", of("baseline"), *columns(text, "state"), *columns(foreign, "started_at revision"),
+        *columns(truth, "changed"), *columns(held(sa.LargeBinary(), bytes), "digest record"),
+        sa.UniqueConstraint("digest", "baseline_id"), sa.Index("run_of_baseline", "baseline_id", "state", "id"),
+    )  # fmt: skip
+    declare_values("estimate")
+    declare_values(  # `value` is what was judged: of a budget the figure, of a comparison the change
+        "verdict", *columns(text, "outcome"), *columns(truth, "fails"), *columns(foreign, "reason"),
+        *columns(text, "scale"),  # of a comparison; "": of a budget
+        *columns(real, "allowed baseline p_value"),  # limit or margin; the last two of a comparison
+        *columns(foreign, "against revision"), *columns(truth, "anchored"),
+    )  # fmt: skip
+    declare_keyed("annotation", *columns(foreign, "revision text noted_at"))
+    return made
 
 
 def storable(text: str) -> str:
@@ -103,7 +110,7 @@ def restored(text: str) -> str:
 
 def _column_type() -> "type[TypeDecorator[Any]]":
     from sqlalchemy import Dialect
-    from sqlalchemy.types import NullType, TypeDecorator
+    from sqlalchemy.types import NullType, TypeDecorator, TypeEngine
 
     class Held(TypeDecorator[Any]):
         """What a column holds: SQLite lets whoever writes the file put anything there."""
@@ -111,19 +118,20 @@ def _column_type() -> "type[TypeDecorator[Any]]":
         impl = NullType
         cache_ok = True
 
-        def __init__(self, column: str) -> None:
+        def __init__(self, kind: TypeEngine[Any], held: Any, *, is_foreign: bool = False) -> None:
             super().__init__()
-            self.column, self.is_foreign, self.held = column, column[0] == ":", _HELD.get(column[0], (str,))
-
-        def coerce_compared_value(self, op: Any, value: Any) -> Any:
-            return self if self.is_foreign else self.impl_instance.coerce_compared_value(op, value)
+            self.impl = self.kind = kind
+            self.held, self.is_foreign = held, is_foreign
 
         def process_bind_param(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002 - SQLAlchemy's signature
             return storable(value) if self.is_foreign and value is not None else value
 
-        def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002 - the same
+        def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ARG002 - the same
+            return self._checked  # before any conversion: of a number, bytes() would make as many bytes
+
+        def _checked(self, value: Any) -> Any:
             if not isinstance(value, self.held):
-                raise Damaged(f"a row has {type(value).__name__} as {self.column.lstrip(_MARKS)}")
-            return restored(str(value)) if self.is_foreign else value
+                raise Damaged(f"a row has {type(value).__name__} in a column of {self.kind}")
+            return restored(value) if self.is_foreign else value
 
     return Held

@@ -1,17 +1,17 @@
 """Statements that change the database; each function is called by the only writer, within its transaction."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.core.metrics import Better, metric_of
-from pytest_hwperf.core.records import Figure, Machine, Run
+from pytest_hwperf.core.records import Estimate, Figure, Machine, Run
 from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.stores.sql.entries import Entry, baseline_key, key_of, stored_of, test_key
 from pytest_hwperf.stores.sql.reading import Place, held_rows, machines_of
-from pytest_hwperf.stores.sql.tables import tables
+from pytest_hwperf.stores.sql.tables import table
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, TableClause
+    from sqlalchemy import Connection, Table
 
 Row = Mapping[str, Any]
 
@@ -27,17 +27,18 @@ _CHUNK = 500  # values in a condition
 
 def add_runs(connection: "Connection", name: str, entries: Sequence[Entry], state: str) -> list[int]:
     """Add runs to a baseline, but for those that it has already; return the number of each row."""
-    table = tables().run
     places = _baselines(connection, name, [entry.stored.run for entry in entries])
     of_entry = [(places[_place_key(name, entry.stored.run)], entry.digest) for entry in entries]
     known = _known_runs(connection, of_entry)
-    new, number = dict[tuple[int, bytes], Entry](), _last_id(connection, table)
+    new, number = dict[tuple[int, bytes], Entry](), _last_id(connection, table("run"))
     for key, entry in zip(of_entry, entries, strict=True):
         if key not in known:
             number += 1
             known[key], new[key] = number, entry
-    _insert(connection, table, [_run_row(known[key], key[0], entry, state) for key, entry in new.items()])
-    _add_estimates(connection, {known[key]: entry for key, entry in new.items()})
+    _insert(connection, table("run"), [_run_row(known[key], key[0], entry, state) for key, entry in new.items()])
+    stored = {known[key]: entry.stored for key, entry in new.items()}
+    figures = {number: (one.run, [(figure, {}) for figure in one.figures]) for number, one in stored.items()}
+    add_values(connection, "estimate", figures)
     for before in _BECOMES[state]:
         _change_state(connection, [known[key] for key in of_entry if key not in new], before, state)
     return [known[key] for key in of_entry]
@@ -45,10 +46,9 @@ def add_runs(connection: "Connection", name: str, entries: Sequence[Entry], stat
 
 def try_out(connection: "Connection") -> None:
     """Find out whether runs can be added, removed and accepted: rights are asked for though nothing is there."""
-    for name in ("run", "estimate", "comparison", "pair", "verdict", "baseline"):
-        table = getattr(tables(), name)
-        connection.execute(table.delete().where(table.c[table.c.keys()[0]] == -1))
-    run = tables().run
+    for name in ("run", "estimate", "verdict", "baseline"):
+        connection.execute(table(name).delete().where(table(name).c[0] == -1))
+    run = table("run")
     connection.execute(run.update().where(run.c.id == -1).values(state=KEPT))
 
 
@@ -60,9 +60,9 @@ def accept_runs(connection: "Connection", place: Place) -> bool:
     for row in rows:
         stored_of(f"run {row.id}", row.digest, row.record)  # what is damaged is not accepted
     newest = (rows[-1].revision, rows[-1].changed)
-    table = tables().run
+    run = table("run")
     connection.execute(
-        table.update().where(table.c.baseline_id == place.id, table.c.state == ACCEPTED).values(state=SUPERSEDED)
+        run.update().where(run.c.baseline_id == place.id, run.c.state == ACCEPTED).values(state=SUPERSEDED)
     )
     chosen = [row.id for row in rows if (row.revision, row.changed) == newest]
     _change_state(connection, chosen, HELD, ACCEPTED)
@@ -72,9 +72,9 @@ def accept_runs(connection: "Connection", place: Place) -> bool:
 
 def remove_places(connection: "Connection", places: Iterable[Place]) -> None:
     """Remove all runs of some tests, with what is known of them."""
-    table = tables().baseline
+    baseline = table("baseline")
     for chunk in _chunks([place.id for place in places]):
-        connection.execute(table.delete().where(table.c.id.in_(chunk)))
+        connection.execute(baseline.delete().where(baseline.c.id.in_(chunk)))
 
 
 def supersede_replaced(connection: "Connection", places: Sequence[Place], machine: Machine) -> list[Place]:
@@ -88,47 +88,55 @@ def supersede_replaced(connection: "Connection", places: Sequence[Place], machin
         and known[place.machine_id].hardware == machine.hardware
         and known[place.machine_id].fingerprint != machine.fingerprint
     ]
-    table = tables().run
+    run = table("run")
     for chunk in _chunks([place.id for place in old]):
         connection.execute(
-            table.update().where(table.c.baseline_id.in_(chunk), table.c.state == ACCEPTED).values(state=SUPERSEDED)
+            run.update().where(run.c.baseline_id.in_(chunk), run.c.state == ACCEPTED).values(state=SUPERSEDED)
         )
     return old
 
 
-def metric_ids(connection: "Connection", figures: Iterable[tuple[Run, Figure]]) -> "Callable[[Run, Figure], int]":
-    """Return a function that gives the row of what a figure is, apart from its value."""
-    rows = {_metric_key(run, figure): _metric_row(run, figure) for run, figure in figures}
-    ids = ids_of(connection, tables().metric, rows)
-    return lambda run, figure: ids[_metric_key(run, figure)]
+def add_values(
+    connection: "Connection", name: str, of_runs: "Mapping[int, tuple[Run, Sequence[tuple[Figure, Row]]]]"
+) -> None:
+    """Add a row for each figure of some runs, with columns of its own, to the table `name`; by the row of the run."""
+    figures = [(run, figure) for run, values in of_runs.values() for figure, _ in values]
+    metrics = ids_of(connection, table("metric"), {_metric_key(*one): _metric_row(*one) for one in figures})
+    rows = [
+        {
+            "run_id": number,
+            "place": place,
+            "metric_id": metrics[_metric_key(run, figure)],
+            **_estimate_columns(figure.estimate),
+            **own,
+        }
+        for number, (run, values) in of_runs.items()
+        for place, (figure, own) in enumerate(values)
+    ]
+    _insert(connection, table(name), rows)
 
 
-def ids_of(connection: "Connection", table: "TableClause", rows: Mapping[str, Row]) -> dict[str, int]:
+def ids_of(connection: "Connection", keyed: "Table", rows: Mapping[str, Row]) -> dict[str, int]:
     """Return the row of each key, and add those that are not there yet."""
     from sqlalchemy import select
 
     found = dict[str, int]()
     for chunk in _chunks(list(rows)):
-        chosen = select(table.c.key, table.c.id).where(table.c.key.in_(chunk))
+        chosen = select(keyed.c.key, keyed.c.id).where(keyed.c.key.in_(chunk))
         found |= {key: number for key, number in connection.execute(chosen)}  # noqa: C416 - rows are no pairs to mypy
     missing = [key for key in rows if key not in found]
-    first = _last_id(connection, table) + 1 if missing else 0
+    first = _last_id(connection, keyed) + 1 if missing else 0
     added = {key: first + place for place, key in enumerate(missing)}
-    _insert(connection, table, [{**rows[key], "key": key, "id": number} for key, number in added.items()])
+    _insert(connection, keyed, [{**rows[key], "key": key, "id": number} for key, number in added.items()])
     return found | added
-
-
-def insert_parts(connection: "Connection", table: "TableClause", rows: Sequence[Row]) -> None:
-    """Add rows that belong to runs."""
-    _insert(connection, table, rows)
 
 
 def _baselines(connection: "Connection", name: str, runs: Sequence[Run]) -> dict[str, int]:
     """Return the row of each test, label and machine under a baseline's name, by its key."""
     machines = ids_of(
-        connection, tables().machine, {run.machine.fingerprint: _machine_row(run.machine) for run in runs}
+        connection, table("machine"), {run.machine.fingerprint: _machine_row(run.machine) for run in runs}
     )
-    tests = ids_of(connection, tables().test, {test_key(run.test, run.label): _test_row(run) for run in runs})
+    tests = ids_of(connection, table("test"), {test_key(run.test, run.label): _test_row(run) for run in runs})
     rows = {
         _place_key(name, run): {
             "name": name,
@@ -137,40 +145,23 @@ def _baselines(connection: "Connection", name: str, runs: Sequence[Run]) -> dict
         }
         for run in runs
     }
-    return ids_of(connection, tables().baseline, rows)
+    return ids_of(connection, table("baseline"), rows)
 
 
 def _known_runs(connection: "Connection", of_entry: Sequence[tuple[int, bytes]]) -> dict[tuple[int, bytes], int]:
     from sqlalchemy import select
 
-    table, wanted = tables().run, {*of_entry}
+    run, wanted = table("run"), {*of_entry}
     found = dict[tuple[int, bytes], int]()
     for chunk in _chunks(list({digest for _, digest in of_entry})):
-        chosen = select(table.c.baseline_id, table.c.digest, table.c.id).where(table.c.digest.in_(chunk))
+        chosen = select(run.c.baseline_id, run.c.digest, run.c.id).where(run.c.digest.in_(chunk))
         rows = [((place, bytes(digest)), number) for place, digest, number in connection.execute(chosen)]
         found |= {key: number for key, number in rows if key in wanted}
     return found
 
 
-def _add_estimates(connection: "Connection", entries: Mapping[int, Entry]) -> None:
-    figures = [(entry.stored.run, figure) for entry in entries.values() for figure in entry.stored.figures]
-    metric = metric_ids(connection, figures)
-    rows = [
-        {
-            "run_id": number,
-            "place": place,
-            "metric_id": metric(entry.stored.run, figure),
-            **estimate_columns(figure),
-        }
-        for number, entry in entries.items()
-        for place, figure in enumerate(entry.stored.figures)
-    ]
-    _insert(connection, tables().estimate, rows)
-
-
-def estimate_columns(figure: Figure) -> dict[str, Any]:
+def _estimate_columns(one: Estimate) -> Row:
     """Return an estimate as columns; its remarks are JSON."""
-    one = figure.estimate
     remarks = to_json(one, check=False).decode() if one.warnings else ""
     return {"value": one.value, "low": one.low, "high": one.high, "n": one.n, "warnings": remarks}
 
@@ -224,20 +215,20 @@ def _place_key(name: str, run: Run) -> str:
 
 
 def _change_state(connection: "Connection", runs: Sequence[int], before: str, after: str) -> None:
-    table = tables().run
+    run = table("run")
     for chunk in _chunks(runs):
-        connection.execute(table.update().where(table.c.id.in_(chunk), table.c.state == before).values(state=after))
+        connection.execute(run.update().where(run.c.id.in_(chunk), run.c.state == before).values(state=after))
 
 
-def _last_id(connection: "Connection", table: "TableClause") -> int:
+def _last_id(connection: "Connection", numbered: "Table") -> int:
     from sqlalchemy import func, select
 
-    return connection.scalar(select(func.coalesce(func.max(table.c.id), 0))) or 0
+    return connection.scalar(select(func.coalesce(func.max(numbered.c.id), 0))) or 0
 
 
-def _insert(connection: "Connection", table: "TableClause", rows: Sequence[Row]) -> None:
+def _insert(connection: "Connection", into: "Table", rows: Sequence[Row]) -> None:
     if rows:
-        connection.execute(table.insert(), rows)
+        connection.execute(into.insert(), rows)
 
 
 def _chunks(values: Sequence[Any]) -> Iterator[Sequence[Any]]:

@@ -73,7 +73,7 @@ def test_bad_watts_are_reported_where_the_estimate_stands(tmp_path: Path, capsys
     assert MISSING == run(options("memory", "estimate"), place)
     said = capsys.readouterr()
     out = " ".join(said.out.split())
-    assert "estimate no --hwperf-watts=junk (or HWPERF_WATTS): the file cannot be read" in out
+    assert "estimate no -o hwperf_watts=junk (or HWPERF_WATTS): give IDLE..BUSY in W per vCPU" in out
     assert "memory yes peaks by VmHWM" in out
     assert "required and missing here: estimate\n" in said.err
 

@@ -13,7 +13,6 @@ from pytest_hwperf.core.contracts import Covered
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Reading
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
-from pytest_hwperf.meters.energy.calibration import Calibration, write_calibration
 from pytest_hwperf.meters.energy.estimate import (
     EstimateMeter,
     Watts,
@@ -196,56 +195,20 @@ def test_another_system_has_the_generic_watts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["0.5..2.1", " 0.5 .. 2.1 ", "+0.50..2.10"])
 def test_the_users_own_watts_replace_the_table(text: str) -> None:
-    watts = given_watts(text, processor("AMD EPYC 7571", "23", "1"))
-
-    assert Watts(processor="as given", idle_w=0.5, busy_w=2.1, origin="--hwperf-watts") == watts
+    assert Watts(processor="as given", idle_w=0.5, busy_w=2.1, origin="hwperf_watts") == given_watts(text)
 
 
-@pytest.mark.parametrize("text", ["2.1..0.5", "1..1", "-1..2", "0..-1", f"0..{'9' * 400}"])
+NO_WATTS = ["0,5..2,1", "0.5-2.1", "2.1", "nan..1", "0...1", "watts.json"]
+
+
+@pytest.mark.parametrize("text", [*NO_WATTS, "2.1..0.5", "1..1", "-1..2", "0..-1", f"0..{'9' * 400}"])
 def test_watts_that_cannot_be_are_refused(text: str) -> None:
     with pytest.raises(UsageProblem) as caught:
-        given_watts(text, {})
+        given_watts(text)
 
-    assert f"--hwperf-watts={text} (or HWPERF_WATTS): watts are never negative, and a busy vCPU draws more" in str(
+    assert f"-o hwperf_watts={text} (or HWPERF_WATTS): give IDLE..BUSY in W per vCPU, such as 0.5..2.1" in str(
         caught.value
     )
-    assert "such as 0.5..2.1" in str(caught.value)
-
-
-@pytest.mark.parametrize("text", ["0,5..2,1", "0.5-2.1", "2.1", "nan..1", "0...1", "watts.json"])
-def test_what_are_no_watts_is_a_file(text: str) -> None:
-    """That there is none is said with both forms that are allowed."""
-    with pytest.raises(UsageProblem) as caught:
-        given_watts(text, {})
-
-    assert f"--hwperf-watts={text} (or HWPERF_WATTS): the file cannot be read (No such file or directory)" in str(
-        caught.value
-    )
-    assert "Give IDLE..BUSY in W per vCPU, such as 0.5..2.1, or a file that hwperf calibrate has made" in (
-        str(caught.value)
-    )
-
-
-def test_a_calibrated_processor_has_its_own_watts(tmp_path: Path) -> None:
-    """The warning says by what they were measured, and when; so does what a run keeps."""
-    path = tmp_path / "watts.json"
-    settle_in(tmp_path, {"proc/cpuinfo": "model name\t: Xeon\ncpu family\t: 6\nmodel\t\t: 85\n"})
-    found = Calibration(
-        cpu_model="Xeon (family 6 model 85)",
-        idle_w=2.5,
-        busy_w=6.5,
-        source="rapl:package-0",
-        cpus=2.0,
-        window_s=2.0,
-        measured_at="2026-03-02T09:30:00+00:00",
-    )
-    write_calibration(path, found)
-    meter = estimate_meter({"HWPERF_WATTS": str(path)}, root=tmp_path)
-    line = "2.5 W idle to 6.5 W busy per vCPU (Xeon (family 6 model 85); calibrated by rapl:package-0 at 2026-03-02"
-
-    assert f"but 4 J per CPU second, from {line}T09:30:00+00:00); such " in meter.warnings[0]
-    assert f"{line}T09:30:00+00:00)" == str(meter.watts)
-    assert "estimate:cpu-time" == meter.source
 
 
 def test_without_watts_of_the_users_own_the_table_speaks(tmp_path: Path) -> None:

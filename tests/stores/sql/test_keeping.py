@@ -1,5 +1,6 @@
-"""What a report adds to its runs: verdicts, comparisons and pairs, once."""
+"""What a report adds to its runs: a row for each verdict, once; and how dashboards read them."""
 
+import re
 from array import array
 from contextlib import closing
 from pathlib import Path
@@ -11,6 +12,7 @@ pytest.importorskip("alembic", reason="SQLAlchemy and Alembic are not installed"
 
 import sqlite3
 
+from fakes import postgres
 from fakes import records as fake
 
 from pytest_hwperf.core.baselines import stored_run_of
@@ -88,8 +90,10 @@ def test_a_report_is_kept_once_whatever_comes_first(store: SqlStore, path: Path)
     assert [*store.histories("main", held=True)] == [(stored[1],)]
     assert rows(path, "SELECT state FROM run ORDER BY id") == [("accepted",), ("held",), ("kept",)]
     assert rows(path, "SELECT count(*) FROM verdict") == [(sum(len(one.verdicts) for one in report.judgements),)]
-    assert rows(path, "SELECT count(*) FROM comparison") == [(sum(len(one.comparisons) for one in report.judgements),)]
-    assert rows(path, "SELECT DISTINCT against, revision, anchored FROM comparison") == [("baseline main", "", 0)]
+    compared = sum(len(one.comparisons) for one in report.judgements)
+    assert rows(path, "SELECT count(*) FROM verdict WHERE scale != ''") == [(compared,)]
+    against = rows(path, "SELECT DISTINCT against, revision, anchored FROM verdict WHERE scale != ''")
+    assert against == [("baseline main", "", 0)]
 
 
 def test_an_empty_report_keeps_nothing(store: SqlStore, path: Path) -> None:
@@ -99,7 +103,7 @@ def test_an_empty_report_keeps_nothing(store: SqlStore, path: Path) -> None:
 
 
 def test_changes_from_an_anchor_are_a_series_of_their_own(store: SqlStore, path: Path) -> None:
-    """Relative to the anchor, oldest first; each pair is there with its ratio and both medians."""
+    """Relative to the anchor, oldest first."""
     store.keep("main", anchored(0.03, 2))
     store.keep("main", anchored(0.01, 1))
     store.keep("main", anchored(0.02, 3, against="origin/main"))
@@ -112,18 +116,51 @@ def test_changes_from_an_anchor_are_a_series_of_their_own(store: SqlStore, path:
     assert isinstance(comparison, Comparison)
     assert paired.values[0].estimate == comparison.change
     assert [one.accepted for one in (*raw.values, *paired.values)] == [False] * 5
-    found = rows(path, "SELECT number, stage, change, baseline, candidate, preempted FROM pair WHERE run_id = 1")
-    assert found == [(1, "confirm", 0.03, 2.0, 2.2, 0.25), (2, "confirm", 0.03, 2.0, 2.2, 0.25)]
-    against = rows(path, "SELECT against, revision, anchored, outcome, margin FROM comparison ORDER BY run_id")
-    assert against[0] == ("anchor", ANCHOR, 1, "regressed", 0.02)
-    assert against[2] == ("origin/main", ANCHOR, 0, "regressed", 0.02)
-    verdicts = rows(path, "SELECT place, outcome, fails FROM verdict WHERE run_id = 1 ORDER BY place")
-    assert verdicts == [(0, "failed", 1), (1, "regressed", 1)]
+    columns = "place, outcome, fails, scale, value, allowed, against, revision, anchored"
+    found = rows(path, f"SELECT {columns} FROM verdict WHERE run_id != 2 ORDER BY run_id, place")  # noqa: S608 - ours
+    budget = (0, "failed", 1, "", None, 0.005, "", "", 0)
+    assert found == [
+        budget, (1, "regressed", 1, "relative", 0.03, 0.02, "anchor", ANCHOR, 1),
+        budget, (1, "regressed", 1, "relative", 0.02, 0.02, "origin/main", ANCHOR, 0),
+    ]  # fmt: skip
+
+
+def test_a_budget_has_the_value_of_its_figure(store: SqlStore, path: Path) -> None:
+    store.keep("main", fake.report())
+
+    judgement = fake.report().judgements[0]
+    estimates = [(one.metric, one.estimate.value, one.estimate.low, one.source) for one in judgement.figures]
+    joined = "FROM verdict JOIN metric ON metric.id = metric_id WHERE run_id = 1 AND scale = '' AND outcome = 'failed'"
+    (found,) = rows(path, f"SELECT name, value, low, source {joined}")
+    assert found in estimates
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_dashboard_reads_verdicts_by_the_query_of_the_docs(
+    request: pytest.FixtureRequest, path: Path, kind: str
+) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "baselines.md").read_text(encoding="utf-8")
+    (query,) = (block for block in re.findall(r"```sql\n(.*?)```", page, re.DOTALL) if block.startswith("SELECT"))
+    location = f"sqlite:///{path}"
+    if kind == "postgresql":
+        server: postgres.Server = request.getfixturevalue("server")
+        server.execute("CREATE SCHEMA dashboard")
+        location = server.url(schema="dashboard")
+    store = SqlStore(location)
+    store.keep("main", anchored(0.03, 2))
+    found = store._database.read(lambda connection: connection.exec_driver_sql(query).all(), [])
+    store.close()
+
+    shown = [tuple(row)[2:] for row in found]
+    assert shown == [
+        (fake.TEST, "", "latency", "p95", "failed", None, None, None, 0.005, ""),
+        (fake.TEST, "", "latency", "p50", "regressed", 0.03, 0.02, 0.04, 0.02, "anchor"),
+    ]
 
 
 def test_what_goes_with_a_run_is_removed_with_it(store: SqlStore, path: Path) -> None:
     store.keep("main", anchored(0.03, 2))
 
     assert store.remove("main", "*") == (fake.TEST,)
-    for table in ("run", "estimate", "verdict", "comparison", "pair"):
+    for table in ("run", "estimate", "verdict"):
         assert rows(path, f"SELECT count(*) FROM {table}") == [(0,)]  # noqa: S608 - ours

@@ -12,7 +12,7 @@ from fakes import records as fake
 from pytest_hwperf.stores.sql import reading, writing
 from pytest_hwperf.stores.sql.entries import entry_of
 from pytest_hwperf.stores.sql.store import SqlStore
-from pytest_hwperf.stores.sql.tables import tables
+from pytest_hwperf.stores.sql.tables import table
 
 READING = {
     "compare": lambda: reading.newest_accepted("main", fake.machine().fingerprint, fake.TEST, ""),
@@ -65,7 +65,7 @@ def test_nothing_is_looked_at_row_by_row(store: SqlStore, name: str) -> None:
 def test_a_scan_is_noticed(store: SqlStore) -> None:
     from sqlalchemy import select
 
-    run = tables().run
+    run = table("run")
     assert ["SCAN run"] == plan_of(store, select(run.c.id).where(run.c.revision == "x"))
 
 

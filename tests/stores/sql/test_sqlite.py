@@ -235,16 +235,6 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         opened(tmp_path / "file" / "team.db").check("main", writing=True)
 
 
-def test_an_earlier_schema_is_named_to_who_only_reads(path: Path) -> None:
-    saved(path)
-    execute(path, "UPDATE hwperf_schema SET version_num = '0'")
-
-    with pytest.raises(
-        StoreError, match=r"has an earlier schema \('0', this version reads 1\): let whoever may change"
-    ):
-        opened(path).check("main", writing=False)
-
-
 @pytest.mark.parametrize("text", ["plain", "é", "", "a\0b", "\ud800", "\x01[]", "\x01"])
 def test_any_text_is_stored_and_restored(text: str) -> None:
     stored = storable(text)

@@ -1,17 +1,17 @@
-"""`hwperf export --store`: a store's history for other programs."""
+"""`hwperf history --as`: a store's history for other programs."""
 
 from pathlib import Path
 
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.cli import USAGE, export_history, main
-from pytest_hwperf.cli.export_history import OK
+from pytest_hwperf.cli import USAGE, history, main, stores
+from pytest_hwperf.cli.history import OK
 from pytest_hwperf.core.records import StoredRun, replace
 from pytest_hwperf.reports import history_files
 from pytest_hwperf.stores.json_files import JsonStore
 
-EXPORT = ["export", "--store=json:.hwperf"]
+EXPORT = ["history", "--store=json:.hwperf"]
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def at(stored: StoredRun, started_at: str) -> StoredRun:
 @pytest.mark.usefixtures("here")
 def test_otava_gets_a_row_for_each_run(capsys: pytest.CaptureFixture[str]) -> None:
     """It takes no empty cell: what a run lacks is left out and said."""
-    assert OK == main([*EXPORT, "--as=otava", "--test", fake.TEST])
+    assert OK == main([*EXPORT, "--as=otava", fake.TEST])
     shown = capsys.readouterr()
 
     assert [
@@ -50,13 +50,13 @@ def test_otava_gets_a_row_for_each_run(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_otava_gets_one_measurement_on_one_machine(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert USAGE == main([*EXPORT, "--as=otava"])
+    assert USAGE == main([*EXPORT, "*", "--as=otava"])
     assert "writes one test on one machine, and 2 match: " in capsys.readouterr().err
     elsewhere = fake.machine(cores=8)
     JsonStore(here / ".hwperf").save("main", [fake.session(at=elsewhere)])
-    assert USAGE == main([*EXPORT, "--as=otava", "--test", fake.TEST])
+    assert USAGE == main([*EXPORT, "--as=otava", fake.TEST])
     chosen = f"--machine={elsewhere.fingerprint[:6]}"
-    assert OK == main([*EXPORT, "--as=otava", "--test", fake.TEST, chosen, "--output=x.csv"])
+    assert OK == main([*EXPORT, "--as=otava", fake.TEST, chosen, "--output=x.csv"])
     assert 2 == len((here / "x.csv").read_text(encoding="utf-8").splitlines())
 
 
@@ -65,9 +65,9 @@ def test_no_name_in_a_store_begins_a_line(here: Path, capsys: pytest.CaptureFixt
     """A runner obeys a line that begins with two colons."""
     JsonStore(here / ".hwperf").save("main", [fake.session(test="\n::error::", at=fake.machine(cores=8))])
     (here / ".hwperf/main/x\n::error::y").mkdir()
-    main([*EXPORT, form, "--output=x"])
+    main([*EXPORT, "*", form, "--output=x"])
     (here / ".hwperf/main/x\n::error::y/z.jsonl").write_text("{}")
-    main([*EXPORT, form, "--output=x"])
+    main([*EXPORT, "*", form, "--output=x"])
     shown = capsys.readouterr()
 
     assert not [line for line in (shown.out + shown.err).splitlines() if line.lstrip().startswith("::")]
@@ -76,7 +76,7 @@ def test_no_name_in_a_store_begins_a_line(here: Path, capsys: pytest.CaptureFixt
 
 def test_parquet_has_every_value(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-    assert OK == main([*EXPORT, "--as=parquet", "--output=x.parquet"])
+    assert OK == main([*EXPORT, "*", "--as=parquet", "--output=x.parquet"])
     assert "4 values written to x.parquet\n" == capsys.readouterr().out
 
     written = files.ParquetFile(here / "x.parquet")
@@ -94,12 +94,12 @@ def test_parquet_has_every_value(here: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--as=bencher"], "--as=bencher takes a report: a history is written as parquet or otava"),
-        (["--as=parquet"], "--as=parquet is no text: give --output=FILE"),
-        (["report.json", "--as=otava"], "give a report of pytest --hwperf-json, or --store=URL"),
-        (["--as=otava", "--test=none"], "no run matches --test=none in baseline main of "),
-        (["--as=otava", "--machine=x"], "no run matches --test=* in baseline main of "),
-        (["--as=otava", "--store=shelf:x"], "unknown store 'shelf'"),
+        (["*", "--as=parquet"], "--as=parquet is no text: give --output=FILE"),
+        (["*", "--as=otava", "--output=a", "--output=b"], "--as=otava writes one file: give --output once"),
+        (["none", "--as=otava"], "no run matches 'none' in baseline main of json:.hwperf. It has 2 tests"),
+        (["*", "--as=otava", "--machine=x"], "no run matches '*' on machine x… in baseline main of "),
+        (["*", "--as=otava", "--metric=latency_p9"], "Did you mean 'latency_p95'?"),
+        (["*", "--as=otava", "--store=shelf:x"], "unknown store 'shelf'"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
@@ -108,28 +108,32 @@ def test_what_cannot_be_meant_is_refused(capsys: pytest.CaptureFixture[str], arg
 
 
 @pytest.mark.usefixtures("here")
-def test_nothing_is_exported_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_metric_is_exported_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """The other test has none of it, and is left out in silence."""
+    assert OK == main([*EXPORT, "*", "--as=otava", "--metric=latency_p95"])
+    assert ['time,commit,"latency p95, perf_counter"', "2026-03-09T09:30:00+00:00,'=bbb,0.02"] == (
+        capsys.readouterr().out.splitlines()
+    )
+
+
+def test_nothing_is_exported_of_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-    assert USAGE == main([*EXPORT, "--as=parquet", "--test=none", "--output=x.parquet"])
-    assert USAGE == main(["export", "--as=otava"])
-    assert USAGE == main(["export", "report.json", "--as=parquet", "--output=x"])
-    said = capsys.readouterr().err
-    assert "no run matches --test=none" in said
-    assert "give a report of pytest --hwperf-json, or --store=URL" in said
-    assert "--as=parquet is for the history of a store: give --store=URL" in said
+    assert USAGE == main([*EXPORT, "none", "--as=parquet", "--output=x.parquet"])
+    assert "no run matches 'none'" in capsys.readouterr().err
+    assert not (here / "x.parquet").exists()
 
 
 @pytest.mark.usefixtures("here")
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(export_history, "find_spec", lambda _: None)
+    monkeypatch.setattr(history, "find_spec", lambda _: None)
 
-    assert USAGE == main([*EXPORT, "--as=parquet", "--output=x.parquet"])
+    assert USAGE == main([*EXPORT, "*", "--as=parquet", "--output=x.parquet"])
     assert "--as=parquet needs pyarrow: pip install 'pytest-hwperf[parquet]'" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("here")
 def test_a_store_without_history_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(export_history, "open_store", lambda _: (object(), "shelf"))
+    monkeypatch.setattr(stores, "open_store", lambda _: (object(), "shelf"))
 
-    assert USAGE == main([*EXPORT, "--as=otava"])
+    assert USAGE == main([*EXPORT, "*", "--as=otava"])
     assert "--store=json:.hwperf keeps no history: give json:… or sql:…" in capsys.readouterr().err

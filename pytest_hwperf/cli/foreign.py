@@ -1,0 +1,190 @@
+"""Results of other programs, read as reports of this one; the files may come from anyone."""
+
+import json
+from array import array
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from pytest_hwperf.core.errors import HwperfError, SerialisationError, UsageProblem
+from pytest_hwperf.core.estimates import REPORTED_CONFIDENCE, figures, mean_of_rounds
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY
+from pytest_hwperf.core.operators import OperatorProfile, profiler_costs, under_profiler
+from pytest_hwperf.core.records import Estimate, Figure, Judgement, Run, Sample
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.serialisation import from_foreign
+from pytest_hwperf.core.structs import Count, ForeignRecord, Size
+from pytest_hwperf.host.files import read_file
+from pytest_hwperf.host.machine import describe_machine
+from pytest_hwperf.scenarios.profiles import parse_calls
+
+T = TypeVar("T")
+_LARGEST = 256 * 2**20  # bytes
+_LONGEST_NAME = 1000  # characters
+_LATENCY = MEDIAN_LATENCY[0]
+_ELSEWHERE = "the machine of this report is the one that reads it, not the one that measured"
+_COSTS = (
+    "operators of this profile take less than 20 µs on average, of which the profiler's own cost of about 5 µs each "
+    "is a large part: the shares are of calls under the profiler"
+)
+
+
+def read_foreign(origin: str) -> Report:
+    """Read what `FORMAT:FILE` names.
+
+    Raises:
+        UsageProblem: no such format or file, or something else in it; says what.
+    """
+    program, _, path = origin.partition(":")
+    if not path or program not in FORMS:
+        raise UsageProblem(f"--from={origin}: write FORMAT:FILE, where FORMAT is {' or '.join(FORMS)}")
+    try:
+        return FORMS[program](read_file(Path(path), _LARGEST), Path(path).name)
+    except OSError as error:
+        raise UsageProblem(f"{path} cannot be read ({error.strerror}): give a file of {program}") from error
+    except HwperfError as error:
+        raise UsageProblem(f"{path}: {error}") from error
+
+
+class _Stats(ForeignRecord, frozen=True, kw_only=True):
+    mean: Size  # s, as all of them
+    median: Size
+    stddev: Size
+    max: Size
+    rounds: Count
+    iterations: Count = 1
+    data: tuple[Size, ...] = ()  # of each round, with --benchmark-save-data
+
+    @property
+    def per(self) -> str:
+        """What one value is of."""
+        return "call" if self.iterations <= 1 else f"batch of {self.iterations} calls"
+
+
+class _Benchmark(ForeignRecord, frozen=True, kw_only=True):
+    fullname: str
+    stats: _Stats
+
+
+class _Commit(ForeignRecord, frozen=True, kw_only=True):
+    id: str = ""
+    dirty: bool = False
+
+
+class _Benchmarks(ForeignRecord, frozen=True, kw_only=True):
+    benchmarks: list[_Benchmark]
+    commit_info: _Commit = _Commit()
+    datetime: str = "1970-01-01T00:00:00+00:00"
+
+
+_UNKNOWN = _Benchmarks(benchmarks=[])
+
+
+def _of_pytest_benchmark(text: bytes, _: str) -> Report:
+    """Read the rounds of each test, as values where they were saved, else as their statistics."""
+    file = _decode(_Benchmarks, text, "pytest-benchmark (--benchmark-json)")
+    judgements = [_judgement(one, file) for one in file.benchmarks if one.stats.rounds]
+    if not judgements:
+        raise UsageProblem("this file of pytest-benchmark holds no benchmarks")
+    return _report(*judgements)
+
+
+def _judgement(benchmark: _Benchmark, file: _Benchmarks) -> Judgement:
+    stats, values = benchmark.stats, array("d", benchmark.stats.data)
+    rounds = Sample(metric=_LATENCY, values=values, per=stats.per, source="pytest-benchmark: rounds")
+    run = _run(benchmark.fullname, file, samples=(rounds,) if values else ())
+    return Judgement(run=run, figures=figures(run) if values else tuple(_figures(stats)), verdicts=())
+
+
+def _figures(stats: _Stats) -> Iterator[Figure]:
+    """Yield mean, median and maximum; of statistics alone, only the mean has an interval."""
+    yield _figure("mean", mean_of_rounds(stats.mean, stats.stddev, stats.rounds), stats)
+    for statistic, name, value in (("p50", "median", stats.median), ("max", "maximum", stats.max)):
+        estimate = Estimate(
+            value=value,
+            low=None,
+            high=None,
+            confidence=REPORTED_CONFIDENCE,
+            n=stats.rounds,
+            method=f"{name} of rounds, no interval: the file lacks the rounds (--benchmark-save-data)",
+        )
+        yield _figure(statistic, estimate, stats)
+
+
+def _figure(statistic: str, estimate: Estimate, stats: _Stats) -> Figure:
+    source = "pytest-benchmark: statistics of rounds"
+    return Figure(metric=_LATENCY, statistic=statistic, estimate=estimate, source=source, per=stats.per)
+
+
+class _Arguments(ForeignRecord, frozen=True, kw_only=True):
+    op_name: str = ""
+
+
+class _Event(ForeignRecord, frozen=True, kw_only=True):
+    name: str
+    cat: str = ""
+    ts: Size = 0.0  # µs
+    dur: Size = 0.0  # µs
+    args: _Arguments = _Arguments()
+
+
+def _of_onnxruntime(text: bytes, name: str) -> Report:
+    """Read the operators of a session that was run at least twice: the first run is none of the others."""
+    events = _decode(list[_Event], text, "ONNX Runtime's profiler")
+    plain = [
+        {"name": one.name, "cat": one.cat, "ts": one.ts, "dur": one.dur, "args": {"op_name": one.args.op_name}}
+        for one in events
+    ]
+    profiled = parse_calls(json.dumps(plain), rows=0)
+    run = _run(name, operators=under_profiler(profiled))
+    doubts = (_COSTS,) if profiler_costs(profiled) else ()
+    return _report(Judgement(run=run, figures=(), verdicts=()), warnings=doubts)
+
+
+FORMS: Mapping[str, Callable[[bytes, str], Report]] = {  # of the content of a file, and its name
+    "pytest-benchmark": _of_pytest_benchmark,
+    "onnxruntime": _of_onnxruntime,
+}
+
+
+def _decode(form: type[T], text: bytes, program: str) -> T:
+    try:
+        return from_foreign(form, text)
+    except SerialisationError as error:
+        raise UsageProblem(f"this is no file of {program}: {error}") from error
+
+
+def _run(
+    test: str,
+    file: _Benchmarks = _UNKNOWN,
+    *,
+    samples: tuple[Sample, ...] = (),
+    operators: OperatorProfile | None = None,
+) -> Run:
+    """Return a run of another program, with as much of it as is known."""
+    return Run(
+        test=test[:_LONGEST_NAME],
+        label="",
+        scenario="",
+        machine=describe_machine(),
+        revision=file.commit_info.id,
+        changed=file.commit_info.dirty,
+        started_at=file.datetime,
+        samples=samples,
+        conditions={},
+        context={},
+        operators=operators,
+    )
+
+
+def _report(*judgements: Judgement, warnings: tuple[str, ...] = ()) -> Report:
+    first = judgements[0].run
+    return Report(
+        machine=first.machine,
+        revision=first.revision,
+        changed=first.changed,
+        started_at=first.started_at,
+        baseline="",
+        judgements=judgements,
+        warnings=(*warnings, _ELSEWHERE),
+    )
