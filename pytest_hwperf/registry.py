@@ -20,11 +20,7 @@ def names(group: Group) -> tuple[str, ...]:
 
 
 def check(group: Group, name: str) -> None:
-    """Refuse a name that is not registered, without loading anything.
-
-    Raises:
-        UsageProblem: says which names there are and which is the nearest.
-    """
+    """Refuse a name that is not registered, without loading anything."""
     found = _registered(group)
     if name not in found:
         word = group.removesuffix("s").replace("_", " ")
@@ -32,26 +28,13 @@ def check(group: Group, name: str) -> None:
 
 
 def find(group: Group, name: str) -> Any:
-    """Load what is registered under `name`: only now are its heavy libraries imported.
-
-    Raises:
-        UsageProblem: the name is not registered.
-    """
+    """Load what is registered under `name`: only now are its heavy libraries imported."""
     check(group, name)
     return _registered(group)[name].load()
 
 
 def open_energy_meter(wanted: str, environment: Mapping[str, str], option: str) -> Meter | None:
-    """Open the energy source that was asked for, None for `off`; `auto` takes the first that works.
-
-    Args:
-        wanted: name of a source, `auto` or `off`.
-        environment: variables that the sources read.
-        option: by which it was asked for.
-
-    Raises:
-        UsageProblem: a source asked for by name is unknown or not there; says what to do about it.
-    """
+    """Open the energy source that was asked for, None for `off`; `auto` takes the first that works."""
     if wanted == "off":
         return None
     refused = list[str]()

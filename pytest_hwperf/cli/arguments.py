@@ -39,40 +39,24 @@ def add_shared(command: argparse.ArgumentParser, *names: str, **others: Any) -> 
 
 
 def check_model(model: str) -> None:
-    """Refuse what names no model.
-
-    Raises:
-        UsageProblem: says what is allowed.
-    """
+    """Refuse what names no model."""
     check_target(model, ("function", "ONNX file"))
 
 
 def check_time(seconds: float, most: int, usual: str) -> None:
-    """Refuse a time in which nothing can be measured, and one without end.
-
-    Raises:
-        UsageProblem: says what is allowed.
-    """
+    """Refuse a time in which nothing can be measured, and one without end."""
     if not 0 < seconds <= most:
         raise UsageProblem(f"--time={seconds:g}: a number of seconds above 0 up to {most}, such as {usual}")
 
 
 def check_timeout(seconds: float) -> None:
-    """Refuse a time of a request that no answer can keep, and one without end.
-
-    Raises:
-        UsageProblem: says what is allowed.
-    """
+    """Refuse a time of a request that no answer can keep, and one without end."""
     if not 0 < seconds <= LONGEST_S:
         raise UsageProblem(f"--timeout={seconds:g}: a number of seconds above 0 up to {LONGEST_S:g}, such as 10")
 
 
 def check_files(**files: str | list[str] | None) -> None:
-    """Check that files can be written, each its own, before the time is spent.
-
-    Raises:
-        UsageProblem: names the option and the reason.
-    """
+    """Check that files can be written, each its own, before the time is spent."""
     given = {f"--{option}={file}": Path(file) for option, value in files.items() for file in _texts_in(value)}
     if twice := same_place(given):
         raise UsageProblem(f"{twice[0]} and {twice[1]} name one file: give each its own")
@@ -82,11 +66,7 @@ def check_files(**files: str | list[str] | None) -> None:
 
 
 def check_kept(options: argparse.Namespace) -> None:
-    """Refuse to write where something is that the command reads, of which nothing would be left.
-
-    Raises:
-        UsageProblem: names the option.
-    """
+    """Refuse to write where something is that the command reads, of which nothing would be left."""
     given = vars(options)
     written = [(name, file) for name in _WRITTEN for file in _texts_in(given.get(name))]
     texts = [text for name, value in given.items() if name not in _NOT_READ for text in _texts_in(value)]
@@ -102,11 +82,7 @@ def _texts_in(value: object) -> list[str]:
 
 
 def make_folder_of(**files: str | None) -> None:
-    """Make the folders of files that are kept with others of their kind, where they are not there yet.
-
-    Raises:
-        UsageProblem: names the option and the reason.
-    """
+    """Make the folders of files that are kept with others of their kind, where they are not there yet."""
     for option, file in files.items():
         if file:
             with explained_if_unwritable(f"--{option}={file}"):
@@ -114,30 +90,18 @@ def make_folder_of(**files: str | None) -> None:
 
 
 def write_file(file: str, content: bytes) -> None:
-    """Write a file that was checked.
-
-    Raises:
-        UsageProblem: it cannot be written any more; says why.
-    """
+    """Write a file that was checked."""
     with explained_if_unwritable(file):
         replace_file(Path(file), content)
 
 
 def write_record(file: str, record: Record) -> None:
-    """Write a record as a line of JSON, in which no foreign text is obeyed by a terminal.
-
-    Raises:
-        UsageProblem: it cannot be written any more; says why.
-    """
+    """Write a record as a line of JSON, in which no foreign text is obeyed by a terminal."""
     write_file(file, visible_json(to_json(record)) + b"\n")
 
 
 def write_export(content: bytes, left_out: Sequence[str], files: Sequence[str]) -> None:
-    """Write what another program reads to a file, or print it; name what its format cannot hold.
-
-    Raises:
-        UsageProblem: the file cannot be written any more; says why.
-    """
+    """Write what another program reads to a file, or print it; name what its format cannot hold."""
     for file in files:
         write_file(file, content)
     if not files:

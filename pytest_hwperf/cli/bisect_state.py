@@ -24,11 +24,7 @@ class BisectionState:
         self.question, self.path = question, git_folder / "hwperf-bisect" / f"{digest}.json"
 
     def read(self, history: History) -> Bisection | None:
-        """Return what is known so far; None: nothing.
-
-        Raises:
-            UsageProblem: the file is damaged, or about other commits; says what to do.
-        """
+        """Return what is known so far; None: nothing."""
         try:
             found = from_file(Bisection, read_file(self.path, _LARGEST), other=_AGAIN, older=_AGAIN)
         except FileNotFoundError:
@@ -44,11 +40,7 @@ class BisectionState:
         return found
 
     def keep(self, bisection: Bisection) -> None:
-        """Replace the file atomically.
-
-        Raises:
-            UsageProblem: it cannot be written.
-        """
+        """Replace the file atomically."""
         try:
             replace_file(self.path, to_json(bisection) + b"\n")
         except OSError as error:

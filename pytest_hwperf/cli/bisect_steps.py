@@ -34,11 +34,7 @@ class Comparer:
         return self.clock() < self.until - _LEAST_S
 
     def ends(self, good: str) -> Evidence:
-        """Compare BAD with GOOD as a gate does.
-
-        Raises:
-            UsageProblem: they cannot be compared; says why.
-        """
+        """Compare BAD with GOOD as a gate does."""
         session = self._session(good)
         if session.report is None or not session.report.gates:
             late = "" if self.in_time() else "the time was up; give a larger --time: "

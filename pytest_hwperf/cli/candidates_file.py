@@ -64,11 +64,7 @@ def measured_in(report: Report) -> Measured:
 
 
 def read_candidates(file: str) -> Measured:
-    """Read candidates, those of one test together.
-
-    Raises:
-        UsageProblem: no such file, another form, or nothing that was measured.
-    """
+    """Read candidates, those of one test together."""
     if Path(file).suffix == ".csv":
         candidates = {test: distinct(found) for test, found in _of_rows(file).items()}
         return Measured(candidates=candidates, remarks=[*misspelt(file)])
@@ -92,11 +88,7 @@ def _of_rows(file: str) -> dict[str, list[Candidate]]:
 
 
 def _rows(file: str) -> list[dict[str, str | None]]:
-    """Read the rows of a table.
-
-    Raises:
-        UsageProblem: it cannot be read, has a column twice, or a row with more cells than there are columns.
-    """
+    """Read the rows of a table."""
     try:
         text = read_file(Path(file), _LARGEST_FILE).decode("utf-8-sig")
         reader = csv.DictReader(io.StringIO(text, newline=""))

@@ -145,11 +145,7 @@ def _models(options: argparse.Namespace) -> int:
 
 
 def _chosen(judgements: Sequence[Judgement], options: argparse.Namespace) -> Judgement:
-    """Return the measurement of a report that is planned with.
-
-    Raises:
-        UsageProblem: the report has several, or none of that name.
-    """
+    """Return the measurement of a report that is planned with."""
     found = {named(one): one for one in judgements if not is_load(one)}
     if not found:
         raise UsageProblem(f"{options.report} has no measurement of a call without a load")

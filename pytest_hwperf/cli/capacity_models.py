@@ -43,11 +43,7 @@ class ModelsPlan(Record, frozen=True, kw_only=True, tag_field="what", tag="pytes
 
 
 def models_plan(options: argparse.Namespace, judgements: list[Judgement]) -> ModelsPlan:
-    """Count the models of each measurement.
-
-    Raises:
-        UsageProblem: none of them has a measured memory.
-    """
+    """Count the models of each measurement."""
     memory, whose = _available(options.memory_mb)
     base = (options.base_mb or 0.0) * MILLION
     found = tuple(_model(one, memory, base) for one in judgements if not is_load(one))

@@ -62,14 +62,7 @@ class CapacityPlan(Record, frozen=True, kw_only=True, tag_field="what", tag="pyt
 
 
 def plan_of(options: argparse.Namespace, service: Service, measured: Judgement | None, named: str) -> CapacityPlan:
-    """Compute a plan.
-
-    Args:
-        options: of the command.
-        service: all requests of the servers.
-        measured: what is planned with, None where its times were typed.
-        named: what it is called.
-    """
+    """Compute a plan."""
     missing = dict[str, str]()
     memory = _memory(options, measured)
     if options.memory_mb is not None and memory is None:
@@ -97,11 +90,7 @@ def plan_of(options: argparse.Namespace, service: Service, measured: Judgement |
 
 
 def carbon_inputs(lines: list[str]) -> CarbonInputs | None:
-    """Read the options `--carbon`.
-
-    Raises:
-        UsageProblem: names the option, and what is allowed.
-    """
+    """Read the options `--carbon`."""
     try:
         return parse_carbon_lines(lines)
     except UsageProblem as problem:

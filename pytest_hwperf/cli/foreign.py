@@ -30,11 +30,7 @@ _COSTS = (
 
 
 def read_foreign(origin: str) -> Report:
-    """Read what `FORMAT:FILE` names.
-
-    Raises:
-        UsageProblem: no such format or file, or something else in it; says what.
-    """
+    """Read what `FORMAT:FILE` names."""
     program, _, path = origin.partition(":")
     if not path or program not in FORMS:
         raise UsageProblem(f"--from={origin}: write FORMAT:FILE, where FORMAT is {' or '.join(FORMS)}")

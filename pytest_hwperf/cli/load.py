@@ -150,11 +150,7 @@ def _body(text: str | None) -> Any:
 def _run_by_locust(
     options: argparse.Namespace, load: Load, request: Request, bodies: Sequence[bytes], budgets: Sequence[Budget]
 ) -> int:
-    """Write the locustfile, or run it on this machine and show what became of the load; return the exit code.
-
-    Raises:
-        UsageProblem: no server load, or Locust is not installed.
-    """
+    """Write the locustfile, or run it on this machine and show what became of the load; return the exit code."""
     if not 1 <= options.workers <= _MOST_WORKERS:
         raise UsageProblem(f"--workers={options.workers}: processes of Locust, from 1 to {_MOST_WORKERS}")
     text = locustfile_of(load, request, bodies, options.workers)
@@ -227,11 +223,7 @@ class _Shown:
         return exit_code(self.report(found.load, found.served), found.served.failed, doubts)
 
     def served(self, load: Load) -> Served:
-        """Run a load with a line that shows how far it is.
-
-        Raises:
-            MeasurementError: calls in this process failed, or all requests; at a rate that is tried they may.
-        """
+        """Run a load with a line that shows how far it is."""
         self.times = Times()
         with ticking(partial(self._progress, load)):
             if load.processes:

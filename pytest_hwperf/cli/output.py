@@ -18,21 +18,12 @@ class OutputClosed(Exception):  # noqa: N818 - the reader has seen enough, which
 
 
 def say(line: str) -> None:
-    """Write one line of the answer.
-
-    Raises:
-        OutputClosed: nobody reads it.
-    """
+    """Write one line of the answer."""
     say_lines(visible(line))
 
 
 def say_lines(text: str) -> None:
-    """Write lines of the answer; foreign text in them is visible already.
-
-    Raises:
-        OutputClosed: nobody reads them.
-        UsageProblem: they cannot be written, as to a full disk.
-    """
+    """Write lines of the answer; foreign text in them is visible already."""
     try:
         print(visible_lines(text), flush=True)
     except OSError as error:

@@ -24,17 +24,7 @@ class Session:
 def run_pytest(
     arguments: Sequence[str], *, directory: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> Session:
-    """Run pytest on measured tests alone, and read its report.
-
-    Args:
-        arguments: of pytest.
-        directory: in which it is started; the present one unless given.
-        environment: of it; that of this process unless given.
-
-    Raises:
-        UsageProblem: what it has written is no report.
-        WorkerError: it cannot be started.
-    """
+    """Run pytest on measured tests alone, and read its report."""
     with workdir() as folder:
         file = folder / "report.json"
         command = ["-m", "pytest", "-q", "--hwperf-only", *arguments, f"--hwperf-report={file}"]

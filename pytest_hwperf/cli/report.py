@@ -60,7 +60,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "report",
         help="show, merge, verify or export reports of pytest --hwperf-report=FILE.json",
         description="Show a report of pytest --hwperf-report=FILE.json as a table. Several reports, of the shards of a "
-        "build or of its kinds of machine, are merged into one. Exit code 0: shown, verified or exported; 1: with --verify "
+        "build or of its kinds of machine, are merged. Exit code 0: shown, verified or exported; 1: with --verify "
         "something differs, or a test of a shard or kind failed; 3: a shard or kind is missing or did not end, or "
         "nothing was decided; 4: usage, or reports of different builds.",
     )
@@ -104,11 +104,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def check_output(files: list[str]) -> None:
-    """Check the files of a report before the time is spent.
-
-    Raises:
-        UsageProblem: one has another ending, cannot be written, or needs what is not installed.
-    """
+    """Check the files of a report before the time is spent."""
     for file in files:
         if Path(file).suffix not in _WRITTEN:
             raise UsageProblem(f"--output={file}: the name has to end in {', '.join(_WRITTEN)}")
@@ -193,14 +189,7 @@ def _export(report: Report, options: argparse.Namespace) -> int:
 def show_report(
     report: Report, options: argparse.Namespace, history: Reader | None = None, *, of_others: bool = False
 ) -> int:
-    """Print a report, write the files that were asked for, and return the exit code.
-
-    Args:
-        report: to show.
-        options: with those of `add_output`.
-        history: of its tests, for the HTML file.
-        of_others: whether another program has measured it, so that nothing of it is judged.
-    """
+    """Print a report, write the files that were asked for, and return the exit code."""
     if options.annotations:
         for line in annotations.lines_of(report):
             say(line)

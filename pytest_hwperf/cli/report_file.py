@@ -15,11 +15,7 @@ _OTHER, _OLDER = (
 
 
 def read_report(path: str) -> Report:
-    """Read a file of `pytest --hwperf-report=FILE.json`.
-
-    Raises:
-        UsageProblem: no such file, or something else in it; says what.
-    """
+    """Read a file of `pytest --hwperf-report=FILE.json`."""
     try:
         return from_file(ReportFile, read_file(Path(path), _LARGEST), other=_OTHER, older=_OLDER).report
     except OSError as error:

@@ -15,11 +15,7 @@ _EXAMPLE = "a line for each limit, such as latency_p95_ms: 100"
 
 
 def read_requirements(file: str) -> tuple[Budget, ...]:
-    """Read limits, one a line.
-
-    Raises:
-        UsageProblem: no such file, no YAML, an unknown name with the nearest one, or a limit that cannot be meant.
-    """
+    """Read limits, one a line."""
     import yaml
 
     try:

@@ -13,11 +13,7 @@ _FORMS = "give an .npz with X and perhaps y, an .npy, or a .csv"
 
 
 def read_data(file: str, target: str | None) -> tuple[Any, Any | None]:
-    """Read rows and labels; nothing in the file is unpickled.
-
-    Raises:
-        UsageProblem: no such file, or it has another form, or is damaged; says what to give.
-    """
+    """Read rows and labels; nothing in the file is unpickled."""
     path = Path(file)
     if path.suffix != ".csv" and target is not None:
         raise UsageProblem("--target names a column of a .csv; an .npz holds the labels as y")

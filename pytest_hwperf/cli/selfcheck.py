@@ -157,11 +157,7 @@ def _pace(reports: Sequence[Report]) -> list[str]:
 
 
 def read_record(path: Path) -> list[Build]:
-    """Read the builds of earlier checks.
-
-    Raises:
-        UsageProblem: the file is damaged; says what to do.
-    """
+    """Read the builds of earlier checks."""
     if not path.exists():
         return []
     try:

@@ -13,16 +13,7 @@ HELP = "as --hwperf-store, a folder or file being relative to the current folder
 
 
 def open_store(url: str, given: str = "--store") -> tuple[Store, str]:
-    """Open a store; return also where it is.
-
-    Args:
-        url: as the user wrote it.
-        given: the option or argument, as messages name it.
-
-    Raises:
-        UsageProblem: it names no store; says what to give.
-        StoreError: what it needs is not installed.
-    """
+    """Open a store; return also where it is."""
     try:
         scheme, location = locate(url, Path.cwd())
     except ValueError as problem:
@@ -32,12 +23,7 @@ def open_store(url: str, given: str = "--store") -> tuple[Store, str]:
 
 
 def open_history(url: str) -> HistoryStore:
-    """Open a store that remembers runs over time.
-
-    Raises:
-        UsageProblem: it is none, or keeps no history; says what to give.
-        StoreError: what it needs is not installed.
-    """
+    """Open a store that remembers runs over time."""
     store, _ = open_store(url)
     if not isinstance(store, HistoryStore):
         raise UsageProblem(f"--store={url} keeps no history: give json:… or sql:…")

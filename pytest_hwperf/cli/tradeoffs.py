@@ -111,11 +111,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _measured(options: argparse.Namespace) -> Measured:
-    """Read a file, or run pytest.
-
-    Raises:
-        UsageProblem: neither or both are asked for, or nothing was measured.
-    """
+    """Read a file, or run pytest."""
     if bool(options.file) == bool(options.handed_on):
         raise UsageProblem("give a report or a CSV, or tests to run: hwperf tradeoffs -- tests/test_models.py")
     if options.file:
@@ -132,11 +128,7 @@ def _measured(options: argparse.Namespace) -> Measured:
 
 
 def _at(tests: Mapping[str, Sequence[Candidate]], at: Mapping[str, str]) -> dict[str, Sequence[Candidate]]:
-    """Return the candidates at an operating point, and say which are left out.
-
-    Raises:
-        UsageProblem: there is none; says which points there are.
-    """
+    """Return the candidates at an operating point, and say which are left out."""
     fitting = {test: [one for one in found if lies_at(one.conditions, at)] for test, found in tests.items()}
     left: dict[str, Sequence[Candidate]] = {test: found for test, found in fitting.items() if found}
     if not left:

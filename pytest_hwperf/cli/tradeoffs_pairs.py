@@ -16,13 +16,7 @@ from pytest_hwperf.pairs.conductor import Progress
 
 
 def in_pairs(choices: Sequence[Choice], arguments: Sequence[str], time_s: float) -> Iterator[Choice]:
-    """Yield each choice with what pairs have shown of its candidates; all answers together are wrong at `ALPHA`.
-
-    Args:
-        choices: of a run of pytest on this machine.
-        arguments: of that run.
-        time_s: for all pairs.
-    """
+    """Yield each choice with what pairs have shown of its candidates; all answers together are wrong at `ALPHA`."""
     asked = [list(combinations([one for one in choice.left if MEDIAN_LATENCY in one.values], 2)) for choice in choices]
     until, left = monotonic() + time_s, sum(map(len, asked))
     alpha = ALPHA / max(1, left)

@@ -11,13 +11,7 @@ _NAMED = 3  # tests in a sentence
 
 
 def advice(judgements: Sequence[Judgement], *, served: int, swept: Collection[str] = ()) -> Iterator[Statement]:
-    """Yield each piece of advice once, with the tests that it is about.
-
-    Args:
-        judgements: of the session.
-        served: rows that are served together; 0 where that is not declared.
-        swept: tests that are points of a sweep, which measures other batches on purpose.
-    """
+    """Yield each piece of advice once, with the tests that it is about."""
     means = [one.run.test for one in judgements if _limits_means_alone(one)]
     if means:
         yield state("mean only", tests=_named(means))

@@ -69,14 +69,7 @@ def why_every_test(changes: Changes) -> str:
 
 
 def own_change(node: str, changes: Changes, root: str, test_files: Collection[str]) -> str:
-    """Return what has changed of a test's own file, or of what its folders give it, "" for nothing.
-
-    Args:
-        node: id of the test.
-        changes: between both trees.
-        root: folder that ids are relative to, itself relative to the tree's root, "" for the same.
-        test_files: files of tests, relative to the tree's root: they give nothing to each other.
-    """
+    """Return what has changed of a test's own file, or of what its folders give it, "" for nothing."""
     path = f"{root}/{node.partition('::')[0]}".removeprefix("/")
     if path in changes.files:
         return path
@@ -112,13 +105,7 @@ class Split:
 
 
 def split(nodes: Sequence[str], usages: Mapping[Side, Usage], loaded: Mapping[Side, Collection[str]]) -> Split:
-    """Sort tests by what they, their files and their processes have used of a change, on either side.
-
-    Args:
-        nodes: ids of tests.
-        usages: of the processes that went through them; of a side that is missing nothing is known.
-        loaded: side → code of its own tree that its process has loaded, relative; both have to agree.
-    """
+    """Sort tests by what they, their files and their processes have used of a change, on either side."""
     used = dict[str, str]()
     for side in ("baseline", "candidate"):
         usage = usages.get(side, Usage(used={EVERY_TEST: ("what it uses is not known",)}))

@@ -15,11 +15,7 @@ _LONGEST_LIST = 64  # values: a longer array is packed, since text costs up to 2
 
 
 def pack(values: Values) -> list[float] | dict[str, Any]:
-    """Return the plain data of an array of doubles.
-
-    Raises:
-        ValueError: an array of another type, or a number that is out of range.
-    """
+    """Return the plain data of an array of doubles."""
     stored = values.tobytes()  # compared by their bytes, since -0.0 equals 0.0
     bits = stored.replace(_ONE, b"1").replace(_ZERO, b"0")
     if values and values.typecode == "d" and len(bits) == len(values):  # then nothing but ones and zeros was there
@@ -32,11 +28,7 @@ def pack(values: Values) -> list[float] | dict[str, Any]:
 
 
 def unpack(plain: object) -> Values:
-    """Return the array that `pack` wrote.
-
-    Raises:
-        ValueError: something else, another length, or a number that is out of range.
-    """
+    """Return the array that `pack` wrote."""
     if isinstance(plain, list) and {*map(type, plain)} <= {int, float}:
         return _checked(array("d", plain))
     parts = plain if isinstance(plain, dict) else {}

@@ -59,18 +59,7 @@ def compare_with_stored(
     criteria: Criteria,
     repeats: Sequence[Sequence[Figure]] = (),
 ) -> tuple[Comparison, ...]:
-    """Compare every statistic that has a margin.
-
-    Args:
-        run: the candidate.
-        figures: its statistics.
-        stored: what the baseline has of the same test.
-        criteria: what to compare, and how surely.
-        repeats: figures of further fresh processes, which an alarm on a timing needs.
-
-    Returns:
-        One comparison a margin, in their order; statistics that were neither measured nor named are left out.
-    """
+    """Compare every statistic that has a margin."""
     found = []
     for margin in criteria.margins:
         figure = figure_of(figures, margin.key)
@@ -83,14 +72,7 @@ def compare_with_stored(
 
 
 def required_of(run: Run, own: Iterable[Margin], everywhere: Iterable[Margin]) -> frozenset[Key]:
-    """Return the statistics that need an answer, even if it is why there is none.
-
-    Args:
-        run: the candidate.
-        own: margins that the test itself names.
-        everywhere: those that are named for every test: they ask nothing of a test that has no such metric, as one
-            without labels has no accuracy, and only say what could not be measured although it has.
-    """
+    """Return the statistics that need an answer, even if it is why there is none."""
     estimated = {sample.metric for sample in run.samples if sample.estimated}
     lacking = [margin for margin in everywhere if margin.metric in {*run.unmeasured, *estimated}]
     return frozenset(margin.key for margin in (*own, *lacking))
@@ -124,15 +106,7 @@ def choose(
     *,
     blind: bool,
 ) -> tuple[Comparison, ...]:
-    """Answer each margin by the better one of two comparisons: with the stored runs, or by the pairs.
-
-    Args:
-        run: the candidate.
-        margins: one for each statistic.
-        stored: comparisons with the stored runs.
-        paired: comparisons by the pairs.
-        blind: the test itself has changed: its work is the same on both sides of the pairs, which cannot see it.
-    """
+    """Answer each margin by the better one of two comparisons: with the stored runs, or by the pairs."""
     by_key = {one.key: one for one in stored}
     answers = []
     for margin in margins:
@@ -163,13 +137,6 @@ def unless_agreed(
     """Take back alarms on exact values that differ from process to process: those of a model trained without a seed.
 
     They count where every process is worse than all stored runs, and these are enough to tell that from chance.
-
-    Args:
-        run: the candidate.
-        comparisons: of it with a stored run.
-        repeats: the same measurement in further fresh processes.
-        stored: what the baseline has of the same test; each of its runs is of one process.
-        criteria: what was compared, and how surely.
     """
     return tuple(
         _unless_agreed([run, *repeats], one, stored, criteria) if is_exact_alarm(run, one) else one

@@ -51,11 +51,7 @@ class KnownChange(Record, frozen=True, kw_only=True):
     values: tuple[Number, ...]  # log ratios of fresh pairs, positive for the worse; at least one
 
     def __post_init__(self) -> None:
-        """Refuse what is no regression.
-
-        Raises:
-            ValueError: the values do not rise.
-        """
+        """Refuse what is no regression."""
         if not self.values or self.half <= 0:
             raise ValueError("no values of a change for the worse")
 
@@ -157,15 +153,7 @@ def compared_in_pairs(evidence: Evidence) -> dict[Hypothesis, Comparison]:
 def pair_values(
     evidence: Evidence, key: tuple[Measurement, str, str], better: Better, *, fresh: bool = False
 ) -> tuple[float, ...]:
-    """Return the log ratios of one statistic, one a pair, positive for the worse.
-
-    Args:
-        evidence: of a build.
-        key: measurement, metric and statistic.
-        better: what is better.
-        fresh: whether pairs are meant that have not raised the question, else those of the screen, whose number is
-            fixed.
-    """
+    """Return the log ratios of one statistic, one a pair, positive for the worse."""
     stage, sign = ("confirm" if fresh else "screen"), (1 if better == "lower" else -1)
     seen = (one for pair in evidence.pairs if pair.stage == stage for one in pair.observations)
     return tuple(sign * one.change for one in seen if one.key == key and one.change is not None)
@@ -216,16 +204,7 @@ def standing(history: History, bisection: Bisection, sure: float = SURE) -> Stan
 
 
 def change_of(history: History, bisection: Bisection, suspects: Sequence[str]) -> Estimate:
-    """Return the change that the suspects have brought: between the last commit before them and the first after.
-
-    Args:
-        history: of the bisection.
-        bisection: with its steps.
-        suspects: of its standing.
-
-    Returns:
-        An estimate of the relative change, with an interval at 95 %; that of both ends where no commit lies between.
-    """
+    """Return the change that the suspects have brought: between the last commit before them and the first after."""
     known, chosen = bisection.known, union(1 << _place(history, name) for name in suspects)
     seen = dict[str, list[float]]()
     for step in bisection.steps:

@@ -47,11 +47,7 @@ class BlockPlan:
         )
 
     def doubles_of(self, calls_s: Sequence[float]) -> int:
-        """Return how many double blocks a measurement has: it depends on both sides alike, and not on which is which.
-
-        Args:
-            calls_s: what a call of each side takes.
-        """
+        """Return how many double blocks a measurement has: it depends on both sides alike."""
         calls, _ = self.block(math.sqrt(math.prod(calls_s)), pool=False)
         longest_s = self.longest_apart_s if max(calls_s) >= _APART * min(calls_s) else self.longest_s
         return min(self.doubles, max(1, int(min(self.doubles, longest_s / (2 * calls * sum(calls_s))))))
@@ -60,10 +56,6 @@ class BlockPlan:
         """Whether the blocks so far tell a change well enough, by their spread alone.
 
         Which side is slower, and by how much, does not matter: pairs of equal code stay symmetric.
-
-        Args:
-            changes: of each block of the candidate over that of the baseline, log ratios.
-            margin: the smallest of what is asked, relative; 0: there is none, and nothing is enough.
         """
         if not margin or len(changes) < 2 * self.least:
             return False
@@ -78,13 +70,7 @@ class BlockPlan:
         return min(most, max(self.least, usual))
 
     def block(self, value_s: float, *, pool: bool, needed: int = 0) -> tuple[int, int]:
-        """Return the timed values of a block, and how many of its first are dropped as cold.
-
-        Args:
-            value_s: what one value takes: a call, or a batch of calls.
-            pool: whether several threads are at work.
-            needed: values of a side that each block must have, the cold ones left out.
-        """
+        """Return the timed values of a block, and how many of its first are dropped as cold."""
         cold = self.cold_calls_pool if pool else self.cold_calls
         wished = max(self.calls, 3 * cold)
         count = max(math.ceil(self.block_s / value_s), min(wished, math.ceil(self.long_block_s / value_s)))
@@ -94,14 +80,7 @@ class BlockPlan:
         return max(count, needed + cold), cold
 
     def seconds(self, calls_s: Sequence[float], *, needed: int = 0, margin: float = 0.0, processes: int = 1) -> float:
-        """Return about how long a measurement of both sides takes, warm-up included.
-
-        Args:
-            calls_s: what a call of each side takes.
-            needed: values of a side that a pair must have, the cold ones left out.
-            margin: the smallest of what is asked, relative; 0 where all turns are taken.
-            processes: of each side, among which its turns are divided.
-        """
+        """Return about how long a measurement of both sides takes, warm-up included."""
         counted = 2 * self.usual_doubles(calls_s, 0.0 if needed else margin)
         turn, _ = self.block(math.sqrt(math.prod(calls_s)), pool=False, needed=math.ceil(needed / counted))
         turns = counted + (_UNCOUNTED if turn > 1 and processes == 1 else 0)

@@ -70,29 +70,17 @@ def nearest(word: str, allowed: Iterable[str]) -> str:
 
 
 def parse_budgets(keywords: Mapping[str, object]) -> tuple[Budget, ...]:
-    """Turn the keywords of `hwbudget` into budgets.
-
-    Raises:
-        UsageProblem: names every bad keyword and value at once, with what is allowed.
-    """
+    """Turn the keywords of `hwbudget` into budgets."""
     return _parsed("hwbudget", keywords, BUDGET_KEYWORDS, _budget_for)
 
 
 def parse_margins(keywords: Mapping[str, object]) -> tuple[Margin, ...]:
-    """Turn the keywords of `hwregression` into margins.
-
-    Raises:
-        UsageProblem: names every bad keyword and value at once, with what is allowed.
-    """
+    """Turn the keywords of `hwregression` into margins."""
     return _parsed("hwregression", keywords, DEFAULT_MARGINS, _margin_for)
 
 
 def parse_assignments(lines: Iterable[str], allowed: Iterable[str]) -> dict[str, str]:
-    """Split lines `keyword=value` of an ini list or a repeated option.
-
-    Raises:
-        UsageProblem: a line without `=`.
-    """
+    """Split lines `keyword=value` of an ini list or a repeated option."""
     found = {}
     for line in lines:
         keyword, equals, value = (part.strip() for part in line.partition("="))
@@ -103,11 +91,7 @@ def parse_assignments(lines: Iterable[str], allowed: Iterable[str]) -> dict[str,
 
 
 def parse_budget_lines(lines: Iterable[str]) -> tuple[Budget, ...]:
-    """Turn ini lines `latency_p95_ms=100` into default budgets.
-
-    Raises:
-        UsageProblem: as `parse_budgets`.
-    """
+    """Turn ini lines `latency_p95_ms=100` into default budgets."""
     keywords: dict[str, object] = {}
     for keyword, text in parse_assignments(lines, BUDGET_KEYWORDS).items():
         try:
@@ -119,21 +103,13 @@ def parse_budget_lines(lines: Iterable[str]) -> tuple[Budget, ...]:
 
 
 def parse_margin_lines(lines: Iterable[str]) -> tuple[Margin, ...]:
-    """Turn option values `latency_p95=15%` into margins; a bare `3%` means `latency_p50=3%`.
-
-    Raises:
-        UsageProblem: as `parse_margins`.
-    """
+    """Turn option values `latency_p95=15%` into margins; a bare `3%` means `latency_p50=3%`."""
     named = (line if "=" in line else f"latency_p50={line}" for line in lines)
     return _parsed("", parse_assignments(named, DEFAULT_MARGINS), DEFAULT_MARGINS, _margin_for)
 
 
 def parse_size(text: object, scale: Scale) -> float:
-    """Turn `2%` (relative) or `0.5pp` (absolute) into 0.02 or 0.005.
-
-    Raises:
-        UsageProblem: another form, or the form of the other scale.
-    """
+    """Turn `2%` (relative) or `0.5pp` (absolute) into 0.02 or 0.005."""
     form = "points of the metric, such as '0.5pp'" if scale == "absolute" else "a percentage, such as '2%'"
     match = _MARGIN.fullmatch(text) if isinstance(text, str) else None
     if match is None or (match[2] == "pp") != (scale == "absolute") or float(match[1]) > LARGEST:

@@ -99,10 +99,6 @@ def level(busy: float) -> Level:
 def erlang_c(servers: int, offered: float) -> float:
     """Return the share of requests that wait at all.
 
-    Args:
-        servers: of one queue.
-        offered: arrivals times service time, below the number of servers.
-
     Example: 2 servers, 1.5 offered: 0.643.
     """
     blocked = 1.0  # Erlang B, server by server
@@ -113,13 +109,7 @@ def erlang_c(servers: int, offered: float) -> float:
 
 
 def waits(service: Service, servers: int = 1, arrivals_variation: float = 1.0) -> tuple[Wait, ...]:
-    """Return the waits by each model that applies; () where there is no steady state.
-
-    Args:
-        service: with the arrivals at all servers.
-        servers: that one queue feeds.
-        arrivals_variation: standard deviation of the gaps between arrivals over their mean; 1: Poisson.
-    """
+    """Return the waits by each model that applies; () where there is no steady state."""
     busy = utilisation(service, servers)
     if busy >= 1:
         return ()
@@ -151,11 +141,6 @@ def _erlang(service: Service, servers: int, arrivals_variation: float) -> Wait:
 def instances(peak: float, rate: float, safety: float = SAFETY) -> Instances:
     """Return how many instances a peak takes.
 
-    Args:
-        peak: arrivals a second, above 0.
-        rate: that one instance serves a second, above 0.
-        safety: factor for what the peak may be in truth.
-
     Example: 10,000/s on 14,706/s, factor 1.5: 2, by the safety factor; by the utilisation alone 1.
     """
     by_safety, by_utilisation = _whole(safety * peak / rate), _whole(peak / (HIGH * rate))
@@ -179,12 +164,6 @@ def _whole(instances: float) -> int:
 
 def concurrency(available: float, each: float, base: float, cores: int) -> Concurrency:
     """Return how many requests the memory holds at once.
-
-    Args:
-        available: bytes.
-        each: bytes that a request takes while it is served, above 0.
-        base: bytes of a process with its model, taken once; 0 where it is not known.
-        cores: that serve requests.
 
     Example: 16 GB, 4.15 MB each, no base: 3,855.
     """

@@ -72,11 +72,7 @@ class CarbonInputs:
 
 
 def parse_carbon_lines(lines: Iterable[str]) -> CarbonInputs | None:
-    """Turn ini lines `intensity_g_per_kwh=400` into inputs, None where there are no lines.
-
-    Raises:
-        UsageProblem: an unknown key, a key given twice, an invalid value, or a missing one.
-    """
+    """Turn ini lines `intensity_g_per_kwh=400` into inputs, None where there are no lines."""
     lines = list(lines)
     if not lines:
         return None
@@ -102,11 +98,7 @@ def parse_carbon_lines(lines: Iterable[str]) -> CarbonInputs | None:
 
 
 def _positive(texts: Mapping[str, str], key: str, example: str) -> float:
-    """Read a number above 0.
-
-    Raises:
-        UsageProblem: it is missing, or something else.
-    """
+    """Read a number above 0."""
     if key not in texts:
         raise UsageProblem(f"{key} is missing: without it no carbon is given. Give it, such as {key}={example}")
     try:
@@ -151,15 +143,6 @@ def carbon_samples(
 
     The two are never added up, and neither is judged or compared: they say of the machine and its grid what energy
     and time already say of the code.
-
-    Args:
-        samples: of the run; energies are per row.
-        unmeasured: metric → why it was not measured.
-        inputs: the user's, None for none.
-        rows: in a call; None where they are not known and energies are per call.
-
-    Returns:
-        The samples of `carbon_operational` and `carbon_embodied` in g, and metric → reason for each that is missing.
     """
     if inputs is None:
         return (), {}

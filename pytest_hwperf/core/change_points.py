@@ -49,13 +49,7 @@ class ChangePoint:
 
 
 def change_points(values: Sequence[float], alpha: float = 0.01) -> tuple[ChangePoint, ...]:
-    """Return the changes of level of a series, the oldest first; none where it is too short to say.
-
-    Args:
-        values: in the order of time, one a run.
-        alpha: probability of a false change in a series without one. Where one was found, both parts are asked again
-            at half of it.
-    """
+    """Return the changes of level of a series, the oldest first; none where it is too short to say."""
     begin, end = max(0, len(values) - _LONGEST), len(values)
     found = sorted(_found(values, begin, end, alpha), key=lambda one: one.at)
     edges = [begin, *(one.at for one in found), end]

@@ -18,14 +18,6 @@ def changed_code(baseline: bytes, candidate: bytes) -> tuple[frozenset[str], fro
     what is written about them in comments is left out. What is seen of a function without a call of it belongs to the
     code around it: its name, its arguments and their defaults, its decorators, its docstring. Code within changed code
     has no key of its own, since it is made only where the changed code runs.
-
-    Args:
-        baseline: source of the file.
-        candidate: the same; either may be no Python at all, which changes the module.
-
-    Example:
-        A function whose body returns 2 instead of 1 is changed and its module is not; one that is added changes the
-        module too.
     """
     try:
         with warnings.catch_warnings(action="ignore"):

@@ -18,14 +18,7 @@ _CLOSE = 1e-13  # of two points, as changes of a share, after which no third one
 
 
 def outcome_of(low: float | None, high: float | None, margin: float, better: Better) -> ComparisonOutcome:
-    """Decide by where the whole interval of a change lies; a bound on the margin is within it.
-
-    Args:
-        low: of the metric's own change, candidate minus baseline; None = unbounded.
-        high: the same.
-        margin: the smallest change that matters, at least 0, in the unit of the change.
-        better: of the metric; it says which side is for the worse.
-    """
+    """Decide by where the whole interval of a change lies; a bound on the margin is within it."""
     down, up = -math.inf if low is None else low, math.inf if high is None else high
     if better == "higher":  # the mirror image: a loss of x counts as a gain of x
         down, up = -up, -down
@@ -42,16 +35,6 @@ def compare_exact(metric: Metric, baseline: Sequence[float], candidate: Sequence
     A side is called worse only where each of its values is, by the margin, so that one outlier raises no alarm.
     Among n + m exchangeable processes a given side lies wholly above the other with probability 1 / C(n + m, n): even
     a margin of nothing alarms once in 20 for three processes a side.
-
-    Args:
-        metric: of both sides.
-        baseline: one value per process or file, base units, at least one.
-        candidate: the same.
-        margin: relative to the smaller of both medians, so that swapping the sides mirrors the outcome, and never
-            below its `floor`.
-
-    Returns:
-        A comparison of the medians, relative to the baseline's; it has no change where that is 0, but still an outcome.
     """
     base, cand = sorted(baseline), sorted(candidate)
     before, now = median(base), median(cand)
@@ -92,17 +75,6 @@ def compare_accuracy(
     Only examples on which the two differ carry information. With a margin of 0 McNemar's exact test decides: of those
     examples half would be for the worse if nothing had changed. With a margin the bounds of Tango's score interval
     do. Examples are the units: where several share a source they are no longer independent and the level is lost.
-
-    Args:
-        baseline: 0 or 1 per example.
-        candidate: the same, of the same examples in the same order.
-        margin: its metric says which of 0 and 1 is better; an absolute size, 0.005 = half a point.
-        alpha: one-sided level, between 0 and 0.5.
-        classes: of the examples; those that the candidate loses are named, whatever becomes of the whole.
-
-    Returns:
-        An absolute comparison. `p_value` is one-sided, of the side that the outcome names and else of the one for the
-        worse. Equal values on every example are equivalent at any margin.
 
     References:
         McNemar, Psychometrika 12 (1947); Tango, Statistics in Medicine 17 (1998).
@@ -147,12 +119,6 @@ def is_worse_in_all(
 
     If all processes come from one distribution, they are so divided with a probability of 1 / C(n + m, n) at most:
     `can_part` holds that against a level.
-
-    Args:
-        baseline: for each process what it has given: 0 or 1 for each example, or sizes.
-        candidate: the same.
-        margin: of this metric.
-        per: what a value is of: "example", or anything else.
     """
     metric = metric_of(margin.metric)
     if per != "example":
@@ -171,12 +137,6 @@ def tango_score(ups: int, downs: int, n: int, change: float) -> float:
 
     z(D) = (ups - downs - nD) / sqrt(n (2q + D(1 - D))), with q the larger root of
     2n q^2 + (-ups - downs + (2n - ups + downs) D) q - downs D(1 - D) = 0.
-
-    Args:
-        ups: examples that went from 0 to 1.
-        downs: examples that went from 1 to 0.
-        n: all examples.
-        change: D, from -1 to 1.
 
     References:
         Tango, Statistics in Medicine 17 (1998) 891-908.

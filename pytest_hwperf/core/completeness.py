@@ -59,14 +59,7 @@ def completeness(
     comparisons: Mapping[Hypothesis, Comparison],
     untouched: Collection[str] = (),
 ) -> Completeness:
-    """Sort the tests of a build by what its pairs have decided.
-
-    Args:
-        tests: node ids of the measured tests.
-        evidence: of the build.
-        comparisons: what `sequence.decide` makes of it.
-        untouched: node ids of tests that were left out since nothing that they run has changed.
-    """
+    """Sort the tests of a build by what its pairs have decided."""
     compared = {one.measurement.test for one, found in comparisons.items() if found.outcome != "not comparable"}
     waiting = [one for one in evidence.hypotheses if one not in comparisons and one not in evidence.dropped]
     if evidence.stopped is not None:
@@ -88,11 +81,6 @@ def seconds_needed(evidence: Evidence, seconds: Mapping[str, float], rehearsed_s
     """Return about how long the build would take: its screen, and fresh pairs for what chance lets look slower.
 
     A pair takes as long as those of the screen took or, where there was none, twice a rehearsal.
-
-    Args:
-        evidence: what was asked, and the pairs so far.
-        seconds: where the time went: checkout, rehearsal (of all its pairs), screen, confirm, processes.
-        rehearsed_s: what the last pair of the rehearsal took.
     """
     apart = [any(one.apart for one in pair.observations) for pair in evidence.pairs if pair.stage == "screen"]
     screened = max(apart.count(False), apart.count(True))  # tests that cannot bear both sides have pairs of their own
@@ -104,16 +92,7 @@ def seconds_needed(evidence: Evidence, seconds: Mapping[str, float], rehearsed_s
 def seconds_needed_from_rehearsal(
     tests: int, rehearsed: int, alpha: float, seconds: Mapping[str, float], pair_s: float, start_s: float | None
 ) -> float:
-    """Return the same of a build whose rehearsal was cut off: at least that, where no test was reached.
-
-    Args:
-        tests: to be rehearsed.
-        rehearsed: of these, before it was cut off in the next one, which counts as if it had ended then.
-        alpha: false-alarm rate of the build.
-        seconds: where the time went: checkout, rehearsal (of all its pairs, and of what one side did alone).
-        pair_s: what its last pair took, which was cut off.
-        start_s: of that pair, until the first test was reached; None where none was.
-    """
+    """Return the same of a build whose rehearsal was cut off: at least that, where no test was reached."""
     whole, before = pair_s, seconds.get("checkout", 0.0) + seconds["rehearsal"] - pair_s
     if start_s is not None:
         whole = start_s + (pair_s - start_s) * max(1.0, tests / (rehearsed + 1))
@@ -129,13 +108,7 @@ def _pairs_needed(hypotheses: int, fixed_samples: int, alpha: float) -> float:
 
 
 def more_time(limit_s: float, seconds: float, *, least: bool = False) -> str:
-    """Say how long a build takes that has exceeded its limit, and what to type.
-
-    Args:
-        limit_s: of the build.
-        seconds: that it needs.
-        least: whether it may need more.
-    """
+    """Say how long a build takes that has exceeded its limit, and what to type."""
     needed = rounded_up(max(seconds, limit_s + 1))
     option = f"Give --hwperf-time-limit={needed}, or select" if needed <= LONGEST_GATE_S else "Select"
     return f"{'at least' if least else 'about'} {needed} s are needed. {option} fewer tests with -k"

@@ -22,17 +22,7 @@ def fewest_calls(q: float, confidence: float = CONFIDENCE) -> int:
 
 
 def early_stopping(latencies: Sequence[float], q: float, confidence: float = CONFIDENCE) -> float | None:
-    """Return a bound that the percentile `q` keeps with this confidence: the t-th largest; None from too few calls.
-
-    Args:
-        latencies: in any order.
-        q: 0.99 for p99.
-        confidence: one-sided.
-
-    Returns:
-        The t-th largest latency, where t is the largest number of which binom.cdf(t, n, 1 - q) is at most
-        1 - confidence.
-    """
+    """Return a bound that the percentile `q` keeps with this confidence: the t-th largest; None from too few calls."""
     t = rank_from_above(len(latencies), q, confidence)
     return sorted(latencies)[-t] if t else None
 

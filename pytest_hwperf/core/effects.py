@@ -48,9 +48,6 @@ def cohens_d(values: Sequence[float]) -> float | None:
     number of pairs. It speaks of the noise between these pairs on this machine and of no margin; so nothing is decided
     by it.
 
-    Args:
-        values: differences, such as log ratios, one a pair.
-
     References:
         Cohen, Statistical Power Analysis for the Behavioral Sciences, 2nd ed. (1988), section 2.3.5.
         Example: 0.02, 0.04 and 0.06 have a mean of 0.04 and a deviation of 0.02, so that d is 2.

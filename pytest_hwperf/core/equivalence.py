@@ -25,12 +25,7 @@ def next_look(observed: int) -> int:
 
 
 def look_for_equivalence(hypothesis: Hypothesis, observations: Sequence[Observation]) -> Comparison | None:
-    """Compare at the first look that decides, else at the last one that is complete; None before the first.
-
-    Args:
-        hypothesis: what is asked.
-        observations: of this hypothesis in the further pairs, in time order.
-    """
+    """Compare at the first look that decides, else at the last one that is complete; None before the first."""
     found = None
     for pairs, level in LOOKS.items():
         seen = observations[:pairs]

@@ -33,31 +33,12 @@ _VOIDING: frozenset[Kind] = frozenset(
 
 
 def estimate(sample: Sample, statistic: str, *, confidence: float = REPORTED_CONFIDENCE) -> Estimate:
-    """Estimate one statistic of a sample, with the interval that fits its unit of replication.
-
-    Args:
-        sample: at least one value, in base units; rates are positive, and belong to windows of equally many calls
-            unless it has weights.
-        statistic: "mean", "max", "iqr" or a percentile such as "p50", "p99_9".
-        confidence: two-sided, between 0 and 1; each bound alone holds at (1 + confidence) / 2.
-
-    Returns:
-        Value and bounds in base units; a bound that so few values cannot give is None, and a warning says how many
-        would. `method` says what the interval replicates and how it was made.
-
-    Raises:
-        MeasurementError: no values, or values that this metric cannot have.
-        UsageProblem: another statistic.
-    """
+    """Estimate one statistic of a sample, with the interval that fits its unit of replication."""
     return _estimates(sample, (statistic,), confidence)[0]
 
 
 def figures(run: Run) -> tuple[Figure, ...]:
-    """Estimate every statistic that is shown of every sample of a run.
-
-    Raises:
-        MeasurementError: a sample without values, or with values that its metric cannot have.
-    """
+    """Estimate every statistic that is shown of every sample of a run."""
     found = []
     for sample in run.samples:
         statistics = metric_of(sample.metric).statistics
@@ -117,13 +98,7 @@ def clear_of(estimate: Estimate, limit: float, better: Better) -> bool | None:
 
 
 def mean_of_rounds(mean: float, deviation: float, rounds: int) -> Estimate:
-    """Estimate a mean of which only statistics are known.
-
-    Args:
-        mean: of the rounds.
-        deviation: standard deviation of the rounds.
-        rounds: at least one; a single one gives no interval.
-    """
+    """Estimate a mean of which only statistics are known."""
     from scipy.special import stdtrit
 
     half = None
@@ -307,9 +282,6 @@ def _ranks(n: int, statistic: str, confidence: float) -> tuple[int, int, int, tu
     """Return the rank of a percentile, ranks ppf(a/2) and ppf(1 - a/2) + 1 of Binom(n, q), and what they lack.
 
     Ranks 0 and n + 1 mean no bound.
-
-    Raises:
-        UsageProblem: not a percentile between 0 and 100.
     """
     from scipy.special import bdtr
 

@@ -53,11 +53,7 @@ class Answer(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hw
     problem: str = ""  # why the host could not do it; "" where pytest has ended
 
     def read(self) -> Report | None:
-        """Return the report, None where there is none.
-
-        Raises:
-            SerialisationError: it is something else.
-        """
+        """Return the report, None where there is none."""
         if not self.report:
             return None
         again = "the host runs another version of pytest-hwperf"

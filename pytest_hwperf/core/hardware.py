@@ -29,12 +29,7 @@ class OnHardware(Record, frozen=True, kw_only=True):
 
 
 def on_hardware(candidates: Sequence[Candidate], prices: Mapping[str, float]) -> list[OnHardware]:
-    """Return what is known of the candidates that were measured on named kinds of machine, the cheapest first.
-
-    Args:
-        candidates: of one test at one operating point.
-        prices: kind of machine → its price per hour, where that is known.
-    """
+    """Return what is known of the candidates that were measured on named kinds of machine, the cheapest first."""
     found = [_of(one, prices.get(one.kind, one.price_per_hour)) for one in candidates if one.kind]
     return sorted(found, key=lambda one: one.cost.value if one.cost else float("inf"))
 

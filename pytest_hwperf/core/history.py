@@ -52,31 +52,16 @@ class HistoryStore(Protocol):
         """Return the values of each series of the tests whose id matches the glob `pattern`.
 
         Of each test, label and machine those of its `newest` runs, whether they are of the baseline or not.
-
-        Raises:
-            StoreError: the store cannot be read.
         """
 
     def history_of(self, baseline: str, measured: Iterable[tuple[str, str]], *, newest: int) -> Sequence[Series]:
-        """Return the same series of some tests with their labels, without a look at others.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
+        """Return the same series of some tests with their labels, without a look at others."""
 
     def tests(self, baseline: str, pattern: str = "*") -> Sequence[str]:
-        """Return the ids of all tests that have a history and match `pattern`.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
+        """Return the ids of all tests that have a history and match `pattern`."""
 
     def annotate(self, note: Annotation) -> None:
-        """Keep a note; a second time it changes nothing.
-
-        Raises:
-            StoreError: it is not stored; says why.
-        """
+        """Keep a note; a second time it changes nothing."""
 
     def annotations(self) -> Sequence[Annotation]:
         """Return all notes, oldest first."""
@@ -88,11 +73,7 @@ class ReportStore(Protocol):
     """What a store offers in addition, if it keeps more of a report than its runs."""
 
     def keep(self, baseline: str, report: Report) -> None:
-        """Keep the runs of a report with their verdicts; a second time it changes nothing.
-
-        Raises:
-            StoreError: it is not stored; says why.
-        """
+        """Keep the runs of a report with their verdicts; a second time it changes nothing."""
 
 
 class Statistic(NamedTuple):

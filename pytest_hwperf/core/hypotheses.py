@@ -120,14 +120,7 @@ class PairedAnswers:
         measured: Collection[Key],
         named: Collection[Key],
     ) -> dict[Key, Comparison]:
-        """Return what the pairs say of each statistic of a measurement, or why they say nothing.
-
-        Args:
-            measurement: of the present run.
-            margins: one for each statistic that is compared.
-            measured: statistics that the present run has measured.
-            named: statistics whose margin the user named.
-        """
+        """Return what the pairs say of each statistic of a measurement, or why they say nothing."""
         answers = {
             margin.key: self._one(measurement, margin, measured=margin.key in measured, named=margin.key in named)
             for margin in margins
@@ -154,15 +147,7 @@ def questions_of(
     name: str,
     energy: EnergySource | None,
 ) -> Questions:
-    """Read a rehearsal.
-
-    Args:
-        tests: every measured test of the present run.
-        rehearsal: what both sides went through.
-        lost: node id → why the test was taken out of the rehearsal.
-        name: of the baseline, as the user called it.
-        energy: by which energy can be compared; None compares none.
-    """
+    """Read a rehearsal."""
     found = Questions(tests=dict(lost))
     for test in tests:
         why = found.tests.get(test.node) or _why_not(test.node, rehearsal, name)
@@ -183,13 +168,7 @@ def questions_of(
 
 
 def why_not_rerun(stored: Run, *, known: bool, crowded: bool) -> str:
-    """Return why the revision of a stored run cannot be run again in pairs, "" where it can.
-
-    Args:
-        stored: the newest run of the baseline.
-        known: whether the repository has its revision.
-        crowded: whether other test workers run side by side.
-    """
+    """Return why the revision of a stored run cannot be run again in pairs, "" where it can."""
     if not stored.revision:
         return "it was saved outside of git, or before the first commit"
     if stored.changed:

@@ -14,19 +14,7 @@ ByKind = Mapping[str, Report]  # kind of machine → its shards, merged
 
 
 def merge_kinds(reports: Mapping[str, Report], names: tuple[str, ...] = (), number: int = 0) -> Report:
-    """Put the reports of a build together: the shards of each kind of machine, then all kinds side by side.
-
-    Args:
-        reports: file → its report.
-        names: of the kinds that the build is for; () where they are not known.
-        number: of these kinds; 0 where it is not known.
-
-    Returns:
-        One report. Every verdict stays with the kind on which it was reached; what is missing is among its warnings.
-
-    Raises:
-        UsageProblem: they are not of one build, or a kind is among them that it is not for; says what to type.
-    """
+    """Put the reports of a build together: the shards of each kind of machine, then all kinds side by side."""
     files: dict[str, dict[str, Report]] = {}
     for file, report in reports.items():
         files.setdefault(shard_in(file, report).kind, {})[file] = report

@@ -42,14 +42,7 @@ class Growth:
 
 
 def growth(readings: Sequence[float]) -> Growth:
-    """Return how a process grew.
-
-    Args:
-        readings: what it held after each call, in B, at least `FEWEST_CALLS`, warm-up left out.
-
-    Raises:
-        MeasurementError: fewer readings.
-    """
+    """Return how a process grew."""
     calls = len(readings)
     if calls < FEWEST_CALLS:
         raise MeasurementError(f"growth per call takes {FEWEST_CALLS} calls, there were {calls}")
@@ -95,10 +88,6 @@ def slope(values: Sequence[float], *, confidence: float = 0.90) -> Slope:
 
     A quarter of the values may be anything before the slope follows them. The interval takes the ranks that Kendall's
     statistic leaves open, its variance corrected for ties, and rounds them outwards. It holds for independent errors.
-
-    Args:
-        values: two at least.
-        confidence: two-sided; each bound alone holds at (1 + confidence) / 2.
 
     References:
         Theil, Proc. Kon. Ned. Akad. v. Wetensch. A 53 (1950); Sen, JASA 63 (1968), sections 3 and 6.

@@ -31,11 +31,7 @@ _WHOLE = frozenset({"seed", "in_flight", "rows", "calls"})
 
 
 def parse_load(keywords: Mapping[str, object]) -> Load:
-    """Turn the keywords of `hwload` into a load.
-
-    Raises:
-        UsageProblem: says what was given and what is allowed.
-    """
+    """Turn the keywords of `hwload` into a load."""
     kind = keywords.get("kind")
     if kind not in get_args(LoadKind):
         hint = nearest(str(kind), get_args(LoadKind))
@@ -55,11 +51,7 @@ def parse_load(keywords: Mapping[str, object]) -> Load:
 
 
 def _checked_carriers(carriers: object, in_flight: float, url: str) -> Carriers:
-    """Return what makes calls that run at once.
-
-    Raises:
-        UsageProblem: nothing of the kind, processes without their number, or requests, which only wait.
-    """
+    """Return what makes calls that run at once."""
     if carriers not in get_args(Carriers):
         hint = nearest(str(carriers), get_args(Carriers))
         raise UsageProblem(f"hwload: carriers={carriers!r}.{hint} Allowed: {', '.join(get_args(Carriers))}")
@@ -71,11 +63,7 @@ def _checked_carriers(carriers: object, in_flight: float, url: str) -> Carriers:
 
 
 def checked_address(url: object) -> str:
-    """Return the address that requests are sent to, "" for none.
-
-    Raises:
-        UsageProblem: it is none.
-    """
+    """Return the address that requests are sent to, "" for none."""
     if not isinstance(url, str) or not (url == "" or is_address(url)):
         shown = shown_address(url) if isinstance(url, str) else url
         raise UsageProblem(f"hwload: url={shown!r}: give an address over HTTP, such as {ADDRESSES}")
@@ -83,11 +71,7 @@ def checked_address(url: object) -> str:
 
 
 def _checked_headers(headers: object) -> Mapping[str, str]:
-    """Return the headers of requests.
-
-    Raises:
-        UsageProblem: no mapping of texts; their values, which may be secret, are not shown.
-    """
+    """Return the headers of requests."""
     if not isinstance(headers, Mapping) or not all(isinstance(one, str) for pair in headers.items() for one in pair):
         raise UsageProblem("hwload: headers= takes names and values as texts, such as headers={'X-Model': 'v2'}")
     return dict(headers)

@@ -29,12 +29,7 @@ def count_of_windows(calls: int) -> int:
 
 
 def rates(served: Served, within_s: float = math.inf) -> tuple[Values, Values]:
-    """Return the calls a second of each window of equal length, and how many calls it has.
-
-    Args:
-        served: at least one call.
-        within_s: calls that took longer do not count.
-    """
+    """Return the calls a second of each window of equal length, and how many calls it has."""
     width = max(served.ended) / count_of_windows(len(served.ended))
     times = zip(served.due, served.ended, strict=True)
     counts = _counted([end for due, end in times if end - due <= within_s], width, count_of_windows(len(served.ended)))
@@ -114,11 +109,7 @@ def _edges(calls: int) -> list[int]:
 
 
 def _drift(values: Sequence[float]) -> tuple[float, float]:
-    """Return by which factor two thirds of a load differ: its lower bound, and the median of what parts say.
-
-    Args:
-        values: of the parts of all thirds.
-    """
+    """Return by which factor two thirds of a load differ: its lower bound, and the median of what parts say."""
     size, logs = len(values) // _THIRDS, [math.log(max(value, _SHORTEST)) for value in values]
     thirds = [logs[begin : begin + size] for begin in range(0, len(logs), size)]
     bounds = []

@@ -73,12 +73,7 @@ class Load(Record, frozen=True, kw_only=True):
         return self.calls * call_s / self.at_once(waiting=False) if self.kind == "offline" else self.seconds
 
     def at_once(self, *, waiting: bool) -> int:
-        """Return how many calls may run at once: one unless given.
-
-        Args:
-            waiting: whether calls only wait, as requests and other async ones do; those of an open load then are as
-                many as are due.
-        """
+        """Return how many calls may run at once: one unless given."""
         return self.in_flight or (MOST_WAITING if waiting and self.is_open else 1)
 
     @property
@@ -130,9 +125,6 @@ def undelayed(served: Served) -> Served:
 
     Its delays come from other work on the machine, and stay in the times of the calls that wait behind. Without them a
     call begins when it is due and the one before has ended, and takes as long as it did (Lindley's recursion).
-
-    Args:
-        served: calls made one after the other, in the order in which they were due.
     """
     ended, free, before = array("d"), 0.0, 0.0
     for due, issued, end in zip(served.due, served.issued, served.ended, strict=True):
@@ -186,12 +178,7 @@ def why_not_served(load: Load, served: Served) -> Statement | None:
 
 
 def why_unsure(served: Served, within_s: float | None) -> Statement | None:
-    """Say why the generator itself, and not what it calls, may have made the tail; None where it did not.
-
-    Args:
-        served: by a load.
-        within_s: against which it would matter; None: the median latency.
-    """
+    """Say why the generator itself, and not what it calls, may have made the tail; None where it did not."""
     latencies = sorted(served.latencies)
     allowed = _LAGGING * (within_s or (latencies[len(latencies) // 2] if latencies else 0.0))
     return state("generator late", lag=served.lag_s, allowed=allowed) if served.lag_s > allowed else None
@@ -225,11 +212,6 @@ def next_rate(tried: Mapping[float, bool] | Mapping[int, bool], first: float, to
     """Return the rate to try next on the way to the highest that is served; None where it is known.
 
     Rates are doubled until one is not served (halved where already the first is not), then bisected.
-
-    Args:
-        tried: rate → whether it was served.
-        first: rate to begin with.
-        tolerance: largest relative distance of the highest served rate from the lowest that is not.
     """
     good = max((rate for rate, served in tried.items() if served), default=0.0)
     bad = min((rate for rate, served in tried.items() if not served and rate > good), default=math.inf)

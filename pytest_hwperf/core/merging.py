@@ -21,17 +21,7 @@ Parts = Mapping[str, tuple[Shard, Report]]  # file → what it holds
 
 
 def merge(reports: Mapping[str, Report]) -> Report:
-    """Put the reports of shards together.
-
-    Args:
-        reports: file → its report.
-
-    Returns:
-        One report. Machines stay with their runs; what has to be known of the shards is among its warnings.
-
-    Raises:
-        UsageProblem: they are no shards of one build, or one is there twice; says what to type.
-    """
+    """Put the reports of shards together."""
     parts = dict(sorted(((file, (shard_in(file, report), report)) for file, report in reports.items()), key=_number))
     _refuse_others(parts)
     found = [report for _, report in parts.values()]
@@ -89,11 +79,7 @@ def _number(part: tuple[str, tuple[Shard, Report]]) -> int:
 
 
 def shard_in(file: str, report: Report) -> Shard:
-    """Return the shard that a report is of; a whole run on one kind of machine is the only shard of that kind.
-
-    Raises:
-        UsageProblem: it is of none, or of several.
-    """
+    """Return the shard that a report is of; a whole run on one kind of machine is the only shard of that kind."""
     if len(report.shards) == 1:
         return report.shards[0]
     what = "is merged already" if report.shards else "is no shard"
@@ -104,11 +90,7 @@ def shard_in(file: str, report: Report) -> Shard:
 
 
 def _refuse_others(parts: Parts) -> None:
-    """Refuse what is not of one build.
-
-    Raises:
-        UsageProblem: names what differs, in which files, and what to type.
-    """
+    """Refuse what is not of one build."""
     refuse_unlike(parts, "the number of shards", lambda shard, _: str(shard.of), "give every shard the same N of K/N")
     _refuse_doubles(parts)
     refuse_other_builds(parts)
@@ -118,11 +100,7 @@ def _refuse_others(parts: Parts) -> None:
 
 
 def refuse_other_builds(parts: Parts) -> None:
-    """Refuse what was asked or compared otherwise, on whatever kind of machine.
-
-    Raises:
-        UsageProblem: as `merge`.
-    """
+    """Refuse what was asked or compared otherwise, on whatever kind of machine."""
     refuse_unlike(parts, "--hwperf-alpha", lambda shard, _: f"{100 * shard.alpha:g}%", _AGAIN)
     for option in dict.fromkeys(option for shard, _ in parts.values() for option in shard.settings):
         refuse_unlike(parts, option, lambda shard, _, option=option: shard.settings.get(option) or "not given", _AGAIN)  # type: ignore[misc]

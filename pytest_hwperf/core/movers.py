@@ -60,16 +60,7 @@ def mover_between(
     calls: tuple[float | None, float | None] = (None, None),
     holds: str = "",
 ) -> Mover:
-    """Make a mover from the repeats of both sides.
-
-    Args:
-        kind: of the profile.
-        named: its name, where it is, and within what most of it is spent.
-        sides: what it takes in each repeat of the baseline and of the candidate, in s or B.
-        change: that it is a share of, not 0.
-        calls: how often each side calls it in a call of the test.
-        holds: changed functions that it calls, where it has not changed itself.
-    """
+    """Make a mover from the repeats of both sides."""
     before, after = fmean(sides[0]), fmean(sides[1])
     return Mover(
         kind=kind,

@@ -27,11 +27,7 @@ def described(point: Point) -> str:
 
 
 def parse_point(texts: Sequence[str]) -> dict[str, str]:
-    """Turn `batch_size=32` into the conditions that are asked for.
-
-    Raises:
-        UsageProblem: an unknown condition, or one without a value.
-    """
+    """Turn `batch_size=32` into the conditions that are asked for."""
     found = dict[str, str]()
     for text in texts:
         name, _, value = text.partition("=")

@@ -68,12 +68,7 @@ class OperatorProfile(Record, frozen=True, kw_only=True):
 
 
 def profile_of(profiled: ProfiledCalls, latency_s: float) -> OperatorProfile:
-    """Scale a profile to calls without a profiler, or say why it tells nothing about them.
-
-    Args:
-        profiled: of the same model and batch.
-        latency_s: median of a call without a profiler, in s.
-    """
+    """Scale a profile to calls without a profiler, or say why it tells nothing about them."""
     total = sum(one.seconds for one in profiled.operators)
     whole = max(profiled.call_s, total)  # durations are cut to whole microseconds: a sum may be above the call's
     coverage = total / whole if whole else 0.0
@@ -153,14 +148,7 @@ def pooled(profiles: Sequence[ProfiledCalls]) -> ProfiledCalls:
 def moved_operators(
     baseline: Sequence[ProfiledCalls], candidate: Sequence[ProfiledCalls], baseline_s: float, candidate_s: float
 ) -> tuple[Mover, ...]:
-    """Return the kinds of operators that clearly moved from one side to the other, the largest first.
-
-    Args:
-        baseline: a profile of each repeat.
-        candidate: as many.
-        baseline_s: median of a call without a profiler, in s.
-        candidate_s: the same; differs from it.
-    """
+    """Return the kinds of operators that clearly moved from one side to the other, the largest first."""
     pairs = ((baseline, baseline_s), (candidate, candidate_s))
     whole_then, whole_now = (profile_of(pooled(side), call_s) for side, call_s in pairs)
     if whole_then.withheld or whole_now.withheld:

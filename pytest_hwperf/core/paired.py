@@ -33,11 +33,7 @@ Bounds = tuple[float | None, float | None]
 
 
 def pair_value(observation: Observation) -> float:
-    """Return the one number of a pair: the median over its blocks of log(candidate) - log(baseline).
-
-    Raises:
-        ValueError: a value that is 0 or less has no logarithm.
-    """
+    """Return the one number of a pair: the median over its blocks of log(candidate) - log(baseline)."""
     if min(*observation.baseline, *observation.candidate) <= 0:
         raise ValueError("a value that is not positive has no ratio to another one")
     blocks = zip(observation.baseline, observation.candidate, strict=True)
@@ -56,19 +52,6 @@ def compare_pairs(
 
     The margin is log(1 + size) on both sides, so that swapping the sides mirrors the outcome.
 
-    Args:
-        hypothesis: what is asked.
-        values: log ratios, one a pair (`pair_value`), at least one.
-        level: one-sided, of each bound and each test.
-        baseline: the baseline's own value in base units, positive.
-        interference: share of the blocks that were preempted.
-
-    Returns:
-        `regressed` where the test rejects at `level` that the change is no worse than the margin, `improved` the same
-        mirrored, `equivalent` where both bounds lie strictly within the margin. `p_value` is of a change for the
-        worse beyond the margin, whatever the outcome. `detectable` is the smallest true change for the worse that an
-        interval of this width would have been called for.
-
     References:
         Pratt, JASA 54 (1959); Hodges & Lehmann, Annals of Mathematical Statistics 34 (1963).
         Example: eight pairs all beyond the margin have p = 2^-8 = 0.0039 and are called at a level of 0.004.
@@ -79,13 +62,7 @@ def compare_pairs(
 
 
 def compare_observations(hypothesis: Hypothesis, observations: Sequence[Observation], level: float) -> Comparison:
-    """Decide a hypothesis by what its pairs observed; see `compare_pairs`.
-
-    Args:
-        hypothesis: what is asked.
-        observations: of this hypothesis, one a pair, at least one, all of positive values.
-        level: one-sided.
-    """
+    """Decide a hypothesis by what its pairs observed; see `compare_pairs`."""
     known = [one.preempted for one in observations if one.preempted is not None]
     found = compare_pairs(
         hypothesis,
@@ -120,16 +97,6 @@ def compare_processes(
     mirrors the outcome. The interval inverts the same test (`ranks.sign_flip_bounds`): a margin is rejected exactly
     where the bound lies beyond it.
 
-    Args:
-        hypothesis: what is asked.
-        baseline: one value a process, base units, at least one.
-        candidate: the same, in the order in which the processes were paired.
-        level: one-sided, of each bound and each test.
-
-    Returns:
-        As `compare_pairs`, the change being the mean difference relative to the baseline's median; none where that is
-        0. `not comparable` where the processes cannot be paired.
-
     References:
         Fisher, The Design of Experiments (1935), section 21; Hartigan, JASA 64 (1969), for the bounds.
         Example: seven processes that all need more, by more than the margin, have p = 2^-7 = 0.0078.
@@ -154,17 +121,6 @@ def pairs_needed(values: Sequence[float], change: float, level: float, margin: f
     The observed values, moved onto the change, are called where their lower bound exceeds the margin. The distance
     between their centre and that bound shrinks as 1 / sqrt(n), whatever the distribution; so it is scaled from the
     observed one, and nothing is drawn by chance.
-
-    Args:
-        values: observed pair values, log ratios for the worse.
-        change: relative, 0.05 = 5 %.
-        level: one-sided, of the look that is to find it.
-        margin: relative.
-
-    Returns:
-        At least the pairs that the level takes. None: the change is within the margin, it takes more than
-        `MOST_PAIRS`, or so few values have no bound at this level.
-        Example: 8 values whose bound lies 2 % below their centre need 8 pairs at level 0.004 for +5 % beyond 2 %.
     """
     low, _ = walsh_bounds(values, level)
     room = math.log1p(change) - math.log1p(margin)
@@ -176,12 +132,7 @@ def pairs_needed(values: Sequence[float], change: float, level: float, margin: f
 
 
 def pooled_percentile(calls: Sequence[float], statistic: str) -> float:
-    """Return a percentile of one side's calls of one pair, pooled over its blocks, or the distance of the quartiles.
-
-    Args:
-        calls: at least one.
-        statistic: "p50", "p95", "p99_9" and the like, of which the ⌈qn⌉-th smallest is taken, or "iqr".
-    """
+    """Return a percentile of one side's calls of one pair, pooled over its blocks, or the distance of the quartiles."""
     ordered = sorted(calls)
     if statistic != SPREAD:
         return ordered[nearest_rank(quantile(statistic), len(calls)) - 1]

@@ -10,13 +10,7 @@ FEWEST = 3  # runs before this one, below which a series tells too little to be 
 
 
 def with_run(series: Series, judgement: Judgement, gates: Sequence[Gate]) -> Series:
-    """Return a series of a test that ends with a run of it, whether that is stored already or not.
-
-    Args:
-        series: of the test; one of another machine is returned as it is.
-        judgement: of the run.
-        gates: of its report, of which one may have run against the anchor of the series.
-    """
+    """Return a series of a test that ends with a run of it, whether that is stored already or not."""
     run = judgement.run
     if series.machine.fingerprint != run.machine.fingerprint:
         return series

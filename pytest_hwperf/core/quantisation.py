@@ -28,9 +28,6 @@ def slower_than_fp32(candidates: Sequence[Candidate]) -> Iterator[Statement]:
 
     Both are of one process, so that most are `may be slower than fp32`: the intervals of both medians are apart by
     more than the margin, but not by as much as processes of equal code differ by.
-
-    Args:
-        candidates: the scenarios of one test.
     """
     for one, other in quantised_pairs(candidates):
         yield from _slower(one, other)
@@ -106,12 +103,7 @@ def worth(loss: Estimate | None, gain: Estimate | None) -> Worth:
 
 
 def paired_loss(reference: Sequence[float], quantised: Sequence[float]) -> Estimate | None:
-    """Return the loss of accuracy on the same examples, with Tango's interval; None where they are not the same.
-
-    Args:
-        reference: 0 or 1 per example.
-        quantised: the same, in the same order.
-    """
+    """Return the loss of accuracy on the same examples, with Tango's interval; None where they are not the same."""
     n = len(reference)
     if not n or n != len(quantised):
         return None

@@ -25,14 +25,6 @@ def signed_rank_p(values: Sequence[float], margin: float = 0.0) -> float:
     summed. Under the null hypothesis each of 2^n patterns of signs is equally likely. A value on the margin keeps its
     rank and contributes nothing (Pratt), so that the smallest p-value is 2^-(values off the margin).
 
-    Args:
-        values: any number of them, in any order.
-        margin: in the unit of the values (logs, for log ratios). At 0 only the coin is assumed, beyond 0 also that
-            the values lie symmetrically about their centre.
-
-    Returns:
-        A probability; 1.0 without values.
-
     References:
         Wilcoxon, Biometrics Bulletin 1 (1945); Pratt, JASA 54 (1959).
         Example: five values above 0 give 2^-5 = 0.03125; [1, 1, 2, -2, 3], with its ties, gives 6/32.
@@ -49,13 +41,6 @@ def sign_flip_p(values: Sequence[float], margin: float = 0.0) -> float:
 
     Every sum that other signs would have given is counted, in whole numbers, so that equal sums are equal. Made for
     differences that are often the same, of which ranks would make little: peaks of memory.
-
-    Args:
-        values: at most `MOST_FLIPPED`.
-        margin: in the unit of the values.
-
-    Raises:
-        ValueError: more values.
 
     References:
         Fisher, The Design of Experiments (1935), section 21.
@@ -78,9 +63,6 @@ def sign_flip_bounds(values: Sequence[float], alpha: float) -> tuple[float | Non
 
     They are means of subsets of the values (Hartigan): the test rejects a margin exactly where fewer than alpha * 2^n
     subset means lie at or below it. Found by bisection, to the last digit.
-
-    Returns:
-        Lower and upper bound, None where so few values cannot give one: 2^-n > alpha.
     """
     if not values or 2.0 ** -len(values) > alpha:
         return None, None
@@ -101,9 +83,6 @@ def walsh_bounds(values: Sequence[float], alpha: float) -> tuple[float | None, f
     """Return the one-sided bounds that belong to the signed-rank test: the k-th smallest and largest pairwise mean.
 
     Without ties the lower one lies above a margin exactly where `signed_rank_p` is at most alpha.
-
-    Returns:
-        Lower and upper bound, each valid at alpha; None where so few values cannot give one (k = 0).
 
     References:
         Hollander, Wolfe & Chicken, Nonparametric Statistical Methods (2014), section 3.3.
@@ -126,9 +105,6 @@ def shift_bound(later: Sequence[float], earlier: Sequence[float], alpha: float) 
 
     It belongs to the rank-sum test, and holds at alpha for independent values of one form. A single value may be
     anything without moving it far.
-
-    Returns:
-        None where so few values cannot give one.
 
     References:
         Mann & Whitney, Annals of Mathematical Statistics 18 (1947); Hodges & Lehmann, ibid. 34 (1963).

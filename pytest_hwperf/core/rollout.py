@@ -109,14 +109,7 @@ def decide(
     old: Contender | None = None,
     new: Contender | None = None,
 ) -> Decision:
-    """Decide by everything that was compared and required.
-
-    Args:
-        comparisons: of the two versions; none decides nothing.
-        requirements: answered by the new version's figures.
-        old: the version that is served now; None where nothing is known beside the comparisons.
-        new: the version to be rolled out.
-    """
+    """Decide by everything that was compared and required."""
     same = bool(old and new and old.sha256 and (old.sha256, old.kind) == (new.sha256, new.kind))
     same = same and new is not None and new.kind != "function"  # a function may depend on other files
     found = [

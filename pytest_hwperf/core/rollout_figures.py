@@ -38,13 +38,7 @@ def taken_for(budgets: Sequence[Budget]) -> tuple[Key, ...]:
 
 
 def figures_of(evidence: Evidence, side: Side, rows: int) -> tuple[Figure, ...]:
-    """Return the figures of one side.
-
-    Args:
-        evidence: of a comparison of two models, one measurement.
-        side: whose they are.
-        rows: of a call.
-    """
+    """Return the figures of one side."""
     return (*_of_pairs(evidence, side, rows), *_fixed(evidence, side))
 
 

@@ -74,14 +74,6 @@ def plan_of(
 
     The first stage takes as many requests as an upper bound of p95 needs at its level; the later ones as many more as
     their share is larger, which takes the same time where requests arrive at the same rate.
-
-    Args:
-        old: the version that is served now.
-        new: the version to be rolled out.
-        budgets: requirements; a stricter one replaces a measured limit.
-        margin: of p95, relative.
-        alpha: probability of a needless roll-back.
-        rows: of a request, as it was measured; each has a label.
     """
     limits = list(_limits(old, new, budgets, margin))
     watched = {one.watched for one in limits}

@@ -128,12 +128,7 @@ def count_work(graph: Graph) -> Work:
 
 
 def roofline_of(work: Work, latency_s: float, peak: PeakRate | None, threads: int) -> Roofline:
-    """Relate the work of a call to its time, and judge what limits it by what numpy reaches on this machine.
-
-    Example:
-        With 100 GFLOP/s and 10 GB/s, 1 GFLOP and 1 MB take at least 10 ms and 0.1 ms: a call of 15 ms is
-        compute-bound, since its arithmetic explains two thirds of it; one of 40 ms is overhead-bound.
-    """
+    """Relate the work of a call to its time, and judge what limits it by what numpy reaches on this machine."""
     operations, moved = work.operations, work.moved_bytes
     explained, bound = None, None
     withheld = _why_withheld(work, peak, threads)

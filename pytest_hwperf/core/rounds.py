@@ -30,10 +30,6 @@ def figures_of(rounds: Sequence[Round], statistics: Collection[str]) -> tuple[Fi
 
     Medians and rates have one value a round: what drifts between rounds is part of their interval. Other statistics
     of the latency are of all calls, since a round has too few of them.
-
-    Args:
-        rounds: each with at least one call.
-        statistics: of the latency, beside the median.
     """
     others = [statistic for statistic in statistics if statistic != _MEDIAN]
     return (*_of_rounds(rounds), *figures_of_calls(rounds, others)) if rounds else ()

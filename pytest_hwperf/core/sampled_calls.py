@@ -18,12 +18,6 @@ def joined(
     """Join the profiles of both sides, each scaled to the time of a call without a profiler.
 
     A function of the baseline that was renamed, or moved to another file, has its name of the candidate.
-
-    Args:
-        baseline: a profile of each repeat.
-        candidate: as many.
-        baseline_s: what a call takes, in s.
-        candidate_s: the same.
     """
     renamed = renames(baseline, candidate)
     return tree_of(

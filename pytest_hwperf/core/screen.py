@@ -28,10 +28,6 @@ def is_suspect(hypothesis: Hypothesis, screen: Sequence[Observation]) -> bool:
     It has to look like one, and not to lie within the margin in every single pair: of a change beyond it that happens
     to one in 64 at most. Where the first three pairs are all far beyond it, no further ones are waited for. Also a
     value that never varies may follow the coin, as one that depends on who starts first.
-
-    Args:
-        hypothesis: what is asked.
-        screen: what was observed of it so far.
     """
     observations = screen[:SCREEN_PAIRS]
     if _is_far_beyond(hypothesis, observations[:FIRST_PAIRS]):

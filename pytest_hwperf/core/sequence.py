@@ -73,11 +73,7 @@ def looks(family: int, alpha: float, shares: Sequence[float] = SHARES) -> tuple[
 
 
 def check_alpha(alpha: float, testable: int = 1) -> None:
-    """Refuse a false-alarm rate that takes more pairs than a build can have; `parse_rate` has checked its range.
-
-    Raises:
-        UsageProblem: says how many pairs it would take.
-    """
+    """Refuse a false-alarm rate that takes more pairs than a build can have; `parse_rate` has checked its range."""
     if (pairs := looks(testable, alpha)[-1]) > MOST_PAIRS:
         raise UsageProblem(
             f"a false-alarm rate of {alpha:g} over {counted(testable, 'comparison')} would take {pairs} pairs of "

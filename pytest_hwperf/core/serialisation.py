@@ -23,13 +23,6 @@ def to_json(record: Record, *, check: bool = True) -> bytes:
     """Write a record as one line of JSON; numbers of numpy become built-in ones.
 
     It is read back at once: what is written can be read, and is what was meant.
-
-    Args:
-        record: of any type.
-        check: False for what is made of records that `from_json` has built: they come back as they are.
-
-    Raises:
-        SerialisationError: a value that is not of its field's type, or a number that is not finite.
     """
     name = type(record).__name__
     try:
@@ -53,12 +46,7 @@ def to_short_json(record: Record) -> bytes:
 
 
 def from_json(cls: type[R], text: bytes | str) -> R:
-    """Build the record `cls` from what `to_json` wrote; a field that is missing has its default.
-
-    Raises:
-        SerialisationError: not JSON, an unknown field, a wrong type, an array of another length; the text names the
-            path, as in ``Judgement: Expected `float`, got `str` - at `$.figures[2].estimate.value```.
-    """
+    """Build the record `cls` from what `to_json` wrote; a field that is missing has its default."""
     try:
         record: R = _decoder(cls).decode(text)
     except msgspec.ValidationError as error:
@@ -69,15 +57,7 @@ def from_json(cls: type[R], text: bytes | str) -> R:
 
 
 def from_foreign(form: type[T], text: bytes) -> T:
-    """Build what JSON of another program holds; fields that are not asked for are skipped.
-
-    Args:
-        form: of `ForeignRecord`, lists and dicts.
-        text: the whole file.
-
-    Raises:
-        SerialisationError: not JSON, a field that is missing, or one of a wrong type or out of range.
-    """
+    """Build what JSON of another program holds; fields that are not asked for are skipped."""
     try:
         return msgspec.json.decode(text, type=form)
     except _UNUSABLE as error:
@@ -85,17 +65,7 @@ def from_foreign(form: type[T], text: bytes) -> T:
 
 
 def from_file(cls: type[R], text: bytes, *, other: str, older: str) -> R:
-    """Build the record of a whole file, which says what it is in the field `what` and has a field `schema`.
-
-    Args:
-        cls: its tag is what the file has to be, the default of its field `schema` the version that can be read.
-        text: the content.
-        other: what to do where it is something else, or damaged.
-        older: what to do where an earlier version has written it.
-
-    Raises:
-        SerialisationError: as `from_json`, and where any field is missing; the text completes "the file …".
-    """
+    """Build the record of a whole file, which says what it is in the field `what` and has a field `schema`."""
     what, reads = cls.__struct_config__.tag, _schema(cls)
     try:
         plain = _parsed(cls, text)

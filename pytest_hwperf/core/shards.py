@@ -48,11 +48,7 @@ class Shard(Record, frozen=True, kw_only=True):
 
 
 def parse_shard(text: str) -> tuple[int, int] | None:
-    """Turn `2/4`, the second of four shards, into (2, 4); "" into None.
-
-    Raises:
-        UsageProblem: no such shard.
-    """
+    """Turn `2/4`, the second of four shards, into (2, 4); "" into None."""
     if not text:
         return None
     match = re.fullmatch(r"\s*(\d{1,6})\s*/\s*(\d{1,6})\s*", text, re.ASCII)
@@ -63,11 +59,7 @@ def parse_shard(text: str) -> tuple[int, int] | None:
 
 
 def parse_kind(text: str) -> tuple[str, int] | None:
-    """Turn `arm` into ("arm", 1), `arm/3`, one of three kinds that share the rate, into ("arm", 3); "" into None.
-
-    Raises:
-        UsageProblem: no name of a kind of machine.
-    """
+    """Turn `arm` into ("arm", 1), `arm/3`, one of three kinds that share the rate, into ("arm", 3); "" into None."""
     if not text:
         return None
     match = re.fullmatch(rf"({_KIND})(?:/(\d{{1,6}}))?", text, re.ASCII)
@@ -81,11 +73,7 @@ def parse_kind(text: str) -> tuple[str, int] | None:
 
 
 def parse_kinds(text: str) -> tuple[tuple[str, ...], int]:
-    """Turn `arm,x86`, the kinds that a build is for, into (("arm", "x86"), 2), and `2` into ((), 2).
-
-    Raises:
-        UsageProblem: no list of names and no number.
-    """
+    """Turn `arm,x86`, the kinds that a build is for, into (("arm", "x86"), 2), and `2` into ((), 2)."""
     if text.isascii() and text.isdigit() and 1 <= int(text) <= MOST_KINDS:
         return (), int(text)
     names = tuple(name.strip() for name in text.split(","))
@@ -96,12 +84,7 @@ def parse_kinds(text: str) -> tuple[tuple[str, ...], int]:
 
 
 def shard_of(name: str, of: int) -> int:
-    """Return the number of the shard that a test belongs to, from 1.
-
-    Args:
-        name: of the test, or of those that stay together.
-        of: number of shards.
-    """
+    """Return the number of the shard that a test belongs to, from 1."""
     return int.from_bytes(hashlib.sha256(name.encode(errors="surrogatepass")).digest()[:8]) % of + 1
 
 

@@ -26,16 +26,6 @@ def history_limit(
     been seen; a burst of other load in one of them must not widen the limit, so from three runs on the centre is
     the median and the spread 1.4826 times the median absolute deviation.
 
-    Args:
-        history: log values, one per stored run, oldest first, at least one.
-        alpha: one-sided level, between 0 and 0.5.
-        prior_sd: of a log value between runs, by experience; 0.10 = 10 %.
-        prior_df: how many runs that experience is worth.
-
-    Returns:
-        Centre, and the limit above or below it, both in logs. Exact for normal values and the mean/sd form only;
-        bursts and drift break both assumptions, which is why an alarm needs repeats.
-
     References:
         Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004), for the moderated variance.
         Example: one stored run, alpha 0.01: t(.99, 3) * 0.10 * sqrt(2) = 0.642, a limit of +90 %.
@@ -53,16 +43,7 @@ def history_limit(
 def prediction_limit(
     spread: float, count: int, excess: float, alpha: float, *, prior_sd: float, prior_df: float
 ) -> float:
-    """Return t(1 - alpha, df) * s * sqrt(1 + excess / count) with s^2 moderated by the prior.
-
-    Args:
-        spread: standard deviation of the log values.
-        count: of them.
-        excess: variance of their centre relative to that of a mean.
-        alpha: one-sided level.
-        prior_sd: as in `history_limit`.
-        prior_df: the same.
-    """
+    """Return t(1 - alpha, df) * s * sqrt(1 + excess / count) with s^2 moderated by the prior."""
     from scipy.special import stdtrit
 
     df = prior_df + count - 1
@@ -78,20 +59,7 @@ def compare_with_history(
     alpha: float,
     repeats: Sequence[float] = (),
 ) -> Comparison:
-    """Compare a new value with stored ones of the same machine; an alarm counts only if repeated.
-
-    Args:
-        metric: of all values.
-        history: one value per stored run, base units, positive, oldest first, at least one.
-        value: of the candidate, base units.
-        margin: relative; a change within it is no alarm however narrow the limit.
-        alpha: one-sided level of a single look at well-behaved runs.
-        repeats: values of further fresh processes; two of them, both beyond the limit too, make it a change.
-
-    Returns:
-        `regressed`, `improved` or `inconclusive`, and never `equivalent`: no history is that quiet. `change` is
-        relative to the centre with the prediction interval about it. `needs_repeats` says whether to repeat.
-    """
+    """Compare a new value with stored ones of the same machine; an alarm counts only if repeated."""
     if not all(math.isfinite(one) and one > 0 for one in (*history, value, *repeats)):
         found = uncompared(margin, "not comparable", state("no ratio to sessions"))
         return replace(found, pairs=len(history), method=state("historical"))

@@ -36,14 +36,7 @@ def drifted(judgements: Sequence[Judgement], gates: Sequence[Gate]) -> Iterator[
 
 
 def suspects_of(judgement: Judgement, compared: Comparison, gate: Gate, history: Sequence[Series]) -> Suspects:
-    """Say which commits to search: around the largest change for the worse that the history shows, else all.
-
-    Args:
-        judgement: of the test that has drifted.
-        compared: its regression.
-        gate: against the release.
-        history: series of the test; others than that of this regression on this machine say nothing here.
-    """
+    """Say which commits to search: around the largest change for the worse that the history shows, else all."""
     run = judgement.run
     metric = metric_of(compared.metric, run.directions.get(compared.metric, "lower"))
     mine = (compared.key, gate.revision, run.test, run.label, run.machine.fingerprint)
@@ -68,12 +61,7 @@ def suspects_of(judgement: Judgement, compared: Comparison, gate: Gate, history:
 
 
 def explained(one: Suspects, commits: int | None) -> str:
-    """Say which commits are suspected, with what to type.
-
-    Args:
-        one: of a test.
-        commits: after `good` up to `bad`; None: not known.
-    """
+    """Say which commits are suspected, with what to type."""
     command = shlex.join(["hwperf", "bisect", one.good, one.bad, "--", one.test])
     between = f"between {one.good} and {one.bad}"
     if commits is not None:

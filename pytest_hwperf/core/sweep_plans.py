@@ -31,11 +31,7 @@ class SweepPlan:
 
 
 def parse_sweep(keywords: Mapping[str, object]) -> SweepPlan:
-    """Turn the keywords of `hwsweep` into a plan: a list is swept, a keyword of `hwbudget` is a limit.
-
-    Raises:
-        UsageProblem: names every bad keyword and value at once, with what is allowed.
-    """
+    """Turn the keywords of `hwsweep` into a plan: a list is swept, a keyword of `hwbudget` is a limit."""
     axes, limits, own = dict[str, Any](), dict[str, object](), dict[str, Any]()
     problems = list[str]()
     for name, value in keywords.items():
@@ -90,11 +86,7 @@ def _truth(value: object) -> bool:
 
 
 def checked_batch(value: object) -> int:
-    """Return a number of rows that are served together.
-
-    Raises:
-        UsageProblem: no whole number from 1 on.
-    """
+    """Return a number of rows that are served together."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise UsageProblem("give the rows that are served together: a whole number from 1 on")
     return value

@@ -149,12 +149,7 @@ def is_beyond(point: SweepPoint, other: SweepPoint) -> bool:
 
 
 def next_batch(tried: Mapping[int, bool], most: int) -> int | None:
-    """Return the batch to try next on the way to the largest that fits; None where it is known.
-
-    Args:
-        tried: batch → whether it fits.
-        most: the largest batch there can be.
-    """
+    """Return the batch to try next on the way to the largest that fits; None where it is known."""
     rate = next_rate(tried, 1.0)
     rows = 0 if rate is None else min(round(rate), most)
     return None if rows in (0, *tried) else rows

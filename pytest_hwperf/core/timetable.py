@@ -136,14 +136,7 @@ class Timetable:
         return seconds
 
     def next_group(self, done: int, left_s: float, screening: Screening, seen: Mapping[str, int] | None = None) -> int:
-        """Return how many tests are compared next: all that are left, or a part that fits; 0: no time for any.
-
-        Args:
-            done: tests that have been compared.
-            left_s: of the time that is given.
-            screening: how they are screened.
-            seen: test → pairs of its screen that it was in already, as those of a group that was shortened.
-        """
+        """Return how many tests are compared next: all that are left, or a part that fits; 0: no time for any."""
         left = self.tests[done:]
         if self.needed_s(left, screening, seen) <= _ONE_GROUP * left_s:
             return len(left)
@@ -151,14 +144,7 @@ class Timetable:
         return next(filter(None, (self._fitting(left, limit, screening, seen) for limit in limits)), int(not done))
 
     def shortened(self, tests: Sequence[TestTime], left_s: float, screening: Screening, seen: Mapping[str, int]) -> int:
-        """Return with how many of its first tests a group goes on that will not be over in time; at least one.
-
-        Args:
-            tests: of the group.
-            left_s: of the time that is given.
-            screening: how they are screened.
-            seen: test → pairs of its screen that it was in.
-        """
+        """Return with how many of its first tests a group goes on that will not be over in time; at least one."""
         if self.needed_s(tests, screening, seen) <= left_s:
             return len(tests)
         return max(1, self._fitting(tests, _WHOLE * left_s, screening, seen))

@@ -135,10 +135,6 @@ def composite(candidate: Candidate, weights: Mapping[str, float]) -> float:
 
     It depends on these units: beside it stand the score and the Pareto set, which do not.
 
-    Args:
-        candidate: with every dimension that has a weight.
-        weights: dimension → weight, 1 in all.
-
     Example: 0.854, 0.068 ms, 2.41 MB, 0 mJ by the usual weights: 0.788.
     """
     found = 0.0
@@ -153,9 +149,6 @@ def score(candidate: Candidate, reference: Candidate, weights: Mapping[str, floa
     """Return 100 times the weighted geometric mean of the ratios to the reference, each better above 1.
 
     The band adds the half-widths of all changes in quadrature, as if they were independent.
-
-    Returns:
-        None where a value is 0, which has no ratio.
     """
     logarithm = variance = 0.0
     for name, weight in weights.items():
@@ -184,11 +177,7 @@ def not_below(candidates: Sequence[Candidate], best: Candidate, weights: Mapping
 
 
 def parse_weights(texts: Sequence[str]) -> dict[str, float]:
-    """Turn `accuracy=0.5` into weights that are 1 in all; of what is not named, the usual ones.
-
-    Raises:
-        UsageProblem: an unknown dimension, or no number above 0.
-    """
+    """Turn `accuracy=0.5` into weights that are 1 in all; of what is not named, the usual ones."""
     found = dict[str, float]()
     for text in texts:
         name, _, number = text.partition("=")

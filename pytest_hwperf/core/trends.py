@@ -50,13 +50,7 @@ class TrendFile(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest
 
 
 def trend_of(series: Series, notes: Sequence[Annotation], alpha: float = ALPHA) -> Trend:
-    """Look for changes of level in a series.
-
-    Args:
-        series: at least one value.
-        notes: all that there are.
-        alpha: probability of a false change in a series without one.
-    """
+    """Look for changes of level in a series."""
     scale, values = _scaled(series)
     past = series.values
     revisions = {value.revision for value in past}

@@ -203,11 +203,7 @@ def relative(difference: float, whole: float) -> float:
 
 
 def parse_rate(option: str, text: str) -> float:
-    """Turn `1%` or `0.01`, the accepted rate of false alarms, into 0.01.
-
-    Raises:
-        UsageProblem: nothing above 0 up to 20 %.
-    """
+    """Turn `1%` or `0.01`, the accepted rate of false alarms, into 0.01."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text)
     rate = float(match[1]) / (100 if match[2] else 1) if match else 0.0
     if not 0 < rate <= _MOST_ALARMS:

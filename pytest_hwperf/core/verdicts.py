@@ -39,12 +39,7 @@ _UNPAIRED: frozenset[Kind] = _FAILURES | {"not collected", "not at once", "no va
 
 
 def answers_markers(run: Run, measured: Collection[str]) -> bool:
-    """Whether a test's markers are about one of its runs: not about one of nothing but what the test recorded.
-
-    Args:
-        run: of a test.
-        measured: labels of the test's runs that a measurement made, timed or not.
-    """
+    """Whether a test's markers are about one of its runs: not about one of nothing but what the test recorded."""
     return run.label in measured or not measured
 
 
@@ -111,13 +106,7 @@ def judge_budget(
 
 
 def why_it_cannot_pass(budget: Budget, call_s: float, time_s: float) -> str:
-    """Say why a budget on a percentile of the latency cannot pass in a time, and which time it takes; "" where it can.
-
-    Args:
-        budget: of a test.
-        call_s: seconds of a call.
-        time_s: for which calls are made.
-    """
+    """Say why a budget on a percentile of the latency cannot pass in `time_s`, and what to do; "" where it can."""
     q = quantile(budget.statistic)
     if budget.metric != MEDIAN_LATENCY[0] or not q:
         return ""

@@ -17,13 +17,7 @@ _RESUMED = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR  # each of their ite
 def count_functions(
     work: Callable[[], object], calls: int, within: CodeType | None = None
 ) -> dict[Function, float | None]:
-    """Return how often each function is called in one call, by their qualified names; None where it cannot be told.
-
-    Args:
-        work: makes the calls, in this thread.
-        calls: that it makes.
-        within: what makes each call, where functions that are called between two calls do not count.
-    """
+    """Return how often each function is called in one call, by their qualified names; None where it cannot be told."""
     seen, is_inside = Counter[CodeType](), within is None
 
     def note(frame: FrameType, event: str, _: object) -> None:

@@ -30,17 +30,7 @@ Batch = Callable[[int], int]  # makes that many calls; returns the ns of all
 
 
 def sample_functions(batch: Batch, root: Path, seconds: float, within: CodeType | None = None) -> SampledCalls:
-    """Profile calls for some seconds, after they were counted and timed without a profiler.
-
-    Args:
-        batch: makes calls, in this thread.
-        root: of the tests.
-        seconds: of both, beside what is under way when they are over.
-        within: what makes each call, where more is done between two calls: only what runs in it is part of one.
-
-    Raises:
-        MeasurementError: stacks cannot be sampled here, another profiler watches, or no function was seen.
-    """
+    """Profile calls for some seconds, after they were counted and timed without a profiler."""
     if sys.getprofile() is not None:
         raise MeasurementError(f"another profiler watches the process: {sys.getprofile()!r}")
     names = FrameNames(root)

@@ -49,9 +49,6 @@ def sampling(interval_s: float, clock: Callable[[], float] = perf_counter) -> It
     """Sample the main thread within the block, every `interval_s` on average.
 
     Another user of the timer, such as pytest-timeout, waits meanwhile and goes on with the time that it had left.
-
-    Raises:
-        MeasurementError: this system has no such timer, or this is not the main thread.
     """
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         raise MeasurementError("functions are sampled by a timer of POSIX systems, in the main thread alone")

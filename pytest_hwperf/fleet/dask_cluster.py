@@ -26,11 +26,7 @@ OrderFor = Callable[[str, Task], Order]
 
 
 def asked(client: "Client") -> Mapping[str, int]:
-    """Return the threads of each worker that is there; scheduler_info() may be a copy without workers.
-
-    Raises:
-        OSError, TimeoutError: the scheduler does not answer.
-    """
+    """Return the threads of each worker that is there; scheduler_info() may be a copy without workers."""
     scheduler = client.scheduler
     if scheduler is None:
         raise OSError("dask has given the scheduler up")
@@ -51,16 +47,7 @@ class DaskCluster:
         *,
         resource: str = RESOURCE,
     ) -> None:
-        """Listen to what hosts say.
-
-        Args:
-            client: of the scheduler.
-            workers: name of a host → address of its worker.
-            hosts: that can be used.
-            kinds: of machine that the fleet is for, also where no host of one can be reached.
-            unreached: hosts that cannot be used, each with the reason.
-            resource: of which a worker has one, with {} for its kind of machine.
-        """
+        """Listen to what hosts say."""
         self._resource = resource
         self.hosts, self.kinds, self.unreached = hosts, kinds, unreached
         self._client, self._workers = client, workers

@@ -20,11 +20,7 @@ class Scheduler(ssh.Scheduler):  # type: ignore[misc]  # dask is not typed
         self._within_s = within_s
 
     async def start(self) -> None:
-        """Start it.
-
-        Raises:
-            OSError: it cannot be started; says why.
-        """
+        """Start it."""
         host = self.address  # which will be that of the scheduler
         if problem := await _started(super().start(), self._within_s):
             raise OSError(f"{host}: the scheduler {problem}; put another host first")

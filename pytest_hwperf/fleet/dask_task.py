@@ -11,13 +11,7 @@ PART = 1 << 22  # bytes of an answer in one message
 
 
 def carry_out(order: bytes, parcel: bytes, topic: str) -> None:
-    """Run a gate on this host and send its answer.
-
-    Args:
-        order: of whoever asks, who may run any code here anyway.
-        parcel: the project.
-        topic: of the events.
-    """
+    """Run a gate on this host and send its answer."""
     from distributed import get_worker
 
     worker, given = get_worker(), from_json(Order, order)

@@ -73,15 +73,7 @@ class Dispatch:
         now: Callable[[], float],
         show: Callable[[Mapping[str, str]], None] = lambda _: None,
     ) -> None:
-        """Prepare.
-
-        Args:
-            cluster: of the hosts.
-            tasks: each one gate.
-            silence_s: without a sign of life, after which a host counts as hung.
-            now: a clock, in s.
-            show: gets what each host does, whenever something has changed.
-        """
+        """Prepare."""
         self._cluster, self._silence_s, self._now, self._show = cluster, silence_s, now, show
         self._outcomes = {task: Outcome(task=task) for task in tasks}
         self._open = [*tasks]
@@ -91,11 +83,7 @@ class Dispatch:
         self._jobs = 0
 
     def run(self) -> list[Outcome]:
-        """Run everything; if this is interrupted, hosts are told to end what they do.
-
-        Returns:
-            What became of each task, in their order.
-        """
+        """Run everything; if this is interrupted, hosts are told to end what they do."""
         try:
             while self._open or self._running:
                 self._give_up_what_cannot()

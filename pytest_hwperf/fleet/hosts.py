@@ -53,11 +53,7 @@ class Entry:
 
 
 def read_hosts(file: str) -> list[Entry]:
-    """Read a file of hosts.
-
-    Raises:
-        UsageProblem: names the entry and what is wrong with it, what is allowed and what to type.
-    """
+    """Read a file of hosts."""
     path = Path(file)
     try:
         text = read_file(path, _LARGEST).decode("utf-8")

@@ -32,17 +32,7 @@ class Project:
 
 
 def project_of(here: Path, arguments: Sequence[str], place: Path) -> Project:
-    """Pack the project of the present folder.
-
-    Args:
-        here: in which pytest would be started.
-        arguments: of pytest.
-        place: an empty folder.
-
-    Raises:
-        UsageProblem: no repository, no such baseline, or arguments that no host can be given.
-        WorkerError: git cannot pack it.
-    """
+    """Pack the project of the present folder."""
     root = top_of(here)
     given, against = _with_commit(root, arguments)
     shared = [value for value in _values(given, _SHARE) if value not in ("auto", "none")]
@@ -62,13 +52,7 @@ def project_of(here: Path, arguments: Sequence[str], place: Path) -> Project:
 
 
 def arguments_of(project: Project, task: Task, share: str) -> tuple[str, ...]:
-    """Return the arguments of pytest for one task.
-
-    Args:
-        project: what is run.
-        task: on which kind of machine, and which shard.
-        share: `/N` where N kinds share the false-alarm rate, else "".
-    """
+    """Return the arguments of pytest for one task."""
     shard = (f"--hwperf-shard={task.number}/{task.of}",) if task.of > 1 else ()
     only = () if "--hwperf-only" in project.arguments else ("--hwperf-only",)
     return (*project.arguments, *only, f"--hwperf-machine-kind={task.kind}{share}", *shard)

@@ -20,16 +20,7 @@ _LARGEST = 1 << 30  # bytes: it lies in the memory of this process and of each h
 
 
 def pack(bundle: Path, root: Path, shared: Sequence[str]) -> bytes:
-    """Put everything into one archive.
-
-    Args:
-        bundle: of the project.
-        root: of the work tree.
-        shared: files of it that git does not have, relative to it.
-
-    Raises:
-        UsageProblem: it is too large.
-    """
+    """Put everything into one archive."""
     size = bundle.stat().st_size + sum((root / file).stat().st_size for file in shared)
     if size > _LARGEST:
         raise UsageProblem(
@@ -48,11 +39,7 @@ def pack(bundle: Path, root: Path, shared: Sequence[str]) -> bytes:
 
 
 def unpack(parcel: bytes, folder: Path) -> Path:
-    """Unpack an archive; return the file of the plugin. No entry leads out of the folder (PEP 706).
-
-    Raises:
-        WorkerError: it is damaged.
-    """
+    """Unpack an archive; return the file of the plugin. No entry leads out of the folder (PEP 706)."""
     if not hasattr(tarfile, "data_filter"):
         raise WorkerError("the host needs Python 3.11.4 or later, which unpacks nothing outside of the folder")
     try:
@@ -67,11 +54,7 @@ def unpack(parcel: bytes, folder: Path) -> Path:
 
 
 def shared_files(root: Path, globs: Sequence[str]) -> list[str]:
-    """Return the files that `--hwperf-share=GLOB` names, which travel beside the bundle.
-
-    Raises:
-        UsageProblem: a pattern that leads out of the project, or that no file has.
-    """
+    """Return the files that `--hwperf-share=GLOB` names, which travel beside the bundle."""
     found: dict[str, None] = {}
     for glob in globs:
         if PurePosixPath(glob).is_absolute() or ".." in PurePosixPath(glob).parts:

@@ -30,11 +30,7 @@ _WORKER: Mapping[str, Any] = {"nthreads": 1, "memory_limit": 0, "death_timeout":
 
 
 def check_tools(*, ssh: bool) -> None:
-    """Refuse what needs a package that is not there.
-
-    Raises:
-        UsageProblem: says what to install.
-    """
+    """Refuse what needs a package that is not there."""
     for name in ("distributed", *(["asyncssh"] if ssh else [])):
         if find_spec(name) is None:
             raise UsageProblem(f"a fleet needs {name}: install it with pip install 'pytest-hwperf[fleet]'")
@@ -44,18 +40,7 @@ def check_tools(*, ssh: bool) -> None:
 def clustered(
     entries: Sequence[Entry], scheduler: str | None, place: Path, *, encrypted: bool, silence_s: float
 ) -> Iterator[DaskCluster]:
-    """Reach the hosts of a fleet; at the end let go of them, and remove what killed gates have left where it can be.
-
-    Args:
-        entries: hosts, unless a scheduler is given.
-        scheduler: address of one that is there already.
-        place: a folder of this machine, for what dask writes.
-        encrypted: whether what leaves this machine has to be.
-        silence_s: the longest time that a host may take to answer.
-
-    Raises:
-        UsageProblem: hosts cannot be reached, or only without encryption; says what to type.
-    """
+    """Reach the hosts of a fleet; at the end let go of them, and remove what killed gates have left where it can be."""
     import dask
     import distributed  # noqa: F401 - before its levels are set, since it sets them itself
 
@@ -81,11 +66,7 @@ def clustered(
 
 
 def looked_at(entries: Sequence[Entry], *, encrypted: bool, within_s: float) -> tuple[Sequence[Entry], Sequence[str]]:
-    """Return the hosts that can be used, and of the others why not.
-
-    Raises:
-        UsageProblem: there is none, or what they are sent would not be encrypted.
-    """
+    """Return the hosts that can be used, and of the others why not."""
     if entries[0].is_local:
         return entries, ()
     if not all(one.is_loopback for one in entries):
@@ -152,11 +133,7 @@ def _with_workers(
     unreached: Sequence[str],
     within_s: float,
 ) -> DaskCluster:
-    """Take the workers that have come.
-
-    Raises:
-        UsageProblem: none has.
-    """
+    """Take the workers that have come."""
     problems = {name: getattr(one, "problem", "") for name, one in cluster.workers.items()}
     with suppress(TimeoutError):
         client.wait_for_workers(max(sum(not one for one in problems.values()), 1), timeout=within_s)

@@ -29,15 +29,7 @@ _START = f'start it with --nthreads 1 --resources "{RESOURCE}.KIND=1"'
 
 @contextmanager
 def at_scheduler(address: str, *, encrypted: bool) -> Iterator[DaskCluster]:
-    """Reach the workers of a scheduler, and let go of them at the end.
-
-    Args:
-        address: of it.
-        encrypted: whether what leaves this machine has to be.
-
-    Raises:
-        UsageProblem: it cannot be reached, or only without encryption, or has no workers; says what to type.
-    """
+    """Reach the workers of a scheduler, and let go of them at the end."""
     check_encrypted(address if "://" in address else f"tcp://{address}", encrypted=encrypted)
     _check_certificates(address)
     refuse_pickles()
@@ -64,11 +56,7 @@ def _client_of(address: str) -> "Client":
 
 
 def _check_certificates(address: str) -> None:
-    """Refuse to begin without what TLS needs here: a client of dask that fails would hold the end of this program.
-
-    Raises:
-        UsageProblem: says which files dask needs, and by which names.
-    """
+    """Refuse to begin without what TLS needs here: a client of dask that fails would hold the end of this program."""
     from distributed.security import Security
 
     try:
@@ -83,15 +71,7 @@ def _check_certificates(address: str) -> None:
 
 
 def check_encrypted(address: str, *, encrypted: bool) -> None:
-    """Refuse to send orders over a network where anyone could send others.
-
-    Args:
-        address: of a scheduler; "" for one that a fleet starts.
-        encrypted: whether it has to be encrypted.
-
-    Raises:
-        UsageProblem: says how dask encrypts.
-    """
+    """Refuse to send orders over a network where anyone could send others."""
     import dask
 
     host = address.partition("://")[2].rpartition(":")[0]
@@ -116,11 +96,7 @@ def workers_of(client: "Client") -> Mapping[str, Any]:
 
 
 def known_workers(client: "Client") -> Mapping[str, Any]:
-    """Return what is known of each worker when a fleet begins.
-
-    Raises:
-        UsageProblem: the scheduler does not say.
-    """
+    """Return what is known of each worker when a fleet begins."""
     try:
         return workers_of(client)
     except (OSError, TimeoutError) as error:
@@ -131,11 +107,7 @@ def known_workers(client: "Client") -> Mapping[str, Any]:
 
 
 def of_scheduler(client: "Client") -> DaskCluster:
-    """Take the workers of a scheduler that say of which kind of machine they are.
-
-    Raises:
-        UsageProblem: there are none, or one with several threads or kinds.
-    """
+    """Take the workers of a scheduler that say of which kind of machine they are."""
     hosts, workers = list[Host](), dict[str, str]()
     for address, one in sorted(known_workers(client).items()):
         kinds = [name.partition(".")[2] for name in one["resources"] if name.partition(".")[0] == RESOURCE]
@@ -162,14 +134,7 @@ def _tidied(client: "Client", hosts: Sequence[Host]) -> list[str]:
 
 
 def tidy(client: "Client", machines: set[str]) -> set[str]:
-    """Let the workers of machines remove what a killed gate has left there: a nanny has started another one meanwhile.
-
-    Returns:
-        The machines that have a worker.
-
-    Raises:
-        OSError, TimeoutError: they, or the scheduler, do not answer in time.
-    """
+    """Let the workers of machines remove what a killed gate has left there."""
     from distributed import wait
 
     until, there = monotonic() + _TIDY_S, dict[str, str]()  # address → machine

@@ -29,26 +29,14 @@ _NO_SUCH = ("No module named", "not found", "No such file", "cannot import")  # 
 
 
 def reachable(entries: Sequence[Entry], within_s: float) -> tuple[list[Entry], list[str]]:
-    """Ask every host which versions it has, and whether it has git and room for files.
-
-    Args:
-        entries: the hosts.
-        within_s: until all have answered.
-
-    Returns:
-        Those that can be used, and of the others why not.
-    """
+    """Ask every host which versions it has, and whether it has git and room for files."""
     problems = _of_all(entries, lambda entry: _why_not(entry, within_s))
     found = list(zip(entries, problems, strict=True))
     return [one for one, why in found if not why], [f"{one.host.name}: {why}" for one, why in found if why]
 
 
 def tidy(entries: Sequence[Entry]) -> list[str]:
-    """Let hosts remove what a killed gate has left there.
-
-    Returns:
-        Of those that cannot be reached any more why not.
-    """
+    """Let hosts remove what a killed gate has left there."""
     problems = _of_all(entries, lambda entry: _asked(entry, _TIDY, _TIDY_S))
     return [
         f"{one.host.name}: {STAYS}: {found}"
@@ -149,17 +137,7 @@ def _why_other(output: str, errors: str, entry: Entry) -> str:
 def ssh_cluster(
     entries: Sequence[Entry], worker: Mapping[str, Any], *, loopback: bool, within_s: float
 ) -> Iterator[Any]:
-    """Start a scheduler on the first host and a worker on each; end them all with it.
-
-    Args:
-        entries: hosts that answer.
-        worker: options of a worker, as JSON takes them.
-        loopback: whether nothing of it may be reached from other machines.
-        within_s: until each of them has started.
-
-    Raises:
-        UsageProblem: the scheduler cannot be started.
-    """
+    """Start a scheduler on the first host and a worker on each; end them all with it."""
     from distributed import SpecCluster
 
     from pytest_hwperf.fleet import dask_ssh

@@ -58,12 +58,7 @@ class Search:
 
 
 def untouched_tests(search: Search, trace: PairTrace) -> Untouched:
-    """Return the tests that nothing reaches of what differs.
-
-    Args:
-        search: of which tests.
-        trace: of their rehearsal, in which both sides have watched; it makes fewer calls than a pair.
-    """
+    """Return the tests that nothing reaches of what differs."""
     if why := _why_all(search):
         return Untouched(why_none=why)
     passed = [node for node in trace.outcomes if _has_passed(trace, node)]

@@ -16,15 +16,7 @@ def answers_of(
     met: Collection[Measurement],
     found: tuple[Sequence[PairedProfiles], Sequence[Explanation]] = ((), ()),
 ) -> PairedAnswers:
-    """Decide what was observed, and give the reason for everything else.
-
-    Args:
-        evidence: of the pairs, when they are over.
-        questions: that they were asked; hypotheses without a comparison are added to its parts.
-        dropped: hypotheses that gave no value again and again, and why.
-        met: measurements of the rehearsal.
-        found: where the time of a call goes, of some measurements, and what moved, of some comparisons.
-    """
+    """Decide what was observed, and give the reason for everything else."""
     comparisons = explained(decide(evidence), *found)
     questions.parts.update({one.key: ("not comparable", why) for one, why in dropped.items()})
     silent = {key for one in evidence.hypotheses if (key := one.key) not in comparisons} - questions.parts.keys()

@@ -50,12 +50,7 @@ class BothSides:
         )
 
     def ask(self, task: WorkerTask, order: Sequence[Side]) -> dict[Side, WorkerResult | HwperfError]:
-        """Return what each side answers, or why it does not; after one that does not, the other is not asked.
-
-        Args:
-            task: of both.
-            order: in which they are started.
-        """
+        """Return what each side answers, or why it does not; after one that does not, the other is not asked."""
         commands, found = self.commands(task.node), dict[Side, WorkerResult | HwperfError]()
         if self.at_once == len(SIDES) and task.node not in self.alone:
             try:

@@ -58,18 +58,6 @@ def tree_of_bad(
     """Check BAD out where nobody works; it is gone afterwards.
 
     The paths from which the user's process imports code of the user's tree lead to this one in its environment.
-
-    Args:
-        here: the user's folder, in the user's work tree.
-        top: of the user's work tree.
-        bad: commit.
-        globs: of files that git does not have, and that are copied from the user's tree.
-        sys_path: of the user's process.
-        arguments: of pytest; tests that they name and BAD lacks are the user's, with all that a gate lays over.
-
-    Raises:
-        UsageProblem: no repository, or a file that cannot be shared.
-        WorkerError: git cannot check it out.
     """
     with worktree(top, bad) as tree:
         fill_submodules(top, tree)

@@ -37,22 +37,14 @@ class CountedRequests:
     why: str = ""  # of the first that failed
 
     async def send(self, body: bytes) -> bytes:
-        """Send one request; b"" where it fails, and its time until then counts as any other. The first is answered.
-
-        Raises:
-            MeasurementError: the first one failed again and again.
-        """
+        """Send one request; b"" where it fails, and its time until then counts as any other. The first is answered."""
         if not self.made:
             return await self.answered(body)
         answer = await self._tried(body)
         return b"" if isinstance(answer, MeasurementError) else answer
 
     async def answered(self, body: bytes) -> bytes:
-        """Send one request until it is answered; each time that it fails is counted.
-
-        Raises:
-            MeasurementError: it failed again and again.
-        """
+        """Send one request until it is answered; each time that it fails is counted."""
         for _ in range(_TRIES - 1):
             answer = await self._tried(body)
             if not isinstance(answer, MeasurementError):
@@ -79,11 +71,7 @@ class CountedRequests:
 
 
 def subject_of_endpoint(spec: ModelSpec, X: Any, y: Any | None) -> Subject:
-    """Return requests to an address as something to measure; nothing is sent yet.
-
-    Raises:
-        UsageProblem: rows that cannot be sent, or httpx is not installed.
-    """
+    """Return requests to an address as something to measure; nothing is sent yet."""
     request = Request(url=spec.model, headers=spec.headers, timeout_s=spec.timeout_s)
     loop = OwnLoop()
     load = partial(_loaded, spec, request, X, y, loop)
@@ -140,11 +128,7 @@ def _all_bodies(request: Request, X: Any, rows: int) -> list[tuple[bytes, int]]:
 
 
 def _predictions(requests: CountedRequests, bodies: Sequence[tuple[bytes, int]], loop: OwnLoop) -> Predictions:
-    """Ask for the labels of every row.
-
-    Raises:
-        MeasurementError: a request failed again and again, or its answer has no labels.
-    """
+    """Ask for the labels of every row."""
     import numpy as np
 
     labels = [label for body, rows in bodies for label in labels_of(loop.run(requests.answered(body)), rows)]

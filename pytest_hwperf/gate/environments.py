@@ -47,19 +47,7 @@ class BaseEnvironment:
 def environment_with(
     requirements: Sequence[str], root: Path, until: float, installed: Install = install
 ) -> BaseEnvironment:
-    """Return an environment in which these versions come before those of this one.
-
-    Args:
-        requirements: as pip takes them, such as `onnxruntime==1.22.0`.
-        root: top of the candidate's tree.
-        until: instant of `monotonic` at which the time is up.
-        installed: what installs packages.
-
-    Raises:
-        UsageProblem: they cannot be had, or are what this environment has.
-        WorkerError: no environment can be made.
-        OSError: the cache folder cannot be written to.
-    """
+    """Return an environment in which these versions come before those of this one."""
     began, here = monotonic(), packages_here(root)
 
     def make(folder: Path) -> None:
@@ -81,20 +69,7 @@ def environment_with(
 def environment_built(
     trees: Trees, policy: Policy, until: float, loaded: Sequence[str], installed: Install = install
 ) -> BaseEnvironment | None:
-    """Build the baseline's project in an environment of its own where that is asked for or needed; None where not.
-
-    Args:
-        trees: both; what building has made is copied to the baseline's.
-        policy: when it is built; by `auto`, where both sides cannot share this environment.
-        until: instant of `monotonic` at which the time is up.
-        loaded: files that this process has loaded.
-        installed: what installs packages.
-
-    Raises:
-        UsageProblem: it cannot be built; says why, with the end of the log.
-        WorkerError: no environment can be made.
-        OSError: the cache folder cannot be written to.
-    """
+    """Build the baseline's project in an environment of its own where that is asked for or needed; None where not."""
     began = monotonic()
     why = "it was asked for" if policy == "build" else ""
     if policy == "auto":

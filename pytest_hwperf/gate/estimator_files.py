@@ -12,11 +12,7 @@ from pytest_hwperf.scenarios.threads import limit_threads
 
 
 def subject_of_estimator(spec: ModelSpec, X: Any, y: Any | None) -> Subject:
-    """Return an estimator as something to measure; nothing of it is loaded yet.
-
-    Raises:
-        MeasurementError: data without rows.
-    """
+    """Return an estimator as something to measure; nothing of it is loaded yet."""
     path = Path(spec.model)
     outside = _subject(_not_loaded, X, y, spec.batch_size)
 

@@ -124,11 +124,7 @@ class Explainer:
         return explain_memory(hypothesis, comparison, baseline, candidate)
 
     def _repeats(self, measurement: Measurement, role: Role, seconds: float = 0.0) -> Mapping[Side, list[WorkerResult]]:
-        """Return what fresh processes of both sides have found, which are started in turns: B C, C B, B C.
-
-        Raises:
-            HwperfError: one of them has found nothing; says why.
-        """
+        """Return what fresh processes of both sides have found, which are started in turns: B C, C B, B C."""
         results: dict[Side, list[WorkerResult]] = {side: [] for side in SIDES}
         task = WorkerTask(role=role, node=measurement.test, label=measurement.label, seconds=seconds)
         for repeat in range(REPEATS):

@@ -11,28 +11,13 @@ from pytest_hwperf.measure.stream import Stream
 
 
 def run_load(load: Load, stream: Stream, times: Times) -> None:
-    """Make the calls of a load, of which a first one was made, and note their times.
-
-    Args:
-        load: how they arrive.
-        stream: whose calls they are.
-        times: filled while it runs.
-    """
+    """Make the calls of a load, of which a first one was made, and note their times."""
     call = stream.numbered()
     stream.run_here(drive_tasks(load, call, times) if stream.awaits else partial(drive, load, call, times))
 
 
 def served_by(load: Load, stream: Stream, *, elsewhere: bool = False) -> Served:
-    """Return what became of the calls of a load.
-
-    Args:
-        load: how they arrive.
-        stream: whose calls they are.
-        elsewhere: whether another process answers them: some may then fail, which is a doubt and no error.
-
-    Raises:
-        Exception: what the first call to fail has raised.
-    """
+    """Return what became of the calls of a load."""
     times = Times()
     run_load(load, stream, times)
     if times.error is not None and not (elsewhere and times.made > times.failed):

@@ -24,11 +24,7 @@ _COLUMNS, _INTERRUPTED = ("due", "issued", "ended"), "interrupted"
 
 
 def check_processes(load: Load, stream: Stream) -> None:
-    """Check that processes can make the calls of a load, if it is theirs; a first one was made.
-
-    Raises:
-        UsageProblem: they cannot; says what to do.
-    """
+    """Check that processes can make the calls of a load, if it is theirs; a first one was made."""
     if not load.processes:
         return
     if stream.awaits:
@@ -40,18 +36,7 @@ def check_processes(load: Load, stream: Stream) -> None:
 
 
 def run_by_processes(load: Load, task: WorkerTask, command: Command, times: Times) -> float:
-    """Let fresh processes make the calls of a load; return the CPU seconds of all of them.
-
-    Args:
-        load: how many processes it has, and when calls are due.
-        task: of the role `load`.
-        command: starts one of them.
-        times: filled when they have ended, also where they were interrupted.
-
-    Raises:
-        WorkerError: one of them crashed, hung, or a call of it failed; the end of its log is quoted.
-        KeyboardInterrupt: they were interrupted.
-    """
+    """Let fresh processes make the calls of a load; return the CPU seconds of all of them."""
     # Of an open load nobody knows how long what waits takes.
     longest_s = LONGEST_S if load.is_open else load.seconds
     until = monotonic() + longest_s + 2 * command.deadline_s
@@ -65,11 +50,7 @@ def run_by_processes(load: Load, task: WorkerTask, command: Command, times: Time
 
 
 def reply_share(load: Load, stream: Stream, task: WorkerTask) -> WorkerResult:
-    """Make the share of this process, which is warm, when all processes are ready; return what became of it.
-
-    Raises:
-        Exception: what the first call to fail has raised.
-    """
+    """Make the share of this process, which is warm, when all processes are ready; return what became of it."""
     place, times, meter = Path(task.reply_to).parent, Times(), CpuTimeMeter()
     began = ready(place)
     before, notes = meter.start(), list[str]()
@@ -87,12 +68,7 @@ def reply_share(load: Load, stream: Stream, task: WorkerTask) -> WorkerResult:
 
 
 def command_again(given: Sequence[str], load: Load) -> Command:
-    """Return what starts a process that makes a share of the load of `hwperf load`: the same command.
-
-    Args:
-        given: its arguments.
-        load: of which a search for the highest rate varies the rate, the seconds and the seed.
-    """
+    """Return what starts a process that makes a share of the load of `hwperf load`: the same command."""
     drawn = [f"--qps={load.qps!r}", f"--seconds={load.seconds!r}", f"--seed={load.seed}"]
     return Command(
         arguments=[*given, *(drawn if load.kind == "server" else [])],

@@ -25,18 +25,7 @@ _WARM_UP_S = 1.0
 
 
 def subject_of_address(request: Request, X: Any, load: Load, rows: int, loop: Loop) -> Subject:
-    """Return requests as something to measure.
-
-    Args:
-        request: what each has in common.
-        X: rows, or bodies as texts or bytes; None sends no body.
-        load: whose connections are needed.
-        rows: of a request.
-        loop: on which they are awaited.
-
-    Raises:
-        UsageProblem: rows that cannot be sent, or httpx is not installed.
-    """
+    """Return requests as something to measure."""
     X = X.to_numpy() if hasattr(X, "to_numpy") else X  # whose rows a data frame does not give by position
     sent, bodies = requests_of(request, X, rows)
     client = Client(sent, load.at_once(waiting=True))
@@ -53,11 +42,7 @@ def subject_of_address(request: Request, X: Any, load: Load, rows: int, loop: Lo
 
 
 def requests_of(request: Request, X: Any, rows: int) -> tuple[Request, list[bytes]]:
-    """Return requests with the headers that their bodies need, and these bodies.
-
-    Raises:
-        UsageProblem: rows that cannot be sent.
-    """
+    """Return requests with the headers that their bodies need, and these bodies."""
     if X is not None and is_infer(request.url) and not _is_raw(X):
         starts = range(0, count_rows(X) - rows + 1, rows)
         bodies = infer_bodies([cut_rows(X, start, start + rows) for start in starts], inputs_of(request))
@@ -76,11 +61,7 @@ def _is_raw(X: Any) -> bool:
 
 
 def subject_of_target(request: Request, X: Any, load: Load, loop: Loop, *, batch_size: int, threads: int) -> Subject:
-    """Return what the user typed, the address of the request, as something to measure.
-
-    Raises:
-        UsageProblem: it is nothing of the kind; says what is allowed.
-    """
+    """Return what the user typed, the address of the request, as something to measure."""
     target = request.url
     check_target(target, ("address", "function", "ONNX file"))
     kind = kind_of(target)
@@ -97,11 +78,7 @@ def subject_of_target(request: Request, X: Any, load: Load, loop: Loop, *, batch
 
 @contextmanager
 def warmed_up(subject: Subject) -> Iterator[Stream]:
-    """Load a subject, call it until it is steady, and yield its calls.
-
-    Raises:
-        UsageProblem: it cannot be called.
-    """
+    """Load a subject, call it until it is steady, and yield its calls."""
     loaded = subject.load()
     with loaded.scope():
         stream = loaded.stream()
@@ -111,11 +88,7 @@ def warmed_up(subject: Subject) -> Iterator[Stream]:
 
 
 def headers_of(lines: list[str]) -> Mapping[str, str]:
-    """Return `Name: value` lines as headers.
-
-    Raises:
-        UsageProblem: another form.
-    """
+    """Return `Name: value` lines as headers."""
     pairs = [line.partition(":") for line in lines]
     for line, (name, colon, _) in zip(lines, pairs, strict=True):
         if not (colon and name.strip()):

@@ -21,12 +21,7 @@ MODULE = "pytest_hwperf.gate.model_worker"
 
 
 def subject_of(spec: ModelSpec) -> "Subject":
-    """Return the model as something to measure; nothing of it is loaded yet, but the module of a function.
-
-    Raises:
-        UsageProblem: no such file, module or function.
-        MeasurementError: data without rows.
-    """
+    """Return the model as something to measure; nothing of it is loaded yet, but the module of a function."""
     import numpy as np
 
     with np.load(spec.data, allow_pickle=False) as data:

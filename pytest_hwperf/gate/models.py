@@ -64,22 +64,7 @@ class SelfComparison:
 def compare_models(
     old: str, new: str, X: Any, y: Any | None, settings: CompareSettings
 ) -> tuple[tuple[Comparison, ...], Gate]:
-    """Let two models take turns on the same rows.
-
-    Args:
-        old: the baseline: path of an ONNX file or of an estimator, module:function, or an address.
-        new: the candidate: the same.
-        X: rows, shape (n, ...).
-        y: their labels, shape (n,); None compares no accuracy.
-        settings: margins, alpha, batch size and threads.
-
-    Returns:
-        A comparison for each margin that could be asked, also if nothing was observed, and what they rest on.
-
-    Raises:
-        UsageProblem: a model that cannot be loaded or called; says why.
-        WorkerError: a process was lost.
-    """
+    """Let two models take turns on the same rows."""
     until, late = monotonic() + settings.time_s, state("out of time", limit=settings.time_s)
     with rehearsed(old, new, X, y, settings, until) as (conductor, questions):
         if {"function", "address"} & {kind_of(old), kind_of(new)}:  # a file is the same model in every process
@@ -105,15 +90,6 @@ def compare_with_itself(model: str, X: Any, settings: CompareSettings) -> SelfCo
     """Let a model take turns with itself until the time is up: what differs is the noise of this machine.
 
     The last pair may end a little later.
-
-    Args:
-        model: path of an ONNX file, or module:function.
-        X: its rows, shape (n, ...).
-        settings: `time_s` is for all, the rehearsal included.
-
-    Raises:
-        UsageProblem: it cannot be loaded or called; says why.
-        WorkerError: a process was lost in the rehearsal.
     """
     until = monotonic() + settings.time_s
     changes, latencies, lost = list[float](), list[float](), ""
@@ -142,11 +118,7 @@ def compare_with_itself(model: str, X: Any, settings: CompareSettings) -> SelfCo
 def rehearsed(
     old: str, new: str, X: Any, y: Any | None, settings: CompareSettings, until: float
 ) -> Iterator[tuple[Conductor, Questions]]:
-    """Run a rehearsal; yield the conductor and what its pairs are to be asked.
-
-    Raises:
-        UsageProblem: a model that cannot be loaded or called, or not before `until`; says why.
-    """
+    """Run a rehearsal; yield the conductor and what its pairs are to be asked."""
     with workdirs.workdir() as folder:
         data = save_rows(folder, X, y)
         models: dict[Side, str] = {"baseline": old, "candidate": new}
@@ -163,11 +135,7 @@ def rehearsed(
 
 
 def save_rows(folder: Path, X: Any, y: Any | None) -> Path:
-    """Write rows and labels to a file that fresh processes read.
-
-    Raises:
-        UsageProblem: they hold objects.
-    """
+    """Write rows and labels to a file that fresh processes read."""
     import numpy as np
 
     arrays = {"X": np.asarray(X)} if y is None else {"X": np.asarray(X), "y": np.asarray(y)}

@@ -35,11 +35,7 @@ class PeakSearch:
     tries: list[Try] = field(default_factory=list)
 
     def search(self) -> Try | None:
-        """Return the try that confirms the highest rate, None where none is kept.
-
-        Raises:
-            UsageProblem: a rate at which the calls that the percentile takes would last for longer than an hour.
-        """
+        """Return the try that confirms the highest rate, None where none is kept."""
         tried = dict[float, bool]()
         while True:
             while (rate := next_rate(tried, self.load.qps)) is not None:

@@ -48,11 +48,6 @@ def prepared(request: GateRequest, sharer: Sharer, until: float) -> tuple[GateRe
     """Build the baseline's tree, give it generated modules, and choose its interpreter with that one's plugins.
 
     Modules are given before the rehearsal where that spares an environment; an interpreter of its own may have them.
-
-    Raises:
-        UsageProblem: a build fails, or one interpreter cannot run both sides.
-        WorkerError: an environment cannot be made.
-        OSError: a folder or a file cannot be written.
     """
     made, seconds, trees = None, dict[str, float](), sharer.trees
     if request.base_with:

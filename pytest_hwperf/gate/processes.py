@@ -33,13 +33,7 @@ class TimeLimit:
 
 
 def time_limit(questions: Questions, until: float, why_late: Statement) -> TimeLimit:
-    """Return how long fresh processes may take: all of the time, or half of it where pairs follow.
-
-    Args:
-        questions: what is asked of the build.
-        until: instant of `monotonic` at which the time of all is up.
-        why_late: reason of what is inconclusive then.
-    """
+    """Return how long fresh processes may take: all of the time, or half of it where pairs follow."""
     tests = counted(len({one.measurement.test for one in questions.processes}), "test")
     left_s = max(0.0, until - monotonic())
     if questions.hypotheses:

@@ -79,11 +79,7 @@ class Rehearser:
         self.afresh()
 
     def rehearse(self, nodes: Sequence[str]) -> PairTrace:
-        """Rehearse until a pair goes through all tests that are left.
-
-        Raises:
-            UsageProblem: the time was up, or the sides can run nothing next to each other; says why.
-        """
+        """Rehearse until a pair goes through all tests that are left."""
         while True:
             left = [node for node in nodes if node not in self.lost]
             half_s = (self.until - self.conductor.clock()) / 2  # one that hangs is tried alone in what remains
@@ -197,9 +193,6 @@ class Rehearser:
 
         What passes then may have failed by chance: it has one more pair. All that fails so after that is rehearsed,
         and measured, with one side alive at a time.
-
-        Returns:
-            Whether it takes that pair.
         """
         takes_another, self._parted = False, []
         together = [node for node in nodes if node not in self.conductor.serial]  # what fails alone has done so

@@ -30,15 +30,7 @@ def repeat_alarms(
     in_time: Callable[[], bool],
     why_late: Statement,
 ) -> None:
-    """Take the values of each alarm again; alarms that do not hold in every process become parts that are inconclusive.
-
-    Args:
-        questions: of the build; its fixed samples and parts are changed.
-        alpha: false-alarm rate of the build.
-        rehearse: runs a pair of processes through tests, and returns what it showed.
-        in_time: whether another pair may be begun.
-        why_late: the reason of alarms that could not be repeated.
-    """
+    """Take the values of each alarm again; one that does not hold in every process becomes inconclusive."""
     alarms = [_Alarm(fixed) for fixed in questions.fixed_samples if _is_alarm(fixed, alpha)]
     for _ in range(1, processes_to_part(alpha / questions.family)):
         if not alarms:

@@ -35,11 +35,7 @@ class RivalSettings:
 
 
 def compare_rivals(baseline: Measurement, candidate: Measurement, settings: RivalSettings) -> tuple[Comparison, Gate]:
-    """Let two measurements take turns, each in its own fresh process of the suite, and compare their median latency.
-
-    Raises:
-        WorkerError: a process cannot be started.
-    """
+    """Let two measurements take turns, each in its own fresh process of the suite, and compare their median latency."""
     until = monotonic() + settings.time_s
     name = f"{candidate.test} {candidate.label}".rstrip()
     sides: dict[Side, Measurement] = {"baseline": baseline, "candidate": candidate}

@@ -36,12 +36,7 @@ class Measured:
 def measure_versions(
     old: str, new: str, X: Any, y: Any | None, settings: CompareSettings, budgets: Sequence[Budget]
 ) -> Measured:
-    """Compare two versions in pairs, and take the figures of each that requirements are about.
-
-    Raises:
-        UsageProblem: one that cannot be loaded or called; says why.
-        WorkerError: a process was lost.
-    """
+    """Compare two versions in pairs, and take the figures of each that requirements are about."""
     with workdirs.workdir() as folder:
         for side in SIDES:
             (folder / side).mkdir()

@@ -38,17 +38,7 @@ class GroupSchedule:
         at_once: int = 1,
         spared_s: float = 0.0,
     ) -> None:
-        """Read the rehearsal of `hypotheses`, of which those of a test follow each other.
-
-        Args:
-            hypotheses: of the build.
-            trace: of the rehearsal.
-            alpha: false-alarm rate of the build.
-            plan: of the turns in the confirmation.
-            left_s: of the time that is given.
-            at_once: pairs that run side by side.
-            spared_s: of the start of a pair, which the rehearsal took and further pairs do not.
-        """
+        """Read the rehearsal of `hypotheses`, of which those of a test follow each other."""
         times = [_time(node, hypotheses, trace) for node in dict.fromkeys(one.measurement.test for one in hypotheses)]
         clear = {one.measurement.test for one in hypotheses if is_clear(one, trace)}
         self._clear = sum(one.test in clear for one in times)

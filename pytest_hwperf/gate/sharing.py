@@ -59,10 +59,6 @@ class Sharer:
         """Rehearse; where the baseline lacks files that it may be given, again with these.
 
         All tests are repeated: what each of them has read is not known, and one with a fall-back passes without.
-
-        Raises:
-            UsageProblem: the sides can run nothing next to each other.
-            WorkerError: a file cannot be copied.
         """
         for left in range(_REPEATS, -1, -1):
             before_s, trace, problem = rehearsing.left_s, PairTrace(), None

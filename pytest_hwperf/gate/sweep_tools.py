@@ -37,23 +37,13 @@ class ModelAtPoints:
     """A model, loaded once for each number of threads."""
 
     def __init__(self, model: str, X: Any, energy: Meter | None = None) -> None:
-        """Measure `model` on the rows of `X`; nothing is loaded yet.
-
-        Args:
-            model: path of an ONNX file, or module:function.
-            X: rows, shape (n, ...).
-            energy: meter of the calls; None for none.
-        """
+        """Measure `model` on the rows of `X`; nothing is loaded yet."""
         self._model, self._X, self._energy = model, X, energy
         self._scenario = cache(self._open)
         self._streams: dict[tuple[int, int], tuple[LoadedSubject, Stream]] = {}
 
     def measure(self, point: SweepPoint, seconds: float) -> Round:
-        """Call the model at a point for about so many seconds, warm-up apart.
-
-        Raises:
-            HwperfError: it cannot be loaded or called; says why.
-        """
+        """Call the model at a point for about so many seconds, warm-up apart."""
         rows, threads = _place(point)
         limits = SamplingLimits(
             max_time_s=seconds, min_time_s=seconds, min_calls=1, window_s=seconds, single_calls=True
@@ -95,11 +85,7 @@ class ModelAtPoints:
 
 
 def memory_of(model: str, data: Path, point: SweepPoint) -> Sequence[Figure]:
-    """Measure the peak memory of a model at a point, in fresh processes.
-
-    Raises:
-        WorkerError: one of them crashed, hung or gave no result.
-    """
+    """Measure the peak memory of a model at a point, in fresh processes."""
     rows, threads = _place(point)
     return memory_figures(
         ModelSpec(model=model, data=str(data), batch_size=rows, threads=threads, test=_NODE, label="")
@@ -107,11 +93,7 @@ def memory_of(model: str, data: Path, point: SweepPoint) -> Sequence[Figure]:
 
 
 def memory_figures(spec: ModelSpec) -> Sequence[Figure]:
-    """Measure the peak memory of a model, in fresh processes.
-
-    Raises:
-        WorkerError: one of them crashed, hung or gave no result.
-    """
+    """Measure the peak memory of a model, in fresh processes."""
     environment = undisturbed(os.environ)
     command = Command(module=MODULE, arguments=[], model=spec, directory=Path.cwd(), environment=environment)
     results = ask(WorkerTask(role="memory", growth=False), [command] * _PROCESSES)

@@ -90,18 +90,7 @@ class _State:
 
 
 def sweep_model(name: str, points: Sequence[SweepPoint], tools: SweepTools, *, seed: int, round_s: float) -> Swept:
-    """Measure all points, and choose the best ones; Ctrl-C keeps what was measured so far.
-
-    Args:
-        name: of the model.
-        points: to be measured.
-        tools: that measure them.
-        seed: of the orders.
-        round_s: seconds of calls of each point in each round.
-
-    Raises:
-        HwperfError: the model cannot be measured; says why.
-    """
+    """Measure all points, and choose the best ones; Ctrl-C keeps what was measured so far."""
     known, interrupted, notes = _State([*points]), False, list[Statement]()
     ended = tools.watch()
     try:

@@ -36,11 +36,7 @@ def is_function(model: str) -> bool:
 
 
 def check_target(target: str, allowed: Sequence[TargetKind]) -> None:
-    """Refuse what names no target of these kinds.
-
-    Raises:
-        UsageProblem: says what is allowed, and of a pickle how to convert it.
-    """
+    """Refuse what names no target of these kinds."""
     kind = kind_of(target)
     if kind == "pickle":
         raise UsageProblem(_how_to_convert(target))
@@ -66,11 +62,7 @@ def shown(target: str) -> str:
 
 
 def function_of(model: str) -> Any:
-    """Import the function that a model names.
-
-    Raises:
-        UsageProblem: no such module or function.
-    """
+    """Import the function that a model names."""
     module, _, name = model.rpartition(":")
     try:
         return getattr(importlib.import_module(module), name)
@@ -86,11 +78,7 @@ def find_module(model: str, trusted: Sequence[str] = ()) -> None:
 
 @contextmanager
 def failures_explained(what: str) -> Iterator[None]:
-    """Turn whatever a third-party model raises into the reason why it cannot be called.
-
-    Raises:
-        UsageProblem: names what is called, and the error.
-    """
+    """Turn whatever a third-party model raises into the reason why it cannot be called."""
     try:
         yield
     except HwperfError:

@@ -95,13 +95,7 @@ class GateResult:
 
 
 def run_gate(request: GateRequest) -> GateResult:
-    """Make the baseline's tree, rehearse both sides, and run pairs until everything is decided or the time is up.
-
-    Raises:
-        UsageProblem: no such revision, or nothing that could be compared.
-        WorkerError: a side has run the code of the other, or cannot be started.
-        OSError: a folder or a file cannot be written.
-    """
+    """Make the baseline's tree, rehearse both sides, and run pairs until everything is decided or the time is up."""
     began = monotonic()
     until = began + request.time_s - request.built.seconds
     asked = (request.command.root, request.against, request.files, globs_of(request.share))

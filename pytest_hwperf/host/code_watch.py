@@ -22,24 +22,14 @@ class CodeWatch:
     def __init__(
         self, files: Mapping[str, tuple[str, ...]], ran: Callable[[str], None], looked_for: Callable[[str], None]
     ) -> None:
-        """Watch from `begin` on.
-
-        Args:
-            files: path of a file, links resolved → keys of its code.
-            ran: is told the path and the name of code that is run.
-            looked_for: is told the full name of a module that is searched for in a folder.
-        """
+        """Watch from `begin` on."""
         self._files = files
         self._ran = ran
         self._looked_for = looked_for
         self._paths: dict[str, str] = {}  # of a file as code names it → links resolved
 
     def begin(self) -> None:
-        """Be told of all code that is run from now on, in every thread.
-
-        Raises:
-            OSError: all tools of `sys.monitoring` are in use.
-        """
+        """Be told of all code that is run from now on, in every thread."""
         monitoring: Any = vars(sys)["monitoring"]
         tool = next((one for one in _TOOLS if monitoring.get_tool(one) is None), None)
         if tool is None:

@@ -16,11 +16,7 @@ class FileWatch:
     """Files that are watched; a link stands for what it leads to."""
 
     def __init__(self, root: Path, files: Sequence[str]) -> None:
-        """Watch files below `root`; the process opens no other descriptor for them.
-
-        Raises:
-            OSError: the system cannot watch files, or not so many.
-        """
+        """Watch files below `root`; the process opens no other descriptor for them."""
         self._named: Mapping[int, str] = {}
         self._descriptor = -1
         if not files:

@@ -54,9 +54,6 @@ def read_file(path: Path, largest: int) -> bytes:
     """Return the content of a file that anyone may have put there.
 
     A pipe is not waited for, a device is not opened, and an endless file is not read to its end.
-
-    Raises:
-        OSError: it cannot be read, is no regular file, or has more than `largest` bytes.
     """
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
@@ -105,9 +102,6 @@ def new_folder(parent: Path, name: str) -> Path:
     """Make a new folder in `parent`, called `name` and something that nobody can foresee.
 
     Whatever was in `parent` before, no link in it is followed by what is written to the new folder.
-
-    Raises:
-        OSError: it cannot be made.
     """
     parent.mkdir(parents=True, exist_ok=True)
     return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=parent))
@@ -117,9 +111,6 @@ def check_writable(path: Path) -> None:
     """Check whether `replace_file` could write there; nothing is left behind, even if this process is killed meanwhile.
 
     Permission bits alone say little about mounts, quotas and root.
-
-    Raises:
-        OSError: it could not.
     """
     _refuse_special(path)
     probe = _temporary(path)
@@ -135,11 +126,7 @@ def check_writable(path: Path) -> None:
 
 
 def replace_file(path: Path, content: bytes, *, mode: int = 0o666) -> None:
-    """Replace one file atomically, as `replace_files` does; `mode` is lessened by the umask.
-
-    Raises:
-        OSError: it could not be written; its old content is intact.
-    """
+    """Replace one file atomically, as `replace_files` does; `mode` is lessened by the umask."""
     for error in replace_files({path: content}, partial(create_file, mode=mode)).values():
         raise error
 
@@ -149,13 +136,6 @@ def replace_files(contents: Mapping[Path, bytes], create: Callable[[Path], int])
 
     Each is written to a temporary name and flushed, several at once. Only then are they renamed, all by the calling
     thread, so that nothing changes any more once this has returned or raised. Flushing a folder makes its renames last.
-
-    Args:
-        contents: of each file; folders that do not exist are made.
-        create: creates a new file and returns its descriptor.
-
-    Returns:
-        The error of each file that was not replaced, or that was but whose folder could not be flushed.
     """
     unmade = _attempt(lambda folder: folder.mkdir(parents=True, exist_ok=True), {path.parent for path in contents})
     special = _attempt(_refuse_special, contents)
@@ -182,11 +162,7 @@ def replace_files(contents: Mapping[Path, bytes], create: Callable[[Path], int])
 
 
 def _refuse_special(path: Path) -> None:
-    """Refuse a device, pipe or folder: a rename would put a plain file in the place of `/dev/null`, for everyone.
-
-    Raises:
-        OSError: it is there, and no regular file.
-    """
+    """Refuse a device, pipe or folder: a rename would put a plain file in the place of `/dev/null`, for everyone."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):  # nothing that can be seen: writing it will tell

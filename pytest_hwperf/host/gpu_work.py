@@ -14,12 +14,6 @@ def synchronise(modules: Mapping[str, Any]) -> None:
     """Wait until PyTorch and CuPy have finished their work on the boards.
 
     Calls return before their work is done. Other frameworks must be waited for in the measured call itself.
-
-    Args:
-        modules: those imported, by name; a framework that is not imported has no work.
-
-    Raises:
-        MeasurementError: the work has failed; says which framework's, and how.
     """
     for name, wait in (("torch", _wait_for_torch), ("cupy", lambda cupy: cupy.cuda.Device().synchronize())):
         module = modules.get(name)
@@ -56,11 +50,7 @@ def allocations(modules: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def forget_peak(modules: Mapping[str, Any]) -> int:
-    """Forget the peaks of PyTorch's allocator, which uses a GPU, and return the bytes that it has given out now.
-
-    Raises:
-        MeasurementError: a custom allocator does not report them.
-    """
+    """Forget the peaks of PyTorch's allocator, which uses a GPU, and return the bytes that it has given out now."""
     cuda = modules["torch"].cuda
     with _told():
         for device in range(cuda.device_count()):
@@ -69,11 +59,7 @@ def forget_peak(modules: Mapping[str, Any]) -> int:
 
 
 def memory_peak(modules: Mapping[str, Any]) -> int:
-    """Return the most bytes that PyTorch's allocator has given out at once since then, on each device, added up.
-
-    Raises:
-        MeasurementError: as above.
-    """
+    """Return the most bytes that PyTorch's allocator has given out at once since then, on each device, added up."""
     cuda = modules["torch"].cuda
     with _told():
         return sum(int(cuda.max_memory_allocated(device)) for device in range(cuda.device_count()))

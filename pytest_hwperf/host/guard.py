@@ -74,11 +74,7 @@ def _kill(process: int, mark: bytes) -> bool:
 
 
 def _descriptor(process: int) -> int | None:
-    """Return a descriptor that means this process, whatever becomes of its number; None where the system gives none.
-
-    Raises:
-        ProcessLookupError: it is gone.
-    """
+    """Return a descriptor that means this process, whatever becomes of its number; None where the system gives none."""
     if not hasattr(os, "pidfd_open"):  # a Python that was built for older systems
         return None
     try:

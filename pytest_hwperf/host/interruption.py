@@ -29,11 +29,7 @@ class Interruption:
         self._raise_if_free()
 
     def release(self) -> None:
-        """Take one from `held`; a signal that has come meanwhile interrupts now.
-
-        Raises:
-            KeyboardInterrupt: one has come.
-        """
+        """Take one from `held`; a signal that has come meanwhile interrupts now."""
         self.held -= 1
         self._raise_if_free()
 

@@ -87,18 +87,7 @@ def launch(
     environment: Mapping[str, str] | None = None,
     descriptors: Sequence[int] = (),
 ) -> Launched:
-    """Start a process that carries out `task`.
-
-    Args:
-        command: how it is started.
-        task: its role; the model of the command is added.
-        place: an empty folder, for its log, cache and temporary files.
-        environment: variables beside those of the command.
-        descriptors: of this process, that it inherits.
-
-    Raises:
-        WorkerError: it cannot be started.
-    """
+    """Start a process that carries out `task`."""
     given = environment_of(command, task, environment or {})
     with uninterrupted(), (place / "log").open("wb") as log:  # never a pipe, which would block when it is full
         launched, _ = start(
@@ -128,18 +117,7 @@ def run_to_end(
     directory: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program of a Python that ends by itself; one without a limit tidies up itself if this one is interrupted.
-
-    Args:
-        arguments: of the interpreter.
-        interpreter: this one, if no other is given.
-        timeout_s: after which it is killed with all it has started; None: never.
-        directory: in which it is started; the present one unless given.
-        environment: of it; that of this process unless given.
-
-    Raises:
-        WorkerError: it cannot be started, or has not ended in time.
-    """
+    """Run a program of a Python that ends by itself."""
     command = [interpreter, *arguments]
     with ExitStack() as stack:
         with uninterrupted():
@@ -180,17 +158,7 @@ class Logged:
 def started(
     command: Sequence[str], log: Path, *, directory: Path, environment: Mapping[str, str]
 ) -> Iterator[Launched]:
-    """Run a program of the user's beside this one, without a shell; it is ended on exit with all it has started.
-
-    Args:
-        command: the program and its arguments.
-        log: file to whose end all is added that it writes.
-        directory: in which it is started.
-        environment: of it.
-
-    Raises:
-        WorkerError: it cannot be started.
-    """
+    """Run a program of the user's beside this one, without a shell; it is ended on exit with all it has started."""
     with ExitStack() as stack:
         with uninterrupted(), log.open("ab") as output:
             launched, _ = start(
@@ -209,18 +177,7 @@ def started(
 def run_logged(
     command: Sequence[str], log: Path, *, timeout_s: float, directory: Path, environment: Mapping[str, str]
 ) -> Logged:
-    """Run a program of the user's to its end, without a shell; it is ended with all it has started.
-
-    Args:
-        command: the program and its arguments.
-        log: file for all that it writes.
-        timeout_s: after which it is killed.
-        directory: in which it is started.
-        environment: of it.
-
-    Raises:
-        WorkerError: it cannot be started.
-    """
+    """Run a program of the user's to its end, without a shell; it is ended with all it has started."""
     log.unlink(missing_ok=True)
     with started(command, log, directory=directory, environment=environment) as launched:
         try:
@@ -233,17 +190,7 @@ def run_logged(
 def start(
     command: Sequence[str], log: Path, *, env: Mapping[str, str], **given: Any
 ) -> "tuple[Launched, subprocess.Popen[bytes]]":
-    """Start a process in a group of its own, and its guard before it: this one may be killed at any moment.
-
-    Args:
-        command: of the process.
-        log: where its output goes.
-        env: its environment, to which the mark is added.
-        given: the rest, as `subprocess.Popen` takes it.
-
-    Raises:
-        WorkerError: one of both cannot be started; then none is left.
-    """
+    """Start a process in a group of its own, and its guard before it: this one may be killed at any moment."""
     mark = f"{STARTED}{secrets.token_hex(8)}"  # beside the mark of a process that this one was started by
     watching = _guard(mark) if os.name == "posix" else None  # without POSIX there is none
     try:

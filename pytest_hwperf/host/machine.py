@@ -56,15 +56,7 @@ def describe_machine(
     memory: Callable[[], int] = installed_memory,
     version_of: Callable[[str], str] = version,
 ) -> Machine:
-    """Describe the machine as this process may use it; no process is started for it.
-
-    Args:
-        root: parent of /proc and /sys.
-        environment: whose thread settings count; None takes this process's.
-        usable: cores that the affinity allows.
-        memory: B; rounded to 10^9, since the kernel's own share differs by a few pages between boots.
-        version_of: version of an installed distribution; raises PackageNotFoundError for others.
-    """
+    """Describe the machine as this process may use it; no process is started for it."""
     given = os.environ if environment is None else environment
     cores, quota = usable(), cpu_quota(root)
     return Machine(

@@ -38,12 +38,7 @@ class NvidiaGpus:
 
 
 def find_nvidia_gpus(environ: Mapping[str, str], root: str | Path = "/") -> NvidiaGpus:
-    """Find the GPUs of this machine; no process is started and nothing is loaded for it.
-
-    Args:
-        environ: CUDA_VISIBLE_DEVICES may hide them all.
-        root: parent of /proc, /dev, /sys and /usr.
-    """
+    """Find the GPUs of this machine; no process is started and nothing is loaded for it."""
     place = Path(root)
     driver = _NUMBER.search(read_text(place / _DRIVER / "version") or read_text(place / _MODULE) or "")
     models = _models(place)

@@ -41,19 +41,7 @@ def ask(
     answered: Callable[[int, float], None] = lambda _answers, _seconds: None,
     start: Callable[[Sequence[Given]], Iterable[Launched]] = launched,
 ) -> list[WorkerResult]:
-    """Carry out one task in a fresh process of each command, `at_once` side by side; return the results in order.
-
-    Args:
-        task: its `reply_to` is filled in here.
-        commands: each runs the file of the test; one that stands there several times is started as often.
-        at_once: processes that run together.
-        until: instant of `monotonic` at which they are ended.
-        answered: is told after each group how many have answered, and the seconds that the group took.
-        start: starts a group of processes, in order.
-
-    Raises:
-        WorkerError: one of them crashed, hung or gave no result; the end of its log is quoted.
-    """
+    """Carry out one task in a fresh process of each command, `at_once` side by side; return the results in order."""
     with workdirs.workdir() as folder:
         results: list[WorkerResult] = []
         for first in range(0, len(commands), at_once):

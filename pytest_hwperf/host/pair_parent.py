@@ -60,12 +60,7 @@ def main() -> Mapping[str, Any] | None:
 
 
 def import_all(modules: Mapping[str, str], differing: Collection[str]) -> dict[str, str]:
-    """Import modules in their order; return the packages that a side has to import itself, with the reason.
-
-    Args:
-        modules: name → file, of all that both sides have loaded from the same file.
-        differing: variables of the environment by which the sides differ.
-    """
+    """Import modules in their order; return the packages that a side has to import itself, with the reason."""
     refused, loaded, opened = dict[str, str](), set(sys.modules), _opened()
     sys.dont_write_bytecode, writes = True, sys.dont_write_bytecode
     for name in modules:

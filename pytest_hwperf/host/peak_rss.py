@@ -62,11 +62,7 @@ class ProcResident:
     """
 
     def __init__(self, process: str | Path = "/proc/self") -> None:
-        """Read the files of a process's folder.
-
-        Raises:
-            MeasurementError: the kernel reports no peak there.
-        """
+        """Read the files of a process's folder."""
         self._process = Path(process)
         self._exact = _readable(self._process / "smaps_rollup")
         _field(self._process / "status", b"VmHWM:")
@@ -122,16 +118,7 @@ def resident(
     process: str | Path = "/proc/self",
     load: Callable[[str], Any] = import_module,
 ) -> Resident:
-    """Return the resident memory of this process.
-
-    Args:
-        platform: as `sys.platform`.
-        process: its folder under /proc, on Linux.
-        load: imports a module by name: `resource` and psutil, where there is no /proc.
-
-    Raises:
-        MeasurementError: the system does not report it; says why.
-    """
+    """Return the resident memory of this process."""
     if platform == "linux":
         return ProcResident(process)
     if platform not in ("darwin", "win32"):

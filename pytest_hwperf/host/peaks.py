@@ -24,22 +24,12 @@ Limit = Callable[[int], AbstractContextManager[object]]  # holds the threads of 
 
 
 def measure_peaks(threads: Sequence[int], limit: Limit, clock: Callable[[], float] = perf_counter) -> Peaks:
-    """Measure a float32 matrix product and a triad with each number of threads; takes a second or two.
-
-    Args:
-        threads: numbers of threads.
-        limit: of the threads of numpy's BLAS; the triad divides its arrays between threads of Python.
-        clock: in seconds.
-    """
+    """Measure a float32 matrix product and a triad with each number of threads; takes a second or two."""
     return Peaks(rates=tuple(_rate(count, limit, clock) for count in dict.fromkeys(threads)))
 
 
 def save_peaks(machine: Machine, peaks: Peaks) -> Path:
-    """Keep what numpy reaches on a machine; return the file.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Keep what numpy reaches on a machine; return the file."""
     path = _path(machine)
     replace_file(path, to_json(peaks))
     return path

@@ -19,16 +19,7 @@ _LOOK_S = 0.005
 
 
 def begin_together(processes: Sequence[Launched], places: Sequence[Path], until: float) -> None:
-    """Wait until all processes are ready, then let them begin.
-
-    Args:
-        processes: launched.
-        places: the folder of each, side by side in one.
-        until: instant of `monotonic` at which nobody waits any longer.
-
-    Raises:
-        WorkerError: one of them has ended, or is not ready in time; the end of its log is quoted.
-    """
+    """Wait until all processes are ready, then let them begin."""
     for process, place in zip(processes, places, strict=True):
         while not (place / _READY).exists():
             for one in processes:

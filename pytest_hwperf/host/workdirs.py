@@ -28,12 +28,6 @@ def workdir(note: str = "") -> Iterator[Path]:
     """Make an empty folder; it is removed on exit, or by the next run if this one is killed.
 
     Whatever signal ends the run while it lasts, short of SIGKILL, raises KeyboardInterrupt.
-
-    Args:
-        note: what `leftovers` returns with the folder of a killed run; one without a note is removed by any run.
-
-    Raises:
-        WorkerError: the folder that holds all temporary ones is not private.
     """
     with interruptible() as interruption:
         sweep()
@@ -51,11 +45,7 @@ def workdir(note: str = "") -> Iterator[Path]:
 
 
 def folder_of_process() -> Path:
-    """Make an empty folder that lasts as long as this process; if it is killed, the next run removes the folder.
-
-    Raises:
-        WorkerError: the folder that holds all temporary ones is not private.
-    """
+    """Make an empty folder that lasts as long as this process; if it is killed, the next run removes the folder."""
     sweep()
     folder, lock = _new("")
     atexit.register(_end_of_process, os.getpid(), folder, lock)
@@ -63,11 +53,7 @@ def folder_of_process() -> Path:
 
 
 def private_folder() -> Path:
-    """Return the folder of this user that holds all temporary ones, which no other user can read; it is made if needed.
-
-    Raises:
-        WorkerError: something else has its name; says what to do.
-    """
+    """Return the private folder of this user that holds all temporary ones; it is made if needed."""
     place = _private_place()
     while True:
         with suppress(FileExistsError):
@@ -100,9 +86,6 @@ def leftovers(*, noted: bool = True) -> Iterator[tuple[Path, str]]:
     """Yield each folder of a killed run with its note, and remove it afterwards.
 
     Only what a run has signed as its own is ever removed, and only if no live process holds it.
-
-    Args:
-        noted: whether those that have a note are meant too.
     """
     place = _private_place()
     if fcntl is None:

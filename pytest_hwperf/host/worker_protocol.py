@@ -76,20 +76,12 @@ class WorkerResult(Record, frozen=True, kw_only=True):
 
 
 def encode(message: WorkerTask | WorkerResult) -> str:
-    """Write a message as one line of JSON.
-
-    Raises:
-        SerialisationError: a number that is not finite.
-    """
+    """Write a message as one line of JSON."""
     return to_json(message).decode()
 
 
 def decode_task(text: str) -> WorkerTask:
-    """Read a task.
-
-    Raises:
-        WorkerError: not a task of this protocol.
-    """
+    """Read a task."""
     _check_protocol(text)
     try:
         return from_json(WorkerTask, text)
@@ -98,11 +90,7 @@ def decode_task(text: str) -> WorkerTask:
 
 
 def decode_result(text: str | bytes) -> WorkerResult:
-    """Read an answer.
-
-    Raises:
-        WorkerError: not an answer of this protocol.
-    """
+    """Read an answer."""
     _check_protocol(text)
     try:
         return from_json(WorkerResult, text)

@@ -13,11 +13,7 @@ Label = str | int | float | bool
 
 
 def labels_of(answer: bytes, rows: int) -> Sequence[Label]:
-    """Return the labels of an answer, one for each row of the request.
-
-    Raises:
-        MeasurementError: it has another form; says which is read.
-    """
+    """Return the labels of an answer, one for each row of the request."""
     try:
         plain = json.loads(answer, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:

@@ -41,15 +41,7 @@ class Client:
     """Sends requests; what is no success raises."""
 
     def __init__(self, request: Request, connections: int) -> None:
-        """Open nothing yet.
-
-        Args:
-            request: what each has in common.
-            connections: at most; each stays open for the next request.
-
-        Raises:
-            UsageProblem: httpx is not installed, or a header is none.
-        """
+        """Open nothing yet."""
         try:
             import anyio
             import httpx
@@ -73,11 +65,7 @@ class Client:
             raise UsageProblem(f"the headers of {self._name} cannot be sent: {error}") from error
 
     async def send(self, body: bytes) -> bytes:
-        """Send one request and return the body of its answer.
-
-        Raises:
-            MeasurementError: no whole answer in time, too large a one, no connection, or a status that is no success.
-        """
+        """Send one request and return the body of its answer."""
         request = self._request
         try:
             with self._deadline(request.timeout_s):
@@ -163,11 +151,7 @@ def without_port(url: str) -> str:
 
 
 def bodies_of(X: Any, rows: int) -> list[bytes]:
-    """Return the bodies of requests: `rows` rows each, as JSON; texts and bytes are sent as they are, one each.
-
-    Raises:
-        UsageProblem: rows that are neither.
-    """
+    """Return the bodies of requests: `rows` rows each, as JSON; texts and bytes are sent as they are, one each."""
     if isinstance(X, str | bytes):
         X = [X]
     if len(X) > 0 and isinstance(X[0], str | bytes):

@@ -34,12 +34,7 @@ def is_infer(url: str) -> bool:
 
 
 def inputs_of(request: Request) -> Mapping[str, str]:
-    """Ask a server for the inputs of the model at `request.url`, name → type, such as "FP32".
-
-    Raises:
-        UsageProblem: httpx is not installed.
-        MeasurementError: it does not answer as the protocol says.
-    """
+    """Ask a server for the inputs of the model at `request.url`, name → type, such as "FP32"."""
     import asyncio
 
     found = _INFER.fullmatch(request.url)
@@ -54,11 +49,7 @@ def inputs_of(request: Request) -> Mapping[str, str]:
 
 
 def infer_bodies(batches: Iterable[Any], inputs: Mapping[str, str]) -> list[bytes]:
-    """Return a JSON body for each batch of rows.
-
-    Raises:
-        UsageProblem: rows that do not fit the inputs.
-    """
+    """Return a JSON body for each batch of rows."""
     bodies = []
     for batch in batches:
         tensors = [
@@ -70,11 +61,7 @@ def infer_bodies(batches: Iterable[Any], inputs: Mapping[str, str]) -> list[byte
 
 
 def _arrays_for(batch: Any, inputs: Mapping[str, str]) -> dict[str, Any]:
-    """Return the array of each input, in its type: rows are those of the only one, several are given by name.
-
-    Raises:
-        UsageProblem: rows that do not fit; says what the model takes.
-    """
+    """Return the array of each input, in its type: rows are those of the only one, several are given by name."""
     import numpy as np
 
     given = batch if isinstance(batch, Mapping) else {next(iter(inputs), ""): batch}

@@ -112,11 +112,7 @@ class LocustResult(Record, frozen=True, kw_only=True):
 
 
 def locustfile_of(load: Load, request: Request, bodies: Sequence[bytes], workers: int) -> str:
-    """Return a locustfile whose users share the schedule of a load.
-
-    Raises:
-        UsageProblem: another load than `server`, or bodies that are no text.
-    """
+    """Return a locustfile whose users share the schedule of a load."""
     if load.kind != "server":
         raise UsageProblem(f"Locust's workers share the schedule of a server load; {load.kind} has none")
     try:
@@ -141,19 +137,7 @@ def locustfile_of(load: Load, request: Request, bodies: Sequence[bytes], workers
 
 
 def drive_locust(text: str, workers: int, seconds: float, timeout_s: float, folder: Path) -> LocustResult:
-    """Run a locustfile on this machine with so many workers, and return what became of its calls.
-
-    Args:
-        text: of the file.
-        workers: processes beside the one that leads them.
-        seconds: of the load.
-        timeout_s: of a request.
-        folder: for the file.
-
-    Raises:
-        UsageProblem: Locust is not installed.
-        MeasurementError: it failed, or no call was over.
-    """
+    """Run a locustfile on this machine with so many workers, and return what became of its calls."""
     if find_spec("locust") is None:
         raise UsageProblem("--engine=locust: Locust is not installed: pip install 'pytest-hwperf[locust]'")
     file = folder / "locustfile.py"
@@ -175,11 +159,7 @@ def drive_locust(text: str, workers: int, seconds: float, timeout_s: float, fold
 
 
 def read_statistics(text: str) -> LocustResult:
-    """Read the statistics that Locust writes as JSON.
-
-    Raises:
-        MeasurementError: there are none, or of no call.
-    """
+    """Read the statistics that Locust writes as JSON."""
     try:
         found = {one["name"]: one for one in _arrays(text) if one["num_requests"]}
         failed = found["failed"]["num_requests"] if "failed" in found else 0

@@ -25,16 +25,7 @@ def doubts_of(load: Load, served: Served, within_s: float | None) -> tuple[State
 def load_samples(
     load: Load, served: Served, source: str, *, rows: int | None, within_s: float | None, warnings: Sequence[Remark]
 ) -> Iterator[Sample]:
-    """Yield latency, throughput and goodput of a load.
-
-    Args:
-        load: how its calls arrived.
-        served: at least one call.
-        source: what measured it, and how calls were made.
-        rows: of a call, None where it is not known.
-        within_s: within which an answer is good; None gives no goodput.
-        warnings: of all samples.
-    """
+    """Yield latency, throughput and goodput of a load."""
     noted = (*warnings, *doubts_of(load, served, within_s))
     yield Sample(metric="latency", values=served.latencies, per=OF_A_LOAD, source=source, warnings=noted)
     one = _throughput(served, source, tuple(one for one in noted if not _of_generator(one)))

@@ -21,14 +21,6 @@ async def drive_tasks(load: Load, call: Call, times: Times) -> None:
     """Make the calls of a load on the running loop of asyncio, at most `in_flight` at once, and wait for the last.
 
     A call counts as issued when it begins: where as many as may run at once do, the load waits for itself.
-
-    Args:
-        load: when they are due.
-        call: makes one.
-        times: filled while the load runs.
-
-    Raises:
-        UsageProblem: the loop is another one, such as trio's.
     """
     import asyncio
 

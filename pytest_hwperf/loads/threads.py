@@ -19,13 +19,7 @@ _Make = Callable[[int, float, float], None]  # number, due, issued: makes that c
 
 
 def drive(load: Load, call: Call, times: Times) -> None:
-    """Make the calls of a load, at most `in_flight` at once, and wait for the last.
-
-    Args:
-        load: when they are due.
-        call: makes one.
-        times: filled while the load runs, so that what was measured is kept where it is interrupted.
-    """
+    """Make the calls of a load, at most `in_flight` at once, and wait for the last."""
     began, at_once = perf_counter(), load.at_once(waiting=False)
     make = _noted(call, times, began)
     if at_once == 1:
@@ -35,15 +29,7 @@ def drive(load: Load, call: Call, times: Times) -> None:
 
 
 def drive_share(load: Load, call: Call, times: Times, began: float, numbers: Iterator[int]) -> None:
-    """Make the calls of a load that fall to this process, one after the other.
-
-    Args:
-        load: of several processes.
-        call: makes one.
-        times: filled while the load runs.
-        began: instant of `perf_counter`, the same in all processes.
-        numbers: the calls of an open load that this process makes, each taken when it is free.
-    """
+    """Make the calls of a load that fall to this process, one after the other."""
     wait_until(began)
     _alone(load, _noted(call, times, began), began, numbers)
 

@@ -58,11 +58,7 @@ def _outputs(predictor: Predictor, batches: Sequence[Any]) -> Iterator[Any]:
 
 
 def call_all(call: Callable[..., Any], batches: Sequence[Any]) -> Predictions:
-    """Return the values of a callable as labels.
-
-    Raises:
-        MeasurementError: other than one for each row.
-    """
+    """Return the values of a callable as labels."""
     import numpy as np
 
     outputs = [np.array(call(batch)) for batch in batches]  # copies: a call may return the same array each time
@@ -84,16 +80,7 @@ def check_first(call: Callable[..., Any], batches: Sequence[Any]) -> None:
 
 
 def correctness(predicted: Any, y_true: Any, source: str) -> Sample:
-    """Compare labels example by example.
-
-    Args:
-        predicted: labels, shape (n,).
-        y_true: true labels, shape (n,).
-        source: of the predictions, for the report.
-
-    Raises:
-        MeasurementError: no examples, another length, another shape, or NaN among the predictions.
-    """
+    """Compare labels example by example."""
     labels, truth = _labels(predicted, "predictions"), _labels(y_true, "y_true")
     if len(truth) == 0:
         raise MeasurementError("y_true is empty: accuracy needs at least one labelled example")
@@ -134,17 +121,7 @@ def copied(labels: Any) -> Any:
 
 
 def correctness_throughout(predicted: Any, opening: Any | None, y_true: Any, source: str) -> Sample:
-    """Compare labels example by example; where the first call gave others for its rows, the worse ones count.
-
-    Args:
-        predicted: labels of every row, after all other calls.
-        opening: those of the first call, for the first rows; None: they are not known.
-        y_true: true labels.
-        source: of the predictions, for the report.
-
-    Raises:
-        MeasurementError: as `correctness`.
-    """
+    """Compare labels example by example; where the first call gave others for its rows, the worse ones count."""
     import numpy as np
 
     last = correctness(predicted, y_true, source)
@@ -160,11 +137,7 @@ def correctness_throughout(predicted: Any, opening: Any | None, y_true: Any, sou
 
 
 def flips(predicted: Any, reference: Any, source: str) -> Sample:
-    """Compare labels with the reference scenario's: 1 where they differ.
-
-    Raises:
-        MeasurementError: as `correctness`.
-    """
+    """Compare labels with the reference scenario's: 1 where they differ."""
     labels, others = _labels(predicted, "predictions"), _labels(reference, "the reference's predictions")
     if len(labels) != len(others):
         raise MeasurementError(f"{len(labels)} predictions for the reference's {len(others)}")
@@ -174,16 +147,7 @@ def flips(predicted: Any, reference: Any, source: str) -> Sample:
 
 
 def probability_differences(predicted: Any, reference: Any, source: str) -> Sample:
-    """Compare probabilities with the reference scenario's: the largest difference of each row.
-
-    Args:
-        predicted: probabilities, shape (n, k).
-        reference: the reference's, shape (n, k).
-        source: what they are compared with, for the report.
-
-    Raises:
-        MeasurementError: another shape.
-    """
+    """Compare probabilities with the reference scenario's: the largest difference of each row."""
     import numpy as np
 
     ours, others = np.asarray(predicted, dtype=np.float64), np.asarray(reference, dtype=np.float64)

@@ -24,11 +24,7 @@ class Loop(Protocol):
         """The thread in which calls are made."""
 
     def open(self) -> None:
-        """Be ready to run.
-
-        Raises:
-            UsageProblem: another loop runs in this thread.
-        """
+        """Be ready to run."""
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Await `work` on the loop and return its value."""
@@ -48,11 +44,7 @@ class OwnLoop:
         self.thread = threading.current_thread()
 
     def open(self) -> None:
-        """Make the loop, unless there is one.
-
-        Raises:
-            UsageProblem: a loop runs in this thread, so that no other one can.
-        """
+        """Make the loop, unless there is one."""
         if self._runner is None:
             import asyncio
 

@@ -30,13 +30,7 @@ def cold_samples(metrics: Sequence[str], results: Sequence[WorkerResult]) -> Fou
 
 
 def memory_samples(metrics: Sequence[str], results: Sequence[WorkerResult], *, limits: Mapping[str, float]) -> Found:
-    """Return samples of the `metrics` that every process could measure, in bytes, and metric → reason of the others.
-
-    Args:
-        metrics: of the role `memory`.
-        results: one a process.
-        limits: of budgets: metric → B; without one of the growth per call, a leak is a warning of the peak.
-    """
+    """Return samples of the `metrics` that every process could measure, in bytes, and metric → reason of the others."""
     reasons = {metric: said(reason) for result in results for metric, reason in result.reasons.items()}
     peaks, limit = _notes(results), limits.get(_LEAK)
     leak: Statement | None = None

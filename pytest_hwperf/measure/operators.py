@@ -24,13 +24,7 @@ def withheld_profile(why: Statement, latency_s: float) -> OperatorProfile:
 
 
 def roofline(subject: Subject, latency_s: float, peaks: Peaks | None) -> Roofline | None:
-    """Relate the counted work of a call to its median time; None where the work cannot be counted.
-
-    Args:
-        subject: what was measured.
-        latency_s: its median.
-        peaks: of this machine, None where they were not measured.
-    """
+    """Relate the counted work of a call to its median time; None where the work cannot be counted."""
     if subject.work is None:
         return None
     try:

@@ -19,11 +19,7 @@ def is_numeric(output: object) -> bool:
 
 
 def refuse_nan(output: object) -> None:
-    """Refuse an array of numbers with NaN; other outputs are not looked at.
-
-    Raises:
-        MeasurementError: says how many of how many.
-    """
+    """Refuse an array of numbers with NaN; other outputs are not looked at."""
     if not is_numeric(output):
         return
     import numpy as np

@@ -149,10 +149,6 @@ def ready_target(  # noqa: PLR0913 - how calls are made, by name
     """Load a subject and call it once; yield what a conductor may ask, and that call.
 
     Where the collector is held, garbage is meanwhile collected only where the target does it.
-
-    Raises:
-        UsageProblem: calls are async, and a loop runs in this thread already.
-        MeasurementError: the process is traced.
     """
     if seen := lasting_tracers():
         raise MeasurementError(f"nothing is timed here: {state('traced', by=', '.join(seen))}")
@@ -168,13 +164,7 @@ def ready_target(  # noqa: PLR0913 - how calls are made, by name
 def exact_samples(
     subject: Subject, predicted: Predictions | None, opening: Any | None = None
 ) -> tuple[list[Sample], dict[str, Statement]]:
-    """Take what needs no clock: accuracy and parity with the reference on every example, and the model's size.
-
-    Args:
-        subject: what is measured.
-        predicted: of every row, after all other calls.
-        opening: labels of the first call, for the first rows.
-    """
+    """Take what needs no clock: accuracy and parity with the reference on every example, and the model's size."""
     found, missing = list[Sample](), dict[str, Statement]()
     if predicted is not None and subject.y_true is not None:
         source = subject.scenario or "callable"

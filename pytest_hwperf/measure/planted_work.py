@@ -12,13 +12,7 @@ _ITERATIONS = 2_000  # in a block
 
 
 def planted(stream: Stream, share: float, clock_ns: Callable[[], int] = perf_counter_ns) -> Callable[..., Any]:
-    """Return the function of a stream with more work after every call.
-
-    Args:
-        stream: whose first call has been made.
-        share: of the call's own time, 0.05 = 5 %.
-        clock_ns: by which both are timed, once.
-    """
+    """Return the function of a stream with more work after every call."""
     block, calls, blocks = Stream(_followed_by(range(_ITERATIONS), lambda: None), None), list[float](), list[float]()
     for _ in range(_ROUNDS):
         calls += [stream.times(1, clock_ns)[0] for _ in range(_CALLS)]

@@ -96,11 +96,7 @@ class RoundStream(Stream):
         return self.opening(1, clock_ns)[0]
 
     def opening(self, iterations: int, clock_ns: Clock) -> tuple[FirstCall, int]:
-        """Make the first round; return its first call, and the nanoseconds of all.
-
-        Raises:
-            UsageProblem: its calls are async.
-        """
+        """Make the first round; return its first call, and the nanoseconds of all."""
         with self._prepared():
             with self._counted():
                 first = super().first(clock_ns)
@@ -155,12 +151,7 @@ class RoundSampler(Sampler):
         enough: Callable[[RawSamples], bool],  # noqa: ARG002 - as many as were asked for
         warmed: Callable[[float], None] = lambda _: None,  # noqa: ARG002 - the same
     ) -> RawSamples:
-        """Make every round; each is a window between meter readings.
-
-        Raises:
-            MeasurementError: the first call returns NaN.
-            Exception: whatever the measured function raises.
-        """
+        """Make every round; each is a window between meter readings."""
         opened, stream, held = list[FirstCall](), self._stream, self._limits.hold_collector
         rounds = stream.rounds
         work = partial(_round_of, stream, opened, self._clock_ns)
@@ -204,11 +195,7 @@ def _round_of(stream: RoundStream, opened: list[FirstCall], clock_ns: Clock) -> 
 
 
 def arguments_of(args: Sequence[Any], kwargs: Mapping[str, Any], setup: Callable[[], Any]) -> Arguments:
-    """Call a setup; return the arguments of the call after it: those that it returns, or the given ones.
-
-    Raises:
-        UsageProblem: the setup returns something else than (args, kwargs) or None, or both give arguments.
-    """
+    """Call a setup; return the arguments of the call after it: those that it returns, or the given ones."""
     found = setup()
     if found is None or (isinstance(found, Sized) and not len(found)):
         return args, kwargs

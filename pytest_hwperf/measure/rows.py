@@ -7,12 +7,7 @@ from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 
 
 def count_rows(X: Any) -> int:
-    """Return the number of rows.
-
-    Raises:
-        UsageProblem: it has no length, or arrays of a mapping have different ones.
-        MeasurementError: there are none.
-    """
+    """Return the number of rows."""
     counts = {name: _length(values) for name, values in X.items()} if _is_named(X) else {"": _length(X)}
     if len(set(counts.values())) > 1:
         shown = ", ".join(f"{name} {count}" for name, count in counts.items())

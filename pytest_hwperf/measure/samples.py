@@ -26,18 +26,7 @@ _IDLE_AGREES = 0.05  # largest relative difference of two idle powers that are a
 def samples_of(
     measured: RawSamples, meters: Sequence[Meter], *, rows: int | None, cores: int, warnings: Sequence[Remark] = ()
 ) -> tuple[tuple[Sample, ...], dict[str, Statement]]:
-    """Turn raw readings into samples.
-
-    Args:
-        measured: of the sampler.
-        meters: of the sampler, in the same order.
-        rows: samples per call; None where it is not known.
-        cores: allotted to this process, for the utilisation.
-        warnings: of every timing of this run, such as interference.
-
-    Returns:
-        The samples, and metric → reason for each meter that refused a window.
-    """
+    """Turn raw readings into samples."""
     timings = (*warnings, *measured.warnings, *filter(None, [why_drifting(measured.latency_s)]))
     first = Sample(metric="first_call", values=array("d", [measured.first_call_s]), per="call", source=CLOCK)
     found = [_latency(measured, timings), first, *_throughputs(measured, rows, timings), *_parts(measured, timings)]
@@ -168,17 +157,7 @@ def _exactness(measured: RawSamples, meter: Meter, position: int) -> Iterator[St
 def net_energy(
     measured: RawSamples, energy: Sample, idle_w: Sequence[Reading], *, rows: int | None
 ) -> tuple[list[Sample], dict[str, Statement]]:
-    """Subtract the power of the idle machine from an energy sample.
-
-    Args:
-        measured: raw readings of `energy`.
-        energy: joules per sample of each of its windows.
-        idle_w: power of the idle machine before and after, in W, or why it is not known.
-        rows: samples per call.
-
-    Returns:
-        The sample, or metric → reason: two idle powers that differ by more than 5 % are not averaged.
-    """
+    """Subtract the power of the idle machine from an energy sample."""
     powers = [reading.value for reading in idle_w if reading.value is not None]
     if len(powers) < len(idle_w):
         reasons = dict.fromkeys(reading.reason for reading in idle_w if reading.value is None)

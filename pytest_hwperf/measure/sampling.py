@@ -62,15 +62,7 @@ class Sampler:
         tell: Callable[[str, float], object] = lambda *_: None,
         answers: Callable[[object], object] = lambda _: None,
     ) -> None:
-        """Sample a stream of calls.
-
-        Args:
-            stream: of the calls.
-            limits: of the sampling.
-            clock_ns: monotonic.
-            tell: called between calls, where nothing is timed, with what is done and the most seconds that are left.
-            answers: what is kept of the first call's value, which the calls after it may write into.
-        """
+        """Sample a stream of calls."""
         self._stream = stream
         self._limits = limits
         self._clock_ns = clock_ns
@@ -83,33 +75,14 @@ class Sampler:
         enough: Callable[[RawSamples], bool],
         warmed: Callable[[float], None] = lambda _: None,
     ) -> RawSamples:
-        """Warm up and sample until `enough` agrees, or the time is up.
-
-        Args:
-            meters: read at both ends of every window, outside the timed calls.
-            enough: called with all raw samples whenever the number of windows has doubled.
-            warmed: called with the seconds of a call when the warm-up is over.
-
-        Raises:
-            UsageProblem: calls are async, and a loop runs in this thread already.
-            MeasurementError: it returns NaN.
-            Exception: whatever the measured function raises.
-        """
+        """Warm up and sample until `enough` agrees, or the time is up."""
         measured = self._first()
         with _repetition_explained(), collection(held=self._limits.hold_collector, freezes=self._limits.freezes):
             untraced(partial(self._repeat, measured, meters, enough, warmed))
         return measured
 
     def run(self, meters: Sequence[Meter], load: Callable[[RawSamples], int]) -> RawSamples:
-        """Warm up, then run a load as one window of calls.
-
-        Args:
-            meters: read at both ends of the load.
-            load: runs it, and returns how many calls it made; what it notes of them is its own.
-
-        Raises:
-            Exception: as `measure`.
-        """
+        """Warm up, then run a load as one window of calls."""
         measured = self._first()
 
         def warmed_and_run() -> None:

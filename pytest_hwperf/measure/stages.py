@@ -110,11 +110,7 @@ class StageTimes:
 
 
 def time_named(stages: Stages, stream: Stream, limits: SamplingLimits, clock_ns: Clock = perf_counter_ns) -> StageTimes:
-    """Time the stages that a call names itself, in calls made for that; without any, nothing is called.
-
-    Raises:
-        UsageProblem: a stage without a usable name.
-    """
+    """Time the stages that a call names itself, in calls made for that; without any, nothing is called."""
     times = StageTimes()
     for name in stages.names:
         _check_name(name)
@@ -156,13 +152,7 @@ def time_chained(
 
 
 def stage_samples(times: StageTimes, latency_s: float, warnings: Sequence[Remark] = ()) -> list[Sample]:
-    """Return a sample for each stage, with what has to be known of all.
-
-    Args:
-        times: of the stages.
-        latency_s: the reported median of a call, in which no stage was timed.
-        warnings: of every timing of this run, such as interference.
-    """
+    """Return a sample for each stage, with what has to be known of all."""
     remarks = (*warnings, *_doubts(times, latency_s))
     return [
         Sample(

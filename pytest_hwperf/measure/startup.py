@@ -38,14 +38,7 @@ class Startup:
         clock_ns: Callable[[], int] = perf_counter_ns,
         loaded: Mapping[str, object] = sys.modules,
     ) -> None:
-        """Begin.
-
-        Args:
-            is_own: whether a file is code under test.
-            meter: is told of each part that begins.
-            clock_ns: clock of the parts.
-            loaded: modules that are there already.
-        """
+        """Begin."""
         self.spent_ns = Counter[str]()
         self.notes = list[str]()  # what has to be known of it
         self._is_own, self._meter = is_own, meter

@@ -50,15 +50,7 @@ class Stream:
         lengths: Sequence[int] | None = None,
         modules: Mapping[str, Any] = sys.modules,
     ) -> None:
-        """Take each of `inputs` in turn as the single argument; None calls without arguments.
-
-        Args:
-            function: what is called.
-            inputs: prepared.
-            loop: for async calls; None: one of its own, which is never closed.
-            lengths: of the inputs, where they differ; `length_s` is kept then.
-            modules: imported, by name: among them those that use GPUs.
-        """
+        """Take each of `inputs` in turn as the single argument; None calls without arguments."""
         self.function = function  # what a timed call calls; of an async one, a coroutine function
         self.items: ItemTimes | None = None
         self.length_s: Values = array("d")  # seconds of each single call over the length of its input
@@ -70,11 +62,7 @@ class Stream:
         self._lengths = cycle(lengths) if lengths else None
 
     def first(self, clock_ns: Clock = perf_counter_ns) -> FirstCall:
-        """Make one call, and from now on make calls as its value asks for.
-
-        Raises:
-            UsageProblem: the call is async, and a loop runs in this thread already.
-        """
+        """Make one call, and from now on make calls as its value asks for."""
         self._next_lengths(1)
         first = self._loop.call(partial(self._first_called, self._arguments(1)[0], clock_ns))
         if isinstance(first, FirstCall):

@@ -97,12 +97,7 @@ class Subject:
 
 
 def loader_of(subject: Subject, serve: Callable[[Stream], object] | None = None) -> Callable[[], Callable[[], object]]:
-    """Return what loads the subject and gives its call, thread limits held.
-
-    Args:
-        subject: what is loaded.
-        serve: the second call instead: it serves a whole load.
-    """
+    """Return what loads the subject and gives its call, thread limits held."""
 
     def load() -> Callable[[], object]:
         loaded = subject.load_one()
@@ -128,17 +123,6 @@ def subject_of_scenario(
     """Measure `scenario` on the rows of `X`, `batch_size` at a time, cycling through all of them.
 
     Accuracy and flips are taken at the same batch size: dynamic quantisation scales by the batch.
-
-    Args:
-        scenario: what is measured.
-        X: rows to predict.
-        y_true: their labels.
-        batch_size: rows of a call.
-        reference: gives the scenario of `reference_of`, which is compared with; None for no comparison.
-        loop: on which async calls are awaited; None for one of its own.
-
-    Raises:
-        MeasurementError: `X` has no rows.
     """
     rows = count_rows(X)
     size = _checked_batch_size(batch_size, rows)
@@ -187,10 +171,6 @@ def subject_of_callable(
     """Measure `function(*args, **kwargs)`; with `batch_size` the first argument is cut into batches of rows.
 
     Async calls are awaited on `loop`.
-
-    Raises:
-        UsageProblem: labels or a batch size without an argument that holds rows.
-        MeasurementError: the first argument has no rows.
     """
     loop = loop or OwnLoop()
     if (y_true is not None or batch_size is not None) and not args:

@@ -8,12 +8,7 @@ _HASH_SEEDS = 2**32 - 1  # the largest PYTHONHASHSEED
 
 
 def random_of(seed: int, pair: int) -> Random:
-    """Return the generator of one pair of a build, which nothing else draws from.
-
-    Args:
-        seed: of the build.
-        pair: its number, from 1.
-    """
+    """Return the generator of one pair of a build, which nothing else draws from."""
     return Random(f"{seed}:{pair}")  # noqa: S311 - fair coins whose throws can be repeated, no secret
 
 

@@ -55,18 +55,10 @@ class Endpoint(Protocol):
     """One process of a pair, as the conductor sees it."""
 
     def send(self, message: ToWorker) -> None:
-        """Send one message.
-
-        Raises:
-            WorkerLostError: the process is gone.
-        """
+        """Send one message."""
 
     def receive(self, deadline_s: float) -> Frame:
-        """Wait for the next message.
-
-        Raises:
-            WorkerLostError: the process is gone, or silent for longer than `deadline_s`.
-        """
+        """Wait for the next message."""
 
 
 def sockets() -> tuple[socket.socket, socket.socket]:
@@ -90,15 +82,7 @@ class Connection:
         until: float = math.inf,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """Exchange messages with `launched`, which is one side, over `connection`.
-
-        Args:
-            connection: this end of it.
-            launched: the process at the other end.
-            side: which it is.
-            until: instant of `clock` after which nothing is waited for, whatever time a message may take.
-            clock: in seconds.
-        """
+        """Exchange messages with `launched`, which is one side, over `connection`."""
         self._side = side
         self._connection = connection
         self._launched = launched
@@ -107,11 +91,7 @@ class Connection:
         self._greeted = False
 
     def send(self, message: ToWorker) -> None:
-        """Send one message.
-
-        Raises:
-            WorkerLostError: the process is gone, or takes nothing.
-        """
+        """Send one message."""
         until = self._due(_SEND_S)
         self._connection.settimeout(max(until - self._clock(), _SLICE_S))
         try:
@@ -122,19 +102,11 @@ class Connection:
             raise self._gone() from error
 
     def receive(self, deadline_s: float) -> Frame:
-        """Wait for the next message.
-
-        Raises:
-            WorkerLostError: the process is gone, or silent for longer than `deadline_s`.
-        """
+        """Wait for the next message."""
         return self._received(deadline_s)
 
     def greet(self, deadline_s: float) -> None:
-        """Wait until the process has said that it is the right side, and speaks this protocol.
-
-        Raises:
-            WorkerLostError: it ended, was silent for longer than `deadline_s`, or said something else.
-        """
+        """Wait until the process has said that it is the right side, and speaks this protocol."""
         is_silent = False
         try:
             problem = self._misgreeting(self._received(deadline_s, largest=_LARGEST_HELLO).message)

@@ -47,13 +47,7 @@ class Schedule(Protocol):
         """How its tests are screened."""
 
     def next_group(self, evidence: Evidence, left_s: float, screened_s: float) -> int:
-        """Return how many hypotheses are asked next, 0 where there is no time for any.
-
-        Args:
-            evidence: of the groups so far.
-            left_s: of the time that is given.
-            screened_s: that the screens of these groups took.
-        """
+        """Return how many hypotheses are asked next, 0 where there is no time for any."""
 
     def shortened(self, evidence: Evidence, left_s: float, screened_s: float) -> int:
         """Return with how many hypotheses the last group goes on, which is being screened; arguments as above."""
@@ -115,14 +109,7 @@ class Conductor:
         *,
         as_in_pairs: Wanted | None = None,
     ) -> PairTrace:
-        """Run a first pair whose times are discarded: it finds what crashes, and takes all that needs no clock.
-
-        Args:
-            nodes: ids of the tests.
-            until: instant of `clock` at which it is cut off.
-            silence_s: the longest that a process may be silent, where it is less than for other pairs.
-            as_in_pairs: what pairs may ask of a measurement, where as many calls are to be made as in a pair.
-        """
+        """Run a first pair whose times are discarded: it finds what crashes, and takes all that needs no clock."""
         began, reached = self.clock(), dict[str, float]()
 
         def watch(measurement: Measurement) -> None:
@@ -152,13 +139,7 @@ class Conductor:
         return reduce(both, held)
 
     def alone(self, side: Side, nodes: Sequence[str], until: float = math.inf) -> PairTrace:
-        """Let one side go through tests with the other side closed: nothing is measured.
-
-        Args:
-            side: which it is.
-            nodes: ids of the tests.
-            until: instant of `clock` at which it is cut off.
-        """
+        """Let one side go through tests with the other side closed: nothing is measured."""
         program = Program(nodes=nodes, wanted=lambda _: (), silence_s=self._silence_s)
         trace = self._holder.hold("rehearsal", program, until, self._chance, sides=[side])
         self._spend("rehearsal", trace.wall_s)
@@ -171,16 +152,7 @@ class Conductor:
         return self.shared
 
     def conduct(self, evidence: Evidence, until: float, why_late: Statement | None) -> Evidence:
-        """Run pairs until every hypothesis is decided.
-
-        Args:
-            evidence: hypotheses and fixed samples; its pairs are continued.
-            until: instant of `clock` at which the pair is cut off that runs then; no other is begun.
-            why_late: reason of hypotheses that are inconclusive then.
-
-        Returns:
-            The same with the pairs that were run; `stopped` says why hypotheses were left inconclusive.
-        """
+        """Run pairs until every hypothesis is decided."""
         lost = 0
         while True:
             self.so_far = evidence

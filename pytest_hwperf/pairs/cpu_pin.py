@@ -11,14 +11,7 @@ from pathlib import Path
 
 
 def processors(thread: int = 0) -> tuple[int, ...]:
-    """Return the processors that a thread may run on, by number; none where the platform does not say.
-
-    Args:
-        thread: its id, 0 = the calling one.
-
-    Raises:
-        OSError: there is no such thread.
-    """
+    """Return the processors that a thread may run on, by number; none where the platform does not say."""
     return tuple(sorted(os.sched_getaffinity(thread))) if hasattr(os, "sched_getaffinity") else ()
 
 

@@ -54,17 +54,7 @@ class Holder:
         stop: Event | None = None,
         shared: SharedImports | None = None,
     ) -> PairTrace:
-        """Start a pair, or one side of it, conduct it through the program, and end it, early once `stop` is set.
-
-        Args:
-            stage: what the pair is for.
-            program: what it is to do.
-            until: instant of the clock at which it is cut off.
-            chance: what is drawn for it.
-            sides: which are started.
-            stop: cuts it off once it is set.
-            shared: imports both sides for a pair; None: each is a process of its own.
-        """
+        """Start a pair, or one side of it, conduct it through the program, and end it, early once `stop` is set."""
         began, started = self.clock(), next(self.numbers)
         order = sides if chance.toss() else sides[::-1]
         parent = shared.parent(until - self.clock()) if shared else None

@@ -88,11 +88,7 @@ class Interleaver:
     leave: Callable[[int], None] = lambda _: None  # called with how many processors they leave to others, at least
 
     def measure(self, measurement: Measurement) -> Interleaving:
-        """Warm both sides up and let them take turns.
-
-        Raises:
-            WorkerLostError: a side crashed or hung; the text begins with its name.
-        """
+        """Warm both sides up and let them take turns."""
         order = SIDES if self.toss() else SIDES[::-1]
         self.leave(0)
         warm = {side: self.warm_up(side) for side in order}
@@ -167,11 +163,7 @@ class Interleaver:
         return turns
 
     def exact(self) -> dict[Side, Sequence[Sample]]:
-        """Ask the sides that are there for what needs no clock.
-
-        Raises:
-            WorkerLostError: a side crashed or hung, or its values cannot be read.
-        """
+        """Ask the sides that are there for what needs no clock."""
         there = [side for side in SIDES if side in self.connections]
         return {side: self._ask(side, AskExact(), ExactSamples)[0].samples for side in there}
 

@@ -155,11 +155,7 @@ class Pairing:
         raise _out_of_turn(side, message, "the next test")
 
     def _moved(self, at: Mapping[Side, _Position]) -> Sequence[Side]:
-        """Do what both sides have reached; return those that go on.
-
-        Raises:
-            WorkerLostError: they have reached different tests or measurements.
-        """
+        """Do what both sides have reached; return those that go on."""
         ended = {side: message for side, message in at.items() if isinstance(message, Ended)}
         if len(ended) == len(at) and len({message.node for message in ended.values()}) == 1:
             node = next(iter(ended.values())).node

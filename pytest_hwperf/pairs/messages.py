@@ -160,15 +160,7 @@ def encode_frame(frame: Frame) -> bytes:
 
 
 def decode_frame(receive: Callable[[int], bytes], largest: int = LARGEST_FRAME) -> Frame:
-    """Read one frame.
-
-    Args:
-        receive: returns exactly as many bytes as it is asked for, or raises.
-        largest: bytes of either part; of a larger one nothing is read.
-
-    Raises:
-        WorkerError: not a frame; its sender does not use this protocol.
-    """
+    """Read one frame."""
     text_length, numbers_length = _LENGTHS.unpack(receive(_LENGTHS.size))
     if max(text_length, numbers_length) > largest or numbers_length % _WIDTH:
         raise WorkerError(f"a message of {text_length} + {numbers_length} bytes is none of this protocol")
@@ -183,11 +175,7 @@ def decode_frame(receive: Callable[[int], bytes], largest: int = LARGEST_FRAME) 
 
 
 def read_exactly(connection: socket.socket, count: int, wait: Callable[[], None] = lambda: None) -> bytes:
-    """Return the next `count` bytes of a connection; `wait` is called before each part of them is read.
-
-    Raises:
-        OSError: the connection is closed.
-    """
+    """Return the next `count` bytes of a connection; `wait` is called before each part of them is read."""
     parts = bytearray()
     while len(parts) < count:
         wait()

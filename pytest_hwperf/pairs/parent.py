@@ -64,16 +64,7 @@ class Parent:
 
     @classmethod
     def start(cls, command: Command, imports: Imports, seed: int) -> "Parent":
-        """Start one that imports what both sides have in common.
-
-        Args:
-            command: of either side: both have one interpreter.
-            imports: what it imports.
-            seed: PYTHONHASHSEED.
-
-        Raises:
-            WorkerError: it cannot be started.
-        """
+        """Start one that imports what both sides have in common."""
         with ExitStack() as stack, uninterrupted():
             folder = stack.enter_context(workdirs.workdir())
             connections: dict[Side, tuple[socket, socket]] = {side: sockets() for side in SIDES}
@@ -113,11 +104,7 @@ class Parent:
             self._stack.close()
 
     def refused(self, seconds: float) -> Mapping[str, str]:
-        """Wait until it has imported; return the packages that each side has to import itself, with the reasons.
-
-        Raises:
-            ParentLostError: it has ended, or takes longer.
-        """
+        """Wait until it has imported; return the packages that each side has to import itself, with the reasons."""
         self.go_on()
         if self._answered is None:
             self._answered = self._answer("refused", seconds)
@@ -143,11 +130,7 @@ class Parent:
             os.kill(self.pid, number)
 
     def fork(self, sides: Sequence[tuple[Side, Command, WorkerTask]]) -> dict[Side, Launched]:
-        """Fork both sides in this order.
-
-        Raises:
-            ParentLostError: it has ended, or does not answer.
-        """
+        """Fork both sides in this order."""
         told = []
         for side, command, task in sides:
             place = self.folder / side

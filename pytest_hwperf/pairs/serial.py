@@ -106,12 +106,7 @@ class Apart:
     _reached: list[tuple[str, float]] = field(default_factory=list)  # test, and when this process reached it
 
     def run(self, first: Sequence[Side], hold: Hold) -> PairTrace:
-        """Run the processes of both sides; one that is lost ends it.
-
-        Args:
-            first: both sides; which of them begins. The other one has two in a row then.
-            hold: conducts one process through a program.
-        """
+        """Run the processes of both sides; one that is lost ends it."""
         for side in (*first, *first[::-1])[: len(SIDES) * self.processes]:
             began = self.clock()
             self._reached.clear()

@@ -11,12 +11,7 @@ T = TypeVar("T")
 
 
 def shared_out(processors: Sequence[int], pairs: int) -> list[Sequence[int]]:
-    """Return the processors of each of so many pairs: none is in two of them.
-
-    Args:
-        processors: that may be used; none where the scheduler chooses.
-        pairs: no more than there are processors, where there are any.
-    """
+    """Return the processors of each of so many pairs: none is in two of them."""
     return [processors[pair::pairs] for pair in range(pairs)]
 
 
@@ -25,10 +20,6 @@ def run_side_by_side(jobs: Sequence[Callable[[], T]], stop: Event) -> list[T]:
 
     Signals reach the main thread only, and the first job as if it was alone. Where it, or one of the others, is ended
     by an error, `stop` is set: the other jobs end themselves then, and are waited for.
-
-    Args:
-        jobs: at least one.
-        stop: what the jobs look at.
     """
     first, *others = jobs
     if not others:

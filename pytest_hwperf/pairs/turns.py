@@ -89,11 +89,7 @@ class Turns:
 
     @classmethod
     def connect(cls, task: WorkerTask) -> "Turns":
-        """Take the socket that the conductor of this process has left open for it, and greet.
-
-        Raises:
-            WorkerError: the conductor is gone, or something between the two has closed the socket.
-        """
+        """Take the socket that the conductor of this process has left open for it, and greet."""
         try:
             connection = socket.socket(fileno=int(task.reply_to))
             connection.set_inheritable(False)  # what a test starts has no part in it
@@ -124,11 +120,7 @@ class Turns:
             raise
 
     def chosen(self, nodes: Sequence[str], errors: Mapping[str, str]) -> tuple[str, ...]:
-        """Report what was collected, and return the node ids to run, in their order.
-
-        Raises:
-            WorkerError: the conductor sends something else.
-        """
+        """Report what was collected, and return the node ids to run, in their order."""
         self.send(Collected(nodes=tuple(nodes), errors=errors))
         waits_s = time.monotonic()
         message = self.receive()
@@ -138,13 +130,7 @@ class Turns:
         return message.nodes
 
     def serve(self, here: Ready, target: Measurable, caller: Thread | None = None) -> None:
-        """Measure `target` whenever asked to, until the measurement is over.
-
-        Args:
-            here: what has been reached.
-            target: what is measured.
-            caller: the thread in which its calls are made; None: this one.
-        """
+        """Measure `target` whenever asked to, until the measurement is over."""
         start_s = max(0.0, time.monotonic() - self.began_s) if self.began_s else 0.0
         self.began_s = 0.0
         self.send(replace(here, start_s=start_s))

@@ -20,11 +20,7 @@ _RECORDER = pytest.StashKey[Recorder]()
 
 
 def watch(config: pytest.Config, environment: Mapping[str, str]) -> None:
-    """Begin to watch what the task of this process names, if it names anything.
-
-    Raises:
-        pytest.UsageError: what is to be watched cannot be read.
-    """
+    """Begin to watch what the task of this process names, if it names anything."""
     try:
         path = decode_task(environment[ENVIRONMENT]).watch
     except WorkerError:  # said when pytest is configured

@@ -30,16 +30,7 @@ class Benchmark:
         disable_gc: bool,
         idle: Sequence[str],
     ) -> None:
-        """Measure for the test `item`.
-
-        Args:
-            item: the test.
-            hwperf: its fixture.
-            group: of the marker, which the body may change.
-            max_time_s: of the marker, 0.0 without.
-            disable_gc: of the marker.
-            idle: keywords of the marker that mean nothing here.
-        """
+        """Measure for the test `item`."""
         callspec = getattr(item, "callspec", None)
         self.name, self.fullname, self.group = item.name, item.nodeid, group
         self.param = callspec.id if callspec else None
@@ -71,11 +62,7 @@ class Benchmark:
         return None if latency is None else Metadata(self, latency.values)
 
     def __call__(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Measure `function(*args, **kwargs)`; return the value of its first call. Usable as a decorator too.
-
-        Raises:
-            UsageProblem: the fixture was used already, or `function` cannot be called.
-        """
+        """Measure `function(*args, **kwargs)`; return the value of its first call. Usable as a decorator too."""
         __tracebackhide__ = True
         self._check(function)
         self._run = self._hwperf(partial(function, *args, **kwargs) if args or kwargs else function)
@@ -96,21 +83,6 @@ class Benchmark:
 
         In the pairs of a gate as many calls are made as the comparison takes, each with its setup and teardown, and the
         body of the test ends there with them.
-
-        Args:
-            target: what is measured.
-            args: positional arguments of it.
-            kwargs: keyword arguments of it.
-            setup: called before every round; may return (args, kwargs) of its calls.
-            teardown: called after every round, with the same arguments.
-            rounds: measured.
-            warmup_rounds: before them.
-            iterations: calls of a round, which share one value.
-
-        Raises:
-            ValueError: a number that is none, or iterations with a setup.
-            UsageProblem: the fixture was used already, `target` cannot be called, or the setup returns neither
-                arguments nor None.
         """
         __tracebackhide__ = True
         for name, number in (("iterations", iterations), ("rounds", rounds)):
@@ -133,11 +105,7 @@ class Benchmark:
         return self._run.result
 
     def weave(self, target: object, **kwargs: object) -> NoReturn:
-        """Refuse to weave.
-
-        Raises:
-            UsageProblem: always.
-        """
+        """Refuse to weave."""
         del kwargs
         raise UsageProblem(
             f"benchmark.weave({target!r}): nothing is woven into other code here: call benchmark(function, ...) with "

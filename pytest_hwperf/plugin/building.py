@@ -16,11 +16,7 @@ from pytest_hwperf.trees.own_builds import Place, run_builds
 
 
 def build_here(config: pytest.Config) -> None:
-    """Run the commands of --hwperf-build in the user's own tree; the baseline's is built when it is there.
-
-    Raises:
-        pytest.UsageError: one fails; quotes its last lines and names its log.
-    """
+    """Run the commands of --hwperf-build in the user's own tree; the baseline's is built when it is there."""
     state = session_of(config)
     if state.settings.disable or state.settings.skip or config.option.collectonly or hasattr(config, "workerinput"):
         return

@@ -31,11 +31,7 @@ from pytest_hwperf.trees.revision import has_commit, named_revision, resolve
 
 
 def rerun(session: pytest.Session) -> None:
-    """Run the pairs for every measured test of the session, if pairs were asked for.
-
-    Raises:
-        pytest.UsageError: they cannot be run; says why and what to do.
-    """
+    """Run the pairs for every measured test of the session, if pairs were asked for."""
     config = session.config
     items = [item for item in session.items if is_measured(item)]
     if not items and not _workers(config):  # who hands tests out to workers has collected none
@@ -78,11 +74,7 @@ def _present(config: pytest.Config) -> str:
 
 
 def check_against(config: pytest.Config) -> None:
-    """Refuse what would only fail after the collection: test workers that run at the same time, an unknown revision.
-
-    Raises:
-        pytest.UsageError: says what to type instead.
-    """
+    """Refuse what would only fail after the collection: test workers that run at the same time, an unknown revision."""
     settings = session_of(config).settings
     try:
         check_alpha(settings.own_alpha)
@@ -116,11 +108,7 @@ def _check_baseline(config: pytest.Config, against: str) -> None:
 
 
 def _check_nothing_asked(session: pytest.Session) -> None:
-    """Refuse a run without a measured test whose command line asks for a comparison; the ini may serve other runs.
-
-    Raises:
-        pytest.UsageError: nothing would be compared, and the run would pass.
-    """
+    """Refuse a run without a measured test whose command line asks for a comparison; the ini may serve other runs."""
     config = session.config
     settings, parted = session_of(config).settings, session_of(config).parted
     if parted is not None and parted.measured:

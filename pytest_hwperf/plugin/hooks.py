@@ -129,11 +129,7 @@ def pytest_make_collect_report(
 
 
 def check_items(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Read the markers of all collected tests, and deselect those that were not asked for.
-
-    Raises:
-        pytest.UsageError: names every bad marker.
-    """
+    """Read the markers of all collected tests, and deselect those that were not asked for."""
     _read_markers(items)
     problems = session_of(config).problems
     if problems and not hasattr(config, "workerinput"):
@@ -190,11 +186,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 
 
 def _rerun(session: pytest.Session) -> None:
-    """Run the pairs; an unforeseen error ends the session, since pytest would call it an internal error of its own.
-
-    Raises:
-        pytest.UsageError: nothing could be compared; says why.
-    """
+    """Run the pairs; an unforeseen error ends the session, since pytest would call it an internal error of its own."""
     import traceback
 
     from pytest_hwperf.plugin.gate import rerun

@@ -73,11 +73,7 @@ def pytest_command(config: pytest.Config) -> PytestCommand:
 
 
 def command_for(item: pytest.Item) -> Command:
-    """Return the command that runs the file of a test, with the models that this process has converted.
-
-    Raises:
-        WorkerError: the test lies in no file.
-    """
+    """Return the command that runs the file of a test, with the models that this process has converted."""
     if not item.path.exists():
         raise WorkerError(f"{item.nodeid} lies in no file, so that no fresh process can run it")
     from pytest_hwperf.scenarios.cache import session_variables

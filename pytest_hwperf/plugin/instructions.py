@@ -37,11 +37,7 @@ def open_meter(item: pytest.Item) -> tuple[InstructionMeter | None, dict[str, St
 
 
 def counted_by_callgrind(item: pytest.Item, label: str) -> tuple[list[Sample], dict[str, Statement]]:
-    """Count the instructions of a call in a fresh process under Valgrind, where that is asked for.
-
-    Returns:
-        A sample of two slopes, or why there is none.
-    """
+    """Count the instructions of a call in a fresh process under Valgrind, where that is asked for."""
     if session_of(item.config).settings.instructions != SOURCE:
         return [], {}
     task = WorkerTask(role="instructions", node=item.nodeid, label=label)

@@ -7,11 +7,7 @@ LONGEST_LABEL = 200  # characters; also of the name of a recorded metric
 
 
 def checked_label(label: object) -> str:
-    """Return a label that a test gives, which has to fit into a line and into the name of a stored run.
-
-    Raises:
-        UsageProblem: it is too long, no text, or cannot be printed.
-    """
+    """Return a label that a test gives, which has to fit into a line and into the name of a stored run."""
     if isinstance(label, str) and label.isprintable() and len(label) <= LONGEST_LABEL:
         return label
     shown = shortened(label) if isinstance(label, str) else repr(label)
@@ -21,11 +17,7 @@ def checked_label(label: object) -> str:
 
 
 def label_of_models(new_name: str, old_name: str) -> str:
-    """Return the label of a comparison that was given none; the names of its models may hold any character.
-
-    Raises:
-        UsageProblem: it would be too long.
-    """
+    """Return the label of a comparison that was given none; the names of its models may hold any character."""
     label = f"{new_name} against {old_name}"
     if len(label) > LONGEST_LABEL:
         raise UsageProblem(

@@ -37,11 +37,7 @@ _OWN = frozenset({"latency", "throughput", "sample_throughput"})  # what a load 
 
 
 def batch_size_under(load: Load | None, batch_size: int | None) -> int | None:
-    """Return the rows of a call: those of a multi_stream load, else as given.
-
-    Raises:
-        UsageProblem: both are given, and differ.
-    """
+    """Return the rows of a call: those of a multi_stream load, else as given."""
     if load is None or load.kind != "multi_stream":
         return batch_size
     if batch_size not in (None, load.rows):
@@ -52,11 +48,7 @@ def batch_size_under(load: Load | None, batch_size: int | None) -> int | None:
 
 
 def block_under(load: Load | None) -> Callable[[Stream, int], Served] | None:
-    """Return what makes the calls of a turn in a pair: a piece of the load, from its beginning, as on the other side.
-
-    Raises:
-        MeasurementError: calls come so slowly that a turn would take longer than the conductor waits.
-    """
+    """Return what makes the calls of a turn in a pair: a piece of the load from its beginning."""
     if load is None:
         return None
     load = share_of_one(load)
@@ -80,11 +72,7 @@ def pace_under(load: Load | None) -> float:
 
 
 def subject_of_requests(target: object, args: Sequence[object], load: Load | None, size: int, loop: Loop) -> Subject:
-    """Return requests to an address as what is measured: that of the marker, or of `hwperf(address, X)`.
-
-    Raises:
-        UsageProblem: no load, or more than the rows.
-    """
+    """Return requests to an address as what is measured: that of the marker, or of `hwperf(address, X)`."""
     given = [target, *args] if load is not None and load.url else [*args]
     address = load.url if load is not None and load.url else str(target)
     if load is None or len(given) > 1:
@@ -96,11 +84,7 @@ def subject_of_requests(target: object, args: Sequence[object], load: Load | Non
 
 
 def share_of_load(item: pytest.Item, subject: Subject, task: WorkerTask) -> WorkerResult:
-    """Make in this process its share of a test's load, warm, and together with the other processes.
-
-    Raises:
-        Exception: what the first call to fail has raised.
-    """
+    """Make in this process its share of a test's load, warm, and together with the other processes."""
     load, settings, loaded = test_of(item).markers.load, session_of(item.config).settings, subject.load()
     assert load is not None  # noqa: S101 - else nobody asks for a share
     limits = SamplingLimits(
@@ -158,10 +142,6 @@ class UnderLoad:
         """Warm up and run the load; return what was measured, and by which meters.
 
         What other processes do is counted by themselves, and their start is no part of the load.
-
-        Args:
-            sampler: of its calls.
-            meters: of this process.
         """
         if not self.load.processes:
             return sampler.run(meters, self.run), meters

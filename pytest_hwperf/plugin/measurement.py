@@ -51,12 +51,7 @@ _ONCE = "first_call"
 
 
 def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
-    """Measure `subject` here, and in fresh processes what needs them, as far as the test asks for it.
-
-    Raises:
-        MeasurementError: NaN outputs, or predictions of another length than the labels.
-        WorkerError: a fresh process crashed, hung or gave no result.
-    """
+    """Measure `subject` here, and in fresh processes what needs them, as far as the test asks for it."""
     run = measure_here(item, subject, label)
     for role in PROCESSES:
         if subject.elsewhere:
@@ -83,11 +78,7 @@ def _profiled(item: pytest.Item, run: Run, subject: Subject) -> Run:
 
 
 def repeat_runs(item: pytest.Item) -> list[list[Run]]:
-    """Make the whole measurement of a test again in fresh processes; return each one's runs.
-
-    Raises:
-        WorkerError: a process crashed, hung or gave no result.
-    """
+    """Make the whole measurement of a test again in fresh processes; return each one's runs."""
     from pytest_hwperf.plugin.progress import ProgressLine, Waiting
 
     task = WorkerTask(role="run", node=item.nodeid)
@@ -140,11 +131,7 @@ def unmeasured(config: pytest.Config, test: str, label: str) -> Run:
 
 
 def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
-    """Measure everything of `subject` that can be measured in this process.
-
-    Raises:
-        MeasurementError: NaN outputs, or predictions of another length than the labels.
-    """
+    """Measure everything of `subject` that can be measured in this process."""
     if seen := called_there(item, lasting_tracers):
         return _measured_untimed(item, subject, label, seen)
     shared, rows, idle = session_of(item.config), subject.rows, IdlePower(item)
@@ -227,11 +214,7 @@ def _known_doubts(shared: SessionState, subject: Subject, spent: Collection[Thre
 
 
 def _time_stages(subject: Subject, loaded: LoadedSubject, limits: SamplingLimits) -> StageTimes | None:
-    """Time the stages of a call when its latency has been taken; None where it has none.
-
-    Raises:
-        UsageProblem: a stage without a usable name.
-    """
+    """Time the stages of a call when its latency has been taken; None where it has none."""
     if loaded.chain and loaded.inputs:
         return time_chained(loaded.chain, loaded.inputs, loaded.stream(), limits)
     if subject.stages is None or not subject.stages.names:
@@ -289,14 +272,7 @@ def _tail_is_asked(item: pytest.Item) -> bool:
 def _ask_for(
     item: pytest.Item, role: Literal["memory", "cold"], label: str
 ) -> tuple[list[Sample], dict[str, Statement]]:
-    """Measure the memory or cold starts of one measurement of a test in fresh processes.
-
-    Returns:
-        A sample of one value per process for each metric, and metric → reason for each that could not be measured.
-
-    Raises:
-        WorkerError: a process crashed, hung or gave no result.
-    """
+    """Measure the memory or cold starts of one measurement of a test in fresh processes."""
     task = WorkerTask(role=role, node=item.nodeid, label=label)
     count = PROCESSES[role]
     from pytest_hwperf.plugin.progress import ProgressLine, Waiting

@@ -555,11 +555,7 @@ def read_flag(config: pytest.Config, name: str) -> bool:
 
 
 def read_settings(config: pytest.Config) -> Settings:
-    """Read and check everything, so that a bad value ends the session before it begins.
-
-    Raises:
-        pytest.UsageError: says what was given, what is allowed and what to type.
-    """
+    """Read and check everything, so that a bad value ends the session before it begins."""
     values = {option.field or option.name.replace("-", "_"): _value(config, option) for option in _OPTIONS}
     values["store"], values["location"] = _store(config, values["store"])
     values["watts"] = values["watts"] or os.environ.get("HWPERF_WATTS", "")

@@ -20,11 +20,7 @@ _SUMMARIES = ("benchmark_summary.json", "hardware_tradeoffs_summary.json")  # th
 
 
 def check_resources(config: pytest.Config) -> None:
-    """Refuse what would only fail after a long run: a store, a source of energy or a folder that cannot be used.
-
-    Raises:
-        pytest.UsageError: says what is wrong with it and what to do.
-    """
+    """Refuse what would only fail after a long run: a store, a source of energy or a folder that cannot be used."""
     shared = session_of(config)
     settings = shared.settings
     try:
@@ -102,11 +98,7 @@ def _check_html() -> None:
 
 
 def check_energy(config: pytest.Config) -> None:
-    """Open the source of energy that was asked for, before anything is measured.
-
-    Raises:
-        pytest.UsageError: it is not there; says why and what to do.
-    """
+    """Open the source of energy that was asked for, before anything is measured."""
     settings = session_of(config).settings
     if settings.disable or config.option.collectonly:
         return

@@ -178,16 +178,7 @@ class Waiting:
 def processes_left(
     node: str, role: Role, total: int, answers: int, seconds: float, *, shortest_s: float = _LONG_S
 ) -> str:
-    """Return what is said while fresh processes are waited for; "" where those that are left are quick.
-
-    Args:
-        node: id of the test.
-        role: of these processes.
-        total: processes.
-        answers: of them, that have answered so far.
-        seconds: that the last group of them took; those that are left take as long, one after another at most.
-        shortest_s: what takes less time is quick.
-    """
+    """Return what is said while fresh processes are waited for; "" where those that are left are quick."""
     left_s = (total - answers) * seconds
     if left_s < shortest_s:
         return ""

@@ -26,11 +26,7 @@ class Retries:
     _took_s: float = 0.0  # of the last of them
 
     def values(self, run: Run, verdicts: Sequence[Verdict]) -> Mapping[Key, Sequence[float]]:
-        """Return the values of every inconclusive budget in up to five processes: as long as all lie on one side.
-
-        Raises:
-            WorkerError: a process crashed, hung or gave no result.
-        """
+        """Return the values of every inconclusive budget in up to five processes: as long as all lie on one side."""
         inconclusive = [verdict.subject for verdict in verdicts if verdict.outcome == "inconclusive"]
         budgets = [one for one in inconclusive if isinstance(one, Budget) and is_timed(run.metric(one.metric))]
         found = {budget.key: list[float]() for budget in budgets}

@@ -57,11 +57,7 @@ def ready_scenarios(
     names: Sequence[str] | None = None,
     threads: int = 1,
 ) -> tuple[Mapping[str, ReadyScenario], tuple[Skip, ...]]:
-    """Convert `model` for each named scenario of a test; those that have no such form become skips with their reason.
-
-    Raises:
-        UsageProblem: an unknown scenario, an unfitted model, calibration rows that are test rows.
-    """
+    """Convert `model` for each named scenario of a test; one without such a form becomes a skip with its reason."""
     X, y, X_calibration = data
     found, skips = {}, []
 

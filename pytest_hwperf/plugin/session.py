@@ -113,11 +113,7 @@ class SessionState:
 
     @cached_property
     def peak_rss(self) -> "PeakRss":
-        """The peak memory of this process, which all who reset it share.
-
-        Raises:
-            MeasurementError: the system reports none.
-        """
+        """The peak memory of this process, which all who reset it share."""
         from pytest_hwperf.host.peak_rss import resident
         from pytest_hwperf.meters.memory.meter import PeakRss
 
@@ -125,11 +121,7 @@ class SessionState:
 
     @cached_property
     def energy(self) -> "Meter | None":
-        """The energy meter that was asked for; None when energy is off.
-
-        Raises:
-            UsageProblem: a source asked for by name is unknown or not there; says what to do about it.
-        """
+        """The energy meter that was asked for; None when energy is off."""
         from pytest_hwperf import registry
         from pytest_hwperf.meters.energy.estimate import WATTS_VARIABLE
 
@@ -137,11 +129,7 @@ class SessionState:
         return registry.open_energy_meter(self.settings.energy, {**os.environ, **given}, "--hwperf-energy")
 
     def boards(self) -> "Meter | None":
-        """Return a meter of the GPUs that this process uses; None where it uses none.
-
-        Raises:
-            MeterUnavailable: it uses one whose energy cannot be read, or another source alone was asked for.
-        """
+        """Return a meter of the GPUs that this process uses; None where it uses none."""
         from pytest_hwperf.core.errors import MeterUnavailable
         from pytest_hwperf.meters.energy.nvml import in_use
 
@@ -158,11 +146,7 @@ class SessionState:
         return nvml_meter(os.environ, beside=True)
 
     def utilisation(self, *, on_gpu: bool) -> "Meter":
-        """Return a meter of the utilisation of the GPUs that this process uses; `on_gpu` where it is known to use one.
-
-        Raises:
-            MeterUnavailable: it uses none, or the driver does not tell; says why.
-        """
+        """Return a meter of the utilisation of the GPUs that this process uses."""
         from pytest_hwperf.meters.gpu.utilisation import utilisation_meter
 
         if self._utilisation is None:

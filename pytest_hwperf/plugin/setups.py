@@ -14,18 +14,7 @@ from pytest_hwperf.plugin.scenarios import ReadyScenario
 def rounds_after(
     setup: Callable[[], Any], target: object, args: tuple[Any, ...], kwargs: Mapping[str, Any], **data: Any
 ) -> Rounds:
-    """Return calls each of which has its arguments prepared by `setup`: as many as the measurement takes.
-
-    Args:
-        setup: called before each call.
-        target: what is called.
-        args: positional arguments, where the setup returns none.
-        kwargs: keyword arguments, where the setup returns none.
-        data: what refers to the rows of the calls: None, for these are made anew.
-
-    Raises:
-        UsageProblem: something cannot be meant together with a setup.
-    """
+    """Return calls each of which has its arguments prepared by `setup`: as many as the measurement takes."""
     if isinstance(target, ReadyScenario) or is_address(target):
         raise UsageProblem(
             "setup= is for a callable: a scenario and an address take prepared rows, which no call alters"

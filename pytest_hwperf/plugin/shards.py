@@ -119,13 +119,7 @@ def name_of(item: pytest.Item) -> str:
 
 
 def shard_of_session(config: pytest.Config, exit_code: int, failed: tuple[str, ...]) -> Shard:
-    """Return what a report says of a session that is a shard.
-
-    Args:
-        config: of the session.
-        exit_code: that it ends with, by its tests.
-        failed: node ids of the tests that failed.
-    """
+    """Return what a report says of a session that is a shard."""
     state = session_of(config)
     settings, parted = state.settings, state.parted
     assert settings.shard is not None  # noqa: S101 - else nobody asks

@@ -28,11 +28,7 @@ class RepeatedSubtests:
         return _Reported(self, self._real(*args, **kwargs)) if self._in_first else _QUIET
 
     def end_call(self) -> None:
-        """Note that a call of the body has ended.
-
-        Raises:
-            ReportedError: it was the first one, and a subtest of it failed.
-        """
+        """Note that a call of the body has ended."""
         if self._in_first:
             self._in_first = False
             if self.failed:

@@ -86,12 +86,7 @@ def note_miss(item: pytest.Item, judgements: Sequence[Judgement]) -> None:
 
 
 def sweeps_of(parts: Sequence[ReportPart], *, workers: bool) -> tuple[Sweep, ...]:
-    """Put the points of all tests together: a sweep for each test and label.
-
-    Args:
-        parts: of the tests, in the order in which they ran.
-        workers: whether pytest-xdist has distributed them.
-    """
+    """Put the points of all tests together: a sweep for each test and label."""
     rows: dict[str, list[SweepRow]] = {}
     for part in parts:
         if part.point is not None:
@@ -118,11 +113,7 @@ def _notes(rows: Sequence[SweepRow], *, workers: bool) -> Iterator[Statement]:
 
 
 def _plan_of(definition: pytest.Item) -> SweepPlan:
-    """Read the closest marker.
-
-    Raises:
-        UsageProblem: names every bad keyword and value.
-    """
+    """Read the closest marker."""
     mark = definition.get_closest_marker("hwsweep")
     if mark is None or mark.args:
         given = ", ".join(repr(argument) for argument in mark.args) if mark else ""
@@ -131,11 +122,7 @@ def _plan_of(definition: pytest.Item) -> SweepPlan:
 
 
 def _check_used(plan: SweepPlan, fixtures: Collection[str]) -> None:
-    """Refuse a swept name that changes nothing.
-
-    Raises:
-        UsageProblem: names each of them, and what would use it.
-    """
+    """Refuse a swept name that changes nothing."""
     used = {*fixtures, *(COUNTED if "scenario" in fixtures else ())}
     unused = [name for name in plan.axes if name not in used]
     if unused:

@@ -39,11 +39,7 @@ def note_xfail(item: pytest.Item, report: pytest.TestReport) -> None:
 
 
 def report_unjudged(config: pytest.Config, gate: GateResult, results: dict[str, str], ends: Ends) -> list[str]:
-    """Add what was decided and not judged to `results`, and fail tests that regressed and were failed by nothing.
-
-    Returns:
-        Tests that the session has never begun, though the pairs compared them.
-    """
+    """Add what was decided and not judged to `results`, and fail tests that regressed and were failed by nothing."""
     parts = {test: from_json(ReportPart, text) for test, text in results.items()}
     decided = _by_test(gate)
     for test in dict.fromkeys((*decided, *ends.skipped, *sorted(one.test for one in gate.gone))):

@@ -47,9 +47,6 @@ def measure_if_repeatable(item: pytest.Item, subject: Subject, label: str) -> Ru
     """Measure the body of a test that can be called again and is long enough; else return a run that says why not.
 
     A process of a pair leaves the test there with the reason, and tells its conductor of a call that is too short.
-
-    Raises:
-        Exception: what the first call raises: the test fails, is skipped or is expected to, as without a measurement.
     """
     mode = session_of(item.config).mode
     if not mode.judges and not mode.takes_turns:
@@ -73,11 +70,7 @@ def measure_if_repeatable(item: pytest.Item, subject: Subject, label: str) -> Ru
 
 
 def why_not_measured(item: pytest.Item, subject: Subject) -> Statement | None:
-    """Call the body three times, and say why it is not measured; None where it is.
-
-    Raises:
-        Exception: what the first call raises.
-    """
+    """Call the body three times, and say why it is not measured; None where it is."""
     least_s, loaded, fixtures = session_of(item.config).settings.shortest_s, subject.load(), test_of(item).fixtures
     with loaded.scope():
         stream = loaded.stream()

@@ -43,11 +43,7 @@ _MEMRAY = "memray_manager"  # the name under which pytest-memray registers what 
 
 
 def worker_of(environment: Mapping[str, str]) -> "OneShotWorker | PairWorker":
-    """Read the task of this process, and return the mode that carries it out.
-
-    Raises:
-        pytest.UsageError: the variable holds something else, or no process waits for this one any more.
-    """
+    """Read the task of this process, and return the mode that carries it out."""
     from pytest_hwperf.core.errors import WorkerError
 
     try:
@@ -166,11 +162,7 @@ class PairWorker:
     takes_turns = True
 
     def __init__(self, task: WorkerTask) -> None:
-        """Connect to the conductor.
-
-        Raises:
-            WorkerError: it is gone.
-        """
+        """Connect to the conductor."""
         self._turns = Turns.connect(task)
         os.environ[SHARES_COMPILED] = "1"
         self._plant, self._task = task.plant, task

@@ -16,12 +16,7 @@ BIGGER = "github-action-benchmark-bigger"  # the export for `customBiggerIsBette
 
 
 def render(report: Report, *, better: Better = "lower") -> Exported:
-    """Write the figures of one direction.
-
-    Args:
-        report: the whole run.
-        better: "lower" for the tool `customSmallerIsBetter`, "higher" for `customBiggerIsBetter`.
-    """
+    """Write the figures of one direction."""
     every = measures_of(report)
     kept = [one for one in every if one.better == better]
     others = len(every) - len(kept)

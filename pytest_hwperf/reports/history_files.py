@@ -23,11 +23,7 @@ COLUMNS = {
 
 
 def parquet(tests: Iterable[Sequence[Series]]) -> tuple[bytes, int]:
-    """Write a row for each value, a row group for each test; return the file and how many rows it has.
-
-    Raises:
-        ImportError: pyarrow is not installed.
-    """
+    """Write a row for each value, a row group for each test; return the file and how many rows it has."""
     import pyarrow as pa
     from pyarrow import parquet as files
 

@@ -10,14 +10,6 @@ def render(report: Report, *, judgements_read: bool = False) -> bytes:
     """Write every record of a report, in base units, as one line of JSON with a schema number.
 
     `pytest_hwperf.core.serialisation.from_json(ReportFile, text).report` reads it back.
-
-    Args:
-        report: the whole run.
-        judgements_read: whether its judgements were read from JSON, as those of all tests are; they are then not
-            read back once more.
-
-    Raises:
-        SerialisationError: a record that could not be read back, such as one with NaN.
     """
     if judgements_read:
         to_json(replace(report, judgements=()))

@@ -28,12 +28,7 @@ class OperatorTable(Record, frozen=True, kw_only=True):
 
 
 def operator_tables(report: Report, *, every: bool) -> tuple[OperatorTable, ...]:
-    """Return a table for each measurement with a profile.
-
-    Args:
-        report: the whole run.
-        every: whether all operators are listed, and not the slowest alone.
-    """
+    """Return a table for each measurement with a profile."""
     runs = [judgement.run for judgement in report.judgements]
     return tuple(_table(run, run.operators, every=every) for run in runs if run.operators is not None)
 

@@ -25,21 +25,13 @@ def is_matplotlib_there() -> bool:
 
 
 def check_matplotlib() -> None:
-    """Refuse before anything is measured.
-
-    Raises:
-        UsageProblem: matplotlib is not installed.
-    """
+    """Refuse before anything is measured."""
     if not is_matplotlib_there():
         raise UsageProblem("a plot needs matplotlib: pip install 'pytest-hwperf[plot]'")
 
 
 def render(sweep: Sweep) -> bytes:
-    """Draw a sweep as PNG: a line for each scenario and each combination of the other swept values.
-
-    Raises:
-        UsageProblem: matplotlib is not installed.
-    """
+    """Draw a sweep as PNG: a line for each scenario and each combination of the other swept values."""
     check_matplotlib()
     from matplotlib.figure import Figure as Canvas
 

@@ -20,12 +20,7 @@ _Column = tuple[Literal["point", "measured"], str]  # whose it is, and its head:
 
 
 def lines_of(sweep: Sweep, width: int) -> list[str]:
-    """Draw a sweep without its notes; what it quotes shows nothing that a terminal obeys.
-
-    Args:
-        sweep: with its rows and best points.
-        width: columns of the terminal. Columns of the table that have no room stand in a further one below.
-    """
+    """Draw a sweep without its notes; what it quotes shows nothing that a terminal obeys."""
     texts = [*_limits(sweep), *_answers(sweep)]
     below = [line for text in texts for line in wrapped(visible(text), width, INDENT)]
     return [visible(f"sweep of {sweep.name}"), *_grid(sweep.rows, width), *below]

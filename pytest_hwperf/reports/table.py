@@ -106,14 +106,7 @@ class Table(Record, frozen=True, kw_only=True):
 
 
 def rows(report: Report, *, detail: Detail = "normal") -> Table:
-    """Choose what is shown.
-
-    Args:
-        report: the whole run.
-        detail: "quiet": only what fails or is inconclusive; "normal": also every other verdict, and what the table
-            of metrics shows without one; "verbose": every figure, every condition, and each method with its
-            own numbers.
-    """
+    """Choose what is shown."""
     footnotes = Footnotes()
     groups = [_group(family, detail, footnotes) for family in families(report.judgements, report.skips)]
     columns, groups = _without_empty_columns([group for group in groups if group.sections])

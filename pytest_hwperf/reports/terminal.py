@@ -26,15 +26,7 @@ _PLAIN: Style = {}
 
 
 def render(report: Report, *, width: int, color: bool, detail: Detail = "normal") -> list[Line]:
-    """Draw a report as lines of text, each with its style.
-
-    Args:
-        report: the whole run.
-        width: columns of the terminal. No value or outcome is ever cut, so that a line with one long word may be
-            longer.
-        color: whether styles are given at all; the text itself never holds colour codes.
-        detail: as for `table.rows`.
-    """
+    """Draw a report as lines of text, each with its style."""
     table = rows(report, detail=detail)
     operators = [line for one in table.operators for line in _operators(one, width)]
     moved = [] if detail == "quiet" else _moved(report, width)

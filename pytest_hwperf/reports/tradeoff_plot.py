@@ -30,11 +30,7 @@ def is_drawn(report: Report) -> bool:
 
 
 def render(report: Report) -> bytes:
-    """Draw a panel for each test, its Pareto set over all dimensions as filled points.
-
-    Raises:
-        UsageProblem: matplotlib is not installed.
-    """
+    """Draw a panel for each test, its Pareto set over all dimensions as filled points."""
     check_matplotlib()
     from matplotlib.figure import Figure as Canvas
 

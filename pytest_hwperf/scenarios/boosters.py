@@ -32,13 +32,7 @@ class BoosterRuntime:
 
 
 def booster_scenario(runtime: BoosterRuntime, model: Any, X: Any, threads: int) -> PreparedScenario:
-    """Prepare an estimator of the library, by the first of its calls that gives what the estimator itself gives.
-
-    Raises:
-        UsageProblem: not an estimator, not fitted, or no whole number of threads.
-        MeasurementError: `X` is no numeric matrix that the estimator takes.
-        ScenarioUnavailable: an estimator of another library, or the library is missing.
-    """
+    """Prepare an estimator of the library, by the first of its calls that gives what the estimator itself gives."""
     check_threads(threads)
     if find_spec(runtime.module) is None:
         raise ScenarioUnavailable(f"{runtime.title} is not installed: pip install 'pytest-hwperf[{runtime.module}]'")

@@ -65,9 +65,6 @@ def register_converters(estimators: Iterator[Any]) -> bool:
     """Register the converters that these estimators need; return whether any of them does.
 
     What a project has registered itself stays.
-
-    Raises:
-        ScenarioUnavailable: onnxmltools is missing; says which extra to install.
     """
     needed = [one for one in estimators if library_of(one)]
     for estimator in needed:

@@ -62,10 +62,6 @@ def convert_estimator(
 
     Its notes are `form`, `parity` with the estimator on evenly spaced rows, `providers`, and `warning` where the
     outputs disagree grossly.
-
-    Raises:
-        ScenarioUnavailable: it does not convert, or gives outputs of another shape.
-        MeasurementError: the same, by a converter of the project's own.
     """
     if isinstance(fitted, FittedModule):
         return convert_module(fitted, checked_rows(fitted, rows), partial(_module_parity, fitted))
@@ -92,11 +88,7 @@ def cache_key_parts(fitted: FittedEstimator | FittedModule, checked: Any) -> tup
 
 
 def agreement(fitted: FittedEstimator | FittedModule, outputs: Any, reference: Any) -> Agreement:
-    """Compare outputs with reference outputs of the same rows.
-
-    Raises:
-        ScenarioUnavailable: they have different shapes.
-    """
+    """Compare outputs with reference outputs of the same rows."""
     import numpy as np
 
     if fitted.output not in {"probabilities", "scores"}:

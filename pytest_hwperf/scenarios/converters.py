@@ -25,13 +25,7 @@ def registered() -> tuple[str, ...]:
 
 
 def refusal(fitted: FittedEstimator, cause: Statement | str, problem: BaseException | None = None) -> HwperfError:
-    """Return the error for a conversion that failed: a converter that breaks is a mistake, a lack of one is a skip.
-
-    Args:
-        fitted: what should be converted.
-        cause: what went wrong, by which it is skipped.
-        problem: what was raised in the conversion; None where its result was found to be of no use.
-    """
+    """Return the error for a conversion that failed: a converter that breaks is a mistake, a lack of one is a skip."""
     place = own_frame(problem) if problem is not None else _own_converter(fitted)
     if not place:
         return ScenarioUnavailable(cause)

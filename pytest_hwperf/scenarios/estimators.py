@@ -42,11 +42,7 @@ class FittedEstimator:
         return type(self.model).__name__
 
     def rows(self, X: Any) -> Any:
-        """Turn `X` into the float32 matrix this estimator is fed.
-
-        Raises:
-            MeasurementError: not such a matrix, other columns, or NaN where the estimator refuses it.
-        """
+        """Turn `X` into the float32 matrix this estimator is fed."""
         import numpy as np
 
         names = tuple(map(str, getattr(X, "columns", ())))
@@ -85,14 +81,7 @@ class FittedEstimator:
 
 
 def inspect_estimator(model: Any, X: Any) -> FittedEstimator:
-    """Try a fitted estimator on `X` and return its interface.
-
-    Raises:
-        UsageProblem: not an estimator, or not fitted.
-        MeasurementError: `X` is no numeric matrix, or holds NaN that the estimator refuses.
-        ScenarioUnavailable: it is an ONNX or LiteRT model, does not take a float32 matrix, gives several labels per
-            row, or cannot be serialised.
-    """
+    """Try a fitted estimator on `X` and return its interface."""
     import numpy as np
 
     _require_estimator(model)

@@ -8,9 +8,6 @@ def require_gpu(gpus: NvidiaGpus) -> None:
     """Refuse a scenario of a GPU where this process has none.
 
     Whatever a runtime lacks on a machine that has one is an error of the scenario itself, and no skip.
-
-    Raises:
-        ScenarioUnavailable: says where it was looked for, or what hides it.
     """
     if not gpus.models:
         raise ScenarioUnavailable(f"no NVIDIA GPU: {gpus.why_none}")

@@ -13,11 +13,7 @@ _HALF_BYTES = ("INT4", "UINT4", "FLOAT4E2M1")  # two elements in a byte
 
 
 def count_work_of(model: Path | bytes, rows: int) -> Work:
-    """Count the work of a call of `rows` rows by an ONNX file, or by its content.
-
-    Raises:
-        MeasurementError: it is no valid model; says why.
-    """
+    """Count the work of a call of `rows` rows by an ONNX file, or by its content."""
     import onnx
 
     try:
@@ -29,12 +25,7 @@ def count_work_of(model: Path | bytes, rows: int) -> Work:
 
 
 def read_graph(model: Any, rows: int) -> Graph:
-    """Infer the shapes of every value, the batch being `rows`; what stays unknown is kept as unknown.
-
-    Args:
-        model: an `onnx.ModelProto`.
-        rows: of a call: they replace the first dimension of inputs where the model leaves it open.
-    """
+    """Infer the shapes of every value, the batch being `rows`; what stays unknown is kept as unknown."""
     import onnx
 
     sized = onnx.ModelProto()

@@ -110,11 +110,7 @@ class LiteRtSession:
 
 
 def read_litert(model: Any) -> LiteRtModel:
-    """Read a `.tflite` file, or its content.
-
-    Raises:
-        UsageProblem: no such file, or no LiteRT model.
-    """
+    """Read a `.tflite` file, or its content."""
     if isinstance(model, bytes):
         content, name = model, "the LiteRT model"
     else:

@@ -77,22 +77,14 @@ def onnx_file(model: Any, *, X: Any, X_calibration: Any | None = None, threads: 
 
 
 def fp32_file(model: Any, X: Any, threads: int) -> OnnxScenario:
-    """Prepare an ONNX model as `onnx_fp32`.
-
-    Raises:
-        ScenarioUnavailable: its weights are of another type.
-    """
+    """Prepare an ONNX model as `onnx_fp32`."""
     source = read_source(model)
     require_fp32(source)
     return file_scenario("onnx_fp32", source, X, threads)
 
 
 def require_fp32(source: OnnxSource) -> None:
-    """Refuse a model with other weights than FP32.
-
-    Raises:
-        ScenarioUnavailable: names their types.
-    """
+    """Refuse a model with other weights than FP32."""
     if others := [kind for kind in precisions(source) if kind != "float32"]:
         raise ScenarioUnavailable(
             f"{source.name} has weights of {', '.join(others)}: it is no FP32 model; onnx_file measures it as it is"
@@ -120,11 +112,7 @@ def file_scenario(name: str, source: OnnxSource, X: Any, threads: int) -> OnnxSc
 
 
 def compared_file(path: Path, threads: int = 1) -> PreparedScenario:
-    """Return an ONNX file as `hwperf compare` measures it: an input, and labels if there are any to compare with.
-
-    Raises:
-        UsageProblem: no such file, or no ONNX model.
-    """
+    """Return an ONNX file as `hwperf compare` measures it: an input, and labels if there are any to compare with."""
     source = read_source(path)
     return PreparedScenario(
         **_fields("onnx_file", source, threads),
@@ -139,9 +127,6 @@ def output_of(source: OnnxSource, X: Any) -> Output:
 
     The answer is kept with converted models: a fresh process would otherwise have used the runtime before its memory
     and its cold start are measured.
-
-    Raises:
-        UsageProblem: it cannot be run on them, or gives something else than one entry for each row.
     """
     key = key_of("output", source.sha256, digest_first_rows(X), runtime_version(), version("pytest-hwperf"))
     found = load_or_build(key, lambda: (b"", {"output": _tried(source, X)})).notes["output"]
@@ -149,13 +134,7 @@ def output_of(source: OnnxSource, X: Any) -> Output:
 
 
 class FilePredictor:
-    """An ONNX model, ready to be called.
-
-    Args:
-        inputs: what it takes.
-        predict: the timed call: an input of `batches` → the first output.
-        output: what that says of each row.
-    """
+    """An ONNX model, ready to be called."""
 
     def __init__(self, inputs: ModelInputs, predict: Callable[[Any], Any], output: Output) -> None:
         self.predict = predict
@@ -167,11 +146,7 @@ class FilePredictor:
         return self._inputs.batches(X, batch_size)
 
     def labels(self, outputs: Any) -> Any:
-        """Return one label per row: the first output as it is, or the class of the largest score; or values.
-
-        Raises:
-            MeasurementError: labels were expected and the output has another shape.
-        """
+        """Return one label per row: the first output as it is, or the class of the largest score; or values."""
         import numpy as np
 
         values = np.asarray(outputs)
@@ -252,11 +227,7 @@ def _tried(source: OnnxSource, X: Any) -> Output:
 
 
 def output_kind(name: str, outputs: Any, rows: int) -> Output:
-    """Return what an output says of each row, by its type and shape.
-
-    Raises:
-        UsageProblem: it has not one entry for each row.
-    """
+    """Return what an output says of each row, by its type and shape."""
     import numpy as np
 
     if not isinstance(outputs, np.ndarray) or outputs.ndim == 0 or len(outputs) != rows:

@@ -190,12 +190,7 @@ def _kept(
 
 
 def _started(kind: str, opened: Opener, model: Path | bytes) -> Any:
-    """Open a session, and find out whether the model runs on the GPU as a whole.
-
-    Raises:
-        MeasurementError: nothing runs on it.
-        ScenarioUnavailable: a part of this model does not; with the runtime's own reason.
-    """
+    """Open a session, and find out whether the model runs on the GPU as a whole."""
     opened(model, whole=False)
     try:
         return opened(model, whole=True)
@@ -204,11 +199,7 @@ def _started(kind: str, opened: Opener, model: Path | bytes) -> Any:
 
 
 def _require_provider(access: GpuAccess, asked: Asked, gpus: NvidiaGpus) -> None:
-    """Refuse a runtime without the provider: it would run on the processor without a word.
-
-    Raises:
-        MeasurementError: names what it has, and what to install.
-    """
+    """Refuse a runtime without the provider: it would run on the processor without a word."""
     available = _runtime(access).get_available_providers()
     if asked.provider not in available:
         raise MeasurementError(
@@ -218,18 +209,7 @@ def _require_provider(access: GpuAccess, asked: Asked, gpus: NvidiaGpus) -> None
 
 
 def _open(access: GpuAccess, asked: Asked, threads: int, model: Path | bytes, *, whole: bool = True) -> Any:
-    """Open a session on the asked provider.
-
-    Args:
-        access: the runtime.
-        asked: the scenario.
-        threads: of the session, on the processor.
-        model: an ONNX file or its content.
-        whole: refuse a model of which a part would run on the processor, by an error of the runtime.
-
-    Raises:
-        MeasurementError: it runs on another provider, or with other options.
-    """
+    """Open a session on the asked provider."""
     options = session_options(threads)
     if whole:
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")

@@ -25,16 +25,7 @@ class ModelInputs:
     inputs: Sequence[Any]  # as ONNX Runtime describes them
 
     def batches(self, X: Any, batch_size: int) -> list[dict[str, Any]]:
-        """Cut the rows of `X` into what a session takes: name → C-contiguous array of the input's type.
-
-        Args:
-            X: an array, where the model has one input; else a mapping name → array.
-            batch_size: rows of each batch; the last may have fewer, unless the model has a fixed number.
-
-        Raises:
-            UsageProblem: other inputs, types or shapes than the model's, or another batch size than it takes.
-            MeasurementError: no rows.
-        """
+        """Cut the rows of `X` into what a session takes: name → C-contiguous array of the input's type."""
         arrays = {one.name: self._array(one, values) for one, values in self._by_name(X)}
         rows = {name: len(values) for name, values in arrays.items()}
         if len(set(rows.values())) > 1:

@@ -41,11 +41,7 @@ def is_litert(model: object) -> bool:
 
 
 def read_source(model: Any) -> OnnxSource:
-    """Read an ONNX file, or a model in memory, without its external weights.
-
-    Raises:
-        UsageProblem: no such file, no ONNX model, or weights that are missing or outside of the file's folder.
-    """
+    """Read an ONNX file, or a model in memory, without its external weights."""
     if not isinstance(model, str | os.PathLike):
         return _in_memory(model)
     path = Path(model)

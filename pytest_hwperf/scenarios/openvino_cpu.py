@@ -183,17 +183,6 @@ def _tried(
     """Return what running a model tells, from the cache where it was run before: executed operators and parity.
 
     A fresh process must not have used the runtime before its memory and its cold start are measured.
-
-    Args:
-        asked: the scenario.
-        kind: what is run, for sentences.
-        model: an ONNX file or its content.
-        key: what the answer depends on.
-        batch: returns inputs for a compiled model.
-        check: returns further notes on the outputs.
-
-    Raises:
-        ScenarioUnavailable: OpenVINO does not take it, or does not compute as is asked for.
     """
 
     def run() -> tuple[bytes, Mapping[str, str]]:

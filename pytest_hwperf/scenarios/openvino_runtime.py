@@ -43,28 +43,13 @@ _TYPES = {
 
 
 def require_openvino() -> None:
-    """Refuse where OpenVINO is missing.
-
-    Raises:
-        ScenarioUnavailable: names the extra.
-    """
+    """Refuse where OpenVINO is missing."""
     if find_spec("openvino") is None:
         raise ScenarioUnavailable("OpenVINO is not installed: pip install 'pytest-hwperf[openvino]'")
 
 
 def compile_model(model: Path | bytes, hint: str, threads: int, *, profiled: bool = False) -> Any:
-    """Compile an ONNX model for the processor: one stream, so many threads that are not pinned, one precision.
-
-    Args:
-        model: an ONNX file or its content.
-        hint: the precision of what is no integer: "f32" or "bf16". By itself OpenVINO takes bf16 where it can.
-        threads: of an inference.
-        profiled: measure each operator.
-
-    Raises:
-        MeasurementError: it computes in another precision than FP32.
-        ScenarioUnavailable: this processor does not compute in bfloat16.
-    """
+    """Compile an ONNX model for the processor: one stream, so many threads that are not pinned, one precision."""
     import openvino
 
     core = _core()

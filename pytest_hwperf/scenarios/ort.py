@@ -14,16 +14,7 @@ _ERRORS_ONLY = 3  # ONNX Runtime's log severity; its warnings go to the file des
 
 
 def open_session(model: Path | bytes, threads: int, profile: Path | None = None) -> Any:
-    """Load a model with `threads` intra-op threads that do not spin, one inter-op thread and all optimisations.
-
-    Args:
-        model: an ONNX file or its content.
-        threads: intra-op threads; inter-op stays at 1.
-        profile: start of the path of an operator profile; None for no profile.
-
-    Raises:
-        MeasurementError: the runtime fell back to another provider.
-    """
+    """Load a model with `threads` intra-op threads that do not spin, one inter-op thread and all optimisations."""
     import onnxruntime
 
     options = session_options(threads)
@@ -59,11 +50,7 @@ def runtime_version() -> str:
 
 
 def check_providers(effective: list[str]) -> None:
-    """Refuse a session on another provider: a missing one falls back silently.
-
-    Raises:
-        MeasurementError: other providers, or more than one.
-    """
+    """Refuse a session on another provider: a missing one falls back silently."""
     if effective != [PROVIDER]:
         raise MeasurementError(
             f"ONNX Runtime runs on {', '.join(effective) or 'no provider'} where {PROVIDER} was asked for: "

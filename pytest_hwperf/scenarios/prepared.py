@@ -45,15 +45,7 @@ class OnnxScenario(ArenaScenario):
 
 
 class EstimatorPredictor:
-    """A form of an estimator, ready to be called.
-
-    Args:
-        predict: the timed call: returns probabilities of shape (n, k), labels of shape (n,), or values of shape (n,) or
-            (n, 1).
-        fitted: the estimator.
-        scope: limits threads while calls are made, where the runtime does not do so itself.
-        stages: of which `predict` consists, where they can be called one by one.
-    """
+    """A form of an estimator, ready to be called."""
 
     def __init__(
         self,
@@ -72,11 +64,7 @@ class EstimatorPredictor:
         return [*self._stages, CallStage(name="postprocess", call=self.labels, is_after=True)] if self._stages else ()
 
     def batches(self, X: Any, batch_size: int) -> Sequence[Any]:
-        """Split `X` into C-contiguous float32 matrices of `batch_size` rows (the last may be shorter).
-
-        Raises:
-            MeasurementError: no rows, not numeric, NaN that the model refuses, or a batch size below 1.
-        """
+        """Split `X` into C-contiguous float32 matrices of `batch_size` rows (the last may be shorter)."""
         return split_batches(self._fitted.rows(X), batch_size)
 
     def labels(self, outputs: Any) -> Any:

@@ -58,12 +58,7 @@ class OperatorTime:
 
 
 def profile_operators(model: bytes, rows: Any) -> tuple[OperatorTime, ...]:
-    """Run a model under the profiler, outside any measurement; return the operators that it executes, slowest first.
-
-    Args:
-        model: content of an ONNX file.
-        rows: shape (n, …); repeated up to batches of 256 rows.
-    """
+    """Run a model under the profiler, outside any measurement; return the operators that it executes, slowest first."""
     import numpy as np
 
     batch = np.resize(rows, (max(_ROWS, len(rows)), *rows.shape[1:]))
@@ -76,11 +71,7 @@ def profile_operators(model: bytes, rows: Any) -> tuple[OperatorTime, ...]:
 
 
 def profile_calls(open_profiled: OpenProfiled, rows: int) -> ProfiledCalls:
-    """Run a session of its own under the profiler; return the time of each node in a call of `rows` rows.
-
-    Raises:
-        MeasurementError: the profile is not whole.
-    """
+    """Run a session of its own under the profiler; return the time of each node in a call of `rows` rows."""
     return parse_calls(_profile(open_profiled, _MOST_RUNS, time_s=_PROFILE_S), rows)
 
 
@@ -88,12 +79,6 @@ def profile_arena(open_profiled: OpenProfiled) -> Mapping[str, float]:
     """Run a session under the profiler, outside any measurement; return `arena_in_use` and `arena_held` in B.
 
     Both repeat to the byte, and belong to the batch size that was run.
-
-    Args:
-        open_profiled: opens a session that writes its profile to a path, and returns it with a call of it.
-
-    Raises:
-        MeasurementError: the profile does not contain them.
     """
     return parse_arena(_profile(open_profiled, _ARENA_RUNS))
 
@@ -101,15 +86,7 @@ def profile_arena(open_profiled: OpenProfiled) -> Mapping[str, float]:
 def arena_of(
     model: Path | bytes, threads: int, predictor_of: _PredictorOf, X: Any, batch_size: int
 ) -> Mapping[str, float]:
-    """Return the peaks of the runtime's allocator in B, for the first `batch_size` rows of `X`.
-
-    Args:
-        model: an ONNX file or its content.
-        threads: of the session.
-        predictor_of: makes a predictor of a session.
-        X: rows.
-        batch_size: rows of a call.
-    """
+    """Return the peaks of the runtime's allocator in B, for the first `batch_size` rows of `X`."""
     return profile_arena(_profiled(model, threads, predictor_of, X, batch_size))
 
 
@@ -152,9 +129,6 @@ def parse_calls(profile: str, rows: int) -> ProfiledCalls:
     """Take the nodes of the undisturbed runs of a profile: of all after the first, the half that took least.
 
     Nodes within another one, as in the body of a loop, belong to it.
-
-    Raises:
-        MeasurementError: the profile is not whole, or holds fewer than two runs.
     """
     events = _events(profile)
     runs = sorted((event["dur"], event["ts"]) for event in events if event["name"] == "model_run")
@@ -183,11 +157,7 @@ def parse_calls(profile: str, rows: int) -> ProfiledCalls:
 
 
 def parse_arena(profile: str) -> Mapping[str, float]:
-    """Return the largest arena of all nodes in a profile, in B.
-
-    Raises:
-        MeasurementError: no node has one: the arena is off, or the runtime is older.
-    """
+    """Return the largest arena of all nodes in a profile, in B."""
     nodes = [event["args"] for event in _events(profile) if _is_kernel(event)]
     found = {metric: [float(node[name]) for node in nodes if name in node] for metric, name in _ARENA.items()}
     missing = [_ARENA[metric] for metric, values in found.items() if not values]

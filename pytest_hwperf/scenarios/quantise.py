@@ -116,9 +116,6 @@ def quantise_estimator(request: Request, quantise: Quantiser | None = None) -> C
 
     Its notes are `form`, `agreement` with FP32, executed `operators`, `providers`, and `warning` as of
     `convert_estimator`.
-
-    Raises:
-        ScenarioUnavailable: as `onnx_int8`.
     """
     checked = checked_rows(request.fitted, request.rows)
     mode = "dynamic" if request.calibration is None else digest_rows(request.calibration)
@@ -133,12 +130,7 @@ def quantise_estimator(request: Request, quantise: Quantiser | None = None) -> C
 
 
 def choose_rows(fitted: FittedEstimator | FittedModule, X: Any, X_calibration: Any) -> Any:
-    """Return at most 512 rows of `X_calibration`, evenly spaced, a multiple of 32 where there are as many.
-
-    Raises:
-        UsageProblem: some of its rows are rows of `X`: a model would be calibrated on what it is tested on.
-        MeasurementError: it is no numeric matrix of the same width.
-    """
+    """Return at most 512 rows of `X_calibration`, evenly spaced, a multiple of 32 where there are as many."""
     rows = fitted.rows(X_calibration)
     if shared := count_shared(rows, fitted.rows(X)):
         raise UsageProblem(
@@ -221,14 +213,7 @@ def why_not_int8(
     same_outputs: bool,
     kinds: tuple[frozenset[str], frozenset[str]] = (INTEGER_OPERATORS, FLOAT_OPERATORS),
 ) -> Statement | None:
-    """Return why a quantised model must not be called INT8; None where it may.
-
-    Args:
-        quantised: operators that the quantised model executes.
-        original: operators that its FP32 form executes, in as many runs.
-        same_outputs: whether both give exactly the same outputs.
-        kinds: names of operators that hold weights, in integers and in float.
-    """
+    """Return why a quantised model must not be called INT8; None where it may."""
     executed = describe_operators(quantised)
     if weight_only := [one.operator for one in quantised if one.operator in WEIGHT_ONLY_OPERATORS]:
         return state("weight-only", operator=weight_only[0], executed=executed)

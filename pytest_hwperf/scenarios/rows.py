@@ -8,11 +8,7 @@ from pytest_hwperf.core.errors import MeasurementError
 
 
 def matrix(X: Any) -> Any:
-    """Turn `X` into a C-contiguous float32 array of shape (rows, columns); NaN stays NaN.
-
-    Raises:
-        MeasurementError: no rows, not two-dimensional, not numeric, or beyond the range of float32.
-    """
+    """Turn `X` into a C-contiguous float32 array of shape (rows, columns); NaN stays NaN."""
     import numpy as np
 
     if hasattr(X, "toarray"):
@@ -44,11 +40,7 @@ def _as_float32(given: Any) -> Any:
 
 
 def split_batches(rows: Any, batch_size: int) -> Sequence[Any]:
-    """Split a matrix into views of `batch_size` rows; the last may be shorter.
-
-    Raises:
-        MeasurementError: a batch size below 1.
-    """
+    """Split a matrix into views of `batch_size` rows; the last may be shorter."""
     size: object = batch_size  # callers may not check types
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise MeasurementError(f"batch_size={batch_size!r}: a batch size is a whole number of rows from 1 on")

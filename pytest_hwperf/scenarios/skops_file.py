@@ -11,16 +11,7 @@ _SHOWN = 10  # types that are named
 
 
 def load_estimator(path: Path, trust: Sequence[str] = ()) -> Any:
-    """Load an estimator; skops looks at every type in the file before it imports or makes one.
-
-    Args:
-        path: of a `.skops` file.
-        trust: full names of types, such as `models.Scaler`, beside those of scikit-learn, NumPy and SciPy that skops
-            trusts by itself.
-
-    Raises:
-        UsageProblem: skops is not installed, a type is not trusted, it is no file of skops, or no estimator.
-    """
+    """Load an estimator; skops looks at every type in the file before it imports or makes one."""
     try:
         from skops import io
     except ImportError:

@@ -27,12 +27,7 @@ _GENERATED = "namedtuple_"  # how the standard library calls the module of a gen
 
 
 def recorded(build: Callable[[], R]) -> tuple[R, Mapping[str, str] | None]:
-    """Call `build`; return its result and which further installed libraries ran.
-
-    Returns:
-        The result, and distribution → digest of its files; None where code ran that no distribution has installed:
-        nobody knows what else such code has read.
-    """
+    """Call `build`; return its result and which further installed libraries ran."""
     ran: dict[CodeType, str] = {}
 
     def note(frame: FrameType, event: str, argument: object) -> None:

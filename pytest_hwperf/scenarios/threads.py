@@ -14,11 +14,7 @@ _WAITS = 0.25  # of the time of threads that are ready: with less, another numbe
 
 
 def check_threads(threads: object) -> None:
-    """Refuse an invalid number of threads.
-
-    Raises:
-        UsageProblem: not a whole number from 1 on.
-    """
+    """Refuse an invalid number of threads."""
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
         raise UsageProblem(f"threads={threads!r}: give a whole number of threads from 1 on")
 
@@ -42,13 +38,7 @@ def describe_pools() -> str:
 def waiting_threads(
     threads: str | None, spent: Collection[tuple[int, int]], loaded: Container[str] = sys.modules
 ) -> Statement | None:
-    """Return a warning where several threads computed for the calls and often waited for a processor.
-
-    Args:
-        threads: of a scenario; None for a plain callable.
-        spent: while it was called, for each thread: ns of CPU time, and ns in which it was ready and not run.
-        loaded: modules.
-    """
+    """Return a warning where several threads computed for the calls and often waited for a processor."""
     busiest = max((computed for computed, _ in spent), default=0)
     busy = [one for one in spent if one[0] and one[0] >= _COMPUTES * busiest]
     computed, waited = (sum(times) for times in zip(*busy, strict=True)) if busy else (0, 0)
@@ -70,14 +60,7 @@ def _remedy(threads: str | None, fitting: int, loaded: Container[str]) -> str:
 def oversubscription(
     threads: str | None, cores: int, loaded: Container[str] = sys.modules, *, workers: int = 1
 ) -> Statement | None:
-    """Return a warning where there are more threads than cores, None where there are not or it is not known.
-
-    Args:
-        threads: of a scenario, which limits its runtime and every pool; None for a plain callable, which does not.
-        cores: allotted to this process. Pools are made for all cores of the affinity, whatever the quota is.
-        loaded: modules; pools are looked at only where threadpoolctl is one of them.
-        workers: processes that measure side by side, each with as many threads.
-    """
+    """Return a warning where there are more threads than cores, None where there are not or it is not known."""
     crowd = {"cores": cores, "fitting": max(1, cores // workers)}
     others = f" in each of {workers} workers" if workers > 1 else ""
     if threads is not None:

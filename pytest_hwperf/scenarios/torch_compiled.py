@@ -55,11 +55,7 @@ class CountingCompiler:
         return self._compiler(graph, inputs, config_patches=self._options)
 
     def require_compiled(self, kind: str) -> None:
-        """Refuse to call a module compiled of which nothing is.
-
-        Raises:
-            MeasurementError: no graph was compiled.
-        """
+        """Refuse to call a module compiled of which nothing is."""
         if not self.graphs:
             raise MeasurementError(
                 f"torch.compile has compiled nothing of {kind}, which ran as it is: unset TORCHDYNAMO_DISABLE and "

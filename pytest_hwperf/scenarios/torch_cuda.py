@@ -47,17 +47,7 @@ def torch_cuda_fp16(model: Any, *, X: Any, X_calibration: Any | None = None, thr
 
 
 def check_gpu(name: str, torch: Any, gpus: NvidiaGpus) -> None:
-    """Refuse a scenario that would not run on a GPU: nothing falls back to the processor.
-
-    Args:
-        name: of the scenario.
-        torch: the library.
-        gpus: of this machine, that this process may use.
-
-    Raises:
-        ScenarioUnavailable: there is no GPU for this process.
-        MeasurementError: there is one, and this PyTorch cannot use it.
-    """
+    """Refuse a scenario that would not run on a GPU: nothing falls back to the processor."""
     require_gpu(gpus)
     there, built = f"{name}: this machine has a GPU ({gpus})", torch.version.cuda
     if not built:
@@ -73,13 +63,7 @@ def check_gpu(name: str, torch: Any, gpus: NvidiaGpus) -> None:
 
 
 def on_gpu(torch: Any, module: Any, dtype: Any) -> Callable[[Any], Any]:
-    """Return the timed call: rows go to the GPU, outputs come back, and all its work is waited for.
-
-    Args:
-        torch: the library.
-        module: on the GPU.
-        dtype: of its weights; rows with a fraction are converted to it.
-    """
+    """Return the timed call: rows go to the GPU, outputs come back, and all its work is waited for."""
     inference_mode, synchronise = torch.inference_mode, torch.cuda.synchronize
 
     def predict(batch: Any) -> Any:

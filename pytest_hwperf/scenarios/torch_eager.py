@@ -37,15 +37,7 @@ class ModuleScenario(PreparedScenario):
 
 
 class ModulePredictor:
-    """A form of a module, ready to be called.
-
-    Args:
-        predict: the timed call: takes a tensor, and returns one on the host.
-        fitted: the module.
-        scope: what is held while calls are made.
-        compiles: whether the first call compiles.
-        switches: of PyTorch, held while calls are made.
-    """
+    """A form of a module, ready to be called."""
 
     def __init__(
         self,
@@ -69,11 +61,7 @@ class ModulePredictor:
             yield
 
     def batches(self, X: Any, batch_size: int) -> Sequence[Any]:
-        """Split `X` into tensors of `batch_size` rows (the last may be shorter).
-
-        Raises:
-            MeasurementError: no rows, not numeric, rows of another shape or type, or a batch size below 1.
-        """
+        """Split `X` into tensors of `batch_size` rows (the last may be shorter)."""
         import torch
 
         return split_batches(self._switches.rows(torch.from_numpy(self._fitted.rows(X))), batch_size)

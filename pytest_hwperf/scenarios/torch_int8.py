@@ -72,11 +72,7 @@ class Quantised:
 
 
 def quantised(fitted: FittedModule, rows: Any, quantise: Quantiser | None = None) -> Quantised:
-    """Return the INT8 form of a copy of the module.
-
-    Raises:
-        ScenarioUnavailable: there is none, or it does not compute in integers; says why.
-    """
+    """Return the INT8 form of a copy of the module."""
     original, tried = copy_of(fitted), evenly_spaced(rows, TRIED_ROWS)
     try:
         with warnings.catch_warnings(action="ignore"):  # that it will move to another package
@@ -90,24 +86,14 @@ def quantised(fitted: FittedModule, rows: Any, quantise: Quantiser | None = None
 
 
 def quantise_dynamically(module: Any) -> Any:
-    """Replace what PyTorch has an INT8 form of: linear and recurrent layers, no convolutions.
-
-    Raises:
-        AttributeError: this PyTorch has no quantiser of its own any more.
-    """
+    """Replace what PyTorch has an INT8 form of: linear and recurrent layers, no convolutions."""
     import torch
 
     return torch.ao.quantization.quantize_dynamic(module)
 
 
 def refused(kind: str, original: Trial, quantised: Trial) -> Statement | None:
-    """Return why the quantised form must not be called INT8; None where it may.
-
-    Args:
-        kind: of the module, for sentences.
-        original: what the module itself did.
-        quantised: what its quantised form did.
-    """
+    """Return why the quantised form must not be called INT8; None where it may."""
     before, after = _with_weights(original), _with_weights(quantised)
     if not before:
         return state("no int8 form", why=f"no operator with weights in {kind}")

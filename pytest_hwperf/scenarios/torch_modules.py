@@ -40,11 +40,7 @@ class FittedModule:
         return type(self.model).__name__
 
     def rows(self, X: Any) -> Any:
-        """Turn `X` into the array that the module is fed.
-
-        Raises:
-            MeasurementError: not numeric, or rows of another shape or type than those that it was prepared for.
-        """
+        """Turn `X` into the array that the module is fed."""
         rows = module_rows(X)
         if (rows.shape[1:], str(rows.dtype)) != (self.shape, self.dtype):
             raise MeasurementError(
@@ -66,18 +62,7 @@ class FittedModule:
 
 
 def inspect_module(model: Any, X: Any, scenario: str) -> FittedModule:
-    """Try a module on rows of `X` in evaluation mode and return its interface; its own mode is put back.
-
-    Args:
-        model: a `torch.nn.Module` in float32.
-        X: rows.
-        scenario: for sentences.
-
-    Raises:
-        UsageProblem: it is no module, or it does not take rows of X.
-        MeasurementError: `X` is not numeric, or there is not one row of outputs for each of its rows.
-        ScenarioUnavailable: PyTorch is not installed, or it computes in another type than float32.
-    """
+    """Try a module on rows of `X` in evaluation mode and return its interface; its own mode is put back."""
     require_torch(scenario)
     _require_module(model, scenario)
     _require_float32(model, scenario)
@@ -112,9 +97,6 @@ def output_of(outputs: Any) -> tuple[Output, Any | None]:
     A module that returns whole numbers of shape (n,) gives labels. One that returns a matrix of two or more columns is
     a classifier, whose label is the position of the largest: the columns are probabilities if they are not negative and
     each row sums to one, else scores. Anything else are values.
-
-    Args:
-        outputs: array, of some rows.
     """
     import numpy as np
 
@@ -129,11 +111,7 @@ def output_of(outputs: Any) -> tuple[Output, Any | None]:
 
 
 def module_rows(X: Any) -> Any:
-    """Turn `X` into a C-contiguous array of any shape, rows first: numbers as float32, whole ones as int64.
-
-    Raises:
-        MeasurementError: no rows, or not numeric.
-    """
+    """Turn `X` into a C-contiguous array of any shape, rows first: numbers as float32, whole ones as int64."""
     import numpy as np
 
     given = np.asarray(X.detach().cpu() if hasattr(X, "detach") else X)
@@ -176,11 +154,7 @@ def evaluating(module: Any) -> Iterator[None]:
 
 
 def copy_of(fitted: FittedModule) -> Any:
-    """Copy a module, on the processor and in evaluation mode: the user's own is never changed.
-
-    Raises:
-        ScenarioUnavailable: it cannot be copied.
-    """
+    """Copy a module, on the processor and in evaluation mode: the user's own is never changed."""
     try:
         return deepcopy(fitted.model).cpu().eval()
     except ESTIMATOR_ERRORS as problem:
@@ -234,11 +208,7 @@ def size_of(module: Any) -> int:
 
 
 def require_torch(scenario: str) -> None:
-    """Refuse a scenario of PyTorch where it is not installed.
-
-    Raises:
-        ScenarioUnavailable: says how to install it.
-    """
+    """Refuse a scenario of PyTorch where it is not installed."""
     try:
         import torch  # noqa: F401 - to see that it can be
     except ImportError as missing:

@@ -32,15 +32,6 @@ def convert_module(fitted: FittedModule, checked: Any, parity: Parity, export: E
 
     Its notes are those of a converted estimator: `form`, `parity`, `providers`, and `warning` where outputs disagree
     grossly.
-
-    Args:
-        fitted: the module.
-        checked: rows, on which both are compared.
-        parity: compares outputs.
-        export: converts, if not PyTorch itself.
-
-    Raises:
-        ScenarioUnavailable: onnxscript is not installed, it does not convert, or gives outputs of another shape.
     """
     if export is None:
         _require_onnxscript()

@@ -58,11 +58,7 @@ def operator_times(averages: Sequence[Any]) -> tuple[OperatorTime, ...]:
 
 
 def profile_calls(call: Callable[[], object], rows: int) -> ProfiledCalls:
-    """Make calls of `rows` rows under the profiler, and return the time of each kind of operator in one of them.
-
-    Raises:
-        MeasurementError: the profile is not whole.
-    """
+    """Make calls of `rows` rows under the profiler, and return the time of each kind of operator in one of them."""
     from torch.autograd.profiler import profile, record_function
 
     call()
@@ -77,11 +73,7 @@ def profile_calls(call: Callable[[], object], rows: int) -> ProfiledCalls:
 
 
 def calls_of(averages: Sequence[Any], rows: int) -> ProfiledCalls:
-    """Take the operators of a call from the profiler's averages: each without those that it calls itself.
-
-    Raises:
-        MeasurementError: there is no call among them.
-    """
+    """Take the operators of a call from the profiler's averages: each without those that it calls itself."""
     whole = next((one for one in averages if one.key == _CALL and one.count), None)
     if whole is None:
         raise MeasurementError("the profile of PyTorch holds no whole call")

@@ -20,11 +20,7 @@ class Switches:
     without_mkldnn: bool = False  # operators are PyTorch's own, where oneDNN has faster ones
 
     def require(self, fitted: FittedModule) -> None:
-        """Refuse a module or a PyTorch for which a switch changes nothing.
-
-        Raises:
-            ScenarioUnavailable: says why.
-        """
+        """Refuse a module or a PyTorch for which a switch changes nothing."""
         import torch
 
         kernels = any(one.dim() == _KERNEL for one in fitted.model.parameters())

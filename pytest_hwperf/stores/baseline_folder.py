@@ -27,16 +27,7 @@ class BaselineFolder:
     """A folder, its files and its lock."""
 
     def __init__(self, location: str | Path, patience_s: float, create: Callable[[Path], int]) -> None:
-        """Name a folder, which need not exist yet.
-
-        Args:
-            location: the folder.
-            patience_s: how long to wait for another writer.
-            create: creates a new file and returns its descriptor.
-
-        Raises:
-            StoreError: no folder can be called so.
-        """
+        """Name a folder, which need not exist yet."""
         self.root = Path(location).absolute()
         if why := refused_name(self.root):
             raise StoreError(
@@ -47,11 +38,7 @@ class BaselineFolder:
         self._known = dict[Path, tuple[bytes, Entries]]()  # a file's bytes and what they hold, until it is written
 
     def accepted(self, baseline: str) -> Path:
-        """Return the folder of a baseline's accepted runs.
-
-        Raises:
-            StoreError: no baseline can be called so.
-        """
+        """Return the folder of a baseline's accepted runs."""
         try:
             check_name(baseline)
         except ValueError as problem:
@@ -63,11 +50,7 @@ class BaselineFolder:
         return self.root / ".held" / self.accepted(baseline).name
 
     def read(self, path: Path) -> Entries:
-        """Read one file; () where there is none.
-
-        Raises:
-            StoreError: it is damaged.
-        """
+        """Read one file; () where there is none."""
         if not os.path.lexists(path):
             path = path.with_suffix(EARLIER_SUFFIX)
         try:

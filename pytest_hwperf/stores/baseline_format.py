@@ -64,11 +64,7 @@ def unknown_in(known: Sequence[Entry], entries: Sequence[Entry]) -> tuple[Entry,
 
 
 def bounded(entries: Sequence[Entry], largest: int = LARGEST) -> tuple[Entry, ...]:
-    """Keep a file readable: as far back as they fit the newest runs are whole, then without values, then left out.
-
-    Raises:
-        StoreError: the newest run alone does not fit; says what takes so much.
-    """
+    """Keep a file readable: as far back as they fit the newest runs are whole, then without values, then left out."""
     kept, room = list[Entry](), largest - _ROOM_OF_HEADING
     for entry in reversed(entries):
         fitting = entry if len(entry.line) < room or not kept else _without_values(entry)
@@ -96,11 +92,7 @@ def render(entries: Sequence[Entry]) -> bytes:
 
 
 def parse(path: Path, content: bytes) -> tuple[Entry, ...]:
-    """Read what `render` wrote to `path`; at least one entry.
-
-    Raises:
-        StoreError: cut off, foreign, of another schema, edited by hand, or moved from its place; says what to do.
-    """
+    """Read what `render` wrote to `path`; at least one entry."""
     restore = f"restore it with `git checkout -- {shlex.quote(str(path))}`, or delete it to start over"
     heading, *lines = [line for line in content.splitlines() if line] or [b""]
     if path.suffix == EARLIER_SUFFIX:

@@ -42,10 +42,6 @@ def sweep(root: Path, folders: Sequence[Path]) -> None:
 
 
 def check_lock(path: Path) -> None:
-    """Refuse a lock file that is none: before version 3.20.1, filelock empties what a link leads to.
-
-    Raises:
-        StoreError: something else is there.
-    """
+    """Refuse a lock file that is none: before version 3.20.1, filelock empties what a link leads to."""
     if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
         raise StoreError(f"{path} is a link, or no file: remove it, it is only there to let one writer at a time write")

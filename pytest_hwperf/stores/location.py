@@ -12,11 +12,7 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?|.*\.", re.IGNORECA
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that no baseline can have on every file system.
-
-    Raises:
-        ValueError: says what a name is made of.
-    """
+    """Refuse a name that no baseline can have on every file system."""
     if len(name) > _LONGEST:
         raise ValueError(f"{name[:_LONGEST]!r}… ({len(name)} characters): a name has {_LONGEST} at most, such as main")
     if not _NAME.fullmatch(name):
@@ -35,9 +31,6 @@ def locate(url: str, root: Path) -> tuple[str, str]:
     """Return the scheme of a store and where it lies: a folder or file below `root`, another location as it is.
 
     A bare path is a folder of JSON files. Nothing of the core is loaded here, since every run of pytest reads it.
-
-    Raises:
-        ValueError: it names no place; says what to give, and never repeats a password.
     """
     scheme, colon, location = url.partition(":")
     if not colon or not re.fullmatch(r"[a-z][a-z0-9+]+", scheme):

@@ -15,11 +15,7 @@ _LARGEST = 10_000_000  # bytes
 
 
 def read_notes(path: Path) -> tuple[Annotation, ...]:
-    """Return all notes, oldest first; () where there is no file.
-
-    Raises:
-        StoreError: it cannot be read, or a line is no note.
-    """
+    """Return all notes, oldest first; () where there is no file."""
     if not os.path.lexists(path):
         return ()
     try:

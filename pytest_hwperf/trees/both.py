@@ -76,18 +76,7 @@ class Seen(Protocol):
 def both_trees(
     root: Path, against: Path | str, files: Sequence[Path], globs: Sequence[str] = (), *, compares: bool = False
 ) -> Iterator[Trees]:
-    """Make the baseline's tree for a git revision or a folder; it is gone afterwards.
-
-    Args:
-        root: of the tests, in the candidate's tree.
-        against: a folder, or a revision of the repository of the tests.
-        files: the test files; they are laid over, since the benchmark code is the candidate's.
-        globs: of files that the baseline is given, though git does not know them.
-        compares: whether what differs between them is to be known.
-
-    Raises:
-        UsageProblem: no such revision, or sharing something that cannot be shared.
-    """
+    """Make the baseline's tree for a git revision or a folder; it is gone afterwards."""
     here = root.resolve()
     if isinstance(against, Path):
         commit, top, tree = "", tree_of(here), copy_of(against)
@@ -130,17 +119,7 @@ def _with_tests(made: Trees, here: Path, files: Sequence[Path], *, compares: boo
 def commands(
     given: PytestCommand, trees: Trees, files: Sequence[Path], base_python: Interpreter | None
 ) -> dict[Side, Command]:
-    """Return how each side is started: the same command, with every path of the tree translated for the baseline.
-
-    Args:
-        given: this user's command, as it runs in the candidate's tree.
-        trees: both.
-        files: the test files, in the candidate's tree.
-        base_python: interpreter of the baseline; None takes this one.
-
-    Raises:
-        UsageProblem: the baseline lacks the folder in which pytest was started.
-    """
+    """Return how each side is started: the same command, with every path of the tree translated for the baseline."""
     paths = own_paths(sys.path, trees.candidate, PREFIXES)
     inipath = None if given.inipath is None else given.inipath.parent.resolve() / given.inipath.name
     ini = [] if inipath is None else ["-c", str(inipath)]
@@ -154,18 +133,7 @@ def commands(
 
 
 def prove(trees: Trees, trace: Seen, files: Sequence[Path], *, own_interpreter: bool) -> list[str]:
-    """Make sure that each side really ran its own code; return warnings about what says less than it seems.
-
-    Args:
-        trees: both.
-        trace: what both sides have loaded and opened.
-        files: the test files, in the candidate's tree.
-        own_interpreter: whether the baseline ran with another interpreter.
-
-    Raises:
-        WorkerError: names the file, or the folder from which both sides have imported the package under test.
-        UsageProblem: one side uses what the other has made.
-    """
+    """Make sure that each side really ran its own code; return warnings about what says less than it seems."""
     if not trace.files:
         return []
     seen = check_isolation(
@@ -193,11 +161,7 @@ def prove(trees: Trees, trace: Seen, files: Sequence[Path], *, own_interpreter: 
 
 
 def check_started(opened: Mapping[Side, Opened], baseline: Path, installed: Sequence[str]) -> None:
-    """Refuse processes of the baseline that would import the candidate's code by an editable install.
-
-    Raises:
-        UsageProblem: names the command, and what to do.
-    """
+    """Refuse processes of the baseline that would import the candidate's code by an editable install."""
     found = opened["baseline"].started if "baseline" in opened else {}
     if lost := [
         command for command, missing in found.items() if any(Path(one).is_relative_to(baseline) for one in missing)
@@ -210,11 +174,7 @@ def check_started(opened: Mapping[Side, Opened], baseline: Path, installed: Sequ
 
 
 def check_told(opened: Mapping[Side, Opened], trees: Trees, files: Sequence[Path]) -> None:
-    """Refuse programs of the baseline that are started in the candidate's tree, or told a path of it.
-
-    Raises:
-        UsageProblem: names the command, and what to do.
-    """
+    """Refuse programs of the baseline that are started in the candidate's tree, or told a path of it."""
     roots = spellings(trees.candidate, [os.environ.get("PWD", ""), *files])
     crossing = Translation(candidate=trees.candidate, other=trees.baseline, roots=roots, prefixes=PREFIXES)
     own = re.compile(rf"{re.escape(f'{private_folder()}{os.sep}{PREFIX}')}[^\s{os.pathsep}]*")  # may lie in the tree

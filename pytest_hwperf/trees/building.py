@@ -31,15 +31,7 @@ def why_not_shared(
     prefixes: Sequence[str],
     modules: Mapping[str, ModuleType] = sys.modules,
 ) -> str:
-    """Return why the baseline cannot run its code in this environment, "" where it can.
-
-    Args:
-        candidate: root of the present tree.
-        baseline: root of the baseline's.
-        loaded: files that this process has loaded, links resolved.
-        prefixes: of environments, which may lie in the tree.
-        modules: by their names, as this process has loaded them.
-    """
+    """Return why the baseline cannot run its code in this environment, "" where it can."""
     try:
         check_ignored(candidate, baseline, {"candidate": loaded})
     except UsageProblem as problem:
@@ -88,9 +80,6 @@ def fill(baseline: Path, projects: Mapping[PurePath, Sequence[str]], site: Path)
     """Copy what building has made, such as compiled modules, beside the sources of the baseline; return the files.
 
     Whether its code is then found in the tree or in the environment, it is the same.
-
-    Raises:
-        WorkerError: a file cannot be copied.
     """
     filled = []
     for package in distributions(path=[str(site)]):

@@ -24,17 +24,7 @@ class Bundle:
 
 
 def pack(root: Path, commits: tuple[str, ...], place: Path) -> Bundle:
-    """Write the present commit, the files as they are and other commits into a bundle.
-
-    Args:
-        root: of the work tree.
-        commits: further ones that are needed there.
-        place: an empty folder.
-
-    Raises:
-        UsageProblem: no git, no commit yet, or a clone without its history.
-        WorkerError: git cannot write it.
-    """
+    """Write the present commit, the files as they are and other commits into a bundle."""
     head = _head(root)
     own = ("--git-dir", str(place / "repository"), "--work-tree", str(root))
     _done(git(place, "init", "--quiet", "--bare", str(place / "repository")))
@@ -53,11 +43,7 @@ def pack(root: Path, commits: tuple[str, ...], place: Path) -> Bundle:
 
 
 def _head(root: Path) -> str:
-    """Return the present commit of a work tree.
-
-    Raises:
-        UsageProblem: there is none, or not all of its history.
-    """
+    """Return the present commit of a work tree."""
     if in_repository(root, git(root, "rev-parse", "--is-shallow-repository")) == "true":
         raise UsageProblem(
             f"{root} is a shallow clone, of which no bundle can be made: get its history with `git fetch --unshallow`, "
@@ -70,17 +56,7 @@ def _head(root: Path) -> str:
 
 
 def unpack(bundle: Path, candidate: str, snapshot: str, target: Path) -> None:
-    """Check the files of a bundle out as they lay there: on the same commit, with the same changes to it.
-
-    Args:
-        bundle: its file.
-        candidate: commit on which they lay.
-        snapshot: commit that holds them.
-        target: a folder that does not exist yet.
-
-    Raises:
-        WorkerError: git cannot read it.
-    """
+    """Check the files of a bundle out as they lay there: on the same commit, with the same changes to it."""
     clone = ("clone", "--quiet", "--no-checkout", str(bundle), str(target))
     _done(git(bundle.parent, *clone, timeout_s=_LONGEST_S, protocol="file"))
     _done(git(target, "checkout", "--quiet", "--detach", candidate, timeout_s=_LONGEST_S))

@@ -15,17 +15,7 @@ _NO_SOURCES = frozenset({".py", ".pyi"})
 def check_compiled(
     loaded: Mapping[Side, Sequence[str]], candidate: Path, baseline: Path, prefixes: Sequence[str]
 ) -> None:
-    """Refuse a compiled module that one side has loaded, and the other not although its tree has the source of it.
-
-    Args:
-        loaded: files of each side, links resolved.
-        candidate: root of the present tree.
-        baseline: root of the baseline's.
-        prefixes: of environments, which may lie in a tree.
-
-    Raises:
-        UsageProblem: names the files, and says where to build them.
-    """
+    """Refuse a compiled module that one side has loaded, and the other not although its tree has the source of it."""
     if len(loaded) < len(SIDES):
         return
     roots: Mapping[Side, Path] = {"candidate": candidate, "baseline": baseline}

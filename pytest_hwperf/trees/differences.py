@@ -20,12 +20,7 @@ _SOURCE = ".py"
 
 
 def changes_between(candidate: Path, baseline: Path) -> Changes:
-    """Compare all files that either revision has, and what was built, shared or not yet added besides.
-
-    Args:
-        candidate: root of the present tree; of it the files count that git has or would add.
-        baseline: root of a temporary tree, whose files count all.
-    """
+    """Compare all files that either revision has, and what was built, shared or not yet added besides."""
     then, now = set(_all_of(baseline)), {os.path.relpath(path, candidate) for path in files_of(candidate)}
     changed, other, only = dict[str, Mapping[Side, tuple[str, ...]]](), set[str](), dict[str, Side]()
     folders = set[str]()

@@ -48,12 +48,6 @@ def changed_source(file: str, candidate: Path, baseline: Path, tracked: Collecti
 
     It lies beside it and has its name up to the first dot (`model.bin.dvc`, `table.yaml`), or is named in its
     first 4096 bytes, or is what DVC keeps of it or of a folder around it.
-
-    Args:
-        file: relative to the roots.
-        candidate: root of the present tree.
-        baseline: root of the baseline's.
-        tracked: files of the candidate's revision, relative to the root: what git does not have is no source.
     """
     for source in (*_beside(file, candidate, baseline), *_notes_of_dvc(file, candidate), *_named_in(candidate / file)):
         for place in dict.fromkeys((PurePath(source), PurePath(file).parent / source)):

@@ -17,12 +17,6 @@ def requirements_of_groups(
     """Return what the baseline's groups need, of those groups that the present project has installed here.
 
     What comes from no index is left out: the projects of the tree themselves, and what uv takes from elsewhere.
-
-    Args:
-        candidate: root of the present tree, whose groups are looked for here.
-        baseline: root of the baseline's, whose groups of the same names are returned.
-        folders: of the projects, relative to the roots.
-        is_here: whether this environment has what a requirement asks for.
     """
     found, own = dict[str, None](), set[str](_NOT_INSTALLED)
     for folder in folders:

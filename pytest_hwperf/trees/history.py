@@ -23,27 +23,13 @@ class Described(NamedTuple):
 
 
 def ends(folder: Path, good: str, bad: str) -> tuple[str, str]:
-    """Return the commits of both ends: where GOOD is not in the history of BAD, their last common commit is GOOD.
-
-    Raises:
-        UsageProblem: no such revision, or no common history; says what to type.
-    """
+    """Return the commits of both ends: where GOOD is not in the history of BAD, their last common commit is GOOD."""
     bad_commit = resolve(folder, bad)
     return resolve(folder, f"{resolve(folder, good)}...{bad_commit}"), bad_commit
 
 
 def history_between(folder: Path, good: str, bad: str, *, first_parent: bool) -> History:
-    """Return the commits that BAD contains and GOOD does not, the oldest first.
-
-    Args:
-        folder: in the repository.
-        good: commit.
-        bad: commit.
-        first_parent: whether merged branches count as the commit that has merged them.
-
-    Raises:
-        UsageProblem: there is none between them, or there are too many.
-    """
+    """Return the commits that BAD contains and GOOD does not, the oldest first."""
     options = ["--first-parent"] if first_parent else []
     listed = git(
         folder, "rev-list", "--topo-order", "--reverse", "--parents", *options, bad, f"^{good}", timeout_s=_LISTED_S
@@ -70,9 +56,5 @@ def date_of(folder: Path | str, commit: str) -> str:
 
 
 def private_git_folder(folder: Path) -> Path:
-    """Return the folder in which git keeps what belongs to this work tree alone.
-
-    Raises:
-        UsageProblem: no git, or no repository.
-    """
+    """Return the folder in which git keeps what belongs to this work tree alone."""
     return Path(in_repository(folder, git(folder, "rev-parse", "--absolute-git-dir")))

@@ -27,17 +27,7 @@ _SETUP = "setup.py"
 def check_ignored(
     candidate: Path, baseline: Path, loaded: Mapping[Side, Sequence[str]], prefixes: Sequence[str] = _PREFIXES
 ) -> None:
-    """Refuse sides of which one has loaded code that the other lacks and git does not keep.
-
-    Args:
-        candidate: root of the present tree.
-        baseline: root of the baseline's tree, shared files included.
-        loaded: files of each side, with links resolved; of one alone before the other has run.
-        prefixes: of environments, which may lie inside the tree.
-
-    Raises:
-        UsageProblem: names the files, and what to type to give them to the other side or to build them there.
-    """
+    """Refuse sides of which one has loaded code that the other lacks and git does not keep."""
     roots: Mapping[Side, Path] = {"candidate": candidate, "baseline": baseline}
     for side, files in loaded.items():
         own, other = roots[side], baseline if side == "candidate" else candidate
@@ -51,14 +41,7 @@ def check_ignored(
 
 
 def missing_files(text: str, candidate: Path, baseline: Path, folders: Sequence[Path]) -> list[str]:
-    """Return the data files in a message of the baseline that only the candidate has, relative to the root.
-
-    Args:
-        text: why a test failed.
-        candidate: root of the present tree.
-        baseline: root of the baseline's.
-        folders: of the candidate, to which paths may be relative.
-    """
+    """Return the data files in a message of the baseline that only the candidate has, relative to the root."""
     found = dict[str, None]()
     about_files = _ABOUT_FILES.search(text)
     for single, double, bare in _NAMES.findall(text):

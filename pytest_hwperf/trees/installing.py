@@ -43,18 +43,7 @@ def install(
     run: RunPython = run_to_end,
     sees_pip: Callable[[], bool] = has_pip,
 ) -> None:
-    """Install packages into the environment of `python`.
-
-    Args:
-        python: its interpreter.
-        what: requirements, folders and options, each an argument of pip.
-        timeout_s: the longest that it may take.
-        run: what runs an interpreter.
-        sees_pip: whether this environment, which it sees, has a pip.
-
-    Raises:
-        UsageProblem: pip refuses, with the end of what it says.
-    """
+    """Install packages into the environment of `python`."""
     given = {name: value for name, value in os.environ.items() if name not in _HINDERING} | _QUIET
     if not sees_pip():
         _checked(run, python, ["-P", "-m", "ensurepip", "--default-pip"], timeout_s, given)

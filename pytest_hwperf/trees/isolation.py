@@ -28,11 +28,6 @@ def own_paths(sys_path: Sequence[str], root: Path, prefixes: Sequence[str]) -> l
     """Return from where this process imports code of the tree, links resolved, in their order and each once.
 
     The folders of setuptools' editable installs, which are on no path, follow the entries of `sys_path`.
-
-    Args:
-        sys_path: of the conductor; "" is the working directory.
-        root: top of the tree.
-        prefixes: `sys.prefix` and the like; an environment inside the tree is no code of the tree.
     """
     entries = [*map(Path, sys_path), *_editable_folders()]
     real = (Path(os.path.realpath(entry)) for entry in entries)
@@ -148,21 +143,6 @@ def check_isolation(  # noqa: PLR0913 - two sides, each with its root and files
 
     Where neither side has loaded code of a tree and no package of the tree is installed either, the tests measure
     something else, such as a model file or a dependency, and nothing can be mixed up.
-
-    Args:
-        baseline_files: what `loaded_files` gave in the baseline's process.
-        candidate_files: the same of the candidate's.
-        baseline_root: top of the baseline's tree; it may lie inside the candidate's.
-        candidate_root: top of the candidate's tree.
-        test_files: the collected files, in the candidate's tree; they are the same on both sides and prove nothing.
-        prefixes: `sys.prefix` and the like of the candidate's interpreter.
-        own_interpreter: the baseline ran with another one, where its package may be installed.
-
-    Returns:
-        Whether code of both trees was seen at work.
-
-    Raises:
-        WorkerError: names the file or the package that came from the wrong tree, and what to do.
     """
     candidate = Tree(candidate_root, prefixes, other=baseline_root)
     baseline = Tree(baseline_root, prefixes)

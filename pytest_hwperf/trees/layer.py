@@ -23,9 +23,6 @@ def make_layer(folder: Path, root: Path) -> Path:
     """Make an environment over this one in `folder`; return its interpreter.
 
     What this environment has from the tree of `root`, such as an editable install of the project, is not in it.
-
-    Raises:
-        WorkerError: it cannot be made.
     """
     try:
         venv.EnvBuilder(with_pip=False, symlinks=os.name != "nt").create(folder)

@@ -27,10 +27,6 @@ def lock_of(root: Path, folders: Sequence[PurePath]) -> Lock:
 
     Packages that come from no index, such as the members of a workspace, are left out, and so is one of which more
     than one version fits: a damaged file names nothing.
-
-    Args:
-        root: of the baseline's tree.
-        folders: of its projects, relative to that.
     """
     for folder in dict.fromkeys(place for one in folders for place in (one, *one.parents)):
         for name, table, is_locked in ((_UV, "package", _is_locked_by_uv), (_PEP_751, "packages", _is_locked)):

@@ -33,9 +33,6 @@ class Needs:
         """Return arguments of pip; the exact versions stand in a file in `folder`.
 
         They only bind what is installed anyway: what the user's environment has in that version stays visible.
-
-        Raises:
-            OSError: the file cannot be written.
         """
         if not self.lock.versions:
             return [*self.requirements]
@@ -46,13 +43,7 @@ class Needs:
 
 
 def needs_of(candidate: Path, baseline: Path, folders: Sequence[PurePath]) -> Needs:
-    """Return what the baseline's own files say about its dependencies.
-
-    Args:
-        candidate: root of the present tree, whose groups are looked for in this environment.
-        baseline: root of the baseline's.
-        folders: of the projects that are installed, relative to the roots.
-    """
+    """Return what the baseline's own files say about its dependencies."""
     lock = lock_of(baseline, folders)
     needed = requirements_of_groups(candidate, baseline, folders, is_here)
     if lock.lists_needs:

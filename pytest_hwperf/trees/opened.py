@@ -23,19 +23,7 @@ _METADATA = (".egg-info", ".dist-info")  # read by whoever asks for installed pa
 def check_opened(
     opened: Mapping[Side, Opened], candidate: Path, baseline: Path, prefixes: Sequence[str], since: float
 ) -> list[str]:
-    """Return warnings about data files that make the sides alike, or different.
-
-    Args:
-        opened: what each side has opened.
-        candidate: root of the present tree.
-        baseline: root of the baseline's tree; it may lie inside the candidate's.
-        prefixes: of environments, which may lie in a tree.
-        since: instant at which the sides began, in seconds since 1970.
-
-    Raises:
-        WorkerError: the baseline has read code of the candidate's tree.
-        UsageProblem: one side uses what the other has made.
-    """
+    """Return warnings about data files that make the sides alike, or different."""
     if len(opened) < len(SIDES):
         return []
     trees: Mapping[Side, Tree] = {

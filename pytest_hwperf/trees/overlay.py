@@ -96,15 +96,6 @@ def lay_over(candidate_root: Path, baseline_root: Path, test_files: Iterable[Pat
     folder of tests on (by its name); elsewhere it may be code under test and is the baseline's, unless it holds no
     code and the baseline lacks it. A helper in a folder of tests, a module or a package, is copied only if the baseline
     lacks it: what differs there must be seen as a change.
-
-    Args:
-        candidate_root: top of the candidate's tree.
-        baseline_root: top of the baseline's, which is written to.
-        test_files: the collected files, absolute, in the candidate's tree.
-
-    Raises:
-        UsageProblem: a test file outside of the candidate's tree.
-        WorkerError: the baseline has a file or a link to the outside where a folder of tests must be.
     """
     files = {_relative(file, candidate_root) for file in test_files}
     folders = {file.parent for file in files}
@@ -147,17 +138,7 @@ def candidate_ini(inipath: Path | None, candidate_root: Path, baseline_root: Pat
 
 
 def share(globs: Sequence[str], candidate_root: Path, baseline_root: Path) -> dict[str, str]:
-    """Copy files of the candidate that the baseline lacks or has as a git-LFS pointer; return their SHA-256 by name.
-
-    Args:
-        globs: relative to the root, `**` for any folders; a folder stands for all files in it.
-        candidate_root: top of the candidate's tree.
-        baseline_root: top of the baseline's, which is written to.
-
-    Raises:
-        UsageProblem: a glob that leads out of the tree or matches nothing, or a file that is a pointer here too.
-        WorkerError: the baseline has a file or a link to the outside where a folder must be.
-    """
+    """Copy files of the candidate that the baseline lacks or has as a git-LFS pointer; return their SHA-256 by name."""
     shared = dict[str, str]()
     for glob in globs:
         files = sorted(_matches(glob, candidate_root))
@@ -176,16 +157,7 @@ def share(globs: Sequence[str], candidate_root: Path, baseline_root: Path) -> di
 
 
 def give(source: Path, baseline_root: Path, file: PurePath) -> str:
-    """Copy one file to the baseline; return the SHA-256 of what it has then.
-
-    Args:
-        source: what is copied.
-        baseline_root: top of the baseline's tree.
-        file: where it is put there, relative to the root.
-
-    Raises:
-        WorkerError: the baseline has a file or a link to the outside where a folder must be.
-    """
+    """Copy one file to the baseline; return the SHA-256 of what it has then."""
     return digest_of(_put(source, baseline_root, file))
 
 

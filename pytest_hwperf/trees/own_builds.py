@@ -35,18 +35,7 @@ class Place:
 
 
 def run_builds(builds: Sequence[str], place: Place, until: float, loaded: Sequence[str] = ()) -> Built:
-    """Run the commands in a tree, one after the other.
-
-    Args:
-        builds: as they are typed; the word `python` at the beginning is the interpreter of the side.
-        place: the tree.
-        until: instant of `monotonic` at which the time is up.
-        loaded: files that this process has loaded.
-
-    Raises:
-        UsageProblem: one fails, cannot be started or takes too long; quotes its last lines and names its log.
-        OSError: no log can be written.
-    """
+    """Run the commands in a tree, one after the other."""
     began, before = monotonic(), {file: _state(file) for file in filter(is_compiled, loaded)}
     for build in builds:
         _run(build, place, max(until - monotonic(), 1.0))

@@ -13,10 +13,6 @@ def own_folders(place: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """Make a side's own temporary folder and cache folder in `place`; return the variables that name them.
 
     Both last as long as the pairs, so that what a first process has prepared serves those after it.
-
-    Args:
-        place: a folder of this side alone.
-        environment: of the user's pytest; what it has loaded from a network is linked, and not loaded again.
     """
     temporary, cache = place / "tmp", place / "cache"
     for folder in (temporary, cache):

@@ -52,9 +52,6 @@ def resolve(folder: Path, ref: str) -> str:
     """Return the commit that `ref` names in the repository of `folder`.
 
     `main...`, as in `git diff`, is where the present commit has left `main`, `main...other` where `other` has.
-
-    Raises:
-        UsageProblem: no git, no repository, no such revision, or no common one; says what is near or how to fetch it.
     """
     shallow = in_repository(folder, git(folder, "rev-parse", "--is-shallow-repository")) == "true"
     if not ref or ref.startswith("-") or ref == _SINCE:
@@ -79,17 +76,7 @@ def resolve(folder: Path, ref: str) -> str:
 
 
 def _resolve_one(folder: Path, ref: str, *, shallow: bool, with_history: bool = False) -> str:
-    """Return the commit of one name.
-
-    Args:
-        folder: in the repository.
-        ref: a branch, a tag, a commit, or an expression of git for one.
-        shallow: whether the clone lacks history.
-        with_history: whether the commits before it are needed too.
-
-    Raises:
-        UsageProblem: no such revision, or several.
-    """
+    """Return the commit of one name."""
     if meanings := _meanings(folder, ref):
         raise UsageProblem(f"{ref!r} names more than one revision: type {' or '.join(meanings)}")
     if found := _commit_of(folder, ref):
@@ -151,11 +138,7 @@ def has_commit(folder: Path, sha: str) -> bool:
 
 
 def top_of(folder: Path) -> Path:
-    """Return the root of the work tree that `folder` lies in, links resolved.
-
-    Raises:
-        UsageProblem: no git, or no work tree.
-    """
+    """Return the root of the work tree that `folder` lies in, links resolved."""
     return Path(in_repository(folder, git(folder, "rev-parse", "--show-toplevel"))).resolve()
 
 

@@ -34,14 +34,6 @@ def check_shared(uses: Mapping[Side, Mapping[str, str]], prefixes: Sequence[str]
 
     Byte code and what belongs to an environment are left out. So is what only one side uses: its name differs from
     that of the other side.
-
-    Args:
-        uses: path as a side has named it → letters for how it was used.
-        prefixes: of environments.
-        since: instant at which the sides began, in seconds since 1970.
-
-    Raises:
-        UsageProblem: names the files, and what to do.
     """
     made = {path for letters in uses.values() for path in letters if FOLDER in letters[path]}
     one, other = (_by_file(uses[side], made, since) for side in ("baseline", "candidate"))

@@ -42,11 +42,6 @@ def shareable(trees: Trees, used: Used, prefixes: Sequence[str] = PREFIXES) -> F
     A file that git ignores is given, and one that it neither has nor ignores if the baseline fails: as it will be part
     of the next commit, it belongs to the candidate otherwise. Code never is, but for modules that only give names to
     texts and numbers; nor is a file that may have been made from one that differs between both trees.
-
-    Args:
-        trees: both.
-        used: by the candidate.
-        prefixes: of environments, which may lie in the tree.
     """
     data = {*own_data(used.opened, Tree(trees.candidate, prefixes, other=trees.baseline)), *_expanded(trees, used)}
     files = [file for file in sorted({*data, *_modules(trees, used, prefixes)}) if _is_lacking(trees, file)][:_MOST]
@@ -68,11 +63,7 @@ def shareable(trees: Trees, used: Used, prefixes: Sequence[str] = PREFIXES) -> F
 
 
 def with_shared(trees: Trees, files: Sequence[str]) -> Trees:
-    """Give files to the baseline: its own, if it is the copy of a folder that has them, else the candidate's.
-
-    Raises:
-        WorkerError: one cannot be copied.
-    """
+    """Give files to the baseline: its own, if it is the copy of a folder that has them, else the candidate's."""
     shared = dict(trees.shared)
     for file in files:
         own = trees.origin / file if trees.origin else None

@@ -16,10 +16,6 @@ def fill_submodules(candidate: Path, tree: Path) -> list[str]:
     """Fill the submodules of a work tree of the user's repository; return what is missing, [] where nothing is.
 
     `git submodule update` would register them in the user's `.git/config` and fetch what the clone lacks.
-
-    Args:
-        candidate: root of the user's own tree.
-        tree: root of the temporary one.
     """
     missing = [f"{path}: {why}" for path, why in _filled(candidate, tree, PurePosixPath())]
     return [f"submodules of the baseline are missing: {'; '.join(missing)}"] if missing else []

@@ -31,10 +31,6 @@ def worktree(repository: Path, commit: str) -> Iterator[Path]:
 
     What killed runs have left is removed first; work trees of others are never touched. The folder is called like
     that of `repository`, since a package may take its name from it.
-
-    Raises:
-        UsageProblem: no git, or no repository.
-        WorkerError: git cannot check it out; says why.
     """
     shared = in_repository(repository, git(repository, "rev-parse", "--git-common-dir"))
     common = Path(repository, shared).resolve()
@@ -61,10 +57,6 @@ def copy_of(directory: Path) -> Iterator[Path]:
     """Copy a folder of the user's to a temporary one, so that no test can write to it; it is gone afterwards.
 
     Copied are the files that git knows or would add; without git all but caches and virtual environments.
-
-    Raises:
-        UsageProblem: no such folder.
-        WorkerError: a file cannot be copied.
     """
     if not directory.is_dir():
         raise UsageProblem(f"{directory} is not a folder: give the folder of the baseline, or a git revision")
@@ -133,11 +125,7 @@ def _sweep() -> None:
 
 
 def _mark(tree: Path) -> None:
-    """Mark what the repository keeps of a work tree as ours: nothing without this is ever taken for abandoned.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Mark what the repository keeps of a work tree as ours: nothing without this is ever taken for abandoned."""
     kept = git(tree, "rev-parse", "--absolute-git-dir")
     if not kept.code:
         Path(kept.output, _MARK).write_text(str(tree.parent), encoding="utf-8", errors="surrogateescape")

@@ -88,8 +88,7 @@ def rehearse(project: Path, *options: str) -> "subprocess.CompletedProcess[str]"
     beside = {name: str(project.with_name(name)) for name in ("notes", "cache")}
     own = {"PYTHONPATH": FAKES, "NOTES": beside["notes"], "HWPERF_CACHE_DIR": beside["cache"]}
     return subprocess.run(
-        [".venv/bin/python", "-m", "pytest", "--hwperf-against=HEAD", "--hwperf-report=report.json", REHEARSED]
-        + [*options],
+        [".venv/bin/python", "-m", "pytest", "--hwperf-against=HEAD", "--hwperf-report=r.json", REHEARSED, *options],
         cwd=project, env={**kept, **own}, check=False, capture_output=True, text=True,
     )  # fmt: skip
 
@@ -97,7 +96,7 @@ def rehearse(project: Path, *options: str) -> "subprocess.CompletedProcess[str]"
 def test_an_editable_install_is_led_to_the_code_of_each_side(project: Path) -> None:
     install(project, "--editable", ".")
     done = rehearse(project)
-    report = from_json(ReportFile, (project / "report.json").read_text(encoding="utf-8")).report
+    report = from_json(ReportFile, (project / "r.json").read_text(encoding="utf-8")).report
     (judgement,) = report.judgements
     notes = project.with_name("notes").read_text(encoding="ascii").splitlines()
 

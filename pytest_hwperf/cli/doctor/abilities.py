@@ -103,11 +103,7 @@ class CallClock:
 
 
 def open_source(name: str, environ: Mapping[str, str] = os.environ) -> Meter:
-    """Open an energy source as a run would.
-
-    Raises:
-        MeterUnavailable: it cannot be used here; says why and what to do.
-    """
+    """Open an energy source as a run would."""
     if name not in registry.names("energy_meters"):
         raise MeterUnavailable("This installation has no such source: reinstall pytest-hwperf.")
     meter: Meter = registry.find("energy_meters", name)(environ, refused=())

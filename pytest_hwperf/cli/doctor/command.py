@@ -53,11 +53,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 def run(
     options: argparse.Namespace, probes: Probes | None = None, noise: Callable[[float], Noise] | None = None
 ) -> int:
-    """Examine the machine, print the findings, and return the exit code; `noise` is read for so many seconds.
-
-    Raises:
-        UsageProblem: an unknown ability, or an invalid number of seconds.
-    """
+    """Examine the machine, print the findings, and return the exit code; `noise` is read for so many seconds."""
     required = parse_required(options.require)
     if not 0 <= options.seconds <= _AN_HOUR_S:
         raise UsageProblem(f"--seconds={options.seconds:g}: a number from 0 up to an hour, such as 20")
@@ -76,11 +72,7 @@ def run(
 
 
 def parse_required(given: Sequence[str], registered: Collection[str] | None = None) -> list[str]:
-    """Return the abilities named by --require, each once.
-
-    Raises:
-        UsageProblem: an unknown one; says which there are.
-    """
+    """Return the abilities named by --require, each once."""
     sources = registry.names("energy_meters") if registered is None else registered
     allowed = list(dict.fromkeys([*ABILITIES, *KNOWN_SOURCES, *sources, ESTIMATE]))
     names = list(dict.fromkeys(name.strip() for words in given for name in words.split(",")))

@@ -40,16 +40,7 @@ Ask = Callable[[int], int]
 
 
 def under_callgrind(command: Command, folder: Path, *, machine: str = "") -> Command:
-    """Return the command that runs a process under callgrind, which counts nothing until it is asked to.
-
-    Args:
-        command: of the process.
-        folder: where the counts are written.
-        machine: as `platform.machine` says it; "" asks.
-
-    Raises:
-        MeterUnavailable: there is no Valgrind, or not for this machine.
-    """
+    """Return the command that runs a process under callgrind, which counts nothing until it is asked to."""
     if (machine or platform.machine()) != "x86_64":
         raise MeterUnavailable("instructions are counted under Valgrind on x86-64 only")
     program = shutil.which(_PROGRAM)
@@ -64,16 +55,7 @@ def under_callgrind(command: Command, folder: Path, *, machine: str = "") -> Com
 def count_calls(
     calls: Callable[[int], object], ask: Ask | None = None, clock: Callable[[], float] = perf_counter
 ) -> list[int]:
-    """Make calls in three lengths in this process, each written as counts of its own; return the lengths.
-
-    Args:
-        calls: makes so many calls; what it does besides is the same for any number, and cancels out.
-        ask: sends a request to Valgrind.
-        clock: in seconds.
-
-    Raises:
-        MeasurementError: this process does not run under Valgrind.
-    """
+    """Make calls in three lengths in this process, each written as counts of its own; return the lengths."""
     ask = ask or valgrind_requests()
     if not ask(_RUNNING):
         raise MeasurementError("this process does not run under Valgrind")
@@ -94,11 +76,7 @@ def count_calls(
 
 
 def slopes(folder: Path, lengths: Sequence[int]) -> list[float]:
-    """Return the instructions of a call by the difference of each two lengths.
-
-    Raises:
-        MeasurementError: callgrind has written no count of a length.
-    """
+    """Return the instructions of a call by the difference of each two lengths."""
     counts = [_total(folder / f"{_DUMP}.{number}") for number in range(1, len(lengths) + 1)]
     return [
         (more - fewer) / (longer - shorter)

@@ -65,16 +65,7 @@ class InstructionMeter:
 
 
 def instruction_meter(root: str = "/", open_one: Open | None = None, machine: str = "") -> InstructionMeter:
-    """Open a counter for each thread of this process; it also counts the threads and processes that these start.
-
-    Args:
-        root: parent of `proc`.
-        open_one: opens the counter of a thread.
-        machine: as `platform.machine` says it; "" asks.
-
-    Raises:
-        MeterUnavailable: the system does not count them; says why and what to do.
-    """
+    """Open a counter for each thread of this process; it also counts the threads and processes that these start."""
     if (machine or platform.machine()) != "x86_64":
         raise MeterUnavailable("perf events are read on Linux on x86-64 only.")
     opened = list[int]()
@@ -91,11 +82,7 @@ def instruction_meter(root: str = "/", open_one: Open | None = None, machine: st
 
 
 def open_counter(thread: int) -> int:
-    """Open a counter of the user-space instructions of a thread and of all that it starts.
-
-    Raises:
-        OSError: of any errno; ENOENT, EOPNOTSUPP and ENODEV without such a counter, EACCES and EPERM without the right.
-    """
+    """Open a counter of the user-space instructions of a thread and of all that it starts."""
     return perf_event_open(attributes(), thread, _EACH_CPU)
 
 

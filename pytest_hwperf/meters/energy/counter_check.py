@@ -50,15 +50,7 @@ Check = Callable[[Counters], CounterCheck]
 
 
 def check_counters(counters: Counters, clock: Callable[[], float] = time.perf_counter) -> CounterCheck:
-    """Watch the counters for 0.2 to 1 s.
-
-    Args:
-        counters: held open.
-        clock: seconds, monotonic.
-
-    Raises:
-        MeasurementError: one of them gave no number.
-    """
+    """Watch the counters for 0.2 to 1 s."""
     first = last = counters.read()
     changes: list[list[float]] = [[] for _ in counters.registers]
     totals = [0] * len(first)
@@ -97,10 +89,6 @@ def open_checked(
 
     A source counts if the registers that `ids_of` names are sound: its own, and that of what contains it. Returned are
     the open counters, the check of them, and why others are left out.
-
-    Raises:
-        OSError: a counter cannot be opened.
-        MeterUnavailable: they do not answer, or no package is left.
     """
     counters = open_counters(sources)
     seen = _checked(counters, check)
@@ -124,11 +112,7 @@ def processor_meter(
     longest_window_s: float = math.inf,
     warnings: Sequence[str],
 ) -> CounterMeter:
-    """Return the meter of a processor's checked counters; `flags` are those of /proc/cpuinfo.
-
-    Raises:
-        MeterUnavailable: as `shortest_window`; the counters are closed.
-    """
+    """Return the meter of a processor's checked counters; `flags` are those of /proc/cpuinfo."""
     noisy = "sgx" in flags
     try:
         shortest_s = shortest_window(seen.tick_s, _SHORTEST_NOISY_S if noisy else _SHORTEST_S)
@@ -148,11 +132,7 @@ def processor_meter(
 
 
 def shortest_window(tick_s: float, least_s: float) -> float:
-    """Return the length, in s, from which a window is exact within 1 %, but not less than `least_s`.
-
-    Raises:
-        MeterUnavailable: the counter moves so seldom that no test would wait for it.
-    """
+    """Return the length, in s, from which a window is exact within 1 %, but not less than `least_s`."""
     if _TICKS * tick_s > _LONGEST_S:
         raise MeterUnavailable(
             f"The counters move every {show(tick_s, 's')} only: a window exact within 1 % would take "

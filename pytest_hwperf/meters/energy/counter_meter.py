@@ -26,12 +26,7 @@ class Busy(NamedTuple):
 
 
 class Share:
-    """Compares this process's CPU time with the machine's: counters of the machine count everybody's work.
-
-    Args:
-        own: CPU seconds of this process, by getrusage: psutil would count them in ticks of 10 ms.
-        machine: busy CPU seconds of the machine, None where the system does not report them.
-    """
+    """Compares this process's CPU time with the machine's: counters of the machine count everybody's work."""
 
     def __init__(
         self, own: Callable[[], float] = cpu_seconds, machine: Callable[[], float | None] = busy_cpu_seconds

@@ -32,9 +32,6 @@ class Register:
         """Return the counts between two values of a counter that started again at 0 once at most.
 
         The true modulus of RAPL is one unit (61 µJ at most) above `last`, so that a wrap is off by less than that.
-
-        Raises:
-            MeasurementError: it went down without a known range, or is above its range.
         """
         if self.last is None:
             if after < before:
@@ -56,26 +53,14 @@ class Counters(Protocol):
         """In the order of `read`."""
 
     def read(self) -> tuple[int, ...]:
-        """Return all counts, read as close together as possible.
-
-        Raises:
-            MeasurementError: one of them gave none; says which, and what it answered.
-        """
+        """Return all counts, read as close together as possible."""
 
     def close(self) -> None:
         """Release what is held open; closing twice does nothing."""
 
 
 class DescriptorCounters:
-    """Counters behind file descriptors, held open: opening takes ten times as long as reading.
-
-    Args:
-        openers: of each register, a function that opens its descriptor.
-        count: reads a count from a descriptor; raises OSError, or ValueError with the text of another answer.
-
-    Raises:
-        OSError: one of them cannot be opened; the others are closed again.
-    """
+    """Counters behind file descriptors, held open: opening takes ten times as long as reading."""
 
     def __init__(self, openers: Mapping[Register, Callable[[], int]], count: Callable[[int], int]) -> None:
         self.registers = tuple(openers)
@@ -88,11 +73,7 @@ class DescriptorCounters:
             self._opened = opened.pop_all()
 
     def read(self) -> tuple[int, ...]:
-        """Return all counts.
-
-        Raises:
-            MeasurementError: one of them answers an error or no count.
-        """
+        """Return all counts."""
         return tuple(map(self._read_one, self.registers, self._descriptors))
 
     def close(self) -> None:
@@ -157,11 +138,7 @@ class Totals:
         self.reason = ""  # what went wrong last
 
     def read(self) -> Instant:
-        """Read all counters now.
-
-        Raises:
-            MeasurementError: one of them gave no number; windows that are open are void.
-        """
+        """Read all counters now."""
         with self._lock:
             try:
                 self._add()

@@ -67,11 +67,7 @@ def watts_of(processor: Mapping[str, str]) -> Watts:
 
 
 def given_watts(text: str) -> Watts:
-    """Return the watts that the user gave as `0.5..2.1`.
-
-    Raises:
-        UsageProblem: no such pair; says what is allowed.
-    """
+    """Return the watts that the user gave as `0.5..2.1`."""
     match = _GIVEN.fullmatch(text)
     idle_w, busy_w = map(float, match.groups()) if match else (0.0, 0.0)
     if not 0 <= idle_w < busy_w < math.inf:
@@ -138,10 +134,6 @@ def estimate_meter(
 
 
 def watts_here(environ: Mapping[str, str], *, root: str | Path = "/") -> Watts:
-    """Return the watts given by the user, else those of this machine's processor.
-
-    Raises:
-        UsageProblem: HWPERF_WATTS is invalid.
-    """
+    """Return the watts given by the user, else those of this machine's processor."""
     text = environ.get(WATTS_VARIABLE, "")
     return given_watts(text) if text else watts_of(read_processor(root))

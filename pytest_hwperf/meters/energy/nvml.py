@@ -41,11 +41,7 @@ class GpuAccess:
     check: Check = check_counters
 
     def library(self) -> Library:
-        """Open NVIDIA's library.
-
-        Raises:
-            MeterUnavailable: there is none, or no driver.
-        """
+        """Open NVIDIA's library."""
         return open_library(self.bindings)
 
 

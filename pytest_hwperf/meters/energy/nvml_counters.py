@@ -23,11 +23,7 @@ class EnergyCounters:
         self._boards = tuple(boards)
 
     def read(self) -> tuple[int, ...]:
-        """Return the millijoules of every board since its driver was loaded.
-
-        Raises:
-            MeasurementError: a board answers an error.
-        """
+        """Return the millijoules of every board since its driver was loaded."""
         return tuple(map(self._library.millijoules, self._boards))
 
     def close(self) -> None:
@@ -67,11 +63,7 @@ class PowerCounters:
         self._thread: threading.Thread | None = None
 
     def read(self) -> tuple[int, ...]:
-        """Return the microjoules of every board.
-
-        Raises:
-            MeasurementError: since the last reading a board gave no power, or was not read for too long.
-        """
+        """Return the microjoules of every board."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._attend, name="hwperf-board-power", daemon=True)

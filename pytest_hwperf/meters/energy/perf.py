@@ -35,11 +35,7 @@ SYSTEM = Calls()
 
 
 def perf_counters(events: Sequence[Event], calls: Calls = SYSTEM) -> DescriptorCounters:
-    """Open events, which count from now on.
-
-    Raises:
-        OSError: one of them cannot be opened.
-    """
+    """Open events, which count from now on."""
 
     def count(descriptor: int) -> int:
         answer = calls.read(descriptor, _BYTES)

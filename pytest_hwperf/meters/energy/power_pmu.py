@@ -42,14 +42,7 @@ class Event:
 
 
 def find_events(root: str) -> tuple[Event, ...]:
-    """Return package and memory of every package, by package; () where there is no such PMU.
-
-    Args:
-        root: parent of `sys`.
-
-    Raises:
-        MeterUnavailable: the description of the PMU cannot be used; names the file and its content.
-    """
+    """Return package and memory of every package, by package; () where there is no such PMU."""
     folder = Path(root, FOLDER)
     if not folder.is_dir():
         return ()
@@ -66,11 +59,7 @@ def find_events(root: str) -> tuple[Event, ...]:
 
 
 def parse_cpus(text: str) -> tuple[int, ...]:
-    """Return the numbers of a kernel's CPU list: `0,18` or `0-1`; () for an empty one.
-
-    Raises:
-        ValueError: it is no such list.
-    """
+    """Return the numbers of a kernel's CPU list: `0,18` or `0-1`; () for an empty one."""
     cpus: list[int] = []
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
@@ -84,30 +73,12 @@ def attributes(kind: int, config: int) -> bytes:
 
 
 def open_event(kind: int, config: int, cpu: int) -> int:
-    """Open a counter of everything that happens on `cpu`; return its descriptor, from which 8 bytes are read.
-
-    Args:
-        kind: the number of the PMU.
-        config: the number of the event.
-        cpu: the CPU that stands for a package.
-
-    Raises:
-        OSError: of any errno; EACCES and EPERM without the right to, EPERM or ENOSYS where a container forbids it.
-    """
+    """Open a counter of everything that happens on `cpu`; return its descriptor, from which 8 bytes are read."""
     return perf_event_open(attributes(kind, config), _ANY_PROCESS, cpu)
 
 
 def perf_event_open(described: bytes, process: int, cpu: int) -> int:
-    """Open an event; return its descriptor.
-
-    Args:
-        described: the bytes of perf_event_attr.
-        process: number of a process or thread, 0 for this one, -1 for all.
-        cpu: number of a CPU, -1 for each that the process runs on.
-
-    Raises:
-        OSError: of any errno.
-    """
+    """Open an event; return its descriptor."""
     call = ctypes.CDLL(None, use_errno=True).syscall
     call.restype = ctypes.c_long
     pointed = ctypes.create_string_buffer(described, len(described))

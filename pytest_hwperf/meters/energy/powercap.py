@@ -27,11 +27,7 @@ class Files:
     pread: Callable[[int, int, int], bytes] = os.pread
 
     def text(self, path: str) -> str:
-        """Return the stripped text of a small file.
-
-        Raises:
-            OSError: of any errno that the driver answers.
-        """
+        """Return the stripped text of a small file."""
         descriptor = self.open(path, os.O_RDONLY)
         try:
             return self.pread(descriptor, 64, 0).decode("ascii", "replace").strip()
@@ -108,15 +104,7 @@ def refusal(zone: Zone, files: Files = SYSTEM) -> str:
 
 
 def choose_zones(zones: Sequence[Zone], answer: Callable[[Zone], str]) -> tuple[tuple[Zone, ...], dict[Zone, str]]:
-    """Choose the packages and their memory: `core` and `uncore` lie in a package, `psys` includes packages.
-
-    Args:
-        zones: as found.
-        answer: returns the refusal of a zone, "" where it can be read.
-
-    Returns:
-        The zones to add up, by package, and those that belong to the sum but cannot be read → why.
-    """
+    """Choose the packages and their memory: `core` and `uncore` lie in a package, `psys` includes packages."""
     chosen: list[Zone] = []
     refused: dict[Zone, str] = {}
 

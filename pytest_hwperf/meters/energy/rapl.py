@@ -18,11 +18,7 @@ _MICRO = 1e-6  # J in a µJ
 
 
 def powercap_counters(zones: Sequence[Zone], files: Files = SYSTEM) -> DescriptorCounters:
-    """Open the `energy_uj` files of some zones.
-
-    Raises:
-        OSError: one of them cannot be opened.
-    """
+    """Open the `energy_uj` files of some zones."""
 
     def count(descriptor: int) -> int:
         answer = files.pread(descriptor, 32, 0)

@@ -40,13 +40,7 @@ class EnergyReading:
 
 
 class EnergyMeter:
-    """Makes windows around blocks of code; they may nest and overlap.
-
-    Args:
-        meter: counts joules; None where energy is not measured.
-        clock: seconds, monotonic.
-        why_none: why there is no meter.
-    """
+    """Makes windows around blocks of code; they may nest and overlap."""
 
     def __init__(
         self, meter: Meter | None, clock: Callable[[], float] = time.perf_counter, *, why_none: str = _OFF

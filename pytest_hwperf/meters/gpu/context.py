@@ -13,14 +13,7 @@ _NONE = "no context could be made on the GPU"
 
 
 def make_context(driver: Any = None) -> None:
-    """Make the primary context of the first GPU, where there is none yet.
-
-    Args:
-        driver: the library of the driver; None loads it.
-
-    Raises:
-        MeasurementError: there can be none; says why.
-    """
+    """Make the primary context of the first GPU, where there is none yet."""
     try:
         driver = driver or ctypes.CDLL(_LIBRARY)
     except OSError as error:

@@ -16,11 +16,7 @@ _BY_ADDRESS = "PCI_BUS_ID"  # the order of NVML; CUDA's own is the fastest first
 
 
 def boards_of(library: Library, environ: Mapping[str, str]) -> tuple[Board, ...]:
-    """Return the boards of this machine that CUDA shows to this process; at least one.
-
-    Raises:
-        MeterUnavailable: there is none, or it is not known which; says what to do.
-    """
+    """Return the boards of this machine that CUDA shows to this process; at least one."""
     boards = library.boards()
     if not boards:
         raise MeterUnavailable("NVIDIA's driver shows no board.")
@@ -30,16 +26,7 @@ def boards_of(library: Library, environ: Mapping[str, str]) -> tuple[Board, ...]
 def visible_boards(
     boards: Sequence[Board], environ: Mapping[str, str], board_of_mig: Callable[[str], str]
 ) -> tuple[Board, ...]:
-    """Return the boards that CUDA shows to this process, by index; each once.
-
-    Args:
-        boards: all, by index.
-        environ: without CUDA_VISIBLE_DEVICES all boards are visible.
-        board_of_mig: returns the UUID of the board of a MIG instance, "" where there is none.
-
-    Raises:
-        MeterUnavailable: the variable hides all boards, or it is ambiguous which board a number means.
-    """
+    """Return the boards that CUDA shows to this process, by index; each once."""
     if _VISIBLE not in environ:
         return tuple(boards)
     words = [word.strip() for word in environ[_VISIBLE].split(",")]

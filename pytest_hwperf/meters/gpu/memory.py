@@ -35,13 +35,7 @@ class MemoryAccess:
 
 
 class GpuMemory:
-    """The most bytes that this process has taken on GPUs since it began to look.
-
-    Args:
-        by_driver: whether what is measured is on a GPU by a runtime that does not tell. The driver's library is opened
-            at once, and closed with the peak: what it takes of this process's own memory is there before a model is.
-        access: to the process and its boards, the present ones where None.
-    """
+    """The most bytes that this process has taken on GPUs since it began to look."""
 
     def __init__(self, *, by_driver: bool, access: MemoryAccess | None = None) -> None:
         self._access = access or MemoryAccess()
@@ -66,11 +60,7 @@ class GpuMemory:
             self._noting(self._read)
 
     def peak(self) -> tuple[int, str] | None:
-        """Return the most bytes above those held before, and what they are from; None where no GPU is used.
-
-        Raises:
-            MeasurementError: they cannot be read; says why.
-        """
+        """Return the most bytes above those held before, and what they are from; None where no GPU is used."""
         self._close()
         if self._problem:
             raise MeasurementError(self._problem)

@@ -33,14 +33,7 @@ class BoardProcess:
 
 
 def open_library(bindings: Any = None) -> "Library":
-    """Open NVIDIA's library.
-
-    Args:
-        bindings: the module `pynvml`, or a fake; None imports it.
-
-    Raises:
-        MeterUnavailable: there is none, or no driver; says what to do.
-    """
+    """Open NVIDIA's library."""
     if bindings is None:
         try:
             import pynvml
@@ -53,22 +46,14 @@ def open_library(bindings: Any = None) -> "Library":
 
 
 class Library:
-    """The library, loaded from `open` to `close`.
-
-    Args:
-        bindings: the module `pynvml`, or a fake.
-    """
+    """The library, loaded from `open` to `close`."""
 
     def __init__(self, bindings: Any) -> None:
         self._nvml = bindings
         self._is_open = False
 
     def open(self) -> None:
-        """Load the library and reach the driver.
-
-        Raises:
-            MeterUnavailable: there is none; says which, and what to do.
-        """
+        """Load the library and reach the driver."""
         nvml = self._nvml
         remedies = {
             nvml.NVML_ERROR_LIBRARY_NOT_FOUND: (
@@ -90,11 +75,7 @@ class Library:
             self._nvml.nvmlShutdown()
 
     def boards(self) -> tuple[Board, ...]:
-        """Return every board of the machine.
-
-        Raises:
-            MeterUnavailable: one of them does not answer.
-        """
+        """Return every board of the machine."""
         try:
             return tuple(map(self._board, range(self._nvml.nvmlDeviceGetCount())))
         except self._nvml.NVMLError as error:
@@ -112,30 +93,18 @@ class Library:
             return ""  # CUDA does not know it either
 
     def millijoules(self, board: Board) -> int:
-        """Return the energy of a board since its driver was loaded.
-
-        Raises:
-            MeasurementError: it has no such counter (before Volta), or answers an error.
-        """
+        """Return the energy of a board since its driver was loaded."""
         return int(self._answer(board, self._nvml.nvmlDeviceGetTotalEnergyConsumption))
 
     def watts(self, board: Board) -> float:
-        """Return the power of a board now.
-
-        Raises:
-            MeasurementError: it does not report it, or answers an error.
-        """
+        """Return the power of a board now."""
         values = self._answer(board, lambda handle: self._nvml.nvmlDeviceGetFieldValues(handle, [_POWER_INSTANT]))
         if values[0].nvmlReturn != self._nvml.NVML_SUCCESS:
             raise MeasurementError(f"{board} answers {self._nvml.NVMLError(values[0].nvmlReturn)}")
         return float(values[0].value.uiVal * _MILLI)
 
     def busy_share(self, board: Board) -> float:
-        """Return the share of the latest sample period, of 1/6 s to 1 s by product, in which a kernel ran on a board.
-
-        Raises:
-            MeasurementError: it does not report it, as with MIG, or answers an error.
-        """
+        """Return the share of the latest sample period (1/6 s to 1 s by product) in which a kernel ran."""
         return float(self._answer(board, self._nvml.nvmlDeviceGetUtilizationRates).gpu * _PERCENT)
 
     def processes(self, board: Board) -> tuple[BoardProcess, ...] | None:

@@ -37,13 +37,7 @@ class UtilisationAccess:
 
 
 class UtilisationMeter:
-    """Mean share of busy time of whole boards, whichever process kept them busy.
-
-    Args:
-        library: open; closed with the meter.
-        boards: those that this process uses.
-        access: to the process.
-    """
+    """Mean share of busy time of whole boards, whichever process kept them busy."""
 
     metric = BOARD_UTILISATION
     covers: Covered = "boards"
@@ -79,16 +73,7 @@ class UtilisationMeter:
 def utilisation_meter(
     environ: Mapping[str, str], *, on_gpu: bool, access: UtilisationAccess | None = None
 ) -> UtilisationMeter:
-    """Open the boards that this process uses.
-
-    Args:
-        environ: CUDA_VISIBLE_DEVICES chooses among the boards.
-        on_gpu: whether what is measured is known to run on a GPU.
-        access: to the process and its boards, the present ones where None.
-
-    Raises:
-        MeterUnavailable: it uses none, or it cannot be known which; says why.
-    """
+    """Open the boards that this process uses."""
     access = access or UtilisationAccess()
     known = on_gpu or uses_cuda(access.modules)
     try:

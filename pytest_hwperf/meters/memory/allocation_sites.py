@@ -33,16 +33,7 @@ class AllocationSite(NamedTuple):
 
 
 def allocation_sites_of(work: Callable[[], object], root: Path, record: Path) -> list[HeldMemory]:
-    """Run `work` under memray; return up to fifty sites that hold most at the peak, the largest first.
-
-    Args:
-        work: allocates.
-        root: of the tests.
-        record: a file that does not exist yet, for memray.
-
-    Raises:
-        MeasurementError: memray is not installed, or watches this process already.
-    """
+    """Run `work` under memray; return up to fifty sites that hold most at the peak, the largest first."""
     try:
         import memray
     except ImportError as error:

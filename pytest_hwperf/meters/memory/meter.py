@@ -38,11 +38,7 @@ class PeakRss:
         self._lock = Lock()
 
     def begin(self) -> Mark:
-        """Watch from now on, until `end`.
-
-        Raises:
-            MeasurementError: the system does not report memory.
-        """
+        """Watch from now on, until `end`."""
         with self._lock:
             earlier = self._update()
             hidden = earlier if self.held.clear() else 0
@@ -52,11 +48,7 @@ class PeakRss:
         return mark
 
     def peak(self, mark: Mark) -> int:
-        """Return the peak above `mark.start` since then, in B.
-
-        Raises:
-            MeasurementError: an earlier peak hides it and cannot be reset here; or the system does not report memory.
-        """
+        """Return the peak above `mark.start` since then, in B."""
         with self._lock:
             self._update()
         if mark.hidden and mark.high <= mark.hidden:
@@ -122,11 +114,7 @@ class MemoryMeter:
             self._mark, self._touched = self.peak_rss.begin(), self._children()
 
     def peak(self, *parts: str) -> int:
-        """Return the peak of `parts`, each above what the ones before it hold; without any, that of all parts.
-
-        Raises:
-            MeasurementError: an earlier peak hides it, children of this process have memory, or none is reported.
-        """
+        """Return the peak of `parts`, each above what the ones before it hold; without any, that of all parts."""
         if self.peak_rss is None:
             raise MeasurementError(self.reason)
         self.enter(self._part)
@@ -148,11 +136,7 @@ class MemoryMeter:
         return sum(self._held[part] for part in parts)
 
     def now(self) -> tuple[int, str]:
-        """Return the bytes that the process holds now, and their source.
-
-        Raises:
-            MeasurementError: the system reports none.
-        """
+        """Return the bytes that the process holds now, and their source."""
         if self.peak_rss is None:
             raise MeasurementError(self.reason)
         return self.peak_rss.held.now()

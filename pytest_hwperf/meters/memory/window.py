@@ -24,11 +24,7 @@ class MemoryReading:
 
 
 class MemoryWindows:
-    """Makes windows around blocks of code; they may nest and overlap without losing peaks.
-
-    Args:
-        opening: returns the high-water mark of this process; raises MeasurementError where the system reports none.
-    """
+    """Makes windows around blocks of code; they may nest and overlap without losing peaks."""
 
     def __init__(self, opening: Callable[[], PeakRss]) -> None:
         self._opening = opening

@@ -29,11 +29,7 @@ class Library(Record, frozen=True, kw_only=True):
 
 
 def check_installed() -> None:
-    """Refuse before anything is measured.
-
-    Raises:
-        UsageProblem: a package that the page is made with is not installed.
-    """
+    """Refuse before anything is measured."""
     missing = [name for name in ("jinja2", "plotly") if find_spec(name) is None]
     if missing:
         raise UsageProblem(f"an HTML report needs {' and '.join(missing)}: pip install 'pytest-hwperf[report]'")
@@ -83,16 +79,7 @@ def embedded(text: bytes) -> "Markup":
 
 
 def written(page: str, library: Library | None, **values: Any) -> bytes:
-    """Fill the template of a page, which escapes each value that is not `embedded`.
-
-    Args:
-        page: "report" or "history".
-        library: what draws the charts; None: plotly.js.
-        values: of the template.
-
-    Raises:
-        UsageProblem: jinja2 or plotly is not installed.
-    """
+    """Fill the template of a page, which escapes each value that is not `embedded`."""
     check_installed()
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup

@@ -35,13 +35,7 @@ def blocks_in(seen: Seen) -> int:
 
 
 def detail_of(row: VerdictRow, seen: Seen, *, blocks: bool) -> Plain:
-    """Return the words and the values of one verdict.
-
-    Args:
-        row: the verdict.
-        seen: what the pairs observed of it.
-        blocks: whether the values of each block are wanted, which are most of a page.
-    """
+    """Return the words and the values of one verdict."""
     run, subject = row.judgement.run, row.verdict.subject
     metric = metric_of(run, subject.metric)
     figure = figure_of(row.judgement.figures, subject.key)

@@ -46,16 +46,7 @@ def _mover(one: Mover, unit: str) -> list[str]:
 
 
 def tree_of(baseline: Stacks, candidate: Stacks) -> list[list[Any]]:
-    """Put the stacks of both sides into one tree.
-
-    Args:
-        baseline: frames joined by `;`, the outermost first → s of a call in each repeat.
-        candidate: the same of the other side.
-
-    Returns:
-        Each frame: place of the frame that called it (-1 for none), name, mean seconds on either side, its own and
-        those of all that it called. Frames too narrow to be seen are left out; callers come before what they call.
-    """
+    """Put the stacks of both sides into one tree."""
     sums: dict[tuple[str, ...], list[float]] = {}
     for side, stacks in enumerate((baseline, candidate)):
         for stack, seconds in stacks.items():

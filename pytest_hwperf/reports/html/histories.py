@@ -32,16 +32,7 @@ _LEGEND = (
 
 
 def render(trends: Sequence[Trend], baseline: str, *, library: Library | None = None) -> bytes:
-    """Write the page of `hwperf history`; series of a test follow each other.
-
-    Args:
-        trends: each of at least one value.
-        baseline: to which they belong.
-        library: what draws the charts; None: plotly.js.
-
-    Raises:
-        UsageProblem: jinja2 or plotly is not installed.
-    """
+    """Write the page of `hwperf history`; series of a test follow each other."""
     tests, charts = list[str](), list[list[Plain]]()
     for (test, label), group in groupby(trends, lambda one: (one.series.test, one.series.label)):
         tests.append(visible(f"{test} {label}".rstrip()))
@@ -57,13 +48,6 @@ def add_histories(
 
     A statistic of the table has one chart for each machine with at least three earlier runs, and one for its changes
     from a release.
-
-    Args:
-        report: whose runs end the series.
-        order: places of measurements, the most telling first.
-        keys: place → the statistics that the table shows.
-        found: what the page knows of each measurement.
-        read: reads the store.
     """
     chosen = [report.judgements[place] for place in order[:_MOST_READ]]
     series, notes = read([(one.run.test, one.run.label) for one in chosen], _MOST_RUNS)

@@ -17,16 +17,7 @@ def rounded(value: float | None, digits: int = 6) -> float | None:
 
 
 def packed(sides: Sequence[Sequence[float]], unit: str, largest: float = 0.0) -> dict[str, object]:
-    """Return the values of both sides as whole numbers with one factor, in the unit in which the largest reads well.
-
-    Args:
-        sides: values of the baseline, and of the candidate.
-        unit: of the metric.
-        largest: of all values that share a chart with these, and so their unit; 0: these alone.
-
-    Returns:
-        `u`: the unit's name; `f`: what each number is multiplied by; `b` and `c`: baseline and candidate.
-    """
+    """Return the values of both sides as whole numbers with one factor, in the unit in which the largest reads well."""
     largest = largest or max((abs(value) for side in sides for value in side), default=0.0) or 1.0
     factor, name = scale_for(unit, largest)
     step = largest / _DIGITS

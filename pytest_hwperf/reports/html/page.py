@@ -20,16 +20,7 @@ _STATES: Mapping[str, str] = {"bad": "Failed", "doubtful": "Open questions", "go
 
 
 def render(report: Report, *, history: Reader | None = None, library: Library | None = None) -> bytes:
-    """Render a report: the same bytes for the same report.
-
-    Args:
-        report: the whole run.
-        history: reads the stored runs of its tests; None: no store is in use.
-        library: what draws the charts; None: plotly.js.
-
-    Raises:
-        UsageProblem: jinja2 or plotly is not installed.
-    """
+    """Render a report: the same bytes for the same report."""
     groups = groups_of(report)
     content = content_of(report, groups, history)
     across = {"tradeoffs": tradeoffs_of(report), "rooflines": rooflines_of(report)}

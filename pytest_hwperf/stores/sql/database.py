@@ -25,13 +25,7 @@ class Database:
     """One database; its connections are those of this process alone."""
 
     def __init__(self, url: str, *, patience_s: float, sleep: Callable[[float], object] = time.sleep) -> None:
-        """Open nothing yet.
-
-        Args:
-            url: as `location.locate` returns it.
-            patience_s: how long to wait for another writer, and for a server that has gone.
-            sleep: waits so many seconds.
-        """
+        """Open nothing yet."""
         self._kind = SqliteFile(url, patience_s) if url.startswith("sqlite:") else Postgres(url, patience_s)
         self._patience_s, self._sleep = patience_s, sleep
         self._engines: tuple[Engine, ...] = ()  # one that reads, one that writes
@@ -45,11 +39,7 @@ class Database:
         return self._kind.name
 
     def read(self, action: "Callable[[Connection], T]", empty: T) -> T:
-        """Return what `action` reads in one transaction, or `empty` where nothing was ever stored.
-
-        Raises:
-            StoreError: it cannot be read; says why and what to do.
-        """
+        """Return what `action` reads in one transaction, or `empty` where nothing was ever stored."""
 
         def reading() -> T:
             if not self._kind.exists():
@@ -66,9 +56,6 @@ class Database:
         """Return what `action` has written: the only writer at this moment, into the newest schema.
 
         It may be called again where the connection was lost: what it does twice must be the same as once.
-
-        Raises:
-            StoreError: it cannot be written; says why and what to do. Nothing was changed then.
         """
 
         def writing() -> T:

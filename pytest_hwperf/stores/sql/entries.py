@@ -25,11 +25,7 @@ class Entry(NamedTuple):
 
 
 def entry_of(stored: StoredRun) -> Entry:
-    """Write a stored run.
-
-    Raises:
-        SerialisationError: it cannot be written as JSON.
-    """
+    """Write a stored run."""
     known = from_json(StoredRun, to_json(stored))
     text = to_short_json(known)
     return Entry(stored=known, digest=hashlib.sha256(text).digest(), record=zlib.compress(text))
@@ -46,16 +42,7 @@ def why_too_large(stored: StoredRun) -> StoreError | None:
 
 
 def stored_of(place: str, digest: bytes, record: bytes) -> StoredRun:
-    """Read what `entry_of` wrote.
-
-    Args:
-        place: the row, as messages name it.
-        digest: of the row.
-        record: of the row.
-
-    Raises:
-        StoreError: it is damaged, or was changed by hand.
-    """
+    """Read what `entry_of` wrote."""
     try:
         text = _unpacked(record)
         if hashlib.sha256(text).digest() != bytes(digest):

@@ -28,11 +28,7 @@ class Kept(NamedTuple):
 
 
 def kept_of(report: Report) -> list[Kept]:
-    """Return what is kept of a report.
-
-    Raises:
-        SerialisationError: it cannot be written as JSON, or read back.
-    """
+    """Return what is kept of a report."""
     asked = {one.key: gate for gate in report.gates for one in gate.evidence.hypotheses}
     kept = []
     for one in report.judgements:
@@ -44,13 +40,7 @@ def kept_of(report: Report) -> list[Kept]:
 
 
 def add_report(connection: "Connection", baseline: str, kept: Sequence[Kept]) -> None:
-    """Add what is not there yet.
-
-    Args:
-        connection: of the only writer.
-        baseline: to whose tests the runs belong.
-        kept: of the report.
-    """
+    """Add what is not there yet."""
     numbers = add_runs(connection, baseline, [one.entry for one in kept], KEPT)
     known = _with_verdicts(connection, numbers)
     new = {number: one for number, one in zip(numbers, kept, strict=True) if number not in known}

@@ -14,11 +14,7 @@ if TYPE_CHECKING:
 
 
 def is_made(connection: "Connection", name: str) -> bool:
-    """Whether a database has the schema that this version reads; False of an empty one.
-
-    Raises:
-        StoreError: another schema, or tables of another program.
-    """
+    """Whether a database has the schema that this version reads; False of an empty one."""
     from sqlalchemy import inspect
 
     found = set(inspect(connection).get_table_names())
@@ -41,11 +37,7 @@ def is_made(connection: "Connection", name: str) -> bool:
 
 
 def migrate(connection: "Connection", name: str) -> None:
-    """Give a database the newest schema, in the transaction of `connection`, which must be the only writer.
-
-    Raises:
-        StoreError: as of `is_made`.
-    """
+    """Give a database the newest schema, in the transaction of `connection`, which must be the only writer."""
     if is_made(connection, name):
         return
     from alembic import command

@@ -132,11 +132,7 @@ def metrics_with(numbers: Collection[int]) -> "Select[Any]":
 
 
 def read_runs(connection: "Connection", selected: "Select[Any]", where: str) -> tuple[StoredRun, ...]:
-    """Read runs.
-
-    Raises:
-        StoreError: one is damaged.
-    """
+    """Read runs."""
     rows = connection.execute(selected)
     return tuple(stored_of(f"run {row.id} of {where}", row.digest, row.record) for row in rows)
 
@@ -194,11 +190,7 @@ def machines_of(connection: "Connection", numbers: Collection[int]) -> dict[int,
 
 
 def machine_of(number: int, record: str) -> Machine:
-    """Read a machine.
-
-    Raises:
-        StoreError: it is damaged.
-    """
+    """Read a machine."""
     try:
         return from_json(Machine, record)
     except SerialisationError as error:
@@ -206,22 +198,14 @@ def machine_of(number: int, record: str) -> Machine:
 
 
 def series_at(connection: "Connection", found: Sequence[Place], newest: int) -> tuple[Series, ...]:
-    """Return every statistic of some tests over time.
-
-    Raises:
-        StoreError: a row is damaged.
-    """
+    """Return every statistic of some tests over time."""
     machines = machines_of(connection, {place.machine_id for place in found})
     lines = (series_of(connection, one, machines[one.machine_id], newest) for one in found)
     return tuple(line for of_place in lines for line in of_place)
 
 
 def series_of(connection: "Connection", place: Place, machine: Machine, newest: int) -> tuple[Series, ...]:
-    """Return every statistic of a test on a machine over time, of its newest runs.
-
-    Raises:
-        StoreError: a row is damaged.
-    """
+    """Return every statistic of a test on a machine over time, of its newest runs."""
     runs = {row.id: row for row in connection.execute(newest_runs_of(place.id, newest))}
     found = [row for one in (estimates_of, changes_of) for row in connection.execute(one(place.id, newest))]
     metrics = {row.id: row for row in connection.execute(metrics_with({row[1] for row in found}))}

@@ -33,11 +33,7 @@ class SqliteFile:
     """A file of SQLite; each transaction has a connection of its own, so that none is shared with a forked process."""
 
     def __init__(self, url: str, patience_s: float) -> None:
-        """Name a file, which need not be there.
-
-        Raises:
-            StoreError: no file can be called so.
-        """
+        """Name a file, which need not be there."""
         self._path, self._patience_s = Path(url.removeprefix(_BEFORE)), patience_s
         self._is_prepared = self._is_shared = False
         self._seen: tuple[int, int, int] | None = None  # the file as it was when it was opened without locks
@@ -54,11 +50,7 @@ class SqliteFile:
         )
 
     def exists(self) -> bool:
-        """Whether there is something to read.
-
-        Raises:
-            StoreError: something that is no file, or that SQLite must not open.
-        """
+        """Whether there is something to read."""
         self._check_names()
         if not os.path.lexists(self._path):
             return False
