@@ -25,9 +25,9 @@ from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Obser
 from pytest_hwperf.core.paired import MOST_PAIRS
 from pytest_hwperf.core.ranks import signed_rank_p
 from pytest_hwperf.core.records import Margin, replace
+from pytest_hwperf.core.report import shard_of
 from pytest_hwperf.core.screen import FIRST_PAIRS, SCREEN_PAIRS
 from pytest_hwperf.core.sequence import decide, next_step
-from pytest_hwperf.core.shards import shard_of
 from pytest_hwperf.core.timetable import FINE, PAIR_PLAN
 
 RECORDING = Path(__file__).parents[1] / "tests" / "data" / "recorded_rounds.npz"

@@ -28,8 +28,7 @@ from pytest_hwperf.core.evidence import (
 )
 from pytest_hwperf.core.history import series_of
 from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.movers import Mover
-from pytest_hwperf.core.operators import Operator, OperatorProfile
+from pytest_hwperf.core.movers import Mover, Operator, OperatorProfile
 from pytest_hwperf.core.paired import compare_observations, pair_value
 from pytest_hwperf.core.records import (
     Budget,

@@ -14,19 +14,9 @@ from statistics import fmean
 from time import perf_counter
 
 from benchmarks.html_report import report_of
+from pytest_hwperf.core.codec import from_json
 from pytest_hwperf.core.report import Report, ReportFile
-from pytest_hwperf.core.serialisation import from_json
-from pytest_hwperf.reports import (
-    annotations,
-    bencher,
-    csv_files,
-    github_action_benchmark,
-    json_file,
-    markdown,
-    otava,
-    pytest_benchmark,
-    terminal,
-)
+from pytest_hwperf.reports import annotations, csv_files, exports, json_file, markdown, terminal
 from pytest_hwperf.reports.html import page
 
 FORMATS: dict[str, Callable[[Report], object]] = {
@@ -38,10 +28,10 @@ FORMATS: dict[str, Callable[[Report], object]] = {
     "Markdown": markdown.render,
     "annotations": lambda report: [*annotations.lines_of(report)],
     "CSV": csv_files.render,
-    "bencher": bencher.render,
-    "github-action-benchmark": github_action_benchmark.render,
-    "otava": otava.render,
-    "pytest-benchmark": pytest_benchmark.render,
+    "bencher": exports.render_bencher,
+    "github-action-benchmark": exports.render_action_benchmark,
+    "otava": exports.render_otava,
+    "pytest-benchmark": exports.render_pytest_benchmark,
 }
 
 

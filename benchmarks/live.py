@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.busy import busy
-from pytest_hwperf.core.shares import share_interval
+from pytest_hwperf.core.exact import share_interval
 
 ROOT = Path(__file__).parents[1]
 UNITS = 100

@@ -17,12 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.busy import busy
+from pytest_hwperf.core.codec import from_json
 from pytest_hwperf.core.evidence import Evidence, Hypothesis
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome, replace
 from pytest_hwperf.core.report import ReportFile
 from pytest_hwperf.core.sequence import decide
-from pytest_hwperf.core.serialisation import from_json
 
 TIME_S, PROCESSES = 600, 5
 _SETTLING_S = 20  # in which the load rises

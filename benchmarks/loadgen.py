@@ -21,10 +21,9 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from pytest_hwperf.core.early_stopping import early_stopping, rank_from_above
 from pytest_hwperf.core.loads import Load, Served, why_not_served
-from pytest_hwperf.core.ranks import nearest_rank
-from pytest_hwperf.loads.threads import drive
+from pytest_hwperf.core.ranks import early_stopping, nearest_rank, rank_from_above
+from pytest_hwperf.loads.local import drive
 from pytest_hwperf.loads.times import Times
 
 CALL_S, SECONDS, QPS, WITHIN_MS, ROWS = 0.0005, 3.0, 500.0, 10.0, 8

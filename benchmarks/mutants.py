@@ -37,16 +37,16 @@ from benchmarks.gate_table import clopper_pearson
 ROOT = Path(__file__).parents[1]
 JUDGED = (
     "core/*.py",
-    "gate/answers.py",
+    "gate/processes.py",
     "gate/rehearsal.py",
     "gate/schedule.py",
     "gate/tests.py",
     "pairs/conductor.py",
-    "pairs/outcomes.py",
+    "pairs/lockstep.py",
     "plugin/collector.py",
     "plugin/judging.py",
-    "plugin/retries.py",
-    "plugin/suspects.py",
+    "plugin/judging.py",
+    "plugin/unjudged.py",
     "plugin/unjudged.py",
 )
 _FIRST = 40  # tests that are tried before all others that run the line, those of the file's own name first

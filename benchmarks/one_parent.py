@@ -26,13 +26,13 @@ from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.paired import pair_value
 from pytest_hwperf.core.ranks import hodges_lehmann
 from pytest_hwperf.core.timetable import PAIR_PLAN
-from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.launch import Command
 from pytest_hwperf.pairs.chance import Chance
 from pytest_hwperf.pairs.conductor import Conductor
-from pytest_hwperf.pairs.cpu_pin import processors
 from pytest_hwperf.pairs.holding import Holder
 from pytest_hwperf.pairs.lockstep import Program
 from pytest_hwperf.pairs.shared_imports import SharedImports
+from pytest_hwperf.pairs.turns import processors
 
 FOREVER = math.inf
 WAYS = ("two processes", "one parent", "one parent, ahead")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.intervals import Row, answer_about, middle
+from pytest_hwperf.core.codec import from_json
 from pytest_hwperf.core.report import ReportFile
-from pytest_hwperf.core.serialisation import from_json
 
 TARGET_S = 10e-9
 _TESTS = Path(__file__).with_name("noop_session.py")

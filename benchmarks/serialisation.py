@@ -17,8 +17,8 @@ from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from benchmarks.judging_many import judged_report
+from pytest_hwperf.core.codec import from_json, to_json
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.structs import Record
 
 RESULTS, STORED, SEED, REPEATS = 1000, 5, 1, 7

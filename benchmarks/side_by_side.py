@@ -12,10 +12,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from pytest_hwperf.core.codec import from_json
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.report import Report, ReportFile
 from pytest_hwperf.core.screen import SCREEN_PAIRS
-from pytest_hwperf.core.serialisation import from_json
 
 WORKLOADS = """
 import numpy as np

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from pytest_hwperf.core.comparisons import compare_accuracy
 from pytest_hwperf.core.estimates import STOPPING_CONFIDENCE, clear_of, estimate
+from pytest_hwperf.core.exact import compare_accuracy
 from pytest_hwperf.core.records import Margin, Sample
 
 RUNS = 2000

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from benchmarks.intervals import Row, answer
+from pytest_hwperf.core.codec import to_json
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.records import Machine, Run, Sample
-from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.measure.samples import samples_of
 from pytest_hwperf.measure.sampling import RawSamples, Window
 

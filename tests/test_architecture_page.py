@@ -13,7 +13,7 @@ from typing import get_args
 
 import pytest
 
-from pytest_hwperf.pairs.messages import Message
+from pytest_hwperf.pairs.channel import Message
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pytest_hwperf"
@@ -81,7 +81,6 @@ def test_the_code_map_is_the_package(request: pytest.FixtureRequest) -> None:
     if request.config.getoption("--update-golden"):
         PAGE.write_text(PAGE.read_text(encoding="utf-8").replace(shown, actual), encoding="utf-8")
         return
-
     assert actual == shown, "write it again: python -m pytest tests/test_architecture_page.py --update-golden"
 
 
@@ -89,20 +88,17 @@ def test_packages_hold_a_docstring_only() -> None:
     """Code stands in named files; the hooks and the command line's entry are the exceptions, and the public names."""
     exceptions = {PACKAGE, PACKAGE / "plugin", PACKAGE / "cli"}
     packages = [path for path in PACKAGE.rglob("__init__.py") if path.parent not in exceptions]
-
     assert [] == [path for path in packages if len(ast.parse(path.read_text(encoding="utf-8")).body) > 1]
 
 
 def test_the_picture_has_every_storey_in_its_order() -> None:
     drawn = [re.findall(r"\b(\w+)(?:/|\.py)", storey) for storey in re.split("─+", block("Storeys"))]
-
     assert [sorted(layer) for layer in storeys()] == [sorted(names) for names in drawn]
 
 
 @pytest.mark.parametrize("road", ROADS)
 def test_a_road_visits_each_file_once(road: str) -> None:
     files = _FILE.findall(section(road))
-
     assert len(files) > 5
     assert [] == [file for file in files if files.count(file) > 1]
 
@@ -114,7 +110,6 @@ def test_every_file_named_exists(page: Path) -> None:
     """In the package, in the repository or in the example project."""
     named = _FILE.findall(page.read_text(encoding="utf-8"))
     places = (PACKAGE, ROOT, ROOT / "example_project")
-
     assert [] == [file for file in named if not any((place / file).is_file() for place in places)]
 
 
@@ -122,7 +117,6 @@ def test_every_invariant_names_a_test_that_exists() -> None:
     rules = re.findall(r"^\| (\d) \|.*$", section("Invariants"), re.MULTILINE)
     proofs = set(re.findall(r"`(test_\w+)`", section("Invariants")))
     tests = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").rglob("test_*.py")))
-
     assert ["1", "2", "3", "4", "5", "6", "7"] == rules
     assert [] == [proof for proof in sorted(proofs) if f"def {proof}(" not in tests]
 
@@ -130,7 +124,6 @@ def test_every_invariant_names_a_test_that_exists() -> None:
 def test_every_message_of_a_pair_is_listed() -> None:
     page = (ROOT / "docs" / "gate.md").read_text(encoding="utf-8").partition("\n## Messages of a pair\n")[2]
     listed = re.findall(r"^\| (`.+?`) \|", page, re.MULTILINE)
-
     assert {kind.__name__ for kind in get_args(Message)} == {
         name.strip("`") for row in listed for name in row.split(", ")
     }

@@ -68,14 +68,12 @@ def test_no_expression_is_part_of_a_command(file: Mapping[str, Any]) -> None:
 @pytest.mark.parametrize("file", [ACTION, *WORKFLOWS.values()], ids=FILES)
 def test_what_others_have_written_is_named_with_its_version(file: Mapping[str, Any]) -> None:
     used = [one["uses"] for one in steps_of(file) if "uses" in one]
-
     assert [] == [one for one in used if not re.fullmatch(r"[\w-]+/[\w-]+@(v\d+(\.\d+)*|[0-9a-f]{40})", one)]
 
 
 def test_every_input_of_the_action_is_used_and_declared() -> None:
     conditions = " ".join(one.get("if", "") for one in steps_of(ACTION))
     used = expressions(ACTION["runs"]) | set(re.findall(r"inputs\.[\w-]+", conditions))
-
     assert {f"inputs.{name}" for name in ACTION["inputs"]} == {one for one in used if one.startswith("inputs.")}
     assert {*ACTION["inputs"]} >= {"against", "tests", "pytest-args", "python", "alpha", "extras", "artifacts"}
 
@@ -94,7 +92,6 @@ def test_outputs_are_those_of_a_step_before(file: Mapping[str, Any]) -> None:
 def test_every_step_of_the_action_names_its_shell() -> None:
     """GitHub refuses a composite action otherwise, and descriptions with an expression that it does not know."""
     allowed = {"name", "id", "if", "shell", "env", "run", "uses", "with"}
-
     assert [] == [one for one in steps_of(ACTION) if "run" in one and one["shell"] != "bash"]
     assert [] == [one for one in steps_of(ACTION) if not set(one) <= allowed or ("run" in one) == ("uses" in one)]
     assert {"name", "description", "inputs", "outputs", "runs", "branding"} == set(ACTION)
@@ -121,7 +118,6 @@ def test_the_token_is_given_to_the_comment_alone() -> None:
 
 def test_both_ways_comment_alike() -> None:
     _, script = step(COMMENT, "Comment")["run"].split("\n", 1)
-
     assert step(ACTION, "Comment")["run"] == script
 
 
@@ -169,7 +165,6 @@ def test_the_action_compares_shows_comments_and_fails(pull_request: Path, tmp_pa
     answer(made, "repos/o/r/issues/12/comments", OTHERS)
     names = ("Install pytest-hwperf", "Fetch where the pull request has left its target branch", "Compare", "Show")
     done = {name: made.run(step(ACTION, name)) for name in (*names, "Comment", "Verdict")}
-
     assert {"Verdict": 1} == {name: one.returncode for name, one in done.items() if one.returncode}
     report = made.stubs / "pytest-hwperf"
     files = [f"--hwperf-{option}={report}{name}" for option, name in FILES_ASKED.items()]
@@ -223,7 +218,6 @@ def test_arguments_of_the_template_are_split_as_in_a_shell_or_refused(tmp_path: 
         made.shell(gate, HWPERF_ARGUMENTS=text, CI_MERGE_REQUEST_DIFF_BASE_SHA="x").returncode
         for text in ("-k 'a or b' ''", "-k 'a")
     ]
-
     assert [0, 4] == done
     [called] = [line for line in made.lines("calls") if line.startswith("python\t-P")]
     assert called.endswith("--junitxml=performance/junit.xml\t-k\ta or b\t")
@@ -235,7 +229,6 @@ CALL = re.compile(r"(?<![\w/-])python(?! ?:)(?: -[IP])? -[cm][^\n]*")
 @pytest.mark.parametrize("name", [*FILES, *TEMPLATES])
 def test_no_python_looks_for_modules_in_the_repository(name: str) -> None:
     calls = CALL.findall((ROOT / name).read_text(encoding="utf-8"))
-
     assert calls or name.endswith("performance.yml")
     assert [] == [one for one in calls if not one.startswith(("python -I -c ", "python -I -m ", "python -P -m "))]
 
@@ -256,7 +249,6 @@ def test_modules_of_the_repository_do_not_stand_in_for_others(tmp_path: Path) ->
     made.run(step(ACTION, "Show"))
     gate = GITLAB["performance"]["script"][-1]
     there = made.shell(gate, HWPERF_ARGUMENTS="--version", CI_MERGE_REQUEST_DIFF_BASE_SHA="x")
-
     assert (0, 0) == (compared.returncode, there.returncode), compared.stderr + there.stderr
     assert re.search(r"^::stop-commands::[0-9a-f]{32}$", compared.stdout, re.MULTILINE)
     assert not (place / "harm").exists()
@@ -268,7 +260,6 @@ def test_the_history_that_cannot_be_fetched_is_asked_for(pull_request: Path, tmp
     fetch = step(ACTION, "Fetch where the pull request has left its target branch")
     git(pull_request, "remote", "set-url", "origin", "file:///nowhere")
     refused, unknown = made.run(fetch, GITHUB_BASE_REF="main"), made.run(fetch)
-
     assert (4, 4) == (refused.returncode, unknown.returncode)
     assert "check out with fetch-depth: 0" in refused.stdout
     assert "this run is of no pull request: give 'against'" in unknown.stdout
@@ -294,7 +285,6 @@ def test_one_comment_is_kept(
     state, file = summary.split()[5], str(made.stubs / "summary.md")
     environment = {"GH_TOKEN": "t", "NUMBER": "12", "STATE": state, "SUMMARY": file}
     done = made.shell(step(ACTION, "Comment")["run"], **environment, **variables)
-
     assert (0, sent) == (done.returncode, made.lines("sent"))
     assert (said in done.stdout) if said else not done.stdout
 
@@ -307,7 +297,6 @@ def test_a_part_of_a_build_is_shown_whatever_its_verdict(tmp_path: Path, code: i
     report = {"REPORT": str(made.stubs / "report.json")}
     written = made.run({**step(COMMENT, "Write it as Markdown"), "env": {}}, **report)
     shown = made.run({**step(ACTION, "Show"), "env": {}}, REPORT=str(made.stubs))
-
     assert (ended, ended) == (written.returncode, shown.returncode)
 
 
@@ -318,7 +307,6 @@ def test_without_a_report_the_code_of_pytest_stays(tmp_path: Path) -> None:
         (made.stubs / name).unlink()
     made.run({**step(ACTION, "Compare"), "env": {}}, AGAINST="x", TESTS="", ARGUMENTS="", ALPHA="")
     shown, verdict = made.run(step(ACTION, "Show")), made.run(step(ACTION, "Verdict"))
-
     assert "--hwperf-report=" in made.lines("calls")[-1].split("\t")[-1]  # nothing empty behind it
     assert "nothing was reported" in shown.stdout
     assert 4 == verdict.returncode
@@ -329,7 +317,6 @@ def test_every_kind_of_machine_has_a_job_and_is_expected() -> None:
     compare, verdict = KINDS["jobs"]["compare"], KINDS["jobs"]["verdict"]
     [action] = [one["with"] for one in compare["steps"] if "pytest-hwperf" in one["uses"]]
     kinds = [one["kind"] for one in compare["strategy"]["matrix"]["include"]]
-
     assert kinds == step(KINDS, "Merge")["env"]["KINDS"].split(",")
     assert "--hwperf-machine-kind=${{ matrix.kind }}" == action["pytest-args"]
     assert "performance-${{ matrix.kind }}" == action["artifacts"]
@@ -343,7 +330,6 @@ def test_every_kind_of_machine_has_a_job_and_is_expected() -> None:
 def test_the_job_that_merges_has_the_code_of_the_merge(tmp_path: Path, code: int) -> None:
     made = runner(tmp_path, tmp_path, STUB_SHOWN=str(code))
     done = made.run(step(KINDS, "Merge"))
-
     assert code == done.returncode
     assert "report\tkinds/*/report.json\t--kinds=x86-64,arm64\t--annotations\t" in made.lines("calls")[-1]
     assert "::error title=Performance::annotated\n" == done.stdout
@@ -361,7 +347,6 @@ def test_the_pull_request_is_that_of_the_commit(tmp_path: Path, heads: list[str]
     made = runner(tmp_path, tmp_path)
     answer(made, "repos/o/r/pulls", [{"number": n, "head": {"sha": sha}} for n, sha in enumerate(heads, 1)])
     done = made.run({**step(COMMENT, "Find the pull request of this commit"), "env": {}}, **EVENT)
-
     assert 0 == done.returncode
     assert made._context.get("steps.pull.outputs.number") == number
     assert "\t--raw-field\thead=fork:it'$(touch x)\t" in made.lines("calls")[0]
@@ -387,7 +372,6 @@ def test_the_artifact_is_data(tmp_path: Path, content: dict[str, bytes], most: s
     found = [{"name": "performance", "id": 3, "size_in_bytes": size, "expired": False}]
     answer(made, "repos/o/r/actions/runs/99/artifacts", {"artifacts": found})
     done = made.run({**step(COMMENT, "Take the report as data"), "env": {}}, **EVENT, MOST=most)
-
     assert 0 == done.returncode
     assert (said in done.stdout) if said else not done.stdout
     assert (b"{}" == (made.stubs / "report.json").read_bytes()) if not said else True

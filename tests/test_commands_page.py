@@ -60,7 +60,6 @@ def test_every_option_stands_on_the_page_with_its_default(name: str) -> None:
     title = name if f"\n## {name}\n" in page else name.rpartition(" ")[0]  # the actions of a command share a section
     section = page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     shown, options = rows_of(section), options_of(name)
-
     assert section
     assert options.keys() == shown.keys()
     assert {} == {option: shown[option] for option, default in options.items() if default not in ("", shown[option])}

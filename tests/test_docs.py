@@ -117,7 +117,6 @@ def test_complete_examples_of_runtimes_run(pytester: pytest.Pytester) -> None:
     for number, code in enumerate(examples):
         pytester.makepyfile(**{f"test_example_{number}": code})
     outcomes = pytester.runpytest_subprocess(*QUICK).parseoutcomes()
-
     assert outcomes["passed"] >= len(examples)
     assert set() == outcomes.keys() - {"passed", "skipped", "warnings"}
 
@@ -144,7 +143,6 @@ def unnumbered(output: str) -> list[str]:
 def test_a_stale_limit_is_noticed() -> None:
     fresh = "latency p95 9.75 µs (9.62 .. 9.90), limit 1 µs; 2,076 batches of 13 calls, perf_counter"
     elsewhere = "latency p95  31.2 ms (30.0 .. 32.1), limit 1 µs; 99 calls, perf_counter"
-
     assert unnumbered(fresh) == unnumbered(elsewhere)
     assert unnumbered(fresh) != unnumbered(fresh.replace("1 µs", "1.00 µs"))
     assert unnumbered(fresh) != unnumbered(fresh.replace("1 µs", "2 µs"))
@@ -178,7 +176,6 @@ def test_every_limit_shown_is_one_that_is_written(page: Path) -> None:
     budgets = [parse_budgets({word: float(limit)})[0] for word, limit in written if word in BUDGET_KEYWORDS]
     allowed = {show_limit(one.limit, METRICS[one.metric].unit, METRICS[one.metric].better) for one in budgets}
     shown = [limit for where, text in blocks("text") if where == page for limit in _LIMIT.findall(text)]
-
     assert shown
     assert set() == {bare(one) for one in shown} - set(map(bare, allowed))
 
@@ -198,7 +195,6 @@ def test_settings_can_be_parsed() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_relative_links_lead_somewhere(page: Path) -> None:
     targets = [target for target in _LINK.findall(text_of(page)) if "://" not in target]
-
     assert [] == [target for target in targets if not _exists(page, target)]
 
 
@@ -221,7 +217,6 @@ def test_lists_read_alike_on_github_and_in_the_site(page: Path) -> None:
     text = re.sub(r"^```.*?^```$", "", text_of(page), flags=re.MULTILINE | re.DOTALL)
     begun = re.findall(r"^(?:(?![ #|-]|\d+\. ).+| {4}\S.*)\n(?:- |\d+\. ).*", text, re.MULTILINE)
     indented = re.findall(r"^ {1,3}(?:```|- |\d+\. ).*", text, re.MULTILINE)
-
     assert ([], []) == (begun, indented)
 
 
@@ -233,13 +228,11 @@ def test_a_link_to_a_missing_heading_is_noticed() -> None:
 
 def test_every_decision_has_a_number_of_its_own() -> None:
     numbers = [path.name[:4] for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
-
     assert [f"{number:04}" for number in range(1, len(numbers) + 1)] == numbers
 
 
 def test_every_option_stands_in_the_reference(help_of_hwperf: str) -> None:
     options = set(_OPTION.findall(help_of_hwperf))
-
     assert len(options) > 10
     assert options == set(_OPTION.findall(section(REFERENCE, "Command-line options"))) & options
 
@@ -255,13 +248,11 @@ def test_contributing_installs_what_tox_does() -> None:
     tox.read(ROOT / "tox.ini", encoding="utf-8")
     needed = re.findall(r"^([\w-]+)", tox["testenv"]["deps"], re.MULTILINE)
     line = next(line for line in text_of(ROOT / "CONTRIBUTING.md").splitlines() if "pip install -e ." in line)
-
     assert ["python", "-m", "pip", "install", "-e", ".", *needed] == line.split()
 
 
 def test_every_outcome_stands_in_the_glossary() -> None:
     outcomes = {*get_args(BudgetOutcome), *get_args(ComparisonOutcome)}
-
     assert set() == outcomes - set(re.findall(r"`([a-z ]+)`", text_of(GLOSSARY)))
 
 
@@ -274,7 +265,6 @@ def test_the_reference_has_the_default_margins() -> None:
     rows = re.findall(r"^\| (`[a-z_0-9`, ]+`) \| `([\d.]+)(%|pp)`", section(REFERENCE, "Markers"), re.MULTILINE)
     shown = {name: (float(size) / 100, unit) for names, size, unit in rows for name in re.findall(r"\w+", names)}
     units = {"relative": "%", "absolute": "pp"}
-
     assert {name: (one.size, units[one.scale]) for name, one in DEFAULT_MARGINS.items()} == shown
 
 
@@ -293,7 +283,6 @@ def test_the_page_of_metrics_is_their_table() -> None:
         lines.append(
             f"| `{metric.name}` | {metric.title} | {metric.unit} | {better} | {keywords} | {'; '.join(sizes)} |"
         )
-
     assert lines == [line for line in text_of(METRICS_PAGE).splitlines() if line.startswith("| `")]
 
 
@@ -301,7 +290,6 @@ def test_the_page_of_metrics_is_their_table() -> None:
 def test_everything_registered_stands_in_the_reference(kind: str) -> None:
     """And its group in CONTRIBUTING, for those who add to it."""
     names = {point.name for point in entry_points(group=f"pytest_hwperf.{kind}")}
-
     assert set() == names - set(re.findall(r"\w+", text_of(REFERENCE)))
     assert f"`pytest_hwperf.{kind}`" in text_of(ROOT / "CONTRIBUTING.md")
 
@@ -313,7 +301,6 @@ def test_the_readme_has_the_commands_that_ci_runs() -> None:
     tox.read(ROOT / "tox.ini", encoding="utf-8")
     example, checks = tox["testenv:example"]["commands"].split("\n")[1:]
     ci = [line for line in text_of(ROOT / ".ci" / "run").splitlines() if line.startswith("python ")]
-
     assert first == f"python -m pip install . && {example.partition(' --hwperf-report=')[0]}"
     assert example.rpartition("=")[2] == checks.split()[-1]  # the report of this very run
     assert "example_checks.py" in checks
@@ -322,7 +309,6 @@ def test_the_readme_has_the_commands_that_ci_runs() -> None:
 
 def test_the_workflow_may_not_write_and_knows_every_commit() -> None:
     text = text_of(WORKFLOW)
-
     assert "permissions:\n  contents: read" in text
     assert "fetch-depth: 0" in text
     assert "secrets." not in text
@@ -342,5 +328,4 @@ def test_an_answer_that_could_not_be_given_is_called_inconclusive_everywhere() -
     sentences = {
         page: re.sub(r"\w\.undecided|\bundecided=|\"undecided\"", "", text_of(page)) for page in [*pages, *code]
     }
-
     assert [] == [named(page) for page, text in sentences.items() if other.search(text)]

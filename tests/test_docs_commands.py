@@ -11,7 +11,7 @@ import scipy.special  # noqa: F401 - the same
 from fakes.shells import type_in
 
 from pytest_hwperf.cli import parse
-from pytest_hwperf.plugin.options import read_settings
+from pytest_hwperf.plugin.settings import read_settings
 
 ROOT = Path(__file__).parents[1]
 TUTORIAL = ROOT / "docs" / "tutorial.md"
@@ -62,7 +62,6 @@ def test_pytest_reads_its_commands(command: str, pytester: pytest.Pytester, monk
     monkeypatch.setenv("PYTEST_PLUGINS", "pytest_hwperf.plugin")
     words = shlex.split(command.removeprefix("python -m ").removeprefix("pytest"))
     settings = read_settings(pytester.parseconfig("-pno:benchmark", *words))
-
     assert settings.only == ("--hwperf-only" in words)
 
 
@@ -73,14 +72,12 @@ def test_the_command_hwperf_reads_its_commands(command: str) -> None:
 
 def test_every_other_command_is_one_of_another_program() -> None:
     own = ("pytest", "python -m pytest", "hwperf ")
-
     assert [] == [one for one in ALL if not one.startswith(own) and not one.startswith(OTHERS)]
 
 
 def test_no_block_is_without_a_language() -> None:
     """Such a block could be a command that nothing reads."""
     fences = {page: re.findall(r"^ *```(\w*)$", page.read_text(encoding="utf-8"), re.MULTILINE) for page in PAGES}
-
     assert {} == {page.name: found for page, found in fences.items() if not all(found[::2]) or any(found[1::2])}
 
 

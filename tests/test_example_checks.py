@@ -7,7 +7,7 @@ from typing import Any
 import example_checks
 import pytest
 
-from pytest_hwperf.core.serialisation import to_json
+from pytest_hwperf.core.codec import to_json
 from pytest_hwperf.core.statements import Kind, state
 
 
@@ -49,7 +49,6 @@ def test_scenarios_that_were_skipped_are_missed(report: dict[str, Any]) -> None:
     kept = [one for one in report["judgements"] if one not in gone]
     skips = [{**one["run"], "cause": cause("said", text="not installed")} for one in gone]
     said = example_checks.untrue({"judgements": kept, "skips": [*report["skips"], *skips]})
-
     assert len(gone) == sum("has 0 runs of onnx" in line for line in said) == 5
     assert any(line.startswith("skipped are ") for line in said)
     assert any("not installed" in line for line in said)
@@ -61,7 +60,6 @@ def test_a_service_that_was_measured_has_its_load_and_its_budgets(report: dict[s
     served = {"run": {"test": example_checks.SERVED, "conditions": {"load": "server qps=50"}}, "verdicts": verdicts}
     alone = {"run": {"test": example_checks.SERVED, "conditions": {"load": "single_stream"}}, "verdicts": verdicts[:1]}
     others = report["judgements"]
-
     assert example_checks.untrue({**report, "judgements": [*others, served]}) == []
     assert len(example_checks.untrue({**report, "judgements": [*others, alone]})) == 2
 
@@ -76,7 +74,6 @@ def test_a_forest_in_int8_is_missed_as_a_skip(report: dict[str, Any]) -> None:
 def test_a_figure_without_source_value_or_n_is_none(report: dict[str, Any], key: str, value: object) -> None:
     broken = deepcopy(report)
     broken["judgements"][0]["figures"][0][key] = value
-
     assert len(example_checks.untrue(broken)) == 1
 
 
@@ -84,5 +81,4 @@ def test_int8_that_ran_in_floats_is_reported(report: dict[str, Any]) -> None:
     broken = deepcopy(report)
     int8 = next(one for one in broken["judgements"] if one["run"]["scenario"] == "onnx_int8")
     int8["run"]["conditions"]["precision"] = "float32"
-
     assert len(example_checks.untrue(broken)) == 1

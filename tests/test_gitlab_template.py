@@ -16,7 +16,6 @@ MINE = {"id": 5, "author": {"id": 7}, "body": BAD}
 
 def test_no_token_is_given_to_foreign_code() -> None:
     gate, note = TEMPLATE["performance"], TEMPLATE["performance:note"]
-
     assert "HWPERF_TOKEN" not in str(gate)
     assert "none" == note["variables"]["GIT_STRATEGY"]
     [rule] = note["rules"]
@@ -26,7 +25,6 @@ def test_no_token_is_given_to_foreign_code() -> None:
 def test_the_commit_of_the_target_is_there_and_junit_is_read() -> None:
     gate = TEMPLATE["performance"]
     [command] = [line for line in gate["script"] if "pytest" in line and "pip" not in line]
-
     assert "0" == gate["variables"]["GIT_DEPTH"]
     assert '"--hwperf-against=$CI_MERGE_REQUEST_DIFF_BASE_SHA"' in command
     assert f"--junitxml={gate['artifacts']['reports']['junit']}" in command
@@ -36,7 +34,6 @@ def test_the_commit_of_the_target_is_there_and_junit_is_read() -> None:
 def test_every_kind_of_machine_has_a_job_and_is_expected() -> None:
     kind, merged = KINDS["performance:kind"], KINDS["performance"]
     [command] = [line for line in kind["script"] if "pytest" in line and "pip" not in line]
-
     assert KINDS["variables"]["HWPERF_KINDS"].split(",") == kind["parallel"]["matrix"][0]["KIND"]
     assert ["$KIND"] == kind["tags"]
     assert '"--hwperf-machine-kind=$KIND" \\\n  "--hwperf-report=performance/$KIND.json"' in command
@@ -60,7 +57,6 @@ def test_one_note_is_kept(tmp_path: Path, notes: list[object], summary: str, sen
     given = {"HWPERF_TOKEN": "t", "HWPERF_PACKAGE": "p", "CI_API_V4_URL": "https://g/api/v4", "CI_PROJECT_ID": "1"}
     script = "\n".join(TEMPLATE["performance:note"]["script"])
     done = made.shell(script, **given, CI_MERGE_REQUEST_IID="2")
-
     assert 0 == done.returncode, done.stderr
     words = " ".join(made.lines("sent")).split()
     address = "https://g/api/v4/projects/1/merge_requests/2/"

@@ -58,7 +58,6 @@ def test_these_are_all_pages() -> None:
     tracked = subprocess.run(["git", "ls-files", "*README*"], cwd=ROOT, check=False, capture_output=True, text=True)
     if tracked.returncode:
         pytest.skip("this copy of the project is no repository")
-
     assert sorted(str(page.relative_to(ROOT)) for page in PAGES) == sorted(tracked.stdout.split())
 
 

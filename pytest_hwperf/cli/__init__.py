@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pytest_hwperf import __version__
 from pytest_hwperf.cli.arguments import check_kept
 from pytest_hwperf.cli.output import USAGE as USAGE
-from pytest_hwperf.cli.output import OutputClosed, complain, say_lines, show_help_alone, tolerate_any_encoding
-from pytest_hwperf.cli.progress import clear_progress
+from pytest_hwperf.cli.output import (
+    OutputClosed,
+    clear_progress,
+    complain,
+    say_lines,
+    show_help_alone,
+    tolerate_any_encoding,
+)
 from pytest_hwperf.core.budgets import nearest, nearest_or_all
 from pytest_hwperf.core.errors import HwperfError
 

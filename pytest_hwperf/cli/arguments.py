@@ -8,14 +8,18 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from pytest_hwperf import registry
 from pytest_hwperf.cli.output import complain, say_lines
+from pytest_hwperf.core.codec import to_json
+from pytest_hwperf.core.contracts import Store
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.foreign_text import visible, visible_json
+from pytest_hwperf.core.history import HistoryStore
 from pytest_hwperf.core.loads import LONGEST_S
-from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.gate.targets import check_target
 from pytest_hwperf.host.files import check_writable, is_file, replace_file, same_place
+from pytest_hwperf.stores.location import locate
 
 _WRITTEN = ("html", "json", "markdown", "output", "plot", "record")  # options whose file is replaced
 _NOT_READ = (*_WRITTEN, "given")
@@ -119,3 +123,25 @@ def explained_if_unwritable(what: object) -> Iterator[None]:
         yield
     except OSError as error:
         raise UsageProblem(f"{what} cannot be written ({error.strerror}): give another place") from error
+
+
+DEFAULT = "json:.hwperf"
+HELP = "as --hwperf-store, a folder or file being relative to the current folder"
+
+
+def open_store(url: str, given: str = "--store") -> tuple[Store, str]:
+    """Open a store; return also where it is."""
+    try:
+        scheme, location = locate(url, Path.cwd())
+    except ValueError as problem:
+        raise UsageProblem(f"{given}={problem}") from problem
+    store: Store = registry.find("stores", scheme)(location)
+    return store, str(location)
+
+
+def open_history(url: str) -> HistoryStore:
+    """Open a store that remembers runs over time."""
+    store, _ = open_store(url)
+    if not isinstance(store, HistoryStore):
+        raise UsageProblem(f"--store={url} keeps no history: give json:… or sql:…")
+    return store

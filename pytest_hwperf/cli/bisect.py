@@ -3,34 +3,123 @@
 import argparse
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from time import monotonic
 
 from pytest_hwperf.cli.arguments import check_files, check_time, write_record
-from pytest_hwperf.cli.bisect_state import BisectionState
-from pytest_hwperf.cli.bisect_steps import Comparer
-from pytest_hwperf.cli.bisect_text import StepLine, comparison_lines, result_lines
-from pytest_hwperf.cli.output import complain, say
-from pytest_hwperf.cli.progress import clear_progress
+from pytest_hwperf.cli.bisect_steps import BisectionState, Comparer
+from pytest_hwperf.cli.output import ProgressText, clear_progress, complain, say
 from pytest_hwperf.core.bisection import (
     Bisection,
     BisectionFile,
     BisectionQuestion,
+    History,
     Standing,
     Suspect,
     change_of,
     compared_in_pairs,
     known_change,
 )
-from pytest_hwperf.core.culprits import History
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.evidence import Evidence
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY
-from pytest_hwperf.core.records import replace
+from pytest_hwperf.core.evidence import COMMIT_DIGITS, Evidence
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY, metric_of
+from pytest_hwperf.core.records import Estimate, Policy, replace
+from pytest_hwperf.core.units import counted, show_change_interval
+from pytest_hwperf.core.verdicts import explain, judge_comparison
 from pytest_hwperf.gate.bisection import BisectionTools, bisect, moved_arguments, tree_of_bad
-from pytest_hwperf.trees.history import describe, ends, history_between, private_git_folder
+from pytest_hwperf.host.ticker import ticking
 from pytest_hwperf.trees.ignored import named
-from pytest_hwperf.trees.revision import top_of
+from pytest_hwperf.trees.revision import describe, ends, history_between, private_git_folder, top_of
+
+_SHOWN = 20  # suspects
+_GO_ON = "the same command continues, and with --restart it starts again"
+
+
+class StepLine:
+    """The line that shows how far a bisection is, with the seconds of the step that runs."""
+
+    def __init__(self) -> None:
+        self._line = ProgressText()
+
+    @contextmanager
+    def shown(self, text: str) -> Iterator[None]:
+        """Show a text until the block is over."""
+        self._line.show(text)
+        with ticking(lambda seconds: self._line.show(text, f", {seconds:.0f} s")):
+            yield
+
+    def step(self, now: Standing) -> AbstractContextManager[None]:
+        """Show how far a bisection is until its step is over."""
+        return self.shown(progress_text(now))
+
+
+def progress_text(now: Standing) -> str:
+    """Say how far a bisection is."""
+    return (
+        f"step {now.steps + 1} of about {now.about}, {counted(now.left, 'commit')} left, "
+        f"confidence {100 * now.confidence:.0f} %: comparing {(now.ask or '')[:COMMIT_DIGITS]}"
+    )
+
+
+def result_lines(found: BisectionFile) -> Iterator[str]:
+    """Say which commit it is, or what is left, with the change and what to type."""
+    steps, confidence = counted(len(found.steps), "step"), f"confidence {100 * (found.confidence or 0):.1f} %"
+    if found.outcome == "found":
+        (culprit,) = found.suspects
+        yield _commit(culprit)
+        yield from _change(found)
+        yield f"{confidence} after {steps}; see it with: git show {culprit.commit}"
+        return
+    skipped = [one for one in found.suspects if one.reason]
+    if skipped and (found.confidence or 0) >= found.sure:
+        yield (
+            f"inconclusive: it is one of these {counted(len(found.suspects), 'commit')} ({confidence} after {steps}), "
+            f"of which {len(skipped)} cannot be compared; --restart tries all again"
+        )
+    else:
+        left = f"{counted(found.left, 'commit')} left after {steps}"
+        yield f"inconclusive when the time was up: {left}; {_GO_ON}; most likely:"
+    yield from map(_commit, found.suspects[:_SHOWN])
+    if len(found.suspects) > _SHOWN:
+        yield f"and {len(found.suspects) - _SHOWN} more, which --json=FILE names"
+    yield from _change(found)
+
+
+def comparison_lines(found: BisectionFile) -> Iterator[str]:
+    """Say that there is no regression to search, or that it is not sure that there is one."""
+    good, bad = found.question.good[:COMMIT_DIGITS], found.question.bad[:COMMIT_DIGITS]
+    if found.outcome == "inconclusive":
+        yield f"inconclusive: {bad} is neither shown to be worse than {good} nor as good; nothing was searched:"
+    else:
+        yield f"no regression between {good} and {bad} in what pairs measure; nothing was searched:"
+    for one in found.comparisons:
+        yield explain(judge_comparison(metric_of(one.metric), one, Policy()))
+    yield from (f"not compared: {one}: its pairs gave no values" for one in found.lost)
+
+
+def _commit(suspect: Suspect) -> str:
+    line = f"{suspect.commit} {suspect.date} {suspect.author}: {suspect.subject}"
+    return f"{line} (not compared: {suspect.reason})" if suspect.reason else line
+
+
+def _change(found: BisectionFile) -> Iterator[str]:
+    if found.known is None or found.change is None:
+        return
+    here = found.known.measurement
+    label = f" {here.label!r}" if here.label else ""
+    whole = _estimate(found.known.change)
+    yield (
+        f"{found.known.metric} {found.known.statistic} of {here.test}{label}: {_estimate(found.change)}; "
+        f"between GOOD and BAD {whole}"
+    )
+
+
+def _estimate(change: Estimate) -> str:
+    shown = show_change_interval(change.value, change.low, change.high, "relative")
+    return f"{shown}, {100 * change.confidence:.3g} % confidence, {counted(change.n, 'pair')}"
+
 
 EXIT_CODES = {"found": 0, "no regression": 1, "inconclusive": 3}
 _SETTLED = ("equivalent", "improved")
@@ -39,7 +128,6 @@ _LEAST_SURE, _MOST_SURE = 0.5, 0.9999
 
 
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command and its options."""
     parser = commands.add_parser(
         "bisect",
         help="find the commit that brought a regression, in pairs of fresh processes",

@@ -1,17 +1,22 @@
 """The steps of `hwperf bisect`: sessions of pytest that compare BAD with another commit."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic
 
 from pytest_hwperf.cli.pytest_session import Session, run_pytest
-from pytest_hwperf.core.bisection import BisectionStep, KnownChange, pair_values
+from pytest_hwperf.core.bisection import Bisection, BisectionQuestion, BisectionStep, History, KnownChange, pair_values
 from pytest_hwperf.core.budgets import DEFAULT_MARGINS
-from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.codec import from_file, to_json
+from pytest_hwperf.core.errors import SerialisationError, UsageProblem
 from pytest_hwperf.core.evidence import Evidence
 from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.gate.bisection import BadTree
+from pytest_hwperf.host.files import read_file, replace_file
 
 _LEAST_S = 1.0  # of a session: less is no time
 _LONGEST_REASON = 300  # characters
@@ -83,3 +88,43 @@ def _reason(report: Report, known: KnownChange | None) -> str:
 def _last_line(output: str) -> str:
     lines = [line for line in output.splitlines() if line.strip()]
     return visible(lines[-1].strip()) if lines else "pytest has said nothing"
+
+
+_LARGEST = 64 * 2**20  # bytes
+_AGAIN = "start again with --restart"
+_DIGITS = 16
+
+
+class BisectionState:
+    """The file of one question; the same command finds it again."""
+
+    def __init__(self, git_folder: Path, question: BisectionQuestion) -> None:
+        digest = hashlib.sha256(to_json(question)).hexdigest()[:_DIGITS]
+        self.question, self.path = question, git_folder / "hwperf-bisect" / f"{digest}.json"
+
+    def read(self, history: History) -> Bisection | None:
+        """Return what is known so far; None: nothing."""
+        try:
+            found = from_file(Bisection, read_file(self.path, _LARGEST), other=_AGAIN, older=_AGAIN)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise UsageProblem(f"{self.path} cannot be read ({error.strerror}): {_AGAIN}") from error
+        except SerialisationError as error:
+            raise UsageProblem(f"{self.path} {error}") from error
+        if found.question != self.question and replace(found.question, laid=self.question.laid) == self.question:
+            raise UsageProblem(f"{self.path} is of a search with other content of your test files: {_AGAIN}")
+        if found.question != self.question or any(step.commit not in history.reach for step in found.steps):
+            raise UsageProblem(f"{self.path} is about other commits: {_AGAIN}")
+        return found
+
+    def keep(self, bisection: Bisection) -> None:
+        """Replace the file atomically."""
+        try:
+            replace_file(self.path, to_json(bisection) + b"\n")
+        except OSError as error:
+            raise UsageProblem(f"{self.path} cannot be written ({error.strerror}): free it, then go on") from error
+
+    def forget(self) -> None:
+        """Remove the file: what it led to is known."""
+        self.path.unlink(missing_ok=True)

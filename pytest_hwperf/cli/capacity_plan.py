@@ -1,16 +1,21 @@
 """The plan of `hwperf capacity` as a record: what follows from the figures that were typed and measured."""
 
 import argparse
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_hwperf.core import capacity
 from pytest_hwperf.core.candidates import rows_of_call
-from pytest_hwperf.core.capacity import SAFETY, Concurrency, Instances, Level, Service, Wait
+from pytest_hwperf.core.capacity import HIGH, SAFETY, TOO_HIGH, Concurrency, Instances, Level, Service, Wait
 from pytest_hwperf.core.carbon import CarbonInputs, parse_carbon_lines
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.metrics import BOARD_ENERGY, ENERGY
+from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.loads import FASTEST_QPS, MOST_IN_FLIGHT
+from pytest_hwperf.core.metrics import BOARD_ENERGY, ENERGY, MEDIAN_LATENCY
 from pytest_hwperf.core.records import SCHEMA, Judgement, figure_of
 from pytest_hwperf.core.structs import Record
+from pytest_hwperf.core.units import counted, plural, show, show_number, show_share
 
 MILLION = 1e6
 J_PER_KWH = 3.6e6
@@ -155,3 +160,169 @@ def _carbon(inputs: CarbonInputs | None, joules: float | None, source: str, serv
         source=grid if joules is None else f"{source} x {grid}",
         reason=source if joules is None else "",
     )
+
+
+_ALIKE = ("batch_size", "threads", "precision")  # conditions of a load on what is planned with
+_LOAD = re.compile(r"\b(qps|in_flight|shape)=(\d{1,12}(?:\.\d{1,12})?(?:e[+-]?\d{1,2})?)(?=\s|$)")
+_MEANS: Mapping[capacity.Level, str] = {
+    "safe": "safe",
+    "high": f"over {show_share(HIGH)}, little is left for a peak",
+    "too high": f"over {show_share(TOO_HIGH)}, where waits grow steeply",
+    "no steady state": "no steady state: more arrives than is served, and the queue grows for ever",
+}
+
+
+def named(one: Judgement) -> str:
+    """Name a measurement of a report."""
+    return visible(" ".join(part for part in (one.run.test, one.run.scenario, one.run.label) if part))
+
+
+def is_load(one: Judgement) -> bool:
+    """Whether calls arrived in another way than one after the other."""
+    return one.run.conditions.get("load", "single_stream") != "single_stream"
+
+
+def lines_of(plan: CapacityPlan, options: argparse.Namespace) -> Iterator[str]:
+    """Yield the lines of a plan that was made with these options."""
+    yield from _busy(plan)
+    yield from _waits(plan)
+    yield from _instance_lines(plan, options)
+    yield from _memory_lines(plan, options)
+    yield from _prices(plan)
+    yield from _carbon_lines(plan)
+
+
+def load_lines(service: Service, measured: Judgement | None, judgements: Sequence[Judgement]) -> Iterator[str]:
+    """Yield a line for each measured load on what is planned with, beside the theory at its rate."""
+    for one in judgements:
+        found = figure_of(one.figures, (MEDIAN_LATENCY[0], "mean"))
+        if measured is None or found is None or not _is_load_of(one, measured):
+            continue
+        told = dict(_LOAD.findall(one.run.conditions["load"]))
+        if "qps" not in told or not float(told.get("shape", "1")) or not 0 < float(told["qps"]) <= FASTEST_QPS:
+            continue
+        at_rate = Service(arrivals=float(told["qps"]), seconds=service.seconds, variation=service.variation)
+        servers = max(1, min(MOST_IN_FLIGHT, int(float(told.get("in_flight", "1")))))
+        waits = capacity.waits(at_rate, servers, 1 / math.sqrt(float(told.get("shape", "1"))))
+        theory = "by theory there is no steady state"
+        if waits:
+            theory = f"{waits[-1].model} says {show(waits[-1].seconds + service.seconds, 's')}"
+        load = one.run.conditions["load"]
+        yield line_of("measured", f"{load}: latency {show(found.estimate.value, 's')} on average; {theory}")
+
+
+def _is_load_of(one: Judgement, measured: Judgement) -> bool:
+    """Whether a load from a schedule was put on what is planned with."""
+    conditions, alike = one.run.conditions, measured.run.conditions
+    return (
+        conditions.get("load", "").startswith("server ")
+        and one.run.scenario == measured.run.scenario
+        and bool(one.run.scenario or one.run.test == measured.run.test)
+        and all(conditions.get(name) == alike.get(name) for name in _ALIKE)
+    )
+
+
+def line_of(title: str, text: str) -> str:
+    """Write a line, its title in a column of its own."""
+    return f"{title:<13}{text}"
+
+
+def _busy(plan: CapacityPlan) -> Iterator[str]:
+    full = plan.servers / plan.service.seconds
+    yield line_of("utilisation", f"{plan.utilisation:.3f}: {_MEANS[plan.level]}")
+    shares = ", ".join(f"{show_share(share)} at {show(share * full, '1/s')}" for share in (HIGH, TOO_HIGH))
+    arrive = f"{show(plan.service.arrivals, '1/s')} arrive"
+    yield line_of("", f"{arrive}, {counted(plan.servers, 'server')} can do {show(full, '1/s')}; {shares}")
+
+
+def _waits(plan: CapacityPlan) -> Iterator[str]:
+    title = "wait"
+    for wait in plan.waits:
+        if wait.model == "M/G/1" and plan.service.variation == 1:
+            continue  # as M/M/1
+        ends = [("p95", wait.p95_s), ("p99", wait.p99_s)]
+        response = ", ".join(f"{name} {show(value, 's')}" for name, value in ends if value is not None)
+        text = f"{wait.model:<8}{show(wait.seconds, 's')} on average"
+        if wait.model in ("M/G/1", "Kingman") or wait.model.startswith("G/G/"):
+            text += f", service times varying by {plan.service.variation:.2f} of their mean"
+        yield line_of(title, f"{text}; with the service {response}" if response else text)
+        title = ""
+
+
+def _instance_lines(plan: CapacityPlan, options: argparse.Namespace) -> Iterator[str]:
+    found = plan.instances
+    if found is None:
+        return
+    safety = SAFETY if options.safety is None else options.safety
+    other = {"safety factor": found.by_utilisation, "utilisation": found.by_safety}.get(found.rule)
+    alone = "" if other is None else f", the other rule alone says {other}"
+    rule = "both rules" if found.rule == "both" else f"the {found.rule}"
+    yield line_of(
+        "instances",
+        f"{found.count} for a peak of {show(options.peak, '1/s')} by {rule}{alone}; "
+        f"each {show_share(found.utilisation)} busy",
+    )
+    yield line_of(
+        "",
+        f"rules: {safety:g} times the peak, and at most {show_share(HIGH)} busy; "
+        "one to spare for a failure is one more",
+    )
+
+
+def _memory_lines(plan: CapacityPlan, options: argparse.Namespace) -> Iterator[str]:
+    found = plan.memory
+    if found is None:
+        yield from _missing(plan, "memory")
+        return
+    what = (
+        ""
+        if options.request_mb is not None
+        else ", each in a process of its own with its model, third-party imports not in it"
+    )
+    base = found.base_bytes
+    without = f"after a base of {show(base, 'B')}, counted once" if base else "without a base, which was not given"
+    each = show(found.each_bytes, "B")
+    yield line_of("memory", f"{counted(found.by_memory, 'request')} at once, {each} each{what}")
+    yield line_of("", without)
+    limit = "the cores are the limit" if found.cores < found.by_memory else "the memory is the limit"
+    yield line_of("", f"{counted(found.cores, 'core')}: {limit}")
+
+
+def _prices(plan: CapacityPlan) -> Iterator[str]:
+    if plan.cost is not None:
+        served = min(plan.service.arrivals, plan.servers / plan.service.seconds)
+        yield line_of("cost", f"{show_number(plan.cost)} a million requests, at {show(served, '1/s')} on one instance")
+    yield from _missing(plan, "energy")
+    found = plan.energy
+    if found is None:
+        return
+    told = [f"{show_number(found.kwh)} kWh a million requests ({found.source})"]
+    if found.price is not None:
+        told.append(f"{show_number(found.price)} for it")
+    if found.grams is not None:
+        told.append(f"{show(found.grams, 'g')} of CO2")
+    yield line_of("energy", ", ".join(told))
+
+
+def _carbon_lines(plan: CapacityPlan) -> Iterator[str]:
+    """Yield both parts, and their sum where both are known."""
+    found = plan.carbon
+    if found is None:
+        return
+    units = f"a million {plural(found.unit)}"
+    if found.total_g is not None:
+        yield line_of("carbon", f"{show(found.total_g, 'g')} of CO2 equivalent for {units}, of which")
+    title = "carbon" if found.total_g is None else ""
+    if found.operational_g is None:
+        yield line_of(title, f"of the energy for {units}: not known: {found.reason}")
+    else:
+        yield line_of(title, f"{show(found.operational_g, 'g')} for the energy of {units} ({found.source})")
+    if found.embodied_g is None:
+        yield line_of("", "of making the machine: not known: give --carbon embodied_kg=… and lifetime_years=…")
+    else:
+        yield line_of("", f"{show(found.embodied_g, 'g')} for making the machine, as long as it serves them")
+
+
+def _missing(plan: CapacityPlan, name: str) -> Iterator[str]:
+    if name in plan.missing:
+        yield line_of(name, f"not known: {plan.missing[name]}")

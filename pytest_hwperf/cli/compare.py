@@ -1,7 +1,8 @@
 """`hwperf compare`: two versions of a model on one data file, and whether the new one is rolled out."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,27 +17,89 @@ from pytest_hwperf.cli.arguments import (
     write_file,
     write_record,
 )
-from pytest_hwperf.cli.compare_text import lines_of
-from pytest_hwperf.cli.output import say_lines, width
-from pytest_hwperf.cli.progress import ProgressLine, clear_progress
-from pytest_hwperf.cli.requirements_file import read_requirements
-from pytest_hwperf.cli.rows_file import read_data
+from pytest_hwperf.cli.inputs import read_data, read_requirements
+from pytest_hwperf.cli.output import ProgressText, clear_progress, say_lines, width
+from pytest_hwperf.core import rollout_plan as words
 from pytest_hwperf.core.budgets import DEFAULT_MARGINS, MODELS_COMPARED, parse_margin_lines
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import Budget, Comparison, Margin
-from pytest_hwperf.core.rollout import Decision, decide, requirements_of
-from pytest_hwperf.core.rollout_figures import P95
-from pytest_hwperf.core.rollout_plan import plan_of
-from pytest_hwperf.core.rollout_report import RolloutFile, Rows, VersionRecord
-from pytest_hwperf.core.units import parse_rate
+from pytest_hwperf.core.records import Budget, Comparison, Margin, Policy
+from pytest_hwperf.core.rollout import P95, Decision, decide, requirements_of
+from pytest_hwperf.core.rollout_plan import Plan, RolloutFile, Rows, VersionRecord, plan_of
+from pytest_hwperf.core.units import counted, parse_rate
+from pytest_hwperf.core.verdicts import explain, judge_comparison
 from pytest_hwperf.gate.load_target import headers_of
 from pytest_hwperf.gate.models import CompareSettings
-from pytest_hwperf.gate.rollout import Measured, contender, digest_of, measure_versions
+from pytest_hwperf.gate.rollout import MeasuredVersions, contender, digest_of, measure_versions
 from pytest_hwperf.gate.targets import TargetKind, check_target, shown
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.pairs.conductor import Progress
 from pytest_hwperf.reports.rollout import render
+
+_WIDEST = 80
+
+
+def lines_of(file: RolloutFile, width: int) -> Iterator[str]:
+    """Yield everything that is said of a comparison; what is no table is wrapped at the terminal, or at 80 columns."""
+    width = min(width, _WIDEST)
+    yield from _wrapped(_decision(file), width)
+    yield from _table(words.figures(file))
+    yield from _wrapped(_required(file), width)
+    yield from _wrapped(_plan(file.plan), width)
+    if file.plan is not None:
+        yield from _table(words.stages(file.plan))
+
+
+def _wrapped(texts: Iterable[tuple[str, str]], width: int) -> Iterator[str]:
+    """Wrap texts, each with the indentation of its first line."""
+    for first, text in texts:
+        yield textwrap.fill(
+            visible(text), width, initial_indent=first, subsequent_indent="    ", break_on_hyphens=False
+        )
+
+
+def _decision(file: RolloutFile) -> Iterator[tuple[str, str]]:
+    """Yield the decision with its reasons, and each comparison."""
+    record = file.record
+    yield "", words.headline(record.decision, record.requirements)
+    for one in record.decision.reasons[1:]:
+        yield "  ", f"also {one.effect}: {words.reason(one)}"
+    pairs = counted(record.pairs, "pair of fresh processes")
+    yield "", f"{record.new.target} against {record.old.target}: {pairs}"
+    for comparison in file.comparisons:
+        yield "", explain(judge_comparison(METRICS[comparison.metric], comparison, Policy()))
+
+
+def _required(file: RolloutFile) -> Iterator[tuple[str, str]]:
+    """Yield the requests, the requirements, and what nothing is known of."""
+    record = file.record
+    for side, name in ((record.old, "OLD"), (record.new, "NEW")):
+        if side.requests is not None:
+            yield "", f"requests to {name}: {words.requests(side.requests)}"
+    for requirement in record.requirements:
+        yield "", f"{requirement.outcome.upper()}  {words.requirement(requirement)}"
+    yield "", "not compared: " + "; ".join(words.not_compared(file))
+
+
+def _plan(plan: Plan | None) -> Iterator[tuple[str, str]]:
+    if plan is None:
+        yield "", words.ONLY_ON_GO
+        return
+    yield "", "plan: limits at which it is rolled back"
+    for limit in words.limits(plan):
+        yield "  ", words.limit(limit)
+    for missing in words.unwatched(plan):
+        yield "  ", missing
+    yield "", words.promise(plan)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield a line for each row, columns below each other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+
 
 OK, REGRESSED, INCONCLUSIVE = 0, 1, 3
 _A_DAY_S = 86_400
@@ -44,7 +107,6 @@ _KINDS: tuple[TargetKind, ...] = ("ONNX file", "estimator", "function", "address
 
 
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command and its options."""
     compare = commands.add_parser(
         "compare",
         help="decide whether a new version of a model is rolled out",
@@ -129,12 +191,16 @@ def _checked(options: argparse.Namespace) -> CompareSettings:
         trust=options.trust,
         headers=headers_of(options.header),
         timeout_s=options.timeout,
-        progress=partial(_show, ProgressLine()),
+        progress=partial(_show, ProgressText()),
     )
 
 
 def _file(
-    options: argparse.Namespace, settings: CompareSettings, budgets: Sequence[Budget], measured: Measured, rows: Rows
+    options: argparse.Namespace,
+    settings: CompareSettings,
+    budgets: Sequence[Budget],
+    measured: MeasuredVersions,
+    rows: Rows,
 ) -> RolloutFile:
     """Decide, and put everything together."""
     requirements = requirements_of(measured.new, budgets)
@@ -205,6 +271,6 @@ def _margins(given: list[str]) -> tuple[Margin, ...]:
     return tuple(margins.values())
 
 
-def _show(line: ProgressLine, progress: Progress) -> None:
+def _show(line: ProgressText, progress: Progress) -> None:
     left = "" if progress.left_s is None else f", about {progress.left_s:.0f} s left"
     line.show(f"{progress.stage} pair {progress.pair} of {progress.of}", left)

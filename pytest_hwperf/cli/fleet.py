@@ -1,27 +1,64 @@
 """`hwperf fleet`: the gate of one build on several machines of several kinds, as one report and one exit code."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic
 
 from pytest_hwperf import __version__
-from pytest_hwperf.cli.fleet_text import HostLines
 from pytest_hwperf.cli.output import complain
 from pytest_hwperf.cli.report import OPEN, add_output, check_output, show_report
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.fleet import ENDED, Host, Order, Task, last_lines
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.kinds import merge_kinds
+from pytest_hwperf.core.merging import merge_kinds
 from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.shards import MOST_KINDS, MOST_SHARDS
+from pytest_hwperf.core.report import MOST_KINDS, MOST_SHARDS, Report
 from pytest_hwperf.fleet.dispatch import Dispatch, Outcome
-from pytest_hwperf.fleet.hosts import LOCAL, Entry, read_hosts
+from pytest_hwperf.fleet.hosts import LOCAL, HostEntry, read_hosts
 from pytest_hwperf.fleet.orders import Project, arguments_of, installed_by, project_of
 from pytest_hwperf.fleet.reaching import check_tools, clustered
+from pytest_hwperf.gate.progress import fit
 from pytest_hwperf.host.workdirs import workdir
+
+_UP, _CLEAR = "\033[{}A", "\r\033[J"  # lines up; all that is below
+_TOLD = ("starting", "ending", "ended", "lost", "has not")  # what is worth a line where nothing can be written over
+
+
+class HostLines:
+    """A block of lines that is written over; without a terminal, a line whenever a host begins or ends something."""
+
+    def __init__(self) -> None:
+        self._shown = 0
+        self._told: dict[str, str] = {}
+
+    def show(self, states: Mapping[str, str]) -> None:
+        """Replace the block by what each host does now."""
+        lines = [visible(f"{name}: {text}") for name, text in states.items()]
+        if sys.stderr.isatty():
+            columns = shutil.get_terminal_size().columns
+            text = "\n".join(fit(line, columns) for line in lines)
+            print(f"{self._above()}{text}", file=sys.stderr, flush=True)
+            self._shown = len(lines)
+            return
+        for name, line in zip(states, lines, strict=True):
+            said = states[name].partition(": ")[2]
+            if said.startswith(_TOLD) and self._told.get(name) != line:
+                self._told[name] = line
+                print(line, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Remove the block; what stands without a terminal stays."""
+        if self._shown:
+            print(self._above(), end="", file=sys.stderr, flush=True)
+            self._shown = 0
+
+    def _above(self) -> str:
+        return f"{_UP.format(self._shown) if self._shown else ''}{_CLEAR}"
+
 
 USAGE = 4
 _MOST_S = 24 * 3600
@@ -29,7 +66,6 @@ _LEAST_SILENCE_S = 5  # hosts give a sign of life each second, and may be busy
 
 
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command and its options."""
     parser = commands.add_parser(
         "fleet",
         help="run a gate on several machines of several kinds",
@@ -126,8 +162,8 @@ def _check(options: argparse.Namespace) -> None:
     check_output(options.output)
 
 
-def _here() -> Entry:
-    return Entry(host=Host(name=LOCAL, kind=LOCAL, machine=LOCAL), address=LOCAL)
+def _here() -> HostEntry:
+    return HostEntry(host=Host(name=LOCAL, kind=LOCAL, machine=LOCAL), address=LOCAL)
 
 
 def _tasks(kinds: Sequence[str], shards: int) -> list[Task]:

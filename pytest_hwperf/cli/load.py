@@ -2,41 +2,106 @@
 
 import argparse
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.cli.arguments import add_shared, check_files, check_timeout
-from pytest_hwperf.cli.load_report import INTERRUPTED, NOT_SERVED, OK, exit_code, load_run, show_run
-from pytest_hwperf.cli.output import say, say_lines, width
-from pytest_hwperf.cli.progress import ProgressLine, clear_progress
-from pytest_hwperf.cli.rows_file import read_data
+from pytest_hwperf.cli.arguments import add_shared, check_files, check_timeout, write_file
+from pytest_hwperf.cli.inputs import read_data
+from pytest_hwperf.cli.output import ProgressText, clear_progress, say, say_lines, width
 from pytest_hwperf.core.budgets import parse_budget_lines
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.load_plans import is_address, parse_load
+from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.loads import Load, Served, bound_of
-from pytest_hwperf.core.records import OF_A_LOAD, Budget, Judgement, Sample, replace
+from pytest_hwperf.core.plans import is_address, parse_load
+from pytest_hwperf.core.records import OF_A_LOAD, Budget, Judgement, Policy, Run, Sample, replace
+from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.core.units import counted, show
-from pytest_hwperf.gate.load import carrier_of, run_load
-from pytest_hwperf.gate.load_processes import asked_share, check_processes, command_again, reply_share, run_by_processes
+from pytest_hwperf.core.verdicts import judge
+from pytest_hwperf.gate.load import (
+    PeakSearch,
+    Try,
+    asked_share,
+    carrier_of,
+    check_processes,
+    command_again,
+    reply_share,
+    run_by_processes,
+    run_load,
+)
 from pytest_hwperf.gate.load_target import headers_of, requests_of, subject_of_target, warmed_up
-from pytest_hwperf.gate.peak import PeakSearch, Try
 from pytest_hwperf.host.files import read_file
+from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.host.ticker import ticking
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.host.worker_protocol import WorkerTask, reply
 from pytest_hwperf.loads.http import Request, without_port
 from pytest_hwperf.loads.locust import LocustResult, drive_locust, locustfile_of
-from pytest_hwperf.loads.samples import doubts_of, load_samples
-from pytest_hwperf.loads.times import Times
+from pytest_hwperf.loads.times import Times, doubts_of, load_samples
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import Subject
+from pytest_hwperf.reports import json_file, terminal
+from pytest_hwperf.reports.table import Detail
 from pytest_hwperf.reports.wrapping import wrapped
+
+OK, NOT_SERVED, INCONCLUSIVE, INTERRUPTED = 0, 1, 3, 130
+
+
+def load_run(target: str, samples: Iterable[Sample], conditions: Mapping[str, str]) -> Run:
+    """Return the samples of a load as a run."""
+    return Run(
+        test=target,
+        label="",
+        scenario="",
+        machine=describe_machine(),
+        revision="",
+        started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        samples=tuple(samples),
+        conditions=conditions,
+        context={},
+    )
+
+
+def show_run(run: Run, budgets: Sequence[Budget], json: str | None, *, interrupted: bool = False) -> Judgement:
+    """Judge a run, show its table, and write its report where a file is named."""
+    found = figures(run)
+    judgement = Judgement(run=run, figures=found, verdicts=judge(run, found, (), budgets, Policy()))
+    report = Report(
+        machine=run.machine,
+        revision="",
+        started_at=run.started_at,
+        baseline="",
+        judgements=(judgement,),
+        partial=interrupted,
+    )
+    show_table(replace(report, partial=False))
+    if interrupted:
+        say("interrupted: these are the calls that were over")
+    if json:
+        write_file(json, json_file.render(report))
+    return judgement
+
+
+def show_table(report: Report, detail: Detail = "normal") -> None:
+    """Show a report as pytest does, without colours."""
+    for text, _ in terminal.render(report, width=width(), color=False, detail=detail):
+        say(text)
+
+
+def exit_code(judgement: Judgement, failed: int, doubts: Sequence[str]) -> int:
+    """Return 1 where a budget is not kept or calls failed, 3 where that is not known, else 0."""
+    outcomes = {verdict.outcome for verdict in judgement.verdicts}
+    if failed or "failed" in outcomes:
+        return NOT_SERVED
+    inconclusive = outcomes - {"passed"} or set(doubts) - {"degrades"}
+    return INCONCLUSIVE if inconclusive else OK
+
 
 _PERCENTILE = 0.95  # of a peak rate
 _LARGEST_BODY = 100_000_000  # bytes of a request
@@ -46,7 +111,6 @@ _ROUNDED = "Locust rounds times to 1 ms, and from 100 ms on to two digits"
 
 
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command and its options."""
     load = commands.add_parser(
         "load",
         help="put a load on an address, a function or an ONNX file",
@@ -89,7 +153,7 @@ def run(options: argparse.Namespace) -> int:
             reply(reply_share(load, stream, task), task)
             return OK
         check_processes(load, stream)
-        shown = _Shown(options=options, subject=subject, stream=stream, budgets=budgets)
+        shown = _ShownLoads(options=options, subject=subject, stream=stream, budgets=budgets)
         return shown.peak(load) if options.find_peak else shown.one(load)
 
 
@@ -176,7 +240,7 @@ def _samples_of(result: LocustResult, source: str) -> tuple[Sample, ...]:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Shown:
+class _ShownLoads:
     """Loads on one target, and what is shown of them."""
 
     options: argparse.Namespace
@@ -184,7 +248,7 @@ class _Shown:
     stream: Stream
     budgets: tuple[Budget, ...]
     times: Times = field(default_factory=Times)  # of the load that runs
-    line: ProgressLine = field(default_factory=ProgressLine)
+    line: ProgressText = field(default_factory=ProgressText)
 
     def one(self, load: Load) -> int:
         """Run one load."""

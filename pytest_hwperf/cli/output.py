@@ -9,6 +9,7 @@ from io import TextIOWrapper
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.foreign_text import visible, visible_lines
+from pytest_hwperf.gate.progress import fit
 
 USAGE = 4  # pytest's own exit code; 0 and 1 are as in pytest too
 
@@ -59,3 +60,28 @@ def tolerate_any_encoding() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+_CLEAR = "\r\033[K"  # of the line
+
+
+class ProgressText:
+    """One line that is written over; where standard error is no terminal, a line for each text."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def show(self, text: str, left: str = "") -> None:
+        """Replace the line by `text`, followed on a terminal by the time that is `left`."""
+        if sys.stderr.isatty():
+            width = shutil.get_terminal_size().columns
+            print(f"{_CLEAR}{fit(visible(text + left), width)}", end="", file=sys.stderr, flush=True)
+        elif text != self._last:
+            print(visible(text), file=sys.stderr, flush=True)
+        self._last = text
+
+
+def clear_progress() -> None:
+    """Remove the line; what stands without a terminal stays."""
+    if sys.stderr.isatty():
+        print(_CLEAR, end="", file=sys.stderr, flush=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_hwperf.cli.report_file import read_report
+from pytest_hwperf.cli.inputs import read_report
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.host.launch import run_to_end
 from pytest_hwperf.host.workdirs import workdir

@@ -5,36 +5,25 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from pytest_hwperf.cli.arguments import check_files, write_export, write_file
+from pytest_hwperf.cli.arguments import check_files, open_history, write_export, write_file
 from pytest_hwperf.cli.foreign import FORMS, read_foreign
-from pytest_hwperf.cli.load_report import show_table
+from pytest_hwperf.cli.inputs import read_report
+from pytest_hwperf.cli.load import show_table
 from pytest_hwperf.cli.output import say, width
-from pytest_hwperf.cli.report_file import read_report
-from pytest_hwperf.cli.stores import open_history
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.history import Annotation, HistoryStore, Series
-from pytest_hwperf.core.kinds import merge_kinds, why_open
-from pytest_hwperf.core.merging import failed_by_themselves, is_failed
+from pytest_hwperf.core.merging import failed_by_themselves, is_failed, merge_kinds, why_open
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.replay import recompute
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.shards import parse_kinds
+from pytest_hwperf.core.report import Report, parse_kinds
 from pytest_hwperf.core.units import counted
-from pytest_hwperf.reports import (
-    annotations,
-    bencher,
-    github_action_benchmark,
-    json_file,
-    markdown,
-    otava,
-    pytest_benchmark,
-)
+from pytest_hwperf.reports import annotations, exports, json_file, markdown
+from pytest_hwperf.reports.exports import Exported
 from pytest_hwperf.reports.headline import headline_of
 from pytest_hwperf.reports.html import page
 from pytest_hwperf.reports.html.assets import check_installed
 from pytest_hwperf.reports.html.histories import Reader
-from pytest_hwperf.reports.measures import Exported
 from pytest_hwperf.reports.wrapping import wrapped
 
 OK, FAILED, OPEN = 0, 1, 3
@@ -46,16 +35,15 @@ _WRITTEN: Mapping[str, Callable[[Report], bytes]] = {
     ".html": page.render,
 }
 _EXPORTED: Mapping[str, Callable[[Report], Exported]] = {
-    "pytest-benchmark": pytest_benchmark.render,
-    "bencher": bencher.render,
-    "github-action-benchmark": github_action_benchmark.render,
-    github_action_benchmark.BIGGER: partial(github_action_benchmark.render, better="higher"),
-    "otava": otava.render,
+    "pytest-benchmark": exports.render_pytest_benchmark,
+    "bencher": exports.render_bencher,
+    "github-action-benchmark": exports.render_action_benchmark,
+    exports.BIGGER: partial(exports.render_action_benchmark, better="higher"),
+    "otava": exports.render_otava,
 }
 
 
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command and its options."""
     parser = commands.add_parser(
         "report",
         help="show, merge, verify or export reports of pytest --hwperf-report=FILE.json",

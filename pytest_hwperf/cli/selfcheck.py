@@ -10,13 +10,13 @@ from pytest_hwperf.cli.doctor.noise import CHANGES, pairs_for
 from pytest_hwperf.cli.output import say
 from pytest_hwperf.cli.pytest_session import run_pytest
 from pytest_hwperf.core.budgets import parse_size
+from pytest_hwperf.core.codec import from_json, to_json
 from pytest_hwperf.core.errors import SerialisationError, UsageProblem
 from pytest_hwperf.core.evidence import Stage
+from pytest_hwperf.core.exact import share_interval
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.sequence import SHARES
-from pytest_hwperf.core.serialisation import from_json, to_json
-from pytest_hwperf.core.shares import share_interval
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.units import counted, parse_rate, show, show_share
 from pytest_hwperf.host.files import read_file, replace_file
@@ -44,7 +44,6 @@ class BuildRecord(Record, frozen=True, kw_only=True):
 
 
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command and its options."""
     check = commands.add_parser(
         "selfcheck",
         help="show on your own tests that the paired gate keeps its rate here, and what it finds",

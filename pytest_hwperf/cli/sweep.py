@@ -13,21 +13,19 @@ from typing import Any, get_args
 
 from pytest_hwperf import registry
 from pytest_hwperf.cli.arguments import add_shared, check_files, check_model, check_time, write_file, write_record
-from pytest_hwperf.cli.output import say, say_lines, width
-from pytest_hwperf.cli.progress import ProgressLine, clear_progress
-from pytest_hwperf.cli.rows_file import read_data
+from pytest_hwperf.cli.inputs import read_data
+from pytest_hwperf.cli.output import ProgressText, clear_progress, say, say_lines, width
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.plans import SweepPlan, parse_sweep
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.report import SweepFile
-from pytest_hwperf.core.sweep_plans import SweepPlan, parse_sweep
 from pytest_hwperf.core.sweeps import BATCH, Goal, Sweep, SweepPoint, row_of
-from pytest_hwperf.gate.sweep_tools import ModelAtPoints, memory_of, watch_machine
-from pytest_hwperf.gate.sweeps import ROUNDS, SweepTools, Swept, sweep_model
+from pytest_hwperf.gate.sweeps import ROUNDS, ModelAtPoints, SweepTools, Swept, memory_of, sweep_model, watch_machine
 from pytest_hwperf.gate.targets import find_module
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.host.workdirs import workdir
-from pytest_hwperf.reports import sweep_plot
+from pytest_hwperf.reports import plots
 from pytest_hwperf.reports.sweeps import lines_of, notes_of
 
 OK, MISSED, INCONCLUSIVE, INTERRUPTED = 0, 1, 3, 130
@@ -38,7 +36,6 @@ _SEEDS = 1 << 31
 
 
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command and its options."""
     sweep = commands.add_parser(
         "sweep",
         help="measure a model at several batch sizes and thread counts",
@@ -68,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     check_model(options.model)
     check_time(options.time, _LONGEST_S, "2")
     if options.plot:
-        sweep_plot.check_matplotlib()
+        plots.check_matplotlib()
     check_files(json=options.json, plot=options.plot)
     X, _ = read_data(options.data, options.target)
     _check_rows(plan, len(X))
@@ -82,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
             memory=partial(memory_of, options.model, _saved(X, folder)) if options.memory_max_mb is not None else None,
             most_rows=len(X) if options.batch_size == _LARGEST else 0,
             watch=watch_machine,
-            progress=_Shown(len(plan.points()) * options.time),
+            progress=_SweepProgress(len(plan.points()) * options.time),
         )
         found = sweep_model(
             options.model, _points(options.model, plan), tools, seed=seed, round_s=options.time / ROUNDS
@@ -102,12 +99,12 @@ def exit_code(sweep: Sweep, goal: Goal) -> int:
     return MISSED if outcomes and all(outcome == "failed" for outcome in outcomes) else INCONCLUSIVE
 
 
-class _Shown:
+class _SweepProgress:
     """The line of progress, with about the time that is left."""
 
     def __init__(self, seconds: float) -> None:
         """Expect calls of so many seconds; warming up takes some more."""
-        self._line, self._seconds, self._began = ProgressLine(), seconds, 0.0
+        self._line, self._seconds, self._began = ProgressText(), seconds, 0.0
 
     def __call__(self, stage: str, point: str, done: float) -> None:
         """Show the stage, and on a terminal the point and the time left; `done` is the share of the rounds."""
@@ -192,5 +189,5 @@ def _write(options: argparse.Namespace, found: Swept, started: str) -> None:
         write_record(options.json, record)
         say(f"wrote {options.json}")
     if options.plot and any(row.is_measured for row in found.sweep.rows):
-        write_file(options.plot, sweep_plot.render(found.sweep))
+        write_file(options.plot, plots.render_sweep(found.sweep))
         say(f"wrote {options.plot}")

@@ -1,25 +1,177 @@
 """`hwperf tradeoffs`: which candidates meet the requirements, which none is better than, and how they rank."""
 
 import argparse
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import combinations
+from time import monotonic
 
 from pytest_hwperf.cli.arguments import add_shared, check_files, check_time, write_record
-from pytest_hwperf.cli.candidates_file import Measured, measured_in, read_candidates
-from pytest_hwperf.cli.output import say, say_lines
+from pytest_hwperf.cli.inputs import CandidateGroups, measured_in, read_candidates, read_requirements
+from pytest_hwperf.cli.output import ProgressText, clear_progress, say, say_lines
 from pytest_hwperf.cli.pytest_session import run_pytest
-from pytest_hwperf.cli.requirements_file import read_requirements
-from pytest_hwperf.cli.tradeoffs_file import TradeoffsFile, TradeoffTable, table_of
-from pytest_hwperf.cli.tradeoffs_pairs import in_pairs
-from pytest_hwperf.cli.tradeoffs_text import Choice, lines_of
+from pytest_hwperf.cli.tradeoffs_text import Choice, Ranked, lines_of, ranked, why_unranked, worths
 from pytest_hwperf.core.budgets import nearest
-from pytest_hwperf.core.candidates import USUAL_REFERENCE, is_called
+from pytest_hwperf.core.candidates import (
+    CONDITIONS,
+    USUAL_REFERENCE,
+    described,
+    is_called,
+    lies_at,
+    parse_point,
+    points_of,
+)
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.operating_points import CONDITIONS, described, lies_at, parse_point, points_of
-from pytest_hwperf.core.records import Budget
-from pytest_hwperf.core.rivals import DIMENSIONS, Candidate
-from pytest_hwperf.core.tradeoffs import Answer, answers, meets, parse_weights
+from pytest_hwperf.core.evidence import Gate, Measurement
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY
+from pytest_hwperf.core.recommendations import OnHardware, on_hardware
+from pytest_hwperf.core.records import SCHEMA, Budget, BudgetOutcome, Comparison, Estimate
+from pytest_hwperf.core.rivals import ALPHA, DIMENSIONS, Candidate, lost_by, per_row
+from pytest_hwperf.core.statements import Statement
+from pytest_hwperf.core.structs import Number, Record
+from pytest_hwperf.core.tradeoffs import RequirementFit, Score, answers, dimensions_of, meets, pareto, parse_weights
 from pytest_hwperf.fleet.hosts import prices_of, read_hosts
+from pytest_hwperf.gate.models import RivalSettings, compare_rivals
+from pytest_hwperf.pairs.conductor import Progress
+
+
+def in_pairs(choices: Sequence[Choice], arguments: Sequence[str], time_s: float) -> Iterator[Choice]:
+    """Yield each choice with what pairs have shown of its candidates; all answers together are wrong at `ALPHA`."""
+    asked = [list(combinations([one for one in choice.left if MEDIAN_LATENCY in one.values], 2)) for choice in choices]
+    until, left = monotonic() + time_s, sum(map(len, asked))
+    alpha = ALPHA / max(1, left)
+    for choice, rivals in zip(choices, asked, strict=True):
+        found, gates = {one.name: one for one in choice.candidates}, list[Gate]()
+        for baseline, candidate in rivals:
+            shown = partial(_show, ProgressText(), f"{candidate.name} against {baseline.name}")
+            share, left = max(0.0, until - monotonic()) / left, left - 1
+            settings = RivalSettings(arguments=arguments, alpha=alpha, time_s=share, progress=shown)
+            now, gate = compare_rivals(_measurement_of(baseline), _measurement_of(candidate), settings)
+            gates.append(gate)
+            pairs = {**found[candidate.name].pairs, baseline.name: {now.key: now}}
+            found[candidate.name] = replace(found[candidate.name], pairs=pairs)
+        clear_progress()
+        yield replace(choice, candidates=[*found.values()], reference=found[choice.reference.name], gates=gates)
+
+
+def _measurement_of(candidate: Candidate) -> Measurement:
+    return Measurement(test=candidate.test, label=candidate.label)
+
+
+def _show(line: ProgressText, what: str, progress: Progress) -> None:
+    line.show(f"{what}: {progress.stage} pair {progress.pair} of {progress.of}")
+
+
+class RequirementAnswer(Record, frozen=True, kw_only=True):
+    """What one candidate makes of one requirement."""
+
+    keyword: str
+    limit: Number  # base units
+    outcome: BudgetOutcome
+    estimate: Estimate | None = None  # base units; None: unmeasured
+    estimated: bool = False  # whether the value was estimated, and not measured
+    excess: Number | None = None  # share of the limit by which it is missed; None: it is kept, or 0
+
+
+class RankedCandidate(Record, frozen=True, kw_only=True):
+    """One candidate."""
+
+    name: str
+    conditions: Mapping[str, str]
+    meets: bool  # no value misses its limit; what is unmeasured bars nothing
+    requirements: tuple[RequirementAnswer, ...]
+    pairs: Mapping[str, tuple[Comparison, ...]] = {}  # name of another candidate, the baseline → what pairs have shown
+    quantisation: str | None = None  # "worthwhile", "not worthwhile" or "inconclusive"; None: it is no INT8 form
+    dimensions: Mapping[str, Estimate]  # that all candidates have, base units, latency per row
+    is_pareto: bool | None  # None: there is no dimension that all candidates have
+    rank: int | None = None  # from 1; None: it is not ranked
+    score: Score | None = None
+    composite: Number | None = None
+    is_inconclusive: bool | None = None  # whether its score is not shown to be below the highest
+    lost_classes: Statement | None = None  # against the reference; None: none is lost, or it is not known
+    hardware: OnHardware | None = None  # None: no kind of machine is named
+
+
+class TradeoffTable(Record, frozen=True, kw_only=True):
+    """The candidates of one test at one operating point."""
+
+    test: str  # "" where the file names none
+    point: str  # "" where nothing tells it from others
+    reference: str  # candidate whose score is 100
+    weights: Mapping[str, Number]  # dimension → weight, of those that all candidates have
+    estimated: tuple[str, ...] = ()  # of these, what scores and composites take by an estimate
+    left_out: Mapping[str, tuple[str, ...]]  # dimension → candidates that lack it
+    unranked: str  # why there is no ranking, "" where there is one
+    candidates: tuple[RankedCandidate, ...]
+    gates: tuple[Gate, ...] = ()  # what `pairs` of the candidates rest on
+
+
+class TradeoffsFile(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf tradeoffs"):
+    """Everything that was compared."""
+
+    schema: int = SCHEMA
+    tables: tuple[TradeoffTable, ...]
+
+
+def table_of(choice: Choice) -> TradeoffTable:
+    """Return the candidates of a choice with everything that the lines say of them, in the order of the file."""
+    dimensions, lacking = dimensions_of(choice.candidates)
+    why = why_unranked(choice, dimensions)
+    places = {} if why else {one.candidate.name: (n, one) for n, one in enumerate(ranked(choice), 1)}
+    best = {one.name for one in pareto(choice.candidates, list(dimensions.values()))} if dimensions else None
+
+    def of(one: Candidate) -> RankedCandidate:
+        rank, found = places.get(one.name, (None, None))
+        return _candidate(one, choice, rank=rank, found=found, is_pareto=None if best is None else one.name in best)
+
+    return TradeoffTable(
+        test=choice.test,
+        point=choice.point,
+        reference=choice.reference.name,
+        weights=choice.weighted,
+        estimated=choice.estimated,
+        left_out={name: tuple(names) for name, names in lacking.items()},
+        unranked=why,
+        candidates=tuple(map(of, choice.candidates)),
+        gates=tuple(choice.gates),
+    )
+
+
+def _candidate(
+    one: Candidate, choice: Choice, *, rank: int | None, found: Ranked | None, is_pareto: bool | None
+) -> RankedCandidate:
+    answers, (dimensions, _) = choice.answers[one.name], dimensions_of(choice.candidates)
+    return RankedCandidate(
+        name=one.name,
+        conditions=one.conditions,
+        meets=meets(answers),
+        requirements=tuple(map(_requirement, answers)),
+        pairs={name: tuple(found.values()) for name, found in one.pairs.items()},
+        quantisation=next((found.outcome for quantised, _, found in worths(choice) if quantised is one), None),
+        dimensions={name: per_row(one, key) for name, key in dimensions.items()},
+        is_pareto=is_pareto,
+        rank=rank,
+        score=found and found.score,
+        composite=found and found.composite,
+        is_inconclusive=found and found.inconclusive,
+        lost_classes=lost_by(one, choice.reference),
+        hardware=next(iter(on_hardware([one], choice.prices)), None),
+    )
+
+
+def _requirement(answer: RequirementFit) -> RequirementAnswer:
+    excess = answer.excess if answer.excess and math.isfinite(answer.excess) else None
+    return RequirementAnswer(
+        keyword=answer.budget.keyword,
+        limit=answer.budget.limit,
+        outcome=answer.outcome,
+        estimate=answer.estimate,
+        estimated=answer.guessed,
+        excess=excess,
+    )
+
 
 OK, NONE_MEETS, INCONCLUSIVE = 0, 1, 3
 _A_DAY_S = 86_400
@@ -27,7 +179,6 @@ _TO_ITS_END = (0, 1)  # exit codes of pytest: all passed, some failed
 
 
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command and its options."""
     parser = commands.add_parser(
         "tradeoffs",
         help="choose among measured scenarios by requirements",
@@ -110,7 +261,7 @@ def run(options: argparse.Namespace) -> int:
     return NONE_MEETS if NONE_MEETS in codes else max(codes)
 
 
-def _measured(options: argparse.Namespace) -> Measured:
+def _measured(options: argparse.Namespace) -> CandidateGroups:
     """Read a file, or run pytest."""
     if bool(options.file) == bool(options.handed_on):
         raise UsageProblem("give a report or a CSV, or tests to run: hwperf tradeoffs -- tests/test_models.py")
@@ -145,7 +296,7 @@ def _at(tests: Mapping[str, Sequence[Candidate]], at: Mapping[str, str]) -> dict
 def _choices(
     test: str,
     candidates: Sequence[Candidate],
-    found: Mapping[str, Sequence[Answer]],
+    found: Mapping[str, Sequence[RequirementFit]],
     options: argparse.Namespace,
     weights: Mapping[str, float],
 ) -> Iterator[Choice]:
@@ -178,7 +329,7 @@ def _reference(name: str | None, candidates: Sequence[Candidate]) -> Candidate:
     return next((one for one in candidates if is_called(one, name or USUAL_REFERENCE)), candidates[0])
 
 
-def _code(found: Mapping[str, Sequence[Answer]], budgets: Sequence[Budget]) -> int:
+def _code(found: Mapping[str, Sequence[RequirementFit]], budgets: Sequence[Budget]) -> int:
     """Return 0 where a candidate meets all requirements by its whole intervals, 3 where one may, else 1."""
     if not budgets or any(all(one.outcome == "passed" for one in of) for of in found.values()):
         return OK

@@ -8,10 +8,9 @@ from typing import NamedTuple
 from pytest_hwperf.core.candidates import pairs_of
 from pytest_hwperf.core.evidence import Gate
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.hardware import as_cheap, on_hardware
 from pytest_hwperf.core.metrics import METRICS, metric_of
 from pytest_hwperf.core.quantisation import LEAST_GAIN, Worth, quantised_pairs, worth_of
-from pytest_hwperf.core.recommendations import Advice, bottlenecks, matrix
+from pytest_hwperf.core.recommendations import Advice, as_cheap, bottlenecks, matrix, on_hardware
 from pytest_hwperf.core.records import Comparison, Estimate, Key
 from pytest_hwperf.core.rivals import (
     DIMENSIONS,
@@ -23,7 +22,7 @@ from pytest_hwperf.core.rivals import (
     per_row,
 )
 from pytest_hwperf.core.tradeoffs import (
-    Answer,
+    RequirementFit,
     Score,
     best_by,
     composite,
@@ -58,7 +57,7 @@ _ADVICE: Mapping[Advice, str] = {
 }
 
 
-class Line(NamedTuple):
+class TitledLine(NamedTuple):
     """One fact."""
 
     title: str
@@ -82,7 +81,7 @@ class Choice:
     test: str  # "" where the file names none
     point: str = ""  # operating point of the candidates, where the test has several
     candidates: Sequence[Candidate]  # at least one, all of one operating point
-    answers: Mapping[str, Sequence[Answer]]  # name of a candidate → its answers to the requirements
+    answers: Mapping[str, Sequence[RequirementFit]]  # name of a candidate → its answers to the requirements
     reference: Candidate  # of the score
     weights: Mapping[str, float]  # dimension → weight
     rank_by: str  # "score", "composite" or a dimension
@@ -124,15 +123,17 @@ def lines_of(choice: Choice) -> Iterator[str]:
         before = title
 
 
-def _facts(choice: Choice) -> Iterator[Line]:
+def _facts(choice: Choice) -> Iterator[TitledLine]:
     yield from _requirements(choice.answers)
     dimensions, lacking = dimensions_of(choice.candidates)
     for name, names in lacking.items():
         whom = "any" if len(names) == len(choice.candidates) else "; ".join(names)
         scored = "; its estimate enters the scores" if name in choice.estimated else ""
-        yield Line("left out", f"{name}, not measured for {whom}{_why(choice.candidates, name)}{scored}")
+        yield TitledLine("left out", f"{name}, not measured for {whom}{_why(choice.candidates, name)}{scored}")
     if dimensions:
-        yield Line("pareto set", "; ".join(one.name for one in pareto(choice.candidates, list(dimensions.values()))))
+        yield TitledLine(
+            "pareto set", "; ".join(one.name for one in pareto(choice.candidates, list(dimensions.values())))
+        )
         yield from _ranking(choice, dimensions)
         yield from _best(choice.left, dimensions)
     yield from _pairs(choice)
@@ -140,17 +141,17 @@ def _facts(choice: Choice) -> Iterator[Line]:
     yield from _quantisation(choice)
     for one in choice.candidates:
         if lost := lost_by(one, choice.reference):
-            yield Line("classes lost", f"{one.name} against {choice.reference.name}: {lost}")
+            yield TitledLine("classes lost", f"{one.name} against {choice.reference.name}: {lost}")
     yield from _inconclusive(choice, dimensions)
     said: dict[str, list[str]] = {}
     for candidate in choice.candidates:
         for advice in bottlenecks(candidate, choice.answers[candidate.name]):
             said.setdefault(_ADVICE[advice.advice].format(share=show_share(advice.share)), []).append(advice.candidate)
     for text, names in said.items():
-        yield Line("advice", f"{'; '.join(names)}: {text}")
+        yield TitledLine("advice", f"{'; '.join(names)}: {text}")
 
 
-def _best(candidates: Sequence[Candidate], dimensions: Mapping[str, Key]) -> Iterator[Line]:
+def _best(candidates: Sequence[Candidate], dimensions: Mapping[str, Key]) -> Iterator[TitledLine]:
     """Yield the best candidate of each dimension, and which to take for which purpose."""
     if not candidates:
         return
@@ -158,12 +159,12 @@ def _best(candidates: Sequence[Candidate], dimensions: Mapping[str, Key]) -> Ite
         best = best_by(candidates, key)
         told = f"{best.first.name}: {show_estimate(per_row(best.first, key), name)}"
         told += _others("as good within the margin", best.as_good) + _others("inconclusive against", best.inconclusive)
-        yield Line(f"best {name}", told)
+        yield TitledLine(f"best {name}", told)
     for one in matrix(candidates, dimensions):
         first, *others = one.candidates or (None,)
         more = f", as good as {counted(len(others), 'other')}" if others and one.dimension else ""
         more += f", inconclusive against {counted(len(one.inconclusive), 'other')}" if one.inconclusive else ""
-        yield Line(one.purpose, f"{first.name}{more}" if first else "not known")
+        yield TitledLine(one.purpose, f"{first.name}{more}" if first else "not known")
 
 
 def show_estimate(estimate: Estimate, dimension: str) -> str:
@@ -185,7 +186,7 @@ def _why(candidates: Sequence[Candidate], dimension: str) -> str:
     return f" ({'; '.join(reasons)})" if reasons else ""
 
 
-def _requirements(found: Mapping[str, Sequence[Answer]]) -> Iterator[Line]:
+def _requirements(found: Mapping[str, Sequence[RequirementFit]]) -> Iterator[TitledLine]:
     """Yield a line for each candidate, those that miss least first."""
     if not any(found.values()):
         return
@@ -194,10 +195,10 @@ def _requirements(found: Mapping[str, Sequence[Answer]]) -> Iterator[Line]:
         doubts = [_doubt(answer) for answer in of if not answer.excess and answer.outcome != "passed"]
         doubts += [f"{one.budget.keyword} is kept by an estimate" for one in of if one.guessed and not one.excess]
         met = f"{name} misses {missed[0]}" if missed else f"{name} misses none" if doubts else f"{name} meets all"
-        yield Line("requirements", "; ".join([met, *missed[1:], *doubts]))
+        yield TitledLine("requirements", "; ".join([met, *missed[1:], *doubts]))
 
 
-def _missed(answer: Answer) -> str:
+def _missed(answer: RequirementFit) -> str:
     unit, better = METRICS[answer.budget.metric].unit, METRICS[answer.budget.metric].better
     value = show(answer.estimate.value, unit) if answer.estimate else ""
     by = f" by {show_excess(answer.excess)}" if math.isfinite(answer.excess) else ""
@@ -206,7 +207,7 @@ def _missed(answer: Answer) -> str:
     return f"{answer.budget.keyword}{by} ({value}, limit {show_limit(answer.budget.limit, unit, better)}{doubt})"
 
 
-def _doubt(answer: Answer) -> str:
+def _doubt(answer: RequirementFit) -> str:
     if answer.outcome == "unmeasured":
         return f"{answer.budget.keyword} is unmeasured"
     return f"{answer.budget.keyword} is inconclusive"
@@ -248,21 +249,21 @@ def ranked(choice: Choice) -> list[Ranked]:
     ]
 
 
-def _ranking(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Line]:
+def _ranking(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[TitledLine]:
     """Yield the candidates that meet the requirements, best first, with score and composite beside each other."""
     if why := why_unranked(choice, dimensions):
-        yield Line("ranking", why)
+        yield TitledLine("ranking", why)
         return
     estimated = choice.estimated
     marks = dict.fromkeys(estimated, " (estimated)")
     told = ", ".join(f"{name} {show_share(weight)}{marks.get(name, '')}" for name, weight in choice.weighted.items())
     by_estimate = f", both with estimated {' and '.join(estimated)}" if estimated else ""
-    yield Line("ranking", f"by {choice.rank_by}; weights {told}; score 100 is {choice.reference.name}")
+    yield TitledLine("ranking", f"by {choice.rank_by}; weights {told}; score 100 is {choice.reference.name}")
     for number, one in enumerate(ranked(choice), 1):
         doubt = ", inconclusive against the highest" if one.inconclusive else ""
         last = ", last since it is not worthwhile" if one.put_back else ""
         told = f"score {_score(one.score)}{doubt}, composite {one.composite:.3f}{by_estimate}{last}"
-        yield Line("ranking", f"{number}. {one.candidate.name}: {told}")
+        yield TitledLine("ranking", f"{number}. {one.candidate.name}: {told}")
 
 
 def _score(found: Score | None) -> str:
@@ -273,7 +274,7 @@ def _score(found: Score | None) -> str:
     return f"{show_number(found.value)}{band}"
 
 
-def _hardware(choice: Choice) -> Iterator[Line]:
+def _hardware(choice: Choice) -> Iterator[TitledLine]:
     """Yield what each kind of machine makes of it, and which is the cheapest; nothing where no kind is named."""
     found = on_hardware(choice.candidates, choice.prices)
     for one in found:
@@ -283,11 +284,11 @@ def _hardware(choice: Choice) -> Iterator[Line]:
             f"energy of a call {_shown(one.energy, 'J')}",
             f"a million calls cost {_shown(one.cost, '')}" if one.price_per_hour else "price not given",
         ]
-        yield Line("hardware", f"{one.candidate}: {', '.join(told)}")
+        yield TitledLine("hardware", f"{one.candidate}: {', '.join(told)}")
     if cheapest := as_cheap(found):
         first, *tied = cheapest
         more = f"; not shown to be dearer: {'; '.join(one.candidate for one in tied)}" if tied else ""
-        yield Line("cheapest", f"{first.candidate}{more}")
+        yield TitledLine("cheapest", f"{first.candidate}{more}")
 
 
 def _shown(estimate: Estimate | None, unit: str) -> str:
@@ -305,20 +306,20 @@ def worths(choice: Choice) -> Iterator[tuple[Candidate, Candidate, Worth]]:
         yield quantised, reference, worth_of(quantised, reference)
 
 
-def _quantisation(choice: Choice) -> Iterator[Line]:
+def _quantisation(choice: Choice) -> Iterator[TitledLine]:
     for quantised, reference, found in worths(choice):
         batch = reference.conditions.get("batch_size", "")
         called = f"{quantised.scenario} against {reference.scenario}{f', batch {batch}' if batch else ''}"
         called += f" on {quantised.kind}" if quantised.kind else ""
-        yield Line("quantisation", f"{called}: {found.outcome}: {_gain(found)}; {_loss(found)}")
+        yield TitledLine("quantisation", f"{called}: {found.outcome}: {_gain(found)}; {_loss(found)}")
 
 
-def _pairs(choice: Choice) -> Iterator[Line]:
+def _pairs(choice: Choice) -> Iterator[TitledLine]:
     """Yield what pairs of fresh processes have shown of the median latency."""
     for one in choice.candidates:
         for name, found in one.pairs.items():
             for comparison in found.values():
-                yield Line("pairs", f"{one.name} against {name}: {_comparison(comparison)}")
+                yield TitledLine("pairs", f"{one.name} against {name}: {_comparison(comparison)}")
 
 
 def _comparison(found: Comparison) -> str:
@@ -329,7 +330,7 @@ def _comparison(found: Comparison) -> str:
     return f"{told}, {counted(found.pairs, 'fresh pair')}, {found.outcome}{why}"
 
 
-def _inconclusive(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Line]:
+def _inconclusive(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[TitledLine]:
     """Yield which answers need more examples or pairs of fresh processes, and the command that measures them."""
     timed = {name: key for name, key in dimensions.items() if is_of_one_process(key[0])}
     doubtful = {name: best_by(choice.left, key) for name, key in timed.items() if choice.left}
@@ -343,16 +344,18 @@ def _inconclusive(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Lin
         if found.outcome == "inconclusive":
             (examples if found.is_fast else names).append(f"{one.name} against {other.name}")
     if examples:
-        yield Line("inconclusive", f"{'; '.join(examples)}: only accuracy is in doubt: give more labelled examples")
+        yield TitledLine(
+            "inconclusive", f"{'; '.join(examples)}: only accuracy is in doubt: give more labelled examples"
+        )
     if not names:
         return
     if any(one.pairs for one in choice.candidates):
-        yield Line("inconclusive", f"{'; '.join(names)}: give the pairs more time with --time")
+        yield TitledLine("inconclusive", f"{'; '.join(names)}: give the pairs more time with --time")
         return
     test = choice.candidates[0].test
     how = pairs_of([test]) if test else "hwperf compare OLD NEW --data ROWS"
     apart = show_share(math.expm1(between_processes()))
-    yield Line(
+    yield TitledLine(
         "inconclusive",
         f"{'; '.join(names)}: timings of single processes of equal code differ by up to {apart}. "
         f"Measure in pairs: {how}",

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from pytest_hwperf.core.comparisons import can_part, compare_accuracy, compare_exact, is_worse_in_all
+from pytest_hwperf.core.exact import can_part, compare_accuracy, compare_exact, is_worse_in_all
 from pytest_hwperf.core.metrics import METRICS, metric_of
 from pytest_hwperf.core.records import (
     Comparison,

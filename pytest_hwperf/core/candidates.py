@@ -1,17 +1,59 @@
 """Candidates that the measurements of a report are: the scenarios of a test, at their operating points."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from shlex import join
 from typing import TypeVar
 
+from pytest_hwperf.core.budgets import nearest
+from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import ACCURACY
-from pytest_hwperf.core.operating_points import described, points_of
 from pytest_hwperf.core.records import AS_TRAINED, Judgement, Run
 from pytest_hwperf.core.rivals import Candidate, lost_by, without_parameters
 from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.core.tradeoffs import dimensions_of, pareto
+
+CONDITIONS: Mapping[str, str] = {"batch_size": "", "threads": "", "load": "single_stream"}  # → unless declared
+
+Point = tuple[tuple[str, str], ...]  # conditions that tell points apart, each with its value
+
+
+def points_of(declared: Sequence[Mapping[str, str]]) -> list[Point]:
+    """Return the operating point of each measurement, by the conditions that it declares.
+
+    A condition tells points apart if several values of it are declared; then those that declare none have a point of
+    their own. Where all that declare it agree, the others are taken to agree too.
+    """
+    known = {name: {one.get(name, usual) for one in declared} - {""} for name, usual in CONDITIONS.items()}
+    telling = [name for name, values in known.items() if len(values) > 1]
+    return [tuple((name, one.get(name, CONDITIONS[name])) for name in telling) for one in declared]
+
+
+def described(point: Point) -> str:
+    """Write a point as `batch_size=32, threads=1`; "" where nothing tells it from others."""
+    return ", ".join(f"{name}={value or 'not declared'}" for name, value in point)
+
+
+def parse_point(texts: Sequence[str]) -> dict[str, str]:
+    """Turn `batch_size=32` into the conditions that are asked for."""
+    found = dict[str, str]()
+    for text in texts:
+        name, _, value = text.partition("=")
+        if name not in CONDITIONS:
+            raise UsageProblem(
+                f"--at={text}: unknown condition.{nearest(name, CONDITIONS)} Allowed: {', '.join(CONDITIONS)}"
+            )
+        if not value or found.get(name, value) != value:
+            raise UsageProblem(f"--at={text}: one value for each condition, such as --at batch_size=32")
+        found[name] = value
+    return found
+
+
+def lies_at(conditions: Mapping[str, str], asked: Mapping[str, str]) -> bool:
+    """Whether a measurement declares the conditions that are asked for."""
+    return all(conditions.get(name, CONDITIONS[name]) == value for name, value in asked.items())
+
 
 USUAL_REFERENCE = "onnx_fp32"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from pytest_hwperf.core.errors import StoreError
-from pytest_hwperf.core.operators import ProfiledCalls
+from pytest_hwperf.core.movers import ProfiledCalls
 from pytest_hwperf.core.records import Machine, Reading, StoredRun
 from pytest_hwperf.core.roofline import Work
 

@@ -8,12 +8,19 @@ from functools import lru_cache
 from statistics import median
 from typing import TYPE_CHECKING
 
-from pytest_hwperf.core.early_stopping import CONFIDENCE, fewest_calls, rank_from_above
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
+from pytest_hwperf.core.exact import by_class, share_interval
 from pytest_hwperf.core.metrics import MEMORY_PRESSURE, Better, Metric, metric_of
-from pytest_hwperf.core.ranks import QUARTILES, SPREAD, nearest_rank, quantile
+from pytest_hwperf.core.ranks import (
+    CONFIDENCE,
+    QUARTILES,
+    SPREAD,
+    fewest_calls,
+    nearest_rank,
+    quantile,
+    rank_from_above,
+)
 from pytest_hwperf.core.records import OF_A_LOAD, Budget, Estimate, Figure, Run, Sample, Values, figure_of, replace
-from pytest_hwperf.core.shares import by_class, share_interval
 from pytest_hwperf.core.statements import Kind, Remark, Statement, state
 from pytest_hwperf.core.structs import LARGEST
 

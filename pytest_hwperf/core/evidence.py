@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from pytest_hwperf.core.metrics import Better
-from pytest_hwperf.core.movers import Mover, MoverKind
-from pytest_hwperf.core.operators import ProfiledCalls
+from pytest_hwperf.core.movers import Mover, MoverKind, ProfiledCalls
 from pytest_hwperf.core.records import Classes, Margin, Values
 from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.core.structs import Count, ErrorRate, Number, Record, Share, Size

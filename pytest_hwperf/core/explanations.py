@@ -2,12 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from pytest_hwperf.core.evidence import Explanation, Hypothesis, Measurement, MeasurementKey, PairedProfiles
-from pytest_hwperf.core.metrics import metric_of
-from pytest_hwperf.core.movers import HeldMemory, Mover, MoverKind, SampledCalls, mover_between
-from pytest_hwperf.core.operators import moved_most, moved_operators, pooled, profile_of
-from pytest_hwperf.core.records import Comparison, replace
-from pytest_hwperf.core.sampled_calls import (
+from pytest_hwperf.core.call_trees import (
     changed_frames,
     joined,
     movers_of,
@@ -16,6 +11,20 @@ from pytest_hwperf.core.sampled_calls import (
     seen_apart,
     stacks_of,
 )
+from pytest_hwperf.core.evidence import Explanation, Hypothesis, Measurement, MeasurementKey, PairedProfiles
+from pytest_hwperf.core.metrics import metric_of
+from pytest_hwperf.core.movers import (
+    HeldMemory,
+    Mover,
+    MoverKind,
+    SampledCalls,
+    moved_most,
+    moved_operators,
+    mover_between,
+    pooled,
+    profile_of,
+)
+from pytest_hwperf.core.records import Comparison, replace
 from pytest_hwperf.core.statements import Kind, Statement, state
 from pytest_hwperf.core.units import relative
 

@@ -1,9 +1,9 @@
 """What a fleet and its hosts exchange: an order to run one gate, and the answer, both as JSON."""
 
+from pytest_hwperf.core.codec import from_file
 from pytest_hwperf.core.errors import SerialisationError
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.report import Report, ReportFile
-from pytest_hwperf.core.serialisation import from_file
 from pytest_hwperf.core.structs import Count, Record, Size
 
 ENDED = (0, 1)  # exit codes of a pytest that has come to its end
@@ -44,7 +44,7 @@ class Order(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwp
     limit_s: Size  # after which the gate is ended
 
 
-class Answer(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf answer"):
+class HostAnswer(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf answer"):
     """What came of it."""
 
     exit_code: int | None = None  # of pytest; None: it was not started
@@ -65,7 +65,7 @@ def last_lines(log: str) -> str:
     return "; ".join(visible(line.strip()) for line in log.splitlines()[-_LAST:] if line.strip())
 
 
-def why_useless(answer: Answer, task: Task) -> str:
+def why_useless(answer: HostAnswer, task: Task) -> str:
     """Say why an answer tells nothing of its task, so that another host is asked; "" where it does.
 
     A usage error of pytest is an answer, as is a file that it cannot collect: it is the same everywhere.

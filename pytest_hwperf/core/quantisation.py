@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_hwperf.core.comparisons import tango_interval
+from pytest_hwperf.core.exact import tango_interval
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, least_apart
 from pytest_hwperf.core.records import Estimate
 from pytest_hwperf.core.rivals import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import msgspec
 
 from pytest_hwperf.core.metrics import METRICS, Better, Metric, Scale, metric_of
-from pytest_hwperf.core.operators import OperatorProfile
+from pytest_hwperf.core.movers import OperatorProfile
 from pytest_hwperf.core.roofline import Roofline
 from pytest_hwperf.core.statements import Difference, Kind, Remark, Statement, differing, state
 from pytest_hwperf.core.structs import Count, Number, Record, Share, Size

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from pytest_hwperf.core.comparisons import compare_accuracy, outcome_of
+from pytest_hwperf.core.exact import compare_accuracy, lost_classes, outcome_of
 from pytest_hwperf.core.metrics import ENERGY, MEDIAN_LATENCY, METRICS, metric_of
 from pytest_hwperf.core.records import Classes, Comparison, ComparisonOutcome, Estimate, Key, Margin, Values, replace
-from pytest_hwperf.core.shares import lost_classes
 from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.core.stored_timings import history_limit
 

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Final
 
-from pytest_hwperf.core.comparisons import compare_exact
 from pytest_hwperf.core.evidence import Hypothesis, Observation
-from pytest_hwperf.core.fixed_samples import is_constant, measured_metric, signed
+from pytest_hwperf.core.exact import compare_exact
 from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.paired import compare_observations, is_ratio, pair_value
+from pytest_hwperf.core.paired import compare_observations, is_constant, is_ratio, measured_metric, pair_value, signed
 from pytest_hwperf.core.ranks import signed_rank_p
 from pytest_hwperf.core.records import Comparison, replace, uncompared
 from pytest_hwperf.core.statements import Kind, state

@@ -9,11 +9,9 @@ Why the rate holds: docs/statistics.md.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pytest_hwperf.core.equivalence import look_for_equivalence, next_look
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Stage
-from pytest_hwperf.core.fixed_samples import compare_fixed, is_testable
-from pytest_hwperf.core.paired import MOST_PAIRS, is_ratio
+from pytest_hwperf.core.paired import MOST_PAIRS, compare_fixed, compare_observations, is_ratio, is_testable
 from pytest_hwperf.core.ranks import fewest_pairs
 from pytest_hwperf.core.records import Comparison, replace, uncompared
 from pytest_hwperf.core.screen import (
@@ -28,6 +26,28 @@ from pytest_hwperf.core.screen import (
 )
 from pytest_hwperf.core.statements import Kind, state
 from pytest_hwperf.core.units import counted
+
+_FIRST_LEVEL = 2.0**-7
+LOOKS = {pairs: _FIRST_LEVEL * 0.5**number for number, pairs in enumerate((8, 16, 32, MOST_PAIRS))}
+
+
+def next_look(observed: int) -> int:
+    """Return at how many further pairs is looked next; 0 after the last look."""
+    return next((pairs for pairs in LOOKS if pairs > observed), 0)
+
+
+def look_for_equivalence(hypothesis: Hypothesis, observations: Sequence[Observation]) -> Comparison | None:
+    """Compare at the first look that decides, else at the last one that is complete; None before the first."""
+    found = None
+    for pairs, level in LOOKS.items():
+        seen = observations[:pairs]
+        if len(seen) < pairs or not all(map(is_ratio, seen)):
+            break
+        found = compare_observations(hypothesis, seen, level)
+        if found.outcome in ("equivalent", "improved"):
+            break
+    return found
+
 
 SHARES = (0.4, 0.3, 0.3)  # of alpha, one for each look
 PATIENT_SHARES = (0.4, 0.2, 0.2, 0.2)  # the same where pairs go on until equivalence is shown: with a late look more

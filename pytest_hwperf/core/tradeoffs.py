@@ -25,7 +25,7 @@ SAME = 100.0  # score of the reference
 _COMPOSITE_UNITS: Mapping[str, float] = {"latency": 1e3, "memory": 1e-6, "energy": 1e3}  # ms, MB, mJ
 
 
-class Best(NamedTuple):
+class BestCandidate(NamedTuple):
     """Who is best in one dimension."""
 
     first: Candidate
@@ -34,7 +34,7 @@ class Best(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class RequirementFit:
     """What one candidate makes of one requirement."""
 
     budget: Budget
@@ -53,19 +53,19 @@ class Score:
     high: float | None
 
 
-def answers(candidate: Candidate, budgets: Sequence[Budget]) -> tuple[Answer, ...]:
+def answers(candidate: Candidate, budgets: Sequence[Budget]) -> tuple[RequirementFit, ...]:
     """Answer every requirement for one candidate."""
     return tuple(_answer(candidate, budget) for budget in budgets)
 
 
-def _answer(candidate: Candidate, budget: Budget) -> Answer:
+def _answer(candidate: Candidate, budget: Budget) -> RequirementFit:
     estimate = candidate.values.get(budget.key) or candidate.guesses.get(budget.key)
     if estimate is None:
-        return Answer(budget=budget, estimate=None, outcome="unmeasured")
+        return RequirementFit(budget=budget, estimate=None, outcome="unmeasured")
     better = metric_of(budget.metric).better
     clear = clear_of(estimate, budget.limit, better)
     beyond = estimate.value - budget.limit if better == "lower" else budget.limit - estimate.value
-    return Answer(
+    return RequirementFit(
         budget=budget,
         estimate=estimate,
         guessed=budget.key not in candidate.values,
@@ -74,7 +74,7 @@ def _answer(candidate: Candidate, budget: Budget) -> Answer:
     )
 
 
-def meets(found: Sequence[Answer]) -> bool:
+def meets(found: Sequence[RequirementFit]) -> bool:
     """Whether a candidate may be chosen: no value misses its limit; an unmeasured one bars nothing."""
     return not any(answer.excess for answer in found)
 
@@ -116,14 +116,14 @@ def _is_as_good(one: Candidate, other: Candidate, key: Key) -> bool:
     return more >= 0 if metric_of(key[0]).better == "higher" else more <= 0
 
 
-def best_by(candidates: Sequence[Candidate], key: Key) -> Best:
+def best_by(candidates: Sequence[Candidate], key: Key) -> BestCandidate:
     """Return the best candidate of one dimension, with those that it is not shown to be better than."""
     sign = -1 if metric_of(key[0]).better == "higher" else 1
     first, *others = sorted(candidates, key=lambda one: sign * per_row(one, key).value)
     for other in others:  # pairs may have shown the opposite of single values
         first = other if versus(other, first, key) == "improved" else first
     found = [(one, versus(one, first, key)) for one in candidates if one is not first]
-    return Best(
+    return BestCandidate(
         first,
         [one for one, outcome in found if outcome == "equivalent"],
         [one for one, outcome in found if outcome in ("inconclusive", "improved")],

@@ -7,11 +7,10 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from pytest_hwperf.core.codec import to_json
 from pytest_hwperf.core.fleet import Host, Order, Task
-from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.fleet.dask_task import carry_out
-from pytest_hwperf.fleet.dispatch import News
-from pytest_hwperf.fleet.mail import Mail
+from pytest_hwperf.fleet.dispatch import Mail, News
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -47,7 +46,6 @@ class DaskCluster:
         *,
         resource: str = RESOURCE,
     ) -> None:
-        """Listen to what hosts say."""
         self._resource = resource
         self.hosts, self.kinds, self.unreached = hosts, kinds, unreached
         self._client, self._workers = client, workers
@@ -97,7 +95,6 @@ class DaskCluster:
                 future.cancel(force=True)
 
     def wait(self, seconds: float) -> list[News]:
-        """Return what has arrived."""
         found = []
         with suppress(queue.Empty):
             found.append(self._news.get(timeout=seconds))

@@ -1,12 +1,15 @@
 """The processes of dask over SSH, whose start has an end: without one, a host that hangs would hold the whole fleet."""
 
 import asyncio
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol, TypeVar
 
 from distributed.deploy import ssh
 from distributed.deploy.spec import ProcessInterface
 
 from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.host.interruption import uninterrupted
 
 _MOST = 300  # characters of what a host says
 
@@ -15,12 +18,10 @@ class Scheduler(ssh.Scheduler):  # type: ignore[misc]  # dask is not typed
     """The scheduler, without which there is no fleet."""
 
     def __init__(self, *, within_s: float, **given: Any) -> None:
-        """Take what dask needs, and how long the start may take."""
         super().__init__(**given)
         self._within_s = within_s
 
     async def start(self) -> None:
-        """Start it."""
         host = self.address  # which will be that of the scheduler
         if problem := await _started(super().start(), self._within_s):
             raise OSError(f"{host}: the scheduler {problem}; put another host first")
@@ -30,7 +31,6 @@ class Worker(ssh.Worker):  # type: ignore[misc]
     """A worker, without which the others go on."""
 
     def __init__(self, scheduler: str, *, within_s: float, **given: Any) -> None:
-        """Take what dask needs, and how long the start may take."""
         super().__init__(scheduler, **given)
         self._within_s = within_s
         self.problem = ""  # why it has not been started
@@ -52,3 +52,30 @@ async def _started(start: Any, within_s: float) -> str:
     except Exception as error:  # noqa: BLE001 - dask and asyncssh raise whatever a host makes of it
         return f"cannot be started ({visible(str(error) or type(error).__name__)[:_MOST]})"
     return ""
+
+
+_CLOSE_S = 10.0
+_OF_DASK = (TimeoutError, OSError, RuntimeError, AssertionError)  # what its own close raises of a half-closed one
+
+
+class Closable(Protocol):
+    """A client or a cluster of dask."""
+
+    def close(self, timeout: float) -> object:
+        """End it within so many seconds."""
+
+
+Closed = TypeVar("Closed", bound=Closable)
+
+
+@contextmanager
+def closing(what: Closed) -> Iterator[Closed]:
+    """Close something of dask on exit, for which signals wait; what does not answer is let go of.
+
+    What cannot be closed ends by itself: processes over SSH with their connection, local ones with this process.
+    """
+    try:
+        yield what
+    finally:
+        with uninterrupted(), suppress(*_OF_DASK):
+            what.close(timeout=_CLOSE_S)

@@ -2,9 +2,9 @@
 
 import zlib
 
-from pytest_hwperf.core.fleet import Answer, Order
-from pytest_hwperf.core.serialisation import from_json, to_json
-from pytest_hwperf.fleet.on_host import Line, answer
+from pytest_hwperf.core.codec import from_json, to_json
+from pytest_hwperf.core.fleet import HostAnswer, Order
+from pytest_hwperf.fleet.on_host import ReturnLine, answer
 
 _AT_WORK = ("running", "paused")  # states of a worker that is not being closed
 PART = 1 << 22  # bytes of an answer in one message
@@ -22,12 +22,12 @@ def carry_out(order: bytes, parcel: bytes, topic: str) -> None:
         known = worker.state.tasks.get(key)
         return known is not None and known.state == "executing" and worker.status.name in _AT_WORK
 
-    line = Line(tell=lambda text: worker.log_event(topic, {"job": given.job, "sign": text}), is_wanted=is_wanted)
+    line = ReturnLine(tell=lambda text: worker.log_event(topic, {"job": given.job, "sign": text}), is_wanted=is_wanted)
     for part in parts_of(answer(given, parcel, line)):
         worker.log_event(topic, {"job": given.job, **part})
 
 
-def parts_of(given: Answer) -> list[dict[str, object]]:
+def parts_of(given: HostAnswer) -> list[dict[str, object]]:
     """Return an answer as messages, each with its number and how many there are."""
     packed = zlib.compress(to_json(given))
     pieces = [packed[start : start + PART] for start in range(0, len(packed), PART)]

@@ -1,13 +1,14 @@
 """The gates of a fleet: each is started on a free host of its kind, and elsewhere again if that host dies or hangs."""
 
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
+from pytest_hwperf.core.codec import from_json
 from pytest_hwperf.core.errors import SerialisationError
-from pytest_hwperf.core.fleet import Answer, Host, Task, why_useless
+from pytest_hwperf.core.fleet import Host, HostAnswer, Task, why_useless
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.host.interruption import uninterrupted
 
 _ATTEMPTS = 3  # of a task: what ends three hosts is the task itself
@@ -42,7 +43,7 @@ class Cluster(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class Running:
+class RunningGate:
     """One gate on one host."""
 
     task: Task
@@ -57,7 +58,7 @@ class Outcome:
 
     task: Task
     host: str = ""  # that has answered; "" where none has
-    answer: Answer | None = None
+    answer: HostAnswer | None = None
     trouble: list[str] = field(default_factory=list)  # hosts that did not answer, and why
 
 
@@ -73,11 +74,10 @@ class Dispatch:
         now: Callable[[], float],
         show: Callable[[Mapping[str, str]], None] = lambda _: None,
     ) -> None:
-        """Prepare."""
         self._cluster, self._silence_s, self._now, self._show = cluster, silence_s, now, show
         self._outcomes = {task: Outcome(task=task) for task in tasks}
         self._open = [*tasks]
-        self._running: dict[str, Running] = {}
+        self._running: dict[str, RunningGate] = {}
         self._gone: set[str] = set()  # names of hosts that are asked no more
         self._states = {host.name: "waiting" for host in cluster.hosts}
         self._jobs = 0
@@ -104,7 +104,7 @@ class Dispatch:
                 self._jobs += 1
                 job = f"{task} #{self._jobs}"
                 self._open.remove(task)
-                self._running[job] = Running(task=task, host=free[0], seen_s=self._now())
+                self._running[job] = RunningGate(task=task, host=free[0], seen_s=self._now())
                 self._tell(free[0], f"{task}: starting")
                 self._cluster.start(job, free[0], task)
 
@@ -139,7 +139,7 @@ class Dispatch:
     def _take_answer(self, job: str, content: bytes) -> None:
         running = self._running[job]
         try:
-            answer = from_json(Answer, content)
+            answer = from_json(HostAnswer, content)
         except SerialisationError as error:
             self._lose(job, f"it sent no answer ({error})")
             return
@@ -184,3 +184,50 @@ class Dispatch:
                     self._tell(ended.host, f"{ended.task}: ended, since the fleet was interrupted")
         for running in self._running.values():
             self._tell(running.host, f"{running.task}: has not said that it has ended")
+
+
+_LARGEST = 1 << 29  # bytes of an answer, unpacked: as of any report
+_LARGEST_PACKED = 1 << 27
+_MOST_PARTS = 1 << 12
+_LONGEST_SIGN = 1000  # characters
+
+
+class Mail:
+    """The messages of all jobs."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, dict[int, bytes]] = {}
+
+    def open(self, message: object) -> News | None:
+        """Return what a message tells, None where it tells nothing yet or is none of ours."""
+        if not isinstance(message, Mapping) or not isinstance(job := message.get("job"), str):
+            return None
+        if isinstance(sign := message.get("sign"), str):
+            return News(job=job, sign=sign[:_LONGEST_SIGN])
+        return self._part(job, message)
+
+    def _part(self, job: str, message: Mapping[Any, Any]) -> News | None:
+        """Keep a part of an answer; return the answer where it was the last one."""
+        number, of, piece = message.get("part"), message.get("of"), message.get("bytes")
+        if type(number) is not int or type(of) is not int or not isinstance(piece, bytes):
+            return None
+        parts = self._parts.setdefault(job, {})
+        parts[number] = piece
+        if not 0 <= number < of <= _MOST_PARTS or sum(map(len, parts.values())) > _LARGEST_PACKED:
+            del self._parts[job]
+            return News(job=job, died="its answer is larger than any report")
+        if len(parts) < of:
+            return News(job=job, sign=f"sending its answer, part {len(parts)} of {of}")
+        del self._parts[job]
+        return _unpacked(job, b"".join(parts[one] for one in sorted(parts)))
+
+
+def _unpacked(job: str, packed: bytes) -> News:
+    unpacker = zlib.decompressobj()
+    try:
+        content = unpacker.decompress(packed, _LARGEST)
+    except zlib.error as error:
+        return News(job=job, died=f"its answer is damaged ({error})")
+    if not unpacker.eof:
+        return News(job=job, died="its answer is cut off, or larger than any report")
+    return News(job=job, answer=content)

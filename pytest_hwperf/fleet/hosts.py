@@ -12,7 +12,7 @@ from pytest_hwperf.core.budgets import nearest
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.fleet import Host
 from pytest_hwperf.core.foreign_text import shortened
-from pytest_hwperf.core.shards import parse_kind
+from pytest_hwperf.core.report import parse_kind
 from pytest_hwperf.host.files import read_file
 
 LOCAL = "local"  # address of this machine, without SSH
@@ -29,7 +29,7 @@ _EXAMPLE = '[[host]]\\naddress = "10.0.0.7"\\nkind = "arm64"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class HostEntry:
     """One host as its user describes it."""
 
     host: Host
@@ -52,7 +52,7 @@ class Entry:
         return machine_of(self.address) == LOCAL
 
 
-def read_hosts(file: str) -> list[Entry]:
+def read_hosts(file: str) -> list[HostEntry]:
     """Read a file of hosts."""
     path = Path(file)
     try:
@@ -75,14 +75,14 @@ def read_hosts(file: str) -> list[Entry]:
         or not all(isinstance(one, dict) for one in tables)
     ):
         raise UsageProblem(f"{file} names no host, or more than {_MOST}: write, for each of them, {_EXAMPLE}")
-    found: list[Entry] = []
+    found: list[HostEntry] = []
     for number, table in enumerate(tables, 1):
         found.append(_entry(table, f"{file}, host {number}", [one.host.name for one in found], path.parent))
     _check(file, found)
     return found
 
 
-def prices_of(entries: Sequence[Entry]) -> dict[str, float]:
+def prices_of(entries: Sequence[HostEntry]) -> dict[str, float]:
     """Return the price of an hour of each kind of machine, where it is known."""
     return {one.host.kind: one.price_per_hour for one in entries if one.price_per_hour is not None}
 
@@ -95,7 +95,7 @@ def machine_of(address: str) -> str:
         return LOCAL if address in (LOCAL, "localhost") else address.lower()
 
 
-def _entry(table: Mapping[str, Any], where: str, taken: list[str], folder: Path) -> Entry:
+def _entry(table: Mapping[str, Any], where: str, taken: list[str], folder: Path) -> HostEntry:
     _check_keys(table, where)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:%-]{0,252}|::1", address := table["address"]):
         raise UsageProblem(f"{where}: {shortened(address)} is no address: a name or a number of a machine, or local")
@@ -112,7 +112,7 @@ def _entry(table: Mapping[str, Any], where: str, taken: list[str], folder: Path)
     files = {key: str(folder / Path(table[key]).expanduser()) for key in ("key", "known_hosts") if key in table}
     texts = {key: table[key] for key in ("user", "python") if key in table}
     host = Host(name=f"{name} #{again + 1}" if again else name, kind=kind, machine=machine_of(address))
-    return Entry(host=host, address=address, port=port, price_per_hour=price, **files, **texts)
+    return HostEntry(host=host, address=address, port=port, price_per_hour=price, **files, **texts)
 
 
 def _kind(text: str, where: str) -> str:
@@ -143,7 +143,7 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip()) and value.isprintable()
 
 
-def _check(file: str, found: list[Entry]) -> None:
+def _check(file: str, found: list[HostEntry]) -> None:
     """Refuse a machine twice, and this machine by two ways."""
     if len({one.is_local for one in found}) > 1:
         raise UsageProblem(f'{file}: address = "local" and hosts of SSH: give all of them by SSH, or all of them local')

@@ -12,7 +12,7 @@ from time import monotonic
 
 from pytest_hwperf import __version__
 from pytest_hwperf.core.errors import HwperfError, WorkerError
-from pytest_hwperf.core.fleet import Answer, Order, last_lines
+from pytest_hwperf.core.fleet import HostAnswer, Order, last_lines
 from pytest_hwperf.fleet.parcel import BUNDLE, SHARED, unpack
 from pytest_hwperf.host.launch import started
 from pytest_hwperf.host.workdirs import workdir
@@ -31,33 +31,35 @@ class NotWantedError(HwperfError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class ReturnLine:
     """What leads back to whoever asked."""
 
     tell: Callable[[str], None]  # a sign of life: what is going on, in a few words
     is_wanted: Callable[[], bool]  # whether anybody still waits for the answer
 
 
-def answer(order: Order, parcel: bytes, line: Line) -> Answer:
+def answer(order: Order, parcel: bytes, line: ReturnLine) -> HostAnswer:
     """Carry an order out; whatever goes wrong on this host is in the answer."""
     if order.version != __version__:
-        return Answer(problem=f"it has pytest-hwperf {__version__}, and the fleet {order.version}: install the same")
+        return HostAnswer(
+            problem=f"it has pytest-hwperf {__version__}, and the fleet {order.version}: install the same"
+        )
     try:
         with workdir() as folder:
             return _Gate(order, folder, line).run(parcel)
     except (HwperfError, OSError, ValueError) as error:
-        return Answer(problem=str(error))
+        return HostAnswer(problem=str(error))
 
 
 class _Gate:
     """One order in its folder."""
 
-    def __init__(self, order: Order, folder: Path, line: Line) -> None:
+    def __init__(self, order: Order, folder: Path, line: ReturnLine) -> None:
         self._order, self._folder, self._line = order, folder, line
         self._project, self._log = folder / "project", folder / "log"
         self._until = monotonic() + order.limit_s
 
-    def run(self, parcel: bytes) -> Answer:
+    def run(self, parcel: bytes) -> HostAnswer:
         order, report = self._order, self._folder / "report.json"
         self._line.tell("unpacking")
         wheel = unpack(parcel, self._folder)
@@ -71,7 +73,7 @@ class _Gate:
         command = [python, "-m", "pytest", *order.arguments, f"--hwperf-report={report}"]
         code = self._step(command, self._project / order.folder, "pytest")
         text = report.read_text(encoding="utf-8") if report.is_file() else ""
-        return Answer(exit_code=code, report=text, log=self._said())
+        return HostAnswer(exit_code=code, report=text, log=self._said())
 
     def _environment(self, wheel: Path, install: Sequence[str]) -> str:
         """Make the project's environment with this plugin in it; return its interpreter."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.fleet.closing import closing
 from pytest_hwperf.fleet.dask_cluster import RESOURCE, DaskCluster
-from pytest_hwperf.fleet.hosts import Entry
+from pytest_hwperf.fleet.dask_ssh import closing
+from pytest_hwperf.fleet.hosts import HostEntry
 from pytest_hwperf.fleet.local_worker import deaf
 from pytest_hwperf.fleet.plain_data import refuse_pickles
 from pytest_hwperf.fleet.schedulers import at_scheduler, check_encrypted, known_workers
@@ -38,7 +38,7 @@ def check_tools(*, ssh: bool) -> None:
 
 @contextmanager
 def clustered(
-    entries: Sequence[Entry], scheduler: str | None, place: Path, *, encrypted: bool, silence_s: float
+    entries: Sequence[HostEntry], scheduler: str | None, place: Path, *, encrypted: bool, silence_s: float
 ) -> Iterator[DaskCluster]:
     """Reach the hosts of a fleet; at the end let go of them, and remove what killed gates have left where it can be."""
     import dask
@@ -65,7 +65,9 @@ def clustered(
                     made.left += _tidied([one for one in reached if one.host.name in made.unanswered])
 
 
-def looked_at(entries: Sequence[Entry], *, encrypted: bool, within_s: float) -> tuple[Sequence[Entry], Sequence[str]]:
+def looked_at(
+    entries: Sequence[HostEntry], *, encrypted: bool, within_s: float
+) -> tuple[Sequence[HostEntry], Sequence[str]]:
     """Return the hosts that can be used, and of the others why not."""
     if entries[0].is_local:
         return entries, ()
@@ -82,7 +84,7 @@ def _check_any(reached: Sequence[object], unreached: Sequence[str]) -> None:
 
 
 @contextmanager
-def _started(entries: Sequence[Entry], place: Path, within_s: float) -> Iterator[Any]:
+def _started(entries: Sequence[HostEntry], place: Path, within_s: float) -> Iterator[Any]:
     """Start a worker on each host."""
     if entries[0].is_local:
         import dask
@@ -128,7 +130,7 @@ def _client_of(cluster: Any) -> "Client":
 def _with_workers(
     client: "Client",
     cluster: Any,
-    entries: Sequence[Entry],
+    entries: Sequence[HostEntry],
     kinds: Sequence[str],
     unreached: Sequence[str],
     within_s: float,
@@ -150,12 +152,12 @@ def _with_workers(
     return DaskCluster(client, {one.name: there[names[one.name]] for one in found}, found, kinds, unreached)
 
 
-def _name(number: int, entry: Entry) -> str:
+def _name(number: int, entry: HostEntry) -> str:
     """Return how dask calls the worker of a host: local ones it counts."""
     return str(number) if entry.is_local else entry.host.name
 
 
-def _tidied(entries: Sequence[Entry]) -> list[str]:
+def _tidied(entries: Sequence[HostEntry]) -> list[str]:
     """Remove what gates have left on hosts that did not answer; return where it stays, each with the reason."""
     if entries and entries[0].is_local:
         sweep()

@@ -11,9 +11,9 @@ from typing import Any
 from pytest_hwperf import __version__
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.fleet.closing import closing
 from pytest_hwperf.fleet.dask_cluster import STAYS
-from pytest_hwperf.fleet.hosts import SSH_PORT, Entry
+from pytest_hwperf.fleet.dask_ssh import closing
+from pytest_hwperf.fleet.hosts import SSH_PORT, HostEntry
 
 _TIDY_S = 10.0  # until a host has removed what is left there
 _ASK = (
@@ -28,14 +28,14 @@ _MOST_OUTPUT = 10_000
 _NO_SUCH = ("No module named", "not found", "No such file", "cannot import")  # errors that an installation mends
 
 
-def reachable(entries: Sequence[Entry], within_s: float) -> tuple[list[Entry], list[str]]:
+def reachable(entries: Sequence[HostEntry], within_s: float) -> tuple[list[HostEntry], list[str]]:
     """Ask every host which versions it has, and whether it has git and room for files."""
     problems = _of_all(entries, lambda entry: _why_not(entry, within_s))
     found = list(zip(entries, problems, strict=True))
     return [one for one, why in found if not why], [f"{one.host.name}: {why}" for one, why in found if why]
 
 
-def tidy(entries: Sequence[Entry]) -> list[str]:
+def tidy(entries: Sequence[HostEntry]) -> list[str]:
     """Let hosts remove what a killed gate has left there."""
     problems = _of_all(entries, lambda entry: _asked(entry, _TIDY, _TIDY_S))
     return [
@@ -46,7 +46,7 @@ def tidy(entries: Sequence[Entry]) -> list[str]:
 
 
 def _of_all(
-    entries: Sequence[Entry], ask: Callable[[Entry], Coroutine[Any, Any, str | tuple[str, str]]]
+    entries: Sequence[HostEntry], ask: Callable[[HostEntry], Coroutine[Any, Any, str | tuple[str, str]]]
 ) -> list[str | tuple[str, str]]:
     """Ask all hosts at once, in a thread, where Ctrl-C does not reach into the loop: it ends the wait for it."""
     import asyncio
@@ -66,13 +66,13 @@ def _of_all(
     return future.result()
 
 
-async def _why_not(entry: Entry, within_s: float) -> str:
+async def _why_not(entry: HostEntry, within_s: float) -> str:
     """Say why a host cannot be used, "" where it can."""
     found = await _asked(entry, _ASK, within_s)
     return found if isinstance(found, str) else _why_other(*found, entry)
 
 
-async def _asked(entry: Entry, program: str, within_s: float) -> str | tuple[str, str]:
+async def _asked(entry: HostEntry, program: str, within_s: float) -> str | tuple[str, str]:
     """Return what a program of Python has written on a host, and its errors; a text says why it cannot be run there."""
     import asyncio
 
@@ -102,7 +102,7 @@ async def _read(stream: Any) -> str:
     return found
 
 
-def _by_hand(entry: Entry) -> str:
+def _by_hand(entry: HostEntry) -> str:
     """Return the command by which its user sees what SSH sees."""
     options = {"-p": "" if entry.port == SSH_PORT else str(entry.port), "-i": entry.key}
     words = [word for option, value in options.items() if value for word in (option, value)]
@@ -112,7 +112,7 @@ def _by_hand(entry: Entry) -> str:
     return f"`{shlex.join(['ssh', *words, *known, '--', address, python, '--version'])}`"
 
 
-def _why_other(output: str, errors: str, entry: Entry) -> str:
+def _why_other(output: str, errors: str, entry: HostEntry) -> str:
     """Say in what a host differs from this machine."""
     import distributed
 
@@ -135,7 +135,7 @@ def _why_other(output: str, errors: str, entry: Entry) -> str:
 
 @contextmanager
 def ssh_cluster(
-    entries: Sequence[Entry], worker: Mapping[str, Any], *, loopback: bool, within_s: float
+    entries: Sequence[HostEntry], worker: Mapping[str, Any], *, loopback: bool, within_s: float
 ) -> Iterator[Any]:
     """Start a scheduler on the first host and a worker on each; end them all with it."""
     from distributed import SpecCluster
@@ -173,12 +173,12 @@ def _scheduler(place: Mapping[str, str]) -> dict[str, Any]:
     return {"port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0", **place, **tls}
 
 
-def _process(entry: Entry) -> dict[str, Any]:
+def _process(entry: HostEntry) -> dict[str, Any]:
     python = f"{shlex.quote(entry.python)} {_ATTACHED}"
     return {"address": entry.address, "connect_options": _connection(entry), "remote_python": python}
 
 
-def _connection(entry: Entry) -> dict[str, Any]:
+def _connection(entry: HostEntry) -> dict[str, Any]:
     """Return what asyncssh needs beside an address; keys of hosts are always checked."""
     given = {"port": entry.port, "username": entry.user, "client_keys": entry.key, "known_hosts": entry.known_hosts}
     return {name: value for name, value in given.items() if value}

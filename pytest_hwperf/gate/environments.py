@@ -16,8 +16,7 @@ from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.host.files import cache_folder, new_folder
 from pytest_hwperf.host.workdirs import remove_tree
 from pytest_hwperf.trees.both import PREFIXES, Trees
-from pytest_hwperf.trees.building import fill, projects_in, ways_to_install, why_not_shared
-from pytest_hwperf.trees.installing import install
+from pytest_hwperf.trees.building import fill, install, projects_in, ways_to_install, why_not_shared
 from pytest_hwperf.trees.layer import make_layer, name_of_interpreter, packages_here, packages_of, site_of
 from pytest_hwperf.trees.needs import Needs, needs_of
 

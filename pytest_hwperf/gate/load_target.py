@@ -1,19 +1,34 @@
 """What a load is sent to: an address, module:function, or an ONNX file."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.codec import from_json, to_json
+from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.loads import Load
 from pytest_hwperf.core.records import replace as replace_record
+from pytest_hwperf.core.rollout import Requests
 from pytest_hwperf.gate.targets import check_target, failures_explained, find_module, function_of, kind_of
-from pytest_hwperf.loads.http import Client, Request, bodies_of, headers_for, without_port
-from pytest_hwperf.loads.kserve import infer_bodies, inputs_of, is_infer
-from pytest_hwperf.measure.event_loop import Loop
+from pytest_hwperf.host.files import read_file, replace_file
+from pytest_hwperf.host.worker_protocol import ModelSpec
+from pytest_hwperf.loads.http import (
+    Client,
+    Request,
+    bodies_of,
+    headers_for,
+    infer_bodies,
+    inputs_of,
+    is_infer,
+    labels_of,
+    without_port,
+)
+from pytest_hwperf.measure.accuracy import Predictions
+from pytest_hwperf.measure.event_loop import Loop, OwnLoop
 from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.rows import count_rows, cut_rows
 from pytest_hwperf.measure.sampling import Sampler
@@ -94,3 +109,116 @@ def headers_of(lines: list[str]) -> Mapping[str, str]:
         if not (colon and name.strip()):
             raise UsageProblem(f"--header={line!r}: write NAME: VALUE, such as --header='Authorization: Bearer …'")
     return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+_ONE_BY_ONE = Load(kind="single_stream")
+_TRIES = 3  # of a request that has to be answered
+_LARGEST = 10_000  # bytes of a count
+
+
+@dataclass(slots=True)
+class CountedRequests:
+    """Requests of this process, of which those that fail are counted."""
+
+    client: Client
+    made: int = 0
+    failed: int = 0
+    why: str = ""  # of the first that failed
+
+    async def send(self, body: bytes) -> bytes:
+        """Send one request; b"" where it fails, and its time until then counts as any other. The first is answered."""
+        if not self.made:
+            return await self.answered(body)
+        answer = await self._tried(body)
+        return b"" if isinstance(answer, MeasurementError) else answer
+
+    async def answered(self, body: bytes) -> bytes:
+        """Send one request until it is answered; each time that it fails is counted."""
+        for _ in range(_TRIES - 1):
+            answer = await self._tried(body)
+            if not isinstance(answer, MeasurementError):
+                return answer
+        answer = await self._tried(body)
+        if isinstance(answer, MeasurementError):
+            raise answer
+        return answer
+
+    async def _tried(self, body: bytes) -> bytes | MeasurementError:
+        self.made += 1
+        try:
+            return await self.client.send(body)
+        except MeasurementError as error:
+            self.failed += 1
+            self.why = self.why or str(error)
+            return error
+
+    def leave(self, folder: str) -> None:
+        """Leave the count in a folder, where `requests_in` finds it."""
+        if folder:
+            content = to_json(Requests(made=self.made, failed=self.failed, why=self.why))
+            replace_file(Path(folder) / f"{os.getpid()}-{os.urandom(4).hex()}.json", content)
+
+
+def subject_of_endpoint(spec: ModelSpec, X: Any, y: Any | None) -> Subject:
+    """Return requests to an address as something to measure; nothing is sent yet."""
+    request = Request(url=spec.model, headers=spec.headers, timeout_s=spec.timeout_s)
+    loop = OwnLoop()
+    load = partial(_loaded, spec, request, X, y, loop)
+    outside = subject_of_address(request, X, _ONE_BY_ONE, spec.batch_size, loop)
+    return replace(outside, load=load, load_one=load, y_true=y)
+
+
+def requests_in(folder: Path) -> Requests | None:
+    """Return what all processes of a side have left there; None where none has."""
+    found = [from_json(Requests, read_file(file, _LARGEST)) for file in sorted(folder.glob("*.json"))]
+    if not found:
+        return None
+    return Requests(
+        made=sum(one.made for one in found),
+        failed=sum(one.failed for one in found),
+        why=next((one.why for one in found if one.why), ""),
+    )
+
+
+def _loaded(spec: ModelSpec, request: Request, X: Any, y: Any | None, loop: OwnLoop) -> LoadedSubject:
+    sent, bodies = requests_of(request, X, spec.batch_size)
+    client = Client(sent, connections=1)
+    counted = CountedRequests(client)
+    labelled = _all_bodies(request, X, spec.batch_size) if y is not None else None
+    return LoadedSubject(
+        function=counted.send,
+        inputs=bodies,
+        scope=partial(_opened, client, counted, spec.requests_to, loop),
+        predictions=None if labelled is None else partial(_predictions, counted, labelled, loop),
+        loop=loop,
+    )
+
+
+@contextmanager
+def _opened(client: Client, counted: CountedRequests, folder: str, loop: OwnLoop) -> Iterator[None]:
+    """Close the connection at the end, and leave the count."""
+    with ExitStack() as stack:
+        stack.callback(loop.close)
+        stack.enter_context(client.opened(loop))
+        stack.callback(counted.leave, folder)
+        yield
+
+
+def _all_bodies(request: Request, X: Any, rows: int) -> list[tuple[bytes, int]]:
+    """Return a body for all rows, each with its number of rows: the last may be a shorter one."""
+    count = count_rows(X)
+    _, whole = requests_of(request, X, rows)
+    found = [(body, rows) for body in whole]
+    rest = count - rows * len(whole)
+    if rest:
+        _, (last,) = requests_of(request, cut_rows(X, count - rest, count), rest)
+        found.append((last, rest))
+    return found
+
+
+def _predictions(requests: CountedRequests, bodies: Sequence[tuple[bytes, int]], loop: OwnLoop) -> Predictions:
+    """Ask for the labels of every row."""
+    import numpy as np
+
+    labels = [label for body, rows in bodies for label in labels_of(loop.run(requests.answered(body)), rows)]
+    return Predictions(labels=np.asarray(labels))

@@ -10,7 +10,7 @@ from pytest_hwperf.core.errors import HwperfError, UsageProblem, WorkerError
 from pytest_hwperf.core.hypotheses import SideOutcome
 from pytest_hwperf.gate.targets import find_module, function_of, kind_of
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, ModelSpec, WorkerTask, decode_task, reply
-from pytest_hwperf.pairs.messages import Ended, Ready
+from pytest_hwperf.pairs.channel import Ended, Ready
 from pytest_hwperf.pairs.turns import Turns
 from pytest_hwperf.trees.isolation import loaded_files, modules_before_pytest
 
@@ -28,11 +28,11 @@ def subject_of(spec: ModelSpec) -> "Subject":
         X, y = data["X"], data.get("y")
     kind = kind_of(spec.model)
     if kind == "address":
-        from pytest_hwperf.gate.endpoints import subject_of_endpoint
+        from pytest_hwperf.gate.load_target import subject_of_endpoint
 
         return subject_of_endpoint(spec, X, y)
     if kind == "estimator":
-        from pytest_hwperf.gate.estimator_files import subject_of_estimator
+        from pytest_hwperf.gate.targets import subject_of_estimator
 
         return subject_of_estimator(spec, X, y)
     from pytest_hwperf.measure.subjects import subject_of_callable, subject_of_scenario
@@ -78,11 +78,11 @@ def main() -> int:
 
 def _reply_memory(task: WorkerTask, spec: ModelSpec) -> int:
     """Measure the memory of loading the model and calling it; of what it raises the log has the traceback."""
-    from pytest_hwperf.host.imports import watch_imports
+    from pytest_hwperf.host.source_files import watch_imports
     from pytest_hwperf.measure.startup import Startup
     from pytest_hwperf.measure.subjects import loader_of
     from pytest_hwperf.measure.worker_tasks import measure_memory
-    from pytest_hwperf.meters.memory.meter import MemoryMeter
+    from pytest_hwperf.meters.memory import MemoryMeter
     from pytest_hwperf.trees.isolation import own_code
 
     find_module(spec.model, spec.trust)
@@ -95,7 +95,7 @@ def _reply_memory(task: WorkerTask, spec: ModelSpec) -> int:
 
 
 def _serve(turns: Turns, spec: ModelSpec) -> None:
-    from pytest_hwperf.measure.outputs import refuse_nan
+    from pytest_hwperf.measure.accuracy import refuse_nan
     from pytest_hwperf.measure.pair_target import ready_target
 
     with ready_target(subject_of(spec), lambda: None, hold_collector=spec.hold_collector) as (target, first):

@@ -2,22 +2,37 @@
 
 import math
 from array import array
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from time import monotonic
 
-from pytest_hwperf.core.completeness import rounded_up
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
-from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Side
-from pytest_hwperf.core.hypotheses import FEWEST_PROCESSES, SIDES, Questions, is_open, processes_needed
+from pytest_hwperf.core.evidence import (
+    Evidence,
+    Explanation,
+    FixedSample,
+    Hypothesis,
+    Measurement,
+    PairedProfiles,
+    Side,
+)
+from pytest_hwperf.core.explanations import explained
+from pytest_hwperf.core.hypotheses import FEWEST_PROCESSES, SIDES, PairedAnswers, Questions, is_open, processes_needed
 from pytest_hwperf.core.metrics import METRICS
+from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.statements import Statement, said, state
+from pytest_hwperf.core.timetable import rounded_up
 from pytest_hwperf.core.units import counted
-from pytest_hwperf.host.command_line import Command
-from pytest_hwperf.host.one_shot import ask
-from pytest_hwperf.host.worker_protocol import Role, WorkerTask
-from pytest_hwperf.pairs.conductor import Progress
+from pytest_hwperf.host.launch import Command, Launched
+from pytest_hwperf.host.one_shot import Given, ask
+from pytest_hwperf.host.worker_protocol import Role, WorkerResult, WorkerTask
+from pytest_hwperf.pairs.conductor import Conductor, Progress
+from pytest_hwperf.pairs.lockstep import PairTrace
+from pytest_hwperf.pairs.parent import Parent
+from pytest_hwperf.pairs.shared_imports import SharedImports
 
 _SHARE = 0.5  # of the time that is left, where pairs follow
 _LONGEST_REASON = 500  # characters that are kept of what a process says
@@ -120,3 +135,94 @@ def _of_both(notes: Mapping[Side, Mapping[str, None]]) -> tuple[str, ...]:
     """Return what the processes noted about their values; of which side, where the other one did not."""
     both = [text for text in notes["baseline"] if text in notes["candidate"]]
     return (*both, *(f"{side}: {text}" for side in SIDES for text in notes[side] if text not in both))
+
+
+_FORKED: Collection[Role] = ("functions", "operators")  # what a process that imports nothing itself can tell
+_PATIENCE_S, _PATIENCE = 30.0, 3  # that both at once may take: so long, and times what the rehearsal took
+
+
+@dataclass(slots=True, kw_only=True)
+class BothSides:
+    """Asks both sides of a test; where they have not answered at once, each is asked by itself."""
+
+    commands: Callable[[str], Mapping[Side, Command]]  # node id → how each side runs the file of that test
+    until: float  # instant of `monotonic` at which the process is ended that runs then
+    at_once: int = 1  # sides
+    spare: int = 0  # processors beside those of both sides
+    patience_s: float = _PATIENCE_S  # that they may take at once
+    alone: set[str] = field(default_factory=set)  # node ids of tests that one side at a time goes through
+    shared: SharedImports | None = None  # imports that one process makes for both sides
+
+    @classmethod
+    def of(
+        cls, conductor: Conductor, trace: PairTrace, commands: Callable[[str], Mapping[Side, Command]], until: float
+    ) -> "BothSides":
+        """Return what asks the sides of a build; threads of one side's calls would wait for those of the other."""
+        return cls(
+            commands=commands,
+            until=until,
+            at_once=min(len(SIDES), max(1, len(conductor.processors))),
+            spare=max(0, len(conductor.processors) - len(SIDES)),
+            patience_s=_PATIENCE_S + _PATIENCE * trace.wall_s,
+            alone=conductor.serial | {here.test for here, one in trace.interleavings.items() if one.pools},
+            shared=conductor.shared,
+        )
+
+    def ask(self, task: WorkerTask, order: Sequence[Side]) -> dict[Side, WorkerResult | HwperfError]:
+        """Return what each side answers, or why it does not; after one that does not, the other is not asked."""
+        commands, found = self.commands(task.node), dict[Side, WorkerResult | HwperfError]()
+        if self.at_once == len(SIDES) and task.node not in self.alone:
+            try:
+                return dict(zip(order, self._at_once(task, order, [commands[side] for side in order]), strict=True))
+            except HwperfError:
+                self.alone.add(task.node)  # which side it was, and whether it is so by itself, is seen below
+        for side in order:
+            try:
+                (found[side],) = ask(task, [commands[side]], until=self.until)
+            except HwperfError as error:
+                found[side] = error
+                break
+        return found
+
+    def _at_once(self, task: WorkerTask, order: Sequence[Side], commands: Sequence[Command]) -> list[WorkerResult]:
+        until = min(self.until, monotonic() + self.patience_s)
+        with ExitStack() as stack:
+            parent = self._parent(task, until)
+            if parent is None:
+                return ask(task, commands, at_once=len(SIDES), until=until)
+            forked = partial(_forked, stack.enter_context(parent), order)
+            if self.shared is not None:
+                self.shared.use(self.spare)  # no import disturbs a profile
+            return ask(task, commands, at_once=len(SIDES), until=until, start=forked)
+
+    def _parent(self, task: WorkerTask, until: float) -> Parent | None:
+        """Return what both sides are forked from, None where each has to import everything itself."""
+        shared, here = self.shared, Measurement(test=task.node, label=task.label)
+        if shared is None or task.role not in _FORKED or shared.is_new([here]):
+            return None
+        shared.prepare(self.at_once)  # that of the next repeat imports beside it, on the other processor
+        return shared.parent(until - monotonic())
+
+
+def _forked(parent: Parent, order: Sequence[Side], given: Sequence[Given]) -> Sequence[Launched]:
+    """Start both sides by a fork."""
+    started = parent.fork([(side, command, task) for side, (command, task, _) in zip(order, given, strict=True)])
+    return [started[side] for side in order]
+
+
+def answers_of(
+    evidence: Evidence,
+    questions: Questions,
+    dropped: Mapping[Hypothesis, Statement],
+    met: Collection[Measurement],
+    found: tuple[Sequence[PairedProfiles], Sequence[Explanation]] = ((), ()),
+) -> PairedAnswers:
+    """Decide what was observed, and give the reason for everything else."""
+    comparisons = explained(decide(evidence), *found)
+    questions.parts.update({one.key: ("not comparable", why) for one, why in dropped.items()})
+    silent = {key for one in evidence.hypotheses if (key := one.key) not in comparisons} - questions.parts.keys()
+    questions.parts.update(dict.fromkeys(silent, ("inconclusive", evidence.stopped)))
+    if evidence.stopped is not None and evidence.stopped.kind == "out of time":
+        late = state("not reached", limit=evidence.stopped.numbers["limit"])
+        questions.parts.update({one.key: ("inconclusive", late) for one in evidence.unreached})
+    return PairedAnswers(comparisons=comparisons, questions=questions, met=frozenset(met))

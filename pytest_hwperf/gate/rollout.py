@@ -10,11 +10,10 @@ from pytest_hwperf.core.evidence import Gate, Side
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.core.records import Budget, Comparison, Figure
-from pytest_hwperf.core.rollout import Contender, Requests
-from pytest_hwperf.core.rollout_figures import figures_of, taken_for
-from pytest_hwperf.gate.endpoints import requests_in
+from pytest_hwperf.core.rollout import Contender, Requests, figures_of, taken_for
+from pytest_hwperf.gate.load_target import requests_in
 from pytest_hwperf.gate.models import CompareSettings, compare_models, model_spec, save_rows
-from pytest_hwperf.gate.sweep_tools import memory_figures
+from pytest_hwperf.gate.sweeps import memory_figures
 from pytest_hwperf.gate.targets import kind_of, shown
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.files import is_file
@@ -24,7 +23,7 @@ _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredVersions:
     """What was found of two versions."""
 
     comparisons: tuple[Comparison, ...]
@@ -35,7 +34,7 @@ class Measured:
 
 def measure_versions(
     old: str, new: str, X: Any, y: Any | None, settings: CompareSettings, budgets: Sequence[Budget]
-) -> Measured:
+) -> MeasuredVersions:
     """Compare two versions in pairs, and take the figures of each that requirements are about."""
     with workdirs.workdir() as folder:
         for side in SIDES:
@@ -53,7 +52,7 @@ def measure_versions(
         )
         for side, target in targets.items()
     }
-    return Measured(comparisons=comparisons, gate=gate, old=found["baseline"], new=found["candidate"])
+    return MeasuredVersions(comparisons=comparisons, gate=gate, old=found["baseline"], new=found["candidate"])
 
 
 def contender(target: str, figures: tuple[Figure, ...] = (), requests: Requests | None = None) -> Contender:

@@ -7,12 +7,11 @@ from itertools import chain, pairwise
 from statistics import median
 
 from pytest_hwperf.core.block_plans import BlockPlan
-from pytest_hwperf.core.completeness import rounded_up
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Pair
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, metric_of
 from pytest_hwperf.core.paired import least_calls
 from pytest_hwperf.core.screen import FAR, SCREEN_PAIRS
-from pytest_hwperf.core.timetable import REHEARSAL_PLAN, CallTimes, TestTime, Timetable
+from pytest_hwperf.core.timetable import REHEARSAL_PLAN, CallTimes, TestTime, Timetable, rounded_up
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.pairs.interleaving import ENERGY_WINDOW_S
 from pytest_hwperf.pairs.lockstep import PairTrace

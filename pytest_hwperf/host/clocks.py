@@ -1,12 +1,16 @@
 """Clocks of this machine: the smallest step they show, what reading them costs, and CPU time of this process."""
 
+import mmap
+import os
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from pytest_hwperf.host.files import read_text
 
@@ -62,3 +66,114 @@ def clock_source(root: str | Path = "/") -> str | None:
     Source: Documentation/timers/timekeeping.rst; "hpet" and "acpi_pm" take about a microsecond to read.
     """
     return read_text(Path(root, "sys/devices/system/clocksource/clocksource0/current_clocksource")) or None
+
+
+_THREADS = Path("/proc/self/task")
+_COMPUTED_NS = 20_000_000  # CPU time of all threads that tells which of them compute
+_LOOKS = 3
+_REST_S, _LONGEST_WAIT_S = 0.02, 2.0
+_AT_REST = 0.1  # CPU time of a process at rest, as a share of the time
+
+
+class ThreadTime(NamedTuple):
+    """What one thread has spent since it began."""
+
+    computed_ns: int
+    waited_ns: int  # ready to compute, while no processor was free
+
+
+def shares_of_threads(call: Callable[[], object]) -> tuple[float, ...]:
+    """Call until enough CPU time is used, and that three times; return the smallest share of each thread.
+
+    A thread that computes for `call` does so each time; one of something else in this process, such as a thread that
+    an earlier test left behind, does not. () where the CPU time of threads is not known.
+    """
+    if not thread_times():
+        return ()
+    _wait_for_rest()
+    looks = [_look(call) for _ in range(_LOOKS)]
+    return tuple(min(one.get(thread, 0.0) for one in looks) for thread in looks[-1])
+
+
+def _look(call: Callable[[], object]) -> dict[str, float]:
+    """Return the share of each thread."""
+    before, enough = thread_times(), time.process_time_ns() + _COMPUTED_NS
+    while time.process_time_ns() < enough:
+        call()
+    spent = {thread: one.computed_ns for thread, one in times_since(before).items()}
+    return {thread: one / sum(spent.values()) for thread, one in spent.items()}
+
+
+def _wait_for_rest() -> None:
+    """Let pools that worked before, such as when the model was fitted, stop waiting for more: they spin for a while."""
+    until = time.monotonic() + _LONGEST_WAIT_S
+    while time.monotonic() < until:
+        before = time.process_time_ns()
+        time.sleep(_REST_S)
+        if time.process_time_ns() - before < _REST_S * 1e9 * _AT_REST:
+            return
+
+
+def times_since(before: Mapping[str, ThreadTime]) -> dict[str, ThreadTime]:
+    """Return what each thread has spent since `before`, which `thread_times` returned."""
+    none = ThreadTime(0, 0)
+    return {
+        thread: ThreadTime(*(now - then for now, then in zip(after, before.get(thread, none), strict=True)))
+        for thread, after in thread_times().items()
+    }
+
+
+def thread_times() -> dict[str, ThreadTime]:
+    """Return the times of each thread, the first two numbers of its schedstat; {} where there is no such file."""
+    found = {}
+    for file in _THREADS.glob("*/schedstat"):
+        with suppress(OSError):  # the thread has ended
+            computed, waited, *_ = file.read_text(encoding="ascii").split()
+            found[file.parent.name] = ThreadTime(int(computed), int(waited))
+    return found
+
+
+# Fields of /proc/PID/stat after the name, which may hold anything: proc(5), counted from `state` on.
+_FAULTS, _FAULTS_OF_CHILDREN = 7, 8  # minflt, cminflt
+_TIMES = slice(11, 15)  # utime, stime, cutime, cstime
+
+
+def touched_by_children(root: Path = Path("/proc")) -> int:
+    """Return the bytes that children have touched since this process began: at least what they held at their peaks.
+
+    Each page costs a fault at its first use. Their peaks themselves are not told: `ru_maxrss` of a child begins with
+    what its parent held when it was started.
+
+    Source: getrusage(2), proc(5).
+    """
+    faults = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
+    faults += sum(int(fields[_FAULTS]) + int(fields[_FAULTS_OF_CHILDREN]) for fields in _living(root, "self"))
+    return faults * mmap.PAGESIZE
+
+
+def cpu_seconds_of_living(root: Path = Path("/proc")) -> float:
+    """Return the CPU seconds of children that still live, and of theirs, in ticks of the kernel (10 ms)."""
+    ticks = sum(sum(map(int, fields[_TIMES])) for fields in _living(root, "self"))
+    return ticks / os.sysconf("SC_CLK_TCK") if ticks else 0.0
+
+
+def cpu_seconds_of_children() -> float:
+    """Return the CPU seconds of all children that this process has had: those that have ended to the microsecond."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return ended.ru_utime + ended.ru_stime + cpu_seconds_of_living()
+
+
+def _living(root: Path, process: str) -> Iterator[list[bytes]]:
+    """Yield the fields of each descendant; one that ends meanwhile is left out, for its parent has its figures."""
+    for file in (root / process / "task").glob("*/children"):
+        try:
+            children = file.read_bytes().split()
+        except OSError:  # its thread has ended
+            continue
+        for child in map(os.fsdecode, children):
+            try:
+                fields = (root / child / "stat").read_bytes().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            yield fields
+            yield from _living(root, child)

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from pytest_hwperf.core.records import Machine
-from pytest_hwperf.host.control_groups import cpu_quota
+from pytest_hwperf.host.disturbance import cpu_quota
 from pytest_hwperf.host.files import read_text
 
 # Runtimes whose version decides speed; read from their metadata, which imports nothing.

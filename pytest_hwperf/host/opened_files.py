@@ -82,7 +82,6 @@ class OpenedFiles:
     """Notes paths as they are used."""
 
     def __init__(self) -> None:
-        """Note nothing yet."""
         self._opened = dict[tuple[str, bool], None]()  # in order, since a set may change while it is read
         self._uses: dict[str, dict[str, None]] = {}  # letter → paths
         self._environment = system_places({sys.prefix, sys.base_prefix, sys.exec_prefix})

@@ -2,7 +2,12 @@
 
 import os
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import wraps
+from importlib.machinery import ExtensionFileLoader, SourceFileLoader, SourcelessFileLoader
 from pathlib import Path
+from typing import Any
 
 # Both may lie within the root; asking `sysconfig` would import its table of the build into every fresh process.
 _LIBRARY = Path(os.__file__).parent
@@ -33,3 +38,29 @@ def relative(file: str, root: Path) -> str:
         if path.is_relative_to(folder):
             return path.relative_to(folder).as_posix()
     return file
+
+
+Around = Callable[[str], AbstractContextManager[object]]
+
+
+def watch_imports(around: Around) -> None:
+    """Run the code of every module that is imported from now on within `around(its file)`.
+
+    The loaders themselves are changed, and stay so: for a fresh process that does nothing else. No import is made
+    earlier or in another order than without it, and no finder, loader or specification is replaced.
+    """
+    # A finder that runs modules itself is pytest's, which rewrites the assertions of tests.
+    rewriting = (type(one) for one in sys.meta_path if not isinstance(one, type) and hasattr(one, "exec_module"))
+    for loader in (SourceFileLoader, SourcelessFileLoader, ExtensionFileLoader, *rewriting):
+        setattr(loader, "exec_module", _within(around, loader.exec_module))  # type: ignore[attr-defined] # noqa: B010
+    setattr(ExtensionFileLoader, "create_module", _within(around, ExtensionFileLoader.create_module))  # noqa: B010
+
+
+def _within(around: Around, work: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(work)
+    def within(loader: Any, subject: Any) -> Any:
+        origin = getattr(getattr(subject, "__spec__", subject), "origin", None)  # of a module, or its specification
+        with around(origin if isinstance(origin, str) else ""):
+            return work(loader, subject)
+
+    return within

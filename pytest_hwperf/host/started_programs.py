@@ -44,7 +44,6 @@ class StartedPrograms:
     """Notes programs as they are started."""
 
     def __init__(self) -> None:
-        """Take what this process was given."""
         self._own = tuple(filter(None, os.environ.get(_SEARCHED, "").split(os.pathsep)))
         self._given = frozenset(os.environ.values())
         self._started: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}  # folder, command → what it misses

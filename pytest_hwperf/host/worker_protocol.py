@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
+from pytest_hwperf.core.codec import from_json, to_json
 from pytest_hwperf.core.errors import SerialisationError, WorkerError
 from pytest_hwperf.core.evidence import Side
-from pytest_hwperf.core.movers import HeldMemory, SampledCalls
-from pytest_hwperf.core.operators import ProfiledCalls
+from pytest_hwperf.core.movers import HeldMemory, ProfiledCalls, SampledCalls
 from pytest_hwperf.core.records import Run
-from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.structs import Number, Record
 from pytest_hwperf.host.files import replace_file
 

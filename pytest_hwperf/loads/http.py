@@ -4,15 +4,20 @@ A server may be broken or hostile: each request ends within its time, and an ans
 """
 
 import json
+import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, NoReturn, Protocol
 from urllib.parse import urlsplit
 
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.load_plans import shown_address
+from pytest_hwperf.core.foreign_text import shortened
 from pytest_hwperf.core.loads import TIMEOUT_S
+from pytest_hwperf.core.plans import shown_address
+from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.structs import Record
 
 LARGEST_ANSWER = 64_000_000  # bytes, unpacked
@@ -41,7 +46,6 @@ class Client:
     """Sends requests; what is no success raises."""
 
     def __init__(self, request: Request, connections: int) -> None:
-        """Open nothing yet."""
         try:
             import anyio
             import httpx
@@ -180,3 +184,104 @@ def _is_json(body: bytes) -> bool:
 
 def _plain(rows: Any) -> Any:
     return rows.tolist() if hasattr(rows, "tolist") else list(rows)
+
+
+NAMES = ("predictions", "outputs")
+_FORMS = 'a list with a label for each row, or an object with such a list as "predictions" or "outputs"'
+Label = str | int | float | bool
+
+
+def labels_of(answer: bytes, rows: int) -> Sequence[Label]:
+    """Return the labels of an answer, one for each row of the request."""
+    try:
+        plain = json.loads(answer, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise _other(answer, "is no JSON") from error
+    if isinstance(plain, dict):
+        named = [name for name in NAMES if name in plain]
+        if len(named) != 1:
+            raise _other(answer, "names none of them" if not named else "names both")
+        plain = plain[named[0]]
+    if not isinstance(plain, list):
+        raise _other(answer, "has no list")
+    if len(plain) != rows:
+        raise _other(answer, f"has {len(plain)} entries for {rows} rows")
+    if not all(isinstance(one, str | int | float) for one in plain):
+        raise _other(answer, "has entries that are no labels")
+    if len({isinstance(one, str) for one in plain}) > 1:
+        raise _other(answer, "mixes texts and numbers")
+    return plain
+
+
+def _other(answer: bytes, why: str) -> MeasurementError:
+    given = shortened(answer.decode(errors="replace"))
+    return MeasurementError(f"the answer {given} {why}: predictions are read from {_FORMS}; or leave the labels out")
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"JSON has no {constant}")
+
+
+_TYPES: Mapping[str, str] = MappingProxyType(  # of the protocol → of NumPy
+    {
+        "BOOL": "bool",
+        **{f"UINT{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+        **{f"INT{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+        **{f"FP{bits}": f"float{bits}" for bits in (16, 32, 64)},
+        "BYTES": "object",
+    }
+)
+_INFER = re.compile(r"(https?://.+/v2/models/[^/?]+(?:/versions/[^/?]+)?)/infer")
+
+
+def is_infer(url: str) -> bool:
+    """Whether an address is that of a model's inference over HTTP: http://host/v2/models/NAME/infer."""
+    return _INFER.fullmatch(url) is not None
+
+
+def inputs_of(request: Request) -> Mapping[str, str]:
+    """Ask a server for the inputs of the model at `request.url`, name → type, such as "FP32"."""
+    import asyncio
+
+    found = _INFER.fullmatch(request.url)
+    asked = replace(request, url=found[1] if found else request.url, method="GET")
+    with ThreadPoolExecutor(1) as thread:  # in which no event loop runs yet
+        answer = thread.submit(lambda: asyncio.run(Client(asked, connections=1).sent_once())).result()
+    try:
+        return {one["name"]: one["datatype"] for one in json.loads(answer)["inputs"]}
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        said = f"{type(error).__name__} {error}"
+        raise MeasurementError(f"GET {shown_address(asked.url)} does not describe a model: {said}") from None
+
+
+def infer_bodies(batches: Iterable[Any], inputs: Mapping[str, str]) -> list[bytes]:
+    """Return a JSON body for each batch of rows."""
+    bodies = []
+    for batch in batches:
+        tensors = [
+            {"name": name, "shape": [*array.shape], "datatype": inputs[name], "data": array.ravel().tolist()}
+            for name, array in _arrays_for(batch, inputs).items()
+        ]
+        bodies.append(json.dumps({"inputs": tensors}).encode())
+    return bodies
+
+
+def _arrays_for(batch: Any, inputs: Mapping[str, str]) -> dict[str, Any]:
+    """Return the array of each input, in its type: rows are those of the only one, several are given by name."""
+    import numpy as np
+
+    given = batch if isinstance(batch, Mapping) else {next(iter(inputs), ""): batch}
+    if {*given} != {*inputs}:
+        shown = ", ".join(f"{name} ({datatype})" for name, datatype in inputs.items())
+        raise UsageProblem(
+            f"the served model takes {shown or 'no input'}: give its rows, of several inputs as a mapping name → array"
+        )
+    try:
+        return {
+            name: np.ascontiguousarray(np.asarray(given[name]).astype(_TYPES[datatype]))
+            for name, datatype in inputs.items()
+        }
+    except KeyError as error:
+        raise UsageProblem(f"the served model has an input of type {error}. Known: {', '.join(_TYPES)}") from None
+    except (TypeError, ValueError) as error:
+        raise UsageProblem(f"the rows do not fit what the served model takes, {inputs}: {error}") from None

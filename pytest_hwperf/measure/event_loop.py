@@ -79,7 +79,6 @@ class TestLoop:
     __test__ = False  # no test, though its name begins like one
 
     def __init__(self) -> None:
-        """Belong to the calling thread."""
         self.thread = threading.current_thread()
         self._asked: SimpleQueue[tuple[Coroutine[Any, Any, Any], bool] | None] = SimpleQueue()
         self._answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()

@@ -15,12 +15,11 @@ from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Values
 from pytest_hwperf.host.clocks import cpu_seconds
 from pytest_hwperf.host.tracing import untraced
-from pytest_hwperf.measure.collection import collect_between, collection
+from pytest_hwperf.measure.accuracy import refuse_nan
 from pytest_hwperf.measure.event_loop import Loop
-from pytest_hwperf.measure.items import Clock
-from pytest_hwperf.measure.outputs import refuse_nan
+from pytest_hwperf.measure.plan import collect_between, collection
 from pytest_hwperf.measure.sampling import RawSamples, Sampler, Window, end_window
-from pytest_hwperf.measure.stream import FirstCall, Stream
+from pytest_hwperf.measure.stream import Clock, FirstCall, Stream
 
 BETWEEN = "setup and teardown lie between the calls, and would be counted too"
 

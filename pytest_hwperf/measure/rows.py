@@ -1,9 +1,12 @@
 """Rows of data: arrays, lists, data frames, or several arrays by name, whose rows belong together."""
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
+from pytest_hwperf.core.statements import Statement, state
 
 
 def count_rows(X: Any) -> int:
@@ -65,3 +68,57 @@ def _length(values: Any) -> int:
         raise UsageProblem(
             f"the rows must have a length, as an array, a list or a data frame has; given: {type(values).__name__}"
         ) from None
+
+
+_TEXT = ("O", "S", "U")  # kinds of arrays whose values may have a length: objects, bytes, text
+_MOST_ROWS = 100_000  # that are looked at: enough for a mix
+
+
+def mix_of(X: Any) -> Mapping[str, str]:
+    """Describe the lengths of the rows of `X` as a condition; {} where all are alike or a row has no length."""
+    found = _row_lengths(X)
+    if len(set(found)) < 2 or not min(found):  # noqa: PLR2004 - nothing varies
+        return {}
+    ordered, count = sorted(found), len(found)
+    median, p95 = ordered[(count - 1) // 2], ordered[-(-95 * count // 100) - 1]
+    digest = hashlib.sha256(",".join(map(str, found)).encode()).hexdigest()[:8]
+    return {"lengths": f"{count} rows (median {median}, p95 {p95}, digest {digest})"}
+
+
+def lengths_of(inputs: Sequence[Any]) -> list[int]:
+    """Return the length of each prepared input: of all its rows together."""
+    return [sum(_row_lengths(one)) for one in inputs]
+
+
+def _row_lengths(X: Any) -> list[int]:
+    """Return the length of each row, in characters or elements; [] where they have none, as those of a matrix."""
+    is_column = getattr(getattr(X, "dtype", None), "kind", "") in _TEXT and getattr(X, "ndim", 0) == 1
+    if not is_column and (not isinstance(X, Sequence) or isinstance(X, str | bytes)):
+        return []
+    rows = list(islice(X, _MOST_ROWS))
+    return [len(row) for row in rows] if all(hasattr(row, "__len__") for row in rows) else []
+
+
+_ROWS_AND_COLUMNS = 2  # axes from which on the first one counts rows: a single axis may be one row's values
+
+
+def sameness(X: Any) -> Statement | None:
+    """Say that all rows of an array or a data frame are the same, a single one too; None where they differ.
+
+    With one constant row a forest took a quarter of its time on changing rows.
+    """
+    if getattr(X, "ndim", 0) < _ROWS_AND_COLUMNS:
+        return None
+    rows = X.iloc if hasattr(X, "iloc") else X
+    try:
+        count = len(X)
+        alike = count == 1 or (count > 1 and _same(rows[:1], rows[1:2]) and _same(rows[:1], rows[1:]))
+    except (TypeError, ValueError, IndexError, RuntimeError):
+        return None  # no array of this process's memory, such as a sparse matrix or a tensor of a GPU
+    return state("constant input", rows=count) if alike else None
+
+
+def _same(first: Any, others: Any) -> bool:
+    import numpy as np
+
+    return bool((np.asarray(others) == np.asarray(first)).all())

@@ -13,11 +13,9 @@ from pytest_hwperf.core.contracts import DerivedMeter, Meter
 from pytest_hwperf.core.records import Reading, Values
 from pytest_hwperf.core.statements import Kind, Remark, Statement, state
 from pytest_hwperf.host.tracing import untraced
-from pytest_hwperf.measure.collection import collect_between, collection
-from pytest_hwperf.measure.items import ItemTimes
-from pytest_hwperf.measure.outputs import refuse_nan, why_unfinished
-from pytest_hwperf.measure.plan import SamplingLimits, WindowPlan
-from pytest_hwperf.measure.stream import Stream
+from pytest_hwperf.measure.accuracy import refuse_nan, why_unfinished
+from pytest_hwperf.measure.plan import SamplingLimits, WindowPlan, collect_between, collection
+from pytest_hwperf.measure.stream import ItemTimes, Stream
 
 _SECOND = 1_000_000_000  # ns
 _STEADY = 3  # successive blocks of the warm-up that agree
@@ -62,7 +60,6 @@ class Sampler:
         tell: Callable[[str, float], object] = lambda *_: None,
         answers: Callable[[object], object] = lambda _: None,
     ) -> None:
-        """Sample a stream of calls."""
         self._stream = stream
         self._limits = limits
         self._clock_ns = clock_ns

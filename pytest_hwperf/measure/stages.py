@@ -17,8 +17,7 @@ from pytest_hwperf.core.metrics import LONGEST_STAGE, stage_metric
 from pytest_hwperf.core.records import Sample, Values
 from pytest_hwperf.core.statements import Remark, state
 from pytest_hwperf.host.tracing import untraced
-from pytest_hwperf.measure.collection import collection
-from pytest_hwperf.measure.plan import SamplingLimits
+from pytest_hwperf.measure.plan import SamplingLimits, collection
 from pytest_hwperf.measure.stream import Stream
 
 SOURCE = "separate calls by perf_counter"

@@ -21,7 +21,7 @@ FIRST: Part = "first call"
 LATER: Part = "later calls"
 
 
-class Parted(Protocol):
+class PartedMeter(Protocol):
     """A meter that attributes what it counts to parts."""
 
     def enter(self, part: str) -> None:
@@ -34,11 +34,10 @@ class Startup:
     def __init__(
         self,
         is_own: Callable[[str], bool],
-        meter: Parted | None = None,
+        meter: PartedMeter | None = None,
         clock_ns: Callable[[], int] = perf_counter_ns,
         loaded: Mapping[str, object] = sys.modules,
     ) -> None:
-        """Begin."""
         self.spent_ns = Counter[str]()
         self.notes = list[str]()  # what has to be known of it
         self._is_own, self._meter = is_own, meter

@@ -18,16 +18,23 @@ from pytest_hwperf.core.contracts import (
     Scenario,
     Staged,
 )
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.operators import ProfiledCalls
-from pytest_hwperf.core.roofline import Work
-from pytest_hwperf.core.statements import Statement
+from pytest_hwperf.core.errors import MeasurementError, UsageProblem
+from pytest_hwperf.core.movers import OperatorProfile, ProfiledCalls, profile_of
+from pytest_hwperf.core.roofline import Peaks, Roofline, Work, roofline_of
+from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.measure.accuracy import Predictions, call_all, check_all, check_first, copied, digest, predict_all
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop
-from pytest_hwperf.measure.inputs import sameness
-from pytest_hwperf.measure.lengths import lengths_of, mix_of
 from pytest_hwperf.measure.rounds import Rounds, RoundStream
-from pytest_hwperf.measure.rows import arrays_of, batch_rows, count_rows, cut_rows, shapes_of
+from pytest_hwperf.measure.rows import (
+    arrays_of,
+    batch_rows,
+    count_rows,
+    cut_rows,
+    lengths_of,
+    mix_of,
+    sameness,
+    shapes_of,
+)
 from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.stream import Stream
 
@@ -282,3 +289,31 @@ def _checked_batch_size(batch_size: object, rows: int) -> int:
 def _data_conditions(X: Any, y_true: Any | None, size: int) -> dict[str, str]:
     parts = [*arrays_of(X), *([] if y_true is None else [y_true])]
     return {"load": "single_stream", "batch_size": str(size), "data": digest(*parts)}
+
+
+def operator_profile(subject: Subject, latency_s: float) -> OperatorProfile:
+    """Take where the time of a call goes, or say why that is not known; its median without a profiler is given."""
+    reason = state("no profiler", scenario=subject.scenario)
+    if subject.profile is not None:
+        try:
+            return profile_of(subject.profile(), latency_s)
+        except MeasurementError as error:
+            reason = said(error)
+    return withheld_profile(reason, latency_s)
+
+
+def withheld_profile(why: Statement, latency_s: float) -> OperatorProfile:
+    """Return a profile that says why nothing is known."""
+    return OperatorProfile(source="", calls=0, latency_s=latency_s, coverage=0.0, withheld=why)
+
+
+def roofline(subject: Subject, latency_s: float, peaks: Peaks | None) -> Roofline | None:
+    """Relate the counted work of a call to its median time; None where the work cannot be counted."""
+    if subject.work is None:
+        return None
+    try:
+        work = subject.work()
+    except MeasurementError:
+        return None
+    threads = int(subject.conditions.get("threads", "1"))
+    return roofline_of(work, latency_s, peaks.of(threads) if peaks else None, threads)

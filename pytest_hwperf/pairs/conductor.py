@@ -23,15 +23,13 @@ from pytest_hwperf.core.records import Comparison, Key, replace
 from pytest_hwperf.core.sequence import Step, decide, next_step
 from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.core.timetable import PAIR_PLAN, REHEARSAL_PLAN, Screening, serial_plan
-from pytest_hwperf.host.command_line import Command
-from pytest_hwperf.pairs.chance import Chance, random_of
+from pytest_hwperf.host.launch import Command
+from pytest_hwperf.pairs.chance import Chance, random_of, run_side_by_side, shared_out
 from pytest_hwperf.pairs.holding import Holder
-from pytest_hwperf.pairs.lockstep import PairTrace, Program, Wanted
-from pytest_hwperf.pairs.outcomes import recorded, why_silent
+from pytest_hwperf.pairs.lockstep import PairTrace, Program, Wanted, recorded, why_silent
 from pytest_hwperf.pairs.parent import ParentLostError
 from pytest_hwperf.pairs.serial import both, of_one_kind
 from pytest_hwperf.pairs.shared_imports import SharedImports
-from pytest_hwperf.pairs.side_by_side import run_side_by_side, shared_out
 
 _PATIENCE = 3  # pairs in a row that are lost before a test is reached, after which a build ends
 _MISSES = 2  # pairs in a row without a value, after which a hypothesis is dropped

@@ -10,16 +10,15 @@ from threading import Event
 from time import monotonic
 
 from pytest_hwperf.core.affected import Watch
+from pytest_hwperf.core.codec import to_json
 from pytest_hwperf.core.evidence import Side, Stage
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.host import workdirs
-from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.files import new_folder, replace_file
 from pytest_hwperf.host.interruption import uninterrupted
-from pytest_hwperf.host.launch import launch
+from pytest_hwperf.host.launch import Command, launch
 from pytest_hwperf.host.opened_files import WATCHES_FILES
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.pairs.chance import Chance

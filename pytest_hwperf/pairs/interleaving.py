@@ -17,12 +17,12 @@ from pytest_hwperf.core.paired import least_calls, pooled_percentile
 from pytest_hwperf.core.ranks import quantile
 from pytest_hwperf.core.records import Sample, Values, replace
 from pytest_hwperf.core.statements import Difference, Statement, said, state
-from pytest_hwperf.pairs.channel import Endpoint, WorkerLostError
-from pytest_hwperf.pairs.messages import (
+from pytest_hwperf.pairs.channel import (
     AskEnergy,
     AskExact,
     BlockTimes,
     Ended,
+    Endpoint,
     EnergyResult,
     ExactSamples,
     Numbers,
@@ -30,6 +30,7 @@ from pytest_hwperf.pairs.messages import (
     PinTo,
     TimeBlock,
     ToWorker,
+    WorkerLostError,
 )
 
 M = TypeVar("M")

@@ -3,21 +3,32 @@
 One side may also go through them alone, which shows whether it needs something that only one process can have.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from pytest_hwperf.core.affected import Usage
 from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.core.evidence import Measurement, Seen, Side
+from pytest_hwperf.core.evidence import Hypothesis, Measurement, Observation, Pair, Seen, Side
 from pytest_hwperf.core.hypotheses import SIDES, Facts, Rehearsal, SideOutcome, is_too_short
 from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.statements import Statement
+from pytest_hwperf.core.statements import Statement, said
 from pytest_hwperf.host.opened_files import Opened
-from pytest_hwperf.pairs.channel import Endpoint, WorkerLostError, loss
+from pytest_hwperf.pairs.channel import (
+    Bye,
+    Collected,
+    Ended,
+    Endpoint,
+    Finish,
+    Message,
+    Ready,
+    Select,
+    WorkerLostError,
+    loss,
+)
 from pytest_hwperf.pairs.interleaving import Interleaver, Interleaving
-from pytest_hwperf.pairs.messages import Bye, Collected, Ended, Finish, Message, Ready, Select
 
 WHOLE_PROCESS = Measurement(test="", label="")
 _LONGEST_REASON = 500  # characters that are kept of a reason
@@ -238,3 +249,34 @@ def _cut(ended: SideOutcome) -> SideOutcome:
 
 def _measurement(ready: Ready) -> Measurement:
     return Measurement(test=ready.node, label=ready.label)
+
+
+def recorded(
+    trace: PairTrace, hypotheses: Sequence[Hypothesis], measurements: Sequence[Measurement]
+) -> Iterator[Observation]:
+    """Yield what the tests of a pair recorded themselves, for hypotheses that ask for it."""
+    for hypothesis in hypotheses:
+        sides = trace.outcomes.get(hypothesis.measurement.test, {})
+        metric = hypothesis.margin.metric
+        found = [sides[side].recorded.get(metric) for side in SIDES if side in sides]
+        values = [one.value for one in found if one is not None]
+        if hypothesis.measurement in measurements and len(values) == len(SIDES):
+            yield Observation(
+                measurement=hypothesis.measurement,
+                metric=metric,
+                statistic=hypothesis.margin.statistic,
+                baseline=array("d", [values[0]]),
+                candidate=array("d", [values[1]]),
+            )
+
+
+def why_silent(pair: Pair, trace: PairTrace, hypothesis: Hypothesis) -> Statement:
+    """Say why a hypothesis got no value in this pair."""
+    if pair.lost:
+        return pair.lost
+    test, interleaving = hypothesis.measurement.test, trace.interleavings.get(hypothesis.measurement)
+    key = hypothesis.margin.key
+    if interleaving is not None and key in interleaving.refused:
+        return interleaving.refused[key]
+    failures = [f"{side}: {ended.reason}" for side, ended in trace.outcomes.get(test, {}).items() if ended.reason]
+    return said("; ".join(failures) or "it was not measured there")

@@ -22,9 +22,8 @@ from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.host import pair_parent, workdirs
-from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.interruption import uninterrupted
-from pytest_hwperf.host.launch import Launched, environment_of, start
+from pytest_hwperf.host.launch import Command, Launched, environment_of, start
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.pairs.channel import sockets
 
@@ -98,7 +97,6 @@ class Parent:
         self.end()
 
     def end(self) -> None:
-        """End it with both sides."""
         with uninterrupted():
             self.is_over = True
             self._stack.close()

@@ -17,8 +17,8 @@ from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Measurement, Side
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.units import counted
-from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.interruption import uninterrupted
+from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.pair_parent import CAN_TELL_ENDS
 from pytest_hwperf.pairs.chance import Chance
 from pytest_hwperf.pairs.lockstep import PairTrace
@@ -97,7 +97,6 @@ class SharedImports:
             (parent.go_on if processors else parent.wait)()
 
     def close(self) -> None:
-        """End all parents with their sides."""
         with self._lock:
             self._next.clear()
             while self._started:

@@ -5,9 +5,11 @@ import resource
 import socket
 import time
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from threading import Thread, current_thread
 from typing import Protocol
 
@@ -15,12 +17,11 @@ from pytest_hwperf.core.affected import Usage
 from pytest_hwperf.core.errors import MeasurementError, WorkerError
 from pytest_hwperf.core.evidence import EnergyWindow
 from pytest_hwperf.core.records import Sample, replace
-from pytest_hwperf.host.children import cpu_seconds_of_children
+from pytest_hwperf.host.clocks import cpu_seconds_of_children
+from pytest_hwperf.host.memory import Resident, resident
 from pytest_hwperf.host.opened_files import Opened
-from pytest_hwperf.host.peak_rss import Resident, resident
 from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerTask
-from pytest_hwperf.pairs.cpu_pin import CpuPin
-from pytest_hwperf.pairs.messages import (
+from pytest_hwperf.pairs.channel import (
     AskEnergy,
     AskExact,
     BlockTimes,
@@ -42,6 +43,65 @@ from pytest_hwperf.pairs.messages import (
     encode_frame,
     read_exactly,
 )
+
+
+def processors(thread: int = 0) -> tuple[int, ...]:
+    """Return the processors that a thread may run on, by number; none where the platform does not say."""
+    return tuple(sorted(os.sched_getaffinity(thread))) if hasattr(os, "sched_getaffinity") else ()
+
+
+def threads_here() -> tuple[int, ...]:
+    """Return the ids of this process's threads; none where the system does not list them."""
+    try:
+        return tuple(int(entry.name) for entry in Path("/proc/self/task").iterdir())
+    except FileNotFoundError:
+        return ()
+
+
+def _allow(thread: int, numbers: Iterable[int]) -> None:
+    os.sched_setaffinity(thread, numbers)  # looked up now: some platforms have none
+
+
+@dataclass(slots=True)
+class CpuPin:
+    """Keeps a thread on one processor for a while; threads that exist already stay where they are.
+
+    References:
+        sched_setaffinity(2): a process id of 0 is the calling thread, that of a thread another one; threads that a
+        thread starts inherit its processors.
+    """
+
+    allowed: Callable[[int], Collection[int]] = processors  # returns the processors of a thread, 0 = the calling one
+    allow: Callable[[int, Iterable[int]], None] = _allow  # sets them
+    threads: Callable[[], Iterable[int]] = threads_here  # returns the ids of all threads of this process
+    thread: int = 0  # id of the one to keep, 0 = the calling one
+    _before: frozenset[int] = frozenset()  # processors to go back to; empty: not pinned
+    _older: frozenset[int] = frozenset()  # threads that were there before
+    _pin: frozenset[int] = frozenset()
+
+    def pin(self, number: int) -> str:
+        """Stay on processor `number` until `release`; return why that cannot be, "" where it can."""
+        allowed, older = frozenset(self.allowed(self.thread)), frozenset(self.threads())
+        if number not in allowed:
+            return f"may run on processors {', '.join(map(str, sorted(allowed))) or 'unknown'} only"
+        try:
+            self.allow(self.thread, {number})
+        except OSError as error:
+            return f"cannot choose its processor ({error.strerror})"
+        self._before, self._older, self._pin = allowed, older, frozenset({number})
+        return ""
+
+    def release(self) -> None:
+        """Run wherever it was allowed to before, and let threads do so that have inherited the pin meanwhile."""
+        before, self._before = self._before, frozenset()
+        if not before:
+            return
+        for thread in (self.thread, *(thread for thread in self.threads() if thread not in self._older)):
+            # A thread that has ended meanwhile is no loss; a cpuset that has shrunk has set the processors itself.
+            with suppress(OSError):
+                if frozenset(self.allowed(thread)) == self._pin:
+                    self.allow(thread, before)
+
 
 _STILL_NS = 200_000  # CPU time in a millisecond of idling below which no pool spins on
 _LONGEST_PAUSE_S = 0.05  # an idle pool of ONNX Runtime spins for 35 ms
@@ -104,7 +164,6 @@ class Turns:
         return turns
 
     def send(self, message: FromWorker, numbers: "array[int] | None" = None) -> None:
-        """Send one message."""
         frame = Frame(message=message, numbers=numbers if numbers is not None else array("q"))
         try:
             self.connection.sendall(encode_frame(frame))

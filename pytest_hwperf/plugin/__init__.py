@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_hwperf.plugin.options import add_options, read_flag, read_settings
+from pytest_hwperf.plugin.options import add_options, read_flag
+from pytest_hwperf.plugin.settings import read_settings
 
 if TYPE_CHECKING:
-    from pytest_hwperf.meters.energy.window import EnergyMeter
-    from pytest_hwperf.meters.memory.window import MemoryWindows
+    from pytest_hwperf.meters.energy_window import EnergyMeter
+    from pytest_hwperf.meters.memory import MemoryWindows
     from pytest_hwperf.plugin.hwperf import Hwperf
     from pytest_hwperf.plugin.scenarios import ReadyScenario
 
@@ -97,7 +98,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     test = metafunc.definition
     if "hwsweep" in test.keywords and test.get_closest_marker("hwsweep"):  # the name of a file may be a keyword too
         from pytest_hwperf.plugin.hooks import start
-        from pytest_hwperf.plugin.sweeps import parametrise
+        from pytest_hwperf.plugin.markers import parametrise
 
         start(metafunc.config)
         parametrise(metafunc)
@@ -184,7 +185,7 @@ def hwperf_data() -> Any:
 @pytest.fixture
 def energy_meter(request: pytest.FixtureRequest) -> "EnergyMeter":
     """Meter the energy of your own block: `with energy_meter.window() as reading: ...`, then `reading.joules`."""
-    from pytest_hwperf.meters.energy.window import EnergyMeter
+    from pytest_hwperf.meters.energy_window import EnergyMeter
     from pytest_hwperf.plugin.hooks import start
     from pytest_hwperf.plugin.session import session_of
 
@@ -198,7 +199,7 @@ def energy_meter(request: pytest.FixtureRequest) -> "EnergyMeter":
 @pytest.fixture
 def memory_meter(request: pytest.FixtureRequest) -> "MemoryWindows":
     """Measure the memory of your own block: `with memory_meter.window() as reading: ...`, then `reading.peak_bytes`."""
-    from pytest_hwperf.meters.memory.window import MemoryWindows
+    from pytest_hwperf.meters.memory import MemoryWindows
     from pytest_hwperf.plugin.hooks import start
     from pytest_hwperf.plugin.session import session_of
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.core.affected import Usage, Watch
+from pytest_hwperf.core.codec import from_json
 from pytest_hwperf.core.errors import SerialisationError, WorkerError
-from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.host.files import read_file
 from pytest_hwperf.host.usage import Recorder
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_task

@@ -3,16 +3,50 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import pytest
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Run, Sample, replace
+from pytest_hwperf.core.rounds import Stats
 from pytest_hwperf.measure.rounds import Rounds, arguments_of
-from pytest_hwperf.plugin.benchmark_stats import Metadata
 from pytest_hwperf.plugin.hwperf import Hwperf
 from pytest_hwperf.plugin.session import BODY_ENDED, session_of, test_of
+
+
+class BenchmarkNotes(Protocol):
+    """What pytest-benchmark keeps of a test beside its statistics."""
+
+    name: str
+    fullname: str
+    group: str | None
+    param: str | None
+    params: Any
+    extra_info: dict[str, Any]
+
+
+_MISSING = object()
+
+
+class Metadata:
+    """`benchmark.stats`: the statistics by name, as items or under `stats`, and what the test is called."""
+
+    def __init__(self, described: BenchmarkNotes, data: Sequence[float]) -> None:
+        self.stats = Stats(data)
+        self.name, self.fullname, self.group = described.name, described.fullname, described.group
+        self.param, self.params, self.extra_info = described.param, described.params, described.extra_info
+
+    def __getitem__(self, name: str) -> Any:
+        found = self.get(name, _MISSING)
+        if found is _MISSING:
+            raise KeyError(name)
+        return found
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return one statistic, or one name of the test."""
+        return getattr(self.stats, name, getattr(self, name, default))
+
 
 GROUP, EXTRA_INFO = "benchmark_group", "benchmark_extra_info"  # in the context of a run; the latter as JSON
 

@@ -13,10 +13,9 @@ from pytest_hwperf.plugin.failure import draw_failure
 from pytest_hwperf.plugin.session import session_of
 
 if TYPE_CHECKING:
-    from pytest_hwperf.core.report import Report
-    from pytest_hwperf.core.shards import Shard
+    from pytest_hwperf.core.report import Report, Shard
     from pytest_hwperf.gate.tests import GateResult
-    from pytest_hwperf.plugin.options import Settings
+    from pytest_hwperf.plugin.settings import Settings
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,7 +89,7 @@ class Collector:
         code = self._ended.exitstatus if self._ended else pytest.ExitCode.INTERNAL_ERROR
         if self._shard is None or (shards := self._shards(code)) == self._shard.shards:
             return
-        from pytest_hwperf.plugin.report_files import write
+        from pytest_hwperf.plugin.reporting import write
 
         _, trouble = write(config, replace(self._shard, shards=shards))
         for line in trouble:
@@ -108,9 +107,8 @@ class Collector:
             if self._settings.save or self._settings.compare:
                 self._lines.append("nothing was measured, so that nothing was saved or compared")
             return
-        from pytest_hwperf.plugin.garbage import without_collection
-        from pytest_hwperf.plugin.report_files import write
-        from pytest_hwperf.plugin.reporting import report_of, save
+        from pytest_hwperf.plugin.reporting import report_of, save, write
+        from pytest_hwperf.plugin.session import without_collection
 
         with without_collection():
             shards, hidden = self._shards(session.exitstatus), tuple(self._ends.hidden)

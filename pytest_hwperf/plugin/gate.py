@@ -1,7 +1,10 @@
 """The paired gate of a session: which baseline is rerun, and what its pairs compare."""
 
+import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -14,20 +17,21 @@ from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.report import named_code, present_code
 from pytest_hwperf.core.sequence import check_alpha
 from pytest_hwperf.core.units import counted
-from pytest_hwperf.gate.request import GateRequest
+from pytest_hwperf.gate.preparing import GateRequest
 from pytest_hwperf.gate.tests import run_gate, summary
 from pytest_hwperf.host.files import is_file, is_folder
-from pytest_hwperf.plugin import unfinished
-from pytest_hwperf.plugin.inherited_options import pytest_command
-from pytest_hwperf.plugin.options import Settings
+from pytest_hwperf.host.launch import undisturbed
+from pytest_hwperf.plugin import unjudged
+from pytest_hwperf.plugin.command import pytest_command
 from pytest_hwperf.plugin.progress import ProgressLine
 from pytest_hwperf.plugin.session import is_measured, session_of, test_of
+from pytest_hwperf.plugin.settings import Settings
 from pytest_hwperf.plugin.startup import REMEDY, trained_by
 from pytest_hwperf.trees.both import tree_of
-from pytest_hwperf.trees.history import date_of
-from pytest_hwperf.trees.interpreter import Interpreter
-from pytest_hwperf.trees.own_builds import Built
-from pytest_hwperf.trees.revision import has_commit, named_revision, resolve
+from pytest_hwperf.trees.building import BuildPlace, Built, run_builds
+from pytest_hwperf.trees.isolation import loaded_files
+from pytest_hwperf.trees.layer import Interpreter
+from pytest_hwperf.trees.revision import date_of, has_commit, named_revision, resolve
 
 
 def rerun(session: pytest.Session) -> None:
@@ -45,7 +49,7 @@ def rerun(session: pytest.Session) -> None:
         with ProgressLine(config) as shown, shown.kept_alive():
             if trained := ", ".join(trained_by(items)):
                 shown.say(f"hwperf: every process of the comparison trains again in the fixture {trained}: {REMEDY}")
-            result = run_gate(_request(config, unfinished.first(config, items), against, name, shown))
+            result = run_gate(_request(config, unjudged.first(config, items), against, name, shown))
     except UsageProblem as error:
         stored = "" if session_of(config).settings.reruns else "; -o hwperf_rerun=never compares with what is stored"
         raise pytest.UsageError(f"hwperf: {error}{stored}") from error
@@ -55,7 +59,7 @@ def rerun(session: pytest.Session) -> None:
     for line in (summary(result, len(items), _present(config)), *result.gate.warnings):
         shown.say(f"hwperf: {line}")
     state.gate = result
-    unfinished.keep(config, items, result.completeness.unfinished)
+    unjudged.keep(config, items, result.completeness.unfinished)
     if result.is_interrupted:
         raise KeyboardInterrupt
 
@@ -227,3 +231,22 @@ def logs_of(config: pytest.Config) -> Path:
     if cache is None:
         return config.rootpath / ".hwperf" / "logs"
     return Path(cache.mkdir("hwperf-logs"))
+
+
+def build_here(config: pytest.Config) -> None:
+    """Run the commands of --hwperf-build in the user's own tree; the baseline's is built when it is there."""
+    state = session_of(config)
+    if state.settings.disable or state.settings.skip or config.option.collectonly or hasattr(config, "workerinput"):
+        return
+    place = BuildPlace(
+        side="present tree",
+        directory=config.rootpath,
+        environment=undisturbed(os.environ),
+        interpreter=sys.executable,
+        logs=logs_of(config),
+    )
+    until = monotonic() + state.settings.time_limit_s
+    try:
+        state.built = run_builds(state.settings.build, place, until, loaded_files())
+    except (UsageProblem, OSError) as error:
+        raise pytest.UsageError(visible_lines(f"hwperf: {error}")) from error

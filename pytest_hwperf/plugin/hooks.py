@@ -14,8 +14,8 @@ from pytest_hwperf.core.foreign_text import visible, visible_lines
 from pytest_hwperf.host.interruption import interruptible
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT
 from pytest_hwperf.plugin.collector import Collector
+from pytest_hwperf.plugin.command import timer_cancelled, timer_set
 from pytest_hwperf.plugin.failure import note_failure
-from pytest_hwperf.plugin.options import read_settings
 from pytest_hwperf.plugin.session import (
     InProcess,
     Mode,
@@ -28,7 +28,7 @@ from pytest_hwperf.plugin.session import (
     session_of,
     test_of,
 )
-from pytest_hwperf.plugin.timeouts import timer_cancelled, timer_set
+from pytest_hwperf.plugin.settings import read_settings
 from pytest_hwperf.reports.wrapping import wrapped
 
 _LONG_S = 1.0  # of a fixture that trains: less is not worth a word
@@ -217,7 +217,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     begin_try(item)
     item.user_properties[:] = [pair for pair in item.user_properties if not pair[0].startswith("hwperf.")]
     if test_of(item).markers.point:
-        from pytest_hwperf.plugin.sweeps import skip_beyond
+        from pytest_hwperf.plugin.markers import skip_beyond
 
         skip_beyond(item)
 
@@ -242,7 +242,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
     """Measure the body of a test that has a budget and no fixture: its body is the call."""
     if not _is_the_call(pyfuncitem) or test_of(pyfuncitem).is_replaced:
         return (yield)
-    from pytest_hwperf.plugin.bodies import measured_body
+    from pytest_hwperf.plugin.calls import measured_body
 
     body = pyfuncitem.obj
     pyfuncitem.obj = measured_body(pyfuncitem)
@@ -276,12 +276,12 @@ def _body_measured(item: pytest.Item) -> Iterator[None]:
 
 def _stand_in(item: pytest.Function) -> Callable[[pytest.Function], Callable[..., Any]] | None:
     """Return what makes the stand-in of a body that is replaced before it is called; None of all others."""
-    from pytest_hwperf.plugin.methods import is_method, measured_method
+    from pytest_hwperf.plugin.calls import is_method, measured_method
 
     if is_method(item):
         return measured_method
     if iscoroutinefunction(item.obj):
-        from pytest_hwperf.plugin.bodies import measured_async_body
+        from pytest_hwperf.plugin.calls import measured_async_body
 
         return measured_async_body
     return None

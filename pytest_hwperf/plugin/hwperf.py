@@ -16,8 +16,8 @@ from pytest_hwperf.core.budgets import RECORDED_MARGIN, parse_size
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Measurement
 from pytest_hwperf.core.foreign_text import shortened
-from pytest_hwperf.core.load_plans import ADDRESSES, is_address
 from pytest_hwperf.core.metrics import METRICS, Better, is_stage
+from pytest_hwperf.core.plans import ADDRESSES, is_address
 from pytest_hwperf.core.records import Comparison, Margin, Run, Sample, replace
 from pytest_hwperf.core.structs import LARGEST
 from pytest_hwperf.core.sweeps import BATCH
@@ -25,15 +25,13 @@ from pytest_hwperf.measure.event_loop import Loop, OwnLoop, TestLoop
 from pytest_hwperf.measure.rounds import Rounds
 from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_rounds, subject_of_scenario
-from pytest_hwperf.plugin.labels import LONGEST_LABEL, checked_label, label_of_models
+from pytest_hwperf.plugin.command import timeout_paused
+from pytest_hwperf.plugin.failure import raised_at_the_await, raised_at_the_call
 from pytest_hwperf.plugin.loads import batch_size_under, subject_of_requests
+from pytest_hwperf.plugin.markers import swept_value
 from pytest_hwperf.plugin.measurement import empty_run
-from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios
-from pytest_hwperf.plugin.session import session_of, test_of
-from pytest_hwperf.plugin.setups import rounds_after
-from pytest_hwperf.plugin.sweeps import swept_value
-from pytest_hwperf.plugin.timeouts import timeout_paused
-from pytest_hwperf.plugin.tracebacks import raised_at_the_await, raised_at_the_call
+from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios, rounds_after
+from pytest_hwperf.plugin.session import LONGEST_LABEL, checked_label, label_of_models, session_of, test_of
 from pytest_hwperf.plugin.whole_suites import measure_if_repeatable
 
 

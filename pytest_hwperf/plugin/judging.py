@@ -2,8 +2,11 @@
 
 import os
 import shlex
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
 from functools import cache
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -21,27 +24,74 @@ from pytest_hwperf.core.baselines import (
     required_of,
     unless_agreed,
 )
+from pytest_hwperf.core.codec import to_json
 from pytest_hwperf.core.errors import HwperfError
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Measurement
 from pytest_hwperf.core.foreign_text import visible, visible_pattern
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
-from pytest_hwperf.core.records import Comparison, Figure, Judgement, Key, Policy, Run, Skip, replace
+from pytest_hwperf.core.records import (
+    Budget,
+    Comparison,
+    Figure,
+    Judgement,
+    Key,
+    Policy,
+    Run,
+    Skip,
+    Verdict,
+    figure_of,
+    replace,
+)
 from pytest_hwperf.core.report import ReportPart
-from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.statements import said, state
 from pytest_hwperf.core.stored_timings import needs_repeats
-from pytest_hwperf.core.verdicts import answers_markers, failure_lines, judge
+from pytest_hwperf.core.verdicts import MOST_RETRIES, answers_markers, failure_lines, is_timed, judge, keeps
 from pytest_hwperf.host.machine import loaded_libraries
-from pytest_hwperf.plugin.failure import LOOK_FURTHER
-from pytest_hwperf.plugin.inherited_options import repeated
+from pytest_hwperf.host.one_shot import ask
+from pytest_hwperf.host.worker_protocol import WorkerTask
+from pytest_hwperf.plugin.command import command_for, repeated, timeout_paused
+from pytest_hwperf.plugin.failure import LOOK_FURTHER, lines_of_sites
+from pytest_hwperf.plugin.markers import note_miss
 from pytest_hwperf.plugin.measurement import empty_run, repeat_runs
-from pytest_hwperf.plugin.missed_memory import lines_of_sites
-from pytest_hwperf.plugin.retries import Retries
+from pytest_hwperf.plugin.progress import countdown_of
 from pytest_hwperf.plugin.session import Markers, SessionState, session_of, test_of
-from pytest_hwperf.plugin.sweeps import note_miss
 from pytest_hwperf.plugin.whole_suites import unmeasured_run
-from pytest_hwperf.reports.junit import properties
+from pytest_hwperf.reports.exports import properties
+
+
+@dataclass(slots=True)
+class Retries:
+    """Further measurements of a test, each in a fresh process, made when they are first asked for."""
+
+    item: pytest.Item
+    _made: list[list[Run]] = field(default_factory=list)
+    _took_s: float = 0.0  # of the last of them
+
+    def values(self, run: Run, verdicts: Sequence[Verdict]) -> Mapping[Key, Sequence[float]]:
+        """Return the values of every inconclusive budget in up to five processes: as long as all lie on one side."""
+        inconclusive = [verdict.subject for verdict in verdicts if verdict.outcome == "inconclusive"]
+        budgets = [one for one in inconclusive if isinstance(one, Budget) and is_timed(run.metric(one.metric))]
+        found = {budget.key: list[float]() for budget in budgets}
+        for number in range(MOST_RETRIES):
+            going_on = [one for one in budgets if len({keeps(run, one, value) for value in found[one.key]}) <= 1]
+            if not going_on:
+                break
+            again = figures(next(other for other in self._nth(number) if other.label == run.label))
+            for budget in going_on:
+                figure = figure_of(again, budget.key)
+                found[budget.key].extend([figure.estimate.value] if figure else [])
+        return found
+
+    def _nth(self, number: int) -> list[Run]:
+        while len(self._made) <= number:
+            task, shown, began = WorkerTask(role="run", node=self.item.nodeid), countdown_of(self.item), monotonic()
+            with timeout_paused(self.item), closing(shown):  # nothing is written while the process measures
+                shown.announce(f"measurement {len(self._made) + 1} of up to {MOST_RETRIES} more", self._took_s)
+                (result,) = ask(task, [command_for(self.item)])
+            self._took_s = monotonic() - began
+            self._made.append(result.runs)
+        return self._made[number]
 
 
 def judge_test(item: pytest.Item) -> str:

@@ -14,23 +14,20 @@ from pytest_hwperf.core.records import Budget, Sample
 from pytest_hwperf.core.records import replace as replace_record
 from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.core.units import show
-from pytest_hwperf.gate.load import carrier_of, served_by
-from pytest_hwperf.gate.load_processes import check_processes, reply_share, run_by_processes
+from pytest_hwperf.gate.load import carrier_of, check_processes, reply_share, run_by_processes, served_by
 from pytest_hwperf.gate.load_target import subject_of_address
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
 from pytest_hwperf.loads.http import Request
-from pytest_hwperf.loads.samples import load_samples
-from pytest_hwperf.loads.times import Times
+from pytest_hwperf.loads.times import Times, load_samples
 from pytest_hwperf.measure.event_loop import Loop
 from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.samples import CLOCK
 from pytest_hwperf.measure.sampling import RawSamples, Sampler
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import Subject
-from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
-from pytest_hwperf.plugin.inherited_options import command_for
+from pytest_hwperf.meters.cpu_time import CpuTimeMeter
+from pytest_hwperf.plugin.command import command_for, timeout_paused
 from pytest_hwperf.plugin.session import session_of, test_of
-from pytest_hwperf.plugin.timeouts import timeout_paused
 
 _SLOWEST_QPS = 5  # of a server load in pairs
 _OWN = frozenset({"latency", "throughput", "sample_throughput"})  # what a load says otherwise than calls in a row

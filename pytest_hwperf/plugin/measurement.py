@@ -20,31 +20,27 @@ from pytest_hwperf.core.records import Run, Sample, replace
 from pytest_hwperf.core.statements import Remark, Statement, state
 from pytest_hwperf.core.stored_timings import REPEATS
 from pytest_hwperf.core.verdicts import why_it_cannot_pass
-from pytest_hwperf.host.control_groups import control_groups
-from pytest_hwperf.host.interference import Interference, snapshot
+from pytest_hwperf.host.clocks import ThreadTime, thread_times, times_since
+from pytest_hwperf.host.disturbance import Interference, control_groups, snapshot
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.peaks import read_peaks
-from pytest_hwperf.host.thread_times import ThreadTime, thread_times, times_since
 from pytest_hwperf.host.tracing import lasting_tracers, trace_conditions
 from pytest_hwperf.host.worker_protocol import WorkerTask
-from pytest_hwperf.measure.fresh_process import cold_samples, memory_samples
-from pytest_hwperf.measure.operators import operator_profile, roofline, withheld_profile
-from pytest_hwperf.measure.outputs import refuse_nan
+from pytest_hwperf.measure.accuracy import refuse_nan
 from pytest_hwperf.measure.pair_target import arena_samples, exact_samples
 from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.rounds import RoundSampler
-from pytest_hwperf.measure.samples import item_samples, samples_of
+from pytest_hwperf.measure.samples import cold_samples, item_samples, memory_samples, samples_of
 from pytest_hwperf.measure.sampling import RawSamples, Sampler
 from pytest_hwperf.measure.stages import StageTimes, stage_samples, time_chained, time_named
 from pytest_hwperf.measure.stream import FirstCall
-from pytest_hwperf.measure.subjects import LoadedSubject, Subject
-from pytest_hwperf.plugin.inherited_options import command_for
-from pytest_hwperf.plugin.instructions import counted_by_callgrind, open_meter
+from pytest_hwperf.measure.subjects import LoadedSubject, Subject, operator_profile, roofline, withheld_profile
+from pytest_hwperf.plugin.command import command_for, timeout_paused
 from pytest_hwperf.plugin.loads import UnderLoad
-from pytest_hwperf.plugin.long_work import countdown_of, time_told
 from pytest_hwperf.plugin.meters import IdlePower, meters_around, meters_of
+from pytest_hwperf.plugin.profiles import counted_by_callgrind, open_meter
+from pytest_hwperf.plugin.progress import countdown_of, time_told
 from pytest_hwperf.plugin.session import SessionState, called_there, session_of, test_of
-from pytest_hwperf.plugin.timeouts import timeout_paused
 from pytest_hwperf.scenarios.threads import oversubscription, waiting_threads
 
 _ONCE = "first_call"

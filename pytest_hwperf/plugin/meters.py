@@ -15,8 +15,8 @@ from pytest_hwperf.measure.samples import net_energy
 from pytest_hwperf.measure.sampling import RawSamples
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import Subject
-from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
-from pytest_hwperf.meters.energy.idle_power import idle_watts
+from pytest_hwperf.meters.cpu_time import CpuTimeMeter
+from pytest_hwperf.meters.energy_window import idle_watts
 from pytest_hwperf.plugin.session import session_of, test_of
 
 

@@ -10,10 +10,10 @@ from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.foreign_text import shortened, visible
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.host.files import check_writable, is_file, is_folder, refused_name, same_place
-from pytest_hwperf.meters.energy.estimate import WATTS_VARIABLE, watts_here
-from pytest_hwperf.plugin.garbage import without_collection
-from pytest_hwperf.plugin.options import REPORTS, Settings
-from pytest_hwperf.plugin.session import session_of
+from pytest_hwperf.meters.estimate import WATTS_VARIABLE, watts_here
+from pytest_hwperf.plugin.option_values import REPORTS
+from pytest_hwperf.plugin.session import session_of, without_collection
+from pytest_hwperf.plugin.settings import Settings
 from pytest_hwperf.reports.wrapping import wrapped
 
 _SUMMARIES = ("benchmark_summary.json", "hardware_tradeoffs_summary.json")  # the artifacts that other reports are like
@@ -43,7 +43,7 @@ def check_resources(config: pytest.Config) -> None:
         check_against(config)
     _check_outputs(config, settings)
     if settings.build and (settings.reruns or (settings.compare and settings.rerun != "never")):
-        from pytest_hwperf.plugin.building import build_here
+        from pytest_hwperf.plugin.gate import build_here
 
         build_here(config)
 

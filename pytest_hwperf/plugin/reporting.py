@@ -2,6 +2,9 @@
 
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,34 +12,37 @@ import pytest
 from pytest_hwperf.core.advice import advice
 from pytest_hwperf.core.baselines import may_hide_a_change, stored_run_of
 from pytest_hwperf.core.candidates import candidate_of, measured_together, pairs_of
+from pytest_hwperf.core.codec import from_json
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.foreign_text import visible_pattern
-from pytest_hwperf.core.history import ReportStore
+from pytest_hwperf.core.history import Annotation, HistoryStore, ReportStore, Series
 from pytest_hwperf.core.hypotheses import why_not_rerun
-from pytest_hwperf.core.kinds import assigned
+from pytest_hwperf.core.merging import assigned
 from pytest_hwperf.core.quantisation import slower_than_fp32
 from pytest_hwperf.core.records import Comparison, Judgement, Policy, StoredRun
-from pytest_hwperf.core.report import Report, ReportPart
-from pytest_hwperf.core.serialisation import from_json
-from pytest_hwperf.core.shards import Shard
+from pytest_hwperf.core.report import Report, ReportPart, Shard
 from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.core.stored_timings import machine_drift
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.core.verdicts import baseline_failed, pairs_failed
-from pytest_hwperf.plugin.garbage import without_collection
-from pytest_hwperf.plugin.inherited_options import published
-from pytest_hwperf.plugin.session import session_of
-from pytest_hwperf.plugin.suspects import named
-from pytest_hwperf.plugin.sweeps import sweeps_of
+from pytest_hwperf.host.files import create_file, leads_out, replace_files
+from pytest_hwperf.plugin.command import published
+from pytest_hwperf.plugin.markers import sweeps_of
+from pytest_hwperf.plugin.option_values import REPORTS
+from pytest_hwperf.plugin.session import session_of, without_collection
+from pytest_hwperf.plugin.unjudged import named
+from pytest_hwperf.reports import csv_files, explained, json_file, markdown, plots, tradeoff_files
 from pytest_hwperf.reports import sweeps as sweep_report
 from pytest_hwperf.reports import terminal as terminal_report
 from pytest_hwperf.reports.headline import hidden_by_xfails
-from pytest_hwperf.reports.order import families
+from pytest_hwperf.reports.plots import is_matplotlib_there
+from pytest_hwperf.reports.rows import families
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Store
-    from pytest_hwperf.plugin.options import Settings
+    from pytest_hwperf.plugin.settings import Settings
     from pytest_hwperf.reports.table import Detail
+
 
 _NAMED = 3  # tests in a warning
 _MOST_TURNS = 0.5  # of a comparison, interrupted: then nothing else helps it
@@ -271,3 +277,66 @@ def _lines(report: Report, verbosity: int, width: int, *, color: bool) -> list[t
         return terminal_report.render_summary(report, width=width, color=color, quiet=verbosity < 0)
     detail: Detail = "verbose" if verbosity >= _ALL_FIGURES else "normal"
     return terminal_report.render(report, width=width, color=color, detail=detail)
+
+
+def write(config: pytest.Config, report: Report) -> Notices:
+    settings, files = session_of(config).settings, dict[Path, bytes]()
+    places = [config.invocation_params.dir / name for name in settings.reports]
+    folders = [place for place in places if not place.name.endswith(REPORTS)]
+    for place in places:
+        files |= {path: content for path, content in _made(config, report, place) if path not in files}
+    out = [path for path in files if leads_out(path, config.rootpath)]
+    trouble = [f"{path} not written: a link in {config.rootpath} leads out of it; give another path" for path in out]
+    failed = replace_files({path: content for path, content in files.items() if path not in out}, create_file)
+    trouble += [
+        f"{path} not written: {error.strerror}; give another path or free some space" for path, error in failed.items()
+    ]
+    written = [path for path in files if path not in out and path not in failed]
+    own = [path for path in written if path in places]
+    lines = [f"wrote {path}" for path in own]
+    for folder in folders:
+        within = [path for path in written if path not in own and path.is_relative_to(folder)]
+        lines += [f"wrote {counted(len(within), 'file')} to {folder}"] if within else []
+    if folders and not is_matplotlib_there():
+        lines.append("no pictures drawn: pip install 'pytest-hwperf[plot]'")
+    return lines, trouble
+
+
+def _made(config: pytest.Config, report: Report, place: Path) -> Iterator[tuple[Path, bytes]]:
+    """Yield the files of one report, in the format that its name says."""
+    if place.suffix == ".json":
+        yield place, json_file.render(report, judgements_read=True)
+    elif place.suffix == ".html":
+        yield place, _page(config, report)
+    elif place.suffix == ".md":
+        yield place, markdown.render(report)
+    else:
+        yield from ((place / name, content) for name, content in _artifacts(report).items())
+
+
+def _artifacts(report: Report) -> dict[str, bytes]:
+    """Return the files of a folder of artifacts; pictures only where matplotlib is installed."""
+    found = {**csv_files.render(report), **tradeoff_files.render(report), **explained.render(report)}
+    if is_matplotlib_there():
+        drawn = [sweep for sweep in report.sweeps if any(row.is_measured for row in sweep.rows)]
+        found |= {f"sweep-{place}.png": plots.render_sweep(sweep) for place, sweep in enumerate(drawn, 1)}
+        found |= {"benchmark_tradeoff.png": plots.render_tradeoffs(report)} if plots.is_drawn(report) else {}
+    return found
+
+
+def _page(config: pytest.Config, report: Report) -> bytes:
+    from pytest_hwperf.reports.html import page
+
+    settings, store = session_of(config).settings, session_of(config).store
+    asked = settings.save or settings.compare or settings.is_anchored
+    read = partial(_history, store, settings.baseline) if asked and isinstance(store, HistoryStore) else None
+    return page.render(report, history=read)
+
+
+def _history(
+    store: HistoryStore, baseline: str, measured: Sequence[tuple[str, str]], newest: int
+) -> tuple[Sequence[Series], Sequence[Annotation]]:
+    """Read the history of some tests; a store that cannot be read has none here: the comparison has said so."""
+    with suppress(StoreError):
+        return store.history_of(baseline, measured, newest=newest), store.annotations()
+    return (), ()

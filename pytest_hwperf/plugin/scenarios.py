@@ -1,5 +1,6 @@
 """Scenarios with their data, made from the user's fixtures or by hand, and the reference that each is compared with."""
 
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -11,13 +12,14 @@ from pytest_hwperf import registry
 from pytest_hwperf.core.contracts import Scenario
 from pytest_hwperf.core.errors import ScenarioUnavailable, UsageProblem
 from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.plans import is_address
 from pytest_hwperf.core.records import Skip
 from pytest_hwperf.core.statements import cause_of
+from pytest_hwperf.measure.rounds import Rounds, arguments_of
 from pytest_hwperf.measure.subjects import reference_of
 from pytest_hwperf.plugin.judging import gone_scenarios
-from pytest_hwperf.plugin.markers import BUILT_IN_SCENARIOS
+from pytest_hwperf.plugin.markers import BUILT_IN_SCENARIOS, swept_value
 from pytest_hwperf.plugin.session import test_of
-from pytest_hwperf.plugin.sweeps import swept_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,7 +65,7 @@ def ready_scenarios(
 
     @cache
     def converted(name: str) -> Scenario:
-        from pytest_hwperf.plugin.long_work import time_told
+        from pytest_hwperf.plugin.progress import time_told
 
         with time_told(item, f"{name}: converting the model"):
             return _convert(name, model, X=X, X_calibration=X_calibration, threads=threads)
@@ -98,3 +100,21 @@ def _parts(data: Any) -> tuple[Any, Any | None, Any | None]:
     if not 1 <= len(data) <= len(names):
         raise UsageProblem(f"hwperf_data returned {len(data)} parts; return (X, y) or (X, y, X_calibration)")
     return (*data, *[None] * (len(names) - len(data)))
+
+
+def rounds_after(
+    setup: Callable[[], Any], target: object, args: tuple[Any, ...], kwargs: Mapping[str, Any], **data: Any
+) -> Rounds:
+    """Return calls each of which has its arguments prepared by `setup`: as many as the measurement takes."""
+    if isinstance(target, ReadyScenario) or is_address(target):
+        raise UsageProblem(
+            "setup= is for a callable: a scenario and an address take prepared rows, which no call alters"
+        )
+    if not callable(target) or not callable(setup):
+        wrong = f"setup={reprlib.repr(setup)}" if callable(target) else reprlib.repr(target)
+        raise UsageProblem(f"hwperf({wrong}): give functions, not what they return: hwperf(sort, setup=fresh_rows)")
+    if any(given is not None for given in data.values()):
+        raise UsageProblem(
+            f"setup= makes the rows of each call anew, and {' and '.join(data)} have none to refer to: leave them out"
+        )
+    return Rounds(prepare=partial(arguments_of, args, kwargs, setup), interrupts=True, rounds=None)

@@ -1,14 +1,18 @@
 """The state of a session and of each test: what the plugin keeps in the stash of pytest's objects."""
 
+import gc
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pytest
+
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.foreign_text import shortened
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Meter, Store
@@ -21,12 +25,13 @@ if TYPE_CHECKING:
     from pytest_hwperf.host.opened_files import OpenedFiles
     from pytest_hwperf.measure.startup import Startup
     from pytest_hwperf.measure.subjects import Subject
-    from pytest_hwperf.meters.memory.meter import PeakRss
-    from pytest_hwperf.plugin.options import Settings
-    from pytest_hwperf.plugin.shards import Parted
+    from pytest_hwperf.meters.memory import PeakRss
+    from pytest_hwperf.plugin.settings import Settings
+    from pytest_hwperf.plugin.shards import Division
     from pytest_hwperf.plugin.whole_suites import FixtureValues
-    from pytest_hwperf.trees.own_builds import Built
+    from pytest_hwperf.trees.building import Built
     from pytest_hwperf.trees.revision import Revision
+
 
 T = TypeVar("T")
 
@@ -50,7 +55,6 @@ class InProcess:
     takes_turns = False
 
     def __init__(self, *, judges: bool) -> None:
-        """Measure and judge everything, or else call only, so that the bodies of tests run."""
         self.judges = judges
 
     def measure(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
@@ -71,7 +75,7 @@ class SessionState:
     problems: list[str] = field(default_factory=list)  # bad markers, reported together at the end of the collection
     family: int | None = None  # comparisons by example with stored runs, counted when the first one is made
     missed: "list[tuple[SweepPoint, Statement]]" = field(default_factory=list)  # points beyond which sweeps stop
-    parted: "Parted | None" = None  # how the tests were divided, where this session is a shard
+    parted: "Division | None" = None  # how the tests were divided, where this session is a shard
     gate: "GateResult | None" = None  # what the pairs of baseline and candidate have shown
     trained: dict[str, float] = field(default_factory=dict)  # fixture that trains for long → seconds, until it is said
     startup: "Startup | None" = None  # of a fresh process that attributes what its code takes
@@ -99,7 +103,7 @@ class SessionState:
     @cached_property
     def revision_date(self) -> str:
         """When its author made that revision, YYYY-MM-DD."""
-        from pytest_hwperf.trees.history import date_of
+        from pytest_hwperf.trees.revision import date_of
 
         return date_of(self.root, self.revision.commit)
 
@@ -114,8 +118,8 @@ class SessionState:
     @cached_property
     def peak_rss(self) -> "PeakRss":
         """The peak memory of this process, which all who reset it share."""
-        from pytest_hwperf.host.peak_rss import resident
-        from pytest_hwperf.meters.memory.meter import PeakRss
+        from pytest_hwperf.host.memory import resident
+        from pytest_hwperf.meters.memory import PeakRss
 
         return PeakRss(resident())
 
@@ -123,7 +127,7 @@ class SessionState:
     def energy(self) -> "Meter | None":
         """The energy meter that was asked for; None when energy is off."""
         from pytest_hwperf import registry
-        from pytest_hwperf.meters.energy.estimate import WATTS_VARIABLE
+        from pytest_hwperf.meters.estimate import WATTS_VARIABLE
 
         given = {WATTS_VARIABLE: self.settings.watts} if self.settings.watts else {}
         return registry.open_energy_meter(self.settings.energy, {**os.environ, **given}, "--hwperf-energy")
@@ -131,7 +135,7 @@ class SessionState:
     def boards(self) -> "Meter | None":
         """Return a meter of the GPUs that this process uses; None where it uses none."""
         from pytest_hwperf.core.errors import MeterUnavailable
-        from pytest_hwperf.meters.energy.nvml import in_use
+        from pytest_hwperf.meters.nvml import in_use
 
         if self.settings.energy == "nvml" or not in_use(os.environ):
             return None
@@ -141,13 +145,13 @@ class SessionState:
 
     @cached_property
     def _boards(self) -> "Meter":
-        from pytest_hwperf.meters.energy.nvml import nvml_meter
+        from pytest_hwperf.meters.nvml import nvml_meter
 
         return nvml_meter(os.environ, beside=True)
 
     def utilisation(self, *, on_gpu: bool) -> "Meter":
         """Return a meter of the utilisation of the GPUs that this process uses."""
-        from pytest_hwperf.meters.gpu.utilisation import utilisation_meter
+        from pytest_hwperf.meters.gpu_utilisation import utilisation_meter
 
         if self._utilisation is None:
             self._utilisation = utilisation_meter(os.environ, on_gpu=on_gpu)
@@ -156,7 +160,7 @@ class SessionState:
     @property
     def coefficients(self) -> dict[str, str]:
         """The watts of an estimate, which every run keeps: its figures mean nothing without; {} of a counter."""
-        from pytest_hwperf.meters.energy.estimate import EstimateMeter
+        from pytest_hwperf.meters.estimate import EstimateMeter
 
         return {"energy_watts": str(self.energy.watts)} if isinstance(self.energy, EstimateMeter) else {}
 
@@ -289,3 +293,38 @@ def is_measured(item: pytest.Item) -> bool:
 def is_asked_for(item: pytest.Item) -> bool:
     """Whether a test itself asks to be measured."""
     return "hwperf" in getattr(item, "fixturenames", ()) or item.get_closest_marker("hwbudget") is not None
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Hold the garbage collector: a thousand results are a million live objects, scanned over and over for nothing."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+LONGEST_LABEL = 200  # characters; also of the name of a recorded metric
+
+
+def checked_label(label: object) -> str:
+    """Return a label that a test gives, which has to fit into a line and into the name of a stored run."""
+    if isinstance(label, str) and label.isprintable() and len(label) <= LONGEST_LABEL:
+        return label
+    shown = shortened(label) if isinstance(label, str) else repr(label)
+    raise UsageProblem(
+        f"label={shown}: a label is printable text of at most {LONGEST_LABEL} characters, such as label='batch 32'"
+    )
+
+
+def label_of_models(new_name: str, old_name: str) -> str:
+    """Return the label of a comparison that was given none; the names of its models may hold any character."""
+    label = f"{new_name} against {old_name}"
+    if len(label) > LONGEST_LABEL:
+        raise UsageProblem(
+            f"hwperf.compare: {shortened(label)} is longer than a label of {LONGEST_LABEL} characters; give label="
+        )
+    return label

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.core.shards import Shard, selection_of, shard_of
+from pytest_hwperf.core.report import Shard, selection_of, shard_of
 from pytest_hwperf.plugin.session import is_measured, session_of
 
 # Settings on which verdicts depend, by the options that give them.
@@ -29,7 +29,7 @@ _OUTPUT = "hwperf_parted"  # of a worker of pytest-xdist, how it divided the tes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parted:
+class Division:
     """How the selected tests were divided."""
 
     selected: int  # tests, of all shards
@@ -51,7 +51,7 @@ class Shards:
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Leave out the tests of other shards, after all that -k, -m and other plugins have left out."""
         own = [item for item in items if shard_of(name_of(item), self._of) == self._number]
-        session_of(config).parted = Parted(
+        session_of(config).parted = Division(
             selected=len(items),
             selection=selection_of(item.nodeid for item in items),
             measured=sum(map(is_measured, items)),
@@ -70,7 +70,7 @@ class Shards:
         """Take over from a worker of pytest-xdist how it divided the tests: each of them collects all."""
         given = getattr(node, "workeroutput", {}).get(_OUTPUT)
         if given is not None and session_of(self._config).parted is None:
-            session_of(self._config).parted = Parted(**given)
+            session_of(self._config).parted = Division(**given)
             self._is_told = True
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

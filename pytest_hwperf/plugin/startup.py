@@ -9,8 +9,7 @@ import pytest
 
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.units import show
-from pytest_hwperf.host.imports import watch_imports
-from pytest_hwperf.host.source_files import is_of_this_package, is_own
+from pytest_hwperf.host.source_files import is_of_this_package, is_own, watch_imports
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_task
 from pytest_hwperf.measure.startup import FIXTURES, Startup
 from pytest_hwperf.plugin.session import session_of
@@ -43,7 +42,7 @@ class _Parts:
     """Attributes fixtures and bodies; the imports attribute themselves."""
 
     def __init__(self, config: pytest.Config, *, measures_memory: bool) -> None:
-        from pytest_hwperf.meters.memory.meter import MemoryMeter
+        from pytest_hwperf.meters.memory import MemoryMeter
 
         self.probe = MemoryMeter()
         self._is_own = own_code(config.rootpath)

@@ -29,7 +29,6 @@ class FixtureValues:
     """The values that a body is called with, as they are before its first call."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        """Copy those that show whether they were changed."""
         self._values = dict(values)
         self._before = {name: copy(value) for name, value in values.items() if isinstance(value, _CONTAINERS)}
 

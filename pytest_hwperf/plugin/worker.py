@@ -28,7 +28,7 @@ from pytest_hwperf.host.worker_protocol import (
 )
 from pytest_hwperf.measure.subjects import Subject, loader_of
 from pytest_hwperf.measure.worker_tasks import Load, measure_cold_start, measure_memory
-from pytest_hwperf.pairs.messages import Ended, Ready
+from pytest_hwperf.pairs.channel import Ended, Ready
 from pytest_hwperf.pairs.turns import Turns
 from pytest_hwperf.plugin.affected import usage_of
 from pytest_hwperf.plugin.profiles import functions_of, instructions_of, operators_of
@@ -128,7 +128,7 @@ class OneShotWorker:
         }
         if self._task.role in alone:
             return alone[self._task.role](subject)
-        from pytest_hwperf.meters.gpu.memory import GpuMemory
+        from pytest_hwperf.meters.gpu_memory import GpuMemory
 
         parts = startup_of(config)
         boards = GpuMemory(by_driver=subject.on_gpu and "torch" not in subject.imports)
@@ -138,7 +138,7 @@ class OneShotWorker:
 
     def _sites(self, config: pytest.Config, imports: Sequence[str], load: Load) -> WorkerResult:
         from pytest_hwperf.core.errors import MeasurementError
-        from pytest_hwperf.meters.memory.allocation_sites import allocation_sites_of
+        from pytest_hwperf.meters.allocation_sites import allocation_sites_of
 
         for module in imports:
             importlib.import_module(module)
@@ -162,7 +162,6 @@ class PairWorker:
     takes_turns = True
 
     def __init__(self, task: WorkerTask) -> None:
-        """Connect to the conductor."""
         self._turns = Turns.connect(task)
         os.environ[SHARES_COMPILED] = "1"
         self._plant, self._task = task.plant, task

@@ -26,9 +26,7 @@ from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Comparison, Estimate, Figure, Judgement, Key, Run, Sample, figure_of
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import EXPORT_UNITS, counted, exported_name
-from pytest_hwperf.reports.cells import metric_of
-from pytest_hwperf.reports.entries import IN_PAIRS
-from pytest_hwperf.reports.order import sorted_keys
+from pytest_hwperf.reports.rows import IN_PAIRS, metric_of, sorted_keys
 
 Cell: TypeAlias = str | float | None  # None is missing
 Row: TypeAlias = Sequence[str]  # cells as they are written

@@ -4,11 +4,13 @@ from collections.abc import Hashable, Iterator, Sequence
 from functools import lru_cache
 
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.records import Budget, Comparison, Run
+from pytest_hwperf.core.metrics import METRICS
+from pytest_hwperf.core.records import Budget, Comparison, Judgement, Run
+from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.statements import Remark, Statement, sentence, state
 from pytest_hwperf.core.structs import Record
-from pytest_hwperf.reports.cells import metric_of
-from pytest_hwperf.reports.entries import Entry
+from pytest_hwperf.core.units import counted
+from pytest_hwperf.reports.rows import RowEntry, metric_of
 
 
 class Note(Record, frozen=True, kw_only=True):
@@ -28,7 +30,6 @@ class Footnotes:
     """Numbers notes in the order of their first mark; alike ones get one number and are shown with their range."""
 
     def __init__(self) -> None:
-        """Begin without notes."""
         self._notes: dict[Hashable, tuple[int, list[Note]]] = {}
 
     def number(self, note: Note) -> int:
@@ -45,7 +46,7 @@ class Footnotes:
         return tuple(_joined(notes) for _, notes in self._notes.values())
 
 
-def notes_of(run: Run, entry: Entry, *, exact: bool) -> Iterator[Note]:
+def notes_of(run: Run, entry: RowEntry, *, exact: bool) -> Iterator[Note]:
     """Collect the remarks on the numbers of a row; `exact`: each comparison's method in full."""
     metric, figure = entry.key[0], entry.figure
     sample = run.sample(metric)
@@ -59,7 +60,7 @@ def notes_of(run: Run, entry: Entry, *, exact: bool) -> Iterator[Note]:
         yield from _comparison_notes(entry.comparison, run, exact=exact)
 
 
-def _why_unmeasured(run: Run, entry: Entry) -> list[Remark]:
+def _why_unmeasured(run: Run, entry: RowEntry) -> list[Remark]:
     """Return why there is no value: as the run says, or as budgets say."""
     if entry.key[0] in run.unmeasured:
         return [run.unmeasured[entry.key[0]]]
@@ -105,3 +106,41 @@ def _joined(notes: Sequence[Note]) -> str:
 def _said(alike: Sequence[Remark]) -> str:
     statements = [part for part in alike if isinstance(part, Statement)]
     return sentence(*statements) if statements else str(alike[0])
+
+
+# What estimates and counters say of themselves, and that other work ran meanwhile, which makes what passes pass less
+# easily; everything else puts a value in doubt.
+ALARMS = frozenset({"leaks"})  # said wherever a line stands for the test
+_CAVEATS = frozenset(
+    {"maximum", "no bound", "mean of one", "lone process", "step", "idle machine", "count", "waited for gpu"}
+    | {"preempted", "load", "workers"}
+    | ALARMS
+)
+
+
+def unshown_remarks(report: Report, shown: Footnotes) -> list[str]:
+    """Write `3 remarks with -v`, those that are no footnote yet; nothing where there are none."""
+    found = {key for judgement in report.judgements for key in _keys(judgement) if key not in shown}
+    return [f"{counted(len(found), 'remark')} with -v"] if found else []
+
+
+def _keys(judgement: Judgement) -> Iterator[Hashable]:
+    """Yield what tells the footnotes apart that the table would have."""
+    for remark in _remarks(judgement):
+        if not isinstance(remark, Statement) or remark.kind not in _CAVEATS:
+            yield Note(parts=(remark,), alike=True).key
+
+
+def _remarks(judgement: Judgement) -> Iterator[Remark]:
+    """Yield the remarks on every value that the table shows."""
+    judged = {verdict.subject.key for verdict in judgement.verdicts}
+    for figure in judgement.figures:
+        usual = figure.metric not in METRICS or figure.statistic in metric_of(judgement.run, figure.metric).shown
+        if usual or figure.key in judged:
+            sample = judgement.run.sample(figure.metric)
+            yield from (*(sample.warnings if sample else ()), *figure.estimate.warnings)
+    for verdict in judgement.verdicts:
+        subject = verdict.subject
+        if isinstance(subject, Comparison):
+            yield from (*subject.warnings, *(subject.change.warnings if subject.change else ()))
+            yield from [subject.disturbance] if subject.disturbance and not verdict.fails else []  # else in FAILURES

@@ -11,9 +11,7 @@ from pytest_hwperf.core.records import Comparison, Figure, Judgement, Verdict, f
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.units import show_move, show_size
-from pytest_hwperf.reports.cells import cells_of, metric_of
-from pytest_hwperf.reports.entries import entries_of
-from pytest_hwperf.reports.order import title_of
+from pytest_hwperf.reports.rows import cells_of, entries_of, metric_of, title_of
 
 _LEAST_MARGIN = 0.001  # 0.1 % or 0.1 points: without a margin, any change would be infinitely many of them
 _LEAST_LIMIT = 1e-12  # base units

@@ -13,14 +13,11 @@ from pytest_hwperf.core.records import Comparison, Judgement
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.statements import Kind
 from pytest_hwperf.core.units import counted, show
-from pytest_hwperf.reports.cells import cells_of, metric_of
-from pytest_hwperf.reports.counts import skip_counts
-from pytest_hwperf.reports.entries import Entry
 from pytest_hwperf.reports.groups import Groups, VerdictRow, groups_of
 from pytest_hwperf.reports.headline import State, headline_of
-from pytest_hwperf.reports.markdown_tables import MOST_ROWS, Table, draw, fixed, row, size
-from pytest_hwperf.reports.markdown_text import code, fenced, text
-from pytest_hwperf.reports.order import title_of
+from pytest_hwperf.reports.markdown_text import MOST_ROWS, MarkdownTable, code, draw, fenced, fixed, row, size, text
+from pytest_hwperf.reports.rows import RowEntry, cells_of, metric_of, title_of
+from pytest_hwperf.reports.summary import skip_counts
 
 MARKER = "<!-- pytest-hwperf -->"  # the first line: a comment is found by it and written again
 LARGEST = 60_000  # bytes; GitHub takes 65,536 characters
@@ -96,21 +93,21 @@ def _machine(report: Report) -> str:
     return f"{text(at)} and {counted(len(others), 'other machine')}" if others else text(at)
 
 
-def _changes(heading: str, rows: Sequence[VerdictRow]) -> Table:
+def _changes(heading: str, rows: Sequence[VerdictRow]) -> MarkdownTable:
     """Write what became worse or better, with what moved; numbers first, which a long test id must not push away."""
     columns = ("change", "old → new", "margin", "n", "p", "test and metric")
     cells = ([f"**{_tied(r.change)}**", _tied(r.values), _tied(r.allowed), text(r.n), r.p, _named(r)] for r in rows)
-    return Table(heading=heading, columns=columns, rows=list(map(row, cells)), elsewhere=_BELOW)
+    return MarkdownTable(heading=heading, columns=columns, rows=list(map(row, cells)), elsewhere=_BELOW)
 
 
-def _missed(groups: Groups) -> Table:
+def _missed(groups: Groups) -> MarkdownTable:
     """Write the budgets that are not kept."""
     columns = ("measured", "limit", "n", "source", "test and metric")
     cells = ([_tied(r.values), _tied(r.allowed), text(r.n), text(r.source), _named(r)] for r in groups.failed)
-    return Table(heading="Missed budgets", columns=columns, rows=list(map(row, cells)), elsewhere=_BELOW)
+    return MarkdownTable(heading="Missed budgets", columns=columns, rows=list(map(row, cells)), elsewhere=_BELOW)
 
 
-def _inconclusive(groups: Groups) -> Table:
+def _inconclusive(groups: Groups) -> MarkdownTable:
     """Write what could not be told, with the smallest change that could have been."""
     columns = ("change", "value", "margin or limit", "smallest detectable change", "n", "test and metric")
     cells = (
@@ -118,7 +115,7 @@ def _inconclusive(groups: Groups) -> Table:
         for r in groups.inconclusive
     )
     rows = list(map(row, cells))
-    return Table(heading="Inconclusive", columns=columns, rows=rows, most=MOST_ROWS // 2, elsewhere=_BELOW)
+    return MarkdownTable(heading="Inconclusive", columns=columns, rows=rows, most=MOST_ROWS // 2, elsewhere=_BELOW)
 
 
 def _named(r: VerdictRow) -> str:
@@ -132,7 +129,7 @@ def _tied(cell: str) -> str:
     return cell.replace(" ", "&nbsp;")
 
 
-def _unanswered(report: Report, groups: Groups) -> Table:
+def _unanswered(report: Report, groups: Groups) -> MarkdownTable:
     """Write what was not compared or not measured, by its reason, and what else has to be known of the run."""
     reasons: dict[tuple[str, str, bool], list[VerdictRow]] = {}
     for one in groups.unanswered:
@@ -143,7 +140,7 @@ def _unanswered(report: Report, groups: Groups) -> Table:
     warnings = dict.fromkeys([*report.warnings, *(one for gate in report.gates for one in gate.warnings)])
     items += [f"- ⚠️ {text(one)}" for one in warnings]
     items += ["- ⚠️ interrupted: what is shown is complete, but not all tests ran"] if report.partial else []
-    return Table(
+    return MarkdownTable(
         heading="Not compared, and what differs" if reasons else "To be known",
         columns=(),
         rows=items,
@@ -171,12 +168,12 @@ def _remedies(rows: Sequence[VerdictRow]) -> list[str]:
     return [_REMEDIES[kind] for kind in kinds if kind in _REMEDIES]
 
 
-def _all_rows(report: Report, groups: Groups) -> Table:
+def _all_rows(report: Report, groups: Groups) -> MarkdownTable:
     """Write every answer, those that matter first, and of tests without one their usual figures."""
     answers = (*groups.changed, *groups.unanswered, *groups.settled)
     rows = [*map(_answer, answers), *(line for judgement in report.judgements for line in _unjudged(judgement))]
     tests = len({judgement.run.test for judgement in report.judgements})
-    return Table(
+    return MarkdownTable(
         heading=f"All {counted(len(rows), 'row')} of {counted(tests, 'test')}",
         columns=("test", "metric", "value", "change", "margin or limit", "n", "source", "outcome"),
         rows=rows,
@@ -199,7 +196,7 @@ def _unjudged(judgement: Judgement) -> Iterator[str]:
         metric = metric_of(judgement.run, figure.metric)
         if figure.statistic in metric.shown or figure.metric in judgement.run.directions:
             name = metric.called(figure.statistic)
-            cells = cells_of(judgement.run, Entry(key=figure.key, name=name, figure=figure))
+            cells = cells_of(judgement.run, RowEntry(key=figure.key, name=name, figure=figure))
             test, n = code(title_of(judgement.run)), text(cells["n"])
             yield row([test, text(name), cells["value"], "", "", n, text(figure.source), ""])
 

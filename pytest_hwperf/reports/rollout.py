@@ -3,12 +3,12 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from pytest_hwperf.core import rollout_words as words
+from pytest_hwperf.core import rollout_plan as words
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.records import Key
 from pytest_hwperf.core.rollout import Contender
-from pytest_hwperf.core.rollout_report import RolloutFile
+from pytest_hwperf.core.rollout_plan import RolloutFile
 from pytest_hwperf.core.units import counted, show, show_excess, show_measured
 from pytest_hwperf.reports.markdown_text import code, fenced, text
 

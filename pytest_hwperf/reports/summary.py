@@ -5,14 +5,24 @@ Every figure, with its interval, n and source, is in the table (`table.py`), whi
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle, groupby
-from typing import Literal
+from typing import Literal, get_args
 
+from pytest_hwperf.core.advice import tightest
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.headroom import tightest
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS, Metric
-from pytest_hwperf.core.records import Budget, Comparison, Figure, Judgement, Key, Verdict
+from pytest_hwperf.core.records import (
+    Budget,
+    BudgetOutcome,
+    Comparison,
+    ComparisonOutcome,
+    Figure,
+    Judgement,
+    Key,
+    Verdict,
+)
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.statements import Remark, Statement
 from pytest_hwperf.core.structs import Record
@@ -25,12 +35,33 @@ from pytest_hwperf.core.units import (
     show_times,
     split_unit,
 )
-from pytest_hwperf.reports.cells import cells_of, metric_of, unit_of
-from pytest_hwperf.reports.counts import skip_counts, verdict_counts
-from pytest_hwperf.reports.entries import IN_PAIRS, Entry
-from pytest_hwperf.reports.footnotes import Footnotes, Note
-from pytest_hwperf.reports.order import Family, families, title_of
-from pytest_hwperf.reports.remarks import ALARMS, unshown_remarks
+from pytest_hwperf.reports.footnotes import ALARMS, Footnotes, Note, unshown_remarks
+from pytest_hwperf.reports.rows import IN_PAIRS, Family, RowEntry, cells_of, families, metric_of, title_of, unit_of
+
+
+def verdict_counts(report: Report) -> list[str]:
+    """Write `budgets: 8 passed, 1 failed` and `comparisons: 1 not comparable`."""
+    verdicts = [verdict for judgement in report.judgements for verdict in judgement.verdicts]
+    found = []
+    for name, kind, outcomes in (
+        ("budgets", Budget, get_args(BudgetOutcome)),
+        ("comparisons", Comparison, get_args(ComparisonOutcome)),
+    ):
+        count = Counter(verdict.outcome for verdict in verdicts if isinstance(verdict.subject, kind))
+        if count:
+            found.append(f"{name}: " + ", ".join(f"{count[word]} {word}" for word in outcomes if count[word]))
+    if report.judgements and not verdicts:
+        found.append(f"{len(report.judgements)} measured only, no budget or baseline")
+    return found
+
+
+def skip_counts(report: Report, *, listed: bool) -> list[str]:
+    """Write `1 skipped`, with the reason where skips are not listed."""
+    if listed:
+        return [f"{len(report.skips)} skipped"] if report.skips else []
+    count = Counter(skip.reason for skip in report.skips)
+    return [f"{times} skipped: {visible(reason)}" for reason, times in count.items()]
+
 
 Tone = Literal["bad", "doubtful", "good", "plain"]
 
@@ -233,7 +264,9 @@ def _said(judgement: Judgement, verdict: Verdict, figures: Mapping[Key, Figure])
     if verdict.outcome in _NAMED_ONLY:
         return name
     compared = subject if isinstance(subject, Comparison) else None
-    entry = Entry(key=subject.key, name=name, figure=figures.get(subject.key), verdicts=[verdict], comparison=compared)
+    entry = RowEntry(
+        key=subject.key, name=name, figure=figures.get(subject.key), verdicts=[verdict], comparison=compared
+    )
     cells = cells_of(judgement.run, entry)
     if compared:
         return f"{name} {cells['change']}".rstrip()
@@ -264,7 +297,7 @@ def _others(judgement: Judgement, *, shown: bool) -> Iterator[str]:
         metric = metric_of(judgement.run, figure.metric)
         own = figure.metric not in METRICS and not figure.metric.startswith("stage_")
         if own or (not shown and figure.statistic in metric.shown):
-            entry = Entry(key=figure.key, name="", figure=figure)
+            entry = RowEntry(key=figure.key, name="", figure=figure)
             called = metric.name if figure.statistic == metric.statistics[0] else f"{metric.name} {figure.statistic}"
             texts.append(f"{visible(called)} {cells_of(judgement.run, entry)['value']}")
     if texts:

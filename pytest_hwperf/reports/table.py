@@ -21,12 +21,21 @@ from pytest_hwperf.core.records import (
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.units import plural, show_number
-from pytest_hwperf.reports.cells import cells_of, unit_of
-from pytest_hwperf.reports.counts import skip_counts, verdict_counts
-from pytest_hwperf.reports.entries import Entry, entries_of, named
+from pytest_hwperf.reports.explained import OperatorTable, operator_tables
 from pytest_hwperf.reports.footnotes import Footnotes, notes_of
-from pytest_hwperf.reports.operators import OperatorTable, operator_tables
-from pytest_hwperf.reports.order import Family, families, median_of, sorted_keys, title_of
+from pytest_hwperf.reports.rows import (
+    Family,
+    RowEntry,
+    cells_of,
+    entries_of,
+    families,
+    median_of,
+    named,
+    sorted_keys,
+    title_of,
+    unit_of,
+)
+from pytest_hwperf.reports.summary import skip_counts, verdict_counts
 
 Detail = Literal["quiet", "normal", "verbose"]
 Tone = Literal["bad", "doubtful", "good", "plain"]
@@ -127,7 +136,7 @@ class _Choice(Record, frozen=True, kw_only=True):
 
     run: Run
     figures: Mapping[Key, Figure]
-    entries: Sequence[Entry]  # of the rows, in their order
+    entries: Sequence[RowEntry]  # of the rows, in their order
     conditions: Sequence[str]
     ratio: str
     exact: bool  # whether footnotes keep their own numbers
@@ -183,7 +192,7 @@ def _alone(keys: Sequence[Key]) -> set[str]:
     return {m for m, statistic in keys if metrics.count(m) == 1 and metric_of(m).statistics == (statistic,)}
 
 
-def _shown(entry: Entry, detail: Detail) -> bool:
+def _shown(entry: RowEntry, detail: Detail) -> bool:
     if detail == "quiet":
         return any(verdict.fails or verdict.outcome in _TELLING for verdict in entry.verdicts)
     name, statistic = entry.key
@@ -238,7 +247,7 @@ def _section(choice: _Choice, common: Sequence[str], footnotes: Footnotes) -> Se
     )
 
 
-def _row(choice: _Choice, entry: Entry, footnotes: Footnotes) -> Row:
+def _row(choice: _Choice, entry: RowEntry, footnotes: Footnotes) -> Row:
     notes = {footnotes.number(note) for note in notes_of(choice.run, entry, exact=choice.exact)}
     return Row(
         cells=tuple(map(cells_of(choice.run, entry).__getitem__, _NAMES)),

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.reports import movers
-from pytest_hwperf.reports.operators import OperatorTable, operator_tables
+from pytest_hwperf.reports import explained
+from pytest_hwperf.reports.explained import OperatorTable, operator_tables
 from pytest_hwperf.reports.summary import HEADS, Summary, summary_of
 from pytest_hwperf.reports.table import Column, Detail, Group, Row, Section, Table, Tone, rows
 from pytest_hwperf.reports.wrapping import INDENT, wrapped
@@ -51,7 +51,7 @@ def render_counts(report: Report, *, width: int, color: bool) -> list[Line]:
 
 def _moved(report: Report, width: int) -> list[Line]:
     """Draw what moved where the failure of a test has not said all of it."""
-    return [(line, _PLAIN) for line in movers.lines_of(report, width)]
+    return [(line, _PLAIN) for line in explained.lines_of(report, width)]
 
 
 def _colored(lines: list[Line], *, color: bool) -> list[Line]:

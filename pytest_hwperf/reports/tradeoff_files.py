@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pytest_hwperf.core.advice import tightest
 from pytest_hwperf.core.candidates import Measured, measured_together
 from pytest_hwperf.core.foreign_text import visible_json
-from pytest_hwperf.core.headroom import tightest
 from pytest_hwperf.core.metrics import (
     BALANCED_ACCURACY,
     ENERGY,
@@ -41,8 +41,8 @@ from pytest_hwperf.core.tradeoffs import (
     weights_of,
 )
 from pytest_hwperf.core.units import EXPORT_UNITS, exported_name
-from pytest_hwperf.reports.cells import metric_of
 from pytest_hwperf.reports.csv_files import Cell, Row, as_written, conditions_of, figure_cells, file_of
+from pytest_hwperf.reports.rows import metric_of
 
 _FIGURES: Sequence[Key] = (
     *(

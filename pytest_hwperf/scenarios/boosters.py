@@ -1,6 +1,7 @@
 """What XGBoost and LightGBM have in common: an estimator whose own booster is called, with its threads set."""
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -83,3 +84,63 @@ def _agrees(call: Call, rows: Any, expected: Any) -> bool:
         return False
     error = np.abs(found.astype(np.float64) - expected).max()
     return bool(error <= _SAME * max(1.0, float(np.abs(expected).max())))
+
+
+def lightgbm_native(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> PreparedScenario:
+    """Prepare a fitted estimator of LightGBM; `X_calibration` is not used; raises as `booster_scenario`."""
+    del X_calibration
+    runtime = BoosterRuntime(
+        name="lightgbm_native",
+        module="lightgbm",
+        title="LightGBM",
+        calls=_lightgbm_calls,
+        size=lambda one: len(one.booster_.model_to_string().encode()),
+        size_source="lightgbm text",
+    )
+    return booster_scenario(runtime, model, X, threads)
+
+
+def _lightgbm_calls(fitted: FittedEstimator, threads: int) -> Mapping[str, Call]:
+    """Return the booster's call, and the estimator's own."""
+    model = deepcopy(fitted.model)
+    model.n_jobs = threads
+    predict = partial(model.booster_.predict, num_threads=threads)  # of the best iteration, if training stopped early
+    two = fitted.output == "probabilities" and fitted.classes is not None and len(fitted.classes) == 2  # noqa: PLR2004 - classes
+    own = model.predict_proba if fitted.output == "probabilities" else model.predict
+
+    def both(rows: Any) -> Any:
+        return with_both_classes(predict(rows))
+
+    return {"booster.predict": both if two else predict, own.__name__: own}
+
+
+def xgboost_native(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> PreparedScenario:
+    """Prepare a fitted estimator of XGBoost; `X_calibration` is not used; raises as `booster_scenario`."""
+    del X_calibration
+    runtime = BoosterRuntime(
+        name="xgboost_native",
+        module="xgboost",
+        title="XGBoost",
+        calls=_xgboost_calls,
+        size=lambda one: len(one.get_booster().save_raw("ubj")),
+        size_source="xgboost ubj",
+    )
+    return booster_scenario(runtime, model, X, threads)
+
+
+def _xgboost_calls(fitted: FittedEstimator, threads: int) -> Mapping[str, Call]:
+    """Return the booster's call, which has none of the estimator's checks, and the estimator's own."""
+    model = deepcopy(fitted.model)
+    model.n_jobs = threads
+    booster = model.get_booster()
+    booster.set_param({"nthread": threads})  # what the estimator says does not reach a booster that is fitted
+    best = getattr(booster, "best_iteration", None)
+    rounds = (0, 0 if best is None else int(best) + 1)  # (0, 0) are all
+    in_place = partial(booster.inplace_predict, iteration_range=rounds, validate_features=False)
+    two = fitted.output == "probabilities" and fitted.classes is not None and len(fitted.classes) == 2  # noqa: PLR2004 - classes
+    own = model.predict_proba if fitted.output == "probabilities" else model.predict
+
+    def both(rows: Any) -> Any:
+        return with_both_classes(in_place(rows))
+
+    return {"inplace_predict": both if two else in_place, own.__name__: own}

@@ -10,14 +10,15 @@ from typing import Any
 
 from pytest_hwperf.core.errors import HwperfError, ScenarioUnavailable
 from pytest_hwperf.core.statements import state
-from pytest_hwperf.scenarios.boosting_converters import (
+from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
+from pytest_hwperf.scenarios.converters import (
     DOMAIN_VERSION,
     libraries_of,
+    refusal,
     register_converters,
+    registered,
     versions_of,
 )
-from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
-from pytest_hwperf.scenarios.converters import refusal, registered
 from pytest_hwperf.scenarios.estimators import FittedEstimator, last_step, nested_estimators, one_line
 from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, run_all, runtime_version
 from pytest_hwperf.scenarios.rows import digest_rows, evenly_spaced

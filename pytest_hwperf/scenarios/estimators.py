@@ -153,7 +153,6 @@ class HashingFile:
         return self._hash.hexdigest()[:32]
 
     def write(self, block: Any) -> int:
-        """Take a block of bytes."""
         self._hash.update(block)
         size = memoryview(block).nbytes
         self.written += size

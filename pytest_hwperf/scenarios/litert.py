@@ -1,22 +1,196 @@
 """LiteRT on the processor: a `.tflite` file of the user's, in FP32 or in INT8."""
 
-from collections.abc import Callable
+import hashlib
+import os
+import struct
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.core.contracts import Predictor
 from pytest_hwperf.core.errors import ScenarioUnavailable, UsageProblem
 from pytest_hwperf.core.records import AS_TRAINED
 from pytest_hwperf.core.statements import state
+from pytest_hwperf.host.files import is_file
 from pytest_hwperf.scenarios.cache import key_of, load_or_build
 from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, inspect_estimator, one_line
-from pytest_hwperf.scenarios.litert_model import WEIGHTS_ONLY, LiteRtModel, read_litert
 from pytest_hwperf.scenarios.onnx_file import OUTPUTS, FilePredictor, Output, digest_first_rows, output_kind
-from pytest_hwperf.scenarios.onnx_inputs import ModelInputs
-from pytest_hwperf.scenarios.onnx_source import is_litert, is_onnx
+from pytest_hwperf.scenarios.onnx_source import LITERT_IDENTIFIER, ModelInputs, is_litert, is_onnx
 from pytest_hwperf.scenarios.prepared import PreparedScenario
 from pytest_hwperf.scenarios.threads import check_threads
+
+WEIGHTS_ONLY = " weights"  # of a layer that computes in float, with weights stored as something smaller
+_UNREADABLE = (AttributeError, IndexError, TypeError, ValueError, struct.error)  # of a file that is damaged
+# Layer → which of its inputs are the rows and the weights.
+_LAYERS: Mapping[str, tuple[int, int]] = {
+    **dict.fromkeys(("FULLY_CONNECTED", "CONV_2D", "DEPTHWISE_CONV_2D", "CONV_3D", "BATCH_MATMUL"), (0, 1)),
+    "TRANSPOSE_CONV": (2, 1),
+}
+_INTEGERS = ("INT4", "INT8", "UINT8", "INT16")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiteRtModel:
+    """A model that was read once."""
+
+    content: bytes
+    name: str  # for sentences
+    layers: tuple[str, ...]  # how each layer with weights computes: "float32", "int8 static", "float16 weights", …
+
+    @property
+    def sha256(self) -> str:
+        """Of its content."""
+        return hashlib.sha256(self.content).hexdigest()
+
+    def open(self, threads: int) -> "LiteRtSession":
+        return LiteRtSession(self, threads)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """An input or an output, as ONNX Runtime describes one; rows of a quantised one are given as numbers."""
+
+    name: str
+    type: str
+    shape: list[int | None]
+    index: int
+    kind: Any  # NumPy's type of what the interpreter takes
+    scale: float  # 0.0 where it is not quantised
+    zero_point: int
+
+    def quantised(self, values: Any) -> Any:
+        """Turn numbers into what the interpreter takes."""
+        import numpy as np
+
+        if not self.scale:
+            return values
+        limits = np.iinfo(self.kind)
+        steps = np.rint(values / np.float32(self.scale)) + self.zero_point
+        return np.clip(steps, limits.min, limits.max).astype(self.kind)
+
+    def numbers(self, values: Any) -> Any:
+        """Turn what the interpreter returns into numbers."""
+        import numpy as np
+
+        if not self.scale:
+            return values
+        return (values.astype(np.float32) - np.float32(self.zero_point)) * np.float32(self.scale)
+
+
+class LiteRtSession:
+    """A model with an interpreter for each thread that calls it, since one computes one thing at a time."""
+
+    def __init__(self, model: LiteRtModel, threads: int) -> None:
+        self._model = model
+        self._threads = threads
+        self._own = threading.local()
+        interpreter = self._interpreter()
+        self.inputs = [_port(one) for one in interpreter.get_input_details()]
+        self._output = _port(interpreter.get_output_details()[0])
+
+    def predict(self, batch: Mapping[str, Any]) -> Any:
+        """Return the first output for a batch; quantised inputs and outputs are converted within the call."""
+        own = self._own
+        interpreter = self._interpreter()
+        rows = len(next(iter(batch.values())))
+        if own.rows != rows:  # only where the batch size changes
+            for port in self.inputs:
+                interpreter.resize_tensor_input(port.index, batch[port.name].shape, strict=True)
+            interpreter.allocate_tensors()
+            own.rows = rows
+        for port in self.inputs:
+            interpreter.set_tensor(port.index, port.quantised(batch[port.name]))
+        interpreter.invoke()
+        return self._output.numbers(interpreter.get_tensor(self._output.index))
+
+    def _interpreter(self) -> Any:
+        found = getattr(self._own, "interpreter", None)
+        if found is None:
+            from ai_edge_litert.interpreter import Interpreter
+
+            found = Interpreter(model_content=self._model.content, num_threads=self._threads)
+            found.allocate_tensors()
+            self._own.interpreter, self._own.rows = found, None
+        return found
+
+
+def read_litert(model: Any) -> LiteRtModel:
+    """Read a `.tflite` file, or its content."""
+    if isinstance(model, bytes):
+        content, name = model, "the LiteRT model"
+    else:
+        path, name = Path(os.fspath(model)), str(model)
+        if not is_file(path):
+            raise UsageProblem(f"{path} is no file: give a .tflite file")
+        content = path.read_bytes()
+    if content[4:8] != LITERT_IDENTIFIER:
+        raise UsageProblem(f"{name} is no LiteRT model: it lacks the identifier TFL3")
+    try:
+        layers = tuple(_layers(content))
+    except _UNREADABLE as error:
+        raise UsageProblem(f"{name} is no LiteRT model: it cannot be read ({error})") from error
+    return LiteRtModel(content=content, name=name, layers=layers)
+
+
+def _layers(content: bytes) -> Iterator[str]:
+    """Yield how each layer with weights computes."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.Model.GetRootAs(content, 0)
+    operators = {value: name for name, value in vars(schema.BuiltinOperator).items() if isinstance(value, int)}
+    types = {value: name for name, value in vars(schema.TensorType).items() if isinstance(value, int)}
+    for graph in map(model.Subgraphs, range(model.SubgraphsLength())):
+        stored: dict[int, str] = {}  # tensor that an operator has made of weights → their type in the file
+        for one in map(graph.Operators, range(graph.OperatorsLength())):
+            code = model.OperatorCodes(one.OpcodeIndex())
+            name = operators.get(max(code.BuiltinCode(), code.DeprecatedBuiltinCode()), "")
+            inputs: Any = one.InputsAsNumpy() if one.InputsLength() else ()
+            kind_of = _kinds(graph, types)
+            if name == "DEQUANTIZE" and _is_constant(model, graph, int(inputs[0])):
+                stored[one.Outputs(0)] = kind_of(int(inputs[0]))
+            elif name in _LAYERS:
+                rows, weights = (int(inputs[place]) for place in _LAYERS[name])
+                yield _computed(kind_of(rows), kind_of(weights), stored.get(weights, ""))
+
+
+def _computed(rows: str, weights: str, stored: str) -> str:
+    if stored:
+        return f"{stored.lower()}{WEIGHTS_ONLY}"
+    if weights in _INTEGERS:
+        return f"{weights.lower()} {'static' if rows in _INTEGERS else 'dynamic'}"
+    return weights.lower()
+
+
+def _kinds(graph: Any, types: Mapping[int, str]) -> Callable[[int], str]:
+    return lambda tensor: types.get(graph.Tensors(tensor).Type(), "unknown")
+
+
+def _is_constant(model: Any, graph: Any, tensor: int) -> bool:
+    return bool(model.Buffers(graph.Tensors(tensor).Buffer()).DataLength())
+
+
+def _port(details: Mapping[str, Any]) -> Port:
+    """Describe an input or an output by what the interpreter tells of it."""
+    import numpy as np
+
+    scale, zero_point = details["quantization"]
+    signature: Sequence[int] = details["shape_signature"] if len(details["shape_signature"]) else details["shape"]
+    kind = np.dtype(details["dtype"])
+    name = "float" if scale or kind == np.float32 else {"float64": "double"}.get(kind.name, kind.name)
+    return Port(
+        name=details["name"],
+        type=f"tensor({name})",
+        shape=[int(size) if size >= 0 else None for size in signature],
+        index=details["index"],
+        kind=kind,
+        scale=float(scale),
+        zero_point=int(zero_point),
+    )
+
 
 _TRIAL_ROWS = 32
 

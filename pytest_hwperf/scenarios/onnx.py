@@ -7,10 +7,9 @@ from typing import Any
 from pytest_hwperf.scenarios.cache import CachedModel
 from pytest_hwperf.scenarios.conversion import convert_estimator
 from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimator, is_module
-from pytest_hwperf.scenarios.graph import count_work_of
 from pytest_hwperf.scenarios.onnx_file import fp32_file
 from pytest_hwperf.scenarios.onnx_source import is_onnx
-from pytest_hwperf.scenarios.ort import open_session, session_conditions
+from pytest_hwperf.scenarios.ort import count_work_of, open_session, session_conditions
 from pytest_hwperf.scenarios.prepared import EstimatorPredictor, OnnxScenario
 from pytest_hwperf.scenarios.profiles import arena_of, operators_of
 from pytest_hwperf.scenarios.threads import check_threads

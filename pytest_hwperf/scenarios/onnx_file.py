@@ -11,10 +11,15 @@ from typing import Any, Literal, get_args
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.core.records import AS_TRAINED
 from pytest_hwperf.scenarios.cache import key_of, load_or_build
-from pytest_hwperf.scenarios.graph import count_work_of
-from pytest_hwperf.scenarios.onnx_inputs import ModelInputs
-from pytest_hwperf.scenarios.onnx_source import OnnxSource, is_onnx, read_source
-from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, runtime_version, session_conditions
+from pytest_hwperf.scenarios.onnx_source import ModelInputs, OnnxSource, is_onnx, read_source
+from pytest_hwperf.scenarios.ort import (
+    PROVIDER,
+    count_work_of,
+    open_session,
+    rejection_errors,
+    runtime_version,
+    session_conditions,
+)
 from pytest_hwperf.scenarios.prepared import OnnxScenario, PreparedScenario
 from pytest_hwperf.scenarios.profiles import arena_of, operators_of
 from pytest_hwperf.scenarios.threads import check_threads

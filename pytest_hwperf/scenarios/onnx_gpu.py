@@ -12,12 +12,11 @@ from pytest_hwperf.host.nvidia import NvidiaGpus, find_nvidia_gpus
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
 from pytest_hwperf.scenarios.conversion import agreement, checked_rows, convert_estimator
 from pytest_hwperf.scenarios.estimators import FittedEstimator, one_line
-from pytest_hwperf.scenarios.gpus import require_gpu
 from pytest_hwperf.scenarios.onnx import inspect_model, session_predict
 from pytest_hwperf.scenarios.onnx_file import output_of, require_fp32, session_predictor
 from pytest_hwperf.scenarios.onnx_source import OnnxSource, is_onnx, read_source
 from pytest_hwperf.scenarios.ort import PROVIDER, rejection_errors, run_all, runtime_version, session_options
-from pytest_hwperf.scenarios.prepared import EstimatorPredictor, PreparedScenario
+from pytest_hwperf.scenarios.prepared import EstimatorPredictor, PreparedScenario, require_gpu
 from pytest_hwperf.scenarios.rows import digest_rows
 from pytest_hwperf.scenarios.threads import check_threads
 from pytest_hwperf.scenarios.torch_modules import FittedModule
@@ -30,7 +29,7 @@ Opener = Callable[..., Any]  # a model, and whether it must run there as a whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GpuAccess:
+class OnnxGpuAccess:
     """How this machine and its runtime are looked at; a test replaces any part."""
 
     runtime: Any = None  # the module `onnxruntime`; None imports it
@@ -38,7 +37,7 @@ class GpuAccess:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class GpuRequest:
     """What a scenario is asked for."""
 
     name: str
@@ -51,21 +50,21 @@ class Asked:
 _ASKED = {
     one.name: one
     for one in (
-        Asked(
+        GpuRequest(
             name="onnx_cuda",
             provider=_CUDA,
             options={"device_id": "0", "use_tf32": "0"},  # by itself it rounds the factors of products to 10 bits
             precision="float32",
             conditions={"tf32": "off"},
         ),
-        Asked(
+        GpuRequest(
             name="onnx_tensorrt",
             provider=_TENSORRT,
             options={"device_id": "0", "trt_fp16_enable": "0"},
             precision="float32",
             conditions={"tf32": "TensorRT's choice"},  # ONNX Runtime has no option for it
         ),
-        Asked(
+        GpuRequest(
             name="onnx_tensorrt_fp16",
             provider=_TENSORRT,
             options={"device_id": "0", "trt_fp16_enable": "1"},
@@ -102,10 +101,10 @@ def onnx_tensorrt_fp16(model: Any, *, X: Any, X_calibration: Any | None = None, 
     return gpu_scenario("onnx_tensorrt_fp16", model, X, threads)
 
 
-def gpu_scenario(name: str, model: Any, X: Any, threads: int, access: GpuAccess | None = None) -> PreparedScenario:
+def gpu_scenario(name: str, model: Any, X: Any, threads: int, access: OnnxGpuAccess | None = None) -> PreparedScenario:
     """Prepare one of these scenarios; raises as `onnx_cuda`."""
     check_threads(threads)
-    access = access or GpuAccess()
+    access = access or OnnxGpuAccess()
     asked, is_file = _ASKED[name], is_onnx(model)
     fitted = None if is_file else inspect_model(model, X, name)  # a mistake is one on every machine
     gpus = access.gpus()
@@ -121,7 +120,7 @@ def gpu_scenario(name: str, model: Any, X: Any, threads: int, access: GpuAccess 
 
 
 def _of_model(
-    asked: Asked,
+    asked: GpuRequest,
     fitted: FittedEstimator | FittedModule,
     stored: CachedModel,
     X: Any,
@@ -152,7 +151,7 @@ def _of_model(
 
 
 def _of_file(
-    asked: Asked,
+    asked: GpuRequest,
     source: OnnxSource,
     X: Any,
     opened: Opener,
@@ -179,7 +178,7 @@ def _of_file(
 
 
 def _kept(
-    asked: Asked, key: tuple[object, ...], conditions: Mapping[str, str], check: Callable[[], Mapping[str, str]]
+    asked: GpuRequest, key: tuple[object, ...], conditions: Mapping[str, str], check: Callable[[], Mapping[str, str]]
 ) -> Mapping[str, str]:
     """Return what running a model tells, from the cache where it was run before on this GPU.
 
@@ -198,7 +197,7 @@ def _started(kind: str, opened: Opener, model: Path | bytes) -> Any:
         raise ScenarioUnavailable(f"{kind} does not run on the GPU as a whole: {one_line(problem)}") from problem
 
 
-def _require_provider(access: GpuAccess, asked: Asked, gpus: NvidiaGpus) -> None:
+def _require_provider(access: OnnxGpuAccess, asked: GpuRequest, gpus: NvidiaGpus) -> None:
     """Refuse a runtime without the provider: it would run on the processor without a word."""
     available = _runtime(access).get_available_providers()
     if asked.provider not in available:
@@ -208,7 +207,7 @@ def _require_provider(access: GpuAccess, asked: Asked, gpus: NvidiaGpus) -> None
         )
 
 
-def _open(access: GpuAccess, asked: Asked, threads: int, model: Path | bytes, *, whole: bool = True) -> Any:
+def _open(access: OnnxGpuAccess, asked: GpuRequest, threads: int, model: Path | bytes, *, whole: bool = True) -> Any:
     """Open a session on the asked provider."""
     options = session_options(threads)
     if whole:
@@ -234,7 +233,7 @@ def _truth(value: object) -> str:
     return {"True": "1", "False": "0"}.get(str(value), str(value))
 
 
-def _runtime(access: GpuAccess) -> Any:
+def _runtime(access: OnnxGpuAccess) -> Any:
     if access.runtime is not None:
         return access.runtime
     import onnxruntime

@@ -1,41 +1,170 @@
 """OpenVINO on the processor: ONNX forms of estimators and modules, and ONNX files, at a set and checked precision."""
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from pytest_hwperf.core.codec import from_json, to_json
 from pytest_hwperf.core.contracts import Predictor
-from pytest_hwperf.core.errors import ScenarioUnavailable
-from pytest_hwperf.core.serialisation import from_json, to_json
-from pytest_hwperf.core.statements import Statement
+from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
+from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.host.machine import name_processor, read_processor
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
 from pytest_hwperf.scenarios.conversion import CHECKED_ROWS, agreement, checked_rows, convert_estimator
-from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, FittedEstimator
+from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, FittedEstimator, one_line
 from pytest_hwperf.scenarios.onnx import inspect_model
 from pytest_hwperf.scenarios.onnx_file import FilePredictor, output_of, require_fp32
-from pytest_hwperf.scenarios.onnx_inputs import ModelInputs
-from pytest_hwperf.scenarios.onnx_source import OnnxSource, is_onnx, read_source
-from pytest_hwperf.scenarios.openvino_runtime import (
-    PRECISIONS,
-    compile_model,
-    conditions,
-    ports_of,
-    predict_with,
-    profile_operators,
-    refusal,
-    require_openvino,
-    why_not_int8,
-)
+from pytest_hwperf.scenarios.onnx_source import ModelInputs, OnnxSource, is_onnx, read_source
 from pytest_hwperf.scenarios.prepared import EstimatorPredictor, PreparedScenario
-from pytest_hwperf.scenarios.profiles import describe_operators
-from pytest_hwperf.scenarios.quantise import Request, choose_rows, int8_conditions, quantise_estimator
+from pytest_hwperf.scenarios.profiles import OperatorTime, describe_operators
+from pytest_hwperf.scenarios.quantise import QuantiseRequest, choose_rows, int8_conditions, quantise_estimator
 from pytest_hwperf.scenarios.rows import digest_rows
 from pytest_hwperf.scenarios.threads import check_threads
 from pytest_hwperf.scenarios.torch_modules import FittedModule
+
+PRECISIONS: Mapping[str, str] = {"f32": "float32", "bf16": "bfloat16"}  # as OpenVINO calls them
+_DEVICE = "CPU"
+_NO_RULE = "No conversion rule found for operations: "
+_RUNS = 20
+_WEIGHTS = frozenset({"Convolution", "Deconvolution", "FullyConnected", "GroupConvolution", "MatMul"})
+_INTEGER = ("i8", "u8")
+_LEAST_SHARE = 0.5  # of the time of the operators that hold weights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputPort:
+    """An input of a model, as ONNX Runtime describes one."""
+
+    name: str
+    type: str
+    shape: list[int | None]
+
+
+_TYPES = {
+    "f32": "float",
+    "f64": "double",
+    "f16": "float16",
+    "boolean": "bool",
+    "string": "string",
+    **{f"{sign}{bits}": f"{'u' * (sign == 'u')}int{bits}" for sign in "iu" for bits in (8, 16, 32, 64)},
+}
+
+
+def require_openvino() -> None:
+    """Refuse where OpenVINO is missing."""
+    if find_spec("openvino") is None:
+        raise ScenarioUnavailable("OpenVINO is not installed: pip install 'pytest-hwperf[openvino]'")
+
+
+def compile_model(model: Path | bytes, hint: str, threads: int, *, profiled: bool = False) -> Any:
+    """Compile an ONNX model for the processor: one stream, so many threads that are not pinned, one precision."""
+    import openvino
+
+    core = _core()
+    whole = core.read_model(model if isinstance(model, bytes) else str(model))
+    # Outputs that nobody asks for, such as labels beside probabilities, would be computed all the same.
+    cut = openvino.Model([whole.outputs[0]], whole.get_parameters())
+    settings = {
+        "INFERENCE_PRECISION_HINT": hint,
+        "INFERENCE_NUM_THREADS": threads,
+        "NUM_STREAMS": 1,
+        "PERFORMANCE_HINT": "LATENCY",
+        "ENABLE_CPU_PINNING": False,  # the sides of a pair are pinned together, and it would pin each elsewhere
+        "PERF_COUNT": profiled,
+    }
+    compiled = core.compile_model(cut, _DEVICE, settings)
+    effective = compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
+    if effective != hint:
+        kind = MeasurementError if hint == "f32" else ScenarioUnavailable
+        raise kind(f"OpenVINO computes in {effective} on this processor, where {hint} was asked for")
+    return compiled
+
+
+@cache
+def _core() -> Any:
+    """Return OpenVINO's core, the one of this process, which stays.
+
+    A core may install a stack of its own for the signals of the thread, and takes the memory of it along when it goes
+    (OpenVINO 2026.4): the next signal, such as that of Ctrl-C, would then end the process by a segmentation fault.
+    """
+    import openvino
+
+    return openvino.Core()
+
+
+def conditions(hint: str, threads: int) -> dict[str, str]:
+    """Return what `compile_model` fixes, as conditions of a run."""
+    return {"threads": str(threads), "streams": "1", "pinning": "off", "inference_precision": hint}
+
+
+def predict_with(compiled: Any) -> Callable[[Any], Any]:
+    """Return a function that computes the output of inputs; each thread has a request of its own."""
+    own = threading.local()
+
+    def predict(batch: Any) -> Any:
+        try:
+            request = own.request
+        except AttributeError:
+            request = own.request = compiled.create_infer_request()
+        return request.infer(batch, share_inputs=True)[0]
+
+    return predict
+
+
+def ports_of(compiled: Any) -> list[InputPort]:
+    """Describe the inputs of a model."""
+    return [
+        InputPort(
+            name=port.any_name,
+            type=f"tensor({_TYPES.get(port.element_type.to_string(), port.element_type.to_string())})",
+            shape=[size.get_length() if size.is_static else None for size in port.partial_shape],
+        )
+        for port in compiled.inputs
+    ]
+
+
+def refusal(kind: str, problem: Exception) -> ScenarioUnavailable:
+    """Return the error for a model that OpenVINO does not take, with its own reason."""
+    text = str(problem)
+    found = text.partition(_NO_RULE)[2].partition("\n")[0]
+    why = f"{_NO_RULE[0].lower()}{_NO_RULE[1:]}{found}" if found else one_line(problem)
+    return ScenarioUnavailable(
+        state("does not convert", model=kind, form="OpenVINO", converter=f"openvino {version('openvino')}", why=why)
+    )
+
+
+def profile_operators(compiled: Any, batch: Any) -> tuple[OperatorTime, ...]:
+    """Return the operators that a profiled model executes on a batch, with the precision of each, slowest first."""
+    calls: dict[str, int] = {}
+    times: dict[str, float] = {}
+    request = compiled.create_infer_request()
+    for _ in range(_RUNS):
+        request.infer(batch, share_inputs=True)
+        for node in request.profiling_info:
+            if "EXECUTED" in str(node.status):
+                name = f"{node.node_type} {node.exec_type.rpartition('_')[2].lower()}"
+                calls[name] = calls.get(name, 0) + 1
+                times[name] = times.get(name, 0.0) + node.real_time.total_seconds() + 0.5e-6  # cut to whole µs
+    found = [OperatorTime(operator=name, calls=calls[name], time=times[name]) for name in calls]
+    return tuple(sorted(found, key=lambda one: -one.time))
+
+
+def why_not_int8(operators: tuple[OperatorTime, ...], executed: str) -> Statement | None:
+    """Return why what is executed must not be called INT8; None where it may."""
+    times = {True: 0.0, False: 0.0}
+    for one in operators:
+        name, _, precision = one.operator.partition(" ")
+        if name in _WEIGHTS:
+            times[precision in _INTEGER] += one.time
+    total = sum(times.values())
+    share = times[True] / total if total else 0.0
+    return None if share >= _LEAST_SHARE else state("not int8", share=share, least=_LEAST_SHARE, executed=executed)
+
 
 _REFUSED = "refused"  # note: why the model has no such form, as JSON
 _INT8 = "int8"
@@ -44,7 +173,7 @@ Scenario = PreparedScenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class OpenvinoRequest:
     """What a scenario is asked for."""
 
     name: str
@@ -62,7 +191,7 @@ def openvino_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threa
         ScenarioUnavailable: OpenVINO is missing, or has no form of the model; says why.
     """
     del X_calibration
-    return _float(Asked(name="openvino_fp32", hint="f32", threads=threads), model, X)
+    return _float(OpenvinoRequest(name="openvino_fp32", hint="f32", threads=threads), model, X)
 
 
 def openvino_bf16(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
@@ -72,7 +201,7 @@ def openvino_bf16(model: Any, *, X: Any, X_calibration: Any | None = None, threa
         ScenarioUnavailable: this processor cannot.
     """
     del X_calibration
-    return _float(Asked(name="openvino_bf16", hint="bf16", threads=threads), model, X)
+    return _float(OpenvinoRequest(name="openvino_bf16", hint="bf16", threads=threads), model, X)
 
 
 def openvino_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
@@ -86,12 +215,14 @@ def openvino_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threa
     fitted = inspect_model(model, X, "openvino_int8")
     chosen = None if X_calibration is None else choose_rows(fitted, X, X_calibration)
     others = isinstance(fitted, FittedModule)  # an estimator's form holds no Gemm
-    stored = quantise_estimator(Request(fitted=fitted, rows=fitted.rows(X), calibration=chosen, for_others=others))
-    asked = Asked(name="openvino_int8", hint="f32", threads=threads, verified=_INT8)
+    stored = quantise_estimator(
+        QuantiseRequest(fitted=fitted, rows=fitted.rows(X), calibration=chosen, for_others=others)
+    )
+    asked = OpenvinoRequest(name="openvino_int8", hint="f32", threads=threads, verified=_INT8)
     return _of_model(asked, fitted, stored, X, int8_conditions(chosen))
 
 
-def _float(asked: Asked, model: Any, X: Any) -> Scenario:
+def _float(asked: OpenvinoRequest, model: Any, X: Any) -> Scenario:
     check_threads(asked.threads)
     require_openvino()
     if is_onnx(model):
@@ -102,7 +233,7 @@ def _float(asked: Asked, model: Any, X: Any) -> Scenario:
 
 
 def _of_model(
-    asked: Asked,
+    asked: OpenvinoRequest,
     fitted: FittedEstimator | FittedModule,
     stored: CachedModel,
     X: Any,
@@ -136,7 +267,7 @@ def _of_model(
     )
 
 
-def _of_file(asked: Asked, source: OnnxSource, X: Any) -> Scenario:
+def _of_file(asked: OpenvinoRequest, source: OnnxSource, X: Any) -> Scenario:
     require_fp32(source)
     output = output_of(source, X)
     notes = _tried(asked, source.name, source.model, (source.sha256,), partial(_trial_of_file, source, X))
@@ -173,7 +304,7 @@ def _trial_of_file(source: OnnxSource, X: Any, compiled: Any) -> Any:
 
 
 def _tried(
-    asked: Asked,
+    asked: OpenvinoRequest,
     kind: str,
     model: Path | bytes,
     key: tuple[object, ...],

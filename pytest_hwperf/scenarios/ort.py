@@ -1,11 +1,13 @@
 """ONNX Runtime sessions with everything fixed that decides their speed."""
 
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.core.roofline import Graph, GraphNode, Tensor, Work, count_work
 from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS
 
 PROVIDER = "CPUExecutionProvider"
@@ -84,3 +86,119 @@ def rejection_errors() -> tuple[type[Exception], ...]:
         onnx.shape_inference.InferenceError,
         *(getattr(state, name) for name in names),
     )
+
+
+_KEEPING = ("Binarizer", "Imputer", "Normalizer", "Scaler")  # operators of `ai.onnx.ml` that keep shape and type
+_HALF_BYTES = ("INT4", "UINT4", "FLOAT4E2M1")  # two elements in a byte
+
+
+def count_work_of(model: Path | bytes, rows: int) -> Work:
+    """Count the work of a call of `rows` rows by an ONNX file, or by its content."""
+    import onnx
+
+    try:
+        # Shapes are enough: weights that lie in files of their own are not read.
+        graph = onnx.load(model, load_external_data=False) if isinstance(model, Path) else onnx.load_from_string(model)
+        return count_work(read_graph(graph, rows))
+    except rejection_errors() as error:
+        raise MeasurementError(f"the work of this model cannot be counted: {error}") from error
+
+
+def read_graph(model: Any, rows: int) -> Graph:
+    """Infer the shapes of every value, the batch being `rows`; what stays unknown is kept as unknown."""
+    import onnx
+
+    sized = onnx.ModelProto()
+    sized.CopyFrom(model)
+    weights = {one.name: _constant(one) for one in sized.graph.initializer}
+    inputs = [one for one in sized.graph.input if one.name not in weights]
+    for value in inputs:
+        _set_rows(value, rows)
+    for value in sized.graph.output:  # as converters declare them, they may hide what follows from the inputs
+        value.type.tensor_type.ClearField("shape")
+    inferred = _inferred(sized)
+    known = {**_values([*inferred.input, *inferred.value_info, *inferred.output]), **weights}
+    used = {name for node in inferred.node for name in node.input}
+    ends = [one.name for one in (*inputs, *inferred.output)]
+    return Graph(
+        nodes=tuple(_node(node, known) for node in inferred.node),
+        moved=(
+            *(tensor for name, tensor in weights.items() if name in used),
+            *(tensor for name in ends if (tensor := known.get(name)) is not None),
+        ),
+        unknown=tuple(name for name in ends if name not in known),
+    )
+
+
+def _inferred(sized: Any) -> Any:
+    """Infer shapes; where inference stops at an operator that keeps its input's, say so and go on behind it."""
+    import onnx
+
+    while True:
+        graph = onnx.shape_inference.infer_shapes(sized, data_prop=True).graph
+        shapes = {one.name: one for one in (*graph.input, *graph.value_info, *graph.output) if _values([one])}
+        stopped = next(
+            (
+                node
+                for node in graph.node
+                if node.op_type in _KEEPING and node.input[0] in shapes and node.output[0] not in shapes
+            ),
+            None,
+        )
+        if stopped is None or stopped.output[0] in {one.name for one in sized.graph.value_info}:
+            return graph
+        made = sized.graph.value_info.add()
+        made.CopyFrom(shapes[stopped.input[0]])
+        made.name = stopped.output[0]
+
+
+def _set_rows(value: Any, rows: int) -> None:
+    """Fix the first dimension of an input, unless the model fixes it itself."""
+    dimensions = value.type.tensor_type.shape.dim
+    if dimensions and not dimensions[0].dim_value:
+        dimensions[0].dim_value = rows
+
+
+def _values(infos: Iterable[Any]) -> dict[str, Tensor]:
+    """Return the values whose shape and type are known."""
+    found = {}
+    for info in infos:
+        kind = info.type.tensor_type
+        dimensions = [one.dim_value if one.HasField("dim_value") else None for one in kind.shape.dim]
+        if kind.HasField("shape") and None not in dimensions and (width := _width(kind.elem_type)):
+            found[info.name] = Tensor(shape=tuple(size for size in dimensions if size is not None), width=width)
+    return found
+
+
+def _constant(initializer: Any) -> Tensor:
+    return Tensor(shape=tuple(initializer.dims), width=_width(initializer.data_type), constant=True)
+
+
+def _width(kind: int) -> float:
+    """Return the bytes of an element, 0 where elements differ in length, as texts do."""
+    import onnx
+
+    name = onnx.TensorProto.DataType.Name(kind)
+    if name in _HALF_BYTES:
+        return 0.5
+    if name in ("UNDEFINED", "STRING"):
+        return 0.0
+    return float(onnx.helper.tensor_dtype_to_np_dtype(kind).itemsize)
+
+
+def _node(node: Any, known: Mapping[str, Tensor]) -> GraphNode:
+    return GraphNode(
+        kind=node.op_type,
+        inputs=tuple(known.get(name) for name in node.input),
+        outputs=tuple(known.get(name) for name in node.output),
+        numbers={one.name: numbers for one in node.attribute if (numbers := _numbers(one))},
+    )
+
+
+def _numbers(attribute: Any) -> tuple[float, ...]:
+    """Return the numbers of an attribute, () of any other kind."""
+    import onnx
+
+    value = onnx.helper.get_attribute_value(attribute)
+    values = value if isinstance(value, list | tuple) else [value]
+    return tuple(map(float, values)) if all(isinstance(one, int | float) for one in values) else ()

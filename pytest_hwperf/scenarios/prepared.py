@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_hwperf.core.contracts import CallStage, Predictor
-from pytest_hwperf.core.operators import ProfiledCalls
+from pytest_hwperf.core.errors import ScenarioUnavailable
+from pytest_hwperf.core.movers import ProfiledCalls
 from pytest_hwperf.core.roofline import Work
+from pytest_hwperf.host.nvidia import NvidiaGpus
 from pytest_hwperf.scenarios.estimators import FittedEstimator
 from pytest_hwperf.scenarios.rows import split_batches
 from pytest_hwperf.scenarios.torch_modules import FittedModule
@@ -74,3 +76,12 @@ class EstimatorPredictor:
     def probabilities(self, outputs: Any) -> Any | None:
         """Return probabilities of shape (n, k), None where the estimator has none."""
         return outputs if self._fitted.output == "probabilities" else None
+
+
+def require_gpu(gpus: NvidiaGpus) -> None:
+    """Refuse a scenario of a GPU where this process has none.
+
+    Whatever a runtime lacks on a machine that has one is an error of the scenario itself, and no skip.
+    """
+    if not gpus.models:
+        raise ScenarioUnavailable(f"no NVIDIA GPU: {gpus.why_none}")

@@ -15,7 +15,7 @@ from typing import Any
 
 from pytest_hwperf.core.contracts import Predictor
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.core.operators import ProfiledCalls, ProfiledOperator
+from pytest_hwperf.core.movers import ProfiledCalls, ProfiledOperator
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.scenarios.ort import open_session, run_all
 

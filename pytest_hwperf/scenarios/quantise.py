@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_hwperf.core.codec import from_json, to_json
 from pytest_hwperf.core.errors import ScenarioUnavailable, UsageProblem
-from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.host.machine import read_processor, saturates_bytes
 from pytest_hwperf.host.workdirs import workdir
@@ -27,7 +27,6 @@ from pytest_hwperf.scenarios.estimators import FittedEstimator, one_line
 from pytest_hwperf.scenarios.onnx import inspect_model, scenario_of
 from pytest_hwperf.scenarios.ort import open_session, rejection_errors, run_all
 from pytest_hwperf.scenarios.prepared import OnnxScenario
-from pytest_hwperf.scenarios.products import without_gemm
 from pytest_hwperf.scenarios.profiles import (
     FLOAT_OPERATORS,
     INTEGER_OPERATORS,
@@ -40,6 +39,46 @@ from pytest_hwperf.scenarios.rows import count_shared, digest_rows, evenly_space
 from pytest_hwperf.scenarios.threads import check_threads
 from pytest_hwperf.scenarios.torch_modules import FittedModule
 from pytest_hwperf.scenarios.torch_onnx import FORM as TORCH_FORM
+
+
+def without_gemm(model: bytes) -> bytes:
+    """Write each Gemm with weights in the graph as MatMul and Add, which compute the same.
+
+    ONNX Runtime quantises Gemm to QGemm, an operator of its own, and MatMul to one of the ONNX standard.
+    """
+    import onnx
+
+    proto = onnx.load_from_string(model)
+    weights = {one.name: one for one in proto.graph.initializer}
+    nodes = [part for node in proto.graph.node for part in _split(node, weights)]
+    used = {name for node in nodes for name in node.input}
+    del proto.graph.node[:], proto.graph.initializer[:]
+    proto.graph.node.extend(nodes)
+    proto.graph.initializer.extend(one for name, one in weights.items() if name in used)
+    content: bytes = proto.SerializeToString()
+    return content
+
+
+def _split(node: Any, weights: dict[str, Any]) -> Iterator[Any]:
+    """Yield what takes the place of a node; weights that it needs are added to `weights`."""
+    import numpy as np
+    from onnx import helper, numpy_helper
+
+    given = {one.name: helper.get_attribute_value(one) for one in node.attribute}
+    scaled = given.get("alpha", 1.0) != 1.0 or given.get("beta", 1.0) != 1.0
+    if node.op_type != "Gemm" or scaled or given.get("transA", 0) or node.input[1] not in weights:
+        yield node
+        return
+    rows, name, *bias = node.input
+    if given.get("transB", 0):
+        turned = np.ascontiguousarray(numpy_helper.to_array(weights[name]).T)
+        name = f"{name} transposed"
+        weights[name] = numpy_helper.from_array(turned, name)
+    product = f"{node.output[0]} product" if bias else node.output[0]
+    yield helper.make_node("MatMul", [rows, name], [product], name=f"{node.name} MatMul")
+    if bias:
+        yield helper.make_node("Add", [product, *bias], list(node.output), name=f"{node.name} Add")
+
 
 # Unsigned activations and signed weights, per tensor; weights of 7 bits where sums of products may saturate, which
 # loses a third of the labels of some models. All of it stands in the conditions: other choices make another model.
@@ -55,7 +94,7 @@ Quantiser = Callable[[bytes, Any | None], bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class QuantiseRequest:
     """An estimator to quantise, and its rows."""
 
     fitted: FittedEstimator | FittedModule
@@ -111,7 +150,7 @@ def onnx_int8_static(model: Any, *, X: Any, X_calibration: Any | None = None, th
     return _scenario("onnx_int8_static", model, X, X_calibration, threads)
 
 
-def quantise_estimator(request: Request, quantise: Quantiser | None = None) -> CachedModel:
+def quantise_estimator(request: QuantiseRequest, quantise: Quantiser | None = None) -> CachedModel:
     """Return the INT8 form of the FP32 MatMul form, from the cache if possible.
 
     Its notes are `form`, `agreement` with FP32, executed `operators`, `providers`, and `warning` as of
@@ -172,7 +211,7 @@ def _scenario(name: str, model: Any, X: Any, X_calibration: Any | None, threads:
     check_threads(threads)
     fitted = inspect_model(model, X, name)
     chosen = None if X_calibration is None else choose_rows(fitted, X, X_calibration)
-    stored = quantise_estimator(Request(fitted=fitted, rows=fitted.rows(X), calibration=chosen))
+    stored = quantise_estimator(QuantiseRequest(fitted=fitted, rows=fitted.rows(X), calibration=chosen))
     return scenario_of(name, fitted, stored, threads, int8_conditions(chosen))
 
 
@@ -186,7 +225,7 @@ def int8_conditions(calibration: Any | None) -> dict[str, str]:
 
 
 def _build(
-    request: Request, original: CachedModel, checked: Any, quantise: Quantiser
+    request: QuantiseRequest, original: CachedModel, checked: Any, quantise: Quantiser
 ) -> tuple[bytes, Mapping[str, str]]:
     content = original.path.read_bytes()
     source = without_gemm(content) if request.for_others else content

@@ -28,9 +28,8 @@ from pytest_hwperf.scenarios.torch_eager import (
     scenario_of_module,
     torch_threads,
 )
-from pytest_hwperf.scenarios.torch_logs import untraced_compiler
 from pytest_hwperf.scenarios.torch_modules import FittedModule, copy_of, inspect_module
-from pytest_hwperf.scenarios.torch_switches import AS_IT_IS, CHANNELS_LAST, Switches
+from pytest_hwperf.scenarios.torch_switches import AS_IT_IS, CHANNELS_LAST, Switches, untraced_compiler
 
 _CACHE = "TORCHINDUCTOR_CACHE_DIR"
 _COMPILER = "CXX"
@@ -50,7 +49,6 @@ class CountingCompiler:
         self._mode, self._compiler, self._options = mode, compiler, dict(options)
 
     def __call__(self, graph: Any, inputs: Any) -> Any:
-        """Compile one graph."""
         self.graphs += 1
         return self._compiler(graph, inputs, config_patches=self._options)
 

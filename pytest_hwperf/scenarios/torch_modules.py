@@ -189,7 +189,6 @@ class SizeCounter:
         self.written = 0
 
     def write(self, block: Any) -> int:
-        """Take a block of bytes."""
         size = memoryview(block).nbytes
         self.written += size
         return size

@@ -15,8 +15,8 @@ from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
 from pytest_hwperf.scenarios.estimators import one_line
 from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, run_all
 from pytest_hwperf.scenarios.rows import digest_rows
-from pytest_hwperf.scenarios.torch_logs import untraced_compiler
 from pytest_hwperf.scenarios.torch_modules import FittedModule, evaluating
+from pytest_hwperf.scenarios.torch_switches import untraced_compiler
 
 FORM = "torch.onnx"
 _LIBRARIES = ("torch", "onnxscript", "onnx", "onnxruntime", "numpy", "pytest-hwperf")

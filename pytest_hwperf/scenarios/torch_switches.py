@@ -1,5 +1,6 @@
 """Switches of PyTorch that a scenario sets: the layout of images, and oneDNN, which PyTorch calls mkldnn."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -70,3 +71,24 @@ class Switches:
 AS_IT_IS = Switches()
 CHANNELS_LAST = Switches(channels_last=True)
 WITHOUT_MKLDNN = Switches(without_mkldnn=True)
+
+
+_TRACE = "torch.__trace"
+
+
+@contextmanager
+def untraced_compiler() -> Iterator[None]:
+    """Take away whoever listens to the trace beside PyTorch itself, which TORCH_TRACE asks to write it to a file.
+
+    pytest listens to every logger that keeps its records to itself: hundreds of them would be made within the timed
+    first call, and shown with a failed test.
+    """
+    log = logging.getLogger(_TRACE)
+    others = [handler for handler in log.handlers if type(handler).__module__.partition(".")[0] != "torch"]
+    for handler in others:
+        log.removeHandler(handler)
+    try:
+        yield
+    finally:
+        for handler in others:
+            log.addHandler(handler)

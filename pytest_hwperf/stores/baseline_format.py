@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from pytest_hwperf.core.codec import from_file, from_json, to_json
 from pytest_hwperf.core.errors import SerialisationError, StoreError
 from pytest_hwperf.core.records import SCHEMA, Run, StoredRun, replace
-from pytest_hwperf.core.serialisation import from_file, from_json, to_json
 from pytest_hwperf.core.structs import Record
 
 SUFFIX, EARLIER_SUFFIX = ".jsonl", ".json"  # the second of versions that read schema 1

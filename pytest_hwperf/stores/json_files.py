@@ -9,15 +9,44 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from pytest_hwperf.core.errors import StoreError
+from pytest_hwperf.core.codec import from_json, to_json
+from pytest_hwperf.core.errors import SerialisationError, StoreError
 from pytest_hwperf.core.history import Annotation, Series, series_of
 from pytest_hwperf.core.records import Machine, StoredRun
-from pytest_hwperf.host.files import check_writable, create_file, replace_file
-from pytest_hwperf.stores import notes_file
-from pytest_hwperf.stores.baseline_folder import BaselineFolder, Entries, closed
+from pytest_hwperf.host.files import check_writable, create_file, read_file, replace_file
+from pytest_hwperf.stores.baseline_folder import BaselineFolder, Entries, baseline_files, closed, machine_folders, sweep
 from pytest_hwperf.stores.baseline_format import bounded, entries_of, file_name, place, unknown_in
-from pytest_hwperf.stores.listing import baseline_files, machine_folders, sweep
 from pytest_hwperf.stores.location import check_name
+
+NOTES_NAME = ".annotations.jsonl"  # no baseline can be called so
+
+_LARGEST = 10_000_000  # bytes
+
+
+def read_notes(path: Path) -> tuple[Annotation, ...]:
+    """Return all notes, oldest first; () where there is no file."""
+    if not os.path.lexists(path):
+        return ()
+    try:
+        lines = read_file(path, _LARGEST).splitlines()
+        notes = [from_json(Annotation, line) for line in lines if line.strip()]
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read ({error.strerror}): fix that, or delete it") from error
+    except SerialisationError as error:
+        raise StoreError(f"{path} holds a line that is no note ({error}): remove that line") from error
+    return tuple(sorted(notes, key=lambda note: note.noted_at))
+
+
+def with_note(notes: Sequence[Annotation], note: Annotation) -> tuple[Annotation, ...]:
+    """Add a note; the same text at the same revision changes nothing."""
+    if any((one.revision, one.text) == (note.revision, note.text) for one in notes):
+        return tuple(notes)
+    return (*notes, note)
+
+
+def render_notes(notes: Sequence[Annotation]) -> bytes:
+    """Write the file."""
+    return b"".join(to_json(note) + b"\n" for note in notes)
 
 
 class JsonStore:
@@ -243,10 +272,10 @@ class JsonStore:
         Raises:
             StoreError: the notes are damaged, or cannot be written.
         """
-        path = self._folder.root / notes_file.NAME
+        path = self._folder.root / NOTES_NAME
         with self._folder.locked():
             self._folder.check_links(path)
-            replace_file(path, notes_file.render(notes_file.with_note(notes_file.read_notes(path), note)))
+            replace_file(path, render_notes(with_note(read_notes(path), note)))
 
     def annotations(self) -> tuple[Annotation, ...]:
         """Return all notes, oldest first.
@@ -254,9 +283,9 @@ class JsonStore:
         Raises:
             StoreError: they are damaged.
         """
-        path = self._folder.root / notes_file.NAME
+        path = self._folder.root / NOTES_NAME
         self._folder.check_links(path)
-        return notes_file.read_notes(path)
+        return read_notes(path)
 
     def _append(self, baseline: str, runs: Sequence[StoredRun], *, held: bool) -> tuple[str | StoreError, ...]:
         accepted, waiting = self._folder.accepted(baseline), self._folder.held(baseline)

@@ -11,27 +11,23 @@ from pathlib import Path, PurePath
 from typing import Protocol
 
 from pytest_hwperf.core.affected import Changes
+from pytest_hwperf.core.changed_code import Xfails, xfails_of_file
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import COMMIT_DIGITS, Side
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.xfails import Xfails, xfails_of_file
-from pytest_hwperf.host.command_line import Command, PytestCommand, undisturbed
 from pytest_hwperf.host.files import read_file
+from pytest_hwperf.host.launch import Command, PytestCommand, undisturbed
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.host.workdirs import PREFIX, private_folder
-from pytest_hwperf.trees.compiled import check_compiled
 from pytest_hwperf.trees.differences import changes_between, code_of_tree, is_same, joined, laid_over
 from pytest_hwperf.trees.git import git
-from pytest_hwperf.trees.ignored import is_compiled, named
-from pytest_hwperf.trees.interpreter import Interpreter
+from pytest_hwperf.trees.ignored import check_compiled, is_compiled, named
 from pytest_hwperf.trees.isolation import Tree, check_isolation, is_of_tests, own_paths, python_path, translated
-from pytest_hwperf.trees.layer import installed_from
+from pytest_hwperf.trees.layer import Interpreter, installed_from
 from pytest_hwperf.trees.opened import check_opened, own_data
-from pytest_hwperf.trees.overlay import candidate_ini, gone_tests, lay_over, remove_gone, share
+from pytest_hwperf.trees.overlay import Translation, candidate_ini, gone_tests, lay_over, remove_gone, share, spellings
 from pytest_hwperf.trees.revision import resolve, revision_of, top_of
-from pytest_hwperf.trees.submodules import fill_submodules
-from pytest_hwperf.trees.translation import Translation, spellings
-from pytest_hwperf.trees.worktree import copy_of, follow_links_out, lfs_pointers, worktree
+from pytest_hwperf.trees.worktree import copy_of, fill_submodules, follow_links_out, lfs_pointers, worktree
 
 _UNSEEN = "what these test files do themselves is not compared"
 _LONGEST = 100  # characters of a command that is shown
@@ -60,7 +56,7 @@ class Trees:
     since: float = field(default_factory=time.time)  # instant at which they were there, in seconds since 1970
 
 
-class Seen(Protocol):
+class LoadedFiles(Protocol):
     """What both sides have loaded and opened."""
 
     @property
@@ -132,7 +128,7 @@ def commands(
     return {"candidate": candidate, "baseline": replace(baseline, interpreter=interpreter)}
 
 
-def prove(trees: Trees, trace: Seen, files: Sequence[Path], *, own_interpreter: bool) -> list[str]:
+def prove(trees: Trees, trace: LoadedFiles, files: Sequence[Path], *, own_interpreter: bool) -> list[str]:
     """Make sure that each side really ran its own code; return warnings about what says less than it seems."""
     if not trace.files:
         return []
@@ -225,7 +221,7 @@ def with_leftovers(trees: Trees) -> Trees:
     return replace(trees, changes=joined(trees.changes, changes_between(trees.candidate, trees.baseline)))
 
 
-def xfails_of(trees: Trees, trace: Seen, files: Sequence[Path], nodes: Sequence[str]) -> Mapping[Path, Xfails]:
+def xfails_of(trees: Trees, trace: LoadedFiles, files: Sequence[Path], nodes: Sequence[str]) -> Mapping[Path, Xfails]:
     """Return what has an `xfail`: test file → names around it.
 
     One in any other module that was loaded, such as a helper or a plugin, may mark every test: it counts to the

@@ -1,23 +1,30 @@
 """The project of the baseline's revision, built in an environment of its own: when that is needed, and of what."""
 
+import importlib.util
 import os
+import shlex
 import shutil
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
 from pathlib import Path, PurePath
+from subprocess import CompletedProcess
+from time import monotonic
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pytest_hwperf.core.errors import UsageProblem, WorkerError
-from pytest_hwperf.host.files import read_text
-from pytest_hwperf.trees.ignored import check_ignored
+from pytest_hwperf.host.files import new_folder, read_text
+from pytest_hwperf.host.launch import run_logged, run_to_end
+from pytest_hwperf.trees.ignored import check_ignored, is_compiled
 from pytest_hwperf.trees.isolation import SOURCES, Tree, installed_copies, own_paths
 from pytest_hwperf.trees.layer import source_of
 
 if TYPE_CHECKING:
     from packaging.markers import Marker
+
 
 _MADE_BY = ("pyproject.toml", "setup.py")  # of which a folder that can be installed has one
 _LEGACY = ("setuptools>=40.8.0",)  # where a project names nothing that builds it (PEP 518)
@@ -136,3 +143,123 @@ def is_here(requirement: str) -> bool:
         return one.specifier.contains(distribution(one.name).version, prereleases=True)
     except (InvalidRequirement, PackageNotFoundError):
         return False
+
+
+_TAIL = 12  # lines of a log
+_HINDERING = ("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_REQUIRE_VIRTUALENV")
+_QUIET = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+_PIP = ("-P", "-m", "pip")
+
+
+class RunPython(Protocol):
+    """How an interpreter is run to its end."""
+
+    def __call__(
+        self,
+        arguments: Sequence[str],
+        *,
+        interpreter: str,
+        timeout_s: float,
+        directory: Path,
+        environment: dict[str, str],
+    ) -> CompletedProcess[str]:
+        """Run it and return what it has said."""
+
+
+def has_pip() -> bool:
+    """Whether this environment has a pip, which one over it sees too."""
+    return importlib.util.find_spec("pip") is not None
+
+
+def install(
+    python: Path,
+    what: Sequence[str],
+    timeout_s: float,
+    run: RunPython = run_to_end,
+    sees_pip: Callable[[], bool] = has_pip,
+) -> None:
+    """Install packages into the environment of `python`."""
+    given = {name: value for name, value in os.environ.items() if name not in _HINDERING} | _QUIET
+    if not sees_pip():
+        _checked(run, python, ["-P", "-m", "ensurepip", "--default-pip"], timeout_s, given)
+    _checked(run, python, [*_PIP, "install", "--no-warn-conflicts", *what], timeout_s, given)
+
+
+def _checked(run: RunPython, python: Path, arguments: Sequence[str], timeout_s: float, given: dict[str, str]) -> None:
+    shown = " ".join(["python", *arguments[1:]])
+    try:
+        done = run(arguments, interpreter=str(python), timeout_s=timeout_s, directory=python.parent, environment=given)
+    except WorkerError as error:
+        raise UsageProblem(
+            f"`{shown}` for the environment of the baseline: {error}; give more time with --hwperf-time-limit=SECONDS"
+        ) from error
+    if done.returncode:
+        lines = [f"  {line}" for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        raise UsageProblem("\n".join([f"`{shown}` for the environment of the baseline failed:", *lines[-_TAIL:]]))
+
+
+_PYTHON = frozenset({"python", "python3", "python.exe"})  # stands for the interpreter of the side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """What building a tree took."""
+
+    seconds: float = 0.0
+    stale: tuple[str, ...] = ()  # compiled files that this process had loaded before they were made anew
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildPlace:
+    """Where a tree is built."""
+
+    side: str  # "baseline" or "present tree", as it is shown
+    directory: Path  # the root of the tests in it
+    environment: Mapping[str, str]
+    interpreter: str  # for which it is built
+    logs: Path  # the log of a build that fails is kept here
+
+
+def run_builds(builds: Sequence[str], place: BuildPlace, until: float, loaded: Sequence[str] = ()) -> Built:
+    """Run the commands in a tree, one after the other."""
+    began, before = monotonic(), {file: _state(file) for file in filter(is_compiled, loaded)}
+    for build in builds:
+        _run(build, place, max(until - monotonic(), 1.0))
+    stale = tuple(file for file, state in before.items() if _state(file) != state)
+    return Built(seconds=monotonic() - began, stale=stale)
+
+
+def _state(file: str) -> tuple[int, int] | None:
+    """Return what tells whether a file was written or replaced."""
+    try:
+        found = Path(file).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def _run(build: str, place: BuildPlace, timeout_s: float) -> None:
+    first, *others = shlex.split(build)
+    words = [place.interpreter if first in _PYTHON else first, *others]
+    log = new_folder(place.logs, "build") / f"{place.side.replace(' ', '-')}.log"
+    try:
+        done = run_logged(words, log, timeout_s=timeout_s, directory=place.directory, environment=_variables(place))
+    except WorkerError as error:
+        raise UsageProblem(f"--hwperf-build={shlex.quote(build)}, in the {place.side}: {error}") from error
+    if done.code is None:
+        why = f"did not end within {timeout_s:.0f} s; give more time with --hwperf-time-limit=SECONDS"
+    elif done.code:
+        why = f"ended with code {done.code}"
+    else:
+        log.unlink()
+        log.parent.rmdir()
+        return
+    raise UsageProblem(
+        f"--hwperf-build={shlex.quote(build)}, in the {place.side}, {why}. {done.tail}\nAll of it: {log}"
+    )
+
+
+def _variables(place: BuildPlace) -> dict[str, str]:
+    """Return its environment, in which the programs beside the interpreter are found first."""
+    before = [str(PurePath(place.interpreter).parent), place.environment.get("PATH", os.defpath)]
+    return {**place.environment, "PATH": os.pathsep.join(before)}

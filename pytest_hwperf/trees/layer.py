@@ -6,14 +6,16 @@ import site
 import sys
 import sysconfig
 import venv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.host.files import read_text
+from pytest_hwperf.host.launch import run_to_end
 
 _BELOW = "hwperf-below.pth"  # leads from the new environment to this one
 _LARGEST = 1 << 20  # bytes of a file that is read here
@@ -104,3 +106,47 @@ def _lines_of(file: Path, root: Path) -> Iterator[str]:
 def name_of_interpreter() -> str:
     """Return what tells interpreters apart: an environment is made for one of them."""
     return f"{os.path.realpath(sys.executable)} {sys.version}"
+
+
+_QUESTION = "from importlib.metadata import entry_points; print(*(one.name for one in entry_points(group='pytest11')))"
+_LONGEST_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interpreter:
+    """An interpreter in an environment of its own."""
+
+    path: str  # absolute, since it is started elsewhere; a venv's python is a link, and has to stay one
+    plugins: frozenset[str] | None = None  # of pytest, by their names; None: it was not asked, or did not say
+
+
+def with_plugins(interpreter: Interpreter, timeout_s: float) -> Interpreter:
+    """Ask an interpreter for its plugins; why it cannot be asked is said when it is started for the pairs."""
+    try:
+        answer = run_to_end(
+            ["-P", "-c", _QUESTION], interpreter=interpreter.path, timeout_s=max(0.0, min(timeout_s, _LONGEST_S))
+        )
+    except WorkerError:
+        return interpreter
+    return interpreter if answer.returncode else replace(interpreter, plugins=frozenset(answer.stdout.split()))
+
+
+# What programs have loaded from a network, in the user's cache folder: hundreds of megabytes, the same for both sides.
+_DOWNLOADS = ("huggingface", "torch", "keras", "kagglehub", "whisper", "clip", "sentence_transformers")
+_CACHE = "XDG_CACHE_HOME"
+
+
+def own_folders(place: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """Make a side's own temporary folder and cache folder in `place`; return the variables that name them.
+
+    Both last as long as the pairs, so that what a first process has prepared serves those after it.
+    """
+    temporary, cache = place / "tmp", place / "cache"
+    for folder in (temporary, cache):
+        folder.mkdir(parents=True, exist_ok=True)
+    theirs = Path(environment.get(_CACHE) or Path(environment.get("HOME") or "/", ".cache"))
+    for name in _DOWNLOADS:
+        if (theirs / name).is_dir():
+            with suppress(FileExistsError):
+                (cache / name).symlink_to((theirs / name).resolve())
+    return {"TMPDIR": str(temporary), _CACHE: str(cache)}

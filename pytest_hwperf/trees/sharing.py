@@ -8,8 +8,7 @@ from pathlib import Path, PurePath
 from pytest_hwperf.host.files import is_file, is_folder
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.trees.both import PREFIXES, Trees
-from pytest_hwperf.trees.generated import changed_source, is_code, is_constants
-from pytest_hwperf.trees.ignored import ignored_files, is_compiled, tracked_files
+from pytest_hwperf.trees.ignored import changed_source, ignored_files, is_code, is_compiled, is_constants, tracked_files
 from pytest_hwperf.trees.isolation import Tree
 from pytest_hwperf.trees.opened import own_data
 from pytest_hwperf.trees.overlay import give

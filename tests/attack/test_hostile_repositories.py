@@ -86,7 +86,6 @@ def ask_everything(folder: Path) -> None:
 
 def test_a_bare_repository_within_another_is_not_obeyed(bare_within: Path, tmp_path: Path) -> None:
     ask_everything(bare_within)
-
     assert not (tmp_path / "obeyed").exists()
     subprocess.run(["git", "-C", str(bare_within), "status"], capture_output=True, check=True)
     assert (tmp_path / "obeyed").exists()  # else the monitor would prove nothing
@@ -95,7 +94,6 @@ def test_a_bare_repository_within_another_is_not_obeyed(bare_within: Path, tmp_p
 def test_a_monitor_of_the_file_system_is_not_run(repository: Path, monitor: Path, tmp_path: Path) -> None:
     git(repository, "config", "core.fsmonitor", str(monitor))
     ask_everything(repository)
-
     assert not (tmp_path / "obeyed").exists()
 
 
@@ -103,7 +101,6 @@ def test_a_work_tree_of_a_bare_repository_serves(repository: Path, tmp_path: Pat
     """Many keep their repositories so; only what looks like one inside of another tree is suspicious."""
     git(tmp_path, "clone", "--bare", str(repository), "bare.git")
     git(tmp_path / "bare.git", "worktree", "add", "--detach", str(tmp_path / "work"))
-
     assert revision_of(tmp_path / "work").commit == git(repository, "rev-parse", "HEAD")
     with worktree(tmp_path / "work", "HEAD") as tree:
         assert (tree / "model.py").exists()
@@ -140,7 +137,6 @@ def test_a_configuration_file_that_is_none_is_not_waited_for(
     (tmp_path / "baseline").mkdir()
     make(tmp_path / "baseline" / name)
     arguments = candidate_ini(tmp_path / "candidate" / "setup.cfg", tmp_path / "candidate", tmp_path / "baseline")
-
     assert "pythonpath=" == arguments[-1]
 
 
@@ -150,7 +146,6 @@ def test_a_module_that_is_none_is_not_waited_for(tmp_path: Path, make: Callable[
         (tmp_path / side / "pkg").mkdir(parents=True)
     (tmp_path / "candidate" / "pkg" / "test_a.py").touch()
     make(tmp_path / "candidate" / "pkg" / "__init__.py")
-
     assert ["pkg/test_a.py"] == lay_over(
         tmp_path / "candidate", tmp_path / "baseline", [tmp_path / "candidate" / "pkg" / "test_a.py"]
     )
@@ -220,7 +215,6 @@ def test_a_lock_file_that_is_a_link_is_refused(
     (store / ".lock").symlink_to(victim)
     with pytest.raises(StoreError, match=r"\.lock is a link, or no file: remove it"):
         saved(store)
-
     assert (target == "nothing") == (not victim.exists())
     assert target == "nothing" or "years of work" == victim.read_text(encoding="utf-8")
 
@@ -228,7 +222,6 @@ def test_a_lock_file_that_is_a_link_is_refused(
 def test_an_ignore_file_that_is_a_link_to_nowhere_is_not_written_through(store: Path, tmp_path: Path) -> None:
     (store / ".gitignore").symlink_to(tmp_path / "authorized_keys")
     saved(store)
-
     assert not (tmp_path / "authorized_keys").exists()
 
 
@@ -243,7 +236,6 @@ def test_nothing_is_swept_through_a_link(store: Path, tmp_path: Path, link: str)
     (store / link).symlink_to(elsewhere)
     with suppress(StoreError):
         JsonStore(store).check("main", writing=True)
-
     assert before == sorted(elsewhere.rglob("*.tmp"))
 
 

@@ -133,7 +133,6 @@ def test_a_run_that_is_killed_leaves_nothing(user: User, kind: str, _number: int
         process.send_signal(chosen)
         process.wait(LONGEST_S)
     said = f"{chosen.name} after {moment_s:.4f} s: {(user.temporary.parent / 'output').read_text(encoding='utf-8')}"
-
     assert [] == left_in(user.project, user.temporary), said
     if chosen != signal.SIGKILL:
         assert [] == user.leftovers(), said
@@ -160,7 +159,6 @@ def test_a_run_one_of_whose_processes_is_killed_ends_by_itself(user: User, kind:
                 victim.kill()
         process.wait(LONGEST_S)
     said = f"{chosen} after {moment_s:.4f} s: {(user.temporary.parent / 'output').read_text(encoding='utf-8')}"
-
     assert process.returncode in range(5), said
     assert [] == left_in(user.project, user.temporary), said
     assert [] == user.leftovers(), said

@@ -18,12 +18,12 @@ from fakes import records as fake
 
 from pytest_hwperf.core.baselines import Criteria, Stored, compare_with_stored, stored_run_of
 from pytest_hwperf.core.budgets import closest_margins, parse_margins
+from pytest_hwperf.core.codec import from_file, from_json, to_json
 from pytest_hwperf.core.errors import HwperfError
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.records import Judgement, Margin, Policy, Run, StoredRun, replace
 from pytest_hwperf.core.replay import recompute
 from pytest_hwperf.core.report import ReportFile, ReportPart
-from pytest_hwperf.core.serialisation import from_file, from_json, to_json
 from pytest_hwperf.core.verdicts import judge
 from pytest_hwperf.reports import csv_files, json_file, terminal
 from pytest_hwperf.stores.baseline_format import Heading, parse, place
@@ -126,7 +126,6 @@ def test_a_report_is_refused_or_computed_again() -> None:
             seen["read"] += 1
         except HwperfError:
             seen["refused"] += 1
-
     assert seen["read"] > FILES / 20
     assert seen["refused"] > FILES / 2
 
@@ -146,7 +145,6 @@ def test_a_baseline_is_refused_or_compared_with() -> None:
         else:
             judged_against([entry.stored for entry in entries])
             seen["read"] += 1
-
     assert seen["read"] > FILES / 20
     assert seen["refused"] > FILES / 2
 

@@ -21,15 +21,15 @@ from fakes import records as fake
 
 from pytest_hwperf.cli import INTERNAL, USAGE, main
 from pytest_hwperf.cli.doctor import command as doctor
-from pytest_hwperf.cli.progress import ProgressLine
+from pytest_hwperf.cli.output import ProgressText
 from pytest_hwperf.core import errors
+from pytest_hwperf.core.codec import from_json
 from pytest_hwperf.core.foreign_text import visible, visible_json, visible_lines, visible_pattern
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.report import Report, ReportFile
-from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.core.verdicts import explain
-from pytest_hwperf.reports import csv_files, json_file, junit, terminal
+from pytest_hwperf.reports import csv_files, exports, json_file, terminal
 from pytest_hwperf.stores.json_files import JsonStore
 
 CONTROLS = [*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0))]
@@ -130,7 +130,7 @@ def drawn(report: Report) -> Iterator[str]:
 
 def spelled(report: Report) -> Iterator[str]:
     for judgement in report.judgements:
-        for name, text in junit.properties(judgement):
+        for name, text in exports.properties(judgement):
             assert "\n" not in name + text
             yield from (name, text)
 
@@ -158,7 +158,6 @@ SURFACES: dict[str, Callable[[Report], Iterator[str]]] = {
 @pytest.mark.parametrize("surface", SURFACES)
 def test_a_report_shows_nothing_that_is_obeyed(hostile: list[Report], surface: str) -> None:
     shown = [text for report in hostile for text in SURFACES[surface](report)]
-
     assert any("u202e" in text for text in shown)
     assert set() == {one for text in shown for one in obeyed(text)}
 
@@ -183,7 +182,6 @@ def test_verifying_shows_nothing_that_is_obeyed(
         assert set() == obeyed(shown.out + shown.err)
         assert all(line.startswith(("differs (", *"0123456789")) for line in shown.out.splitlines())
         lines += len(shown.out.splitlines())
-
     assert lines > 2
 
 
@@ -194,7 +192,6 @@ def test_merging_shows_nothing_that_is_obeyed(tmp_path: Path, capsys: pytest.Cap
     for file, report in zip(files, (mine, shards.report_of(2, 0.0)), strict=True):
         file.write_bytes(json_file.render(report))
     page = tmp_path / "page.md"
-
     assert 1 == main(["report", str(files[0]), f"--output={page}"])
     assert USAGE == main(["report", *map(str, files)])
     shown = capsys.readouterr()
@@ -208,7 +205,6 @@ def test_accepting_shows_nothing_that_is_obeyed(
     monkeypatch.chdir(tmp_path)
     test = f"tests/test_{GIVEN}.py::test_it"
     JsonStore(tmp_path / ".hwperf").hold("main", [fake.session(test=test)])
-
     assert main(["baseline", "accept", visible_pattern(test)]) == 0
     shown = capsys.readouterr().out
     assert f"accepted as baseline main: {visible(test)}\n" == shown
@@ -247,7 +243,6 @@ def test_what_a_command_was_given_is_shown_and_not_obeyed(
         code = main(arguments)
     except SystemExit as ended:
         code = int(ended.code or 0)
-
     assert code in {USAGE, 1}
     shown = capsys.readouterr()
     assert shown.err
@@ -271,7 +266,6 @@ def test_no_error_is_obeyed(
     """Those of this package wherever they are shown, pytest's own output included; others where a command ends."""
     error = kind(HOSTILE)
     monkeypatch.setattr(doctor, "run", raising(error))
-
     assert main(["doctor"]) == (USAGE if kind in KINDS else INTERNAL)
     assert set() == obeyed(capsys.readouterr().err)
     if kind in KINDS:
@@ -283,8 +277,7 @@ def test_the_line_of_progress_holds_one_line(monkeypatch: pytest.MonkeyPatch) ->
     stream = io.StringIO()
     monkeypatch.setattr(stream, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stderr", stream)
-    ProgressLine().show(HOSTILE)
-
+    ProgressText().show(HOSTILE)
     assert set() == obeyed(stream.getvalue().removeprefix("\r\033[K"))
     assert "\n" not in stream.getvalue()
 
@@ -292,7 +285,6 @@ def test_the_line_of_progress_holds_one_line(monkeypatch: pytest.MonkeyPatch) ->
 def test_json_without_a_surrogate_is_made_visible_too() -> None:
     """With one it is written by the standard library, which escapes all that is not ASCII by itself."""
     text = json_file.render(replace(fake.report(), baseline="a\x9b2J\u202eb")).decode()
-
     assert r"a\u009b2J\u202eb" in text
     assert set() == obeyed(text)
 
@@ -310,7 +302,6 @@ def test_the_hint_to_accept_can_be_shown_and_typed(
     line = next(line for line in result.outlines if line.startswith("hwperf: 1 run not saved"))
     monkeypatch.chdir(pytester.path)
     capsys.readouterr()
-
     assert set() == obeyed(line)
     assert 0 == main(shlex.split(line.partition(": hwperf ")[2]))
     assert "accepted as baseline main: test_" in capsys.readouterr().out
@@ -372,7 +363,7 @@ def test_raised(hwperf):
 def test_a_whole_run_of_pytest_obeys_nothing(pytester: pytest.Pytester) -> None:
     """Labels, reasons and sources from outside, in the terminal and in JUnit, whose file stays XML."""
     pytester.makepyfile(HOSTILE_TESTS.format(hostile=ascii(HOSTILE)))
-    result = pytester.runpytest_inprocess("--junitxml=junit.xml", "-rs", "--hwperf-energy=off", "-p", "no:xdist")
+    result = pytester.runpytest_inprocess("--junitxml=exports.xml", "-rs", "--hwperf-energy=off", "-p", "no:xdist")
 
     result.assert_outcomes(failed=2, skipped=1)
     assert set() == obeyed(result.stdout.str() + result.stderr.str())
@@ -382,7 +373,6 @@ def test_a_whole_run_of_pytest_obeys_nothing(pytester: pytest.Pytester) -> None:
 
 def test_text_that_can_be_shown_stays_as_it_is() -> None:
     text = "tests/test_é.py::test[日本-8] ×2.3 µs 🙂"
-
     assert {text} == {visible(text), visible_lines(text), visible_json(text.encode()).decode(), visible_pattern(text)}
     assert "a\\x1b\\r\nb" == visible_lines("a\x1b\r\nb")
     assert explain(fake.comparison_verdict("latency", "p50", "regressed", reason="x")).startswith("REGRESSED")

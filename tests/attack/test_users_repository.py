@@ -66,7 +66,6 @@ def test_no_command_changes_the_settings_of_the_repository_or_asks_a_host(
     done = subprocess.run(
         [sys.executable, "-m", *COMMANDS[command]], cwd=project, env=kept, check=False, capture_output=True, text=True
     )
-
     assert before == (project / ".git" / "config").read_bytes()
     assert not asked.exists()
     assert "Traceback" not in done.stderr

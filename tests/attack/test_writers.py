@@ -168,7 +168,6 @@ def test_writers_at_once_lose_nothing(root: Path, keep: int) -> None:
     kept = defaultdict[float, list[float]](list)
     for median in medians(root):
         kept[median // 1000].append(median % 1000)
-
     assert min(keep, WRITERS * SAVES) == sum(map(len, kept.values()))
     assert all([*range(SAVES)][-len(numbers) :] == numbers for numbers in kept.values())
     assert FILES == sorted(path.name for path in root.rglob("*") if path.is_file() and path.name != ".lock")
@@ -180,7 +179,6 @@ def test_a_writer_may_be_killed_at_any_moment(tmp_path: Path) -> None:
     with start(KILL_SAVING, tmp_path, KILLED_SAVES) as process:
         output, _ = process.communicate(timeout=60 + KILLED_SAVES)
     rounds = [json.loads(line) for line in output.splitlines()]
-
     assert KILLED_SAVES == len(rounds)
     for moment_s, reported, found, after, files in rounds:
         said = f"killed after {moment_s:.6f} s"
@@ -196,7 +194,6 @@ def test_a_save_may_end_at_any_line(root: Path, kind: signal.Signals) -> None:
     with start(END_AT_EVERY_LINE, root, int(kind)) as process:
         output, _ = process.communicate(timeout=60)
     rounds = [json.loads(line) for line in output.splitlines()]
-
     assert len(rounds) > 60  # lines of a save
     assert rounds[-1] == [0, *([*before, len(rounds)] for before in rounds[-2][1:])]
     assert 0 not in [status for status, *_ in rounds[:-1]]

@@ -45,7 +45,6 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_held_run_becomes_the_baseline(held: Path, capsys: pytest.CaptureFixture[str], store: list[str]) -> None:
     """By default, and by the URL in each of its forms."""
     options = [option.format(here=held) for option in store]
-
     assert OK == main(["baseline", "accept", *options, fake.TEST])
     assert f"accepted as baseline main: {fake.TEST}\n" == capsys.readouterr().out
     assert [fake.session()] == list(JsonStore(held / ".hwperf").load("main", fake.machine(), fake.TEST, ""))
@@ -80,7 +79,6 @@ def test_a_strangers_store_comes_through_the_registry(
 
     monkeypatch.setattr(registry, "find", find)
     monkeypatch.setattr(FakeStore, "asked", [], raising=False)
-
     assert OK == main(["baseline", "accept", "--store=shelf:third", "--baseline=arm", "t.py::*"])
     assert ["third", "check arm, writing True", "accept t.py::* in arm"] == FakeStore.asked
     assert "accepted as baseline arm: t.py::*\n" == capsys.readouterr().out
@@ -109,7 +107,6 @@ def stored(held: Path) -> Path:
 @pytest.mark.usefixtures("stored")
 def test_every_baseline_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     here = f"{fake.STARTED}, machine {fake.machine().fingerprint} (AMD EPYC 7B13)"
-
     assert OK == main(["baseline", "list"])
     assert [
         f"arm: t.py::other[8] [small]: 1 run, the newest of 4f2c1e9, {here}",
@@ -125,7 +122,6 @@ def test_the_newest_run_is_shown_with_its_figures(capsys: pytest.CaptureFixture[
     """6.31 ms, by 412 calls; a bracket of a test id is no wildcard."""
     assert OK == main(["baseline", "show", "t.py::other[8]", "--baseline=arm"])
     first, second = capsys.readouterr().out.splitlines()
-
     assert first.startswith("t.py::other[8] [small]: of 4f2c1e9, ")
     assert "  latency p50 6.31 ms (6.18 .. 6.44), n=412 calls, perf_counter" == second
 
@@ -148,7 +144,6 @@ def test_nothing_is_stored_yet(
 ) -> None:
     """And nothing is written by looking."""
     monkeypatch.chdir(tmp_path)
-
     assert NOTHING == main(["baseline", *arguments])
     assert f"{tmp_path}/.hwperf; " in capsys.readouterr().err
     assert [] == list(tmp_path.iterdir())
@@ -157,7 +152,6 @@ def test_nothing_is_stored_yet(
 def test_what_is_no_baseline_is_not_listed(held: Path) -> None:
     (held / ".hwperf" / "file").touch()
     (held / ".hwperf" / "no name").mkdir()
-
     assert ("main",) == JsonStore(held / ".hwperf").baselines()
 
 
@@ -167,7 +161,6 @@ def test_what_was_saved_again_after_an_update_is_removed(held: Path, capsys: pyt
     earlier, elsewhere = replace(here, python="CPython 3.1"), replace(here, cpu_model="another")
     kept = [fake.session(at=here), fake.session(at=elsewhere), fake.session(at=earlier, test="t.py::not_yet")]
     store.save("main", [*kept, fake.session(at=earlier)])
-
     assert OK == main(["baseline", "prune"])
     assert f"removed runs of other versions from baseline main: {fake.TEST}\n" == capsys.readouterr().out
     assert sorted(map(str, kept)) == sorted(map(str, JsonStore(held / ".hwperf").newest("main")))

@@ -10,8 +10,8 @@ pytest.importorskip("alembic", reason="SQLAlchemy and Alembic are not installed"
 
 from fakes import records as fake
 
-from pytest_hwperf.cli import USAGE, baseline_copy, main
-from pytest_hwperf.cli.baseline_copy import NOTHING, OK
+from pytest_hwperf.cli import USAGE, baseline, main
+from pytest_hwperf.cli.baseline import NOTHING, OK
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.history import Annotation
 from pytest_hwperf.core.records import StoredRun
@@ -87,7 +87,6 @@ def test_what_a_database_has_superseded_is_counted(here: Path, capsys: pytest.Ca
     database.hold("main", [later := fake.session(median_s=9.0)])
     database.accept("main", fake.TEST)
     capsys.readouterr()
-
     assert OK == main(TO_SQL)
     assert [
         f"baseline main: 0 runs in sqlite:///{here}/team.db",
@@ -100,7 +99,6 @@ def test_a_damaged_target_is_named(here: Path, capsys: pytest.CaptureFixture[str
     SqlStore(f"sqlite:///{here}/team.db").save("main", runs(1))
     (stored,) = JsonStore(here / "back").save("main", runs(1, "other"))
     Path(str(stored)).write_text("{", encoding="utf-8")
-
     assert USAGE == main(TO_JSON)
     assert "is not whole JSON" in capsys.readouterr().err
 
@@ -109,7 +107,7 @@ def test_a_run_that_cannot_be_copied_is_named(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In batches, of which each copies what it can; what was not is counted."""
-    monkeypatch.setattr(baseline_copy, "_BATCH", 1)
+    monkeypatch.setattr(baseline, "_BATCH", 1)
     SqlStore(f"sqlite:///{here}/team.db").save("main", [*runs(1), *runs(1, "other"), *runs(1, "third")])
     real = JsonStore.save
 
@@ -127,7 +125,6 @@ def test_a_run_that_cannot_be_copied_is_named(
 def test_only_the_named_baseline_is_copied(here: Path) -> None:
     JsonStore(here / ".hwperf").save("main", runs(1))
     JsonStore(here / ".hwperf").save("next", runs(1))
-
     assert OK == main([*TO_SQL, "--baseline=next"])
     assert SqlStore(f"sqlite:///{here}/team.db").baselines() == ("next",)
 

@@ -14,13 +14,13 @@ from fakes.repositories import commit, git, line_of, repository_with
 from fakes.reruns import INI, REPEATED, SIMULATED, WORK
 
 from pytest_hwperf.cli import INTERRUPTED, USAGE, bisect, main
+from pytest_hwperf.cli.bisect import result_lines
 from pytest_hwperf.cli.bisect_steps import Comparer
-from pytest_hwperf.cli.bisect_text import result_lines
 from pytest_hwperf.cli.pytest_session import Session
 from pytest_hwperf.core.bisection import BisectionFile, BisectionQuestion, Suspect
+from pytest_hwperf.core.codec import from_json
 from pytest_hwperf.core.evidence import Evidence, Gate
 from pytest_hwperf.core.records import Judgement, Policy, replace, uncompared
-from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.core.statements import said
 from pytest_hwperf.core.verdicts import judge
 
@@ -86,7 +86,6 @@ def test_the_slow_commit_is_found_and_shown(
     history = sessions(6, 4)
     before, worktrees = git(repository, "status", "--porcelain"), git(repository, "worktree", "list")
     result = tmp_path / "result.json"
-
     assert FOUND == main(["bisect", history.names[0], "HEAD", f"--json={result}", "--", TEST])
     out, err = capsys.readouterr()
     lines = out.splitlines()
@@ -119,7 +118,6 @@ def test_a_step_has_the_pairs_of_a_screen_alone(sessions: History) -> None:
 def test_equal_ends_are_no_regression(sessions: History, capsys: pytest.CaptureFixture[str]) -> None:
     history = sessions(3, 9)
     history.change = 0.0
-
     assert NO_REGRESSION == main(["bisect", history.names[0], "HEAD", "--", TEST])
     out = capsys.readouterr().out
     assert out.startswith(f"no regression between {history.names[0][:10]} and {history.names[-1][:10]} in what pairs")
@@ -133,7 +131,6 @@ def test_an_inconclusive_regression_is_not_searched(
     history = sessions(3, 9)
     build = gates.build
     monkeypatch.setattr(gates, "build", lambda changes, random: build([0.0] * len(changes), random, spread=0.05))
-
     assert INCONCLUSIVE == main(["bisect", history.names[0], "HEAD", "--", TEST])
     out = capsys.readouterr().out
     assert out.startswith(
@@ -156,7 +153,6 @@ def test_what_the_pairs_have_lost_is_no_evidence_of_equal_ends(
         return replace(whole, hypotheses=(*whole.hypotheses, lost), dropped=(lost,))
 
     monkeypatch.setattr(gates, "build", half)
-
     assert INCONCLUSIVE == main(["bisect", history.names[0], "HEAD", "--", TEST])
     out = capsys.readouterr().out
     assert "EQUIVALENT  latency p50" in out
@@ -168,7 +164,6 @@ def test_commits_that_do_not_run_are_skipped_and_named(sessions: History, capsys
     history = sessions(8, 4)
     history.broken[history.names[4]] = "ERROR: hwperf: nothing could be compared"
     history.untested[history.names[5]] = "the test failed: no such \x1b[31mmodel"
-
     assert INCONCLUSIVE == main(["bisect", history.names[0], "HEAD", "--", TEST])
     out = capsys.readouterr().out
     assert out.startswith("inconclusive: it is one of these 3 commits (confidence 9")
@@ -184,7 +179,6 @@ def test_ctrl_c_keeps_the_state_and_the_same_command_goes_on(
     history = sessions(8, 5)
     history.interrupt_after = 3
     command = ["bisect", history.names[0], "HEAD", "--", TEST]
-
     assert INTERRUPTED == main(command)
     (kept,) = state_of(repository)
     assert 2 == len(json.loads(kept.read_text())["steps"])
@@ -203,7 +197,6 @@ def test_restart_starts_again(sessions: History) -> None:
     main(["bisect", history.names[0], "HEAD", "--", TEST])
     history.interrupt_after = 100
     history.given.clear()
-
     assert FOUND == main(["bisect", history.names[0], "HEAD", "--restart", "--", TEST])
     assert f"--hwperf-against={history.names[0]}" in history.given[0]
 
@@ -228,7 +221,6 @@ def test_a_damaged_state_is_named(
     main(["bisect", history.names[0], "HEAD", "--", TEST])
     (kept,) = state_of(repository)
     kept.write_text(change(kept.read_text()))
-
     assert USAGE == main(["bisect", history.names[0], "HEAD", "--", TEST])
     assert said_of_it in capsys.readouterr().err
 
@@ -242,7 +234,6 @@ def test_a_state_that_is_no_file_is_named(
     (kept,) = state_of(repository)
     kept.unlink()
     kept.mkdir()
-
     assert USAGE == main(["bisect", history.names[0], "HEAD", "--", TEST])
     assert "cannot be read (not a regular file): start again with --restart" in capsys.readouterr().err
     history.interrupt_after = 100
@@ -256,7 +247,6 @@ def test_when_the_time_is_up_the_most_likely_commit_is_shown(
     history = sessions(8, 5)
     late = functools.partial(Comparer, run=history, clock=lambda: 1e12 if len(history.given) > 2 else 0.0)
     monkeypatch.setattr(bisect, "Comparer", late)
-
     assert INCONCLUSIVE == main(["bisect", history.names[0], "HEAD", "--", TEST])
     out = capsys.readouterr().out
     assert out.startswith("inconclusive when the time was up: ")
@@ -278,7 +268,6 @@ def test_only_suspects_that_are_sure_hold_the_culprit(confidence: float, said_of
         for one, reason in (("a", "no such module"), ("b", ""))
     )
     found = BisectionFile(outcome="inconclusive", question=question, suspects=suspects, confidence=confidence, left=5)
-
     assert said_of_it in next(result_lines(found))
 
 
@@ -287,7 +276,6 @@ def test_foreign_text_in_the_file_is_visible(sessions: History, repository: Path
     git(repository, "commit", "--allow-empty", "--author=a\u202eb <t@example.org>", "--message=more")
     history.names.append(git(repository, "rev-parse", "HEAD"))
     history.slow = 4
-
     assert FOUND == main(["bisect", history.names[0], "HEAD", f"--json={result}", "--", TEST])
     assert rb"a\u202eb" in result.read_bytes()
     assert "a\u202eb" == from_json(BisectionFile, result.read_bytes()).suspects[0].author
@@ -322,7 +310,6 @@ def test_what_cannot_be_searched_is_a_usage_error(
     sessions: History, capsys: pytest.CaptureFixture[str], arguments: list[str], said_of_it: str
 ) -> None:
     sessions(1, 1)
-
     assert USAGE == main(["bisect", *arguments])
     assert said_of_it in capsys.readouterr().err
 
@@ -331,7 +318,6 @@ def test_what_cannot_be_searched_is_a_usage_error(
 def test_a_revision_that_begins_with_a_dash_is_none(end: list[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["bisect", *end, "--", TEST])
-
     assert USAGE == left.value.code
 
 
@@ -350,7 +336,6 @@ def test_it_searches_with_real_sessions(
     (tests / "helper.py").write_text("import work\n\n\ndef called():\n    return work.call()\n")
     (tests / "test_new.py").write_text("import helper\n\n\ndef test_call(hwperf):\n    hwperf(helper.called)\n")
     command = ["bisect", good, "HEAD", "--", f"{tests}/test_new.py", *SIMULATED, REPEATED]
-
     assert FOUND == main(command)
     out, err = capsys.readouterr()
     assert out.startswith(f"{slow} 20")

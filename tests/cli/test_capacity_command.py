@@ -6,11 +6,10 @@ import pytest
 from fakes import records as fake
 
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.cli.capacity import OK, TOO_BUSY
-from pytest_hwperf.cli.capacity_models import ModelsPlan
+from pytest_hwperf.cli.capacity import OK, TOO_BUSY, ModelsPlan
 from pytest_hwperf.cli.capacity_plan import CapacityPlan
+from pytest_hwperf.core.codec import from_file, from_json
 from pytest_hwperf.core.records import Judgement, replace
-from pytest_hwperf.core.serialisation import from_file, from_json
 from pytest_hwperf.core.statements import said as said_of_it
 from pytest_hwperf.reports.json_file import render
 
@@ -54,7 +53,6 @@ def test_what_was_typed(capsys: pytest.CaptureFixture[str]) -> None:
         *("--arrivals=8000", "--rate=14706", "--peak=10000"),
         *("--memory-mb=16000", "--request-mb=4.15", "--cores=8", "--price-per-hour=0.4"),
     )
-
     assert "utilisation 0.544: safe 8.00 k/s arrive, 1 server can do 14.7 k/s; 70 % at 10.3 k/s" in text
     assert "wait M/M/1 81.1 µs on average; with the service p95 447 µs, p99 687 µs M/D/1 40.6 µs on average" in text
     assert "instances 2 for a peak of 10.0 k/s by the safety factor, the other rule alone says 1; each 34 %" in text
@@ -78,7 +76,6 @@ def test_what_was_measured(report: str, capsys: pytest.CaptureFixture[str]) -> N
         *(report, "--arrivals=100", "--memory-mb=7", "--cores=8"),
         *("--price-per-kwh=0.5", "--grams-per-kwh=400"),
     )
-
     assert "utilisation 0.200: safe" in text
     assert "M/G/1 312 µs on average, service times varying by 0.50 of their mean" in text
     assert "1 request at once, 5.00 MB each, each in a process of its own with its model" in text
@@ -91,7 +88,6 @@ def test_what_was_measured(report: str, capsys: pytest.CaptureFixture[str]) -> N
 
 def test_a_base_is_counted_once(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, "--arrivals=1", "--rate=10", "--memory-mb=17", "--request-mb=5", "--base-mb=10", "--cores=8")
-
     assert "1 request at once, 5.00 MB each after a base of 10.0 MB, counted once" in text
 
 
@@ -112,7 +108,6 @@ def test_theory_for_what_the_load_says(
     judgements = (judged("a.py::test_call"), judged("a.py::test_load", load=load))
     (tmp_path / "report.json").write_bytes(render(replace(fake.report(), judgements=judgements)))
     text = said(capsys, str(tmp_path / "report.json"), "--arrivals=100")
-
     assert bool(theory) == ("measured" in text)
     assert theory.replace("M/G/2", "G/G/2") in text
 
@@ -121,7 +116,6 @@ def test_models_on_the_same_servers(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(
         capsys, "--arrivals=100", "--service-ms=1", "--variation=0", "--also=100:3:0", "--servers=2", "--peak=300"
     )
-
     assert "200 /s arrive, 2 servers can do 1.00 k/s" in text
     assert "G/G/2" in text
     assert "instances 1 for a peak of 300 /s by both rules" in text
@@ -129,7 +123,6 @@ def test_models_on_the_same_servers(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_is_not_known_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, "--arrivals=1", "--rate=10", "--memory-mb=16", "--price-per-kwh=1")
-
     assert "memory not known: give --request-mb, or a report with the metric memory" in text
     assert "energy not known: give a report with the metric energy" in text
 
@@ -160,7 +153,6 @@ def test_usage(arguments: list[str], complaint: str, capsys: pytest.CaptureFixtu
         code = main(["capacity", *arguments])
     except SystemExit as end:
         code = int(str(end.code))
-
     assert USAGE == code
     assert complaint in capsys.readouterr().err
 
@@ -168,7 +160,6 @@ def test_usage(arguments: list[str], complaint: str, capsys: pytest.CaptureFixtu
 def test_one_of_several_measurements_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     judgements = (judged("a.py::test_a"), judged("a.py::test_b"))
     (tmp_path / "two.json").write_bytes(render(replace(fake.report(), judgements=judgements)))
-
     assert USAGE == main(["capacity", str(tmp_path / "two.json"), "--arrivals=1"])
     assert "--test: which of these measurements" in capsys.readouterr().err
     assert "utilisation" in said(capsys, str(tmp_path / "two.json"), "--arrivals=1", "--test=test_b")
@@ -183,7 +174,6 @@ def test_one_of_several_measurements_is_named(tmp_path: Path, capsys: pytest.Cap
 def test_a_report_of_loads_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     judgements = (judged("a.py::test_load", load="server qps=100 seconds=2 seed=1"),)
     (tmp_path / "loads.json").write_bytes(render(replace(fake.report(), judgements=judgements)))
-
     assert USAGE == main(["capacity", str(tmp_path / "loads.json"), "--arrivals=1"])
     assert "has no measurement of a call without a load" in capsys.readouterr().err
 
@@ -244,7 +234,6 @@ MACHINE = ("--carbon=embodied_kg=1000", "--carbon=lifetime_years=4")
 def test_carbon_of_a_million_requests(report: str, capsys: pytest.CaptureFixture[str]) -> None:
     """0.016 kWh at 400 g, and 79.3 µg for each of the 10 ms between two arrivals, by SCI."""
     text = said(capsys, report, "--test=test_call", "--arrivals=100", *CARBON, *MACHINE)
-
     assert "carbon 85.7 g of CO2 equivalent for a million requests, of which 6.40 g for the energy of" in text
     assert "a million requests (rapl:package-0 x 400 g/kWh (Ember 2024, DE))" in text
     assert "79.3 g for making the machine, as long as it serves them" in text
@@ -253,7 +242,6 @@ def test_carbon_of_a_million_requests(report: str, capsys: pytest.CaptureFixture
 def test_carbon_of_a_million_units_of_the_user(report: str, capsys: pytest.CaptureFixture[str]) -> None:
     units = ("--carbon=per=image", "--carbon=units_per_call=16")
     text = said(capsys, report, "--test=test_call", "--arrivals=100", *CARBON, *MACHINE, *units)
-
     assert " g of CO2 equivalent for a million images, of which 400 mg for the energy of a million images" in text
 
 
@@ -280,7 +268,6 @@ def test_a_batch_of_no_rows_does_not_make_energy_nothing(tmp_path: Path, capsys:
     one = judged("a.py::test_call")
     none = replace(one, run=replace(one.run, conditions={"batch_size": "0"}))
     (tmp_path / "report.json").write_bytes(render(replace(fake.report(), judgements=(none,))))
-
     assert "400 mg for the energy" in said(capsys, str(tmp_path / "report.json"), "--arrivals=100", *CARBON)
 
 
@@ -301,7 +288,6 @@ def test_the_plan_as_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     given = ("--arrivals=8000", "--rate=14706", "--peak=10000", "--memory-mb=16", "--price-per-hour=0.4")
     said(capsys, *given, *CARBON, f"--json={file}")
     plan = from_file(CapacityPlan, file.read_bytes(), other="", older="")
-
     assert plan.instances is not None
     assert ("safe", 2, "safety factor") == (plan.level, plan.instances.count, plan.instances.rule)
     assert ["M/M/1", "M/D/1", "M/G/1"] == [wait.model for wait in plan.waits]

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.arguments import make_folder_of
 from pytest_hwperf.cli.compare import INCONCLUSIVE, OK, REGRESSED, exit_code
-from pytest_hwperf.cli.rows_file import read_data
+from pytest_hwperf.cli.inputs import read_data
 from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, Pair
@@ -67,7 +67,6 @@ def rows(tmp_path: Path) -> str:
 @pytest.mark.live
 def test_a_slower_model_is_found(tmp_path: Path, rows: str, capsys: pytest.CaptureFixture[str]) -> None:
     old, new = save_model(tmp_path / "old.onnx", 2), save_model(tmp_path / "new.onnx", 40)
-
     assert main(["compare", old, new, f"--data={rows}", "--margin=10%", "--batch-size=16"]) == REGRESSED
     out = capsys.readouterr().out
     assert "REGRESSED  latency p50 ×" in out
@@ -80,7 +79,6 @@ def test_another_answer_is_found_example_by_example(
     tmp_path: Path, rows: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old, new = save_model(tmp_path / "old.onnx", 1), save_model(tmp_path / "new.onnx", 1, shift=10.0)
-
     assert main(["compare", old, new, f"--data={rows}", "--margin=50%"]) == REGRESSED
     assert "REGRESSED  accuracy -" in capsys.readouterr().out
 
@@ -92,7 +90,6 @@ def test_functions_are_compared_too(tmp_path: Path, capsys: pytest.CaptureFixtur
         encoding="utf-8",
     )
     np.save(tmp_path / "rows.npy", np.ones((8, 3)))
-
     assert main(["compare", "models:slow", "models:quick", "--data=rows.npy", "--margin=10%"]) == OK
     out = capsys.readouterr().out
     assert "latency p50 -" in out
@@ -121,7 +118,6 @@ def test_a_model_that_does_not_run_says_why(
 ) -> None:
     (tmp_path / "models.py").write_text(content, encoding="utf-8")
     np.save(tmp_path / "rows.npy", np.ones((8, 3)))
-
     assert main(["compare", "models:broken", "models:broken", "--data=rows.npy"]) == USAGE
     assert complaint in capsys.readouterr().err
 
@@ -129,7 +125,6 @@ def test_a_model_that_does_not_run_says_why(
 @pytest.mark.live
 def test_a_model_with_two_inputs_is_refused(tmp_path: Path, rows: str, capsys: pytest.CaptureFixture[str]) -> None:
     two = save_model(tmp_path / "two.onnx", 1, inputs=2)
-
     assert main(["compare", two, two, f"--data={rows}"]) == USAGE
     assert "has the inputs x0, more0: models with one input are compared" in capsys.readouterr().err
 
@@ -162,7 +157,6 @@ def test_a_table_gives_rows_and_labels(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("a,b,kind\n1,2,cat\n3,4,dog\n", encoding="utf-8")
     X, y = read_data(str(path), "kind")
-
     assert [[1, 2], [3, 4]] == X.tolist()
     assert y is not None
     assert ["cat", "dog"] == y.tolist()
@@ -195,7 +189,6 @@ def test_the_exit_code_tells_inconclusive_from_equal(outcomes: list[ComparisonOu
         )
         for outcome in outcomes
     )  # fmt: skip
-
     assert code == exit_code(decide(found))
     assert (OK if outcomes == ["equivalent", "inconclusive"] else code) == exit_code(
         decide(found), accept_inconclusive=True
@@ -208,7 +201,6 @@ def test_a_time_that_is_up_in_the_first_pair_is_said_and_inconclusive(
 ) -> None:
     """Nothing was observed that could be accepted."""
     play(monkeypatch, out_of_time)
-
     assert INCONCLUSIVE == main(["compare", "m:f", "m:f", f"--data={rows}", "--time=6", *more])
     assert "INCONCLUSIVE  latency p50: the time of 6 s was up" in capsys.readouterr().out
 
@@ -218,7 +210,6 @@ def test_doubt_is_accepted_where_something_was_observed(kind: Kind, code: int) -
     """A model without a seed was measured; of what was out of time nothing is known."""
     cause = state(kind, what="predictions differ", side="candidate", limit=6)
     found = uncompared(Margin(metric="accuracy", statistic="mean", size=0.0), "inconclusive", cause)
-
     assert code == exit_code(decide((found,)), accept_inconclusive=True)
     assert INCONCLUSIVE == exit_code(decide((found,)))
 
@@ -240,7 +231,6 @@ def test_pairs_are_counted(
 def test_the_folder_of_a_record_is_made(tmp_path: Path) -> None:
     """It is kept with others; what cannot be made is said before anything is measured."""
     make_folder_of(record=str(tmp_path / "models" / "records" / "new.json"), json=None)
-
     assert [tmp_path / "models" / "records"] == list((tmp_path / "models").iterdir())
     (tmp_path / "file").touch()
     with pytest.raises(UsageProblem, match=r"--record=.* cannot be written \(.*\): give another place"):

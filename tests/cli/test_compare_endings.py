@@ -61,7 +61,6 @@ def test_an_interrupted_comparison_leaves_nothing_behind(
 ) -> None:
     comparison.send_signal(number)
     output, _ = comparison.communicate(timeout=30)
-
     assert (INTERRUPTED, ["hwperf: interrupted"]) == (comparison.returncode, output.splitlines()[-1:])
     assert [] == left_in(place)
     assert [] == list(temporary.iterdir())
@@ -76,5 +75,4 @@ def test_the_sides_of_a_killed_comparison_end(comparison: "subprocess.Popen[str]
     assert [] != processes_in(place)
     comparison.kill()
     comparison.wait(30)
-
     assert [] == left_in(place)

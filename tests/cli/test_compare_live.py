@@ -90,7 +90,7 @@ def test_what_differs_from_process_to_process_is_inconclusive(
 ) -> None:
     for name in ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START"):
         monkeypatch.setenv(name, "")  # neither reaches a model
-    monkeypatch.setattr("pytest_hwperf.core.equivalence.LOOKS", {2: 0.25})  # two further pairs
+    monkeypatch.setattr("pytest_hwperf.core.sequence.LOOKS", {2: 0.25})  # two further pairs
     assert INCONCLUSIVE == main(["compare", "models:steady", "models:changing", "--data=rows.npy", "--margin=10%"])
     out = capsys.readouterr().out
     assert "INCONCLUSIVE  latency p50 " in out
@@ -126,7 +126,6 @@ def test_both_models_run_with_the_threads_that_were_asked_for(tmp_path: Path, co
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "one", [rows], [scores], [weights])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "m.onnx")
     np.save(tmp_path / "rows.npy", np.ones((8, 16), dtype=np.float32))
-
     assert OK == main(["compare", "m.onnx", "m.onnx", "--data=rows.npy", "--margin=400%", "--threads=2"])
     assert [2, 2] == [spec.threads for spec in commands]
     np.savez(tmp_path / "rows.npz", X=np.ones((8, 16), dtype=np.float32))

@@ -10,9 +10,9 @@ from fakes.played_models import Right, play
 
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.compare import INCONCLUSIVE, OK, REGRESSED
+from pytest_hwperf.core.codec import from_file
 from pytest_hwperf.core.evidence import Evidence, Side
-from pytest_hwperf.core.rollout_report import RolloutFile, VersionRecord
-from pytest_hwperf.core.serialisation import from_file
+from pytest_hwperf.core.rollout_plan import RolloutFile, VersionRecord
 from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.pairs.conductor import Conductor
 
@@ -48,7 +48,6 @@ def test_a_go_is_said_first_and_has_a_record_that_reads_back(
 ) -> None:
     play(monkeypatch, equal, right(540))
     (place / "asked.yaml").write_text("latency_p50_ms: 1500\naccuracy_min: 0.9\n", encoding="utf-8")
-
     assert OK == compare("--requirements=asked.yaml", "--record=v2.json", "--json=all.json", "--markdown=d.md")
     out = capsys.readouterr().out
     assert "go: nothing is worse by more than its margin, and 2 requirements met" == out.splitlines()[0]
@@ -76,7 +75,6 @@ def test_accuracy_decides_where_there_are_examples_enough(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], who: Right, code: int, first: str
 ) -> None:
     play(monkeypatch, equal, who)
-
     assert code == compare()
     out = " ".join(capsys.readouterr().out.split())
     assert out.startswith(first)
@@ -89,7 +87,6 @@ def test_a_requirement_that_is_not_measured_is_never_met(
 ) -> None:
     play(monkeypatch, equal, right(540))
     (place / "asked.yaml").write_text("energy_budget_mj: 1\n", encoding="utf-8")
-
     assert INCONCLUSIVE == compare("--requirements=asked.yaml", "--accept-inconclusive")
     assert "inconclusive: energy_budget_mj unmeasured, limit <= 1 mJ" == capsys.readouterr().out.splitlines()[0]
 

@@ -2,7 +2,7 @@
 
 from fakes.rollouts import accuracy, file, latency, limit, version
 
-from pytest_hwperf.cli.compare_text import lines_of
+from pytest_hwperf.cli.compare import lines_of
 from pytest_hwperf.core.rollout import Requests
 
 P95 = limit("latency_p95_ms", "latency", "p95", 0.0015)
@@ -12,7 +12,6 @@ def test_a_no_go_has_all_its_reasons_and_no_plan() -> None:
     requests = [Requests(made=1000, failed=n, why="503 \x1b[2J" * bool(n)) for n in (0, 40)]
     old, new = (version("http://a/p" * 9, 1.0 + n, requests=one) for n, one in enumerate(requests))
     lines = "\n".join(lines_of(file(old, new, (latency("regressed", 0.9, 0.8, 1.0),), (P95,)), 200)).splitlines()
-
     assert "no-go: latency p50 +90.0 % (+80.0 .. +100.0), margin 2 %; 2 further reasons" == lines[0]
     assert 2 == len([line for line in lines if line.startswith("  also no-go: ")])
     assert "  latency p95  1.00 ms (0.980 .. 1.02)  2.00 ms (1.96 .. 2.04)" in lines
@@ -24,6 +23,5 @@ def test_a_no_go_has_all_its_reasons_and_no_plan() -> None:
 def test_a_go_ends_with_the_stages_of_its_plan() -> None:
     compared = (latency("equivalent"), accuracy(540, 0))
     lines = list(lines_of(file(version("old.onnx", 1.0), version("new.onnx", 1.0), compared), 80))
-
     assert "  stage  requests  slower than 1.10 ms      wrong labels" == lines[-5]
     assert "  100 %      3520     217 (sees 6.7 %)  146 (sees 4.6 %)" == lines[-1]

@@ -47,7 +47,6 @@ def test_two_files_are_compared_without_the_folder(trap: Path, capsys: pytest.Ca
     save_model(trap / "m.onnx")
     np.save(trap / "rows.npy", np.ones((8, 1), dtype=np.float32))
     main(["compare", "m.onnx", "m.onnx", "--data=rows.npy", "--margin=400%"])
-
     assert "m.onnx against m.onnx: " in capsys.readouterr().out
     assert not (trap.parent / "imported").exists()
 
@@ -57,7 +56,6 @@ def test_the_built_in_model_is_measured_without_the_folder(trap: Path, monkeypat
     readings = count()
     monkeypatch.setattr("pytest_hwperf.gate.models.monotonic", lambda: monotonic() + 1000 * (next(readings) > 2))
     found = compare_with_itself(MODEL, rows(), CompareSettings(batch_size=64))
-
     assert found.changes
     assert not found.lost
     assert not (trap.parent / "imported").exists()
@@ -67,7 +65,6 @@ def test_the_doctor_examines_without_the_folder(trap: Path) -> None:
     """The command as it is installed, in a process of its own."""
     command = Path(sys.executable).with_name("hwperf")
     done = subprocess.run([command, "doctor", "--seconds=1"], capture_output=True, text=True, check=False)
-
     assert 0 == done.returncode
     assert all(line.startswith("equal processes take turns: ") for line in done.stderr.splitlines())
     assert not (trap.parent / "imported").exists()
@@ -82,5 +79,4 @@ def test_a_function_is_found_in_the_folder(
     (tmp_path / "models.py").write_text("def first(X):\n    return X[:, 0]\n", encoding="utf-8")
     np.save(tmp_path / "rows.npy", np.ones((8, 1)))
     main(["compare", "models:first", "models:first", "--data=rows.npy", "--margin=400%"])
-
     assert "models:first against models:first: " in capsys.readouterr().out

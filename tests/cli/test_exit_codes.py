@@ -16,7 +16,7 @@ import pytest
 
 from pytest_hwperf.cli import INTERNAL, UNREAD, USAGE, _parser, baseline, compare, main, report, selfcheck
 from pytest_hwperf.cli.doctor import command as doctor
-from pytest_hwperf.cli.rows_file import read_data
+from pytest_hwperf.cli.inputs import read_data
 from pytest_hwperf.core.errors import UsageProblem
 
 ANSWERS = {0, 1, 3}
@@ -46,7 +46,6 @@ def test_an_unforeseen_error_is_no_answer(
 ) -> None:
     """Python itself would end with 1, which means that something regressed."""
     monkeypatch.setattr(module, function, mistaken)
-
     assert INTERNAL == main(arguments)
     assert INTERNAL not in ANSWERS
     error = capsys.readouterr().err
@@ -72,7 +71,6 @@ def test_an_unknown_command_or_option_names_the_nearest(
 ) -> None:
     with pytest.raises(SystemExit) as caught:
         main(words)
-
     assert USAGE == caught.value.code
     assert said in capsys.readouterr().err
 
@@ -92,14 +90,12 @@ def test_a_name_that_people_try_is_answered_with_the_command(
 ) -> None:
     with pytest.raises(SystemExit) as caught:
         main([name, "report.json"])
-
     assert USAGE == caught.value.code
     assert f"hwperf: unknown command '{name}'. Use {instead}; see hwperf --help\n" in capsys.readouterr().err
 
 
 def test_the_help_lists_twelve_commands_with_the_daily_ones_first() -> None:
     listed = re.findall(r"^    ([a-z]+)", _parser().format_help(), re.MULTILINE)
-
     assert listed == [
         "compare", "doctor", "selfcheck", "report", "history", "baseline", "bisect", "load", "sweep", "tradeoffs",
         "capacity", "fleet",
@@ -150,7 +146,6 @@ def test_what_is_no_regular_file_is_not_read(
     Path("table.csv").write_text("name,latency_p50_ms\na,1\nb,2\n", encoding="utf-8")
     for name in ("device", "device.csv"):
         Path(name).symlink_to("/dev/null")
-
     assert USAGE == main(arguments)
     assert "not a regular file" in capsys.readouterr().err
 
@@ -175,7 +170,6 @@ def test_what_a_command_reads_is_not_overwritten(
     Path("r").write_text("precious", encoding="utf-8")
     Path("r.json").symlink_to("r")
     Path("link").symlink_to("r")
-
     assert USAGE == main(arguments)
     assert " is a file that this command reads: give another place" in capsys.readouterr().err
     assert Path("r").read_text(encoding="utf-8") == "precious"
@@ -203,7 +197,6 @@ def test_an_output_that_would_be_lost_is_a_usage_error(
 def test_unknown_arguments_are_a_usage_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
-
     assert USAGE == ended.value.code
     assert "--help" in capsys.readouterr().err
 
@@ -261,7 +254,6 @@ def test_damaged_data_is_a_usage_error(
     """And is refused before any process is started."""
     path = tmp_path / name
     path.write_bytes(content)
-
     assert USAGE == main(["compare", "models:f", "models:f", f"--data={path}"])
     assert f"hwperf: --data={path}" in capsys.readouterr().err
 
@@ -297,7 +289,6 @@ def test_data_that_is_large_once_unpacked_is_not_read(tmp_path: Path) -> None:
 def test_whole_data_is_read(tmp_path: Path) -> None:
     np.savez(tmp_path / "rows.npz", X=X, y=np.arange(50))
     rows, labels = read_data(str(tmp_path / "rows.npz"), None)
-
     assert X.tolist() == rows.tolist()
     assert labels is not None
     assert list(range(50)) == labels.tolist()
@@ -335,7 +326,6 @@ def test_an_output_that_is_read_no_further_ends_in_silence() -> None:
         assert b"a line of the answer: \\xd7\n" == process.stdout.readline()
         process.stdout.close()
         error = process.stderr.read()
-
     assert (UNREAD, b"") == (process.returncode, error)
 
 
@@ -345,6 +335,5 @@ def test_an_output_on_a_full_disk_is_no_answer() -> None:
     with Path("/dev/full").open("wb") as full:
         command = [sys.executable, "-c", CODE.format(here=str(Path(__file__).parent))]
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
-
     assert USAGE == ended.returncode
     assert ended.stderr == b"hwperf: the standard output cannot be written (No space left on device)\n"

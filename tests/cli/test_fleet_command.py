@@ -12,11 +12,11 @@ from fakes.fleets import FakeCluster, answer, dying, host
 from fakes.repositories import repository_with
 
 from pytest_hwperf.cli import USAGE, fleet, main
-from pytest_hwperf.cli.fleet_text import HostLines
+from pytest_hwperf.cli.fleet import HostLines
+from pytest_hwperf.cli.inputs import read_report
 from pytest_hwperf.cli.report import FAILED, OK, OPEN
-from pytest_hwperf.cli.report_file import read_report
-from pytest_hwperf.core.fleet import Answer, Order, Task
-from pytest_hwperf.core.serialisation import to_json
+from pytest_hwperf.core.codec import to_json
+from pytest_hwperf.core.fleet import HostAnswer, Order, Task
 from pytest_hwperf.fleet.dispatch import News
 
 ARM, X86 = host("a1", "arm"), host("x1", "x86")
@@ -73,7 +73,6 @@ def slower(job: str, task: Task) -> list[tuple[float, News]]:
 def test_all_kinds_have_one_report_and_one_code(run: Fleet, tmp_path: Path) -> None:
     file = tmp_path / "all.json"
     code, said, lines = run(f"--output={file}", "--no-install", pytest=("-k", "x"))
-
     assert OK == code
     assert "arm: No regression found in 1 test" in said
     assert "over all 2 kinds of machine at most 2 % false alarms" in said
@@ -88,7 +87,6 @@ def test_all_kinds_have_one_report_and_one_code(run: Fleet, tmp_path: Path) -> N
 def test_a_user_that_ssh_would_take_for_an_option_is_refused(run: Fleet, tmp_path: Path) -> None:
     (tmp_path / "hosts.toml").write_text('[[host]]\naddress = "a"\nkind = "k"\nuser = "-oProxyCommand=id"\n')
     code, _, said = run(f"--hosts={tmp_path / 'hosts.toml'}")
-
     assert USAGE == code
     assert "user '-oProxyCommand=id' begins with -" in said
 
@@ -96,7 +94,6 @@ def test_a_user_that_ssh_would_take_for_an_option_is_refused(run: Fleet, tmp_pat
 def test_a_regression_on_one_kind_fails_the_build(run: Fleet) -> None:
     run.cluster.scripts["x1"] = slower
     code, said, _ = run("--split-alpha")
-
     assert FAILED == code
     assert "x86: 1 of 1 test regressed" in said
     assert "--hwperf-machine-kind=arm/2" in run.cluster.orders[0].arguments
@@ -107,7 +104,6 @@ def test_a_host_that_was_lost_is_in_the_report(run: Fleet) -> None:
     run.cluster.scripts["a0"] = dying
     run.cluster.unreached, run.cluster.left = ("a9: SSH cannot reach it",), ("a0: something stays",)
     code, said, lines = run()
-
     assert OK == code
     assert "warning: arm was run again on a1: a0: its worker is gone" in said
     assert "warning: a9: SSH cannot reach it" in said
@@ -117,7 +113,6 @@ def test_a_host_that_was_lost_is_in_the_report(run: Fleet) -> None:
 def test_a_kind_that_no_host_has_answered_for_is_missing(run: Fleet) -> None:
     run.cluster.scripts["x1"] = dying
     code, said, _ = run()
-
     assert OPEN == code
     assert "x86 was not run: x1: its worker is gone; no host of kind x86 is left" in said
     assert "x86 is missing" in said
@@ -126,11 +121,12 @@ def test_a_kind_that_no_host_has_answered_for_is_missing(run: Fleet) -> None:
 @pytest.mark.parametrize(("alive", "code"), [(True, USAGE), (False, OPEN)])
 def test_without_any_report_the_end_of_a_log_is_shown(run: Fleet, *, alive: bool, code: int) -> None:
     def wrong(job: str, _: Task) -> list[tuple[float, News]]:
-        return [(1.0, News(job=job, answer=to_json(Answer(exit_code=4, log="usage: pytest\nERROR: no such option"))))]
+        return [
+            (1.0, News(job=job, answer=to_json(HostAnswer(exit_code=4, log="usage: pytest\nERROR: no such option"))))
+        ]
 
     run.cluster.scripts = {"a1": wrong if alive else dying, "x1": dying}
     got, _, errors = run()
-
     assert code == got
     assert "no host has sent a report" in errors
     assert ("arm on a1: pytest's exit code was 4: usage: pytest; ERROR: no such option" in errors) == alive
@@ -140,7 +136,6 @@ def test_shards_are_tasks_of_their_own(run: Fleet) -> None:
     run.cluster.hosts = [ARM]
     run.cluster.kinds = ("arm",)
     code, said, _ = run("--shards=2")
-
     assert OK == code
     assert "false alarms over all 2 shards of this kind" in said
     assert ["--hwperf-shard=1/2", "--hwperf-shard=2/2"] == [one.arguments[-1] for one in run.cluster.orders]
@@ -148,7 +143,6 @@ def test_shards_are_tasks_of_their_own(run: Fleet) -> None:
 
 def test_ctrl_c_ends_the_hosts_and_the_command(run: Fleet) -> None:
     run.cluster.interrupt_s = 3.0
-
     assert (130, ["a1", "x1"]) == (run()[0], run.cluster.stopped)
 
 
@@ -168,14 +162,12 @@ def test_ctrl_c_ends_the_hosts_and_the_command(run: Fleet) -> None:
 )
 def test_wrong_options_are_usage_errors(run: Fleet, options: list[str], said: str) -> None:
     code, _, errors = run(*options)
-
     assert USAGE == code
     assert said in errors
 
 
 def test_kinds_have_a_most(run: Fleet) -> None:
     run.cluster.kinds = tuple(f"k{number}" for number in range(101))
-
     assert (USAGE, True) == ((got := run())[0], "101 kinds of machine; 100 are the most" in got[2])
 
 
@@ -193,7 +185,6 @@ def test_on_a_terminal_every_host_has_a_line_that_is_written_over(monkeypatch: p
     lines.show({"a1": "arm: pytest: " + "x" * 100, "x1": "waiting"})
     shown = screen.getvalue()
     lines.close()
-
     assert shown.startswith("\r\033[Ja1: arm: starting\nx1: waiting\n\033[2A\r\033[Ja1: arm: pytest: ")
     assert max(map(len, shown.splitlines()[2:])) < 45
     assert screen.getvalue().endswith("\033[2A\r\033[J")
@@ -206,5 +197,4 @@ def test_without_a_terminal_only_begin_and_end_are_told(capsys: pytest.CaptureFi
         lines.show({"a1": text, "x1": "waiting"})
         lines.show({"a1": text, "x1": "waiting"})
     lines.close()
-
     assert "a1: arm: starting\na1: arm: lost, it hung\n" == capsys.readouterr().err

@@ -13,7 +13,7 @@ from pytest_hwperf.cli.report import OK
 from pytest_hwperf.core.errors import HwperfError
 from pytest_hwperf.core.records import Estimate, Key
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.reports import json_file, pytest_benchmark
+from pytest_hwperf.reports import exports, json_file
 
 # Ten rounds: mean 2 ms, deviation 0.1 ms.
 STATS: Mapping[str, Any] = {
@@ -46,7 +46,6 @@ def test_statistics_of_rounds_give_an_interval_of_the_mean_alone() -> None:
     """t(9, 0.95) = 1.8331: 2 ms ± 1.8331 × 0.1 ms / sqrt(10) = 0.057968 ms."""
     report = rounds_in(written())
     found = estimates(report)
-
     assert pytest.approx((0.002 - 57.968e-6, 0.002 + 57.968e-6), rel=1e-6) == (
         found["latency", "mean"].low,
         found["latency", "mean"].high,
@@ -67,7 +66,6 @@ def test_statistics_of_rounds_give_an_interval_of_the_mean_alone() -> None:
 
 def test_one_round_has_no_interval() -> None:
     found = estimates(rounds_in(written(rounds=1, stddev=0)))["latency", "mean"]
-
     assert (0.002, None, None) == (found.value, found.low, found.high)
 
 
@@ -75,15 +73,13 @@ def test_rounds_that_were_saved_are_read_as_readings() -> None:
     """Five rounds of 4 calls each."""
     report = rounds_in(written(data=[0.001, 0.002, 0.003, 0.004, 0.005], rounds=5, iterations=4))
     found = estimates(report)["latency", "p50"]
-
     assert (0.003, 5) == (found.value, found.n)
     assert found.low is not None
     assert "batch of 4 calls" == report.judgements[0].figures[0].per
 
 
 def test_the_mean_of_exported_rounds_is_read_again() -> None:
-    report = rounds_in(pytest_benchmark.render(fake.report()).content)
-
+    report = rounds_in(exports.render_pytest_benchmark(fake.report()).content)
     assert [0.00639, 42e-6, 0.0063] == [
         pytest.approx(estimates(report, place)["latency", "p50"].value) for place in range(3)
     ]
@@ -93,7 +89,6 @@ def test_a_profile_of_onnx_runtime_gives_shares_of_a_call(tmp_path: Path, capsys
     """60.5, 9.5 and 80.5 µs, with half of what the profile has cut: 75.2 % and 11.8 %."""
     path = tmp_path / "p.json"
     path.write_text(json.dumps(PROFILE), encoding="utf-8")
-
     assert OK == main(["report", f"--from=onnxruntime:{path}", f"--output={tmp_path / 'report.json'}"])
     shown = capsys.readouterr().out
     assert "n=1 call, under the profiler" in shown
@@ -139,7 +134,6 @@ def test_names_of_any_length_and_kind_do_no_harm(tmp_path: Path, capsys: pytest.
     path, out = tmp_path / "x.json", tmp_path / "out.json"
     entry = {"fullname": "\x1b[2J\u202e<script>" + "x" * 3000, "stats": STATS}
     path.write_text(json.dumps({"benchmarks": [entry], "datetime": "\x1b"}), encoding="utf-8")
-
     assert OK == main(["report", f"--from=pytest-benchmark:{path}", f"--output={out}"])
     shown = capsys.readouterr().out
     assert not set("\x1b\u202e") & set(shown)
@@ -165,7 +159,6 @@ def test_a_file_that_is_not_there_is_a_usage_error(origin: str, said: str, capsy
 def test_a_file_of_another_kind_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(json_file.render(fake.report()))
-
     assert USAGE == main(["report", f"--from=pytest-benchmark:{path}"])
     assert f"{path}: this is no file of pytest-benchmark (--benchmark-json): " in capsys.readouterr().err
 
@@ -176,6 +169,5 @@ def test_a_file_that_is_too_large_is_not_read(
     monkeypatch.setattr(foreign, "_LARGEST", 3)
     path = tmp_path / "x.json"
     path.write_bytes(b"[   ]")
-
     assert USAGE == main(["report", f"--from=onnxruntime:{path}"])
     assert "larger than" in capsys.readouterr().err

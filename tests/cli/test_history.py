@@ -10,10 +10,9 @@ from fakes.histories import STEP, note, series, slower
 from fakes.repositories import commit, git
 
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.cli.history import NOTHING, OK
-from pytest_hwperf.cli.history_text import lines_of, sparkline
+from pytest_hwperf.cli.history import NOTHING, OK, lines_of, sparkline
+from pytest_hwperf.core.history import trend_of
 from pytest_hwperf.core.records import StoredRun, replace
-from pytest_hwperf.core.trends import trend_of
 from pytest_hwperf.reports.html import assets
 from pytest_hwperf.stores.json_files import JsonStore
 
@@ -42,7 +41,6 @@ def test_a_change_is_shown_between_its_revisions(
     monkeypatch.setenv("COLUMNS", "200")
     assert OK == main([*HISTORY, fake.TEST])
     first, what, drawn, changed, command, method = capsys.readouterr().out.splitlines()
-
     assert first == fake.TEST
     assert re.fullmatch(r"  latency p50, perf_counter, machine [0-9a-f]{16} \(.+\): 20 runs", what)
     assert re.match(r"    [▁▂]{10}[▇█]{10} 11\.0 ms \(10\.8 \.\. 11\.2\), 2026-03-02T00:38:00\+00:00, 0{10}", drawn)
@@ -60,7 +58,6 @@ def test_lines_are_as_wide_as_the_terminal_and_a_command_stays_whole(
     monkeypatch.setenv("COLUMNS", "60")
     assert OK == main([*HISTORY, fake.TEST])
     wide = [line for line in capsys.readouterr().out.splitlines() if len(line) > 60]
-
     assert [f"      hwperf bisect {'0' * 10} {'0' * 10} -- {fake.TEST}"] == wide
 
 
@@ -71,7 +68,6 @@ def test_files_hold_what_is_shown(capsys: pytest.CaptureFixture[str], monkeypatc
     assert OK == main([*HISTORY, "*", "--output=h.json", "--output=h.html", "--newest=15"])
     written = json.loads(Path("h.json").read_text(encoding="utf-8"))
     counts = [len(trend["series"]["values"]) for trend in written["trends"]]
-
     assert ("pytest-hwperf history", "main", [1, 15]) == (written["what"], written["baseline"], sorted(counts))
     assert fake.TEST in Path("h.html").read_text(encoding="utf-8")
     assert "too few runs to look for changes" in capsys.readouterr().out
@@ -82,7 +78,6 @@ def test_a_page_without_what_it_is_made_with_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(assets, "find_spec", lambda name: None if name == "plotly" else object())
-
     assert USAGE == main([*HISTORY, fake.TEST, "--html=h.html"])
     assert "needs plotly: pip install 'pytest-hwperf[report]'" in capsys.readouterr().err
     assert not Path("h.html").exists()
@@ -110,7 +105,6 @@ def test_one_statistic_of_each_metric_is_shown_unless_it_is_named(
     named = (("latency", "mean"), ("latency", "p95"), ("energy", "mean"))
     more = tuple(replace(stored.figures[0], metric=metric, statistic=statistic) for metric, statistic in named)
     JsonStore(tmp_path / ".hwperf").save("main", [replace(stored, figures=(*stored.figures, *more))])
-
     assert OK == main([*HISTORY, "*"])
     shown = capsys.readouterr().out
     assert ("latency p50," in shown, "energy," in shown) == (True, True)
@@ -143,7 +137,6 @@ def test_a_note_is_shown_at_its_commit(
     commit(tmp_path, work__py="")
     head = git(tmp_path, "rev-parse", "HEAD").strip()
     JsonStore(tmp_path / ".hwperf").save("main", [fake.session(revision=head)])
-
     assert OK == main(["history", "note", "HEAD", "new runner\x1b[31m"])
     assert capsys.readouterr().out == f"noted at {head[:10]}: new runner\\x1b[31m\n"
     assert OK == main([*HISTORY, "*"])
@@ -157,7 +150,6 @@ def test_too_many_series_need_a_file(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     JsonStore(tmp_path / ".hwperf").save("main", [fake.session(test=f"t{number}") for number in range(201)])
-
     assert USAGE == main([*HISTORY, "*"])
     assert "matches 201 series, and 200 are shown at most" in capsys.readouterr().err
     assert OK == main([*HISTORY, "*", "--output=h.json"])
@@ -167,7 +159,6 @@ def test_too_many_series_need_a_file(
 def test_a_series_from_an_anchor_is_shown_as_changes() -> None:
     moved = [0.001 * (place * 7 % 5 - 2) + 0.05 * (place >= STEP) for place in range(2 * STEP)]
     lines = list(lines_of([trend_of(series(moved, anchor="4f2c1e9abcdef"), [note(3, "a")])]))
-
     assert "latency p50, change from 4f2c1e9abc, perf_counter" in lines[1]
     assert "+5.1 %" in lines[2]
     assert "changed +5.0 %" in lines[3]

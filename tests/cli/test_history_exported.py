@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.cli import USAGE, history, main, stores
+from pytest_hwperf.cli import USAGE, arguments, history, main
 from pytest_hwperf.cli.history import OK
 from pytest_hwperf.core.records import StoredRun, replace
 from pytest_hwperf.reports import history_files
@@ -40,7 +40,6 @@ def test_otava_gets_a_row_for_each_run(capsys: pytest.CaptureFixture[str]) -> No
     """It takes no empty cell: what a run lacks is left out and said."""
     assert OK == main([*EXPORT, "--as=otava", fake.TEST])
     shown = capsys.readouterr()
-
     assert [
         'time,commit,"latency p50, perf_counter"',
         "2026-03-02T09:30:00+00:00,4f2c1e9,0.01",
@@ -69,7 +68,6 @@ def test_no_name_in_a_store_begins_a_line(here: Path, capsys: pytest.CaptureFixt
     (here / ".hwperf/main/x\n::error::y/z.jsonl").write_text("{}")
     main([*EXPORT, "*", form, "--output=x"])
     shown = capsys.readouterr()
-
     assert not [line for line in (shown.out + shown.err).splitlines() if line.lstrip().startswith("::")]
     assert r"x\n::error::y" in shown.err
 
@@ -126,14 +124,12 @@ def test_nothing_is_exported_of_nothing(here: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.usefixtures("here")
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(history, "find_spec", lambda _: None)
-
     assert USAGE == main([*EXPORT, "*", "--as=parquet", "--output=x.parquet"])
     assert "--as=parquet needs pyarrow: pip install 'pytest-hwperf[parquet]'" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("here")
 def test_a_store_without_history_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(stores, "open_store", lambda _: (object(), "shelf"))
-
+    monkeypatch.setattr(arguments, "open_store", lambda _: (object(), "shelf"))
     assert USAGE == main([*EXPORT, "*", "--as=otava"])
     assert "--store=json:.hwperf keeps no history: give json:… or sql:…" in capsys.readouterr().err

@@ -28,7 +28,6 @@ def test_ctrl_c_ends_a_command_with_one_line(
     """By 130, as in shells, and without a traceback."""
     monkeypatch.setattr(report, "read_report", pressed)
     monkeypatch.setattr(doctor, "collect_findings", pressed)
-
     assert 130 == INTERRUPTED == main(arguments)
     assert ("", "hwperf: interrupted\n") == capsys.readouterr()
 
@@ -38,5 +37,4 @@ def test_a_line_of_progress_is_written_over(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(doctor, "collect_findings", pressed)
     monkeypatch.setattr(sys, "stderr", terminal)
     main(["doctor"])
-
     assert "\r\033[Khwperf: interrupted\n" == terminal.getvalue()

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 from pytest_hwperf.cli import USAGE, load, main
-from pytest_hwperf.cli.load_report import INCONCLUSIVE, INTERRUPTED, NOT_SERVED, OK
+from pytest_hwperf.cli.load import INCONCLUSIVE, INTERRUPTED, NOT_SERVED, OK
 from pytest_hwperf.core.loads import Load
-from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerTask, decode_result, encode
-from pytest_hwperf.loads.schedule import schedule
-from pytest_hwperf.loads.times import Times
+from pytest_hwperf.loads.times import Times, schedule
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable
 
 CALL = """
@@ -63,7 +62,6 @@ def test_budgets_decide_the_exit_code_and_the_report_is_written(limit: str, code
     arguments = ["--kind=single_stream", "--seconds=0.02", f"--budget=latency_p50_ms={limit}", "--json=out.json"]
     ended = main(["load", "loaded_here:call", *arguments])
     (judgement,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["report"]["judgements"]
-
     assert ended in ([code] if code is not None else [OK, INCONCLUSIVE])
     assert {"loaded_here:call"} == {judgement["run"]["test"]}
     assert judgement["verdicts"]
@@ -82,7 +80,6 @@ def test_the_highest_rate_is_searched_and_confirmed(
             times.note(number, due, due, free)
 
     monkeypatch.setattr(load, "run_load", run)
-
     assert OK == main(["load", "loaded_here:call", "--find-peak", "--p95-ms=5", "--seconds=10"])
     shown = capsys.readouterr().out
     (peak,) = re.findall(r"^peak: (\S+) calls a second with p95 within 5 ms, confirmed$", shown, re.MULTILINE)
@@ -111,7 +108,6 @@ def test_a_peak_keeps_its_budgets_too(limit: float, code: int, monkeypatch: pyte
     monkeypatch.setattr(load, "run_load", answered_below_400)
     monkeypatch.setattr(load, "_subject", elsewhere)
     searched = ["load", "loaded_here:call", "--find-peak", "--p95-ms=5", "--seconds=10"]
-
     assert code == main([*searched, f"--budget=latency_p50_ms={limit}"])
 
 
@@ -125,7 +121,6 @@ def test_a_peak_that_a_late_generator_has_found_is_inconclusive(
             times.note(number, due, due + 1e-3, due + (1.1e-3 if asked.qps < 400 else 6e-3))
 
     monkeypatch.setattr(load, "run_load", run)
-
     assert INCONCLUSIVE == main(["load", "loaded_here:call", "--find-peak", "--p95-ms=5", "--seconds=10"])
     shown = capsys.readouterr().out
     assert "confirmed, p95 within 1.10 ms" in shown
@@ -137,7 +132,6 @@ def test_a_rate_at_which_every_request_fails_is_not_served(
 ) -> None:
     monkeypatch.setattr(load, "run_load", answered_below_400)
     monkeypatch.setattr(load, "_subject", elsewhere)
-
     assert OK == main(["load", "http://127.0.0.1:9", "--find-peak", "--p95-ms=5", "--seconds=10"])
     assert "400/s: not served, too few calls, 0 calls" in capsys.readouterr().out
 
@@ -151,7 +145,6 @@ def test_ctrl_c_shows_the_calls_that_were_over(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(load, "run_load", interrupted)
-
     assert INTERRUPTED == main(["load", "loaded_here:call", "--qps=100", "--json=out.json"])
     shown = capsys.readouterr().out
     assert "200 calls" in shown
@@ -166,7 +159,6 @@ def test_ctrl_c_before_any_call_and_during_a_search(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(load, "run_load", interrupted)
-
     assert INTERRUPTED == main(["load", "loaded_here:call", "--qps=100"])
     assert "interrupted before a call was over" in capsys.readouterr().out
     assert INTERRUPTED == main(["load", "loaded_here:call", "--find-peak", "--p95-ms=5"])
@@ -207,7 +199,6 @@ def test_what_cannot_be_meant_is_a_usage_error(
 
 def test_async_functions_are_tasks_and_take_no_processes(capsys: pytest.CaptureFixture[str]) -> None:
     load = ["load", "loaded_here:waits", "--kind=offline", "--calls=60", "--in-flight=2"]
-
     assert main(load) in (OK, INCONCLUSIVE)
     assert "tasks, at most 2 at once" in " ".join(capsys.readouterr().out.split())
     assert USAGE == main([*load, "--carriers=processes"])
@@ -228,7 +219,6 @@ def test_processes_make_the_calls_of_a_function(
 
     monkeypatch.setattr(load, "run_by_processes", run)
     given = ["--kind=offline", "--calls=60", "--in-flight=2", "--carriers=processes"]
-
     assert OK == main(["load", "loaded_here:call", *given])
     assert "60 calls due at once, 2 processes" in " ".join(capsys.readouterr().out.split())
 
@@ -241,7 +231,6 @@ def test_a_process_that_is_asked_for_a_share_replies_and_shows_nothing(
     monkeypatch.setenv(ENVIRONMENT, encode(task))
     ended = main(["load", "loaded_here:call", "--kind=offline", "--calls=9", "--in-flight=2", "--carriers=processes"])
     result = decode_result((tmp_path / "0" / "result.json").read_bytes())
-
     assert (OK, "") == (ended, capsys.readouterr().out)
     assert 9 == len(result.series["due"])
 
@@ -249,7 +238,6 @@ def test_a_process_that_is_asked_for_a_share_replies_and_shows_nothing(
 def test_a_report_that_cannot_be_written_says_why(capsys: pytest.CaptureFixture[str]) -> None:
     """A pipe, as a device, stays what it is."""
     os.mkfifo("pipe")
-
     assert USAGE == main(["load", "loaded_here:call", "--kind=offline", "--calls=30", "--json=pipe"])
     assert "--json=pipe cannot be written (not a regular file): give another place" in capsys.readouterr().err
     assert Path("pipe").is_fifo()

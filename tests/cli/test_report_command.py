@@ -25,7 +25,6 @@ def test_a_written_report_is_shown_again(written: Path, capsys: pytest.CaptureFi
 
 def test_a_written_report_is_rendered_as_it_was(written: Path) -> None:
     summary, again = written.with_name("summary.md"), written.with_name("again.json")
-
     assert OK == main(["report", str(written), f"--output={summary}", f"--output={again}"])
     assert summary.read_bytes() == markdown.render(fake.report())
     assert again.read_bytes() == written.read_bytes()
@@ -56,7 +55,6 @@ def test_what_cannot_be_meant_is_a_usage_error(
 def test_one_of_three_forms_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["report", "report.json", "--verify", "--as=bencher"])
-
     assert USAGE == ended.value.code
     assert "not allowed with argument --verify" in capsys.readouterr().err
 
@@ -72,7 +70,6 @@ def test_a_report_is_written_as_html(tmp_path: Path, monkeypatch: pytest.MonkeyP
     written, shown = tmp_path / "report.json", tmp_path / "report.html"
     written.write_bytes(json_file.render(fake.report()))
     monkeypatch.setattr(assets, "plotly", lambda: assets.pack("placeholder"))
-
     assert OK == main(["report", str(written), f"--output={shown}"])
     assert shown.read_bytes() == page.render(fake.report())
     monkeypatch.setattr(assets, "find_spec", lambda _: None)

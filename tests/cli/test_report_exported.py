@@ -10,7 +10,7 @@ from fakes import records as fake
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.report import OK
 from pytest_hwperf.core.records import replace
-from pytest_hwperf.reports import bencher, json_file, otava
+from pytest_hwperf.reports import exports, json_file
 
 
 @pytest.fixture
@@ -22,14 +22,13 @@ def written(tmp_path: Path) -> Path:
 
 def test_the_format_is_written_to_the_output(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert OK == main(["report", str(written), "--as=otava"])
-    assert otava.render(fake.report()).content.decode() == capsys.readouterr().out
+    assert exports.render_otava(fake.report()).content.decode() == capsys.readouterr().out
 
 
 def test_the_format_is_written_to_a_file(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = written.with_name("bencher.json")
-
     assert OK == main(["report", str(written), "--as=bencher", f"--output={output}"])
-    assert bencher.render(fake.report()).content == output.read_bytes()
+    assert exports.render_bencher(fake.report()).content == output.read_bytes()
     out, err = capsys.readouterr()
     assert not out
     assert err.startswith(f"hwperf: left out: {fake.TEST}[sklearn_fp32]: energy was not measured: no readable energy ")
@@ -47,7 +46,6 @@ def test_many_that_are_left_out_are_counted(written: Path, capsys: pytest.Captur
     run = replace(one.run, samples=(fake.sample("latency", [0.1]),))
     many = (fake.onnx_judgement(), *[replace(one, run=replace(run, label=str(k))) for k in range(12)])
     written.write_bytes(json_file.render(replace(fake.report(), judgements=many)))
-
     assert OK == main(["report", str(written), "--as=pytest-benchmark"])
     assert "hwperf: left out: 2 more\n" in capsys.readouterr().err
 
@@ -69,7 +67,6 @@ def test_what_cannot_be_meant_is_a_usage_error(
 def test_a_report_of_nothing_is_not_written(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written.write_bytes(json_file.render(fake.empty_report()))
     output = written.with_name("x.json")
-
     assert USAGE == main(["report", str(written), "--as=bencher", f"--output={output}"])
     assert "nothing in this report can be written as bencher: it has no measurements" in capsys.readouterr().err
     assert not output.exists()

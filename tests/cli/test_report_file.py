@@ -15,7 +15,6 @@ from pytest_hwperf.reports.json_file import render
 def test_a_report_agrees_with_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "report.json"
     path.write_bytes(render(gates.report(3)))
-
     assert main(["report", str(path), "--verify"]) == OK
     assert capsys.readouterr().out == "10 verdicts computed again, 0 differences\n"
 
@@ -27,7 +26,6 @@ def test_a_changed_digit_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[
     position = text.index('"change":', text.index('"observations"')) + len('"change":') + 6
     digit = "1" if text[position] != "1" else "2"
     path.write_text(text[:position] + digit + text[position + 1 :], encoding="utf-8")
-
     assert main(["report", str(path), "--verify"]) == DIFFERENT
     assert "latency p50 of pair 1: " in capsys.readouterr().out
 
@@ -36,7 +34,6 @@ def test_what_rests_on_the_store_is_counted(tmp_path: Path, capsys: pytest.Captu
     path = tmp_path / "report.json"
     path.write_bytes(render(fake.report()))
     main(["report", str(path), "--verify"])
-
     assert "with stored runs not computed again: the file has none of them" in capsys.readouterr().out
 
 
@@ -67,7 +64,6 @@ def test_anything_else_is_refused(
 ) -> None:
     path = tmp_path / "report.json"
     path.write_bytes(content)
-
     assert main(["report", str(path), "--verify"]) == USAGE
     assert complaint in capsys.readouterr().err
 
@@ -83,9 +79,8 @@ def test_a_missing_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_a_file_of_any_size_is_not_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pytest_hwperf.cli.report_file._LARGEST", 3)
+    monkeypatch.setattr("pytest_hwperf.cli.inputs._LARGEST_REPORT", 3)
     path = tmp_path / "report.json"
     path.write_text(json.dumps({"what": "x"}), encoding="ascii")
-
     assert main(["report", str(path), "--verify"]) == USAGE
     assert "cannot be read (larger than" in capsys.readouterr().err

@@ -6,8 +6,8 @@ import pytest
 from fakes import shards
 
 from pytest_hwperf.cli import USAGE, main
+from pytest_hwperf.cli.inputs import read_report
 from pytest_hwperf.cli.report import FAILED, OK, OPEN
-from pytest_hwperf.cli.report_file import read_report
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.reports import json_file
 
@@ -53,7 +53,6 @@ def test_all_shards_that_passed_pass(reports: list[Report], tmp_path: Path, caps
 def test_the_merged_report_is_written_in_every_form(reports: list[Report], tmp_path: Path) -> None:
     files, written = write(tmp_path, reports), {form: tmp_path / f"all.{form}" for form in ("json", "md", "html")}
     main(["report", *files, *(f"--output={path}" for path in written.values())])
-
     assert [1, 2, 3] == [shard.number for shard in read_report(str(written["json"])).shards]
     assert "❌ 1 of 4 tests regressed" in written["md"].read_text(encoding="utf-8")
     assert "--hwperf-alpha" not in written["md"].read_text(encoding="utf-8")  # that of the build is the usual one
@@ -68,7 +67,6 @@ def test_a_merged_report_keeps_its_answer(
     merged = tmp_path / "all.json"
     main(["report", *write(tmp_path, reports[:2]), f"--output={merged}"])
     before = capsys.readouterr().out
-
     assert OPEN == main(["report", str(merged)])
     assert before == capsys.readouterr().out
     assert "shard 3 of 3 is missing: its tests are not in this report" in " ".join(before.split())
@@ -80,7 +78,6 @@ def test_one_shard_alone_says_what_is_missing_once(
     """A pattern such as shard-*.json may find no other."""
     again = tmp_path / "again.json"
     missing = "shards 2, 3 of 3 are missing: their tests are not in this report"
-
     assert OPEN == main(["report", *write(tmp_path, reports[:1]), f"--output={again}"])
     assert 1 == " ".join(capsys.readouterr().out.split()).count(missing)
     assert OPEN == main(["report", str(again)])
@@ -92,7 +89,6 @@ def test_one_kind_alone_keeps_the_kinds_that_are_missing(tmp_path: Path, capsys:
     arm = write(tmp_path, [shards.of_kind("arm", 0.0)])
     assert OPEN == main(["report", *arm, "--kinds=arm,x86", f"--output={merged}"])
     capsys.readouterr()
-
     assert OPEN == main(["report", str(merged)])
     assert "x86 is missing" in capsys.readouterr().out
 
@@ -101,7 +97,6 @@ def test_what_is_no_shard_is_a_usage_error(
     reports: list[Report], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = write(tmp_path, reports)
-
     assert USAGE == main(["report", files[0], files[0]])
     assert f"{files[0]} is given twice: give one report of each shard" in capsys.readouterr().err
     assert USAGE == main(["report", files[0], str(tmp_path / "none.json")])

@@ -24,21 +24,18 @@ def builds(red: int, green: int, *, planted: float = 0.0) -> list[Build]:
 
 def test_equal_code_is_counted_by_builds() -> None:
     lines, too_many = render(builds(1, 39), 0.01)
-
     assert lines == ["equal code: 1 false alarm in 40 builds (0.1 % .. 13.2 %, Clopper-Pearson 95 %), stated 1.0 %"]
     assert not too_many
 
 
 def test_surely_too_many_alarms_are_said_to_be() -> None:
     lines, too_many = render(builds(5, 15), 0.01)
-
     assert too_many
     assert "more false alarms than stated" in lines[1]
 
 
 def test_planted_work_is_counted_by_tests() -> None:
     lines, too_many = render(builds(9, 1, planted=0.05), 0.01)
-
     assert lines == ["5 % work planted: found in 9 of 20 tests (23.1 % .. 68.5 %, Clopper-Pearson 95 %)"]
     assert not too_many
 
@@ -47,7 +44,6 @@ def test_a_report_is_counted_by_its_paired_latencies() -> None:
     report = gates.report(3)
     regressed = sum(c.outcome == "regressed" for j in report.judgements for c in j.comparisons if c.metric == "latency")
     build = build_of(report, 0.05, 0.01)
-
     assert (4, regressed) == (build.questions, build.alarms)
     assert regressed == len(build.tests)
 
@@ -60,7 +56,6 @@ def test_a_report_without_pairs_is_refused() -> None:
 def test_the_pairs_that_a_change_needs_follow_from_the_noise() -> None:
     """2 % is the margin itself; 10 % takes as few as the level allows."""
     line = needed([gates.report(seed) for seed in range(3)], 0.01)[0]
-
     assert line.startswith("pairs that a change needs (tests/test_models.py::test_0): 2 %: within the margin, 5 %: ")
     assert line.endswith(", 10 %: 8")
 
@@ -72,7 +67,6 @@ def test_the_time_of_a_pair_is_told_without_that_of_the_rehearsal() -> None:
     slow = replace(gate, at_once=2, seconds={"rehearsal": 100.0, "screen": 2.0 * pairs, "confirm": 1.0 * pairs})
 
     line = needed([replace(report, gates=(slow,))], 0.01)[-1]
-
     assert line == f"a pair (2 side by side) took 3.00 s, in the mean of {pairs} pairs"
 
 
@@ -84,7 +78,6 @@ def test_the_record_adds_up(tmp_path: Path) -> None:
     path = tmp_path / "record" / "machine.json"
     assert read_record(path) == []
     write_record(path, builds(1, 1))
-
     assert builds(1, 1) == read_record(path)
     assert [path] == list(path.parent.iterdir())
 
@@ -109,14 +102,12 @@ def test_the_whole_tree_is_copied(repository: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(repository / "tests")
     monkeypatch.setenv("GIT_DIR", str(repository.parent / "elsewhere" / ".git"))
     monkeypatch.setenv("GIT_WORK_TREE", str(repository.parent))
-
     assert repository == tree()
 
 
 def test_without_git_this_folder_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-
     assert tmp_path == tree()
 
 
@@ -135,7 +126,6 @@ def test_it_runs_the_users_own_tests(
     subprocess.run(["git", "init", "--quiet", "."], cwd=project, check=True)
     monkeypatch.chdir(project)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-
     assert main(["selfcheck", "--builds=1", "--planted=1", "--work=200%", "--", *SIMULATED, REPEATED]) == 0
     out = capsys.readouterr().out
     assert "build 1, equal code: 0 of 1 test regressed" in out
@@ -149,6 +139,5 @@ def test_a_run_without_a_report_says_what_pytest_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-
     assert main(["selfcheck", "--builds=1", "--planted=0", "--", "no_such_file.py"]) == USAGE
     assert "pytest ended with code 4 and wrote no report" in capsys.readouterr().err

@@ -12,12 +12,12 @@ from onnx import TensorProto, helper
 
 from pytest_hwperf.cli import INTERRUPTED, USAGE, main, sweep
 from pytest_hwperf.cli.sweep import INCONCLUSIVE, MISSED, OK, exit_code
+from pytest_hwperf.core.codec import from_json
 from pytest_hwperf.core.records import Budget, replace
 from pytest_hwperf.core.report import SweepFile
-from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.core.sweeps import SweepPoint, row_of, sweep_of
-from pytest_hwperf.gate import sweep_tools
+from pytest_hwperf.gate import sweeps
 
 QUICK = ["--time=0.012", "--energy=off", "--seed=3"]
 P95 = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)
@@ -53,7 +53,6 @@ def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
 @pytest.mark.live
 def test_a_file_is_swept_and_written(capsys: pytest.CaptureFixture[str]) -> None:
     given = ["--batch-size=1,8", "--latency-p95-ms=1e6", "--json=s.json", *QUICK]
-
     assert OK == main(["sweep", "m.onnx", "--data=rows.npz", *given])
     out, err = capsys.readouterr()
     assert "highest throughput: batch_size " in out
@@ -68,7 +67,6 @@ def test_a_file_is_swept_and_written(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.live
 def test_a_function_is_swept_with_its_energy(capsys: pytest.CaptureFixture[str]) -> None:
     given = ["--data=rows.npz", "--batch-size=16", "--time=0.012", "--energy=estimate", "--goal=energy"]
-
     assert OK == main(["sweep", "swept_models:total", *given])
     assert "lowest energy: batch_size 16, threads 1: energy mean " in capsys.readouterr().out
 
@@ -91,7 +89,6 @@ def test_the_memory_is_that_of_fresh_processes(
 
     monkeypatch.setattr(sweep, "memory_of", memory)
     main(["sweep", "m.onnx", "--data=rows.npz", "--batch-size=1", "--memory-max-mb=8", *QUICK])
-
     assert "5.00 MB" in capsys.readouterr().out
     assert [("m.onnx", "data.npz")] == [(name, data.name) for name, data, _ in asked]
 
@@ -102,8 +99,7 @@ def test_an_interrupted_sweep_is_written_as_partial(
     def pressed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sweep_tools.ModelAtPoints, "measure", pressed)
-
+    monkeypatch.setattr(sweeps.ModelAtPoints, "measure", pressed)
     assert INTERRUPTED == main(["sweep", "m.onnx", "--data=rows.npz", "--batch-size=1", "--json=s.json", *QUICK])
     assert "note: interrupted: 0 whole rounds of 6 before it" in capsys.readouterr().out
     assert from_json(SweepFile, Path("s.json").read_bytes()).partial
@@ -139,7 +135,6 @@ def test_what_cannot_be_swept_is_a_usage_error(
 
 def test_a_source_that_cannot_be_read_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HWPERF_POWERCAP_ROOT", str(tmp_path))
-
     assert USAGE == main(["sweep", "m.onnx", "--data=rows.npz", "--batch-size=1", "--energy=rapl"])
 
 
@@ -151,7 +146,6 @@ def test_the_exit_code_is_about_the_goal(p95: list[float], code: int) -> None:
         point = SweepPoint(sweep="m", values={"batch_size": position + 1}, limits=(P95,))
         found = fake.estimate(value, value * 0.98, value * 1.02, 100)
         rows.append(row_of(point, [fake.figure("latency", statistic, found) for statistic in ("p50", "p95")]))
-
     assert code == exit_code(sweep_of("m", rows), "latency")
 
 
@@ -162,7 +156,6 @@ def test_where_no_batch_fits_its_memory_says_whether_every_point_misses(most: fl
     skipped = state("not known to fit", limit="")
     point = SweepPoint(sweep="m", values={"batch_size": 1}, limits=(limit,), skipped=skipped)
     size = fake.figure("memory", "p50", fake.estimate(most + 1.5e6, most + 1e6, most + 2e6, 3))
-
     assert code == exit_code(sweep_of("m", [row_of(point, [size])]), "throughput")
 
 
@@ -175,7 +168,6 @@ def test_a_point_that_is_left_out_is_no_doubt() -> None:
         row_of(missing, [fake.figure("latency", "p95", late)]),
         row_of(left_out, [fake.figure("memory", "p50", size)]),
     ]
-
     assert MISSED == exit_code(sweep_of("m", rows), "latency")
 
 

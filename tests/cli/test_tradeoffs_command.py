@@ -10,16 +10,15 @@ from typing import Literal
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.cli import USAGE, main, tradeoffs, tradeoffs_pairs
+from pytest_hwperf.cli import USAGE, main, tradeoffs
 from pytest_hwperf.cli.pytest_session import Session
-from pytest_hwperf.cli.tradeoffs import INCONCLUSIVE, NONE_MEETS, OK
-from pytest_hwperf.cli.tradeoffs_file import TradeoffsFile
+from pytest_hwperf.cli.tradeoffs import INCONCLUSIVE, NONE_MEETS, OK, TradeoffsFile
 from pytest_hwperf.core.budgets import DEFAULT_MARGINS
+from pytest_hwperf.core.codec import from_file
 from pytest_hwperf.core.evidence import Evidence, Gate, Measurement
 from pytest_hwperf.core.records import Classes, Comparison, Judgement, Key, replace, uncompared
-from pytest_hwperf.core.serialisation import from_file
 from pytest_hwperf.core.statements import state
-from pytest_hwperf.gate.rivals import RivalSettings
+from pytest_hwperf.gate.models import RivalSettings
 from pytest_hwperf.reports.json_file import render
 
 TEST = "a.py::test_model"
@@ -88,7 +87,6 @@ class Asked:
 
 def test_what_all_meet(asked: Asked) -> None:
     code, said = asked("latency_p50_ms: 1\naccuracy_min: 0.8\n")
-
     assert OK == code
     assert "a.py::test_model: 3 candidates requirements sklearn_fp32 meets all onnx_fp32 meets all" in said
     assert "pareto set sklearn_fp32; onnx_fp32; onnx_int8" in said
@@ -103,7 +101,6 @@ def test_what_all_meet(asked: Asked) -> None:
 def test_more_pairs_are_advised_only_where_latency_is_in_doubt(asked: Asked) -> None:
     """5 of 1,000 lost: between 0.2 and 1.3 %. Pairs would not decide that, however fast INT8 is shown to be."""
     _, said = asked(of=(*SCENARIOS[:2], scenario("onnx_int8", 1, 0.895, form="MatMul", precision="int8 static")))
-
     assert "onnx_int8 against onnx_fp32, batch 1: inconclusive: latency -95 %" in said
     assert "onnx_int8 against onnx_fp32: only accuracy is in doubt: give more labelled examples" in said
     assert "Measure in pairs" not in said
@@ -111,7 +108,6 @@ def test_more_pairs_are_advised_only_where_latency_is_in_doubt(asked: Asked) -> 
 
 def test_what_none_meets_is_listed_least_bad_first(asked: Asked) -> None:
     code, said = asked("latency_p50_ms: 0.005\nmemory_max_mb: 4\n")
-
     assert NONE_MEETS == code
     assert (
         "requirements onnx_int8 misses latency_p50_ms by 100 % (10.0 µs, limit <= 5 µs); memory_max_mb by 125 % "
@@ -123,7 +119,6 @@ def test_what_none_meets_is_listed_least_bad_first(asked: Asked) -> None:
 
 def test_what_one_meets_is_enough(asked: Asked) -> None:
     code, said = asked("memory_max_mb: 4\n", "--rank-by=composite")
-
     assert OK == code
     assert "1. sklearn_fp32: score" in said
     assert "2. onnx" not in said
@@ -131,7 +126,6 @@ def test_what_one_meets_is_enough(asked: Asked) -> None:
 
 def test_an_unmeasured_requirement_is_never_silent(asked: Asked) -> None:
     code, said = asked("latency_p50_ms: 1\nenergy_budget_mj: 2\n")
-
     assert INCONCLUSIVE == code
     assert "onnx_int8 misses none; energy_budget_mj is unmeasured" in said
     assert "left out energy, not measured for any" in said
@@ -139,7 +133,6 @@ def test_an_unmeasured_requirement_is_never_silent(asked: Asked) -> None:
 
 def test_an_interval_that_holds_the_limit(asked: Asked) -> None:
     code, said = asked("accuracy_min: 0.899\n")
-
     assert INCONCLUSIVE == code
     assert "onnx_fp32 misses none; accuracy_min is inconclusive" in said
 
@@ -168,7 +161,6 @@ def test_an_interval_that_holds_the_limit(asked: Asked) -> None:
 )
 def test_requirements_that_cannot_be_meant(asked: Asked, requirements: str, complaint: str) -> None:
     code, said = asked(requirements)
-
     assert USAGE == code
     assert complaint in said
 
@@ -185,7 +177,6 @@ def test_a_name_that_would_be_a_billion_names_is_refused(asked: Asked, key: str)
 
 def test_requirements_that_are_not_there(asked: Asked) -> None:
     code, said = asked("", "--requirements=none.yaml")
-
     assert USAGE == code
     assert "--requirements=none.yaml cannot be read" in said
 
@@ -193,7 +184,6 @@ def test_requirements_that_are_not_there(asked: Asked) -> None:
 def test_quantisation_by_its_rule(asked: Asked) -> None:
     """What loses too much is ranked behind all others, whatever its score, and best at nothing that it loses."""
     _, said = asked()
-
     assert (
         "quantisation onnx_int8 against onnx_fp32, batch 1: not worthwhile: latency -50 % (-74 .. -3), one process "
         "each, asked for -20 %; accuracy -5.00 points (-6.86 .. -3.62) on 1,000 examples" in said
@@ -228,7 +218,6 @@ def test_a_loss_is_never_as_good(asked: Asked, us: float, lost: int, said_of_acc
     right = [1.0] * 1800 + [0.0] * 200
     won = 1 if lost != 20 else 8
     _, said = asked(of=[answering(FP32, right), answering(int8, [0.0] * lost + right[lost:-won] + [1.0] * won)])
-
     assert said_of_accuracy in said
 
 
@@ -245,7 +234,6 @@ def test_a_class_that_a_candidate_loses_is_named(asked: Asked, tmp_path: Path) -
     losing = answering(int8, [1.0] * 1955 + [0.0] * 45)
     _, said = asked("", f"--json={tmp_path / 'out.json'}", of=[known(answering(FP32, right)), known(losing)])
     (table,) = from_file(TradeoffsFile, (tmp_path / "out.json").read_bytes(), other="", older="").tables
-
     assert "classes lost onnx_int8 against onnx_fp32: class b: 25 of 45 → 0 of 45 right" in said
     assert [None, "class lost"] == [one.lost_classes and one.lost_classes.kind for one in table.candidates]
 
@@ -255,7 +243,6 @@ def test_single_processes_leave_small_gains_inconclusive(asked: Asked, us: float
     """Three runs of one code said worthwhile (-31 %), worthwhile (-32 %) and not worthwhile (-4 %)."""
     int8 = scenario("onnx_int8", us, form="MatMul", precision="int8 static")
     _, said = asked(of=[FP32, int8])
-
     assert "onnx_int8 against onnx_fp32, batch 1: inconclusive" in said
     assert "inconclusive against 1 other critical accuracy" in said
     assert "Measure in pairs: hwperf tradeoffs --pairs -- a.py::test_model" in said
@@ -269,7 +256,6 @@ def test_each_operating_point_has_a_table_of_its_own(asked: Asked) -> None:
     """A batch of 32 rows is no rival of single ones."""
     _, said = asked(of=SWEPT)
     one, many = said.split("a.py::test_model at batch_size=")[1:]
-
     assert one.startswith("1: 2 candidates")
     assert "best latency onnx_int8, batch 1: 10.0 µs" in one
     assert "left out accuracy, not measured for onnx_fp32, batch 1 memory" in one
@@ -282,14 +268,12 @@ def test_each_operating_point_has_a_table_of_its_own(asked: Asked) -> None:
 def test_a_load_is_no_rival_of_calls_in_a_row(asked: Asked) -> None:
     loaded = judged("onnx_int8", LATENCY, load="server qps=100 seconds=2 seed=1")
     _, said = asked(of=[*SCENARIOS, loaded])
-
     assert "a.py::test_model at load=single_stream: 3 candidates" in said
     assert "a.py::test_model at load=server qps=100 seconds=2 seed=1: 1 candidate" in said
 
 
 def test_one_operating_point_may_be_chosen(asked: Asked) -> None:
     code, said = asked("latency_p50_ms: 5\n", "--at", "batch_size=32", of=SWEPT)
-
     assert OK == code
     assert said.startswith(
         "a.py::test_model: left out by --at: onnx_fp32, batch 1; onnx_int8, batch 1 a.py::test_model: 1 candidate"
@@ -299,13 +283,11 @@ def test_one_operating_point_may_be_chosen(asked: Asked) -> None:
 def test_a_requirement_that_another_point_meets_is_met(asked: Asked) -> None:
     """Of every test one candidate is enough, whatever its point."""
     fast = judged("onnx_fp32", {("latency", "p50"): (1e-6, 0.01)}, 32)
-
     assert OK == asked("latency_p50_ms: 0.002\n", of=[*SCENARIOS, fast])[0]
 
 
 def test_a_reference_of_another_point_is_replaced(asked: Asked) -> None:
     _, said = asked("", "--reference=onnx_int8", of=SWEPT)
-
     assert "score 100 is onnx_int8, batch 1" in said
     assert "score 100 is onnx_fp32, batch 32" in said
 
@@ -327,7 +309,6 @@ def test_a_run_is_made_on_the_spot(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     report = replace(fake.report(), judgements=SCENARIOS)
     played = Played(Session(code=1, report=report, output="1 failed"))
     monkeypatch.setattr(tradeoffs, "run_pytest", played)
-
     assert OK == main(["tradeoffs", "--rank-by=latency", "--", "tests", "-k", "small"])
     assert ["tests", "-k", "small"] == played.given
     said = " ".join(capsys.readouterr().out.split())
@@ -343,7 +324,6 @@ def test_a_run_that_has_not_come_to_its_end_decides_nothing(
 ) -> None:
     report = replace(fake.report(), judgements=SCENARIOS, partial=partial)
     monkeypatch.setattr(tradeoffs, "run_pytest", Played(Session(code=code, report=report, output="")))
-
     assert expected == main(["tradeoffs", "--", "tests"])
     assert (expected == INCONCLUSIVE) == ("the run has not come to its end" in capsys.readouterr().out)
 
@@ -362,7 +342,6 @@ def test_a_run_that_measured_nothing_is_a_usage_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], session: Session, complaint: str
 ) -> None:
     monkeypatch.setattr(tradeoffs, "run_pytest", Played(session))
-
     assert USAGE == main(["tradeoffs", "--", "tests"])
     assert complaint in capsys.readouterr().err
 
@@ -382,10 +361,9 @@ def test_pairs_of_every_two_share_the_rate_and_the_time(
     near_it = scenario("onnx_int8", 15, form="MatMul", precision="int8 static")
     report = replace(fake.report(), judgements=(*SCENARIOS[:2], near_it))
     monkeypatch.setattr(tradeoffs, "run_pytest", Played(Session(code=0, report=report, output="")))
-    monkeypatch.setattr(tradeoffs_pairs, "compare_rivals", compared)
+    monkeypatch.setattr(tradeoffs, "compare_rivals", compared)
     main(["tradeoffs", "--pairs", "--time=60", "--", "tests"])
     said = " ".join(capsys.readouterr().out.split())
-
     assert [pytest.approx(0.01 / 3)] * 3 == [one.alpha for one in asked]
     assert pytest.approx([20, 30, 60], rel=0.05) == [one.time_s for one in asked]
     assert "onnx_fp32 against sklearn_fp32: inconclusive: the time of 1 s was up" in said
@@ -408,14 +386,12 @@ def test_stages_say_where_work_helps(asked: Asked) -> None:
     stages = {("stage_preprocess", "p50"): (80e-6, 0.0), ("stage_inference", "p50"): (20e-6, 0.0)}
     slow = judged("sklearn_fp32", {("latency", "p50"): (100e-6, 0.0), **stages})
     _, said = asked(of=[slow])
-
     assert "advice sklearn_fp32: the model takes 20 % of the call: a faster one helps little" in said
     assert "preprocessing takes 80 % of the call" in said
 
 
 def test_a_table_of_others(asked: Asked) -> None:
     code, said = asked("latency_p50_ms: 1\n", "--rank-by=latency", table=TABLE)
-
     assert OK == code
     assert "candidates: 3 candidates" in said
     assert "sklearn_fp32 misses latency_p50_ms by 20 % (1.20 ms, limit <= 1 ms)" in said
@@ -434,7 +410,6 @@ b,2.0,0.9,10,500,3,0.9,1
 def test_columns_of_others_are_read(asked: Asked) -> None:
     """A proxy of the energy answers a requirement, and is no dimension; a misspelt column is named."""
     code, said = asked("requirements:\n  memory_max_mb: 20\n  energy_budget_mj: 2\n", table=OF_OTHERS)
-
     assert INCONCLUSIVE == code  # of values without an interval
     assert "the column 'latncy_p95_ms' is not read. Did you mean 'latency_p95_ms'?" in said
     assert "energy_budget_mj is kept by an estimate" in said
@@ -446,7 +421,6 @@ def test_columns_of_others_are_read(asked: Asked) -> None:
 def test_columns_of_others_answer_the_mean_and_the_memory_pressure(asked: Asked) -> None:
     """10 MB over 500 rows a second are 0.02."""
     _, said = asked("latency_mean_ms: 1\nmemory_pressure_max: 0.01\n", table=OF_OTHERS)
-
     assert "unmeasured" not in said
     assert "b misses latency_mean_ms by 100 % (2.00 ms, limit <= 1 ms, inconclusive)" in said
     assert "memory_pressure_max by 100 % (0.0200, limit <= 0.01, inconclusive)" in said
@@ -456,7 +430,6 @@ def test_columns_of_others_answer_the_mean_and_the_memory_pressure(asked: Asked)
 def test_a_table_of_others_does_not_say_what_was_converted(asked: Asked, column: str) -> None:
     title, cell = column.split(",")
     _, said = asked(table=f"scenario,latency_ms,accuracy,{title}\nonnx_int8,1,0.9,{cell}\nother,2,0.9,{cell}\n")
-
     assert "simple deployment not known" in said
 
 
@@ -465,7 +438,6 @@ def test_a_column_model_names_the_row(asked: Asked, more: str) -> None:
     cells = "onnx," if more else ""
     table = f"model,{more}latency_ms,accuracy\nsmall,{cells}0.5,0.9\nlarge,{cells}2,0.9\n"
     _, said = asked("latency_p50_ms: 1\n", table=table)
-
     assert f"small{', onnx' * bool(more)} misses none" in said
     assert f"large{', onnx' * bool(more)} misses latency" in said
 
@@ -473,7 +445,6 @@ def test_a_column_model_names_the_row(asked: Asked, more: str) -> None:
 def test_a_latency_per_sample_is_that_of_a_row(asked: Asked) -> None:
     table = "scenario,latency_ms_per_sample_mean,conditions\na,0.5,batch_size=32\n"
     code, said = asked("latency_p50_ms: 17\n", table=table)
-
     assert INCONCLUSIVE == code
     assert "a misses none; latency_p50_ms is inconclusive" in said
     assert "best latency a: 500 µs a row" in said
@@ -492,7 +463,6 @@ def test_an_estimated_energy_enters_scores_on_request_and_is_marked(asked: Asked
     _, plain = asked(table=ESTIMATED)
     _, said = asked("", "--with-estimates", f"--json={file}", table=ESTIMATED)
     (table,) = from_file(TradeoffsFile, file.read_bytes(), other="", older="").tables
-
     assert "estimated" not in plain
     assert "accuracy 67 %, latency 33 %; score" in plain
     assert "energy 25 % (estimated); score 100 is onnx_fp32" in said
@@ -506,7 +476,6 @@ def test_an_estimated_energy_enters_scores_on_request_and_is_marked(asked: Asked
 @pytest.mark.parametrize("energies", ["energy_mj,energy_mj_proxy\nonnx_fp32,1,0.9,4,\nonnx_int8,1,0.9,,1\n"])
 def test_an_estimate_is_not_scored_against_a_measurement(asked: Asked, energies: str) -> None:
     _, said = asked("", "--with-estimates", table=f"scenario,latency_p50_ms,accuracy_mean,{energies}")
-
     assert "estimated" not in said
 
 
@@ -517,13 +486,11 @@ def test_a_byte_order_mark_takes_no_column(asked: Asked) -> None:
 
 def test_a_batch_that_nothing_holds_is_one_row(asked: Asked) -> None:
     table = f"scenario,latency_p50_ms,conditions\na,1,batch_size={'9' * 400}\n"
-
     assert "best latency a: 1.00 ms a row" in asked(table=table)[1]
 
 
 def test_candidates_of_one_name_are_numbered(asked: Asked) -> None:
     _, said = asked(table="scenario,latency_p50_ms\nonnx_fp32,1\nonnx_fp32,2\n")
-
     assert "best latency onnx_fp32 (1): 1.00 ms a row, without an interval low latency onnx_fp32 (1) " in said
 
 
@@ -546,7 +513,6 @@ def test_candidates_of_one_name_are_numbered(asked: Asked) -> None:
 )
 def test_tables_that_cannot_be_read(asked: Asked, table: str, complaint: str) -> None:
     code, said = asked(table=table)
-
     assert USAGE == code
     assert complaint in said
 
@@ -570,7 +536,6 @@ def test_tables_that_cannot_be_read(asked: Asked, table: str, complaint: str) ->
 )
 def test_names_that_are_not_there(asked: Asked, more: str, code: int, answer: str) -> None:
     found, said = asked("", more)
-
     assert code == found
     assert answer in said
 
@@ -581,7 +546,6 @@ def test_points_that_are_there_are_named(asked: Asked) -> None:
 
 def test_hostile_names_do_no_harm(asked: Asked) -> None:
     _, said = asked(table="scenario,latency_p50_ms\n\x1b[2Jevil\u202e,1\n")
-
     assert "\x1b" not in said
     assert "\\x1b[2Jevil\\u202e" in said
 
@@ -591,7 +555,6 @@ def test_the_tables_as_a_file(asked: Asked, tmp_path: Path) -> None:
     code, _ = asked("memory_max_mb: 4\nenergy_budget_mj: 2\n", "--rank-by=latency", f"--json={file}")
     (table,) = from_file(TradeoffsFile, file.read_bytes(), other="", older="").tables
     native, onnx, _ = table.candidates
-
     assert INCONCLUSIVE == code
     assert (TEST, "", "onnx_fp32", "") == (table.test, table.point, table.reference, table.unranked)
     assert {"energy": ("sklearn_fp32", "onnx_fp32", "onnx_int8")} == table.left_out
@@ -606,7 +569,6 @@ def test_a_table_without_a_common_dimension_says_so(asked: Asked, tmp_path: Path
     file = tmp_path / "tables.json"
     asked("", f"--json={file}", table="scenario,latency_p50_ms,accuracy_mean\na,1,\nb,,0.9\n")
     (table,) = from_file(TradeoffsFile, file.read_bytes(), other="", older="").tables
-
     assert "no dimension that is left has a weight" == table.unranked
     assert [None, None] == [one.is_pareto for one in table.candidates]
 
@@ -635,7 +597,6 @@ def test_kinds_of_machine_are_candidates_with_their_costs(asked: "Asked", tmp_pa
         encoding="utf-8",
     )
     code, said = asked("", f"--hosts={hosts}", of=found)
-
     assert OK == code
     assert "onnx_fp32 on arm: latency" in said
     assert "energy of a call not measured, a million calls cost 0.05" in said

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.cli import main
-from pytest_hwperf.cli.tradeoffs import OK
-from pytest_hwperf.cli.tradeoffs_file import TradeoffsFile
-from pytest_hwperf.core.serialisation import from_file
+from pytest_hwperf.cli.tradeoffs import OK, TradeoffsFile
+from pytest_hwperf.core.codec import from_file
 
 pytestmark = pytest.mark.live
 
@@ -45,7 +44,6 @@ def test_pairs_decide_what_single_processes_do_not(
     code = main(["tradeoffs", "--pairs", "--json=found.json", "--", "-p", "fakes.simulated_time", "test_models.py"])
     said = " ".join(capsys.readouterr().out.split())
     tables = from_file(TradeoffsFile, Path("found.json").read_bytes(), other="", older="").tables
-
     assert OK == code
     for steady, quick in (
         ("test_models.py::test_parametrised[steady]", "test_models.py::test_parametrised[quick]"),

@@ -11,7 +11,7 @@ from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Comparison, Estimate, Policy, replace
 from pytest_hwperf.core.units import show_change
 from pytest_hwperf.core.verdicts import judge_comparison
-from pytest_hwperf.reports.cells import _change
+from pytest_hwperf.reports.rows import _change
 
 
 @pytest.mark.parametrize(("columns", "expected"), [("80", 80), ("120", 120), ("", 100)])
@@ -21,7 +21,6 @@ def test_tables_are_as_wide_as_the_terminal_or_as_columns_says(
     """An output that is no terminal has 100 columns."""
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setattr("os.get_terminal_size", lambda _: (_ for _ in ()).throw(OSError))
-
     assert expected == width()
 
 
@@ -52,7 +51,6 @@ def test_an_interval_is_in_one_unit(value: float, low: float, high: float, line:
     assert isinstance(verdict.subject, Comparison)
     change = Estimate(value=value, low=low, high=high, confidence=0.992, n=8, method="Walsh averages")
     comparison = replace(verdict.subject, change=change)
-
     assert line in judge_comparison(METRICS["latency"], comparison, Policy()).reason
     assert cell == _change(comparison)
 
@@ -69,7 +67,6 @@ def test_the_option_that_was_given_is_answered(
 ) -> None:
     rows = tmp_path_factory.mktemp("rows") / "rows.csv"
     rows.write_text("a,b\n1,2\n", encoding="utf-8")
-
     assert USAGE == main(["compare", "a:f", "b:f", f"--data={rows}", *arguments])
     assert answer in capsys.readouterr().err
 
@@ -108,6 +105,5 @@ def test_the_header_keeps_the_width(pytester: pytest.Pytester, monkeypatch: pyte
     pytester.makepyfile("def test_it(hwperf):\n    pass\n")
     lines = pytester.runpytest_inprocess("--hwperf-save").outlines
     first = next(place for place, line in enumerate(lines) if line.startswith("hwperf: machine"))
-
     assert [] == [line for line in lines[first : first + 2] if len(line) > 50]
     assert "energy auto" in " ".join(" ".join(lines[first : first + 4]).split())

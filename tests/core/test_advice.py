@@ -37,7 +37,6 @@ def said(*judgements: Judgement, served: int = 0, swept: tuple[str, ...] = ()) -
 @pytest.mark.parametrize("limits", [[MEAN], [RATE], [MEAN, RATE]])
 def test_limits_on_means_alone_are_said(limits: list[Verdict]) -> None:
     (text,) = said(judged(*limits))
-
     assert text == (
         "t.py::a limit a mean alone (latency_mean_ms, throughput_min_qps), which a few slow calls hardly move: "
         "add latency_p95_ms or latency_p99_ms"
@@ -51,13 +50,11 @@ def test_other_limits_are_left_alone(limits: list[Verdict]) -> None:
 
 def test_three_tests_are_named_and_the_others_counted() -> None:
     (text,) = said(*[judged(MEAN, test=f"t.py::{name}") for name in "aabcde"])
-
     assert text.startswith("t.py::a, t.py::b, t.py::c, 2 others limit a mean alone")
 
 
 def test_a_batch_that_is_not_served_is_said() -> None:
     (text,) = said(judged(batch="1"), judged(test="t.py::b", batch="32"), judged(batch=""), served=32)
-
     assert text == (
         "batches of 32 rows are served (hwperf_serving_batch), and others were measured: t.py::a (1); "
         "give batch_size=32"
@@ -71,7 +68,6 @@ def test_a_sweep_measures_other_batches_on_purpose() -> None:
 
 def test_another_runtime_whose_predictions_nobody_checks_is_said() -> None:
     (text,) = said(judged(TAIL, scenario="onnx_int8"))
-
     assert text == (
         "the speed of another runtime or precision has a limit, and nothing checks its predictions: t.py::a; give "
         "labels, or add flip_rate_max or probability_diff_max"

@@ -21,7 +21,6 @@ def used(baseline: Mapping[str, tuple[str, ...]], candidate: Mapping[str, tuple[
 def test_tests_that_use_nothing_are_left() -> None:
     """What either side has used keeps a test in: one may run what the other no longer does."""
     found = used({ONE: ("work.py::slow",)}, {TWO: ("data.csv",)})
-
     assert {ONE: "baseline: work.py::slow", TWO: "candidate: data.csv"} == found.affected
     assert (OTHER,) == found.left
     assert not found.is_proof
@@ -29,7 +28,6 @@ def test_tests_that_use_nothing_are_left() -> None:
 
 def test_processes_in_which_nothing_was_used_are_a_proof() -> None:
     found = used({ONE: ()}, {})
-
     assert found.is_proof
     assert found.left == (ONE, TWO, OTHER)
 
@@ -56,7 +54,6 @@ def test_code_that_one_side_alone_has_loaded_keeps_every_test_in() -> None:
     """Where sides import otherwise, they do not do the same."""
     usages: Mapping[Side, Usage] = {"baseline": Usage(), "candidate": Usage()}
     found = split([ONE], usages, {"baseline": ["a.py"], "candidate": ["a.py", "b.py", "c.py"]})
-
     assert {ONE: "b.py and 1 more is loaded on one side only"} == found.affected
     assert not found.is_proof
 
@@ -75,7 +72,6 @@ def test_code_that_one_side_alone_has_loaded_keeps_every_test_in() -> None:
 )
 def test_what_cannot_be_attributed_reaches_every_test(changes: Changes, why: str) -> None:
     found = why_every_test(changes)
-
     assert bool(found) == bool(why)
     assert found.startswith(why)
 
@@ -96,7 +92,6 @@ def test_what_cannot_be_attributed_reaches_every_test(changes: Changes, why: str
 def test_changed_tests_and_what_their_folders_give_them_keep_them_in(file: str, root: str, why: str) -> None:
     """These files are run on both sides as they are now, so that the processes themselves show no change of them."""
     changes = Changes(changed={file: KEYS}, laid_over=frozenset({file}))
-
     assert why == own_change(ONE, changes, root, {"tests/test_a.py", "tests/test_b.py", "sub/tests/test_a.py"})
 
 
@@ -111,7 +106,6 @@ def test_each_side_watches_its_own_version() -> None:
     )
     watches = {side: watch_of(side, "/root", changes) for side in KEYS}
     laid = {"tests/test_a.py": (MODULE,), "tests/test_new.py": (MODULE,)}
-
     assert {"pkg/work.py": ("slow:3",), "pkg/old.py": (MODULE,), **laid} == watches["baseline"].code
     assert {"pkg/work.py": ("slow:4",), "pkg/new/__init__.py": (MODULE,), **laid} == watches["candidate"].code
     for watch in watches.values():

@@ -32,7 +32,6 @@ def test_turns_go_on_until_blocks_agree_within_a_part_of_the_margin(spread: floa
     for change in (0.0, 0.5, -0.5):
         changes = [change + spread * (-1) ** number for number in range(24)]
         enough = (one for one in range(1, 12) if PAIR_PLAN.is_enough(changes[: 2 * one], margin))
-
         assert doubles == next(enough, PAIR_PLAN.doubles)
 
 

@@ -42,7 +42,6 @@ def test_every_keyword_of_the_public_interface_is_known() -> None:
         for metric in ("first_item", "item")
         for statistic in ("mean", "p50", "p90", "p95", "p99", "max")
     }
-
     assert latencies | items | {
         "cold_start_ms",
         "throughput_min_qps",
@@ -84,7 +83,6 @@ def test_every_keyword_of_the_public_interface_is_known() -> None:
 )
 def test_limits_become_base_units(keyword: str, limit: float, metric: str, statistic: str, base: float) -> None:
     (budget,) = parse_budgets({keyword: limit})
-
     assert (keyword, metric, statistic) == (budget.keyword, budget.metric, budget.statistic)
     assert budget.limit == pytest.approx(base)
 
@@ -92,7 +90,6 @@ def test_limits_become_base_units(keyword: str, limit: float, metric: str, stati
 def test_the_name_of_a_lower_limit_ends_in_min() -> None:
     """`_min` stands exactly on the metrics of which more is better."""
     lower_limits = {keyword for keyword in BUDGET_KEYWORDS if "_min" in keyword}
-
     assert lower_limits == {k for k, (metric, _) in BUDGET_KEYWORDS.items() if metric.better == "higher"}
 
 
@@ -125,7 +122,6 @@ def test_a_limit_that_is_no_finite_number_is_refused(limit: object) -> None:
 
 def test_ini_lines_are_budgets() -> None:
     expected = tuple(replace(b, default=True) for b in parse_budgets({"latency_p95_ms": 100.0, "accuracy_min": 0.9}))
-
     assert expected == parse_budget_lines(["latency_p95_ms=100", " accuracy_min = 0.9 "])
 
 
@@ -137,14 +133,12 @@ def test_a_bad_ini_line_is_refused(line: str) -> None:
 
 def test_margins_have_the_scale_of_their_metric() -> None:
     latency, accuracy = parse_margins({"latency_p95": "15%", "accuracy": "0.5pp"})
-
     assert Margin(metric="latency", statistic="p95", size=0.15) == latency
     assert Margin(metric="accuracy", statistic="mean", size=0.005, scale="absolute") == accuracy
 
 
 def test_a_margin_of_memory_keeps_its_floor_of_one_megabyte() -> None:
     (margin,) = parse_margins({"memory": "3%"})
-
     assert Margin(metric="memory", statistic="p50", size=0.03, floor=1e6) == margin
 
 
@@ -162,7 +156,6 @@ def test_a_margin_of_memory_keeps_its_floor_of_one_megabyte() -> None:
 def test_a_bad_margin_is_refused(keyword: str, size: object, reported: str) -> None:
     with pytest.raises(UsageProblem) as caught:
         parse_margins({keyword: size})
-
     assert reported in str(caught.value)
 
 
@@ -178,7 +171,6 @@ def test_an_assignment_without_equals_names_the_allowed() -> None:
 def test_the_closest_budget_wins_per_keyword() -> None:
     far = parse_budgets({"latency_p95_ms": 100, "accuracy_min": 0.8})
     near = parse_budgets({"latency_p95_ms": 50})
-
     assert {"latency_p95_ms": 0.05, "accuracy_min": 0.8} == {b.keyword: b.limit for b in closest([far, near])}
 
 
@@ -187,7 +179,6 @@ def test_named_margins_stand_beside_those_that_are_always_compared() -> None:
         [parse_margins({"latency_p50": "5%"}), parse_margins({"latency_p50": "3%", "energy": "9%"})]
     )
     sizes = {(m.metric, m.statistic): m.size for m in margins}
-
     assert {
         ("latency", "p50"): 0.03,
         ("accuracy", "mean"): 0.0,
@@ -209,7 +200,6 @@ def test_a_word_that_is_near_nothing_gets_no_hint() -> None:
 def test_a_budget_reads_back_what_it_was_given(limit: float, keyword: str) -> None:
     """Parsing the ini form of a budget gives the budget."""
     (budget,) = parse_budgets({keyword: limit})
-
     assert parse_budget_lines([f"{keyword}={limit!r}"]) == (replace(budget, default=True),)
 
 
@@ -220,7 +210,6 @@ def test_a_size_reads_back(hundredths: int) -> None:
 
 def test_budgets_are_records() -> None:
     expected = Budget(keyword="latency_p50_ms", metric="latency", statistic="p50", limit=0.005)
-
     assert (expected,) == parse_budgets({"latency_p50_ms": 5})
 
 

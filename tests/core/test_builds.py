@@ -42,14 +42,12 @@ def test_every_noise_of_the_script_is_simulated_here(builds: dict[str, Any]) -> 
 def test_equal_code_alarms_no_more_often_than_stated(builds: dict[str, Any], noise: str) -> None:
     """At 5 % per build and a margin of 0, where every alarm of a test is possible."""
     alarms = builds["false_alarms"](builds["NOISES"][noise], FEW, change=0.0, margin=0.0, alpha=0.05)
-
     assert builds["interval"](alarms, FEW)[0] <= 0.05
 
 
 def test_slowdowns_of_just_the_margin_alarm_no_more_often_than_stated(builds: dict[str, Any]) -> None:
     draw = builds["NOISES"]["normal, sd 1 %"]
     alarms = builds["false_alarms"](draw, FEW // 2, change=0.02, margin=0.02, alpha=0.05)
-
     assert builds["interval"](alarms, FEW // 2)[0] <= 0.05
 
 
@@ -57,7 +55,6 @@ def test_pairs_whose_turns_end_early_alarm_no_more_often_than_stated(builds: dic
     """On the margin: what ends early depends on the spread of the blocks, and not on their centre."""
     draw = partial(builds["of_one_parent"], margin=0.02)
     alarms = builds["false_alarms"](draw, FEW // 2, change=0.02, margin=0.02, alpha=0.05)
-
     assert builds["interval"](alarms, FEW // 2)[0] <= 0.05
 
 
@@ -67,7 +64,6 @@ def test_the_simulated_turns_end_where_those_of_a_pair_do(builds: dict[str, Any]
     found = builds["ended_early"](ratios, 0.05)[0]
     ends = [[n for n in (4, 6, 8, 10) if PAIR_PLAN.is_enough(one[:n].tolist(), 0.05)] for one in ratios[0]]
     counts = [min(one, default=12) for one in ends]
-
     assert [np.median(one[:count]) for one, count in zip(ratios[0], counts, strict=True)] == pytest.approx(found)
     assert {4, 6, 8, 10, 12} == set(counts)
 
@@ -76,7 +72,6 @@ def test_groups_alarm_no_more_often_than_stated(builds: dict[str, Any]) -> None:
     """Ten groups of five at 5 % per build; none of its tests may alarm more often than without groups."""
     draw, haste = builds["NOISES"]["normal, sd 1 %"], builds["Haste"](group=5)
     alarms = builds["false_alarms"](draw, FEW // 8, change=0.0, margin=0.0, alpha=0.05, haste=haste)
-
     assert builds["interval"](alarms, FEW // 8)[0] <= 0.05
 
 
@@ -84,7 +79,6 @@ def test_groups_alarm_no_more_often_than_stated(builds: dict[str, Any]) -> None:
 def test_one_slow_test_of_fifty_is_found(builds: dict[str, Any], workload: int) -> None:
     """With recorded noise, +5 % of work, margin 2 % and 1 % per build; 400 values instead of 600 for all on twelve."""
     found, false, values = builds["planted"](workload, FEW)
-
     assert found >= 0.97 * FEW
     assert builds["interval"](false, FEW)[0] <= 0.01
     assert values / FEW < 50 * 12
@@ -94,13 +88,11 @@ def test_peeking_after_every_pair_is_seen_to_alarm_too_often(builds: dict[str, A
     """What shows that the simulation can fail: 13 to 16 % at a nominal 5 %."""
     runs = 4000
     alarms = builds["peeking"](builds["NOISES"]["normal, sd 1 %"], runs)
-
     assert 0.13 <= alarms / runs <= 0.16
 
 
 def test_fifty_tests_each_for_itself_are_seen_to_alarm_in_nearly_every_build(builds: dict[str, Any]) -> None:
     alarms = builds["each_for_itself"](builds["NOISES"]["normal, sd 1 %"], FEW)
-
     assert builds["interval"](alarms, FEW)[0] > 0.5
 
 
@@ -108,7 +100,6 @@ def test_build_of_slow_tests_only_is_red(builds: dict[str, Any]) -> None:
     """All of four at +10 %, without noise to speak of, in the fewest pairs there are."""
     values = np.full((4, builds["MOST"]), 0.1) + np.arange(builds["MOST"]) * 1e-6
     built = builds["build"](values, 0.02, 0.01)
-
     assert (frozenset(range(4)), 4 * (6 + 10)) == (built.regressed, built.values)
 
 
@@ -122,13 +113,11 @@ def test_equal_code_in_four_shards_alarms_no_more_often_than_stated(builds: dict
     """At 5 % over all shards and a margin of 0."""
     draw = builds["NOISES"]["normal, sd 1 %"]
     alarms = builds["shard_alarms"](draw, FEW, change=0.0, margin=0.0, alpha=0.05)
-
     assert builds["interval"](alarms, FEW)[0] <= 0.05
 
 
 def test_a_slow_test_is_found_in_its_shard(builds: dict[str, Any]) -> None:
     found, false = builds["planted_in_shards"](0, FEW // 2)
-
     assert found >= 0.97 * FEW / 2
     assert builds["interval"](false, FEW // 2)[0] <= 0.01
 
@@ -140,5 +129,4 @@ def test_pairs_that_disturb_each_other_alarm_no_more_often_than_stated(
     """Two side by side at 5 % per build, equal code and on the margin."""
     few = FEW // 2
     alarms = builds["false_alarms"](builds["beside"], few, change=change, margin=margin, alpha=0.05)
-
     assert builds["interval"](alarms, few)[0] <= 0.05

@@ -41,7 +41,6 @@ def test_measurements_are_sorted_by_test_in_one_pass(monkeypatch: pytest.MonkeyP
         return without_parameters(test)
 
     monkeypatch.setattr(candidates, "without_parameters", counted)
-
     assert [f"a.py::test_{number}" for number in range(20)] == [found.test for found in measured_together(many)]
     assert 20 == len(asked)
 
@@ -61,7 +60,6 @@ def test_other_parameters_are_other_tests(ids: str) -> None:
             for size in ("small", "l-arge")
         ]
     )
-
     assert ["a.py::test_x[small]", "a.py::test_x[l-arge]"] == [one.test for one in found]
     assert [["sklearn_fp32", "onnx_fp32"]] * 2 == [[of.name for of in one.candidates] for one in found]
     assert ["onnx_fp32"] * 2 == [one.reference.name for one in found]
@@ -69,7 +67,6 @@ def test_other_parameters_are_other_tests(ids: str) -> None:
 
 def test_points_of_a_sweep_are_candidates_of_one_test() -> None:
     swept = [measured(f"a.py::test_x[onnx_fp32-{rows}]", "onnx_fp32", batch_size=rows) for rows in ("1", "32")]
-
     assert [("a.py::test_x", "batch_size=1"), ("a.py::test_x", "batch_size=32")] == [
         (one.test, one.point) for one in measured_together(swept)
     ]
@@ -79,5 +76,4 @@ def test_the_usual_reference_is_found_where_candidates_are_numbered() -> None:
     """Two of one name cannot be told apart, and neither is another scenario."""
     twice = [measured("a.py::test_x", name) for name in ("sklearn_fp32", "onnx_fp32", "onnx_fp32")]
     (found,) = measured_together(twice)
-
     assert "onnx_fp32 (1)" == found.reference.name

@@ -29,7 +29,6 @@ def service(arrivals: float, rate: float, variation: float = 1.0) -> Service:
 def test_waits_of_one_server(rate: float, busy: float, wait_s: float) -> None:
     served = service(8000, rate)
     exponential, constant, general = waits(served)
-
     assert busy == pytest.approx(utilisation(served), abs=5e-4)
     assert wait_s == pytest.approx(exponential.seconds, rel=5e-3)
     assert exponential.seconds / 2 == constant.seconds
@@ -38,7 +37,6 @@ def test_waits_of_one_server(rate: float, busy: float, wait_s: float) -> None:
 
 def test_percentiles_of_a_response_count_the_service_too() -> None:
     first = waits(service(8000, 8266))[0]
-
     assert pytest.approx(11.3e-3, rel=5e-3) == first.p95_s
     assert pytest.approx(4.605 / 266, rel=1e-3) == first.p99_s
 
@@ -48,7 +46,6 @@ def test_percentiles_of_a_response_count_the_service_too() -> None:
 )
 def test_times_of_any_spread(variation: float, arrivals_variation: float, factor: float, model: str) -> None:
     exponential, _, general = waits(service(70, 100, variation), arrivals_variation=arrivals_variation)
-
     assert model == general.model
     assert pytest.approx(factor * exponential.seconds) == general.seconds
 
@@ -60,7 +57,6 @@ def test_the_share_that_waits(servers: int, offered: float, share: float) -> Non
 
 def test_several_servers_share_a_queue() -> None:
     exponential, corrected = (waits(service(150, 100, variation), servers=2) for variation in (1.0, 0.0))
-
     assert ["M/M/2"] == [one.model for one in exponential]
     assert pytest.approx(0.6429 / 50, rel=1e-3) == exponential[0].seconds
     assert [("G/G/2", exponential[0].seconds / 2)] == [(one.model, one.seconds) for one in corrected]
@@ -84,7 +80,6 @@ def test_what_a_utilisation_means(busy: float, found: str) -> None:
 )
 def test_instances_for_a_peak(safety: float, found: tuple[object, ...]) -> None:
     asked = instances(10_000, 14_706, safety)
-
     assert found == (asked.count, asked.rule, asked.by_safety, asked.by_utilisation)
     assert 10_000 / 14_706 / asked.count == pytest.approx(asked.utilisation)
 
@@ -96,7 +91,6 @@ def test_rounding_adds_no_instance() -> None:
 
 def test_without_a_safety_factor_the_utilisation_rules() -> None:
     asked = instances(100, 100, 1.0)
-
     assert (2, "utilisation") == (asked.count, asked.rule)
 
 
@@ -105,13 +99,11 @@ def test_without_a_safety_factor_the_utilisation_rules() -> None:
 )
 def test_requests_that_the_memory_holds(each: float, base: float, count: int) -> None:
     held = concurrency(16e9, each, base, cores=8)
-
     assert (count, min(8, count)) == (held.by_memory, held.count)
 
 
 def test_models_that_share_an_instance() -> None:
     mixed = together([service(100, 1000, 0), service(100, 1000 / 3, 0)])
-
     assert 200 == mixed.arrivals
     assert [0.002, 0.5] == pytest.approx([mixed.seconds, mixed.variation])
     alike = together([service(30, 100, 0), service(30, 100, 0)])

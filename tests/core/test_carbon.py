@@ -47,7 +47,6 @@ def test_operational_carbon_is_energy_times_intensity(joules: float, grams: floa
 def test_embodied_carbon_is_the_share_of_a_lifetime() -> None:
     """1e6 g x 0.01 s / (4 x 31 536 000 s) = 79.3 µg; a quarter of the machine bears a quarter."""
     whole, quarter = inputs(*SERVER).machinery, inputs(*SERVER, "resource_share=0.25").machinery
-
     assert Machinery(embodied_g=1e6, lifetime_s=4 * YEAR_S, share=1.0) == whole
     assert whole is not None
     assert quarter is not None
@@ -59,7 +58,6 @@ def test_each_window_has_its_own_carbon() -> None:
     """Two windows of 35 and 70 J a call, and of 100 calls a second, which is 10 ms of the machine for each."""
     found = reported(energy(35, 70), calls(100, 100), given=inputs(*SERVER))
     used, made = found["carbon_operational"], found["carbon_embodied"]
-
     assert [35 / 9000, 70 / 9000] == pytest.approx(used.values.tolist())
     assert [1e6 * 0.01 / (4 * YEAR_S)] * 2 == pytest.approx(made.values.tolist())
     assert ("window", "window") == (used.per, made.per)
@@ -69,7 +67,6 @@ def test_sources_say_what_was_multiplied() -> None:
     """And an estimated energy is marked as one, by its label and by its warnings."""
     found = reported(energy(35), calls(100), given=inputs(*SERVER, "resource_share=0.5"))
     used, made = found["carbon_operational"], found["carbon_embodied"]
-
     assert "SCI per call: estimate:cpu-time x 400 g/kWh (Ember 2024, DE)" == used.source
     assert "SCI per call: perf_counter x 1000 kg over 4 years, share 0.5" == made.source
     assert (ESTIMATE,) == used.warnings
@@ -79,7 +76,6 @@ def test_sources_say_what_was_multiplied() -> None:
 def test_energy_is_per_row_and_carbon_per_call() -> None:
     """0.5 J for each of 64 rows are 32 J a call."""
     found = reported(energy(0.5), calls(100), given=inputs(), rows=64)
-
     assert [32 / 9000] == pytest.approx(found["carbon_operational"].values.tolist())
 
 
@@ -88,7 +84,6 @@ def test_a_functional_unit_of_the_users_own_divides_both() -> None:
     given = inputs(*SERVER, "per=image", "units_per_call=64")
     found = reported(energy(0.5), calls(100), given=given, rows=64)
     used, made = found["carbon_operational"], found["carbon_embodied"]
-
     assert [0.5 / 9000] == pytest.approx(used.values.tolist())
     assert [1e6 * 0.01 / (4 * YEAR_S) / 64] == pytest.approx(made.values.tolist())
     assert used.source.startswith("SCI per image (64 a call): ")
@@ -98,7 +93,6 @@ def test_boards_count_where_they_were_measured() -> None:
     """In the same windows, and the label names both; the warning of both is said once."""
     boards = energy(100, 200, metric="gpu_energy", source="nvml:0")
     found = reported(energy(35, 35, source="rapl:package-0"), boards, calls(1, 1), given=inputs())["carbon_operational"]
-
     assert [135 / 9000, 235 / 9000] == pytest.approx(found.values.tolist())
     assert "SCI per call: rapl:package-0 + nvml:0 x 400 g/kWh (Ember 2024, DE)" == found.source
     assert (ESTIMATE,) == found.warnings
@@ -124,7 +118,6 @@ def test_without_the_whole_energy_operational_carbon_is_unmeasured(
     found, missing = carbon_samples(
         [*samples, calls(100)], {metric: said(why) for metric, why in unmeasured.items()}, inputs(*SERVER), rows=None
     )
-
     assert ["carbon_embodied"] == [one.metric for one in found]
     assert reason == str(missing.pop("carbon_operational"))
     assert not missing
@@ -132,7 +125,6 @@ def test_without_the_whole_energy_operational_carbon_is_unmeasured(
 
 def test_without_the_machines_figures_embodied_carbon_is_unmeasured() -> None:
     found, missing = carbon_samples([energy(35), calls(100)], {}, inputs(), rows=None)
-
     assert ["carbon_operational"] == [one.metric for one in found]
     assert "hwperf_carbon does not say embodied_kg and lifetime_years" == str(missing["carbon_embodied"])
 
@@ -170,7 +162,6 @@ def test_nobody_asked_nothing_reported() -> None:
 def test_inputs_that_cannot_be_meant_are_refused(lines: list[str], reported: str) -> None:
     with pytest.raises(UsageProblem) as caught:
         parse_carbon_lines(lines)
-
     assert reported in str(caught.value)
 
 
@@ -200,14 +191,12 @@ def test_twice_the_energy_is_twice_the_carbon(joules: list[float], units: float,
     given_ = inputs("per=image", f"units_per_call={units!r}")
     once = reported(energy(*joules), calls(1), given=given_, rows=rows)["carbon_operational"]
     twice = reported(energy(*(2 * one for one in joules)), calls(1), given=given_, rows=rows)["carbon_operational"]
-
     assert [2 * one for one in once.values] == pytest.approx(twice.values.tolist())
 
 
 def test_nothing_is_judged_by_carbon() -> None:
     """It has no budget and no margin, so that no verdict and no comparison can speak of it."""
     carbon = {metric for metric in METRICS if METRICS[metric].unit == "g"}
-
     assert {"carbon_operational", "carbon_embodied"} == carbon
     assert carbon.isdisjoint(metric.name for metric, _ in BUDGET_KEYWORDS.values())
     assert carbon.isdisjoint(margin.metric for margin in DEFAULT_MARGINS.values())

@@ -62,7 +62,6 @@ def test_changed_code_is_named(before: str, after: str, baseline: set[str], cand
     assert before in SOURCE
 
     found = changed_code(SOURCE.encode(), SOURCE.replace(before, after).encode())
-
     assert [baseline, candidate] == [set(keys) for keys in found]
 
 
@@ -70,14 +69,12 @@ def test_code_that_is_run_has_the_same_key() -> None:
     """A piece of code of a running process is found by its name and its first line, that of its decorator."""
     space: dict[str, object] = {}
     exec(compile("\n@classmethod\ndef one(cls): pass\n", "it.py", "exec"), space)  # noqa: S102 - the text above
-
     assert key_of(space["one"].__func__.__code__) == "one:2"  # type: ignore[attr-defined]
 
 
 def test_the_line_of_a_class_is_no_change_of_it() -> None:
     """From 3.13 on a class keeps its first line, which another comment above it moves."""
     source = b"class A:\n    __firstlineno__ = 1\n    x = 3\n"
-
     assert (frozenset(), frozenset()) == changed_code(source, b"# A\nclass A:\n    __firstlineno__ = 2\n    x = 3\n")
 
 
@@ -104,6 +101,5 @@ def test_a_digest_tells_versions_apart_in_any_process(other: str, is_same: bool)
         ).stdout
         for source, seed in ((first, "1"), (first, "2"), (other, "3"))
     ]
-
     assert digests[0] == digests[1]
     assert is_same == (digests[0] == digests[2])

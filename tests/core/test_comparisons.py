@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_hwperf.core.comparisons import (
+from pytest_hwperf.core.exact import (
     compare_accuracy,
     compare_exact,
     outcome_of,
@@ -75,7 +75,6 @@ def test_what_is_better_decides_which_side_is_worse(
     other: Better = "higher" if better == "lower" else "lower"
     outcome = outcome_of(low, high, margin, better)
     mirrored = outcome_of(None if high is None else -high, None if low is None else -low, margin, better)
-
     assert MIRROR.get(outcome, outcome) == outcome_of(low, high, margin, other)
     assert MIRROR.get(outcome, outcome) == mirrored
 
@@ -97,7 +96,6 @@ def test_what_is_better_decides_which_side_is_worse(
 )
 def test_memory(baseline: list[float], candidate: list[float], outcome: ComparisonOutcome) -> None:
     found = memory(baseline, candidate)
-
     assert outcome == found.outcome
     assert found.p_value is None
     assert "no p-value" in found.how
@@ -106,7 +104,6 @@ def test_memory(baseline: list[float], candidate: list[float], outcome: Comparis
 def test_change_of_memory_lies_between_the_most_distant_processes() -> None:
     """Medians 100 and 110 MB; the least difference is 108 - 102, the largest 115 - 99."""
     found = memory([99e6, 100e6, 102e6], [108e6, 110e6, 115e6])
-
     assert found.change is not None
     assert (0.10, 0.06, 0.16) == (found.change.value, found.change.low, found.change.high)
     # 6 processes in order: one of C(6, 3) = 20 orders puts a given side wholly above the other
@@ -117,7 +114,6 @@ def test_change_of_memory_lies_between_the_most_distant_processes() -> None:
 
 def test_equal_processes_are_compared_exactly() -> None:
     found = memory([100e6] * 3, [110e6] * 3)
-
     assert found.change is not None
     assert 1.0 == found.change.confidence
     assert "3 stored and 3 new values, equal on each side, compared exactly, no p-value" == found.how
@@ -130,7 +126,6 @@ def test_detectable_is_the_smallest_shift_for_the_worse_that_is_called(better: B
     margin = Margin(metric="own", statistic="p50", size=0.01)
     baseline, candidate = [99.0, 100.0, 104.0], [98.0, 100.0, 101.0]
     found = compare_exact(metric, baseline, candidate, margin)
-
     assert found.detectable is not None
     assert sign * found.detectable > 0
     for share, outcome in ((1.001, "regressed"), (0.96, "inconclusive")):
@@ -140,7 +135,6 @@ def test_detectable_is_the_smallest_shift_for_the_worse_that_is_called(better: B
 
 def test_memory_from_nothing_has_an_outcome_and_no_ratio() -> None:
     found = memory([0.0] * 3, [5e6] * 3)
-
     assert found.change is None
     assert found.detectable is None
     assert "0 B in the baseline, 5.00 MB now" == found.reason
@@ -149,7 +143,6 @@ def test_memory_from_nothing_has_an_outcome_and_no_ratio() -> None:
 @given(baseline=byte_counts, candidate=byte_counts)
 def test_swapping_the_sides_mirrors_the_outcome(baseline: list[float], candidate: list[float]) -> None:
     forth, back = memory(baseline, candidate), memory(candidate, baseline)
-
     assert MIRROR.get(forth.outcome, forth.outcome) == back.outcome
 
 
@@ -158,7 +151,6 @@ def test_another_unit_changes_no_outcome(baseline: list[float], candidate: list[
     factor = 2.0**exponent
     margin = Margin(metric="memory", statistic="p50", size=0.01, floor=1e6 * factor)
     scaled = memory([v * factor for v in baseline], [v * factor for v in candidate], margin)
-
     assert memory(baseline, candidate).outcome == scaled.outcome
     assert memory(baseline, candidate).change == scaled.change
 
@@ -172,7 +164,6 @@ def test_margin_of_0_is_mcnemar_exact(counts: tuple[int, int, int]) -> None:
     p_lost = stats.binomtest(lost, lost + won, alternative="greater").pvalue
     p_won = stats.binomtest(won, lost + won, alternative="greater").pvalue
     outcome = "regressed" if p_lost <= LEVEL else "improved" if p_won <= LEVEL else "inconclusive"
-
     assert outcome == found.outcome
     assert pytest.approx(p_won if outcome == "improved" else p_lost) == found.p_value
     assert f"McNemar exact, paired on {lost + won + same} examples" == found.how
@@ -183,7 +174,6 @@ def test_what_is_equal_on_every_example_is_said_so(size: float) -> None:
     """No interval of a change that no example shows."""
     found = disagreeing(0, 0, 3, size)
     verdict = judge_comparison(METRICS["accuracy"], found, Policy())
-
     assert "equivalent" == verdict.outcome
     assert verdict.reason == f"accuracy: equal on 3 of 3 examples, margin {100 * size:g} pp"
 
@@ -192,7 +182,6 @@ def test_accuracy_known_answer() -> None:
     """30 of 2000 examples lost, 12 won: sum of C(42, k) for k from 30 on, over 2^42."""
     found = disagreeing(30, 12, 2000)
     p = sum(math.comb(42, k) for k in range(30, 43)) / 2**42
-
     assert found.change is not None
     assert ("regressed", -0.009, 2000) == (found.outcome, found.change.value, found.pairs)
     assert pytest.approx(p) == found.p_value
@@ -203,7 +192,6 @@ def test_equal_predictions_are_equivalent_at_any_margin() -> None:
     """Tango's interval of no disagreement is z^2/(n + z^2) either way; the outcome does not wait for it to shrink."""
     found = disagreeing(0, 0, 10)
     z2 = stats.norm.ppf(1 - LEVEL) ** 2
-
     assert found.change is not None
     assert ("equivalent", 1.0) == (found.outcome, found.p_value)
     assert pytest.approx((-z2 / (10 + z2), z2 / (10 + z2))) == (found.change.low, found.change.high)
@@ -216,7 +204,6 @@ def test_equal_predictions_are_equivalent_at_any_margin() -> None:
 def test_accuracy_at_a_margin_of_a_point(lost: int, won: int, outcome: ComparisonOutcome) -> None:
     """2000 examples; 60 lost against 10 won is a drop of 2.5 points, 30 against 10 of one."""
     found = disagreeing(lost, won, 2000, 0.01)
-
     assert outcome == found.outcome
     assert "Tango score bounds, paired on 2000 examples" == found.how
 
@@ -225,7 +212,6 @@ def test_more_flips_are_for_the_worse() -> None:
     """A flip is a 1, and fewer are better: what falls from 1 to 0 is won."""
     assert "improved" == disagreeing(30, 5, 500, metric="flip_rate").outcome
     found = disagreeing(5, 30, 500, metric="flip_rate")
-
     assert found.change is not None
     assert ("regressed", 0.05) == (found.outcome, found.change.value)
     assert found.detectable is not None
@@ -238,7 +224,6 @@ def test_tango_bounds_solve_their_equation(counts: tuple[int, int, int], z: floa
     ups, downs, same = counts
     n = ups + downs + same
     low, high = tango_interval(ups, downs, n, stats.norm.sf(z))
-
     assert pytest.approx(z, abs=1e-6) == tango_score(ups, downs, n, low)
     assert pytest.approx(-z, abs=1e-6) == tango_score(ups, downs, n, high)
     assert low <= (ups - downs) / n <= high
@@ -254,7 +239,6 @@ def test_tango_score_is_the_constrained_likelihoods(counts: tuple[int, int, int]
     assume(abs(excess) > 1e-9)
     q = ((excess / z) ** 2 / n - change * (1 - change)) / 2
     slope = ups / (q + change) + (downs / q if downs else 0.0) - 2 * same / (1 - 2 * q - change)
-
     assert pytest.approx(0.0, abs=1e-4 * n) == (slope if q > 1e-9 else 0.0)
 
 
@@ -270,7 +254,6 @@ def test_tango_score_beyond_doubt_is_infinite() -> None:
 
 def test_everything_won_is_bounded_by_1() -> None:
     low, high = tango_interval(8, 0, 8, LEVEL)
-
     assert 0 < low < 1
     assert pytest.approx(1.0) == high
 
@@ -288,7 +271,6 @@ def test_swapping_the_models_mirrors_everything(counts: tuple[int, int, int], ma
     lost, won, same = counts
     n = lost + won + same
     forth, back = disagreeing(lost, won, n, margin), disagreeing(won, lost, n, margin)
-
     assert MIRROR.get(forth.outcome, forth.outcome) == back.outcome
     assert pytest.approx([-number for number in reversed(ends(back))], abs=1e-12) == ends(forth)
 
@@ -307,14 +289,12 @@ def test_detectable_drop_is_the_smallest_that_is_called(counts: tuple[int, int, 
         if "regressed" == disagreeing(worse, max(0, seen - worse), n, margin).outcome
     ]
     found = disagreeing(lost, won, n, margin)
-
     assert (-(tried[0][0] - tried[0][1]) / n if tried else None) == found.detectable
 
 
 def test_too_few_examples_can_call_nothing() -> None:
     """Four examples, all lost: 2^-4 is above 5 %."""
     found = disagreeing(4, 0, 4)
-
     assert ("inconclusive", None) == (found.outcome, found.detectable)
 
 
@@ -328,7 +308,6 @@ def test_too_few_examples_can_call_nothing() -> None:
 )
 def test_unpaired_values_are_not_comparable(baseline: list[float], candidate: list[float], reason: str) -> None:
     found = compare_accuracy(baseline, candidate, points(0.0), LEVEL)
-
     assert ("not comparable", reason, None, 0) == (found.outcome, found.reason, found.change, found.pairs)
 
 
@@ -342,6 +321,5 @@ def test_alarm_rate_at_a_drop_on_the_margin(n: int, disagreement: float) -> None
     shares = [(disagreement + 0.01) / 2, (disagreement - 0.01) / 2, 1 - disagreement]
     drawn = np.random.default_rng(7).multinomial(n, shares, size=1000)
     alarms = sum("regressed" == disagreeing(int(lost), int(won), n, 0.01).outcome for lost, won, _ in drawn)
-
     assert alarms <= 1000 * 0.056 + 4 * math.sqrt(1000 * 0.056 * 0.944)
     assert alarms >= 1000 * 0.03

@@ -5,17 +5,17 @@ from random import Random
 import pytest
 from fakes.gates import build, hypothesis
 
-from pytest_hwperf.core.completeness import (
+from pytest_hwperf.core.evidence import Evidence
+from pytest_hwperf.core.records import replace
+from pytest_hwperf.core.sequence import decide
+from pytest_hwperf.core.statements import reasons, state
+from pytest_hwperf.core.timetable import (
     Completeness,
     completeness,
     rounded_up,
     seconds_needed,
     seconds_needed_from_rehearsal,
 )
-from pytest_hwperf.core.evidence import Evidence
-from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.sequence import decide
-from pytest_hwperf.core.statements import reasons, state
 
 LATE = state("out of time", limit=120)
 
@@ -32,7 +32,6 @@ def found(evidence: Evidence, *more: str) -> Completeness:
 
 def test_a_whole_build_is_decided() -> None:
     complete = found(build([0.0] * 3, Random(1)))
-
     assert (3, "", False) == (complete.decided, complete.shortfall, complete.is_empty)
 
 
@@ -41,7 +40,6 @@ def test_sixty_tests_of_which_the_screen_was_cut_short_are_no_answer(pairs: int)
     """One of them takes three times as long."""
     evidence = build([2.0] + [0.0] * 59, Random(2))
     complete = found(cut(evidence, pairs))
-
     assert not complete.regressed
     assert complete.is_empty
     assert "0 of 60 tests decided, 60 not: the time of 120 s was up" == complete.shortfall
@@ -49,7 +47,6 @@ def test_sixty_tests_of_which_the_screen_was_cut_short_are_no_answer(pairs: int)
 
 def test_a_build_that_was_cut_short_while_confirming_has_decided_the_others() -> None:
     complete = found(cut(build([2.0] + [0.0] * 59, Random(2)), 6))
-
     assert not complete.is_empty
     assert 50 <= complete.decided <= 59  # some of the others look slower by chance
     assert f"{complete.decided} of 60 tests decided, {60 - complete.decided} not" in complete.shortfall
@@ -59,20 +56,17 @@ def test_further_pairs_that_are_cut_short_leave_nothing_unanswered() -> None:
     """None is slower, which had been answered; that all are equal was still to be shown."""
     evidence = build([0.03] * 3, Random(4), spread=0.05)
     asked = replace(evidence, until_equivalent=True, stopped=LATE)
-
     assert {LATE} == {one.cause for one in decide(asked).values() if one.outcome == "inconclusive"}
     assert (3, "", False) == (found(asked).decided, found(asked).shortfall, found(asked).is_empty)
 
 
 def test_a_test_that_could_not_be_run_is_not_decided() -> None:
     complete = found(build([0.0], Random(1)), "tests/test_models.py::test_gone")
-
     assert (2, 1, "") == (complete.tests, complete.decided, complete.shortfall)
 
 
 def test_what_was_dropped_is_not_waited_for_and_no_answer_either() -> None:
     evidence = replace(build([0.0], Random(1)), pairs=(), dropped=(hypothesis(0),))
-
     assert found(evidence).is_empty
     assert "" == found(evidence).shortfall
 
@@ -81,7 +75,6 @@ def test_a_regression_is_an_answer_though_nothing_is_decided_wholly() -> None:
     complete = Completeness(
         tests=1, compared=frozenset({"a"}), unfinished=frozenset({"a"}), regressed=True, stopped=LATE
     )
-
     assert not complete.is_empty
     assert complete.shortfall
 
@@ -89,7 +82,6 @@ def test_a_regression_is_an_answer_though_nothing_is_decided_wholly() -> None:
 def test_a_build_whose_tests_a_change_cannot_reach_has_an_answer() -> None:
     """Not one pair was run, and nothing is missing."""
     evidence = build([], Random(1))
-
     assert not completeness(["t.py::one"], evidence, {}, ["t.py::one"]).is_empty
     assert completeness(["t.py::one"], evidence, {}).is_empty
 
@@ -105,7 +97,6 @@ def test_the_time_needed_is_that_of_the_screen_and_of_a_confirmation() -> None:
     """One test: 3 s before the pairs, a pair of 2 s, 6 for the screen, 20 fresh ones, and a quarter more in reserve."""
     whole = build([0.0], Random(1))
     spent = {"checkout": 1.0, "rehearsal": 2.0}
-
     assert 3 + 1.25 * 2 * 26 == seconds_needed(cut(whole, 3), {**spent, "screen": 6.0}, 2.0)
     assert 3 + 1.25 * 2 * 2 * 26 == seconds_needed(cut(whole, 0), spent, 2.0)
 
@@ -118,7 +109,6 @@ def test_pairs_of_both_kinds_are_one_where_all_tests_are_meant() -> None:
         for pair in shared.pairs
     ]
     mixed = replace(shared, pairs=(*shared.pairs, *apart))
-
     assert 3 + 1.25 * 3 * 26 == seconds_needed(mixed, {"checkout": 1.0, "rehearsal": 2.0, "screen": 9.0}, 2.0)
 
 
@@ -128,14 +118,12 @@ def test_the_time_needed_is_known_from_a_part_of_the_rehearsal() -> None:
     Four tests, of which one is expected to look slower: 6 pairs and a quarter of 20, and a quarter more in reserve.
     """
     spent = {"checkout": 1.0, "rehearsal": 6.0}
-
     assert 1 + 10 + 1.25 * 20 * 11 == seconds_needed_from_rehearsal(4, 1, 0.01, spent, 6.0, 2.0)
 
 
 def test_the_time_of_earlier_pairs_counts_once() -> None:
     """The first pair, and what one side did alone, took 40 s; the second one is as above."""
     spent = {"checkout": 1.0, "rehearsal": 46.0}
-
     assert 1 + 40 + 10 + 1.25 * 20 * 11 == seconds_needed_from_rehearsal(4, 1, 0.01, spent, 6.0, 2.0)
     assert 47 + 1.25 * 12 * 26 == seconds_needed(cut(build([0.0], Random(1)), 0), spent, 6.0)
 
@@ -143,14 +131,12 @@ def test_the_time_of_earlier_pairs_counts_once() -> None:
 def test_a_rehearsal_that_has_reached_no_test_says_the_least() -> None:
     """However many tests there are: 6 s may be the start alone."""
     spent = {"checkout": 1.0, "rehearsal": 6.0}
-
     assert 1 + 6 + 1.25 * 12 * 26 == seconds_needed_from_rehearsal(1, 0, 0.01, spent, 6.0, None)
     assert seconds_needed_from_rehearsal(4, 0, 0.01, spent, 6.0, None) < 1 + 6 + 1.25 * 12 * 26
 
 
 def test_a_rehearsal_whose_last_test_was_cut_off_takes_no_less_than_it_took() -> None:
     spent = {"checkout": 0.0, "rehearsal": 6.0}
-
     assert 6 + 1.25 * 12 * 26 == seconds_needed_from_rehearsal(1, 0, 0.01, spent, 6.0, 2.0)
     assert 6 + 1.25 * 12 * 26 == seconds_needed_from_rehearsal(1, 1, 0.01, spent, 6.0, 2.0)
 
@@ -158,7 +144,6 @@ def test_a_rehearsal_whose_last_test_was_cut_off_takes_no_less_than_it_took() ->
 def test_sixty_tests_need_little_more_than_their_screen() -> None:
     """Seven of them are expected to look slower: no more than that of a pair is spent on confirming."""
     needed = seconds_needed(cut(build([0.0] * 60, Random(3)), 3), {"rehearsal": 15.0, "screen": 90.0}, 15.0)
-
     assert 15 + 1.25 * 30 * 6 < needed < 15 + 1.25 * 30 * 10
 
 

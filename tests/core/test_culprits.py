@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from pytest_hwperf.core.culprits import ERROR_RATE, Answer, Commit, History, Posterior, alike, halving, posterior
+from pytest_hwperf.core.bisection import ERROR_RATE, Commit, CommitAnswer, History, Posterior, alike, halving, posterior
 
 SURE = 0.95
 
@@ -35,7 +35,7 @@ BRANCHED = History(
 
 def search(history: History, culprit: str, random: Random, error_rate: float) -> tuple[str, int]:
     """Answer every question, wrongly at a rate; return what was found, and the number of steps."""
-    answers = list[Answer]()
+    answers = list[CommitAnswer]()
     contained = {name for name, reach in history.reach.items() if culprit in history.names(reach)}
     while True:
         found = posterior(history, answers)
@@ -46,7 +46,7 @@ def search(history: History, culprit: str, random: Random, error_rate: float) ->
         asked = halving(history, found, ())
         assert asked is not None
         contains = (asked in contained) != (random.random() < error_rate)
-        answers.append(Answer(commit=asked, contains=contains))
+        answers.append(CommitAnswer(commit=asked, contains=contains))
 
 
 def test_a_commit_contains_what_its_parents_do() -> None:
@@ -57,7 +57,6 @@ def test_a_commit_contains_what_its_parents_do() -> None:
 @pytest.mark.parametrize("culprit", range(32))
 def test_right_answers_find_any_of_32_commits_in_eight_steps(culprit: int) -> None:
     name, steps = search(line(32), str(culprit), Random(0), 0.0)
-
     assert str(culprit) == name
     assert 5 <= steps <= 8
 
@@ -81,7 +80,6 @@ def test_at_the_stated_error_rate_the_confidence_is_kept() -> None:
     ]
     right = sum(culprit == name for culprit, name, _ in found)
     steps = [steps for *_, steps in found]
-
     assert right >= 0.93 * len(found)
     assert sum(steps) / len(steps) <= 8
 
@@ -90,27 +88,24 @@ def test_an_answer_that_others_contradict_is_asked_again() -> None:
     """Commit 15 was said to contain the culprit, and no commit up to 14 does: 15 itself, or the answer was wrong."""
     history = line(32)
     answers = [
-        Answer(commit="15", contains=True),
-        *(Answer(commit=name, contains=False) for name in ("7", "11", "13", "14")),
+        CommitAnswer(commit="15", contains=True),
+        *(CommitAnswer(commit=name, contains=False) for name in ("7", "11", "13", "14")),
     ]
-
     assert "15" == halving(history, posterior(history, answers), ())
 
 
 def test_commits_that_nothing_tells_apart_are_suspects_together() -> None:
     """2 and 3 cannot be compared: whether they or 4 did it, only 4 can show."""
     history = line(6)
-    answers = [Answer(commit="1", contains=False), Answer(commit="4", contains=True)] * 2
+    answers = [CommitAnswer(commit="1", contains=False), CommitAnswer(commit="4", contains=True)] * 2
     found = posterior(history, answers)
-
     assert ("2", "3", "4") == history.names(alike(history, found, ("2", "3")))
     assert halving(history, found, ("0", "1", "2", "3", "4")) is None
 
 
 def test_likelihoods_follow_bayes() -> None:
     """By hand: of four commits, 1 is said to contain the culprit: 0 and 1 have 44 times the chance of 2 and 3."""
-    found = posterior(line(4), [Answer(commit="1", contains=True)])
-
+    found = posterior(line(4), [CommitAnswer(commit="1", contains=True)])
     assert math.isclose(44 / 90, found.mass(0b0001) / found.whole)
     assert math.isclose(1 / 90, found.mass(0b1000) / found.whole)
     assert 2 == found.fewest(0.95)

@@ -47,7 +47,6 @@ def test_pairs_beyond_the_last_look_are_left_out(gate: Gate) -> None:
     """A test that was decided earlier may run on beside others; its comparison is that of the look."""
     last = gate.evidence.pairs[-1]
     more = replace(gate.evidence, pairs=(*gate.evidence.pairs, replace(last, number=last.number + 1)))
-
     assert values_of(gate, gates.hypothesis(SLOWER)) == values_of(
         replace(gate, evidence=more), gates.hypothesis(SLOWER)
     )
@@ -58,7 +57,6 @@ def test_the_rehearsal_is_kept_apart_and_what_has_no_ratio_is_left_out(gate: Gat
     none = replace(first, observations=tuple(replace(one, change=None) for one in first.observations))
     pairs = (replace(first, stage="rehearsal"), none, *gate.evidence.pairs[1:])
     found = changes_of([replace(gate, evidence=replace(gate.evidence, pairs=pairs))])
-
     assert {SCREEN_PAIRS - 1} == {len(changes["screen"]) for changes in found.values()}
 
 
@@ -68,7 +66,6 @@ def test_values_that_do_not_give_the_change_are_not_taken(gate: Gate) -> None:
     changes = changes_of([gate])[hypothesis.measurement, "latency", "p50"]
     stored = fake.comparison_verdict("latency", "p50", "regressed", (0.3, 0.1, 0.5), pairs=SCREEN_PAIRS).subject
     without = fake.comparison_verdict("latency", "p50", "no baseline").subject
-
     assert isinstance(stored, Comparison)
     assert isinstance(without, Comparison)
     assert [(), (), ()] == [decisive(stored, changes), decisive(without, changes), decisive(stored, {})]
@@ -84,7 +81,6 @@ def test_the_effect_of_a_normal_change_is_that_of_its_distribution() -> None:
     """A change of 8 % with a spread of 0.04 between pairs has d = log(1.08) / 0.04 = 1.92; 4000 pairs come near it."""
     random = Random(7)
     values = [random.gauss(math.log1p(0.08), 0.04) for _ in range(4000)]
-
     assert math.log1p(0.08) / 0.04 == pytest.approx(cohens_d(values), abs=0.1)
 
 

@@ -72,7 +72,6 @@ def numbers(found: Estimate) -> tuple[float, float | None, float | None]:
 def test_percentile_is_the_nearest_rank(statistic: str, n: int, rank: int) -> None:
     """The value is x[ceil(qn)], and that rank is found in whole numbers."""
     found = estimate(one_to(n), statistic)
-
     assert rank == found.value
     assert "nearest rank, order-statistic interval, this process only" == found.method
     assert n == found.n
@@ -88,7 +87,6 @@ def test_interval_ranks_are_those_of_the_binomial(n: int, q: float, confidence: 
     tail = (1 - confidence) / 2
     low, high = int(stats.binom.ppf(tail, n, q)), int(stats.binom.ppf(1 - tail, n, q)) + 1
     found = estimate(one_to(n), f"p{q * 100:.0f}", confidence=confidence)
-
     assert (low or None, high if high <= n else None) == (found.low, found.high)
 
 
@@ -103,7 +101,6 @@ def test_needed_is_where_the_bound_appears(statistic: str) -> None:
     """One call fewer has no upper bound and says how many it takes."""
     needed = needed_for_bound(Fraction(statistic[1:]) / 100, 0.90)
     found, short = estimate(one_to(needed), statistic), estimate(one_to(needed - 1), statistic)
-
     assert (needed, ()) == (found.high, found.warnings)
     assert short.high is None
     assert (f"{statistic} has no upper 95 % bound below n={needed}, have n={needed - 1}",) == tuple(
@@ -114,7 +111,6 @@ def test_needed_is_where_the_bound_appears(statistic: str) -> None:
 def test_a_percentile_that_is_the_maximum_says_so() -> None:
     """Nineteen calls hold nothing above their p95."""
     found = estimate(one_to(19), "p95")
-
     assert (
         "p95 of n=19 is the maximum: a rank below it needs n=20",
         "p95 has no upper 95 % bound below n=59, have n=19",
@@ -125,7 +121,6 @@ def test_a_percentile_that_is_the_maximum_says_so() -> None:
 def test_a_low_percentile_lacks_its_lower_bound() -> None:
     """Below the median it is the other bound that few calls cannot give: .9^29 <= .05."""
     found = estimate(one_to(28), "p10")
-
     assert found.low is None
     assert ("p10 has no lower 95 % bound below n=29, have n=28",) == tuple(map(str, found.warnings))
 
@@ -133,7 +128,6 @@ def test_a_low_percentile_lacks_its_lower_bound() -> None:
 def test_t_interval_of_a_mean() -> None:
     """A published answer (golang/perf, benchmath): 95 % of [-8, 2, 3, 4, 5, 6]."""
     found = estimate(windows([-8, 2, 3, 4, 5, 6]), "mean", confidence=0.95)
-
     assert pytest.approx((2.0, -3.351092806, 7.351092806), abs=1e-9) == numbers(found)
     assert "mean, t interval, this process only" == found.method
 
@@ -142,7 +136,6 @@ def test_t_interval_of_a_mean() -> None:
 def test_what_cannot_be_negative_has_no_bound_below_0(metric: str, low: float) -> None:
     """2 ± 10.63 of two windows: the t interval knows no such limit."""
     found = estimate(windows([0.3162, 3.6838], metric), "mean")
-
     assert pytest.approx(low, abs=1e-4) == found.low
 
 
@@ -154,7 +147,6 @@ def test_mean_of_equal_values_has_no_width() -> None:
 @pytest.mark.parametrize("metric", ["cpu_time", "throughput"])
 def test_mean_of_one_window_has_no_interval(metric: str) -> None:
     found = estimate(windows([4.0], metric), "mean")
-
     assert (4.0, None, None) == numbers(found)
     assert ("one window only: no interval",) == tuple(map(str, found.warnings))
 
@@ -162,7 +154,6 @@ def test_mean_of_one_window_has_no_interval(metric: str) -> None:
 def test_throughput_is_completed_over_wall() -> None:
     """60 calls at 30/s and 60 at 60/s are 120 calls in 3 s: 40/s, not the 45/s between the rates."""
     found = estimate(windows([30.0, 60.0], "throughput"), "mean")
-
     assert pytest.approx(40.0) == found.value
     assert found.high is None  # the t interval of 1/30 and 1/60 s reaches below 0 s, which is no rate
 
@@ -181,7 +172,6 @@ def test_windows_of_unequal_calls_count_by_their_calls() -> None:
 def test_equal_weights_change_nothing(metric: str) -> None:
     plain = estimate(windows([4.0, 5.0, 7.0, 4.5], metric), "mean")
     found = estimate(weighted(metric, [4.0, 5.0, 7.0, 4.5], [3.0] * 4), "mean")
-
     assert pytest.approx(numbers(plain)) == numbers(found)
 
 
@@ -192,7 +182,6 @@ def test_one_window_with_a_weight_has_no_interval() -> None:
 def test_throughput_interval_is_that_of_the_seconds() -> None:
     """t(.95, 3) = 2.353363; seconds 1, 2, 2, 3 have mean 2 and sd .816497: 2 -+ .960757."""
     found = estimate(windows([1.0, 1 / 2, 1 / 2, 1 / 3], "sample_throughput"), "mean")
-
     assert pytest.approx((1 / 2, 1 / 2.960757, 1 / 1.039243), rel=1e-6) == numbers(found)
 
 
@@ -200,7 +189,6 @@ def test_throughput_interval_is_that_of_the_seconds() -> None:
 def test_accuracy_has_a_clopper_pearson_interval(ones: int, n: int) -> None:
     interval = stats.binomtest(ones, n).proportion_ci(0.90, method="exact")
     found = estimate(examples(ones, n), "mean")
-
     assert pytest.approx((ones / n, interval.low, interval.high)) == numbers(found)
     assert "share of examples, Clopper-Pearson interval" == found.method
 
@@ -208,7 +196,6 @@ def test_accuracy_has_a_clopper_pearson_interval(ones: int, n: int) -> None:
 def test_differences_of_probabilities_are_exact_for_the_rows_that_were_compared() -> None:
     """They are no shares: three rows that differ by a half, a quarter and nothing have a mean of a quarter."""
     sample = sample_of("probability_diff", [0.5, 0.25, 0.0], per="example")
-
     assert (0.5, 0.5, 0.5) == numbers(estimate(sample, "max"))
     assert (0.25, 0.25, 0.25) == numbers(estimate(sample, "mean"))
     assert "mean of these rows, no claim beyond them" == estimate(sample, "mean").method
@@ -217,7 +204,6 @@ def test_differences_of_probabilities_are_exact_for_the_rows_that_were_compared(
 def test_fresh_processes_have_a_median_and_a_range() -> None:
     """The median of n processes lies outside their range only if all fall on one side: 2 * 2^-4 for four."""
     found = estimate(processes([5.0, 1.0, 2.0, 3.0]), "p50")
-
     assert (2.5, 1.0, 5.0) == numbers(found)
     assert 0.875 == found.confidence
     assert "median and range of 4 fresh processes" == found.method
@@ -225,7 +211,6 @@ def test_fresh_processes_have_a_median_and_a_range() -> None:
 
 def test_one_fresh_process_shows_no_spread() -> None:
     found = estimate(processes([5.0]), "p50")
-
     assert (5.0, None, None) == numbers(found)
     assert ("one fresh process only: no interval",) == tuple(map(str, found.warnings))
 
@@ -240,7 +225,6 @@ def test_a_size_is_what_it_is() -> None:
 
 def test_maximum_claims_nothing_beyond_the_run() -> None:
     found = estimate(one_to(30), "max")
-
     assert (30.0, 30.0, 30.0) == numbers(found)
     assert "observed maximum, no claim beyond this run" == found.method
 
@@ -249,7 +233,6 @@ def test_maximum_claims_nothing_beyond_the_run() -> None:
 def test_what_happens_once_is_a_single_reading(metric: str) -> None:
     """The first call, or a number of the user's own, comes alone by nature: that is worth no warning."""
     found = estimate(sample_of(metric, [3.0]), "p50")
-
     assert (3.0, None, None) == numbers(found)
     assert ("single reading, no interval", ()) == (found.method, found.warnings)
 
@@ -294,14 +277,12 @@ def test_scaling_the_unit_scales_the_estimate(values: list[float], exponent: int
     """A power of two scales without rounding, so every number follows exactly."""
     factor = 2.0**exponent
     once, scaled = (estimate(calls(v), statistic) for v in (values, [value * factor for value in values]))
-
     assert [None if x is None else x * factor for x in numbers(once)] == list(numbers(scaled))
 
 
 @given(values=VALUES, statistic=st.sampled_from(STATISTICS))
 def test_the_value_lies_in_its_interval_and_order_matters_nothing(values: list[float], statistic: str) -> None:
     found = estimate(calls(values), statistic)
-
     assert found.low is None or found.low <= found.value
     assert found.high is None or found.high >= found.value
     assert estimate(calls(values[::-1]), statistic) == found
@@ -310,7 +291,6 @@ def test_the_value_lies_in_its_interval_and_order_matters_nothing(values: list[f
 def test_figures_hold_every_statistic_shown() -> None:
     """Source and unit of replication travel along; a metric of the user's own shows the middle."""
     found = figures(run(samples=(sample_of(), sample_of("bleu", [30.1], per="test", source="record"))))
-
     assert [*METRICS["latency"].statistics, "p50"] == [figure.statistic for figure in found]
     assert ("bleu", "record", "test") == (found[-1].metric, found[-1].source, found[-1].per)
     assert estimate(sample_of(), "p95") == found[3].estimate
@@ -336,7 +316,6 @@ def test_figures_hold_every_statistic_shown() -> None:
 )
 def test_clear_of_a_limit_of_2(low: float | None, high: float | None, better: Better, *, clear: bool | None) -> None:
     found = Estimate(value=2.0, low=low, high=high, confidence=0.9, n=9, method="")
-
     assert clear is clear_of(found, 2.0, better)
 
 
@@ -363,7 +342,6 @@ def test_enough_when_every_budget_is_clear(budgets: tuple[Budget, ...], *, stop:
 def test_a_budget_that_memory_decides_later_takes_all_the_time() -> None:
     """One window has no interval: the index would be inconclusive however far from its limit it is."""
     pressure = (budget("memory_pressure_index", "p50", 5.0),)
-
     assert not enough([windows([50.0], "throughput")], pressure)
     assert enough([one_to(100)], pressure)
 
@@ -387,7 +365,6 @@ def test_stopping_at_every_doubling_hardly_costs_the_stated_level() -> None:
             if answer is not None:
                 wrong[answer] += 1
                 break
-
     assert max(wrong.values()) <= 500 * 0.075 + 4 * math.sqrt(500 * 0.075 * 0.925)
 
 
@@ -402,14 +379,12 @@ def test_one_process_says_little_about_the_next(statistic: str, percent: list[in
         middle = float(np.median([one.value for one in found]))
         inside = [(one.low or 0.0) <= middle <= (one.high or math.inf) for one in found]
         held.append(round(100 * sum(inside) / len(inside)))
-
     assert percent == held
 
 
 def test_the_mean_of_rounds_of_which_only_statistics_are_known() -> None:
     """t(9, 0.95) = 1.8331: 2 ± 1.8331 × 0.1 / sqrt(10) = ± 0.057968."""
     found, single = mean_of_rounds(2.0, 0.1, 10), mean_of_rounds(2.0, 0.0, 1)
-
     assert pytest.approx(1.942032) == found.low
     assert pytest.approx(2.057968) == found.high
     assert (2.0, 10) == (found.value, found.n)
@@ -424,7 +399,6 @@ def test_memory_pressure_is_made_of_the_figures_of_a_run() -> None:
         "memory_pressure_index", "p50"
     ]
     by_calls = figures(run(samples=(rate, memory)))[-1].estimate
-
     assert pytest.approx((0.03, 0.03, 0.03)) == numbers(found)
     assert 3 == found.n
     assert pytest.approx(0.06) == by_calls.value
@@ -435,7 +409,6 @@ def test_the_pressure_of_memory_has_the_ends_of_both() -> None:
     memory, lone = processes([2e6, 3e6, 4e6]), windows([100.0], "throughput")
     spread = windows([50.0, 200.0, 100.0, 100.0], "throughput")
     whole, half = (figures(run(samples=(one, memory)))[-1].estimate for one in (spread, lone))
-
     assert (whole.low or 0) < whole.value < (whole.high or 0)
     assert (None, None) == (half.low, half.high)
 
@@ -443,7 +416,6 @@ def test_the_pressure_of_memory_has_the_ends_of_both() -> None:
 def test_the_spread_has_the_ends_of_both_quartiles() -> None:
     """Of 1 .. 400 the quartiles are 100 and 300, each with an order-statistic interval at half of the error."""
     found, lower, upper = (estimate(one_to(400), name, confidence=level) for name, level in SPREAD_AND_QUARTILES)
-
     assert 200.0 == found.value
     assert None not in (lower.low, lower.high, upper.low, upper.high)
     assert ((upper.low or 0) - (lower.high or 0), (upper.high or 0) - (lower.low or 0)) == (found.low, found.high)
@@ -451,6 +423,5 @@ def test_the_spread_has_the_ends_of_both_quartiles() -> None:
 
 def test_few_calls_bound_no_spread() -> None:
     found = estimate(one_to(3), "iqr")
-
     assert (2.0, 0.0, None) == (found.value, found.low, found.high)
     assert found.warnings

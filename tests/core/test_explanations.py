@@ -40,7 +40,6 @@ def report() -> Report:
 def test_the_comparison_names_the_planted_operator(report: Report) -> None:
     """All of the change: 30 % of 1 ms. In the line of the failure, and below the table."""
     (verdict,) = report.judgements[0].verdicts
-
     assert "regressed" == verdict.outcome
     assert "Erf (Erf_0): 300 µs of a call, 0 s in the baseline: 100 % of the change" in explain(verdict)
     assert any("Erf (Erf_0): " in note for note in rows(report).footnotes)
@@ -48,14 +47,12 @@ def test_the_comparison_names_the_planted_operator(report: Report) -> None:
 
 def test_the_verdict_is_the_same_when_computed_again(report: Report) -> None:
     again = recompute(report)
-
     assert ((), 1) == (again.disagreements, again.agreeing)
 
 
 def test_an_operator_that_was_written_over_is_noticed(report: Report) -> None:
     (gate,) = report.gates
     other = replace(gate, profiles=(replace(PROFILES, candidate=profiled(Gemm=900, Tanh=270)),))
-
     assert any(".moved" in line for line in recompute(replace(report, gates=(other,))).disagreements)
 
 
@@ -71,7 +68,6 @@ def test_the_function_that_moved_is_computed_again_and_one_that_was_written_over
     other = replace(found, movers=(replace(found.movers[0], name="innocent"),))
 
     honest, edited = (replace(told, gates=(replace(gate, profiles=(), explanations=(one,)),)) for one in (found, other))
-
     assert () == recompute(honest).disagreements
     assert any("innocent" in line for line in recompute(edited).disagreements)
 
@@ -80,7 +76,6 @@ def test_where_nothing_changed_nothing_moved() -> None:
     """A share of a change that may be none says nothing."""
     equal = gates.hypothesis(1)
     profiles = replace(PROFILES, measurement=equal.measurement)
-
     assert explained(decide(gates.build([0.3, 0.0], Random(1))), [profiles])[equal.key].moved is None
 
 
@@ -88,6 +83,5 @@ def test_what_was_not_profiled_has_no_operator() -> None:
     """Nor has a measurement that the pairs have not decided."""
     decided = decide(gates.build([0.3, 0.0], Random(1)))
     elsewhere = replace(PROFILES, measurement=gates.hypothesis(7).measurement)
-
     assert all(one.moved is None for one in explained(decided, [elsewhere]).values())
     assert {hypothesis.key for hypothesis in decided} == explained(decided, [elsewhere]).keys()

@@ -31,7 +31,6 @@ def test_p_values_with_ties_and_zeros_are_those_of_every_pattern(n: int) -> None
         beyond = values - margin
         ranks = np.where(beyond == 0, 0, np.rint(2 * stats.rankdata(np.abs(beyond)))).astype(np.int64)
         tied += len(np.unique(np.abs(beyond))) < n
-
         assert share_of_patterns(ranks, beyond > 0) == signed_rank_p(values.tolist(), margin)
         assert share_of_patterns(np.abs(beyond), beyond > 0) == sign_flip_p(values.tolist(), margin)
     assert tied > CASES / 2 or n < 4
@@ -46,7 +45,6 @@ def test_a_pattern_more_would_be_noticed() -> None:
 def test_scipy_agrees_where_it_counts_patterns_instead_of_taking_a_table(p_value: float, values: list[float]) -> None:
     every = stats.PermutationMethod(n_resamples=np.inf)
     found = stats.wilcoxon(values, alternative="greater", zero_method="pratt", method=every)
-
     assert [p_value] * 2 == [signed_rank_p(values), pytest.approx(found.pvalue, rel=1e-12)]
 
 

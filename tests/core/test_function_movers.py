@@ -7,12 +7,11 @@ import pytest
 from fakes import gates
 from fakes.profiles import repeats, sampled
 
-from pytest_hwperf.core.call_trees import Seconds, holders
+from pytest_hwperf.core.call_trees import Seconds, holders, overhead_of, renames
 from pytest_hwperf.core.evidence import Explanation
 from pytest_hwperf.core.explanations import explain_functions, explained
 from pytest_hwperf.core.movers import SampledCalls
 from pytest_hwperf.core.records import Comparison, replace
-from pytest_hwperf.core.sampled_calls import overhead_of, renames
 from pytest_hwperf.core.sequence import decide
 
 SLOWER = gates.hypothesis(0)
@@ -59,7 +58,6 @@ def test_the_planted_slow_function_is_named_with_its_part_of_the_change(comparis
 def test_the_deepest_function_that_holds_the_change_is_named(comparison: Comparison) -> None:
     """`tokenize` takes longer as a whole, and all of it in what it calls; what passes the call on is left out."""
     after = {**BEFORE, "predict>tokenize>split>escape>match": 3}
-
     assert {"match": 1.0} == pytest.approx(movers(explained_by(comparison, repeats(BEFORE), repeats(after))), abs=0.05)
 
 
@@ -69,7 +67,6 @@ def test_what_a_function_spends_in_a_library_is_its_own_and_said(comparison: Com
     then = {**BEFORE, split: 1, "predict>tokenize>split (lib/re.py)>scan (lib/re.py)": 2}
     found = explained_by(comparison, repeats(then), repeats({**then, split: 4}))
     moved = explained({SLOWER: comparison}, (), [found])[SLOWER.key].moved
-
     assert [("tokenize", "compile (lib/re.py:7)")] == [(one.name, one.within) for one in found.movers]
     assert str(moved).startswith("tokenize (model.py:7, most of it in compile (lib/re.py:7)) +")
 
@@ -77,14 +74,12 @@ def test_what_a_function_spends_in_a_library_is_its_own_and_said(comparison: Com
 def test_a_library_that_calls_back_is_followed_to_the_users_function(comparison: Comparison) -> None:
     called = "predict>map (lib/pool.py)>kernel"
     found = explained_by(comparison, repeats({**BEFORE, called: 1}), repeats({**BEFORE, called: 3}))
-
     assert [("kernel", "")] == [(one.name, one.within) for one in found.movers]
 
 
 def test_without_any_function_of_the_user_those_of_libraries_are_named(comparison: Comparison) -> None:
     then = {"run (lib/ort.py)>bind (lib/ort.py)": 1, "run (lib/ort.py)>check (lib/ort.py)": 9}
     now = {**then, "run (lib/ort.py)>bind (lib/ort.py)": 4}
-
     assert ["bind"] == [*movers(explained_by(comparison, repeats(then), repeats(now)))]
 
 
@@ -92,7 +87,6 @@ def test_a_function_whose_parts_all_grow_is_named_itself(comparison: Comparison)
     """Of twenty helpers none has moved by 5 % of the change."""
     helpers = {f"predict>render>helper{n}": 0.01 for n in range(20)}
     after = {**BEFORE, **{one: 30 * ms for one, ms in helpers.items()}}
-
     assert ["render"] == [*movers(explained_by(comparison, repeats({**BEFORE, **helpers}), repeats(after)))]
 
 
@@ -102,7 +96,6 @@ def test_a_function_is_found_below_whatever_calls_it(comparison: Comparison) -> 
     after = {**BEFORE, **dict.fromkeys(layers, 0.6)}
 
     found = movers(explained_by(comparison, repeats({**BEFORE, **layers}), repeats(after)))
-
     assert ["norm"] == [*found]
 
 
@@ -110,7 +103,6 @@ def test_two_functions_share_the_change_the_larger_first(comparison: Comparison)
     after = {**BEFORE, "predict>embed": 5, "predict>score": 4}
 
     found = movers(explained_by(comparison, repeats(BEFORE), repeats(after)))
-
     assert {"score": 0.67, "embed": 0.33} == pytest.approx(found, abs=0.06)
     assert ["score", "embed"] == [*found]
 
@@ -120,7 +112,6 @@ def test_what_got_faster_meanwhile_counts_against_the_change(comparison: Compari
     after = {**BEFORE, "predict>embed": 8, "predict>score": 0}
 
     found = movers(explained_by(comparison, repeats(BEFORE), repeats(after)))
-
     assert {"embed": 2.0, "score": -1.0} == pytest.approx(found, abs=0.1)
 
 
@@ -128,7 +119,6 @@ def test_own_work_of_a_function_is_told_from_that_of_what_it_calls(comparison: C
     after = {**BEFORE, "predict": 3, "predict>embed": 6}
 
     found = movers(explained_by(comparison, repeats(BEFORE), repeats(after)))
-
     assert {"predict": 0.5, "embed": 0.5} == pytest.approx(found, abs=0.06)
 
 
@@ -148,7 +138,6 @@ def test_how_often_it_is_called_is_said_where_that_has_changed(
     then = repeats(BEFORE, {"embed": before})
     found = explained_by(comparison, then, repeats({**BEFORE, "predict>embed": 7}, {"embed": now}))
     moved = explained({SLOWER: comparison}, (), [found])[SLOWER.key].moved
-
     assert (before, now) == (found.movers[0].baseline_calls, found.movers[0].candidate_calls)
     assert str(moved).startswith("embed (model.py:7) +3.0")
     assert str(moved).endswith(said or "n=3)")
@@ -156,7 +145,6 @@ def test_how_often_it_is_called_is_said_where_that_has_changed(
 
 def test_a_new_function_was_not_there_before(comparison: Comparison) -> None:
     found = explained_by(comparison, repeats(BEFORE), repeats({**BEFORE, "predict>normalise": 2}, {"normalise": 2.0}))
-
     assert ("normalise", 0.0, None, 2.0) == (
         found.movers[0].name,
         found.movers[0].baseline,
@@ -169,7 +157,6 @@ def test_a_renamed_function_is_compared_with_itself(comparison: Comparison) -> N
     """`embed` became `encode`, and `score` slower: the one is not named, nor are +400 % and -400 %."""
     after = {**BEFORE, "predict>encode": BEFORE["predict>embed"], "predict>score": 4}
     del after["predict>embed"]
-
     assert ["score"] == [*movers(explained_by(comparison, repeats(BEFORE), repeats(after)))]
 
 
@@ -178,14 +165,12 @@ def test_a_function_that_was_moved_to_another_file_is_compared_with_itself(compa
     del after["predict>embed"]
 
     (mover,) = explained_by(comparison, repeats(BEFORE), repeats(after)).movers
-
     assert ("embed", "other.py:7") == (mover.name, mover.where)
     assert pytest.approx(4e-3, rel=0.05) == mover.baseline
 
 
 def test_of_several_that_might_be_renamed_none_is() -> None:
     before, after = [sampled({"predict>one": 1, "predict>two": 1})], [sampled({"predict>three": 1, "predict>four": 1})]
-
     assert {} == renames(before, after)
 
 
@@ -198,7 +183,6 @@ def test_nothing_is_named_for_noise(comparison: Comparison) -> None:
         return [sampled(one, plain_ms=plain_ms, version=version, changed=["split"]) for one in parts]
 
     found = explain_functions(SLOWER, scaled(comparison, 10, 10.3), noisy(10, "then"), noisy(10.3, "now"))
-
     assert ((), 0.0) == (found.movers, found.covered)
     assert (
         "no function has clearly moved in 3 repeats: it is spread over many, or less than they vary; changed functions "
@@ -212,7 +196,6 @@ def test_profiles_that_do_not_show_the_change_blame_no_function(comparison: Comp
     comparison = scaled(comparison, 10, 10 * change)
     then, now = (repeats(BEFORE, plain_ms=10, version=one, changed=["embed", "score"]) for one in ("then", "now"))
     found = explain_functions(SLOWER, comparison, then, now)
-
     assert () == found.movers
     assert (
         "3 profiles of each side did not show the change that the pairs have found: measure on a quieter machine to "
@@ -241,7 +224,6 @@ def test_an_unchanged_function_is_named_after_the_changed_ones_in_it(
     now = repeats({**parts, "predict>tokenize": 5}, version="now", changed=changed)
     found = explained_by(comparison, repeats({**parts, "predict>tokenize": 2}, version="then", changed=changed), now)
     moved = explained({SLOWER: scaled(comparison, 10, 13)}, (), [found])[SLOWER.key].moved
-
     assert str(moved).startswith(named)
 
 
@@ -256,7 +238,6 @@ def test_movers_that_do_not_add_up_are_said(comparison: Comparison) -> None:
     ]
 
     found = explained_by(comparison, then, now)
-
     assert "embed" == found.movers[0].name
     assert found.covered < 0.8
     assert f"what moved adds up to {100 * found.covered:.0f} % of the change" == str(found.remarks[0])
@@ -266,7 +247,6 @@ def test_equal_code_has_no_mover(comparison: Comparison) -> None:
     """Also where its profiles differ; its stacks are kept."""
     equal = replace(comparison, outcome="equivalent")
     found = explain_functions(SLOWER, equal, repeats(BEFORE), repeats({**BEFORE, "predict>embed": 7}))
-
     assert ((), "the pairs have found no change to explain") == (found.movers, str(found.withheld))
     assert found.candidate_stacks
     assert explained({SLOWER: equal}, (), [found])[SLOWER.key].moved is None
@@ -274,7 +254,6 @@ def test_equal_code_has_no_mover(comparison: Comparison) -> None:
 
 def test_a_change_of_nothing_has_no_mover(comparison: Comparison) -> None:
     still = scaled(comparison, 10, 10)
-
     assert () == explain_functions(SLOWER, still, repeats(BEFORE), repeats({**BEFORE, "predict>embed": 7})).movers
     assert {} == holders({("predict",): Seconds((1.0,), (1.0,))})
 
@@ -282,14 +261,12 @@ def test_a_change_of_nothing_has_no_mover(comparison: Comparison) -> None:
 def test_an_improvement_is_explained_too(comparison: Comparison) -> None:
     faster = replace(comparison, outcome="improved")
     found = explained_by(faster, repeats(BEFORE), repeats({**BEFORE, "predict>embed": 1}))
-
     assert ["embed"] == [one.name for one in found.movers]
     assert found.movers[0].moved < 0 < found.movers[0].share
 
 
 def test_stacks_are_kept_for_each_repeat_and_scaled_to_the_time_without_a_profiler(comparison: Comparison) -> None:
     found = explained_by(comparison, repeats(BEFORE), repeats({**BEFORE, "predict>new": 2}))
-
     assert {3} == {len(repeat) for repeat in found.baseline_stacks.values()}
     assert pytest.approx(10e-3) == sum(seconds[0] for seconds in found.baseline_stacks.values())
     assert pytest.approx(12e-3, rel=0.01) == sum(seconds[0] for seconds in found.candidate_stacks.values())
@@ -299,7 +276,6 @@ def test_stacks_are_kept_for_each_repeat_and_scaled_to_the_time_without_a_profil
 def test_small_stacks_are_kept_within_the_frame_that_they_are_in(comparison: Comparison) -> None:
     tiny = {f"predict>embed>tiny{n}": 0.0001 for n in range(10)}
     found = explained_by(comparison, repeats({**BEFORE, **tiny}), repeats({**BEFORE, "predict>embed": 7}))
-
     assert not [stack for stack in found.baseline_stacks if "tiny" in stack]
     assert pytest.approx(10e-3) == sum(seconds[0] for seconds in found.baseline_stacks.values())
 
@@ -307,7 +283,6 @@ def test_small_stacks_are_kept_within_the_frame_that_they_are_in(comparison: Com
 def test_the_cost_of_the_profiler_is_said_where_it_is_large(comparison: Comparison) -> None:
     """Calls took twice as long."""
     found = explained_by(comparison, repeats(BEFORE), repeats({**BEFORE, "predict>embed": 7}))
-
     assert pytest.approx(1.0) == found.overhead
     assert "calls took 100 % longer under the profiler" in str(found.remarks[0])
     assert overhead_of([]) is None
@@ -320,7 +295,6 @@ def test_a_profiler_that_makes_calls_ten_times_longer_explains_nothing(
     """It says why: the shares are of calls that nobody makes."""
     then, now = ([sampled({"predict>embed": ms}, plain_ms=plain * ms)] * 3 for ms in (8, 12))
     found = explained_by(comparison, then, now)
-
     assert told == bool(found.movers)
     if not told:
         assert str(found.withheld).startswith("not explained: calls took ×")
@@ -328,12 +302,10 @@ def test_a_profiler_that_makes_calls_ten_times_longer_explains_nothing(
 
 def test_a_call_too_short_to_be_timed_has_no_known_cost(comparison: Comparison) -> None:
     then = [sampled({"predict>embed": 5}, plain_ms=0), sampled({"predict>embed": 5}, plain_ms=0)]
-
     assert explain_functions(SLOWER, comparison, then, then).overhead is None
 
 
 def test_an_empty_profile_has_no_stack(comparison: Comparison) -> None:
     """One side calls nothing of Python."""
     found = explain_functions(SLOWER, comparison, [sampled({})], [sampled({"predict": 1})])
-
     assert ({}, ["predict"]) == (found.baseline_stacks, [one.name for one in found.movers])

@@ -5,11 +5,11 @@ from random import Random
 import pytest
 from fakes.gates import hypothesis, observation
 
-from pytest_hwperf.core.completeness import completeness
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Pair
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.sequence import Step, decide, next_step
 from pytest_hwperf.core.statements import state
+from pytest_hwperf.core.timetable import completeness
 
 LATE = state("out of time", limit=60)
 FOUR = tuple(hypothesis(number) for number in range(4))
@@ -50,7 +50,6 @@ def level(evidence: Evidence, one: Hypothesis) -> float:
 
 def test_each_group_is_screened_and_confirmed_before_the_next() -> None:
     evidence = asked(2, 2, slow={FOUR[0]: 0.08, FOUR[3]: 0.08})
-
     assert [*"s" * 6, *"c" * 9, *"s" * 6, *"c" * 9] == stages(evidence)
     assert {FOUR[0], FOUR[3]} == {one for one, found in decide(evidence).items() if found.outcome == "regressed"}
 
@@ -58,14 +57,12 @@ def test_each_group_is_screened_and_confirmed_before_the_next() -> None:
 def test_a_small_group_among_many_counts_as_one_that_is_expected_to_be_tested() -> None:
     """Of one test and of three, each: half of the false-alarm rate; of what is left alone, all of it."""
     evidence = asked(1, 3, slow={FOUR[0]: 0.08, FOUR[3]: 0.08})
-
     assert [0.4 * 0.005] * 2 == pytest.approx([level(evidence, FOUR[0]), level(evidence, FOUR[3])])
 
 
 def test_a_group_that_was_not_begun_is_not_asked_and_named() -> None:
     evidence = replace(asked(2), stopped=LATE)
     complete = completeness([one.measurement.test for one in FOUR], evidence, decide(evidence))
-
     assert {FOUR[0], FOUR[1]} == set(decide(evidence))
     assert {FOUR[2].measurement.test, FOUR[3].measurement.test} == complete.unreached == evidence.unreached_tests
     assert (
@@ -88,7 +85,6 @@ def test_a_group_that_tested_nothing_has_spent_nothing() -> None:
 
 def test_one_group_of_all_is_as_none() -> None:
     whole = asked(4)
-
     assert decide(whole) == decide(replace(whole, groups=()))
 
 

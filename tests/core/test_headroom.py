@@ -5,7 +5,7 @@ import math
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.core.headroom import tightest
+from pytest_hwperf.core.advice import tightest
 from pytest_hwperf.core.records import Budget, Judgement, Verdict
 
 
@@ -40,7 +40,6 @@ def judgement(**limits: float) -> Judgement:
 )
 def test_the_least_share_of_a_limit_counts(limits: dict[str, float], keyword: str, share: float) -> None:
     found = tightest(judgement(**limits))
-
     assert found is not None
     assert keyword == found.budget.keyword
     assert share == pytest.approx(found.share)

@@ -26,7 +26,6 @@ def test_values_are_in_the_order_of_time() -> None:
     other = Statistic("latency", "p50", "perf_counter", "lower", "4f2c1e9")
     late, early = value("2026-03-02T00:00:00+00:00", 2.0), value("2026-03-01T00:00:00+00:00", 1.0)
     first, second = lined_up("t", "l", fake.machine(), [(one, late), (other, late), (one, early)])
-
     assert (first.values, second.values) == ((early, late), (late,))
     assert (first.anchor, second.anchor) == ("", "4f2c1e9")
     assert (first.test, first.label, first.machine, first.key) == ("t", "l", fake.machine(), ("latency", "p50"))
@@ -37,7 +36,6 @@ def test_every_figure_of_accepted_runs_is_a_value() -> None:
     run = replace(fake.run(), directions={"own": "higher"}, changed=True)
     stored = StoredRun(run=run, figures=(fake.figure(), fake.figure("own", "mean", source="record")))
     latency, own = series_of([stored, stored])
-
     assert (latency.better, own.better, own.source) == ("lower", "higher", "record")
     assert len(own.values) == 2
     past = own.values[0]

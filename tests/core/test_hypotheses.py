@@ -82,7 +82,6 @@ def test_what_is_too_short_on_both_sides_is_not_compared() -> None:
 
 def test_timings_become_hypotheses() -> None:
     found = asked(asking(LATENCY))
-
     assert [Hypothesis(measurement=HERE, margin=LATENCY, better="lower")] == found.hypotheses
     assert ({}, {}, 1) == (found.tests, found.parts, found.family)
 
@@ -91,7 +90,6 @@ def test_timings_become_hypotheses() -> None:
 def test_items_are_asked_for_where_both_sides_have_them(then: tuple[str, ...], count: int) -> None:
     margins = [DEFAULT_MARGINS[name] for name in ("first_item_p50", "item_p50")]
     seen = rehearsal(facts=dict(zip(SIDES, [Facts(parts=then), Facts(parts=("first_item", "item"))], strict=True)))
-
     assert count == len(asked(asking(*margins, named=margins), seen).hypotheses)
 
 
@@ -114,7 +112,6 @@ def test_values_that_need_no_clock_are_compared_where_both_sides_have_them() -> 
 def test_sizes_are_those_of_files() -> None:
     size = [fake.sample("model_size", [5e6], per="model")]
     (one,) = asked(asking(SIZE), rehearsal(exact={"baseline": size, "candidate": size})).fixed_samples
-
     assert one.per == "file"
 
 
@@ -138,7 +135,6 @@ def test_fresh_processes_are_asked_for_by_name_only(test: MeasuredTest, count: i
 
 def test_mean_latency_and_throughput_are_one_question() -> None:
     found = asked(asking(MEAN, RATE, named=[MEAN, RATE]))
-
     assert [MEAN] == [one.margin for one in found.hypotheses]
     assert (
         "not comparable",
@@ -149,14 +145,12 @@ def test_mean_latency_and_throughput_are_one_question() -> None:
 def test_the_median_does_not_answer_for_throughput() -> None:
     """A tail takes calls per second and leaves the median where it is."""
     found = asked(asking(LATENCY, RATE, named=[LATENCY, RATE]))
-
     assert [LATENCY, RATE] == [one.margin for one in found.hypotheses]
 
 
 def test_under_a_load_latency_and_throughput_are_two_questions() -> None:
     facts = Facts(conditions={"load": "server qps=200 seconds=2 seed=1"})
     found = asked(asking(LATENCY, RATE, named=[RATE]), rehearsal(facts=dict.fromkeys(SIDES, facts)))
-
     assert [LATENCY, RATE] == [one.margin for one in found.hypotheses]
 
 
@@ -177,7 +171,6 @@ def test_a_margin_of_energy_needs_a_counter_that_can_tell_it(energy: EnergySourc
     """Below 5 %, or below twice the step within the shortest window, nothing is decided."""
     margin = Margin(metric="energy", statistic="mean", size=size)
     found = asked(asking(margin, budgeted=["energy"]), energy=energy)
-
     assert [margin] * (not why) == [one.margin for one in found.hypotheses]
     assert [("inconclusive", why)] * bool(why) == [*map(worded, found.parts.values())]
 
@@ -189,14 +182,12 @@ def test_a_margin_of_energy_needs_a_counter_that_can_tell_it(energy: EnergySourc
 )
 def test_energy_that_nobody_names_or_counts_is_not_asked(test: MeasuredTest, energy: EnergySource | None) -> None:
     found = asked(test, energy=energy)
-
     assert ([], {}) == (found.hypotheses, found.parts)
 
 
 def test_what_no_turn_and_no_process_tells_is_not_asked() -> None:
     rows = Margin(metric="sample_throughput", statistic="mean", size=0.05)
     found = asked(asking(rows, named=[rows]))
-
     assert ([], [], [], {}) == (found.hypotheses, found.fixed_samples, found.processes, found.parts)
 
 
@@ -222,7 +213,6 @@ def test_what_no_turn_and_no_process_tells_is_not_asked() -> None:
 )
 def test_another_quantity_is_not_compared(then: Facts, now: Facts, why: str) -> None:
     found = asked(asking(LATENCY), rehearsal(facts={"baseline": then, "candidate": now}))
-
     assert [] == found.hypotheses
     assert {(HERE, "latency", "p50"): ("not comparable", why)} == in_words(found.parts)
 
@@ -235,7 +225,6 @@ def test_the_times_of_calls_are_compared_on_other_data_of_the_same_shape(then: s
     """What examples show is not."""
     sides = Facts(conditions={"data": "a1"}, shapes=then), Facts(conditions={"data": "b2"}, shapes=now)
     found = asked(asking(LATENCY, ACCURACY), rehearsal(facts={"baseline": sides[0], "candidate": sides[1]}))
-
     assert ([LATENCY] if alike else []) == [one.margin for one in found.hypotheses]
     assert "not comparable" == found.parts[HERE, "accuracy", "mean"][0]
 
@@ -268,7 +257,6 @@ def test_a_test_that_one_side_does_not_collect_is_not_compared(
     seen = rehearsal()
     seen.collected = collected
     seen.errors = {"baseline": errors, "candidate": {}}
-
     assert {NODE: why} == in_words(asked(asking(LATENCY), seen).tests)
 
 
@@ -296,7 +284,6 @@ def test_a_test_that_one_side_does_not_pass_is_not_compared(
 def test_a_test_that_was_lost_before_keeps_its_reason() -> None:
     lost: Reason = ("no baseline", words("baseline: ended with code -9"))
     found = questions_of([asking(LATENCY)], rehearsal(), {NODE: lost}, "origin/main", None)
-
     assert ({NODE: lost}, []) == (found.tests, found.hypotheses)
 
 
@@ -309,7 +296,6 @@ def test_a_measurement_of_one_side_only_has_nothing_beside_it() -> None:
     seen.facts[Measurement(test="other", label="")] = dict.fromkeys(SIDES, Facts())
     seen.uneven[Measurement(test=NODE, label="")] = "baseline"
     found = asked(asking(), seen)
-
     assert {
         (Measurement(test=NODE, label="extra"), "", ""): (
             "no baseline",
@@ -346,7 +332,6 @@ def test_three_processes_are_the_fewest() -> None:
 )
 def test_processes_leave_a_question_open_unless_none_is_worse(now: Sequence[float], suspect: bool) -> None:
     hypothesis = Hypothesis(measurement=HERE, margin=MEMORY, better=METRICS["memory"].better)
-
     assert suspect is is_open(hypothesis, {"baseline": [64e6] * 3, "candidate": now})
 
 
@@ -397,7 +382,6 @@ def test_a_measurement_that_the_pairs_did_not_meet_says_so() -> None:
 def test_what_one_side_has_no_values_of_is_not_compared() -> None:
     """A worker may send an empty sample: there is nothing in it to test."""
     some, none = (fake.sample("accuracy", values, per="example") for values in ([1.0, 0.0], []))
-
     assert asked(asking(ACCURACY), rehearsal(exact={"baseline": [some], "candidate": [none]})).fixed_samples == []
 
 
@@ -415,5 +399,4 @@ def test_a_stored_run_is_rerun_where_its_code_can_be_had(
     stored: dict[str, Any], known: bool, crowded: bool, why: str
 ) -> None:
     found = why_not_rerun(replace(fake.run(), **stored), known=known, crowded=crowded)
-
     assert (why in found, bool(why)) == (True, bool(found))

@@ -10,16 +10,14 @@ from fakes import records as fake
 from fakes import shards
 
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.kinds import assigned, merge_kinds, why_open
-from pytest_hwperf.core.merging import is_failed
+from pytest_hwperf.core.merging import assigned, is_failed, merge_kinds, why_open
 from pytest_hwperf.core.records import Skip, replace
 from pytest_hwperf.core.replay import recompute
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.shards import parse_kind, parse_kinds
+from pytest_hwperf.core.report import Report, parse_kind, parse_kinds
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.reports import annotations, csv_files, json_file, markdown, terminal
+from pytest_hwperf.reports.exports import properties
 from pytest_hwperf.reports.headline import headline_of
-from pytest_hwperf.reports.junit import properties
 from pytest_hwperf.reports.table import rows
 
 Parts = dict[str, Report]
@@ -54,14 +52,12 @@ def test_every_verdict_can_be_computed_again_by_the_pairs_of_its_own_kind(parts:
     crossed = replace(
         merged, gates=tuple(replace(one, kind={"arm": "x86", "x86": "arm"}[one.kind]) for one in merged.gates)
     )
-
     assert (4, ()) == (recompute(merged).agreeing, recompute(merged).disagreements)
     assert recompute(crossed).disagreements
 
 
 def test_the_headline_says_what_became_of_each_kind_and_the_rate_of_all(parts: Parts) -> None:
     said = headline_of(merge_kinds(parts))
-
     assert "bad" == said.state
     assert said.sentence == (
         "arm: 1 of 2 tests regressed (at most 1 % false alarms on this kind of machine); "
@@ -72,7 +68,6 @@ def test_the_headline_says_what_became_of_each_kind_and_the_rate_of_all(parts: P
 
 def test_kinds_that_share_the_rate_promise_it_together() -> None:
     merged = merge_kinds({f"{kind}.json": shards.of_kind(kind, 0.0, kinds=2) for kind in ("arm", "x86")})
-
     assert "(at most 0.5 % false alarms on this kind of machine)" in headline_of(merged).sentence
     assert headline_of(merged).sentence.endswith("over all 2 kinds of machine at most 1 % false alarms")
     assert {0.005} == {gate.evidence.alpha for gate in merged.gates}
@@ -82,7 +77,6 @@ def test_shards_of_a_kind_are_merged_first() -> None:
     files = {f"arm-{number}.json": shards.report_of(number, 0.0, kind="arm") for number in (1, 2, 3)}
     whole = merge_kinds(files | {"x86.json": shards.of_kind("x86", 0.0)})
     part = merge_kinds({file: report for file, report in files.items() if file != "arm-2.json"})
-
     assert [("arm", 1), ("arm", 2), ("arm", 3), ("x86", 1)] == [(one.kind, one.number) for one in whole.shards]
     assert "false alarms over all 3 shards of this kind" in headline_of(whole).sentence
     assert ["arm: shard 2 of 3 is missing: its tests are not in this report"] == why_open(part)
@@ -103,7 +97,6 @@ def test_a_kind_that_is_missing_is_named_and_never_green(
 ) -> None:
     equal = {f"{kind}.json": shards.of_kind(kind, 0.0) for kind in ("arm", "x86")}
     merged = merge_kinds(equal, names, number)
-
     assert (missing, [said] if said else []) == (merged.missing_kinds, why_open(merged))
     assert ("doubtful" if missing else "good") == headline_of(merged).state
     assert ("is missing" in headline_of(merged).sentence) == bool(missing)
@@ -112,7 +105,6 @@ def test_a_kind_that_is_missing_is_named_and_never_green(
 
 def test_a_part_of_the_rate_tells_how_many_kinds_there_are() -> None:
     lone = merge_kinds({"arm.json": shards.of_kind("arm", 0.0, kinds=2)})
-
     assert ["one more kind of machine is missing: nothing is known of it"] == why_open(lone)
 
 
@@ -130,7 +122,6 @@ def test_a_part_of_the_rate_tells_how_many_kinds_there_are() -> None:
 )
 def test_a_kind_that_did_not_end_leaves_the_build_open(spoil: Callable[[Report], Report], why: str) -> None:
     merged = merge_kinds({"a.json": shards.of_kind("arm", 0.0), "x.json": spoil(shards.of_kind("x86", 0.0))})
-
     assert [why] == why_open(merged)
     assert why.partition(": ")[2] in " ".join(merged.warnings)
 
@@ -138,7 +129,6 @@ def test_a_kind_that_did_not_end_leaves_the_build_open(spoil: Callable[[Report],
 def test_machines_and_selections_of_the_kinds_are_named(parts: Parts) -> None:
     other = changed(parts["a.json"], selected=5, selection="beef")
     warned = replace(other, warnings=("thermal throttling",))
-
     assert merge_kinds(parts | {"a.json": warned}).warnings == (
         (
             "compared on each kind of machine alone, never across: "
@@ -206,20 +196,17 @@ def test_what_is_not_of_one_build_is_refused_with_what_to_type(
 ) -> None:
     with pytest.raises(UsageProblem) as caught:
         merge_kinds(spoil(parts), names, len(names))
-
     assert said in str(caught.value)
 
 
 def test_without_kinds_shards_are_merged_as_ever() -> None:
     merged = merge_kinds({f"{number}.json": shards.report_of(number, 0.0) for number in (1, 2, 3)})
-
     assert ((), [], 3) == (merged.kinds, why_open(merged), len(merged.shards))
 
 
 def test_a_report_cannot_speak_for_another_kind(parts: Parts) -> None:
     """What a file says of its shard counts: its runs are of that kind, whatever stands in them."""
     forged = replace(assigned(parts["a.json"], "x86"), shards=parts["a.json"].shards)
-
     assert {"arm"} == {one.run.kind for one in merge_kinds({"a.json": forged}).judgements}
 
 
@@ -227,7 +214,6 @@ def test_skips_stay_with_their_kind(parts: Parts) -> None:
     skip = Skip(test=TEST, scenario="onnx_cuda", cause=state("no such test", missing="CUDA"))
     merged = merge_kinds(parts | {"a.json": replace(parts["a.json"], skips=(skip,))})
     titles = [group.title for group in rows(merged).groups if any(s.name == "onnx_cuda" for s in group.sections)]
-
     assert [f"{TEST} on arm"] == titles
     assert (1, 0) == (len(merged.of_kind("arm").skips), len(merged.of_kind("x86").skips))
 

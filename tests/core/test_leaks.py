@@ -41,7 +41,6 @@ def test_the_interval_is_that_of_sen_rounded_outwards(readings: list[float]) -> 
     """SciPy rounds the ranks to the nearest: ours are at most one rank further out, and never further in."""
     expected = stats.theilslopes(readings, alpha=0.90)
     found = slope(readings)
-
     assert found.value == pytest.approx(expected.slope)
     assert found.low is not None
     assert found.high is not None
@@ -54,21 +53,18 @@ def test_ranks_of_the_bounds_without_ties() -> None:
     readings = [float(call * call) for call in range(10)]
     slopes = sorted(float(i + j) for i in range(10) for j in range(i + 1, 10))
     found = slope(readings)
-
     assert (slopes[12], slopes[-13]) == (found.low, found.high)
 
 
 def test_too_few_readings_have_no_bounds() -> None:
     """Of four: (6 - 1.645 x 2.94) / 2 = 0.58."""
     found = slope([0.0, 1.0, 2.0, 3.0])
-
     assert (1.0, None, None) == (found.value, found.low, found.high)
 
 
 @given(whole_pages, st.integers(1, 9))
 def test_another_unit_changes_the_slope_alike(readings: list[float], factor: int) -> None:
     before, after = slope(readings), slope([factor * reading for reading in readings])
-
     assert before.low is not None
     assert after.low is not None
     assert (after.value, after.low) == pytest.approx((factor * before.value, factor * before.low))
@@ -82,13 +78,11 @@ def test_fewer_calls_than_ten_are_refused() -> None:
 def test_growth_that_ends_lasts_less_than_its_slope() -> None:
     """Half of the calls take a page each and the others none: nothing of it lasts."""
     found = growth([float(min(call, 30) * PAGE) for call in range(CALLS)])
-
     assert 0.0 == found.lasting < found.whole.value
 
 
 def test_a_planted_leak_is_found_in_many_calls_and_in_few() -> None:
     recorded = [kb * 1024 for kb in RECORDED_LEAK]
-
     assert leaks(recorded, recorded, recorded)
     assert leaks(recorded[:10], recorded[:10], recorded[:10])
     assert 100 * 1024 == growth(recorded).lasting
@@ -97,14 +91,12 @@ def test_a_planted_leak_is_found_in_many_calls_and_in_few() -> None:
 @pytest.mark.parametrize("kind", RECORDED_LEVEL)
 def test_recorded_processes_without_a_leak_have_none(kind: str) -> None:
     recorded = [kb * 1024 for kb in RECORDED_LEVEL[kind]]
-
     assert not leaks(recorded, recorded, recorded)
     assert 0.0 == growth(recorded).lasting
 
 
 def test_every_process_has_to_grow() -> None:
     growing = [100.0 * KB * call for call in range(CALLS)]
-
     assert not leaks(growing, growing, [0.0] * CALLS)
     assert not is_leak([], PAGE)
 
@@ -113,7 +105,6 @@ def test_every_process_has_to_grow() -> None:
 def test_a_single_step_is_no_leak_wherever_it_falls(at: int) -> None:
     """A megabyte at once in every process, as an arena or a pool takes it."""
     step = [float(2**20 * (call >= at)) for call in range(CALLS)]
-
     assert not leaks(step, step, step)
 
 
@@ -121,7 +112,6 @@ def test_a_single_step_is_no_leak_wherever_it_falls(at: int) -> None:
 def test_a_cache_that_is_full_after_half_of_the_calls_is_no_leak(full: int) -> None:
     """It takes 1 MB with each call until then."""
     filling = [float(KB * KB * min(call, full)) for call in range(CALLS)]
-
     assert not leaks(filling, filling, filling)
 
 
@@ -129,21 +119,18 @@ def test_a_cache_that_is_full_after_half_of_the_calls_is_no_leak(full: int) -> N
 def test_what_is_given_back_within_half_of_the_calls_is_no_leak(period: int) -> None:
     """A buffer that takes 1 MB with each call and is emptied every so many calls; its slopes alone may look steep."""
     saw = [float(KB * KB * (call % period)) for call in range(CALLS)]
-
     assert not leaks(saw, saw, saw)
 
 
 def test_a_leak_below_a_buffer_that_is_emptied_is_found() -> None:
     """100 kB kept with each call, beside 1 MB that comes and goes every five calls."""
     readings = [100.0 * KB * call + float(KB * KB * (call % 5)) for call in range(CALLS)]
-
     assert leaks(readings, readings, readings)
 
 
 def test_growth_of_a_page_per_call_is_no_leak_and_of_two_is_one() -> None:
     for pages, called in ((1, False), (2, True)):
         readings = [float(pages * PAGE * call) for call in range(CALLS)]
-
         assert called == leaks(readings, readings, readings)
 
 
@@ -173,7 +160,6 @@ def test_false_alarms_on_staircases_are_rare(kind: Callable[[Random, int], list[
     """Errors that hang together, for which no interval was made: at most 1 % of 400 simulated measurements."""
     coin = Random(20)
     alarms = sum(leaks(*(kind(coin, step) for _ in range(3))) for _ in range(400))
-
     assert alarms <= 4
 
 
@@ -182,7 +168,6 @@ def test_one_slope_alone_would_call_a_random_walk_a_leak() -> None:
     """What the rule is for: the lower bound of one process lies above the floor in more than one walk of ten."""
     coin = Random(20)
     alone = [growth(wandering(coin, 2**17)).whole.low for _ in range(400)]
-
     assert sum(low is not None and low > PAGE for low in alone) > 40
 
 
@@ -196,7 +181,6 @@ def test_a_single_low_reading_hides_no_steady_leak_from_a_budget() -> None:
     """A trim, or pages that were reclaimed for a moment."""
     readings = [float(KB * KB * call) for call in range(CALLS)]
     readings[45] -= 60 * KB * KB
-
     assert 0.9 * KB * KB <= growth(readings).lasting
 
 
@@ -204,7 +188,6 @@ def test_a_single_low_reading_hides_no_steady_leak_from_a_budget() -> None:
 def test_steps_among_ten_readings_are_seen_by_the_mean(every: int) -> None:
     """The half is too short for its bound: no leak is called, and no budget may pass on the lasting growth."""
     readings = [float(KB * KB * every * (call // every)) for call in range(10)]
-
     assert not leaks(readings)
     assert 0.6 * KB * KB <= growth(readings).mean
 
@@ -212,5 +195,4 @@ def test_steps_among_ten_readings_are_seen_by_the_mean(every: int) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_ten_readings_of_noise_are_no_leak(seed: int) -> None:
     random = Random(seed)
-
     assert not leaks(*([float(PAGE * random.randint(0, 20)) for _ in range(10)] for _ in range(3)))

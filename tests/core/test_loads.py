@@ -13,24 +13,27 @@ from typing import Any
 import pytest
 
 from pytest_hwperf.core.budgets import parse_budgets
-from pytest_hwperf.core.early_stopping import early_stopping, fewest_calls
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.load_plans import parse_load
-from pytest_hwperf.core.load_windows import rates, why_degrading, why_drifting, why_unsteady
 from pytest_hwperf.core.loads import (
     Load,
     Served,
     bound_of,
     next_rate,
     piece_of,
+    rates,
     share_of_one,
     undelayed,
+    why_degrading,
+    why_drifting,
     why_not_served,
     why_slower,
+    why_unsteady,
     why_unsure,
 )
+from pytest_hwperf.core.plans import parse_load
+from pytest_hwperf.core.ranks import early_stopping, fewest_calls
 from pytest_hwperf.core.records import replace
-from pytest_hwperf.loads.schedule import schedule
+from pytest_hwperf.loads.times import schedule
 
 SERVER = Load(kind="server", qps=500, seconds=20, seed=3)
 
@@ -55,7 +58,6 @@ def test_gaps_have_the_mean_and_the_variation_of_their_distribution(shape: float
     """The coefficient of variation of a gamma distribution is one over the root of its shape."""
     due = schedule(Load(kind="server", qps=1000, seconds=60, seed=1, shape=shape))
     gaps = [later - before for before, later in pairwise(due)]
-
     assert mean(gaps) == pytest.approx(1e-3, rel=0.03)
     assert stdev(gaps) / mean(gaps) == pytest.approx(variation, rel=0.03)
     assert 0 < due[0] < due[-1] < 60
@@ -83,7 +85,6 @@ def test_a_stall_is_in_the_latency_of_every_call_that_waited_for_it() -> None:
     """From the schedule its p99 is near 900 ms; a closed loop, in which one call waits, would say 1 ms."""
     open_loop = sorted(served(SERVER, stalled).latencies)
     closed = sorted([1.0, *[0.001] * 9_999])
-
     assert 0.8 < open_loop[int(0.99 * len(open_loop))] < 1.0
     assert closed[9_900] == 0.001
 
@@ -96,7 +97,6 @@ def test_waits_of_a_simulated_server_agree_with_theory(kind: str, share: float, 
     load = Load(kind="server", qps=utilisation / service_s, seconds=400, seed=5)
     times = served(load, lambda _: service_s if kind == "M/D/1" else chance.expovariate(1 / service_s))
     waits = mean(times.latencies) - service_s
-
     assert waits == pytest.approx(share * utilisation * service_s / (1 - utilisation), rel=0.1)
 
 
@@ -120,7 +120,6 @@ def test_early_stopping_leaves_out_as_many_calls_as_loadgen() -> None:
 def test_a_rate_that_is_kept_is_served() -> None:
     load = Load(kind="server", qps=500, seconds=20, seed=3, within_ms=50)
     times = served(load, lambda _: 0.001)
-
     assert why_not_served(load, times) is None
     assert mean(rates(times, 0.05)[0]) == pytest.approx(len(times.due) / 20, rel=1e-3)
 
@@ -129,14 +128,12 @@ def test_late_calls_are_counted_and_no_good_answers() -> None:
     load = Load(kind="server", qps=500, seconds=20, seed=3, within_ms=50)
     times = served(load, stalled)
     late = sum(one > 0.05 for one in times.latencies)
-
     assert str(why_not_served(load, times)) == f"{late} of {len(times.due)} calls later than 50.0 ms"
     assert mean(rates(times, 0.05)[0]) == pytest.approx((len(times.due) - late) / 20, rel=1e-3)
 
 
 def test_a_backlog_that_grows_is_said_without_a_bound() -> None:
     reason = why_not_served(SERVER, served(SERVER, lambda _: 0.003))
-
     assert reason is not None
     assert reason.kind == "backlog grows"
     assert why_not_served(SERVER, served(SERVER, lambda _: 0.0015)) is None
@@ -145,14 +142,12 @@ def test_a_backlog_that_grows_is_said_without_a_bound() -> None:
 def test_failed_calls_are_no_answers() -> None:
     times = served(SERVER, lambda _: 0.001)
     broken = Served(due=times.due, issued=times.issued, ended=times.ended, failed=3)
-
     assert str(why_not_served(SERVER, broken)) == f"3 of {len(times.due) + 3} calls failed"
 
 
 def test_a_generator_that_is_late_is_doubted() -> None:
     times = served(SERVER, lambda _: 0.001)
     late = Served(due=times.due, issued=array("d", (due + 0.002 for due in times.due)), ended=times.ended)
-
     assert why_unsure(times, None) is None
     assert late.lag_s == pytest.approx(0.002)
     assert why_unsure(late, within_s=0.05) is None
@@ -168,7 +163,6 @@ def test_what_the_generator_adds_to_the_median_is_said_within_any_bound(lag_s: f
         issued=array("d", (due + lag_s for due in times.due)),
         ended=array("d", (end + lag_s for end in times.ended)),
     )
-
     assert why_slower(times) is None
     assert why_unsure(late, within_s) is None
     assert str(why_slower(late)).startswith("the load generator itself adds")
@@ -176,7 +170,6 @@ def test_what_the_generator_adds_to_the_median_is_said_within_any_bound(lag_s: f
 
 def test_nothing_is_said_of_no_calls() -> None:
     none = Served(due=array("d"), issued=array("d"), ended=array("d"))
-
     assert why_not_served(SERVER, none) is None
     assert why_unsure(none, None) is None
     assert why_slower(none) is None
@@ -199,13 +192,11 @@ def test_where_nothing_is_served_the_search_ends() -> None:
     tried = dict[float, bool]()
     while (rate := next_rate(tried, 100.0)) is not None:
         tried[rate] = False
-
     assert len(tried) == 21
 
 
 def test_a_load_says_what_it_is() -> None:
     load = parse_load({"kind": "server", "qps": 200, "seconds": 2, "seed": 1})
-
     assert str(load) == "server qps=200 seconds=2 seed=1"
     assert str(parse_load({"kind": "server", "qps": 9, "within_ms": 5, "url": "http://a/b"})) == (
         "server qps=9 seconds=2 seed=1 within_ms=5"
@@ -217,7 +208,6 @@ def test_a_load_says_what_it_is() -> None:
 def test_processes_are_a_condition_and_one_of_them_carries_its_share() -> None:
     load = parse_load({"kind": "server", "qps": 200, "in_flight": 4, "carriers": "processes"})
     one = share_of_one(load)
-
     assert str(load) == "server qps=200 seconds=2 seed=1 in_flight=4 carriers=processes"
     assert (4, 0) == (load.processes, one.processes)
     assert (50, 1) == (one.qps, one.at_once(waiting=False))
@@ -304,7 +294,6 @@ def test_a_load_that_slows_down_has_no_steady_state_and_says_by_how_much() -> No
     """The middles of the first and the last third of 0 .. 1098 calls are 732 apart: 1.92 over 1.18."""
     times = closed(lambda number: 0.001 * (1 + number / 1000))
     unsteady, reason = why_unsteady(LOOP, times), why_degrading(LOOP, times)
-
     assert unsteady is not None
     assert unsteady.numbers["ratio"] == pytest.approx(1.65, rel=0.05)
     assert 1.4 < unsteady.numbers["low"] < unsteady.numbers["ratio"]
@@ -314,20 +303,17 @@ def test_a_load_that_slows_down_has_no_steady_state_and_says_by_how_much() -> No
 
 def test_median_latency_is_asked_where_the_rate_is_that_of_the_schedule() -> None:
     times = served(SERVER, lambda start: 0.0005 if start < 13 else 0.0007)
-
     assert "median latency" in str(why_unsteady(SERVER, times))
 
 
 def test_of_calls_that_are_due_at_once_the_rate_is_asked() -> None:
     load, slower = Load(kind="offline", calls=900), all_at_once(900)
     slower = replace(slower, ended=array("d", (end if end < 0.6 else 2 * end - 0.6 for end in slower.ended)))
-
     assert "by a factor of 2.00 (lower bound 2.00) in seconds per" in str(why_unsteady(load, slower))
 
 
 def test_a_third_without_a_completed_call_is_not_steady() -> None:
     times = closed(lambda number: 1.5 if number == 600 else 0.001, seconds=2.2)
-
     assert "a third of the load has no completed call" in str(
         why_unsteady(Load(kind="single_stream", seconds=2.2), times)
     )
@@ -336,7 +322,6 @@ def test_a_third_without_a_completed_call_is_not_steady() -> None:
 @pytest.mark.parametrize(("calls", "kinds"), [(20, ["few calls"]), (21, [])])
 def test_a_steady_state_takes_as_many_calls_as_a_bound_of_thirds(calls: int, kinds: list[str]) -> None:
     found = why_unsteady(LOOP, closed(lambda _: 2.0 / calls, seconds=1.99))
-
     assert kinds == ([found.kind] if found else [])
 
 
@@ -361,7 +346,6 @@ ENDLESS = Load(kind="single_stream", seconds=1e6)
 def test_a_steady_load_is_rarely_called_unsteady(calls: int, spread: float) -> None:
     """One of a hundred at most, also where calls differ much and are few: windows then differ by chance."""
     chance = random.Random(11)
-
     assert alarms(ENDLESS, lambda: noisy(chance, calls, spread, lambda _: 1.0)) <= 1
 
 
@@ -370,7 +354,6 @@ def test_a_queue_is_no_drift(utilisation: float, calls: int) -> None:
     """Its calls depend on each other, those of an M/M/1 server at half of its rate for some 12 calls."""
     load = Load(kind="server", qps=1000 * utilisation, seconds=calls / (1000 * utilisation))
     seeds, chance = iter(range(LOADS)), random.Random(11)
-
     assert alarms(load, lambda: served(replace(load, seed=next(seeds)), lambda _: chance.expovariate(1000))) <= 2
 
 
@@ -378,13 +361,11 @@ def test_a_queue_is_no_drift(utilisation: float, calls: int) -> None:
 def test_a_drift_of_30_percent_is_found(drift: Callable[[float], float]) -> None:
     """A step, and a steady rise, of calls that differ by 10 %."""
     chance = random.Random(11)
-
     assert alarms(ENDLESS, lambda: noisy(chance, 1800, 0.1, drift)) >= LOADS - 2
 
 
 def test_noise_is_no_degradation() -> None:
     chance = random.Random(3)
-
     assert why_degrading(LOOP, closed(lambda _: 0.001 * chance.uniform(0.8, 1.2))) is None
     assert why_degrading(LOOP, closed(lambda number: 0.001 * (1 + number / 1e6))) is None  # steady, but too little
 
@@ -392,7 +373,6 @@ def test_noise_is_no_degradation() -> None:
 def test_rates_of_windows_add_up_to_all_calls_over_the_whole_span() -> None:
     times = served(SERVER, stalled)
     values, counts = rates(times)
-
     assert len(values) == len(counts) == 10
     assert sum(counts) == len(times.due)
     assert sum(counts) / sum(count / value for count, value in zip(counts, values, strict=True)) == pytest.approx(
@@ -402,7 +382,6 @@ def test_rates_of_windows_add_up_to_all_calls_over_the_whole_span() -> None:
 
 def test_the_bound_is_that_of_the_load_else_of_the_highest_percentile() -> None:
     budgets = parse_budgets({"latency_p50_ms": 5, "latency_p99_ms": 50, "latency_mean_ms": 6, "accuracy_min": 0.5})
-
     assert bound_of(Load(kind="server", qps=5, within_ms=20), budgets) == 0.02
     assert bound_of(SERVER, budgets) == 0.05
     assert bound_of(SERVER, ()) is None
@@ -410,7 +389,6 @@ def test_the_bound_is_that_of_the_load_else_of_the_highest_percentile() -> None:
 
 def test_a_piece_begins_as_its_load_and_has_so_many_calls() -> None:
     piece = piece_of(Load(kind="server", qps=500, seconds=0.01, seed=3), 25)
-
     assert list(schedule(SERVER)[:25]) == list(schedule(piece))
     assert len(schedule(piece_of(Load(kind="offline", calls=9), 4))) == 4
 
@@ -419,14 +397,12 @@ def test_delays_of_the_generator_are_taken_out_of_what_waited_for_them() -> None
     """The second call was issued 3 s late, and took 1 s; the third waited for it, and would have for 0.5 s."""
     due = array("d", [0.0, 2.0, 2.5, 9.0])
     delayed = Served(due=due, issued=array("d", [0.0, 5.0, 2.5, 9.0]), ended=array("d", [1.0, 6.0, 7.0, 10.0]))
-
     assert [1.0, 3.0, 4.0, 10.0] == list(undelayed(delayed).ended)
     assert undelayed(delayed).lag_s == 0
 
 
 def test_what_was_issued_in_time_stays_as_it_was() -> None:
     times = served(SERVER, stalled)
-
     assert list(times.ended) == pytest.approx(list(undelayed(times).ended))
 
 
@@ -439,7 +415,6 @@ def test_more_work_is_in_the_median_latency_at_any_rate(utilisation: float) -> N
     """A call is never faster than its service, and the queue only adds to it: +10 % is at least +10 %."""
     load = piece_of(Load(kind="server", qps=1000 * utilisation, seed=1), 30)
     before, now = (sorted(served(load, partial(steady, taken)).latencies)[15] for taken in (0.001, 0.0011))
-
     assert now / before >= 1.0999
 
 
@@ -480,6 +455,5 @@ def test_calls_in_a_row_that_change_their_speed_are_told(latency: Callable[[int]
 def test_calls_that_take_no_time_at_all_drift_by_no_more_than_a_clock_can_tell() -> None:
     """An empty call is left with 0 s where the cost of the loop is taken off; its ratio to 20 ns is no error."""
     drift = why_drifting([0.0] * 10 + [20e-9] * 20)
-
     assert drift is not None
     assert 20 == pytest.approx(drift.numbers["ratio"])

@@ -36,7 +36,6 @@ def changed(report: Report, **fields: Any) -> Report:
 
 def test_shards_are_put_together_in_their_order(parts: Parts) -> None:
     merged = merge(parts)
-
     assert ["tests/1", "tests/1", "tests/3"] == [one.run.test[:7] for one in merged.judgements]
     assert [1, 2, 3] == [one.number for one in merged.shards]
     assert [1, 3] == [gate.seed for gate in merged.gates]
@@ -47,13 +46,11 @@ def test_shards_are_put_together_in_their_order(parts: Parts) -> None:
 
 def test_every_verdict_can_be_computed_again(parts: Parts) -> None:
     again = recompute(merge(parts))
-
     assert (3, ()) == (again.agreeing, again.disagreements)
 
 
 def test_machines_stay_with_their_runs_and_are_named(parts: Parts) -> None:
     merged = merge(parts)
-
     assert ["AMD EPYC 7B13"] * 2 + ["Intel Xeon"] == [one.run.machine.cpu_model for one in merged.judgements]
     assert (
         "measured on 2 machines, and compared on each of them alone: AMD EPYC 7B13, 4 cores (shards 1, 2); "
@@ -74,7 +71,6 @@ def test_one_machine_is_not_worth_a_word(parts: Parts) -> None:
 )
 def test_a_missing_shard_is_named_and_never_green(parts: Parts, left_out: list[str], said: str, there: str) -> None:
     merged = merge({file: report for file, report in parts.items() if file not in left_out})
-
     assert [f"{said} tests are not in this report"] == why_open(merged)
     assert {*why_open(merged)} <= {*merged.warnings}
     assert "doubtful" == headline_of(merged).state
@@ -84,7 +80,6 @@ def test_a_missing_shard_is_named_and_never_green(parts: Parts, left_out: list[s
 def test_a_shard_that_failed_fails_the_build_also_where_another_is_missing(parts: Parts) -> None:
     slower = shards.report_of(1, 0.3, 0.0)
     merged = merge({"a.json": slower, "c.json": parts["c.json"]})
-
     assert is_failed(merged)
     assert "bad" == headline_of(merged).state
     assert headline_of(merged).sentence.startswith(
@@ -96,7 +91,6 @@ def test_a_shard_that_failed_fails_the_build_also_where_another_is_missing(parts
 def test_tests_that_failed_by_themselves_fail_it_and_are_named(parts: Parts, count: int, named: str) -> None:
     broken = changed(parts["b.json"], failed=tuple(f"t{number}" for number in range(count)), exit_code=1)
     merged = merge(parts | {"b.json": broken})
-
     assert is_failed(merged)
     assert "bad" == headline_of(merged).state
     assert any(named in warning for warning in merged.warnings)
@@ -117,14 +111,12 @@ def test_a_shard_that_did_not_end_leaves_the_build_open(
     parts: Parts, spoil: Callable[[Report], Report], why: str
 ) -> None:
     merged = merge(parts | {"b.json": spoil(parts["b.json"])})
-
     assert [why] == why_open(merged)
     assert "doubtful" == headline_of(merged).state
 
 
 def test_where_nothing_was_measured_nothing_is_green(parts: Parts) -> None:
     merged = merge({f"{number}.json": shards.report_of(number) for number in (1, 2, 3)})
-
     assert ["no shard has measured anything"] == why_open(merged)
     assert not is_failed(merged)
     assert "Nothing was measured" == headline_of(merged).sentence
@@ -142,7 +134,6 @@ def test_a_comparison_that_was_asked_for_and_decided_nothing_is_not_green(parts:
         for file, one in parts.items()
     }
     unasked = {file: changed(one, settings={}) for file, one in empty.items()}
-
     assert ["no shard has decided any comparison"] == why_open(merge(empty))
     assert [] == why_open(merge(unasked))
 
@@ -152,7 +143,6 @@ def test_warnings_are_said_once_with_their_shards(parts: Parts) -> None:
         file: replace(one, warnings=("thermal throttling", *["by itself"] * (file == "b.json")))
         for file, one in parts.items()
     }
-
     assert ("shards 1, 2, 3: thermal throttling", "shard 2: by itself") == merge(warned).warnings[1:]
 
 
@@ -235,12 +225,10 @@ def test_what_is_not_of_one_build_is_refused_with_what_to_type(
 ) -> None:
     with pytest.raises(UsageProblem) as caught:
         merge(spoil(parts))
-
     assert said in str(caught.value)
 
 
 def test_what_is_not_known_is_not_unlike(parts: Parts) -> None:
     """Under xdist other processes have collected the tests; outside of git there is no revision."""
     unknown = replace(changed(parts["c.json"], selection="", selected=0), revision="")
-
     assert 3 == len(merge(parts | {"c.json": unknown}).shards)

@@ -32,7 +32,6 @@ WITH_IT: Mapping[str, Metric] = {**METRICS, "bytes_read": BYTES_READ}
 
 def test_a_new_row_has_a_budget_and_a_margin() -> None:
     margin = Margin(metric="bytes_read", statistic="mean", size=0.1, floor=512.0)
-
     assert (BYTES_READ, BYTES_READ.budgets[0]) == budget_keywords(WITH_IT)["bytes_read_max_kb"]
     assert margin == default_margins(WITH_IT)["bytes_read_mean"]
     assert margin == always_compared(WITH_IT)[-1]
@@ -56,7 +55,6 @@ def test_a_new_row_and_its_meter_are_measured_and_shown(monkeypatch: pytest.Monk
     judgement = Judgement(run=run, figures=figures(run), verdicts=())
     table = rows(replace(fake.report(), judgements=(judgement,), gates=()))
     shown = {row.cells[0]: row.cells[1] for group in table.groups for section in group.sections for row in section.rows}
-
     assert not unmeasured
     assert [100.0, 200.0] == [*samples[-1].values]
     assert ["mean", "max"] == [figure.statistic for figure in figures(run) if figure.metric == "bytes_read"]
@@ -70,7 +68,6 @@ def test_rows_agree_with_each_other() -> None:
         budgets, margins = ({one.statistic for one in each} for each in (metric.budgets, metric.margins))
         statistics = {*metric.shown, *budgets, *margins}
         others = {*filter(None, [metric.counter, metric.reciprocal])}
-
         assert set() == statistics - set(metric.statistics), metric.name
         assert set() == others - set(METRICS), metric.name
         assert metric.title, metric.name
@@ -78,13 +75,11 @@ def test_rows_agree_with_each_other() -> None:
 
 def test_each_budget_keyword_belongs_to_one_metric() -> None:
     keywords = [one.keyword for metric in METRICS.values() for one in metric.budgets]
-
     assert len(keywords) == len(set(keywords))
 
 
 def test_a_metric_of_the_users_own_is_a_plain_number() -> None:
     own = metric_of("rouge_l", "higher")
-
     assert ("1", "higher", ("p50",), False) == (own.unit, own.better, own.statistics, own.exact)
     assert METRICS["latency"] is metric_of("latency", "higher")
 

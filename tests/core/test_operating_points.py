@@ -2,8 +2,8 @@
 
 import pytest
 
+from pytest_hwperf.core.candidates import described, lies_at, parse_point, points_of
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.operating_points import described, lies_at, parse_point, points_of
 
 
 def test_a_condition_in_which_all_agree_tells_nothing() -> None:
@@ -12,13 +12,11 @@ def test_a_condition_in_which_all_agree_tells_nothing() -> None:
 
 def test_what_declares_no_value_has_a_point_of_its_own_where_others_differ() -> None:
     points = points_of([{"batch_size": "1"}, {"batch_size": "32"}, {}])
-
     assert ["batch_size=1", "batch_size=32", "batch_size=not declared"] == [described(point) for point in points]
 
 
 def test_without_a_load_calls_follow_each_other() -> None:
     points = points_of([{}, {"load": "single_stream"}, {"load": "offline calls=9"}])
-
     assert ["load=single_stream", "load=single_stream", "load=offline calls=9"] == [described(one) for one in points]
     assert lies_at({}, {"load": "single_stream"})
     assert not lies_at({}, {"threads": "1"})

@@ -69,7 +69,6 @@ def memory(
 
 def test_value_of_a_pair_is_the_median_of_its_blocks() -> None:
     blocks = observation([1e-3, 2e-3, 1e-3], [1.1e-3, 2.0e-3, 5e-3])
-
     assert math.log(1.1) == pytest.approx(pair_value(blocks), rel=1e-12)
 
 
@@ -80,7 +79,6 @@ def test_value_of_a_pair_is_the_median_of_its_blocks() -> None:
 def test_value_of_a_pair_mirrors_and_has_no_unit(blocks: list[tuple[float, float]], unit: float) -> None:
     old, new = zip(*blocks, strict=True)
     value = pair_value(observation(old, new))
-
     assert -value == pytest.approx(pair_value(observation(new, old)), abs=1e-12)
     assert value == pytest.approx(pair_value(observation([unit * v for v in old], [unit * v for v in new])), abs=1e-9)
 
@@ -99,7 +97,6 @@ def test_ratio_needs_finite_values(value: float, answer: bool) -> None:
 
 def test_eight_pairs_beyond_the_margin_are_a_regression() -> None:
     found = decided(EIGHT)
-
     assert ("regressed", 2**-8, 8) == (found.outcome, found.p_value, found.pairs)
     assert found.how == "8 fresh pairs, exact signed-rank, interleaved"
     assert found.change is not None
@@ -123,7 +120,6 @@ def test_outcome_of_eight_pairs(values: list[float], outcome: ComparisonOutcome)
 
 def test_too_few_pairs_have_no_bounds_and_could_catch_nothing() -> None:
     found = decided(EIGHT[:7])
-
     assert found.change is not None
     assert (None, None, None) == (found.change.low, found.change.high, found.detectable)
 
@@ -135,14 +131,12 @@ def test_detectable_change_would_just_have_been_called() -> None:
     assert found.detectable is not None
     assert found.change is not None
     shift = math.log1p(found.detectable) - math.log1p(found.change.value)
-
     assert [decided([v + shift + e for v in quiet]).outcome for e in (1e-9, -1e-9)] == ["regressed", "inconclusive"]
 
 
 def test_where_more_is_better_a_loss_is_the_change_for_the_worse() -> None:
     lost = [-v for v in EIGHT]
     found, mirrored = decided(lost, better="higher"), decided(EIGHT)
-
     assert ("regressed", 2**-8) == (found.outcome, found.p_value)
     assert found.detectable is not None
     assert mirrored.detectable is not None
@@ -153,7 +147,6 @@ def test_where_more_is_better_a_loss_is_the_change_for_the_worse() -> None:
 def test_swapping_the_sides_mirrors_a_comparison(values: list[float], level: float, better: Better) -> None:
     found = decided(values, level, better=better)
     swapped = decided([-v for v in values], level, better=better)
-
     assert MIRROR.get(found.outcome, found.outcome) == swapped.outcome
     assert found.change is not None
     assert swapped.change is not None
@@ -169,13 +162,11 @@ def test_outcome_is_regressed_exactly_where_the_lower_bound_is_beyond_the_margin
     assume(len({abs(v - math.log1p(0.02)) for v in values}) == len(values))
     found = decided(values, level)
     assert found.change is not None
-
     assert (found.outcome == "regressed") == (found.change.low is not None and found.change.low > 0.02)
 
 
 def test_margin_is_never_below_its_floor() -> None:
     asked = hypothesis("latency", size=0.02, floor=1e-4)
-
     assert compare_pairs(asked, EIGHT, LEVEL, baseline=1e-3).margin == pytest.approx(0.1)
     assert compare_pairs(asked, EIGHT, LEVEL, baseline=1.0).margin == 0.02
 
@@ -187,7 +178,6 @@ def test_absurd_ratio_is_shown_as_a_number() -> None:
 def test_what_half_of_the_pairs_have_noticed_is_said() -> None:
     quiet = observation([1e-3], [1e-3])
     noticed = replace(quiet, warnings=("candidate: no steady state in its warm-up",))
-
     assert compare_observations(hypothesis(), [noticed, quiet, quiet], LEVEL).warnings == ()
     assert compare_observations(hypothesis(), [noticed, quiet, noticed, quiet], LEVEL).warnings == (
         "candidate: no steady state in its warm-up (in 2 of 4 pairs)",
@@ -201,7 +191,6 @@ def test_observations_give_the_baseline_and_what_disturbed_them() -> None:
         observation([1e-3], [1e-3], 0.3),
     ]
     found = compare_observations(hypothesis(), observations, LEVEL)
-
     assert (2e-3, 0.2, 3) == (found.baseline, found.interference, found.pairs)
     assert compare_observations(hypothesis(), observations[1:2], LEVEL).interference is None
 
@@ -209,7 +198,6 @@ def test_observations_give_the_baseline_and_what_disturbed_them() -> None:
 def test_seven_processes_that_all_need_more_are_a_regression() -> None:
     base = [10 * MB, 10.1 * MB, 10 * MB, 10.2 * MB, 10 * MB, 10 * MB, 10.1 * MB]
     found = memory(base, [one + 2 * MB for one in base])
-
     assert ("regressed", 2**-7, 10 * MB, 7) == (found.outcome, found.p_value, found.baseline, found.pairs)
     assert found.margin == pytest.approx(0.1)  # 1 MB of 10
     assert found.change is not None
@@ -229,7 +217,6 @@ def test_seven_processes_that_all_need_more_are_a_regression() -> None:
 )
 def test_outcome_of_fresh_processes(added: list[float], outcome: ComparisonOutcome) -> None:
     base = [20 * MB + 1000 * i for i in range(len(added))]
-
     assert outcome == memory(base, [one + MB * more for one, more in zip(base, added, strict=True)]).outcome
 
 
@@ -240,7 +227,6 @@ def test_swapping_processes_mirrors_and_another_direction_does_too(
     old, new = zip(*pairs, strict=True)
     outcome = memory(old, new, level, better=better).outcome
     other: Better = "higher" if better == "lower" else "lower"
-
     assert MIRROR.get(outcome, outcome) == memory(new, old, level, better=better).outcome
     assert MIRROR.get(outcome, outcome) == memory(old, new, level, better=other).outcome
 
@@ -248,28 +234,24 @@ def test_swapping_processes_mirrors_and_another_direction_does_too(
 def test_processes_where_more_is_better_name_a_loss() -> None:
     base = [10 * MB + 1000 * i for i in range(7)]
     found = memory(base, [one - 2 * MB for one in base], better="higher")
-
     assert found.outcome == "regressed"
     assert found.detectable == pytest.approx(-0.1, abs=1e-3)
 
 
 def test_nothing_in_the_baseline_has_no_ratio_but_an_outcome() -> None:
     found = memory([0.0] * 7, [2 * MB, 2 * MB, 3 * MB, 2 * MB, 2 * MB, 2 * MB, 2 * MB])
-
     assert ("regressed", None, None) == (found.outcome, found.change, found.detectable)
     assert found.reason == "0 B in the baseline, 2.00 MB now"
 
 
 def test_recorded_metric_from_nothing_is_shown_without_a_unit() -> None:
     found = compare_processes(hypothesis("tokens", size=0.5), [0.0] * 7, [1.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0], 0.01)
-
     assert found.reason == "0 in the baseline, 1.00 now"
 
 
 @pytest.mark.parametrize(("old", "new"), [(3, 4), (31, 31)])
 def test_processes_that_cannot_be_paired_are_not_comparable(old: int, new: int) -> None:
     found = memory([MB + i for i in range(old)], [MB - i for i in range(new)])
-
     assert found.outcome == "not comparable"
     assert found.reason.startswith(f"{old} processes of the baseline and {new} of the candidate: ")
 
@@ -299,7 +281,6 @@ def test_calls_that_a_percentile_needs(statistic: str, calls: int) -> None:
 def test_pairs_needed_grow_as_the_square_of_the_noise() -> None:
     """The bound of these lies 0.004 below the centre at eight pairs."""
     quiet = [-0.004, -0.003, -0.002, -0.001, 0.001, 0.002, 0.003, 0.004]
-
     assert pairs_needed(quiet, 0.05, LEVEL, 0.02) == 8
     assert pairs_needed([10 * v for v in quiet], 0.05, LEVEL, 0.02) == math.ceil(
         8 * (0.04 / math.log(1.05 / 1.02)) ** 2
@@ -316,7 +297,6 @@ def test_pairs_needed_grow_as_the_square_of_the_noise() -> None:
 )
 def test_no_number_of_pairs_finds_some_changes(factor: float, change: float) -> None:
     quiet = [-0.004, -0.003, -0.002, -0.001, 0.001, 0.002, 0.003, 0.004]
-
     assert pairs_needed([factor * v for v in quiet], change, LEVEL, 0.02) is None
     assert pairs_needed(quiet[:7], 0.5, LEVEL, 0.02) is None  # seven say nothing about this level
 
@@ -325,6 +305,5 @@ def test_as_many_pairs_as_a_build_may_take_are_said() -> None:
     quiet = [-0.004, -0.003, -0.002, -0.001, 0.001, 0.002, 0.003, 0.004]
     room = math.log(1.05 / 1.02)
     widest = room / 0.004 * math.sqrt(MOST_PAIRS / 8)
-
     assert pairs_needed([0.999 * widest * v for v in quiet], 0.05, LEVEL, 0.02) == MOST_PAIRS
     assert pairs_needed([1.001 * widest * v for v in quiet], 0.05, LEVEL, 0.02) is None

@@ -45,7 +45,6 @@ def test_centre_of_all_82_pairs(
     values: dict[tuple[str, str], list[float]], workload: str, arm: str, percent: float
 ) -> None:
     found = values[workload, arm]
-
     assert (percent, 82) == (round(100 * math.expm1(hodges_lehmann(found)), 2), len(found))
 
 
@@ -70,7 +69,6 @@ def test_first_ten_rounds(  # noqa: PLR0913, PLR0917 - the columns of the table
     ten = values[workload, arm][:10]
     bounds = walsh_bounds(ten, 0.05)
     percents = [round(100 * math.expm1(end), 3) for end in (hodges_lehmann(ten), *bounds) if end is not None]
-
     assert p_value == signed_rank_p(ten)
     assert [centre, low, high] == percents
     if arm == "B_5pct":
@@ -105,7 +103,6 @@ def test_alarms_of_windows(
 ) -> None:
     """Equal code is held against itself in both directions."""
     both = [[values[name, "A_prime"], [-v for v in values[name, "A_prime"]]] for name in WORKLOADS]
-
     assert equal == tuple(sum(alarms(side, length, margin) for side in sides) for sides in both)
     assert slower == [
         tuple(alarms(values[name, arm], length, margin) for name in WORKLOADS)
@@ -137,7 +134,6 @@ def test_looks_at_8_13_and_20_pairs(  # noqa: PLR0913, PLR0917 - the columns of 
     high: float,
 ) -> None:
     found = replay["at_looks"](values[workload, arm])
-
     assert (outcome, pairs) == (found.outcome, found.pairs)
     assert found.change is not None
     assert [low, high] == [round(100 * end, 2) for end in (found.change.low, found.change.high) if end is not None]
@@ -165,7 +161,6 @@ def test_three_percent_are_found_at_a_margin_of_two(
 ) -> None:
     """In sixteen windows of either model; those of `ort` are noisy, so that a fourth look finds more."""
     answers = [replay["found_slight"](workload, 12, prove_equal=asked, every=12) for asked in (False, True)]
-
     assert [(found, 16), (patiently, 16)] == answers
 
 
@@ -174,5 +169,4 @@ def test_documented_tables_are_what_the_script_prints(
     replay: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     replay["print_pairs"]()
-
     assert capsys.readouterr().out in (ROOT / "docs" / "statistics.md").read_text(encoding="utf-8")

@@ -39,7 +39,6 @@ def test_three_processes_may_clear_and_never_fail(shift: float, processes: int, 
 
 def test_a_screen_of_processes_has_no_p_value() -> None:
     found = compared(0.0, 3)
-
     assert found.p_value is None
     assert (
         found.how == "screen of 3 fresh processes against 3 fresh processes, all of one side against all of the other"
@@ -52,7 +51,6 @@ def test_what_was_dropped_still_counts_as_asked() -> None:
     evidence = gates.build([0.05, 0.05], random)
     confirmed = [pair for pair in evidence.pairs if pair.stage == "confirm"]
     dropped = replace(evidence, dropped=(gates.hypothesis(1),))
-
     assert len(confirmed) == 9
     assert decide(evidence) == decide(dropped)
     assert [gates.hypothesis(0)] == [*decide(replace(dropped, pairs=evidence.pairs[:8]))]
@@ -64,7 +62,6 @@ def test_a_change_that_no_pair_shows_beyond_the_margin_needs_no_confirmation() -
     """+0.5 % in every pair looks like a slowdown (p = 1/64), and six pairs within 2 % leave none beyond it."""
     evidence = gates.build([0.005], Random(0), spread=0.001)
     found = decide(evidence)[gates.hypothesis(0)]
-
     assert ["screen"] * 6 == [pair.stage for pair in evidence.pairs]
     assert found.outcome == "equivalent"
     assert found.p_value is not None

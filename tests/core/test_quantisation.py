@@ -38,7 +38,6 @@ FP32 = judged("onnx_fp32", "float32", (10.0, 9.9, 10.0))
 
 def test_int8_that_is_slower_is_named_with_both_medians() -> None:
     (found,) = slower_than_fp32([FP32, judged("onnx_int8", "int8 static", (20.0, 19.9, 20.1))])
-
     assert "t.py::t[onnx_int8]: onnx_int8 takes 20.0 µs, onnx_fp32 10.0 µs (×2.0)" == str(found)
     assert ("slower than fp32", "onnx_int8") == (found.kind, found.texts["scenario"])
 
@@ -46,7 +45,6 @@ def test_int8_that_is_slower_is_named_with_both_medians() -> None:
 @pytest.mark.parametrize("us", [10.5, 12.0, 19.0])
 def test_what_processes_differ_by_leaves_it_inconclusive(us: float) -> None:
     (found,) = slower_than_fp32([FP32, judged("onnx_int8", "int8 static", (us, us - 0.1, us + 0.1))])
-
     assert "may be slower than fp32" == found.kind
 
 
@@ -66,7 +64,6 @@ def test_int8_that_may_be_as_fast_is_not_named(us: tuple[float, float | None, fl
 
 def test_without_an_upper_bound_of_fp32_nothing_is_said() -> None:
     int8 = judged("onnx_int8", "int8 static", (12.0, 11.9, 12.1))
-
     assert not [*slower_than_fp32([judged("onnx_fp32", "float32", (10.0, 9.9, None)), int8])]
     assert not [*slower_than_fp32([judged("onnx_fp32", "float32", None), int8])]
 
@@ -84,14 +81,12 @@ def test_without_an_upper_bound_of_fp32_nothing_is_said() -> None:
 def test_only_what_differs_in_precision_alone_is_compared(conditions: Mapping[str, str]) -> None:
     """The estimator in scikit-learn has no form: whatever it takes, it is no FP32 model of the same runtime."""
     int8 = judged("onnx_int8", "int8 static", (12.0, 11.9, 12.1))
-
     assert not [*slower_than_fp32([judged("other", "float32", (10.0, 9.9, 10.0), conditions), int8])]
 
 
 def test_scenarios_without_a_form_are_not_compared_with_each_other() -> None:
     conditions = {name: value for name, value in ALIKE.items() if name != "form"}
     int8 = judged("own_int8", "int8", (12.0, 11.9, 12.1), conditions)
-
     assert not [*slower_than_fp32([judged("sklearn_fp32", "float32", (10.0, 9.9, 10.0), conditions), int8])]
 
 
@@ -122,7 +117,6 @@ def test_a_loss_is_paired_by_example() -> None:
     """256 rows on which 3 are lost and 1 is won cannot decide 1 point."""
     found = paired_loss([1.0] * 203 + [0.0] * 53, [0.0] * 3 + [1.0] * 201 + [0.0] * 52)
     assert found is not None
-
     assert (256, 2 / 256) == (found.n, found.value)
     assert found.low is not None
     assert found.high is not None
@@ -154,7 +148,6 @@ def test_one_process_each_does_not_decide_what_pairs_do(us: float) -> None:
         replace_fields(one, right=right, pairs=pairs)
         for one, pairs in ((quantised, {FP32.name: {found.key: found}}), (reference, {}))
     )
-
     assert None is worth_of(judged("onnx_int8", "int8 static", None), reference).gain
     assert ("inconclusive", "worthwhile") == (alone.outcome, worth_of(paired, fp32).outcome)
     assert pytest.approx(0.31) == (worth_of(paired, fp32).gain or change).value

@@ -98,7 +98,6 @@ def test_known_signed_rank_p_values(values: list[float], p_value: float) -> None
 @pytest.mark.parametrize("n", range(1, 21))
 def test_all_values_beyond_the_margin_have_the_smallest_p_value(n: int) -> None:
     values = [3.0 + i for i in range(n)]
-
     assert [2.0**-n] * 3 == [signed_rank_p(values), signed_rank_p(values, 2.5), sign_flip_p(values)]
 
 
@@ -113,7 +112,6 @@ def test_p_values_are_those_of_full_enumeration(values: list[float], margin: flo
 @pytest.mark.parametrize("seed", range(3))
 def test_twelve_values_with_ties_are_those_of_full_enumeration(seed: int) -> None:
     values = np.random.default_rng(seed).integers(-3, 6, size=12).astype(float).tolist()
-
     assert enumerated(values, 0.0, rank_sum) == signed_rank_p(values)
     assert enumerated(values, 0.0, math.fsum) == sign_flip_p(values)
 
@@ -122,7 +120,6 @@ def test_twelve_values_with_ties_are_those_of_full_enumeration(seed: int) -> Non
 def test_without_ties_scipy_agrees(n: int) -> None:
     values = np.random.default_rng(n).normal(0.3, 1, size=n)
     expected = stats.wilcoxon(values, alternative="greater", method="exact").pvalue
-
     assert expected == pytest.approx(signed_rank_p(values.tolist()), rel=1e-12)
 
 
@@ -131,7 +128,6 @@ def test_sum_of_twenty_values_agrees_with_a_resampling_test() -> None:
     drawn = stats.permutation_test(
         (values,), np.sum, permutation_type="samples", alternative="greater", n_resamples=20_000, rng=2
     )
-
     assert drawn.pvalue == pytest.approx(sign_flip_p(values.tolist()), abs=0.01)
 
 
@@ -141,7 +137,6 @@ def test_neither_another_unit_nor_another_origin_changes_a_p_value(
 ) -> None:
     for p_of in (signed_rank_p, sign_flip_p):
         p_value = p_of(values, margin)
-
         assert p_value == p_of([value + added for value in values], margin + added)
         assert p_value == p_of([value * factor for value in values], margin * factor)
 
@@ -159,7 +154,6 @@ def test_bound_beyond_the_margin_and_small_p_value_are_one_answer(
 ) -> None:
     assume(len({abs(value - margin) for value in values}) == len(values) and margin not in values)
     low, high = walsh_bounds(values, alpha)
-
     assert (signed_rank_p(values, margin) <= alpha) == (low is not None and low > margin)
     assert (signed_rank_p([-v for v in values], -margin) <= alpha) == (high is not None and high < margin)
 
@@ -167,7 +161,6 @@ def test_bound_beyond_the_margin_and_small_p_value_are_one_answer(
 @given(values=few, alpha=levels, margin=margins)
 def test_sign_flip_bound_and_p_value_are_one_answer(values: list[float], alpha: float, margin: float) -> None:
     low, high = sign_flip_bounds(values, alpha)
-
     assert (sign_flip_p(values, margin) <= alpha) == (low is not None and low > margin)
     assert (sign_flip_p([-v for v in values], -margin) <= alpha) == (high is not None and high < margin)
 
@@ -189,7 +182,6 @@ def test_interval_moves_with_its_values_and_mirrors(values: list[float], added: 
     low, high = walsh_bounds(values, alpha)
     moved = [None if end is None else end + added for end in (low, high)]
     mirrored = [None if end is None else -end for end in (high, low)]
-
     assert moved == list(walsh_bounds([value + added for value in values], alpha))
     assert mirrored == list(walsh_bounds([-value for value in values], alpha))
     assert hodges_lehmann(values) + added == hodges_lehmann([value + added for value in values])

@@ -42,7 +42,6 @@ def test_a_candidate_for_each_purpose() -> None:
 def test_a_loss_within_the_margin_is_no_recommendation_where_accuracy_is_critical() -> None:
     right, fast = candidate("fp32", 0.9017, 3, 2e7, form="a"), candidate("int8", 0.9, 1, 2e7, form="a")
     found = {one.purpose: one.candidates for one in matrix([right, fast], DIMENSIONS)}
-
     assert ((right,), (fast, right)) == (found["critical accuracy"], found["few resources"])
 
 
@@ -50,13 +49,11 @@ def test_a_model_as_it_was_trained_is_simple_to_deploy() -> None:
     """A torch module names its form too: whatever has one is not converted by that alone."""
     eager = dataclasses.replace(candidate("torch_eager", 0.9, 2, 2, form="eager"), as_trained=True)
     *_, simple = matrix([eager, candidate("torch_compile", 0.9, 1, 2, form="compiled")], DIMENSIONS)
-
     assert (eager,) == simple.candidates
 
 
 def test_what_is_not_known_recommends_nothing() -> None:
     found = list(matrix([candidate("csv", 0.9, 1, 1)], {}))
-
     assert [()] * 4 == [one.candidates for one in found]
     assert [()] * 4 == [one.candidates for one in matrix([], DIMENSIONS)]
 
@@ -76,7 +73,6 @@ def test_what_is_not_known_recommends_nothing() -> None:
 def test_work_helps_where_the_time_goes(stages: dict[str, int], said: list[tuple[str, float]]) -> None:
     values: dict[Key, Estimate] = {(f"stage_{name}", "p50"): exactly(seconds) for name, seconds in stages.items()}
     whole = Candidate(name="a", values={**values, MEDIAN_LATENCY: exactly(10)})
-
     assert said == [(one.advice, one.share) for one in bottlenecks(whole, ())]
 
 
@@ -86,6 +82,5 @@ def test_what_meets_its_requirements_needs_no_work() -> None:
         answers(one, parse_budgets(limits))
         for limits in ({"latency_p50_ms": 2}, {"latency_p50_ms": 2, "energy_budget_mj": 1})
     )
-
     assert ["requirements met"] == [found.advice for found in bottlenecks(one, met)]
     assert [] == list(bottlenecks(one, inconclusive))

@@ -20,19 +20,16 @@ def test_a_fingerprint_depends_on_every_stable_field() -> None:
         replace(here, libraries={}),
         replace(here, threads={}),
     ]
-
     assert len({here.fingerprint, *(other.fingerprint for other in others)}) == 9
 
 
 def test_a_fingerprint_does_not_depend_on_the_order_of_libraries() -> None:
     forth, back = {"numpy": "2.1", "scipy": "1.11"}, {"scipy": "1.11", "numpy": "2.1"}
-
     assert machine(libraries=forth).fingerprint == machine(libraries=back).fingerprint
 
 
 def test_differences_of_machines_are_named() -> None:
     other = replace(machine(cores=8), libraries={**machine().libraries, "numpy": "2.4"}, threads={})
-
     assert tuple(map(str, machine().differences(other))) == (
         "cores: 4, 8",
         "numpy: 2.1.0, 2.4",
@@ -47,7 +44,6 @@ def test_a_machine_does_not_differ_from_itself() -> None:
 def test_a_run_finds_its_samples_and_metrics() -> None:
     latency = sample()
     own = replace(run(samples=(latency,)), directions={"rouge_l": "higher"})
-
     assert own.sample("latency") is latency
     assert own.sample("energy") is None
     assert own.metric("latency") is METRICS["latency"]
@@ -67,7 +63,6 @@ def test_a_judgement_knows_its_comparisons_and_whether_it_fails() -> None:
     """Five verdicts, three of them comparisons; one regression fails the whole."""
     judged = onnx_judgement()
     failing = replace(judged, verdicts=(*judged.verdicts, replace(judged.verdicts[0], fails=True)))
-
     assert [comparison.metric for comparison in judged.comparisons] == ["latency", "accuracy", "energy"]
     assert (judged.fails, failing.fails) == (False, True)
 
@@ -77,7 +72,6 @@ def test_the_result_goes_with_a_run_and_is_no_part_of_it() -> None:
     plain = run()
     value = [object()]
     measured = replace(plain.with_result(value), label="long")
-
     assert measured.result is value
     assert plain.result is None
     assert replace(plain, label="long") == measured
@@ -86,7 +80,6 @@ def test_the_result_goes_with_a_run_and_is_no_part_of_it() -> None:
 
 def test_what_cannot_be_compared_keeps_its_question() -> None:
     found = uncompared(Margin(metric="energy", statistic="mean", size=0.05), "not comparable", said("why"))
-
     assert ("energy", "mean", 0.05, "why", None) == (
         found.metric,
         found.statistic,
@@ -143,7 +136,6 @@ def test_a_change_is_said_with_its_interval() -> None:
 
 def test_without_a_change_there_is_no_candidate() -> None:
     one = replace(compared("memory", 0.0, 0.0), change=None)
-
     assert one.candidate is None
     assert one.is_of(figure())
 
@@ -151,7 +143,6 @@ def test_without_a_change_there_is_no_candidate() -> None:
 def test_a_comparison_knows_whether_it_is_about_a_figure() -> None:
     """0.5 s + 25 % are 0.625 s; with the rounding of a file read back, still; 0.6 s are another process."""
     figures = (figure(at=estimate(value, None, None, 9)) for value in (0.625, 0.625 + 1e-12, 0.6))
-
     assert [True, True, False] == [compared("latency", 0.5, 0.25).is_of(one) for one in figures]
 
 
@@ -164,7 +155,6 @@ def test_a_comparison_counts_what_its_method_is_made_of() -> None:
         state("equal values", baseline=1, candidate=1, per="file"),
         state("stored, equal", baseline=3, candidate=3),
     )
-
     assert ["pair", "pair", "example", "stored run", "file", "value"] == [
         replace(compared("latency", 0.5, 0.25), method=method).per for method in methods
     ]

@@ -7,12 +7,12 @@ import pytest
 from fakes import gates
 from fakes import records as fake
 
+from pytest_hwperf.core.codec import from_json, to_json
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Observation
 from pytest_hwperf.core.records import Budget, Judgement, Verdict, replace
 from pytest_hwperf.core.replay import disagreements, recompute
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.sweeps import Answer, Sweep, SweepPoint, SweepRow, row_of, sweep_of
 
 Change = Callable[[Observation], Observation]
@@ -45,7 +45,6 @@ def test_a_hundred_reports_agree() -> None:
     """Each with budgets, memory and accuracy beside the latencies; some of them fail."""
     reports = [gates.report(seed) for seed in range(100)]
     found = [recompute(written(report)) for report in reports]
-
     assert [()] * 100 == [one.disagreements for one in found]
     assert [sum(len(judgement.verdicts) for judgement in report.judgements) for report in reports] == [
         one.agreeing for one in found
@@ -68,7 +67,6 @@ def test_a_hundred_reports_agree() -> None:
 )
 def test_a_changed_pair_is_noticed(change: Change, where: str) -> None:
     found = recompute(with_observation(gates.report(3), change))
-
     assert any(where in line for line in found.disagreements), found.disagreements
 
 
@@ -81,7 +79,6 @@ def test_a_verdict_that_was_turned_is_noticed() -> None:
     report = gates.report(3)
     fakes = with_judgement(report, lambda one: replace(one, verdicts=tuple(turned(v) for v in one.verdicts)))
     found = recompute(fakes)
-
     assert "tests/test_models.py::test_0: latency p50: .outcome: 'passed', 'equivalent'" in found.disagreements
 
 
@@ -92,13 +89,11 @@ def test_a_figure_that_is_not_of_its_sample_is_noticed() -> None:
         return replace(judgement, figures=(better, *others))
 
     found = recompute(with_judgement(gates.report(3), prettier))
-
     assert any("figure .estimate.value: 0.003" in line for line in found.disagreements)
 
 
 def test_a_figure_too_many_is_noticed() -> None:
     found = recompute(with_judgement(gates.report(3), lambda one: replace(one, figures=(*one.figures, one.figures[0]))))
-
     assert any(": figure : " in line for line in found.disagreements)
 
 
@@ -107,7 +102,6 @@ def test_a_verdict_that_was_taken_away_is_missed() -> None:
     report = gates.report(3)
     bare = recompute(with_judgement(report, lambda one: replace(one, verdicts=one.verdicts[:1])))
     fewer = recompute(replace(report, judgements=report.judgements[1:]))
-
     assert "tests/test_models.py::test_0: latency p50: its verdict is missing" in bare.disagreements
     assert (0, 2) == (len(fewer.disagreements), fewer.unjudged)
 
@@ -117,7 +111,6 @@ def test_comparisons_with_stored_sessions_are_counted_apart() -> None:
     judgement = fake.onnx_judgement()
     compared = [verdict for verdict in judgement.verdicts if getattr(verdict.subject, "change", None) is not None]
     found = recompute(replace(fake.empty_report(), judgements=(judgement,)))
-
     assert len(compared) == found.beyond
 
 
@@ -163,5 +156,4 @@ def test_a_sweep_agrees_with_its_measurements() -> None:
 def test_an_edited_sweep_is_noticed(edit: Callable[[Sweep], Sweep], where: str) -> None:
     report = swept_report()
     found = recompute(replace(report, sweeps=(edit(report.sweeps[0]),))).disagreements
-
     assert any(where in line for line in found)

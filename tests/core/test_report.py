@@ -19,7 +19,6 @@ COMMIT = "4f2c1e9d" * 5
 )
 def test_the_present_code_has_a_date_and_a_name(commit: str, named: str, *, changed: bool) -> None:
     report = replace(fake.empty_report(), revision=commit, revision_date="2026-11-20", changed=changed)
-
     assert named == report.present_code
 
 
@@ -34,7 +33,6 @@ def test_the_present_code_has_a_date_and_a_name(commit: str, named: str, *, chan
 def test_the_baseline_is_named_once_for_all_shards(against: str, commit: str, date: str, named: str) -> None:
     (gate,) = gates.report(1).gates
     shard = replace(gate, against=against, revision=commit, revision_date=date)
-
     assert (named,) == replace(fake.empty_report(), gates=(shard, shard)).compared_with
 
 

@@ -5,7 +5,7 @@ from fakes.rollouts import ACCURACY, accuracy, figure, latency, limit, version
 
 from pytest_hwperf.core.records import Budget, Comparison, Margin, replace, uncompared
 from pytest_hwperf.core.rollout import Contender, FailedRequests, Requests, Requirement, decide, needed, requirements_of
-from pytest_hwperf.core.rollout_words import reason
+from pytest_hwperf.core.rollout_plan import reason
 from pytest_hwperf.core.statements import state
 
 OLD, NEW = version("old.onnx", 1.0), version("new.onnx", 1.0)
@@ -15,7 +15,6 @@ P95 = limit("latency_p95_ms", "latency", "p95", 0.0015)
 
 def test_equal_and_better_versions_are_a_go() -> None:
     found = decide([EQUAL, latency("improved", -0.2, -0.21, -0.19), accuracy(540, 0)], requirements_of(NEW, [P95]))
-
     assert ("go", ()) == (found.outcome, found.reasons)
 
 
@@ -40,7 +39,6 @@ def test_nothing_that_was_compared_is_no_go_at_all() -> None:
 
 def test_what_regressed_comes_before_what_is_inconclusive() -> None:
     found = decide([latency("inconclusive", 0.01, -0.02, 0.05), latency("regressed", 0.103, 0.089, 0.118)])
-
     assert "no-go" == found.outcome
     assert ["no-go", "inconclusive"] == [one.effect for one in found.reasons]
     assert "latency p50 +10.3 % (+8.9 .. +11.8), margin 2 %" == reason(found.reasons[0])
@@ -86,7 +84,6 @@ def test_what_regressed_comes_before_what_is_inconclusive() -> None:
 )
 def test_requirements_are_held_against_the_whole_interval(budget: Budget, outcome: str, told: str) -> None:
     found = decide([EQUAL], requirements_of(NEW, [budget]))
-
     assert outcome == found.outcome
     assert [told in reason(one) for one in found.reasons] == [True] * bool(told)
 
@@ -96,13 +93,11 @@ def test_no_number_of_pairs_decides_about_memory() -> None:
     memory = figure("memory", "p50", 1.05e7, 1.0e7, 1.1e7, 3)
     new = replace(NEW, figures=(*NEW.figures, memory))
     found = decide([EQUAL], requirements_of(new, [limit("memory_max_mb", "memory", "p50", 1.06e7)]))
-
     assert ("inconclusive", None) == (found.outcome, found.reasons[0].needed)
 
 
 def test_a_value_on_its_limit_has_no_number_that_decides() -> None:
     found = decide([EQUAL], requirements_of(NEW, [limit("latency_p95_ms", "latency", "p95", 0.001)]))
-
     assert None is found.reasons[0].needed
 
 
@@ -110,14 +105,12 @@ def test_an_interval_without_end_has_none_either() -> None:
     (one,) = requirements_of(NEW, [limit("latency_p95_ms", "latency", "p95", 0.00101)])
     assert one.estimate is not None
     open_end = replace(one, estimate=replace(one.estimate, high=None))
-
     assert None is decide([EQUAL], [open_end]).reasons[0].needed
 
 
 def test_a_limit_of_nothing_is_missed_by_no_share() -> None:
     new = replace(NEW, figures=(*NEW.figures, replace(NEW.figures[2], metric="flip_rate")))
     (one,) = requirements_of(new, [limit("flip_rate_max", "flip_rate", "mean", 0.0)])
-
     assert ("failed", None) == (one.outcome, one.excess)
     assert "missed by" not in reason(decide([EQUAL], [one]).reasons[0])
 
@@ -143,7 +136,6 @@ def test_a_limit_of_nothing_is_missed_by_no_share() -> None:
 )
 def test_inconclusive_comparisons_say_what_is_still_needed(comparison: Comparison, told: str) -> None:
     found = decide([comparison])
-
     assert "inconclusive" == found.outcome
     assert (told in str(found.reasons[0].needed)) if told else found.reasons[0].needed is None
 
@@ -151,7 +143,6 @@ def test_inconclusive_comparisons_say_what_is_still_needed(comparison: Compariso
 def test_few_examples_do_not_decide_a_loss_and_say_how_many_would() -> None:
     """2 of 60 lost is 3.3 points; eight lost ones are what McNemar's test needs at 0.5 %, of 240."""
     found = decide([EQUAL, accuracy(60, 2)], old=OLD, new=NEW)
-
     assert "inconclusive" == found.outcome
     assert "60 examples cannot decide this: about 240 would" in reason(found.reasons[0])
     assert "no-go" == decide([EQUAL, accuracy(240, 8)], old=OLD, new=NEW).outcome
@@ -170,7 +161,6 @@ def test_the_same_loss_on_more_examples_is_no_go() -> None:
 def test_few_equal_examples_exclude_no_loss() -> None:
     """Of n equal examples the lower end is -z²/(n + z²), z = 2.576: 215 exclude 3 points, 60 do not."""
     found = decide([EQUAL, accuracy(60, 0)], old=OLD, new=NEW)
-
     assert "inconclusive" == found.outcome
     assert "60 examples, equal on all of them, do not exclude a loss of +3.00 pp: 215 would" in reason(found.reasons[0])
     assert "go" == decide([EQUAL, accuracy(215, 0)], old=OLD, new=NEW).outcome
@@ -184,26 +174,22 @@ def test_the_same_file_is_as_accurate_on_any_number_of_examples() -> None:
 @pytest.mark.parametrize("kind", ["function", "address"])
 def test_what_is_no_file_may_differ_although_it_looks_the_same(kind: str) -> None:
     one = replace(OLD, kind=kind, sha256=OLD.sha256 if kind == "function" else "")
-
     assert "inconclusive" == decide([EQUAL, accuracy(60, 0)], old=one, new=one).outcome
 
 
 def test_no_number_of_examples_excludes_a_loss_of_nothing() -> None:
     found = decide([accuracy(2000, 3, 3)], old=OLD, new=NEW)
-
     assert "give a margin, such as --margin=accuracy=0.5pp" in reason(found.reasons[0])
 
 
 def test_a_margin_is_decided_by_more_examples() -> None:
     one = accuracy(300, 3, 3, margin=0.01)
-
     assert "inconclusive" == one.outcome
     assert str(needed(one)).startswith("300 examples cannot decide this: about ")
 
 
 def test_a_loss_beyond_the_margin_is_called_with_more_examples() -> None:
     one = accuracy(200, 10, 4, margin=0.01)
-
     assert "inconclusive" == one.outcome
     assert "200 examples cannot decide this: about " in str(needed(one))
 
@@ -215,7 +201,6 @@ def test_a_loss_on_the_margin_is_decided_by_none() -> None:
 def test_examples_without_an_interval_say_nothing() -> None:
     one = accuracy(60, 2)
     assert one.change is not None
-
     assert None is needed(replace(one, change=replace(one.change, low=None)))
 
 
@@ -232,7 +217,6 @@ def test_examples_without_an_interval_say_nothing() -> None:
 )
 def test_requests_that_fail_more_often_count(old: Requests | None, new: Requests, outcome: str) -> None:
     sides = [version("http://a/predict", 1.0, requests=one) for one in (old, new)]
-
     assert outcome == decide([EQUAL], old=sides[0], new=sides[1]).outcome
 
 
@@ -241,7 +225,6 @@ def test_requests_say_how_many_failed_and_why() -> None:
     old = version("http://a/predict", 1.0, requests=Requests(made=1000, failed=0))
     (one,) = decide([EQUAL], old=old, new=new).reasons
     alone = decide([EQUAL], old=OLD, new=replace(new, requests=Requests(made=10, failed=9))).reasons[0]
-
     assert isinstance(one.subject, FailedRequests)
     assert (
         "30 of 1,000 requests failed (1.9 .. 4.5 %), of OLD 0 of 1,000 requests failed (0 .. 0.46 %): 503 busy"
@@ -257,7 +240,6 @@ def test_no_request_tells_nothing() -> None:
 def test_a_requirement_answers_by_the_new_version_alone() -> None:
     slow = version("new.onnx", 2.0)
     (one,) = requirements_of(slow, [P95])
-
     assert isinstance(one, Requirement)
     assert "failed" == one.outcome
     assert None is Contender(target="f", kind="function", sha256="", size=None, figures=()).estimate(ACCURACY)

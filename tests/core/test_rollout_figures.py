@@ -7,7 +7,7 @@ import pytest
 from pytest_hwperf.core.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Pair
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.records import Budget, Classes, Figure, Margin
-from pytest_hwperf.core.rollout_figures import ALWAYS, MEAN, P95, figures_of, taken_for
+from pytest_hwperf.core.rollout import ALWAYS, MEAN, P95, figures_of, taken_for
 
 WORST = ("accuracy_worst_class", "mean")
 HERE = Measurement(test="compare", label="")
@@ -53,7 +53,6 @@ def test_each_pair_gives_one_value_of_each_side() -> None:
     ]
     old, new = (by_key(figures_of(evidence(*pairs), side, rows=8)) for side in SIDES)
     p50 = old["latency", "p50"].estimate
-
     assert pytest.approx((1.19, 1.0, 1.4), rel=0.01) == (p50.value, p50.low, p50.high)
     assert pytest.approx(2 * p50.value) == new["latency", "p50"].estimate.value
     calls, rows = (old[metric, "mean"].estimate for metric in ("throughput", "sample_throughput"))
@@ -64,7 +63,6 @@ def test_each_pair_gives_one_value_of_each_side() -> None:
 
 def test_few_pairs_have_values_without_intervals() -> None:
     found = by_key(figures_of(evidence([observed(*MEAN, [2.0], [4.0]), observed(*P95, [0.0], [1.0])]), "baseline", 1))
-
     assert (None, None) == (found[MEAN].estimate.low, found[MEAN].estimate.high)
     assert (None, None) == (found["throughput", "mean"].estimate.low, found["throughput", "mean"].estimate.high)
     assert P95 not in found  # a value of 0 is none
@@ -86,5 +84,4 @@ def test_pairs_take_what_requirements_are_about(budget: Budget, more: list[tuple
 
 def test_cpu_time_names_its_clock() -> None:
     found = by_key(figures_of(evidence([observed("cpu_time", "mean", [1.0], [1.0])]), "baseline", 1))
-
     assert "process_time, in turns" == found["cpu_time", "mean"].source

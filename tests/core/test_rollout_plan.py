@@ -6,12 +6,11 @@ import pytest
 from fakes.rollouts import ACCURACY, limit, version
 from scipy.stats import binom
 
-from pytest_hwperf.core.early_stopping import fewest_calls
+from pytest_hwperf.core.ranks import fewest_calls
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.rollout import Requests
-from pytest_hwperf.core.rollout_plan import SHARES, Plan, alarm_count, plan_of, seen_share
-from pytest_hwperf.core.rollout_words import limit as told
-from pytest_hwperf.core.rollout_words import limits, stages, unwatched
+from pytest_hwperf.core.rollout_plan import SHARES, Plan, alarm_count, limits, plan_of, seen_share, stages, unwatched
+from pytest_hwperf.core.rollout_plan import limit as told
 
 OLD, NEW = version("old.onnx", 1.0), version("new.onnx", 1.0)
 
@@ -39,7 +38,6 @@ def test_stages_take_the_same_time_and_share_one_false_alarm_rate() -> None:
     found = plan()
     level = 0.01 / 8  # four stages, two limits
     first = fewest_calls(0.95, 1 - level)
-
     assert SHARES == tuple(stage.share for stage in found.stages)
     assert [first, 4 * first, 10 * first, 20 * first] == [stage.requests for stage in found.stages]
     for stage in found.stages:
@@ -69,7 +67,6 @@ def test_the_limit_of_p95_cites_the_interval_it_comes_from(found: Plan, line: st
 def test_accuracy_is_held_against_the_lower_end_of_the_new_version() -> None:
     assert "accuracy 0.968: the lower end of NEW's 0.980 (0.968 .. 0.988)" == told(limits(plan())[1])
     asked = plan_of(OLD, NEW, [limit("accuracy_min", *ACCURACY, 0.97)], 0.10, 0.01)
-
     assert "accuracy 0.970: the requirement accuracy_min; measured 0.980 (0.968 .. 0.988)" == told(limits(asked)[1])
 
 
@@ -77,7 +74,6 @@ def test_of_requests_with_several_rows_each_label_counts() -> None:
     """Of 176 requests with 8 rows each, 1,408 labels may be wrong as often as was measured."""
     one, eight = (plan_of(OLD, NEW, [], 0.10, 0.01, rows) for rows in (1, 8))
     times, labels = eight.stages[0].alarms
-
     assert (176, 1408) == (times.of, labels.of)
     assert binom.sf(labels.beyond - 1, 1408, labels.limit.allowed) <= 0.01 / 8
     assert one.stages[0].alarms[0] == times
@@ -87,7 +83,6 @@ def test_of_requests_with_several_rows_each_label_counts() -> None:
 def test_requests_that_failed_are_held_against_their_upper_end() -> None:
     old, new = (version("http://a/p", 1.0, requests=Requests(made=1000, failed=n)) for n in (0, 2))
     found = plan_of(old, new, [], 0.10, 0.01)
-
     assert "failed requests 0.84 %: the upper end of NEW's 0.2 %, n=1000" == told(limits(found)[2])
     assert [] == unwatched(found)
 
@@ -95,7 +90,6 @@ def test_requests_that_failed_are_held_against_their_upper_end() -> None:
 def test_what_was_not_measured_is_said_and_has_no_limit() -> None:
     bare = replace(NEW, figures=NEW.figures[:1])
     found = plan_of(bare, bare, [], 0.10, 0.01)
-
     assert ("latency p95", "accuracy", "failed requests") == found.unwatched
     assert ["stage", "5 %", "20 %", "50 %", "100 %"] == [row[0] for row in stages(found)]
     assert [2] * 5 == [len(row) for row in stages(found)]
@@ -107,7 +101,6 @@ def test_a_value_without_an_interval_gives_no_limit() -> None:
         replace(NEW.figures[n], estimate=replace(NEW.figures[n].estimate, low=None, high=None)) for n in (1, 2)
     )
     found = plan_of(OLD, replace(NEW, figures=(low, high), requests=Requests(made=0, failed=0)), [], 0.10, 0.01)
-
     assert ("latency p95", "accuracy", "failed requests") == found.unwatched
 
 
@@ -115,6 +108,5 @@ def test_a_share_that_is_always_allowed_raises_no_alarm() -> None:
     """Two requests of which one failed: the share that fails may be nearly all."""
     new = version("http://a/p", 1.0, requests=Requests(made=1, failed=1))
     found = plan_of(new, new, [], 0.10, 0.01)
-
     assert 2 == len(limits(found))
     assert 4 == len(stages(found)[1])

@@ -2,12 +2,20 @@
 
 from fakes.rollouts import accuracy, figure, file, latency, limit, version
 
+from pytest_hwperf.core.codec import from_json, to_json
 from pytest_hwperf.core.records import Margin, replace, uncompared
 from pytest_hwperf.core.rollout import Decision, Requests, requirements_of
-from pytest_hwperf.core.rollout_report import RolloutFile, VersionRecord
-from pytest_hwperf.core.rollout_words import change, command, comparison, headline, not_compared, promise
-from pytest_hwperf.core.rollout_words import figure as shown_figure
-from pytest_hwperf.core.serialisation import from_json, to_json
+from pytest_hwperf.core.rollout_plan import (
+    RolloutFile,
+    VersionRecord,
+    change,
+    command,
+    comparison,
+    headline,
+    not_compared,
+    promise,
+)
+from pytest_hwperf.core.rollout_plan import figure as shown_figure
 from pytest_hwperf.core.statements import state
 
 OLD, NEW = version("old.onnx", 1.0), version("new.onnx", 1.0)
@@ -18,7 +26,6 @@ P95 = limit("latency_p95_ms", "latency", "p95", 0.0015)
 def test_the_headline_says_the_decision_and_its_first_reason() -> None:
     slow = latency("regressed", 0.103, 0.089, 0.118)
     record = file(OLD, NEW, (EQUAL, accuracy(540, 0)), (P95,)).record
-
     assert "go: nothing is worse by more than its margin, and 1 requirement met" == headline(
         record.decision, record.requirements
     )
@@ -31,7 +38,6 @@ def test_the_headline_says_the_decision_and_its_first_reason() -> None:
 
 def test_a_comparison_without_a_change_has_its_reason() -> None:
     margin = Margin(metric="latency", statistic="p50", size=0.02)
-
     assert "latency p50: the time of 6 s was up" in comparison(
         uncompared(margin, "inconclusive", state("out of time", limit=6))
     )
@@ -44,7 +50,6 @@ def test_a_comparison_without_a_change_has_its_reason() -> None:
 def test_figures_have_their_interval_where_they_have_one() -> None:
     exact = figure("model_size", "p50", 1.5e6, 1.5e6, 1.5e6)
     new = replace(NEW, figures=(*NEW.figures, exact))
-
     assert ["1.00 ms (0.980 .. 1.02)", "1.50 MB", "unmeasured"] == [
         shown_figure(new, key) for key in (("latency", "p95"), ("model_size", "p50"), ("memory", "p50"))
     ]
@@ -52,7 +57,6 @@ def test_figures_have_their_interval_where_they_have_one() -> None:
 
 def test_a_plan_says_how_often_it_is_wrong() -> None:
     plan = file(OLD, NEW, (EQUAL, accuracy(540, 0))).plan
-
     assert plan is not None
     assert "rolled back with a probability of at most 1 % (exact binomial, over all stages and limits)" in promise(plan)
     assert "if requests are independent of each other" in promise(plan)
@@ -63,7 +67,6 @@ def test_what_was_not_compared_is_said() -> None:
     requests = Requests(made=10, failed=0)
     mixed = file(OLD, version("http://a/p", 1.0, requests=requests), (EQUAL,))
     unlabelled = replace(mixed, record=replace(mixed.record, rows=replace(mixed.record.rows, labelled=False)))
-
     assert 1 == len(not_compared(file(OLD, NEW, (EQUAL, size, accuracy(540, 0)))))
     assert ["model size", "the models alone", "the hardware behind an address"] == [
         line.partition(":")[0] for line in not_compared(mixed)[:-1]

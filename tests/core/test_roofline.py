@@ -50,7 +50,6 @@ IMAGE, KERNEL, MAP = tensor(8, 3, 16, 16), tensor(6, 3, 5, 5), tensor(8, 6, 12, 
 )
 def test_operations_are_counted_by_hand(one: GraphNode, flops: float) -> None:
     work = counted(one)
-
     assert (flops, 0.0, {}) == (work.flops, work.integer_ops, work.uncounted)
 
 
@@ -63,7 +62,6 @@ def test_operations_are_counted_by_hand(one: GraphNode, flops: float) -> None:
 )
 def test_products_in_integers_are_counted_apart(one: GraphNode) -> None:
     work = counted(one)
-
     assert (0.0, 2 * 8 * 50 * 64) == (work.flops, work.integer_ops)
 
 
@@ -71,7 +69,6 @@ def test_a_quantised_graph_computes_its_products_in_integers() -> None:
     """As QDQ writes it: float products between steps that quantise. Three operations an element quantise."""
     product, last = node("MatMul", [ROWS, WEIGHTS], MADE), node("Relu", [MADE], MADE)
     work = counted(node("QuantizeLinear", [ROWS], ROWS), product, last)
-
     assert (3 * 8 * 50 + 8 * 64, 2 * 8 * 50 * 64) == (work.flops, work.integer_ops)
 
 
@@ -91,7 +88,6 @@ def test_a_quantised_graph_computes_its_products_in_integers() -> None:
 )
 def test_what_cannot_be_counted_is_named(one: GraphNode) -> None:
     work = counted(one, node("Relu", [MADE], MADE))
-
     assert ({one.kind: 1}, 8 * 64, 2) == (work.uncounted, work.flops, work.nodes)
 
 
@@ -99,7 +95,6 @@ def test_bytes_are_moved_once() -> None:
     """50 × 64 weights of one byte, 8 × 50 inputs and 8 × 64 outputs of four."""
     moved = (tensor(50, 64, width=1), ROWS, MADE)
     work = count_work(Graph(nodes=(), moved=moved, unknown=("mask",)))
-
     assert 50 * 64 + 4 * 8 * 50 + 4 * 8 * 64 == work.moved_bytes
     assert {"mask": 1} == work.uncounted
 
@@ -128,7 +123,6 @@ def test_the_longer_of_the_times_that_numpy_takes_limits_a_call(
     Where 200 MB take less than numpy's 20 ms, they come from caches, and memory is no limit.
     """
     found = roofline_of(work_of(flops, moved), latency_s, PEAK, 1)
-
     assert bound == found.bound
     assert pytest.approx(explained) == found.explained
     assert pytest.approx([flops / moved, flops / latency_s, moved / latency_s]) == [
@@ -153,26 +147,22 @@ def test_the_longer_of_the_times_that_numpy_takes_limits_a_call(
 )
 def test_a_verdict_that_would_guess_is_withheld(work: Work, peak: PeakRate | None, why: object) -> None:
     found = roofline_of(work, 15e-3, peak, 2)
-
     assert (None, None, why) == (found.bound, found.explained, found.withheld)
 
 
 def test_few_kinds_are_named() -> None:
     found = roofline_of(work_of(0, 1, {f"Kind{n}": 1 for n in range(7)}), 1.0, PEAK, 1)
-
     assert "Kind4 (1), 2 further kinds, 70 % of the operators" in str(found.withheld)
 
 
 def test_a_call_that_does_nothing_has_no_intensity() -> None:
     found = roofline_of(work_of(0, 0), 0.0, PEAK, 1)
-
     assert (None, None, None, None) == (found.intensity, found.flops_per_s, found.bytes_per_s, found.bound)
 
 
 def test_nothing_counted_is_no_zero() -> None:
     unknown = Graph(nodes=(GraphNode(kind="TreeEnsembleClassifier", inputs=(), outputs=()),), moved=(), unknown=("X",))
     tree, empty = count_work(unknown), count_work(Graph(nodes=(), moved=()))
-
     assert (None, None, None) == (tree.flops, tree.moved_bytes, tree.operations)
     assert (0.0, 0.0, None) == (empty.flops, empty.moved_bytes, empty.operations)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_hwperf.core.round_statistics import Stats
+from pytest_hwperf.core.rounds import Stats
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,6 @@ def test_quartiles(data: list[float], q1: float, q3: float) -> None:
 def test_every_statistic_of_ten_times() -> None:
     """1 … 9 and 100: mean 14.5; halves 1 … 5 and 6 … 100, so that the fences are at -4.5 and 15.5."""
     found = Stats([100.0, *map(float, range(1, 10))])
-
     assert (1, 100, 145, 14.5, 5.5, 10) == (found.min, found.max, found.total, found.mean, found.median, found.rounds)
     assert 30.1524 == pytest.approx(found.stddev, abs=1e-4)
     assert (3, 8, 5, 1, 9) == (found.q1, found.q3, found.iqr, found.ld15iqr, found.hd15iqr)
@@ -34,5 +33,4 @@ def test_every_statistic_of_ten_times() -> None:
 
 def test_one_time_has_no_spread() -> None:
     found = Stats([2.0])
-
     assert (2, 2, 0, 0, "0;0", 0.5) == (found.min, found.hd15iqr, found.stddev, found.iqr, found.outliers, found.ops)

@@ -9,8 +9,8 @@ from fakes.gates import MEMORY, build, hypothesis
 
 from pytest_hwperf.core.evidence import Evidence, Measurement, Seen
 from pytest_hwperf.core.explanations import explained
+from pytest_hwperf.core.hypotheses import seen_beside
 from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.seen import seen_beside
 from pytest_hwperf.core.sequence import decide
 
 WHOLE = Measurement(test="", label="")
@@ -55,7 +55,6 @@ def test_what_is_judged_or_follows_from_a_regression_is_not_said_again() -> None
     asked = build([0.0, 0.3], Random(3))
     memory = replace(asked, hypotheses=(*asked.hypotheses, hypothesis(0, MEMORY)))
     slower = hypothesis(1).measurement
-
     assert "" == said(with_seen(memory, "memory", [(1e8, 2e8)] * 6, WHOLE))
     assert "" == said(with_seen(asked, "cpu_time", [(1.0, 1.3)] * 6, slower))
 

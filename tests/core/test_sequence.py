@@ -162,7 +162,6 @@ def test_first_every_test_is_screened() -> None:
 def test_three_pairs_far_beyond_the_margin_end_the_screen(change: float, stage: str) -> None:
     """One and a half times beyond a margin of 2 %; a change for the better waits for all six pairs."""
     found = next_step(evidence(pairs("screen", {A: change}, 3), hypotheses=[A]))
-
     assert found.stage == stage
     assert next_step(evidence(pairs("screen", {A: 1.54}, 2), hypotheses=[A])).stage == "screen"
 
@@ -172,7 +171,6 @@ def test_one_that_is_far_beyond_does_not_wait_for_the_others_and_is_confirmed_wi
     screen = pairs("screen", {A: 2.0, B: QUIET}, 3)
     waiting = next_step(evidence(screen))
     after = next_step(evidence(screen, pairs("screen", {A: 0.5, B: QUIET}, 3, start=4)))
-
     assert ("screen", (B,), 3) == (waiting.stage, waiting.hypotheses, waiting.pairs)
     assert ("confirm", (A,), 8) == (after.stage, after.hypotheses, after.pairs)
 
@@ -180,13 +178,11 @@ def test_one_that_is_far_beyond_does_not_wait_for_the_others_and_is_confirmed_wi
 def test_a_count_that_never_varies_is_screened_whole() -> None:
     counted = hypothesis(metric="tokens")
     three = tuple(pair(number, "screen", [of_values(counted, 100.0, 300.0)]) for number in (1, 2, 3))
-
     assert next_step(evidence(three, hypotheses=[counted])).stage == "screen"
 
 
 def test_pair_that_lost_a_test_is_made_up_for() -> None:
     uneven = evidence(pairs("screen", {A: QUIET, B: QUIET}, 4), pairs("screen", {A: QUIET}, 2, 5))
-
     assert next_step(uneven) == Step(stage="screen", hypotheses=(B,), pairs=2)
 
 
@@ -196,14 +192,12 @@ def test_rehearsal_counts_for_nothing() -> None:
 
 def test_two_trials_of_one_measurement_are_measured_once() -> None:
     both = evidence(hypotheses=[hypothesis("a"), hypothesis("a", "cpu_time")])
-
     assert next_step(both).measurements == (Measurement(test="a", label=""),)
 
 
 def test_what_the_screen_clears_needs_no_more_pairs() -> None:
     quiet = evidence(pairs("screen", {A: QUIET, B: 0.9}, 6))
     found = decide(quiet)
-
     assert Step(stage=None) == next_step(quiet)
     assert ["equivalent", "improved"] == [found[A].outcome, found[B].outcome]
     assert found[A].how == "screen of 6 pairs: no sign of a slowdown"
@@ -214,7 +208,6 @@ def test_cleared_by_wide_values_is_inconclusive() -> None:
     """Never a bare pass: six pairs of which five are quicker and one far slower show nothing."""
     wide = [pair(i, "screen", [observation(A, 1.5 if i == 3 else 0.99, i)]) for i in range(1, 7)]
     found = only(decide(evidence(tuple(wide), hypotheses=[A])))
-
     assert ("inconclusive", "") == (found.outcome, found.reason)
     assert found.detectable is not None
 
@@ -233,7 +226,6 @@ def test_rank_sum_of_seventeen_is_sent_on(faster: list[int], cleared: bool) -> N
     """The pair numbered n has the n-th smallest change."""
     values = [(1.0, 1 + 0.01 * n * (-1 if n in faster else 1)) for n in range(1, 7)]
     screened = tuple(pair(n, "screen", [of_values(A, *value)]) for n, value in enumerate(values, 1))
-
     assert cleared == (next_step(evidence(screened, hypotheses=[A])).stage is None)
 
 
@@ -241,7 +233,6 @@ def test_rank_sum_of_seventeen_is_sent_on(faster: list[int], cleared: bool) -> N
 def test_only_changes_for_the_worse_are_sent_on(better: Better) -> None:
     rate = hypothesis("a", "throughput", better=better)
     screened = evidence(pairs("screen", {rate: SLOW}, 6), hypotheses=[rate])
-
     assert next_step(screened).stage == ("confirm" if better == "lower" else None)
 
 
@@ -253,7 +244,6 @@ def test_first_look_is_at_eight_fresh_pairs() -> None:
 
 def test_eight_slow_fresh_pairs_are_a_regression() -> None:
     found = decide(evidence(SCREENED_A, pairs("confirm", {A: SLOW}, 8, 7)))
-
     assert ("regressed", 2**-8, 8) == (found[A].outcome, found[A].p_value, found[A].pairs)
     assert found[A].how == (
         "8 fresh pairs, exact signed-rank, interleaved, at most 1 % false alarms per build (Holm, 1 of 2 screened)"
@@ -265,7 +255,6 @@ def test_eight_slow_fresh_pairs_are_a_regression() -> None:
 def test_screen_is_no_part_of_the_test() -> None:
     """Six slow pairs of the screen and eight quiet fresh ones: nothing has changed."""
     found = decide(evidence(SCREENED_A, pairs("confirm", {A: QUIET}, 8, 7)))
-
     assert ("equivalent", 8) == (found[A].outcome, found[A].pairs)
 
 
@@ -277,7 +266,6 @@ def test_never_looked_at_between_looks() -> None:
     """Twelve pairs show what eight did; what came after the look does not count."""
     eight = evidence(SCREENED_A, pairs("confirm", {A: SHAKY}, 8, 7))
     more = evidence(SCREENED_A, pairs("confirm", {A: SHAKY}, 8, 7), pairs("confirm", {A: 2.0}, 4, 15))
-
     assert decide(eight)[A].change == decide(more)[A].change
     assert ("inconclusive", "pairs still missing: 5") == (decide(eight)[A].outcome, decide(eight)[A].reason)
     assert "pairs still missing: 1" == decide(more)[A].reason
@@ -287,7 +275,6 @@ def test_never_looked_at_between_looks() -> None:
 def test_second_and_third_look_come_at_thirteen_and_twenty() -> None:
     thirteen = evidence(SCREENED_A, pairs("confirm", {A: SHAKY}, 13, 7))
     twenty = evidence(SCREENED_A, pairs("confirm", {A: SHAKY}, 20, 7))
-
     assert (13, 7) == (decide(thirteen)[A].pairs, next_step(thirteen).pairs)
     assert Step(stage=None) == next_step(twenty)
     assert ("inconclusive", "", 20) == (decide(twenty)[A].outcome, decide(twenty)[A].reason, decide(twenty)[A].pairs)
@@ -298,7 +285,6 @@ def test_out_of_time_the_last_complete_look_counts() -> None:
     late = "the time of 600 s was up"
     stopped = evidence(SCREENED_A, pairs("confirm", {A: SHAKY}, 10, 7), stopped=late)
     found = decide(stopped)[A]
-
     assert Step(stage=None) == next_step(stopped)
     assert ("inconclusive", late, 8) == (found.outcome, found.reason, found.pairs)
 
@@ -306,7 +292,6 @@ def test_out_of_time_the_last_complete_look_counts() -> None:
 def test_out_of_time_before_the_first_look_the_screen_is_shown_and_decides_nothing() -> None:
     stopped = evidence(SCREENED_A, pairs("confirm", {A: SLOW}, 7, 7), stopped="late")
     found = decide(stopped)[A]
-
     assert ("inconclusive", "late", 6, None) == (found.outcome, found.reason, found.pairs, found.p_value)
     assert found.how == "screen of 6 pairs, not confirmed"
     assert "pairs still missing: 1" == decide(replace(stopped, stopped=""))[A].reason
@@ -314,7 +299,6 @@ def test_out_of_time_before_the_first_look_the_screen_is_shown_and_decides_nothi
 
 def test_screen_that_was_cut_short_decides_nothing() -> None:
     found = decide(evidence(pairs("screen", {A: SLOW}, 5), stopped="late"))
-
     assert [A] == list(found)  # of b nothing was observed
     assert ("inconclusive", "late", 5) == (found[A].outcome, found[A].reason, found[A].pairs)
     assert "pairs still missing: 1" == decide(evidence(pairs("screen", {A: SLOW}, 5)))[A].reason
@@ -324,7 +308,6 @@ def test_two_hypotheses_share_the_level_until_one_is_rejected() -> None:
     """Of two, nine pairs are looked at first: 2^-9 is at most 0.002. What is rejected passes its share on."""
     nine = evidence(SCREENED_BOTH, pairs("confirm", {A: SLOW, B: SLOW}, 9, 7))
     found = decide(nine)
-
     assert next_step(evidence(SCREENED_BOTH)).pairs == 9
     assert ["regressed", "regressed"] == [found[A].outcome, found[B].outcome]
     assert 1 - 2 * 0.002 == confidence(found[A])
@@ -339,7 +322,6 @@ def test_share_of_a_rejected_hypothesis_is_passed_on_within_the_look() -> None:
     )
     lone = tuple(replace(one, observations=one.observations[1:]) for one in fresh)
     together, alone = decide(evidence(SCREENED_BOTH, fresh)), decide(evidence(SCREENED_BOTH, lone))
-
     assert 2 / 512 == together[B].p_value
     assert ["regressed", "regressed"] == [together[A].outcome, together[B].outcome]
     assert 1 - 2 * 0.004 == confidence(together[B])
@@ -348,7 +330,6 @@ def test_share_of_a_rejected_hypothesis_is_passed_on_within_the_look() -> None:
 
 def test_decided_trial_is_not_measured_again() -> None:
     first = evidence(SCREENED_BOTH, pairs("confirm", {A: SLOW, B: SHAKY}, 9, 7))
-
     assert next_step(first) == Step(stage="confirm", hypotheses=(B,), pairs=5)
     second = evidence(SCREENED_BOTH, pairs("confirm", {A: SLOW, B: SHAKY}, 9, 7), pairs("confirm", {B: SLOW}, 12, 16))
     assert ("regressed", 9) == (decide(second)[A].outcome, decide(second)[A].pairs)
@@ -358,7 +339,6 @@ def test_decided_trial_is_not_measured_again() -> None:
 def test_lost_values_delay_only_their_own_look() -> None:
     """One test lacks two of nine values: the other is decided by its nine, the one is asked for two more."""
     uneven = evidence(SCREENED_BOTH, pairs("confirm", {A: SLOW, B: SLOW}, 7, 7), pairs("confirm", {A: SLOW}, 2, 14))
-
     assert "regressed" == decide(uneven)[A].outcome
     assert ("inconclusive", "pairs still missing: 2") == (decide(uneven)[B].outcome, decide(uneven)[B].reason)
     assert next_step(uneven) == Step(stage="confirm", hypotheses=(B,), pairs=2)
@@ -369,7 +349,6 @@ def test_a_dropped_trial_keeps_what_its_last_look_has_said() -> None:
     last = looks(1, 0.01)[-1]
     for count, known in ((last, True), (last - 1, False)):
         shaky = evidence(SCREENED_A, pairs("confirm", {A: SHAKY}, count, 7))
-
         assert known == (A in decide(replace(shaky, dropped=(A,))))
 
 
@@ -396,7 +375,6 @@ def test_recorded_values_that_never_vary_are_compared_exactly(baseline: float, c
     tokens = hypothesis("a", "tokens")
     constant = tuple(pair(n, "screen", [of_values(tokens, baseline, candidate)]) for n in range(1, 7))
     found = only(decide(evidence(constant, hypotheses=[tokens])))
-
     assert (outcome, None, 6) == (found.outcome, found.p_value, found.pairs)
     assert found.how == "6 pairs, equal on each side, compared exactly, no p-value"
     assert Step(stage=None) == next_step(evidence(constant, hypotheses=[tokens]))
@@ -413,7 +391,6 @@ def test_recorded_values_that_never_vary_fail_after_fresh_pairs_only(baseline: f
         for count in (0, 7, 8)
     )
     found = only(decide(eight))
-
     assert Step(stage="confirm", hypotheses=(tokens,), pairs=8) == next_step(replace(screened, stopped=None))
     assert ["inconclusive"] * 2 == [only(decide(one)).outcome for one in (screened, seven)]
     assert ("regressed", 2.0**-8, 8) == (found.outcome, found.p_value, found.pairs)
@@ -427,7 +404,6 @@ def test_recorded_values_that_follow_who_starts_first_do_not_fail() -> None:
     mixed = tuple(
         pair(n, "confirm", [of_values(steps, 1.0, 2.0) if n % 4 else of_values(steps, 2.0, 1.0)]) for n in range(7, 27)
     )
-
     assert "inconclusive" == only(decide(evidence(constant, mixed, hypotheses=[steps]))).outcome
 
 
@@ -435,20 +411,17 @@ def test_values_of_the_fresh_pairs_that_have_no_ratio_are_not_comparable() -> No
     steps = hypothesis("a", "steps")
     constant = tuple(pair(n, "screen", [of_values(steps, 0.0, 2.0)]) for n in range(1, 7))
     varying = tuple(pair(n, "confirm", [of_values(steps, 0.0, float(n))]) for n in range(7, 15))
-
     assert "not comparable" == only(decide(evidence(constant, varying, hypotheses=[steps]))).outcome
 
 
 def test_recorded_values_that_vary_are_tested() -> None:
     tokens = hypothesis("a", "tokens")
     varying = tuple(pair(n, "screen", [of_values(tokens, 100.0, 110.0 + n)]) for n in range(1, 7))
-
     assert next_step(evidence(varying, hypotheses=[tokens])).stage == "confirm"
 
 
 def test_timings_that_happen_to_agree_are_tested_all_the_same() -> None:
     agreeing = tuple(pair(n, "screen", [of_values(A, 1e-3, 2e-3)]) for n in range(1, 7))
-
     assert next_step(evidence(agreeing, hypotheses=[A])).stage == "confirm"
 
 
@@ -459,7 +432,6 @@ def test_trials_outside_the_evidence_are_ignored() -> None:
 def test_lone_match_has_the_whole_level() -> None:
     """P(Bin(7, 1/2) >= 7) = 2^-7 = 0.0078: below 1 %, but not below a half of it."""
     alone = only(decide(evidence(hypotheses=[], fixed_samples=[examples(7, 0)])))
-
     assert ("regressed", 2**-7) == (alone.outcome, alone.p_value)
     assert alone.how.endswith("at most 1 % false alarms per build (Holm, 0 of 0 screened and 1 other)")
 
@@ -468,7 +440,6 @@ def test_matches_share_the_level_and_pass_it_on() -> None:
     seven, ten, mixed = examples(7, 0), examples(10, 0, test="b"), examples(9, 8, test="c")
     both = decide(evidence(hypotheses=[], fixed_samples=[seven, ten]))
     shared = decide(evidence(hypotheses=[], fixed_samples=[seven, mixed]))
-
     assert ["regressed", "regressed"] == [both[seven.hypothesis].outcome, both[ten.hypothesis].outcome]
     assert ["inconclusive", "inconclusive"] == [shared[seven.hypothesis].outcome, shared[mixed.hypothesis].outcome]
 
@@ -479,7 +450,6 @@ def test_rejected_match_passes_its_share_to_the_pairs() -> None:
         pair(6 + n, "confirm", [observation(A, change, n)]) for n, change in enumerate([1.05] * 8 + [1.0195], 1)
     )
     strong, weak = examples(20, 0), examples(11, 10)
-
     assert decide(evidence(SCREENED_A, fresh, fixed_samples=[strong]))[A].outcome == "regressed"
     assert decide(evidence(SCREENED_A, fresh, fixed_samples=[weak]))[A].outcome == "inconclusive"
 
@@ -497,7 +467,6 @@ def test_rejected_match_passes_its_share_to_the_pairs() -> None:
 )
 def test_match_that_no_chance_can_reject_takes_no_share(fixed: FixedSample) -> None:
     found = decide(evidence(SCREENED_A, fixed_samples=[fixed]))[fixed.hypothesis]
-
     assert next_step(evidence(SCREENED_A, fixed_samples=[fixed])).pairs == 8
     assert "Holm" not in found.how
 
@@ -528,13 +497,11 @@ def test_equal_processes_share_the_level_with_what_else_is_tested() -> None:
     for count, outcome in ((7, "inconclusive"), (8, "regressed")):
         memory = values_of("memory", "fresh process", [10 * MB] * count, [12 * MB] * count)
         found = decide(evidence(hypotheses=[], fixed_samples=[memory, mixed]))[memory.hypothesis]
-
         assert outcome == found.outcome
 
 
 def test_exact_match_says_how_it_was_compared() -> None:
     same = values_of("memory", "fresh process", [10 * MB] * 3, [10 * MB] * 3)
-
     assert (
         "3 fresh processes against 3 fresh processes, equal on each side, compared exactly, no p-value"
         == only(decide(evidence(hypotheses=[], fixed_samples=[same]))).how
@@ -543,7 +510,6 @@ def test_exact_match_says_how_it_was_compared() -> None:
 
 def test_predictions_that_cannot_be_paired_are_not_comparable() -> None:
     short = replace(examples(3, 0), candidate=array("d", [1.0]))
-
     assert only(decide(evidence(hypotheses=[], fixed_samples=[short]))).outcome == "not comparable"
 
 
@@ -558,7 +524,6 @@ def test_every_trial_has_an_outcome_at_the_end(changes: tuple[float, float]) -> 
         growing = replace(growing, pairs=(*growing.pairs, *more))
         assert len(growing.pairs) <= SCREEN_PAIRS + looks(2, 0.01)[-1]
     found = decide(growing)
-
     assert {A, B} == set(found)
     assert ["" for _ in found] == [one.reason for one in found.values()]
     assert [change == SLOW for change in changes] == [found[one].outcome == "regressed" for one in (A, B)]
@@ -581,7 +546,6 @@ def test_another_unit_changes_no_decision(factor: float) -> None:
     groups = SCREENED_BOTH, pairs("confirm", {A: SLOW, B: SHAKY}, 9, 7)
     scaled = [tuple(in_another_unit(one, factor) for one in group) for group in groups]
     found, again = decide(evidence(*groups)), decide(evidence(*scaled))
-
     assert {one: found[one].outcome for one in (A, B)} == {one: again[one].outcome for one in (A, B)}
     assert [found[one].p_value for one in (A, B)] == [again[one].p_value for one in (A, B)]
 
@@ -590,5 +554,4 @@ def test_deciding_by_pairs_does_not_import_scipy() -> None:
     """It takes longer to import than a pair of small models takes to run."""
     code = "import sys, pytest_hwperf.core.sequence as s; s.looks(3, 0.01); s.check_alpha(0.01)"
     program = f"{code}; sys.exit(any(name in sys.modules for name in ('scipy', 'numpy')))"
-
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -32,5 +32,4 @@ def test_a_slowdown_beyond_the_spread_is_found(simulated: dict[str, Any]) -> Non
 
 def test_two_processes_a_side_tell_more_than_one_where_the_machine_drifts(simulated: dict[str, Any]) -> None:
     four, two = (simulated["builds"](200, 0.0, 0.01, 0.01, simulated[order]) for order in ("ABBA", "AB"))
-
     assert four["equivalent"] > 1.5 * two["equivalent"]

@@ -18,10 +18,10 @@ from fakes import records as fake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_hwperf.core import evidence, movers, records, report, shards
+from pytest_hwperf.core import evidence, movers, records, report
+from pytest_hwperf.core.codec import from_file, from_foreign, from_json, to_json, to_short_json
 from pytest_hwperf.core.errors import SerialisationError
 from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.serialisation import from_file, from_foreign, from_json, to_json, to_short_json
 from pytest_hwperf.core.structs import LARGEST, ForeignRecord, Record, Size
 
 STORED_RUN = Path(__file__).parents[1] / "golden" / "stored_run"
@@ -78,10 +78,10 @@ def fitting(draw: st.DrawFn, cls: type[Record], fields: Mapping[str, st.SearchSt
     if cls is evidence.Evidence:
         values["hypotheses"] = values["hypotheses"][:1]
         values["groups"] = (1,) * len(values["hypotheses"]) if values["groups"] else ()
-    if cls is shards.Shard:
-        values["of"] = 1 + values["of"] % shards.MOST_SHARDS
+    if cls is report.Shard:
+        values["of"] = 1 + values["of"] % report.MOST_SHARDS
         values["number"] = 1 + values["number"] % values["of"]
-        values |= {"kinds": 1 + values["kinds"] % shards.MOST_KINDS, "kind": draw(st.sampled_from(["", "arm64"]))}
+        values |= {"kinds": 1 + values["kinds"] % report.MOST_KINDS, "kind": draw(st.sampled_from(["", "arm64"]))}
     if cls is records.Judgement:
         own = {one.metric for one in values["figures"]} | {one.subject.metric for one in values["verdicts"]}
         values["run"] = replace(values["run"], directions=dict.fromkeys(own, "lower"))
@@ -110,7 +110,6 @@ def test_every_record_comes_back_through_json(cls: type[Record]) -> None:
     @given(of_type(cls))
     def round_trip(record: Record) -> None:
         plain = to_plain(record)
-
         assert builtin_only(plain)
         assert record == (back := from_json(cls, to_json(record)))
         assert repr(record) == repr(back)  # tells -0.0 from 0.0
@@ -130,7 +129,6 @@ def test_short_json_has_the_same_words_in_a_version_with_more_fields() -> None:
     """Runs are known by them: a run is not there twice because it is uploaded again after an update."""
     run = fake.run()
     later = LaterRun(**{name: getattr(run, name) for name in run.__struct_fields__})
-
     assert to_short_json(later) == to_short_json(run)
     assert to_short_json(replace(later, weather="fine")) != to_short_json(run)
     assert to_json(later) != to_json(run)
@@ -145,7 +143,6 @@ def test_what_is_left_out_of_a_stored_run_is_read_as_it_was(golden: Callable[[st
 
 def test_realistic_report_comes_back() -> None:
     full = fake.report()
-
     assert full == from_json(report.Report, to_json(full))
 
 
@@ -161,7 +158,6 @@ def test_schema_is_two() -> None:
 def test_result_of_the_call_is_never_encoded() -> None:
     """It may be anything, of any size, and is none of the store's business."""
     run = fake.run().with_result(object())
-
     assert "result" not in to_plain(run)
     assert from_json(records.Run, to_json(run)).result is None
 
@@ -188,7 +184,6 @@ def test_array_is_written_in_the_shortest_exact_form(values: list[float], plain:
 def test_long_arrays_cost_at_most_eleven_bytes_a_value(n: int) -> None:
     """8 bytes are 10 2/3 letters of base64; text of a latency is over 20."""
     packed = to_plain(fake.sample(values=[math.pi * 1e-3 * i for i in range(1, n + 1)]))["values"]
-
     assert len(json.dumps(packed, separators=(",", ":"))) <= 11 * n
 
 
@@ -203,7 +198,6 @@ def test_numbers_of_numpy_become_builtin() -> None:
         method=np.str_("order statistics"),
     )
     verdict = replace(fake.budget_verdict("x", "latency", "p50", 1.0, "passed"), fails=cast("bool", np.bool_(True)))  # noqa: FBT003 - numpy takes it by position
-
     assert builtin_only(to_plain(estimate))
     assert {key: value for key, value in to_plain(estimate).items() if key not in {"method", "warnings"}} == {
         "value": 0.5,
@@ -217,7 +211,6 @@ def test_numbers_of_numpy_become_builtin() -> None:
 
 def test_any_mapping_is_encoded() -> None:
     run = replace(fake.run(), conditions=MappingProxyType({"threads": "1"}))
-
     assert to_plain(run)["conditions"] == {"threads": "1"}
 
 
@@ -225,7 +218,6 @@ def test_whole_numbers_are_read_as_floats() -> None:
     """JSON of other programs writes 1.0 as 1."""
     plain = to_plain(fake.estimate(1.0, None, None, 3)) | {"value": 1}
     back = from_json(records.Estimate, json.dumps(plain))
-
     assert (1.0, float) == (back.value, type(back.value))
 
 
@@ -272,7 +264,6 @@ def test_wrong_records_are_refused_on_the_way_out(record: Record, problem: str) 
     """What was written can be read: so what could not be read is not written."""
     with pytest.raises(SerialisationError) as raised:
         to_json(record)
-
     assert str(raised.value).startswith(problem)
 
 
@@ -469,7 +460,6 @@ def test_arrays_are_little_endian_on_every_machine(monkeypatch: pytest.MonkeyPat
     here = to_plain(fake.sample(values=values))["values"]["f8le"]
     monkeypatch.setattr("sys.byteorder", "big")
     there = to_plain(fake.sample(values=values))["values"]["f8le"]
-
     assert array("d", base64.b64decode(here)).tolist() == values
     swapped = array("d", base64.b64decode(there))
     swapped.byteswap()
@@ -517,7 +507,6 @@ def test_a_file_comes_back() -> None:
 def test_files_of_others_and_of_other_versions_are_reported(text: bytes, problem: str) -> None:
     with pytest.raises(SerialisationError) as raised:
         from_file(Thing, text, other="give one", older="make one")
-
     assert problem == str(raised.value)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.shards import Shard, parse_shard, selection_of, shard_of
+from pytest_hwperf.core.report import Shard, parse_shard, selection_of, shard_of
 
 TESTS = [f"tests/test_models.py::test_call[{number}]" for number in range(400)]
 
@@ -35,7 +35,6 @@ def test_a_test_belongs_to_the_same_shard_everywhere() -> None:
 def test_shards_hold_about_as_many_tests_each() -> None:
     """Four times some hundred of four hundred; beyond 133 one in ten thousand lies."""
     counts = Counter(shard_of(name, 4) for name in TESTS)
-
     assert {1, 2, 3, 4} == counts.keys()
     assert max(counts.values()) <= 133
 

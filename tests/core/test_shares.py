@@ -6,11 +6,10 @@ from collections.abc import Sequence
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.core.comparisons import compare_accuracy
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Measurement
+from pytest_hwperf.core.exact import compare_accuracy, lost_classes, share_interval
 from pytest_hwperf.core.records import Classes, Margin, Sample, Values, figure_of, replace
-from pytest_hwperf.core.shares import lost_classes, share_interval
 
 
 def of(*sizes: int) -> Classes:
@@ -31,7 +30,6 @@ def test_the_worst_class_is_named_and_all_classes_count_alike() -> None:
     )
     found = figures(fake.run(samples=(sample,)))
     worst, mean = (figure_of(found, (name, "mean")) for name in ("accuracy_worst_class", "balanced_accuracy"))
-
     assert worst is not None
     assert mean is not None
     assert ("class 1, onnx_int8", 10, 0.1) == (worst.source, worst.estimate.n, worst.estimate.value)
@@ -45,7 +43,6 @@ def test_the_worst_class_is_named_and_all_classes_count_alike() -> None:
 
 def test_without_classes_there_is_no_accuracy_by_class() -> None:
     run = fake.run(samples=(fake.sample("accuracy", [1.0, 0.0], per="example"),))
-
     assert {"accuracy"} == {one.metric for one in figures(run)}
 
 
@@ -65,7 +62,6 @@ def test_without_classes_there_is_no_accuracy_by_class() -> None:
 def test_a_class_that_is_lost_is_named(now: Sequence[tuple[int, int]], said: str | None) -> None:
     before = right((95, 100), (41, 45), (90, 100))
     found = lost_classes(before, right(*now), of(100, 45, 100))
-
     assert (said is None) == (found is None)
     assert (said or "None") in str(found)
 
@@ -74,7 +70,6 @@ def test_a_class_of_few_examples_is_no_proof() -> None:
     """Six of six lost: p = 1/64 is above 1 %; seven of seven are below it, and above half of it."""
     six, seven = (lost_classes(right((n, n)), right((0, n)), of(n)) for n in (6, 7))
     beside = lost_classes(right((7, 7), (9, 9)), right((0, 7), (9, 9)), of(7, 9))
-
     assert (None, None) == (six, beside)
     assert "class 0: 7 of 7 → 0 of 7 right" in str(seven)
 
@@ -84,7 +79,6 @@ def test_a_comparison_by_example_names_them_whatever_its_outcome() -> None:
     margin = Margin(metric="accuracy", statistic="mean", size=0.0, scale="absolute")
     sides = right((40, 40), (0, 40)), right((0, 40), (40, 40))
     found = compare_accuracy(*sides, margin, 0.01, of(40, 40))
-
     assert "inconclusive" == found.outcome
     assert "class 0: 40 of 40 → 0 of 40 right" in str(found.moved)
     assert compare_accuracy(*sides, margin, 0.01).moved is None

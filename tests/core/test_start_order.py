@@ -12,10 +12,10 @@ from random import Random
 import pytest
 
 from pytest_hwperf.core.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Pair
+from pytest_hwperf.core.exact import share_interval
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.records import Margin, replace
 from pytest_hwperf.core.sequence import decide, next_step
-from pytest_hwperf.core.shares import share_interval
 
 pytestmark = pytest.mark.simulation
 
@@ -101,7 +101,6 @@ def rate(alarms: int) -> float:
 def test_builds_of_recorded_values_keep_the_rate(draw: Draw, count: int) -> None:
     random = Random(7)
     alarms = sum(fails(build(random, [recorded(n) for n in range(count)], draw)) for _ in range(BUILDS))
-
     assert rate(alarms) <= ALPHA
 
 
@@ -111,7 +110,6 @@ def test_six_equal_pairs_alone_are_seen_to_say_nothing() -> None:
     for _ in range(BUILDS):
         coins = [[random.random() < 0.5 for _ in range(6)] for _ in range(16)]
         alarms += any(map(all, coins))
-
     assert rate(alarms) > 0.1
 
 
@@ -122,7 +120,6 @@ def test_confirmation_alone_keeps_the_rate_whatever_was_screened(draw: Draw) -> 
     screen = tuple(pair_of(asked, n, "screen", random, lambda *_: (1.0, 2.0)) for n in range(1, 7))
     for _ in range(BUILDS):
         alarms += fails(build(random, asked, draw, screen=screen))
-
     assert rate(alarms) <= ALPHA
 
 
@@ -131,7 +128,6 @@ def test_values_that_are_lost_raise_no_alarm() -> None:
     random, asked = Random(7), [recorded(n, "latency") for n in range(3)]
     screen = tuple(pair_of(asked, n, "screen", random, lambda *_: (1.0, 1.1)) for n in range(1, 7))
     builds = [build(random, asked, by_noise, screen=screen, losing=True) for _ in range(BUILDS)]
-
     assert BUILDS / 2 < sum(bool(evidence.dropped) for evidence in builds)
     assert rate(sum(map(fails, builds))) <= ALPHA
 
@@ -150,5 +146,4 @@ def test_processes_that_follow_the_coin_keep_the_rate() -> None:
                 )
             )
         alarms += fails(Evidence(alpha=ALPHA, hypotheses=(), pairs=(), fixed_samples=tuple(samples)))
-
     assert rate(alarms) <= ALPHA

@@ -35,7 +35,7 @@ from pytest_hwperf.core.statements import (
 from pytest_hwperf.core.stored_timings import machine_drift, needs_repeats
 from pytest_hwperf.core.verdicts import judge
 from pytest_hwperf.pairs.channel import WorkerLostError, loss
-from pytest_hwperf.reports.junit import properties
+from pytest_hwperf.reports.exports import properties
 from pytest_hwperf.reports.table import rows
 
 
@@ -96,7 +96,6 @@ def test_what_a_file_counts_is_never_a_format_specification(kind: Kind, per: str
 
 def test_the_cause_of_a_refusal_keeps_its_kind_and_shows_what_it_quotes() -> None:
     refused = ScenarioUnavailable(state("no int8 form", why="Op\x1b[31m"))
-
     assert state("no int8 form", why="Op\\x1b[31m") == cause_of(refused)
     assert "no INT8 form: Op\\x1b[31m" == refused.sentence
 
@@ -112,7 +111,6 @@ def test_a_long_noun_is_cut() -> None:
 @pytest.mark.parametrize("kind", sorted(kinds()))
 def test_no_template_takes_its_format_specification_from_a_fact(kind: Kind) -> None:
     specifications = [spec for _, _, spec, _ in Formatter().parse(statements._SENTENCES[kind]) if spec]
-
     assert not [spec for spec in specifications if "{" in spec]
 
 
@@ -124,13 +122,11 @@ def test_braces_in_a_text_are_not_a_template() -> None:
 
 def test_equal_statements_count_as_one() -> None:
     one, other = (state("count", n=3) for _ in range(2))
-
     assert {one: None} == {other: None}
 
 
 def test_what_differs_is_named_in_order() -> None:
     found = differing({"b": "1", "a": "1", "same": "x"}, {"a": "2", "same": "x"})
-
     assert found == (
         Difference(name="a", baseline="1", candidate="2"),
         Difference(name="b", baseline="1", candidate="absent"),
@@ -215,7 +211,6 @@ def test_no_outcome_depends_on_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every sentence is garbled, and nothing is decided, merged or named otherwise."""
     before = outcomes()
     monkeypatch.setattr(statements, "sentence", lambda *alike: hashlib.sha256(repr(alike).encode()).hexdigest())
-
     assert True in before.repeats
     assert before.drifted
     assert before == outcomes()
@@ -225,7 +220,6 @@ def test_words_that_look_like_another_kind_mislead_nobody(monkeypatch: pytest.Mo
     """Notes merge where only their words are known, as of a line of a verdict; all else is as it was."""
     before = outcomes()
     monkeypatch.setattr(statements, "sentence", lambda *_: "estimate: historical; data: candidate: unmeasured, budget ")
-
     assert without_notes(before) == without_notes(outcomes())
 
 

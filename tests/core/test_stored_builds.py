@@ -43,7 +43,6 @@ def is_called_worse(lost: int) -> bool:
 
 def test_a_test_is_called_worse_where_the_script_says_so() -> None:
     script = [SCRIPT["split"]([SCRIPT["p_of"](lost)] * TESTS)[0] for lost in range(50, 100, 3)]
-
     assert script == [is_called_worse(lost) for lost in range(50, 100, 3)]
     assert {True, False} == {*script}
 
@@ -52,7 +51,6 @@ def test_a_test_is_called_worse_where_the_script_says_so() -> None:
 def test_holms_rule_fails_the_same_builds(p_values: list[float]) -> None:
     """Its first step is the even split; what it finds beyond that is in builds that have failed already."""
     even, holm = SCRIPT["split"](p_values), SCRIPT["holm"](p_values)
-
     assert any(even) == any(holm)
     assert all(other for one, other in zip(even, holm, strict=True) if one)
 
@@ -69,7 +67,6 @@ def test_a_build_names_a_test_wrongly_no_more_often_than_stated(worse: int) -> N
 def test_holm_would_name_few_more_tests(worse: int, gain: float) -> None:
     """Of those that lost 2.2 points; a rate of 69 %, and of 82 % where all of them did."""
     found = SCRIPT["outcomes"](worse, SCRIPT["DROPS"][1], FEW)
-
     assert 0.6 <= found["even split"].found <= 0.78
     assert 0 <= found["Holm"].found - found["even split"].found <= gain
 
@@ -77,6 +74,5 @@ def test_holm_would_name_few_more_tests(worse: int, gain: float) -> None:
 def test_the_fallback_procedure_passes_a_level_on() -> None:
     """Three tests at a third of alpha each; the level of the first is added to that of the second."""
     third = SCRIPT["ALPHA"] / 3
-
     assert [True, True, False] == SCRIPT["fallback"]([third, 1.5 * third, 3.5 * third])
     assert [False, False, True] == SCRIPT["fallback"]([2 * third, 1.5 * third, third])

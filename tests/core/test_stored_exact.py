@@ -50,7 +50,6 @@ def test_a_build_of_fifty_tests_with_flips_fails_as_rarely_as_one(family: int, l
     for _ in range(builds):
         losses = [random.getrandbits(flipped).bit_count() for _ in range(TESTS)]
         alarms += any(_alarm(lost, flipped, family) for lost in losses)
-
     assert least <= alarms / builds <= most
 
 
@@ -69,7 +68,6 @@ def _alarm(lost: int, flipped: int, family: int) -> bool:
 
 def test_a_comparison_says_among_how_many_the_rate_is_split() -> None:
     found = compared(labelled([1.0] * 20), labelled([0.0] * 14 + [1.0] * 6), 50)
-
     assert "regressed" == found.outcome
     assert found.how.endswith("at most 1 % false alarms per build (split over 50 stored comparisons)")
     assert compared(labelled([1.0]), labelled([1.0, 1.0]), 50).promise is None
@@ -80,7 +78,6 @@ def test_the_family_is_what_the_stored_runs_of_these_tests_hold_by_example() -> 
     kept = [stored(one) for one in (labelled([1.0], "a"), labelled([1.0], "b"), labelled([1.0], "gone"), others)]
 
     updated = stored(replace(labelled([1.0], "a"), machine=machine(libraries={"numpy": "1.0"})))
-
     assert 2 == family_of(kept, {"a", "b", "c", "d"}, machine())
     assert 2 == family_of([*kept, updated], {"a", "b"}, machine())  # it may be compared with either
     assert 1 == family_of([updated], {"a"}, machine())
@@ -95,7 +92,6 @@ def test_predictions_that_differ_between_processes_raise_no_alarm() -> None:
     (same,) = unless_agreed(now, [alarm], [now, now], kept, criteria)
     (other,) = unless_agreed(now, [alarm], [now, before], kept, criteria)
     (gone,) = unless_agreed(now, [alarm], [run(samples=(sample(),))], kept, criteria)
-
     assert alarm == same
     assert ("inconclusive", None) == (other.outcome, other.p_value)
     assert other.reason.startswith("predictions differ between processes of the candidate, ")
@@ -109,7 +105,6 @@ def test_a_size_that_differs_between_processes_raises_no_alarm() -> None:
     (alarm,) = compare_with_stored(large, figures(large), kept, criteria)
     (found,) = unless_agreed(large, [alarm], [larger, small], kept, criteria)
     (worse,) = unless_agreed(large, [alarm], [larger, larger], kept, criteria)
-
     assert is_exact_alarm(large, alarm)
     assert "model_size differs between processes" in found.reason
     assert "regressed" == worse.outcome
@@ -137,7 +132,6 @@ def test_a_model_without_a_seed_regresses_if_each_process_is_worse_than_all_stor
     stored_runs, criteria = Stored(runs=[*map(stored, unseeded(kept, 30))]), Criteria(margins=[ACCURACY], family=family)
     (alarm,) = compare_with_stored(now, figures(now), stored_runs, criteria)
     (found,) = unless_agreed(now, [alarm], again, stored_runs, criteria)
-
     assert outcome == found.outcome
     assert told in "; ".join([found.reason, *found.warnings])
 
@@ -150,7 +144,6 @@ def test_one_stored_run_that_is_as_bad_or_of_other_data_proves_nothing_worse() -
         kept = Stored(runs=[*more, *map(stored, unseeded(6, 30))])
         (alarm,) = compare_with_stored(now, figures(now), kept, criteria)
         (found,) = unless_agreed(now, [alarm], again, kept, criteria)
-
         assert "inconclusive" == found.outcome
 
 
@@ -164,7 +157,6 @@ def test_instructions_of_another_number_of_windows_are_compared() -> None:
     (alarm,) = compare_with_stored(now, figures(now), kept, criteria)
     (few,) = unless_agreed(now, [alarm], [again, again], Stored(runs=[stored(before)]), criteria)
     (found,) = unless_agreed(now, [alarm], [again, again], kept, criteria)
-
     assert ("regressed", "regressed") == (alarm.outcome, found.outcome)
     assert ("inconclusive", True) == (few.outcome, may_hide_a_change([found, few]))
     assert not may_hide_a_change([alarm, found])
@@ -173,7 +165,6 @@ def test_instructions_of_another_number_of_windows_are_compared() -> None:
 def test_memory_comes_from_several_processes_already() -> None:
     made = run(samples=(sample("memory", [2e8] * 3, per="fresh process"),))
     alarm = replace(compared(labelled([1.0] * 20), labelled([0.0] * 20), 1), metric="memory")
-
     assert not is_exact_alarm(made, alarm)
     assert (alarm,) == unless_agreed(made, [alarm], [], Stored(runs=()), Criteria(margins=[ACCURACY]))
 
@@ -184,7 +175,6 @@ def test_of_two_answers_with_an_error_rate_that_of_the_pairs_counts() -> None:
     new = compared(here, here, 1)
     (found,) = choose(here, [ACCURACY], [old], {ACCURACY_KEY: new}, blind=False)
     (blind,) = choose(here, [ACCURACY], [old], {ACCURACY_KEY: new}, blind=True)
-
     assert new == found
     assert old == blind
 

@@ -47,7 +47,6 @@ def test_limits_by_number_of_sessions(alpha: float, limits: tuple[float, ...]) -
         prediction_limit(0.02, sessions, 1.0, alpha, prior_sd=0.10, prior_df=3.0)
         for sessions in (1, 2, 3, 5, 8, 12, 20)
     ]
-
     assert limits == pytest.approx([100 * math.expm1(limit) for limit in found], abs=0.051)
 
 
@@ -64,7 +63,6 @@ def test_two_sessions_have_a_mean_and_a_standard_deviation() -> None:
 def test_from_three_sessions_on_one_burst_moves_nothing() -> None:
     """Median and MAD: a session at e^5 counts as one that is a little high."""
     calm, burst = history_limit([0.0, 0.1, -0.1, 0.05, 0.06], 0.01), history_limit([0.0, 0.1, -0.1, 0.05, 5.0], 0.01)
-
     assert calm[0] == burst[0] == 0.05
     assert pytest.approx(burst[1], rel=0.1) == calm[1]
 
@@ -73,7 +71,6 @@ def test_robust_limit_known_answer() -> None:
     """[0, .1, .3]: median .1, MAD .1, spread .14826; s^2 = (.03 + 2 * .02198)/5; t(.99, 5); 1 + pi/6."""
     s = math.sqrt((3 * 0.01 + 2 * 0.14826**2) / 5)
     centre, limit = history_limit([0.0, 0.1, 0.3], 0.01)
-
     assert 0.1 == centre
     assert pytest.approx(stats.t.ppf(0.99, 5) * s * math.sqrt(1 + math.pi / 6)) == limit
 
@@ -81,7 +78,6 @@ def test_robust_limit_known_answer() -> None:
 def test_within_the_limit_is_inconclusive_and_tells_the_limit() -> None:
     """Ten percent above eight calm sessions is nothing that this rule can see."""
     found = against(0.00110)
-
     assert found.change is not None
     assert found.detectable is not None
     assert ("inconclusive", "", 8) == (found.outcome, found.reason, found.pairs)
@@ -97,7 +93,6 @@ def test_within_the_limit_is_inconclusive_and_tells_the_limit() -> None:
 
 def test_an_alarm_asks_for_repeats_first() -> None:
     found = against(0.00130)
-
     assert "inconclusive" == found.outcome
     assert needs_repeats(found)
     assert "beyond the limit, not repeated: 2 further fresh processes decide" == found.reason
@@ -122,7 +117,6 @@ def test_repeats_decide(
     metric: str, value: float, repeats: tuple[float, ...], outcome: ComparisonOutcome, counted: str
 ) -> None:
     found = against(value, repeats, metric=metric)
-
     assert (outcome, "") == (found.outcome, found.reason)
     assert found.how.endswith(f", {counted} processes beyond it")
     assert not needs_repeats(found)
@@ -135,7 +129,6 @@ def test_a_third_repeat_is_not_looked_at() -> None:
 def test_a_wide_margin_stands_above_the_limit() -> None:
     """+30 % is beyond the limit of eight sessions and within a margin of 50 %."""
     found = against(0.0013, [0.0013, 0.0013], margin=0.5)
-
     assert ("inconclusive", 0.5) == (found.outcome, found.margin)
     assert pytest.approx(0.5) == found.detectable
 
@@ -147,7 +140,6 @@ def test_a_floor_widens_the_margin() -> None:
 
 def test_what_is_higher_better_is_detectable_downwards() -> None:
     found, seconds = against(0.0010, metric="throughput"), against(0.0010)
-
     assert found.detectable is not None
     assert seconds.detectable is not None
     assert pytest.approx(1.0) == (1 + found.detectable) * (1 + seconds.detectable)
@@ -159,7 +151,6 @@ def test_what_is_higher_better_is_detectable_downwards() -> None:
 )
 def test_ratios_need_positive_values(history: tuple[float, ...], value: float, repeats: tuple[float, ...]) -> None:
     found = against(value, repeats, history=history)
-
     assert ("not comparable", None) == (found.outcome, found.change)
     assert "not every value is positive: the ratio to stored runs needs that" == found.reason
 
@@ -167,7 +158,6 @@ def test_ratios_need_positive_values(history: tuple[float, ...], value: float, r
 def test_an_absurd_ratio_is_still_a_number() -> None:
     """Logs apart by more than 709 overflow a float, which no store could hold."""
     found = against(1e300, history=[1e-300])
-
     assert found.change is not None
     assert found.change.high is not None
     assert math.isfinite(found.change.high)
@@ -182,7 +172,6 @@ def test_another_unit_changes_no_outcome(history: list[float], new: list[float],
     value, *repeats = new
     once = against(value, repeats, history=history)
     scaled = against(value * factor, [r * factor for r in repeats], history=[h * factor for h in history])
-
     assert (once.outcome, once.reason) == (scaled.outcome, scaled.reason)
 
 
@@ -192,7 +181,6 @@ def test_a_rate_gets_the_answer_of_its_seconds(history: list[float], new: list[f
     value, *repeats = new
     seconds = against(value, repeats, history=history)
     rate = against(1 / value, [1 / r for r in repeats], history=[1 / h for h in history], metric="throughput")
-
     assert (seconds.outcome, seconds.reason) == (rate.outcome, rate.reason)
 
 
@@ -202,7 +190,6 @@ def moved(by: float, metric: str = "latency") -> Comparison:
 
 def test_most_timings_slower_is_the_machine() -> None:
     found = machine_drift([moved(0.12), moved(0.10), moved(0.14), moved(0.12), moved(0.01)])
-
     assert (
         "machine drift: 4 of 5 timings are slower than in their stored runs, +12.0 % in the middle: "
         "suspect the machine before the code, and rerun on a quiet one"
@@ -212,7 +199,6 @@ def test_most_timings_slower_is_the_machine() -> None:
 def test_a_lower_rate_is_slower_and_a_higher_one_faster() -> None:
     slower = [moved(0.12), moved(0.12), moved(-0.2, "throughput"), moved(-0.2, "throughput"), moved(0.12)]
     faster = [moved(-0.12), moved(0.2, "throughput"), moved(-0.12), moved(-0.12), moved(-0.12)]
-
     assert "5 of 5 timings are slower" in str(machine_drift(slower))
     assert "5 of 5 timings are faster" in str(machine_drift(faster))
 
@@ -239,5 +225,4 @@ def test_only_timings_held_against_history_speak_of_the_machine() -> None:
         replace(slower, method=state("signed-rank", pairs=8)),
         replace(slower, change=None),
     ]
-
     assert machine_drift([slower, slower, slower, slower, *others]) is None

@@ -30,7 +30,6 @@ def test_equal_code_raises_no_alarm(replay: dict[str, Any], stored: int, of: int
 )
 def test_planted_slowdown_is_found(replay: dict[str, Any], stored: int, slowdown: float, percent: float) -> None:
     found, of = replay["alarms"](replay["robust_with_repeats"], stored, slowdown, repeats=2)
-
     assert percent == round(100 * found / of, 1)
 
 
@@ -50,7 +49,6 @@ def test_splitting_alpha_blinds_the_rule(replay: dict[str, Any]) -> None:
         replay["alarms"](replay["robust_with_repeats"], stored, slowdown, repeats=2, alpha=0.001)
         for stored, slowdown in ((1, 3.0), (8, 1.25))
     ]
-
     assert [(0, 632), (2, 576)] == found
 
 
@@ -61,12 +59,10 @@ def test_equal_code_rarely_looks_improved(replay: dict[str, Any]) -> None:
         for stored in replay["HISTORIES"]
         for history, new in replay["replays"](stored, 2)
     ]
-
     assert (7, 3048) == (found.count("improved"), len(found))
 
 
 @pytest.mark.simulation
 def test_documented_tables_are_what_the_script_prints(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(SCRIPT), run_name="__main__")
-
     assert capsys.readouterr().out in (ROOT / "docs" / "statistics.md").read_text(encoding="utf-8")

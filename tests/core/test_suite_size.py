@@ -31,7 +31,6 @@ def test_a_slower_test_that_is_reached_is_found(
     suite = script["Suite"](title="", tests=tests, call_s=1e-3, change=change, time_s=time_s)
     for seed in range(3):
         build = script["Build"](suite=suite, rng=np.random.default_rng(seed), slow=2)
-
         assert {2} == build.run()
         assert build.clock_s <= time_s
         assert groups <= len(build.evidence.groups)

@@ -7,10 +7,8 @@ from fakes import records as fake
 from fakes.histories import STEP, revision, series
 
 from pytest_hwperf.core.evidence import Evidence, Gate
-from pytest_hwperf.core.history import Series
-from pytest_hwperf.core.past import with_run
+from pytest_hwperf.core.history import Series, Suspects, drifted, explained, suspects_of, with_run
 from pytest_hwperf.core.records import Comparison, Judgement, Verdict, replace
-from pytest_hwperf.core.suspects import Suspects, drifted, explained, suspects_of
 
 RELEASE = "a" * 40
 GATE = Gate(
@@ -42,7 +40,6 @@ def suspects(history: Sequence[Series], gate: Gate = GATE) -> Suspects:
 
 def test_the_commits_around_the_change_of_level_are_suspected() -> None:
     found = suspects([nights(anchor="b" * 40), nights()])
-
     assert (revision(STEP - 1)[:10], revision(STEP)[:10], 2 * STEP + 1) == (found.good, found.bad, found.runs)
     assert found.shift.startswith("+3.0 % (+")
 
@@ -59,7 +56,6 @@ def test_the_commits_around_the_change_of_level_are_suspected() -> None:
 )
 def test_without_a_change_of_level_all_commits_since_the_release_are(history: Sequence[Series], runs: int) -> None:
     found = suspects(history)
-
     assert ("v1.4", "HEAD", "", runs) == (found.good, found.bad, found.shift, found.runs)
 
 
@@ -67,7 +63,6 @@ def test_a_series_without_revisions_or_of_one_names_none() -> None:
     one = nights()
     unnamed = replace(one, values=tuple(replace(value, revision="") for value in one.values))
     same = replace(one, values=tuple(replace(value, revision="e" * 40) for value in one.values))
-
     assert ["HEAD", "HEAD"] == [suspects([line]).bad for line in (unnamed, same)]
 
 
@@ -77,7 +72,6 @@ def test_a_release_without_a_name_is_called_by_its_commit() -> None:
 
 def test_only_regressions_against_an_anchor_are_drift() -> None:
     good = replace(REGRESSION, outcome="equivalent")
-
     assert [REGRESSION] == [compared for _, compared, _ in drifted([judged(good, REGRESSION)], [GATE])]
     assert [] == [*drifted([judged(good)], [GATE])]
     assert [] == [*drifted([judged(REGRESSION)], [replace(GATE, against="main")])]
@@ -85,7 +79,6 @@ def test_only_regressions_against_an_anchor_are_drift() -> None:
 
 def test_what_to_type_is_said() -> None:
     known, unknown = suspects([nights()]), replace(suspects([]), test="t.py::test[a b]")
-
     assert explained(known, 3).endswith(
         f"between {known.good} and {known.bad}, 3 commits (95 %, of 41 runs); search them with "
         f"hwperf bisect {known.good} {known.bad} -- {fake.TEST}"
@@ -100,7 +93,6 @@ def test_a_run_that_is_stored_is_not_counted_twice() -> None:
     line, judgement = nights(), judged(REGRESSION)
     at = line.values[-1].started_at
     again = replace(judgement, run=replace(judgement.run, started_at=at))
-
     assert len(with_run(line, again, [GATE]).values) == 2 * STEP
     assert with_run(line, again, [GATE]).values[-1].accepted
     assert with_run(line, judgement, []) is line

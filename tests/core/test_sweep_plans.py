@@ -3,12 +3,11 @@
 import pytest
 
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.sweep_plans import parse_sweep
+from pytest_hwperf.core.plans import parse_sweep
 
 
 def test_lists_are_swept_and_budget_keywords_are_limits() -> None:
     plan = parse_sweep({"batch_size": [1, 8], "latency_p95_ms": 10, "threads": range(1, 3), "rate_sps": 500})
-
     assert {"batch_size": (1, 8), "threads": (1, 2)} == plan.axes
     assert [("latency", "p95", 0.01)] == [(one.metric, one.statistic, one.limit) for one in plan.limits]
     assert (True, 0, 500.0) == (plan.stop, plan.serving_batch, plan.rate)
@@ -16,13 +15,11 @@ def test_lists_are_swept_and_budget_keywords_are_limits() -> None:
 
 def test_the_last_name_varies_fastest() -> None:
     points = parse_sweep({"batch_size": [1, 8], "kind": ("a", "b")}).points()
-
     assert [(1, "a"), (1, "b"), (8, "a"), (8, "b")] == [tuple(point.values()) for point in points]
 
 
 def test_what_is_said_of_serving_is_kept() -> None:
     plan = parse_sweep({"size": [0.5], "stop": False, "serving_batch": 32})
-
     assert (False, 32) == (plan.stop, plan.serving_batch)
 
 
@@ -48,12 +45,10 @@ def test_what_is_said_of_serving_is_kept() -> None:
 def test_a_bad_keyword_is_named(keywords: dict[str, object], reported: str) -> None:
     with pytest.raises(UsageProblem) as raised:
         parse_sweep(keywords)
-
     assert reported in str(raised.value)
 
 
 def test_all_problems_are_named_at_once() -> None:
     with pytest.raises(UsageProblem) as raised:
         parse_sweep({"batch_size": [0], "stop": 1, "latency_p95_ms": "x"})
-
     assert 3 == len(str(raised.value).splitlines())

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from fakes import records as fake
 
+from pytest_hwperf.core.codec import from_json, to_json
 from pytest_hwperf.core.records import Budget, Figure, replace
-from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.sweeps import Sweep, SweepPoint, SweepRow, is_beyond, missed, row_of, sweep_of
 
 P95 = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)
@@ -45,7 +45,6 @@ def test_a_limit_is_answered_by_the_whole_interval(p95: float, outcome: str) -> 
 
 def test_the_worst_answer_is_that_of_the_point() -> None:
     both = row(point(1, 1, P95, MEMORY), 0.005)
-
     assert ["passed", "unmeasured"] == [answer.outcome for answer in both.answers]
     assert "unmeasured" == both.outcome
     assert "memory p50 <= 1 MB (unmeasured)" == str(both.answers[1])
@@ -65,13 +64,11 @@ def test_the_best_batch_has_the_highest_throughput_within_the_limits_not_the_mos
         row(point(64, 1, P95), 0.009, rows_s=8000),
         row(point(256, 1, P95), 0.03, rows_s=12_000),
     ]
-
     assert {"latency": (0,), "throughput": (1,)} == best(sweep_of("t", rows))
 
 
 def test_an_inconclusive_point_is_never_the_best() -> None:
     rows = [row(point(1, 1, P95), 0.001, rows_s=1000), row(point(32, 1, P95), 0.01, rows_s=9000)]
-
     assert "inconclusive" == rows[1].outcome
     assert (0,) == best(sweep_of("t", rows))["throughput"]
 
@@ -85,33 +82,28 @@ def test_without_a_point_within_the_limits_there_is_no_best() -> None:
 def test_points_are_told_apart_by_intervals_and_margin(other: float, *, tied: bool) -> None:
     """1 % to either side and a margin of 2 %: 1000 reaches 1010, and 1038 begins at 1027.6 <= 1030.2."""
     rows = [row(point(1), 0.001, rows_s=1000), row(point(8), 0.001, rows_s=other)]
-
     assert ((1, 0) if tied else (1,)) == best(sweep_of("t", rows))["throughput"]
 
 
 def test_an_open_interval_tells_nothing_apart() -> None:
     unsure = replace(figure("latency", "p50", 0.001), estimate=fake.estimate(0.001, None, None, 1))
-
     assert (0, 1) == best(sweep_of("t", [row_of(point(1), [unsure]), row(point(8), 1.0)]))["latency"]
 
 
 def test_calls_are_taken_where_rows_are_not_known() -> None:
     calls = [row_of(point(None, n), [figure("throughput", "mean", 100.0 * n)]) for n in (1, 2)]
-
     assert {"throughput": (1,)} == best(sweep_of("t", calls))
     assert {"throughput"} == {one.metric for one in sweep_of("t", calls).best}
 
 
 def test_values_of_different_sources_are_not_compared() -> None:
     rows = [row_of(point(n), [figure("energy", "mean", 0.1, source=source)]) for n, source in ((1, "rapl"), (2, "x"))]
-
     assert {} == best(sweep_of("t", rows))
 
 
 def test_the_fill_delay_is_part_of_a_latency_that_has_a_limit() -> None:
     """255 rows at 8000/s take 31.9 ms before the call of the batch begins."""
     filled = row(point(256, 1, P95, rate=8000.0), 0.001)
-
     assert 255 / 8000 == filled.point.fill_s
     assert "failed" == filled.outcome
     assert "latency p95 <= 10 ms (32.9 ms)" == str(filled.answers[0])
@@ -120,13 +112,11 @@ def test_the_fill_delay_is_part_of_a_latency_that_has_a_limit() -> None:
 
 def test_an_open_bound_stays_open_with_the_fill_delay() -> None:
     unsure = replace(figure("latency", "p95", 0.001), estimate=fake.estimate(0.001, 0.001, None, 9))
-
     assert "inconclusive" == row_of(point(2, 1, P95, rate=8000.0), [unsure]).outcome
 
 
 def test_a_miss_of_the_latency_speaks_of_larger_batches() -> None:
     said = missed(row(point(32, 1, P95), 0.012))
-
     assert "batch_size 32, threads 1 misses latency p95 <= 10 ms (12.0 ms), and a larger batch takes more" == str(said)
 
 
@@ -161,7 +151,6 @@ def test_only_a_larger_batch_of_the_same_kind_lies_beyond(one: SweepPoint, *, be
 def test_a_batch_that_is_served_and_not_swept_is_said(served: int, *, said: bool) -> None:
     rows = [row(point(size, serving_batch=served), 0.001) for size in (1, 32)]
     text = "batches of 8 are served, and batches of 1, 32 were measured: sweep the one that is served too"
-
     assert ([text] if said else []) == [str(note) for note in sweep_of("t", rows).notes]
 
 
@@ -171,6 +160,5 @@ def test_a_sweep_of_other_things_says_nothing_about_batches() -> None:
 
 def test_a_sweep_comes_back_from_json() -> None:
     sweep = sweep_of("t", [row(point(1, 1, P95, rate=10.0), 0.001, rows_s=5), row_of(point(2), [])])
-
     assert sweep == from_json(Sweep, to_json(sweep))
     assert 1 == from_json(Sweep, to_json(sweep)).rows[0].point.values["batch_size"]

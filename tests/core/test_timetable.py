@@ -18,7 +18,6 @@ def table(count: int, call_s: float = 1e-3, pace: float = 1.0) -> Timetable:
 def test_a_test_takes_its_turns_its_warm_up_and_what_is_beside_them() -> None:
     """Turns of ten calls of 1 ms, each handed over in 1 ms: 24.5 a side; one call and two blocks warm it up."""
     (test,) = table(1).tests
-
     assert 0.03 + 2 * (24.5 * 0.011 + 0.001 + 2 * 0.003 + 3 * 0.002) == pytest.approx(test.pair_s(PAIR_PLAN))
 
 
@@ -31,7 +30,6 @@ def test_all_tests_are_one_group_where_they_fit() -> None:
     """And a machine that slows down to a third would still decide them."""
     found = table(20)
     needed_s = found.needed_s(found.tests, FINE)
-
     assert 20 == found.next_group(0, 3.1 * needed_s, FINE)
     assert 0 < found.next_group(0, 2.9 * needed_s, FINE) < 20
 
@@ -39,7 +37,6 @@ def test_all_tests_are_one_group_where_they_fit() -> None:
 def test_what_does_not_fit_is_split_and_no_group_takes_all_of_the_time() -> None:
     found = table(2000)
     size = found.next_group(0, 600.0, COARSE)
-
     assert 0 < size < 2000
     assert found.needed_s(found.tests[:size], COARSE) <= 0.25 * 600
     assert found.needed_s(found.tests[: size + 1], COARSE) > 0.25 * 600
@@ -50,7 +47,6 @@ def test_a_group_that_will_not_be_over_goes_on_with_fewer_tests() -> None:
     found = table(40)
     seen = dict.fromkeys((one.test for one in found.tests), 3)
     half_s = found.needed_s(found.tests, FINE, seen)
-
     assert 40 == found.shortened(found.tests, half_s, FINE, seen)
     assert 0 < found.shortened(found.tests, 0.5 * half_s, FINE, seen) < 20
     assert 1 == found.shortened(found.tests, 0.1, FINE, seen), "one is tried in any case"
@@ -59,7 +55,6 @@ def test_a_group_that_will_not_be_over_goes_on_with_fewer_tests() -> None:
 def test_what_was_screened_before_takes_no_time_again() -> None:
     found = table(10)
     seen = {one.test: 6 for one in found.tests[:5]}
-
     assert found.screen_s(found.tests[5:], FINE) == pytest.approx(found.screen_s(found.tests, FINE, seen))
 
 
@@ -75,7 +70,6 @@ def test_the_first_test_is_tried_whatever_it_takes_and_no_later_one() -> None:
 def test_the_last_test_is_compared_where_it_fits_into_all_that_is_left() -> None:
     found = table(3)
     needed_s = found.needed_s(found.tests[:1], FINE)
-
     assert 1 == found.next_group(1, 1.1 * needed_s, FINE)
     assert 0 == found.next_group(1, 0.9 * needed_s, FINE)
 

@@ -63,7 +63,6 @@ def named(candidates: Sequence[Candidate]) -> list[str]:
 
 def test_each_violation_has_its_share() -> None:
     found = answers(candidate("a", accuracy=0.6, latency_ms=12, memory_mb=3), BUDGETS)
-
     assert ["failed", "failed", "passed"] == [one.outcome for one in found]
     assert [0.2, 0.25, 0.0] == pytest.approx([one.excess for one in found])
     assert not meets(found)
@@ -71,14 +70,12 @@ def test_each_violation_has_its_share() -> None:
 
 def test_an_inconclusive_requirement_bars_by_its_value_alone() -> None:
     missed, kept = (answers(candidate("a", latency_ms=ms, noise=0.1), BUDGETS[:1]) for ms in (10.5, 9.5))
-
     assert ["inconclusive", "inconclusive"] == [missed[0].outcome, kept[0].outcome]
     assert [False, True] == [meets(missed), meets(kept)]
 
 
 def test_what_is_unmeasured_bars_nothing_and_is_said() -> None:
     found = answers(candidate("a", accuracy=None), BUDGETS)
-
     assert ["passed", "unmeasured", "passed"] == [one.outcome for one in found]
     assert meets(found)
 
@@ -86,13 +83,11 @@ def test_what_is_unmeasured_bars_nothing_and_is_said() -> None:
 @pytest.mark.parametrize(("memory_mb", "excess"), [(1.0, math.inf), (0.0, 0.0)])
 def test_a_limit_of_nothing_is_missed_without_end(memory_mb: float, excess: float) -> None:
     (found,) = answers(candidate("a", memory_mb=memory_mb), parse_budgets({"memory_max_mb": 0}))
-
     assert excess == found.excess
 
 
 def test_dimensions_that_one_lacks_are_left_out_for_all() -> None:
     there, lacking = dimensions_of([candidate("a"), candidate("b", energy_mj=None, accuracy=None)])
-
     assert ["latency", "memory"] == list(there)
     assert {"accuracy": ["b"], "energy": ["b"]} == lacking
     assert {"latency": 0.5, "memory": 0.5} == weights_of(WEIGHTS, there)
@@ -101,13 +96,11 @@ def test_dimensions_that_one_lacks_are_left_out_for_all() -> None:
 
 def test_the_pareto_set_has_what_none_beats() -> None:
     fast, right, worse = candidate("fast", 0.8, 1), candidate("right", 0.9, 2), candidate("worse", 0.8, 2)
-
     assert ["fast", "right"] == named(pareto([fast, right, worse], KEYS))
 
 
 def test_noise_dominates_nobody() -> None:
     close = [candidate("a", latency_ms=1.0, noise=0.05), candidate("b", latency_ms=1.02, noise=0.05)]
-
     assert ["a", "b"] == named(pareto(close, KEYS))
     assert ["a"] == named(pareto([candidate("a", latency_ms=1.0), candidate("b", latency_ms=2.5)], KEYS))
 
@@ -122,13 +115,11 @@ def test_noise_dominates_nobody() -> None:
 def test_a_pareto_set_is_never_empty(rows: list[tuple[float, float, float, float, float]]) -> None:
     """Dominance is an order of the values, which noise only takes pairs from."""
     candidates = [candidate(str(n), *row[:4], noise=row[4]) for n, row in enumerate(rows)]
-
     assert pareto(candidates, KEYS)
 
 
 def test_latency_is_compared_per_row() -> None:
     single, batched = candidate("single", latency_ms=1), candidate("batched", latency_ms=8, rows=16)
-
     assert batched == best_by([single, batched], MEDIAN_LATENCY).first
 
 
@@ -138,7 +129,6 @@ def test_a_value_without_an_interval_counts_as_it_is() -> None:
         Candidate(name=name, values={ACCURACY: fake.estimate(share, None, None, 1)})
         for name, share in (("good", 0.95), ("bad", 0.5))
     )
-
     assert (good, [], []) == best_by([bad, good], ACCURACY)
     assert ["good"] == named(pareto([bad, good], [ACCURACY]))
 
@@ -146,14 +136,12 @@ def test_a_value_without_an_interval_counts_as_it_is() -> None:
 def test_an_interval_that_is_open_on_one_side_is_inconclusive() -> None:
     known = candidate("a", latency_ms=1.0)
     slow = Candidate(name="b", values={**known.values, MEDIAN_LATENCY: fake.estimate(0.002, None, 0.003, 9)})
-
     assert (known, [], [slow]) == best_by([known, slow], MEDIAN_LATENCY)
 
 
 def test_what_two_processes_of_one_model_differ_by_decides_nothing() -> None:
     """One process each, however narrow its interval: t(.99, 3) * 0.10 * sqrt(2) = 0.642, a factor of 1.90."""
     close = [candidate("a", latency_ms=1.0), candidate("b", latency_ms=1.9), candidate("c", latency_ms=2.0)]
-
     assert (close[0], [], close[1:2]) == best_by(close, MEDIAN_LATENCY)
     assert ["a", "b"] == named(pareto(close, KEYS))
 
@@ -180,7 +168,6 @@ def test_pairs_decide_whatever_single_processes_say(
     """The first is five times as slow in its one process, and its pairs know better, seen from either side."""
     other = candidate("b", latency_ms=1.0)
     one = against(candidate("a", latency_ms=5.0), other, change, outcome)
-
     assert (outcome, mirrored) == (versus(one, other, MEDIAN_LATENCY), versus(other, one, MEDIAN_LATENCY))
     assert pytest.approx(math.log1p(change.value)) == change_of(one, other, MEDIAN_LATENCY).value
     assert pytest.approx(-math.log1p(change.value)) == change_of(other, one, MEDIAN_LATENCY).value
@@ -195,7 +182,6 @@ def test_inconclusive_pairs_leave_it_to_single_processes() -> None:
         against(candidate("a", latency_ms=ms), other, fake.estimate(0.1, -0.1, 0.3, 3), "inconclusive")
         for ms in (5.0, 1.1)
     )
-
     assert ["regressed", "inconclusive"] == [versus(one, other, MEDIAN_LATENCY) for one in (slow, near_it)]
 
 
@@ -220,14 +206,12 @@ def test_accuracy_is_paired_by_example(lost: int, won: int, n: int, outcome: str
     """The intervals of both, of examples that are taken for others, hold each other's value in every case."""
     reference = answering("fp32", [1] * (n - won) + [0] * won)
     other = answering("int8", [0] * lost + [1] * (n - lost))
-
     assert outcome == versus(other, reference, ACCURACY)
 
 
 def test_other_rows_are_not_paired() -> None:
     one, other = answering("a", [1] * 1000, data="1"), answering("b", [0] * 10 + [1] * 990, data="2")
     shorter = answering("c", [0] * 10 + [1] * 900, data="1")
-
     assert ["inconclusive"] * 2 == [versus(one, rival, ACCURACY) for rival in (other, shorter)]
 
 
@@ -236,13 +220,11 @@ def test_other_rows_are_not_paired() -> None:
 )
 def test_an_accuracy_of_nothing_is_compared_too(mine: float, its: float, outcome: str) -> None:
     one, other = (Candidate(name=str(value), values={ACCURACY: near(value)}) for value in (mine, its))
-
     assert outcome == versus(one, other, ACCURACY)
 
 
 def test_ties_of_the_best_are_named_behind_it() -> None:
     candidates = [candidate("a", 0.90, noise=0.02), candidate("b", 0.91, noise=0.02), candidate("c", 0.5, noise=0.02)]
-
     assert (candidates[1], [], candidates[:1]) == best_by(candidates, ACCURACY)
 
 
@@ -268,7 +250,6 @@ def test_a_score_turns_around_with_its_reference() -> None:
     there, back = score(one, other, WEIGHTS), score(other, one, WEIGHTS)
     assert there is not None
     assert back is not None
-
     assert pytest.approx(1e4) == there.value * back.value
 
 
@@ -288,14 +269,12 @@ def test_the_band_of_a_score() -> None:
 
 def test_what_is_not_below_the_best_is_scored_against_it() -> None:
     best, near_it, far = (candidate(name, latency_ms=ms, noise=0.1) for name, ms in (("a", 1), ("b", 1.4), ("c", 30)))
-
     assert ["b"] == named(not_below([best, near_it, far], best, WEIGHTS))
 
 
 def test_the_noise_of_a_reference_makes_no_ties() -> None:
     """Two exact candidates, 20 % apart in memory: whatever they are scored against."""
     best, other = candidate("a", memory_mb=10), candidate("b", memory_mb=12)
-
     assert [] == not_below([best, other], best, {"accuracy": 0.5, "memory": 0.5})
 
 
@@ -304,7 +283,6 @@ def test_an_unknown_band_is_inconclusive() -> None:
     open_ended = Candidate(name="b", values={**known.values, MEDIAN_LATENCY: fake.estimate(0.01, None, 0.02, 1)})
     found = score(open_ended, known, WEIGHTS)
     assert found is not None
-
     assert (None, None) == (found.low, found.high)
     assert ["b"] == named(not_below([known, open_ended], known, WEIGHTS))
 
@@ -312,7 +290,6 @@ def test_an_unknown_band_is_inconclusive() -> None:
 def test_weights_are_normalised() -> None:
     """What is not named has its usual weight."""
     found = parse_weights(["accuracy=0.7", "energy=0"])
-
     assert {"accuracy": 0.7 / 1.1, "latency": 0.2 / 1.1, "memory": 0.2 / 1.1, "energy": 0.0} == pytest.approx(found)
     assert WEIGHTS == pytest.approx(parse_weights([]))
 
@@ -339,6 +316,5 @@ def test_an_estimate_answers_a_requirement_as_it_does_for_the_marker() -> None:
     """It is measured nowhere: as a dimension it is left out all the same."""
     guess = Candidate(name="a", values={}, guesses={DIMENSIONS["energy"]: near(1e-3, 0.1)})
     (found,) = answers(guess, parse_budgets({"energy_budget_mj": 2}))
-
     assert ("passed", True) == (found.outcome, found.guessed)
     assert {} == dimensions_of([guess])[0]

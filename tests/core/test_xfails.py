@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_hwperf.core.xfails import is_expected, xfails_of_file
+from pytest_hwperf.core.changed_code import is_expected, xfails_of_file
 
 THEN = """
 import pytest
@@ -45,7 +45,6 @@ def test_an_xfail_that_is_new_is_named_by_what_it_is_around(old: str, new: str, 
 def test_those_that_the_baseline_has_too_are_told_from_new_ones() -> None:
     now = THEN.replace("def test_plain", "@pytest.mark.xfail\ndef test_plain")
     found = xfails_of_file(THEN.encode(), f"{now}@unittest.expectedFailure\ndef test_more(): pass".encode())
-
     assert {"test_plain", "test_more"} == found.added
     assert {"", "test_hurried", "test_known", "TestOld", "test_x"} == found.kept
 
@@ -66,6 +65,5 @@ def test_a_fixture_or_a_hook_may_mark_any_test(name: str) -> None:
 
 def test_an_expression_that_is_too_deep_hides_no_xfail() -> None:
     deep = f"X = {' + '.join('1' * 2000)}\n@pytest.mark.xfail\ndef test_plain(): pass"
-
     assert frozenset({""}) == xfails_of_file(b"", deep.encode()).added
     assert frozenset() == xfails_of_file(deep.encode(), deep.encode()).added

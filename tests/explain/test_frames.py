@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.core.changed_code import digest_of
-from pytest_hwperf.explain.frames import FrameNames, Function, is_measured
+from pytest_hwperf.measure.functions import FrameNames, Function, is_measured
 
 ROOT = Path("/home/me/project")
 OWN = Function(
@@ -49,7 +49,6 @@ def test_a_path_begins_at_the_measured_callable(frames: list[Function], path: li
 
 def test_code_is_told_apart_that_is_the_users_and_has_a_file(names: FrameNames) -> None:
     names.path([OWN, Function("made", "", 3, names.path.__code__), PREDICT._replace(code=names.path.__code__)])
-
     assert {"predict (src/model.py)": digest_of(names.path.__code__)} == names.codes
     assert {"made (compiled at run time)": 0, "predict (src/model.py)": 4} == names.lines
 
@@ -59,7 +58,6 @@ def test_a_hostile_name_separates_no_frames_and_moves_no_cursor(names: FrameName
     odd = Function("a;b\x1b[2J" + 500 * "x", f"{ROOT}/a;b.py", 1)
 
     (frame,) = names.path([OWN, odd])
-
     assert ";" not in frame
     assert frame.isprintable()
     assert 300 > len(frame)

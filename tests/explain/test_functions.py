@@ -10,9 +10,7 @@ import pytest
 from fakes.clocks import HandClock
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.explain.counts import count_functions
-from pytest_hwperf.explain.functions import folded, sample_functions
-from pytest_hwperf.explain.sampler import Samples
+from pytest_hwperf.measure.functions import Samples, count_functions, folded, sample_functions
 from pytest_hwperf.measure.rounds import Rounds, RoundStream
 from pytest_hwperf.measure.stream import Stream
 
@@ -40,7 +38,6 @@ def test_functions_are_counted_by_their_qualified_names() -> None:
     stream = Stream(Model().predict, None)
     found = count_functions(lambda: stream.batch(2, lambda: 0), 2)
     counts = {one.name: count for one, count in found.items() if one.file == __file__ and "lambda" not in one.name}
-
     assert {"Model.predict": 1.0, "inner": 2.0, "items": None} == counts
     assert sys.getprofile() is None
 
@@ -58,14 +55,14 @@ def play(monkeypatch: pytest.MonkeyPatch, stacks: dict[tuple[CodeType, ...], flo
         samples.seconds, samples.count = dict(stacks), 10
         yield samples
 
-    monkeypatch.setattr("pytest_hwperf.explain.functions.sampling", sampling)
+    monkeypatch.setattr("pytest_hwperf.measure.functions.sampling", sampling)
 
 
 def test_a_profile_has_the_stacks_of_the_call_and_what_it_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls take 1 ms; blocks of them are doubled until they take 2.5 ms."""
     play(monkeypatch, {STACK: 0.1, (*STACK, inner.__code__): 0.9})
     clock, made = HandClock(), list[int]()
-    monkeypatch.setattr("pytest_hwperf.explain.functions.perf_counter_ns", lambda: int(clock() * 1e9))
+    monkeypatch.setattr("pytest_hwperf.measure.functions.perf_counter_ns", lambda: int(clock() * 1e9))
     stream = Stream(Model().predict, None)
 
     def batch(count: int) -> int:
@@ -120,7 +117,7 @@ def test_blocks_are_no_longer_than_they_have_to_be(monkeypatch: pytest.MonkeyPat
     """A call of a microsecond with 4 ms between two calls: blocks of one."""
     play(monkeypatch, {STACK: 1.0})
     clock, made = HandClock(), list[int]()
-    monkeypatch.setattr("pytest_hwperf.explain.functions.perf_counter_ns", lambda: int(clock() * 1e9))
+    monkeypatch.setattr("pytest_hwperf.measure.functions.perf_counter_ns", lambda: int(clock() * 1e9))
 
     def batch(count: int) -> int:
         made.append(count)
@@ -128,7 +125,6 @@ def test_blocks_are_no_longer_than_they_have_to_be(monkeypatch: pytest.MonkeyPat
         return count * 1000
 
     sample_functions(batch, FILE.parent, 0.1)
-
     assert {1} == {*made[1:]}
 
 
@@ -149,5 +145,4 @@ def test_two_profilers_do_not_share_a_thread(monkeypatch: pytest.MonkeyPatch) ->
 def test_small_stacks_count_to_the_frame_that_they_are_in() -> None:
     """As often as it takes: what is left of a branch may be small too; the outermost stays."""
     stacks = {("a",): 0.1, ("a", "b"): 5.0, ("a", "b", "c"): 0.4, ("a", "b", "c", "d"): 0.4, ("a", "e", "f"): 0.1}
-
     assert {("a",): 0.2, ("a", "b"): 5.8} == pytest.approx(folded(stacks, 1.0))

@@ -7,7 +7,7 @@ import pytest
 from fakes.clocks import HandClock
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.explain.sampler import Samples, sampling
+from pytest_hwperf.measure.functions import Samples, sampling
 
 LONG_S = 1000.0  # no tick but those of the test
 
@@ -33,7 +33,6 @@ def test_a_sample_stands_for_the_time_since_the_one_before() -> None:
             work()
         clock.pass_time(2.0)
         tick()
-
     assert (3, {"work.tick": 0.75}) == (samples.count, {k: v for k, v in sampled(samples).items() if k == "work.tick"})
     assert 2.75 == sum(samples.seconds.values())
 
@@ -51,7 +50,6 @@ def test_a_handler_and_a_timer_that_were_there_go_on() -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
     assert 40.0 == pytest.approx(left_s, abs=5.0)
     assert (5.0, [signal.SIGALRM]) == (every_s, seen)
 
@@ -59,7 +57,6 @@ def test_a_handler_and_a_timer_that_were_there_go_on() -> None:
 def test_no_timer_is_left_behind_after_an_error() -> None:
     with pytest.raises(ZeroDivisionError), sampling(LONG_S):
         raise ZeroDivisionError
-
     assert (0.0, 0.0) == signal.getitimer(signal.ITIMER_REAL)
 
 
@@ -68,7 +65,6 @@ def test_a_tick_that_comes_late_is_no_sample_and_ends_nothing() -> None:
     with sampling(LONG_S) as samples:
         pass
     tick()
-
     assert 0 == samples.count
     assert (0.0, 0.0) == signal.getitimer(signal.ITIMER_REAL)
 
@@ -86,5 +82,4 @@ def test_another_thread_cannot_be_sampled() -> None:
     thread = threading.Thread(target=try_it)
     thread.start()
     thread.join()
-
     assert ["functions are sampled by a timer of POSIX systems, in the main thread alone"] == said

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.meters.energy.counters import Register
+from pytest_hwperf.meters.counters import Register
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

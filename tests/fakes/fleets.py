@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from fakes import shards
 
-from pytest_hwperf.core.fleet import Answer, Host, Task
-from pytest_hwperf.core.serialisation import to_json
+from pytest_hwperf.core.codec import to_json
+from pytest_hwperf.core.fleet import Host, HostAnswer, Task
 from pytest_hwperf.fleet.dispatch import News
 from pytest_hwperf.reports import json_file
 
@@ -19,10 +19,10 @@ def host(name: str, kind: str, machine: str = "") -> Host:
     return Host(name=name, kind=kind, machine=machine or name)
 
 
-def answer(task: Task, *changes: float, exit_code: int = 0) -> Answer:
+def answer(task: Task, *changes: float, exit_code: int = 0) -> HostAnswer:
     """The answer of a host on which a test has changed by each of `changes`."""
     report = shards.report_of(task.number, *(changes or (0.0,)), of=task.of, kind=task.kind)
-    return Answer(exit_code=exit_code, report=json_file.render(report).decode())
+    return HostAnswer(exit_code=exit_code, report=json_file.render(report).decode())
 
 
 def good(job: str, task: Task) -> list[tuple[float, News]]:

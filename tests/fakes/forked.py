@@ -19,8 +19,7 @@ from typing import Any, NoReturn, cast
 from fakes import scripted_worker
 
 from pytest_hwperf.core.records import replace
-from pytest_hwperf.host.command_line import Command
-from pytest_hwperf.host.launch import Launched
+from pytest_hwperf.host.launch import Command, Launched
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerTask, encode
 
 _MOST_DESCRIPTORS = 4096

@@ -8,8 +8,7 @@ from typing import Literal
 from pytest_hwperf.core.evidence import EnergyWindow
 from pytest_hwperf.core.hypotheses import Facts, Recorded, SideOutcome
 from pytest_hwperf.core.records import Sample
-from pytest_hwperf.pairs.channel import WorkerLostError
-from pytest_hwperf.pairs.messages import (
+from pytest_hwperf.pairs.channel import (
     AskEnergy,
     AskExact,
     BlockTimes,
@@ -27,6 +26,7 @@ from pytest_hwperf.pairs.messages import (
     Select,
     TimeBlock,
     ToWorker,
+    WorkerLostError,
 )
 
 Taken = Callable[[int], int]  # number of a call, from 0 → its nanoseconds

@@ -8,17 +8,16 @@ from fakes.hosts import refuse
 from fakes.powercap import calm
 
 from pytest_hwperf.cli.doctor.conditions import Threads
-from pytest_hwperf.cli.doctor.findings import Probes
-from pytest_hwperf.cli.doctor.peaks import KeptPeaks
+from pytest_hwperf.cli.doctor.findings import KeptPeaks, Probes
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.roofline import PeakRate
 from pytest_hwperf.host.clocks import ClockPrecision
-from pytest_hwperf.host.system_state import read_system_state
-from pytest_hwperf.meters.energy.diagnosis import SystemAccess
-from pytest_hwperf.meters.energy.estimate import estimate_meter
-from pytest_hwperf.meters.energy.perf import perf_meter
-from pytest_hwperf.meters.energy.rapl import rapl_meter
+from pytest_hwperf.host.disturbance import read_system_state
+from pytest_hwperf.meters.estimate import estimate_meter
+from pytest_hwperf.meters.perf import perf_meter
+from pytest_hwperf.meters.powercap import SystemAccess
+from pytest_hwperf.meters.rapl import rapl_meter
 
 ONE_THREAD = Threads(
     blas_threads={"openblas 0.3": 1},

@@ -4,8 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pytest_hwperf.meters.energy.perf import Calls
-from pytest_hwperf.meters.energy.power_pmu import FOLDER
+from pytest_hwperf.meters.perf import FOLDER, Calls
 
 KIND = 23
 SCALE = 2.3283064365386963e-10  # J, 2^-32: the kernel scales every register to it

@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_hwperf.meters.energy.counter_check import CounterCheck
-from pytest_hwperf.meters.energy.counter_meter import CounterMeter, Traits
-from pytest_hwperf.meters.energy.counters import Counters
-from pytest_hwperf.meters.energy.diagnosis import SystemAccess
-from pytest_hwperf.meters.energy.powercap import SYSTEM, Files, Zone
-from pytest_hwperf.meters.energy.rapl import powercap_counters
+from pytest_hwperf.meters.counter_check import CounterCheck
+from pytest_hwperf.meters.counters import CounterMeter, Counters, Traits
+from pytest_hwperf.meters.powercap import SYSTEM, Files, SystemAccess, Zone
+from pytest_hwperf.meters.rapl import powercap_counters
 
 INTEL_RANGE = 262143328850  # 0xffffffff counts of 61035 nJ, in µJ
 DRAM_RANGE = 65712999613  # of 15300 nJ

@@ -2,12 +2,11 @@
 
 from fakes import records as fake
 
-from pytest_hwperf.core.comparisons import compare_accuracy
 from pytest_hwperf.core.evidence import Evidence, Gate
+from pytest_hwperf.core.exact import compare_accuracy
 from pytest_hwperf.core.records import Budget, Comparison, ComparisonOutcome, Estimate, Figure, Margin
 from pytest_hwperf.core.rollout import Contender, Requests, decide, requirements_of
-from pytest_hwperf.core.rollout_plan import plan_of
-from pytest_hwperf.core.rollout_report import RolloutFile, Rows, VersionRecord
+from pytest_hwperf.core.rollout_plan import RolloutFile, Rows, VersionRecord, plan_of
 from pytest_hwperf.core.statements import state
 
 ACCURACY = ("accuracy", "mean")

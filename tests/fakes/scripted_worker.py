@@ -26,9 +26,8 @@ from pytest_hwperf.core.evidence import EnergyWindow
 from pytest_hwperf.core.hypotheses import Recorded, SideOutcome
 from pytest_hwperf.core.records import Sample
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_task
-from pytest_hwperf.pairs.cpu_pin import processors
-from pytest_hwperf.pairs.messages import Ended, Ready
-from pytest_hwperf.pairs.turns import Turns
+from pytest_hwperf.pairs.channel import Ended, Ready
+from pytest_hwperf.pairs.turns import Turns, processors
 
 
 class Scripted:

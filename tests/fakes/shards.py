@@ -7,11 +7,10 @@ from fakes import records as fake
 
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Gate
-from pytest_hwperf.core.kinds import assigned
+from pytest_hwperf.core.merging import assigned
 from pytest_hwperf.core.records import Judgement, Machine, Policy, replace
-from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.report import Report, Shard
 from pytest_hwperf.core.sequence import decide
-from pytest_hwperf.core.shards import Shard
 from pytest_hwperf.core.verdicts import judge
 
 ALPHA, OF = 0.01, 3

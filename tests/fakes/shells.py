@@ -36,7 +36,6 @@ def type_in(folder: Path, command: str, ended: int, shown: str, pairs: str) -> N
     done = subprocess.run(
         ["bash", "-c", command], cwd=folder, env=kept | settings, capture_output=True, text=True, check=False
     )
-
     assert ended == done.returncode, f"{command}\n{done.stdout}{done.stderr}"
     assert shown in done.stdout, f"{command}\n{done.stdout}"
 

@@ -28,7 +28,6 @@ def test_when_its_input_is_closed_it_is_told_and_then_ended(pipe: int, monkeypat
     os.write(pipe, b"whatever comes is not looked at")
     os.close(pipe)
     attached.end_with(sys.stdin.fileno())
-
     assert [(os.getpid(), signal.SIGTERM), 20.0, 1] == done
 
 

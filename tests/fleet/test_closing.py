@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pytest_hwperf.fleet.closing import closing
+from pytest_hwperf.fleet.dask_ssh import closing
 from pytest_hwperf.host.interruption import interruptible
 
 
@@ -27,7 +27,6 @@ class Cluster:
 def test_it_is_closed_within_a_time_and_what_that_raises_is_no_error(error: type[Exception] | None) -> None:
     with closing(Cluster(error)) as cluster:
         assert [] == cluster.closed
-
     assert [10.0] == cluster.closed
 
 
@@ -35,5 +34,4 @@ def test_another_ctrl_c_waits_until_it_is_closed() -> None:
     cluster = Cluster(signals=2)
     with pytest.raises(KeyboardInterrupt), interruptible(), closing(cluster):
         raise KeyboardInterrupt
-
     assert [10.0] == cluster.closed

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from fakes.dask_clients import Client
 
-from pytest_hwperf.core.fleet import Answer, Host, Order, Task
-from pytest_hwperf.core.serialisation import from_json
+from pytest_hwperf.core.codec import from_json
+from pytest_hwperf.core.fleet import Host, HostAnswer, Order, Task
 from pytest_hwperf.fleet import dask_cluster
 from pytest_hwperf.fleet.dask_cluster import DaskCluster
 from pytest_hwperf.fleet.dask_task import parts_of
@@ -35,7 +35,6 @@ def started() -> tuple[Client, DaskCluster]:
 
 def test_a_gate_is_bound_to_its_worker_and_takes_all_of_it(started: tuple[Client, DaskCluster]) -> None:
     [given] = started[0].submitted
-
     assert (["tcp://a1"], {"hwperf": 1}, 0, False) == (
         given["workers"],
         given["resources"],
@@ -55,13 +54,12 @@ def test_news_are_heard_from_the_worker_of_their_job_alone(started: tuple[Client
     client.hear((0.0, "text"))
     client.hear((0.0, {"job": "j", "worker": "tcp://a2", "part": 0, "of": 2, "bytes": b"forged"}))
     assert {"a1"} == cluster.unanswered
-    for part in parts_of(Answer(problem="none")):
+    for part in parts_of(HostAnswer(problem="none")):
         client.hear((0.0, {"job": "j", "worker": "tcp://a1", **part}))
     signs, answers = zip(*((one.sign, one.answer) for one in cluster.wait(0.01)), strict=True)
-
     assert ("alive", "") == signs
     assert answers[1] is not None
-    assert "none" == from_json(Answer, answers[1]).problem
+    assert "none" == from_json(HostAnswer, answers[1]).problem
     assert set() == cluster.unanswered
 
 
@@ -69,7 +67,6 @@ def test_news_are_heard_from_the_worker_of_their_job_alone(started: tuple[Client
 def test_a_task_that_dask_gives_up_has_died(started: tuple[Client, DaskCluster], status: str, died: int) -> None:
     client, cluster = started
     client.futures[0].end(status)
-
     assert died == len(cluster.wait(0.01))
 
 
@@ -78,7 +75,6 @@ def test_a_worker_that_is_gone_and_a_scheduler_that_is(
 ) -> None:
     client, cluster = started
     monkeypatch.setattr(dask_cluster, "_EVERY_S", -1.0)
-
     assert [] == cluster.wait(0.01)
     del client.workers["tcp://a1"]
     assert ["its worker is gone"] == [one.died for one in cluster.wait(0.01)]
@@ -100,7 +96,6 @@ def test_a_scheduler_that_dask_has_given_up_is_no_mistake_of_ours(monkeypatch: p
     monkeypatch.setattr(dask_cluster, "_UNREACHED_S", -1.0)
     cluster.start("j", HOST, TASK)
     cluster.stop("j")
-
     assert ["it cannot be given its task (closed)", "the scheduler cannot be reached"] == [
         one.died for one in cluster.wait(0.01)
     ]
@@ -110,5 +105,4 @@ def test_a_gate_is_taken_back(started: tuple[Client, DaskCluster]) -> None:
     client, cluster = started
     cluster.stop("j")
     cluster.stop("unknown")
-
     assert client.futures[0].cancelled

@@ -47,7 +47,6 @@ def test_a_worker_that_does_not_start_is_left_out(
     start: Callable[[object], Awaitable[None]], problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = started("Worker", start, monkeypatch)
-
     assert "running" == found.status.name
     assert found.problem.startswith(problem)
     assert bool(found.problem) == bool(problem)

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.core.fleet import Answer, Order
-from pytest_hwperf.core.serialisation import to_json
+from pytest_hwperf.core.codec import to_json
+from pytest_hwperf.core.fleet import HostAnswer, Order
 from pytest_hwperf.fleet import dask_task
-from pytest_hwperf.fleet.mail import Mail
-from pytest_hwperf.fleet.on_host import Line
+from pytest_hwperf.fleet.dispatch import Mail
+from pytest_hwperf.fleet.on_host import ReturnLine
 
 distributed = pytest.importorskip("distributed", reason="the extra fleet is not installed")
 ORDER = Order(version="1", job="j", arguments=(), folder=".", candidate="", snapshot="", install=None, limit_s=9.0)
@@ -38,10 +38,10 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Worker:
 
 
 def carry_out(monkeypatch: pytest.MonkeyPatch, during: Any) -> None:
-    def answer(order: Order, parcel: bytes, line: Line) -> Answer:
+    def answer(order: Order, parcel: bytes, line: ReturnLine) -> HostAnswer:
         assert (ORDER, b"parcel") == (order, parcel)
         during(line)
-        return Answer(problem="done")
+        return HostAnswer(problem="done")
 
     monkeypatch.setattr(dask_task, "answer", answer)
     dask_task.carry_out(to_json(ORDER), b"parcel", "topic")
@@ -51,7 +51,6 @@ def test_signs_and_the_answer_are_events_of_the_job(worker: Worker, monkeypatch:
     carry_out(monkeypatch, lambda line: line.tell("at work"))
     box = Mail()
     news = [box.open(message) for _, message in worker.events]
-
     assert {"topic"} == {topic for topic, _ in worker.events}
     assert ["at work", ""] == [one.sign for one in news if one]
     assert news[-1] is not None
@@ -63,7 +62,7 @@ def test_it_is_wanted_until_it_is_taken_back_or_the_worker_closes(
 ) -> None:
     wanted: list[bool] = []
 
-    def during(line: Line) -> None:
+    def during(line: ReturnLine) -> None:
         for task, status in [("executing", "running"), ("cancelled", "running"), ("executing", "closing")]:
             worker.state.tasks["key"].state, worker.status.name = task, status
             wanted.append(line.is_wanted())
@@ -71,5 +70,4 @@ def test_it_is_wanted_until_it_is_taken_back_or_the_worker_closes(
         wanted.append(line.is_wanted())
 
     carry_out(monkeypatch, during)
-
     assert [True, False, False, False] == wanted

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import pytest
 from fakes.fleets import FakeCluster, Script, answer, dying, good, hanging, host
 
-from pytest_hwperf.core.fleet import Answer, Task
-from pytest_hwperf.core.serialisation import to_json
+from pytest_hwperf.core.codec import to_json
+from pytest_hwperf.core.fleet import HostAnswer, Task
 from pytest_hwperf.fleet.dispatch import Dispatch, News, Outcome
 from pytest_hwperf.host.interruption import interruptible
 
@@ -37,13 +37,12 @@ def says(**fields: object) -> Script:
     return lambda job, task: [(1.0, News(job=job, answer=to_json(_changed(answer(task), fields))))]
 
 
-def _changed(given: Answer, fields: dict[str, object]) -> Answer:
-    return Answer(**{"exit_code": given.exit_code, "report": given.report} | fields)  # type: ignore[arg-type]
+def _changed(given: HostAnswer, fields: dict[str, object]) -> HostAnswer:
+    return HostAnswer(**{"exit_code": given.exit_code, "report": given.report} | fields)  # type: ignore[arg-type]
 
 
 def test_every_kind_has_one_gate_and_all_hosts_are_shown() -> None:
     cluster, found, shown = run({})
-
     assert [("a1", "arm", "a1"), ("x1", "x86", "x1")] == cluster.started
     assert {"a1", "x1"} == {one.host for one in found.values()}
     assert [] == [line for one in found.values() for line in one.trouble]
@@ -75,7 +74,6 @@ def test_a_host_that_is_lost_is_named_and_its_gate_runs_on_another_of_its_kind(
     script: Script, why: str, after_s: float
 ) -> None:
     cluster, found, shown = run({"a1": script})
-
     assert [("a1", "arm"), ("x1", "x86"), ("a2", "arm")] == [one[:2] for one in cluster.started]
     assert "a2" == found[ARM].host
     assert found[ARM].answer is not None
@@ -89,7 +87,6 @@ def test_a_host_that_is_lost_is_named_and_its_gate_runs_on_another_of_its_kind(
 def test_a_kind_without_another_host_is_named() -> None:
     """No host of another kind takes its place."""
     cluster, found, _ = run({"x1": dying})
-
     assert ["x1: its worker is gone", "no host of kind x86 is left"] == found[X86].trouble
     assert found[X86].answer is None
     assert "a1" == found[ARM].host
@@ -99,7 +96,6 @@ def test_a_kind_without_another_host_is_named() -> None:
 def test_what_ends_three_hosts_is_given_up() -> None:
     hosts = [host(f"a{number}", "arm") for number in range(5)]
     cluster, found, _ = run(dict.fromkeys((one.name for one in hosts), dying), (ARM,), hosts=hosts)
-
     assert 3 == len(cluster.started)
     assert [*(f"a{n}: its worker is gone" for n in range(3)), "it was given up"] == found[ARM].trouble
 
@@ -107,7 +103,6 @@ def test_what_ends_three_hosts_is_given_up() -> None:
 def test_a_usage_error_of_pytest_is_an_answer() -> None:
     """It would be the same everywhere."""
     cluster, found, _ = run({"a1": says(exit_code=4, report="")})
-
     assert (4, []) == (code_of(found[ARM]), found[ARM].trouble)
     assert 2 == len(cluster.started)
 
@@ -115,7 +110,6 @@ def test_a_usage_error_of_pytest_is_an_answer() -> None:
 def test_hosts_of_one_machine_never_run_at_the_same_time() -> None:
     hosts = [host(f"a{number}", "arm", "local") for number in range(2)] + [host("x1", "x86", "local")]
     cluster, found, _ = run({}, (ARM, X86), hosts=hosts)
-
     assert 1 == cluster.most_at_once
     assert all(one.answer for one in found.values())
 
@@ -123,7 +117,6 @@ def test_hosts_of_one_machine_never_run_at_the_same_time() -> None:
 def test_shards_of_a_kind_use_all_its_hosts() -> None:
     tasks = tuple(Task(kind="arm", number=number, of=3) for number in (1, 2, 3))
     cluster, found, _ = run({}, tasks)
-
     assert ["a1", "a2", "a1"] == [name for name, *_ in cluster.started]
     assert ["arm 1/3", "arm 2/3", "arm 3/3"] == [str(task) for task in found]
     assert all(one.answer for one in found.values())
@@ -160,7 +153,6 @@ def test_another_ctrl_c_leaves_no_gate_behind() -> None:
         Dispatch(
             cluster, (ARM, X86), silence_s=60.0, now=cluster.now, show=lambda states: shown.append(dict(states))
         ).run()
-
     assert ["a1", "x1"] == cluster.stopped
     assert {"arm: ended, since the fleet was interrupted"} == {shown[-1]["a1"]}
     assert "x86: ended, since the fleet was interrupted" == shown[-1]["x1"]
@@ -173,7 +165,6 @@ def test_late_news_of_a_lost_host_are_not_heard() -> None:
         return [(2.0, News(job=job, sign="x")), (66.0, News(job=job, answer=to_json(answer(task, 0.3, exit_code=1))))]
 
     cluster, found, _ = run({"a1": late, "a2": good})
-
     assert ("a2", 0) == (found[ARM].host, code_of(found[ARM]))
     assert "a1" in cluster.stopped
 
@@ -183,6 +174,5 @@ def test_signs_of_life_are_shown_without_control_characters() -> None:
         return [(1.0, News(job=job, sign="\x1b[2J" + "x" * 500)), *good(job, task)]
 
     shown = run({"a1": noisy})[2]
-
     assert max(len(states["a1"]) for states in shown) < 220
     assert not any("\x1b" in states["a1"] for states in shown)

@@ -36,7 +36,6 @@ def write(tmp_path: Path, text: str) -> str:
 
 def test_hosts_are_read_with_their_files_beside_the_list(tmp_path: Path) -> None:
     first, second = read_hosts(write(tmp_path, WHOLE))
-
     assert ("10.0.0.7:2222", "arm64", "10.0.0.7") == (first.host.name, first.host.kind, first.host.machine)
     assert (str(tmp_path / "keys" / "ci"), str(tmp_path / "known_hosts")) == (first.key, first.known_hosts)
     assert ("ci", 2222, "/opt/env/bin/python", 0.35) == (first.user, first.port, first.python, first.price_per_hour)
@@ -53,7 +52,6 @@ def test_hosts_are_read_with_their_files_beside_the_list(tmp_path: Path) -> None
 
 def test_local_hosts_are_numbered_and_share_this_machine(tmp_path: Path) -> None:
     entries = read_hosts(write(tmp_path, '[[host]]\naddress = "local"\nkind = "a"\n' * 3))
-
     assert ["local", "local #2", "local #3"] == [one.host.name for one in entries]
     assert {"local"} == {one.host.machine for one in entries}
     assert all(one.is_local and one.is_loopback for one in entries)
@@ -111,7 +109,6 @@ HOST = '[[host]]\naddress = "a"\nkind = "k"\n'
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(UsageProblem) as caught:
         read(tmp_path, text)
-
     assert said in str(caught.value)
     assert "hosts.toml" in str(caught.value)
 

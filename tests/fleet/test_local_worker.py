@@ -34,7 +34,6 @@ def test_signals_that_come_while_workers_are_started_wait() -> None:
         signal.raise_signal(signal.SIGINT)
         assert "True 0" == state_of_a_program().replace("Handlers.SIG_DFL", "0")
         assert [] == taken
-
     assert [signal.SIGINT] == taken
 
 

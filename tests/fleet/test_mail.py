@@ -5,27 +5,25 @@ import zlib
 
 import pytest
 
-from pytest_hwperf.core.fleet import Answer
-from pytest_hwperf.core.serialisation import from_json
-from pytest_hwperf.fleet import mail
+from pytest_hwperf.core.codec import from_json
+from pytest_hwperf.core.fleet import HostAnswer
+from pytest_hwperf.fleet import dispatch
 from pytest_hwperf.fleet.dask_task import parts_of
-from pytest_hwperf.fleet.dispatch import News
-from pytest_hwperf.fleet.mail import Mail
+from pytest_hwperf.fleet.dispatch import Mail, News
 
 
 def test_an_answer_in_parts_comes_back_in_whatever_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_hwperf.fleet.dask_task.PART", 50)
-    sent = Answer(exit_code=0, report=os.urandom(200).hex())
+    sent = HostAnswer(exit_code=0, report=os.urandom(200).hex())
     parts, box = parts_of(sent), Mail()
     news = [box.open({"job": "a", **part}) for part in reversed(parts)]
-
     assert len(parts) > 3
     assert [f"sending its answer, part {n} of {len(parts)}" for n in range(1, len(parts))] == [
         one.sign for one in news[:-1] if one
     ]
     assert news[-1] is not None
     assert news[-1].answer is not None
-    assert sent == from_json(Answer, news[-1].answer)
+    assert sent == from_json(HostAnswer, news[-1].answer)
 
 
 @pytest.mark.parametrize(
@@ -59,10 +57,9 @@ def test_what_is_no_message_tells_nothing(message: object) -> None:
 def test_what_cannot_be_an_answer_ends_its_job(
     part: dict[str, object], died: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mail, "_LARGEST", 50_000)
-    monkeypatch.setattr(mail, "_LARGEST_PACKED", 2000)
+    monkeypatch.setattr(dispatch, "_LARGEST", 50_000)
+    monkeypatch.setattr(dispatch, "_LARGEST_PACKED", 2000)
     news = Mail().open({"job": "a", **part})
-
     assert news is not None
     assert news.died.startswith(died)
 

@@ -11,11 +11,11 @@ import pytest
 from fakes.repositories import repository_with
 
 from pytest_hwperf import __version__
+from pytest_hwperf.core.codec import to_json
 from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.core.fleet import Answer, Order
-from pytest_hwperf.core.serialisation import to_json
+from pytest_hwperf.core.fleet import HostAnswer, Order
 from pytest_hwperf.fleet import on_host, ssh
-from pytest_hwperf.fleet.on_host import Line, NotWantedError, answer, last_line
+from pytest_hwperf.fleet.on_host import NotWantedError, ReturnLine, answer, last_line
 from pytest_hwperf.fleet.orders import Project, project_of
 
 TEST = "def test_one(hwperf):\n    hwperf.record('tokens', 4.0, better='lower')\n"
@@ -52,8 +52,7 @@ def test_a_gate_is_run_and_nothing_of_it_stays(
     monkeypatch.setattr("tempfile.tempdir", None)
     signs: list[str] = []
     arguments = ("--hwperf-only", "--hwperf-machine-kind=arm", "--hwperf-energy=off", "-pno:cacheprovider")
-    found = answer(order(project, *arguments), project.parcel, Line(tell=signs.append, is_wanted=lambda: True))
-
+    found = answer(order(project, *arguments), project.parcel, ReturnLine(tell=signs.append, is_wanted=lambda: True))
     assert (0, "") == (found.exit_code, found.problem), found.log
     report = found.read()
     assert report is not None
@@ -66,7 +65,7 @@ def test_a_gate_is_run_and_nothing_of_it_stays(
 
 KILLED = """import os, signal, sys
 from pytest_hwperf.core.fleet import Order
-from pytest_hwperf.core.serialisation import from_json
+from pytest_hwperf.core.codec import from_json
 from pytest_hwperf.fleet.on_host import Line, answer
 line = Line(tell=lambda _: os.kill(os.getpid(), signal.SIGKILL), is_wanted=lambda: True)
 answer(from_json(Order, sys.argv[1].encode()), b"", line)
@@ -86,7 +85,6 @@ def test_what_a_killed_worker_has_left_is_removed(
         answer(order(project), b"", quiet())
     else:
         subprocess.run([sys.executable, "-c", ssh._TIDY], check=True)
-
     assert (-signal.SIGKILL, 1) == (killed.returncode, len(left))
     assert [] == [*tmp_path.rglob("hwperf-base-*")]
 
@@ -95,7 +93,6 @@ def test_what_a_gate_writes_beside_its_project_goes_with_it(project: Project, tm
     """It is killed with its programs, which cannot remove theirs."""
     program = "import os, pathlib, tempfile; pathlib.Path('said').write_text(tempfile.mkdtemp())"
     gate(project, tmp_path, quiet())._step([sys.executable, "-c", program], tmp_path, "pytest")
-
     assert Path((tmp_path / "said").read_text(encoding="utf-8")).parent == tmp_path / "temporary"
 
 
@@ -109,7 +106,6 @@ def test_whatever_fails_on_a_host_is_its_answer(
         raise error
 
     monkeypatch.setattr(on_host, "unpack", fail)
-
     assert str(error) == answer(order(project), b"", quiet()).problem
 
 
@@ -120,15 +116,17 @@ def test_whatever_fails_on_a_host_is_its_answer(
         (lambda p: answer(order(p), b"no parcel", quiet()), "the parcel cannot be unpacked"),
     ],
 )
-def test_what_a_host_cannot_do_is_its_answer(project: Project, spoil: Callable[[Project], Answer], said: str) -> None:
+def test_what_a_host_cannot_do_is_its_answer(
+    project: Project, spoil: Callable[[Project], HostAnswer], said: str
+) -> None:
     assert said in spoil(project).problem
 
 
-def quiet(*, wanted: bool = True) -> Line:
-    return Line(tell=lambda _: None, is_wanted=lambda: wanted)
+def quiet(*, wanted: bool = True) -> ReturnLine:
+    return ReturnLine(tell=lambda _: None, is_wanted=lambda: wanted)
 
 
-def gate(project: Project, folder: Path, line: Line, limit_s: float = 60.0) -> on_host._Gate:
+def gate(project: Project, folder: Path, line: ReturnLine, limit_s: float = 60.0) -> on_host._Gate:
     return on_host._Gate(order(project, limit_s=limit_s), folder, line)
 
 
@@ -143,7 +141,7 @@ def test_what_nobody_wants_or_takes_too_long_is_ended_with_what_it_has_started(
         return not any("at work" in sign for sign in signs)
 
     with pytest.raises(NotWantedError, match="nobody waits"):
-        gate(project, tmp_path, Line(tell=signs.append, is_wanted=is_wanted))._step(SLEEP, tmp_path, "pytest")
+        gate(project, tmp_path, ReturnLine(tell=signs.append, is_wanted=is_wanted))._step(SLEEP, tmp_path, "pytest")
     assert "pytest: at work" == signs[-1]
     with pytest.raises(WorkerError, match=r"pytest has not ended within 0.001 s: .*--longest=SECONDS"):
         gate(project, tmp_path, quiet(), 0.001)._step(SLEEP, tmp_path, "pytest")
@@ -163,7 +161,6 @@ def test_the_environment_is_made_by_uv_or_by_venv_and_pip(
     monkeypatch.setattr("shutil.which", lambda _: uv)
     monkeypatch.setattr(on_host._Gate, "_step", step)
     python = gate(project, tmp_path, quiet())._environment(tmp_path / "a.whl", ("-e", "."))
-
     assert made == run[0][:2]
     assert str(tmp_path / "environment" / "bin" / "python") == python
     assert [str(tmp_path / "a.whl"), "-e", "."] == run[1][-3:]
@@ -178,7 +175,6 @@ def test_the_environment_is_made_by_uv_or_by_venv_and_pip(
 )
 def test_the_last_line_of_a_log_is_a_sign_of_life(tmp_path: Path, written: str, last: str) -> None:
     (tmp_path / "log").write_text(written, encoding="utf-8")
-
     assert last == last_line(tmp_path / "log")
     assert "" == last_line(tmp_path / "none")
 
@@ -187,7 +183,6 @@ def test_variables_that_lead_elsewhere_are_left_out(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     monkeypatch.setenv("PYTEST_ADDOPTS", "-n 2")
     given = on_host._environment(own=True)
-
     assert not {"PYTHONPATH", "PYTEST_ADDOPTS"} & {*given}
     assert "PYTEST_ADDOPTS" in on_host._environment(own=False)
     assert os.environ["PATH"] == given["PATH"]

@@ -37,7 +37,6 @@ def test_hosts_get_the_commit_that_a_name_means_here(root: Path) -> None:
 
 def test_each_task_has_its_kind_and_shard(root: Path) -> None:
     found = project(root, "tests", "--hwperf-only")
-
     assert ("tests", "--hwperf-only", "--hwperf-machine-kind=arm") == arguments_of(found, Task(kind="arm"), "")
     shard = arguments_of(found, Task(kind="arm", number=2, of=3), "/2")
     assert ("--hwperf-machine-kind=arm/2", "--hwperf-shard=2/3") == shard[-2:]
@@ -59,7 +58,6 @@ def test_each_task_has_its_kind_and_shard(root: Path) -> None:
 def test_arguments_that_no_host_can_be_given_are_refused(root: Path, argument: str, said: str) -> None:
     with pytest.raises(UsageProblem) as caught:
         project(root, argument)
-
     assert said in str(caught.value)
 
 
@@ -83,7 +81,6 @@ def test_a_project_is_installed_by_what_it_has(
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-
     assert installed == installed_by(tmp_path, given, none=none)
 
 

@@ -24,7 +24,6 @@ def root(tmp_path: Path) -> Path:
 def test_files_come_back_where_they_were(root: Path, tmp_path: Path) -> None:
     shared = parcel.shared_files(root, ["models/*.onnx", "models/a.onnx"])
     wheel = parcel.unpack(parcel.pack(root / "project.bundle", root, shared), tmp_path / "there")
-
     assert ["models/a.onnx"] == shared
     assert b"model" == (tmp_path / "there" / "shared" / "models" / "a.onnx").read_bytes()
     assert b"bundle" == (tmp_path / "there" / "project.bundle").read_bytes()
@@ -35,7 +34,6 @@ def test_the_wheel_is_of_this_version_with_its_plugin_and_command() -> None:
     wheel = zipfile.ZipFile(io.BytesIO(parcel.own_wheel()[1]))
     info = f"pytest_hwperf-{__version__}.dist-info"
     record = wheel.read(f"{info}/RECORD").decode().splitlines()
-
     assert f"Version: {__version__}" in wheel.read(f"{info}/METADATA").decode()
     assert "[pytest11]\nhwperf = pytest_hwperf.plugin" in wheel.read(f"{info}/entry_points.txt").decode()
     assert Path(parcel.__file__).read_bytes() == wheel.read("pytest_hwperf/fleet/parcel.py")
@@ -79,7 +77,6 @@ def test_patterns_that_share_nothing_here_are_refused(root: Path, glob: str, sai
 def test_a_link_out_of_the_project_does_not_travel(root: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret", encoding="utf-8")
     (root / "models" / "b.onnx").symlink_to(tmp_path / "secret")
-
     assert ["models/a.onnx"] == parcel.shared_files(root, ["models/*.onnx"])
 
 

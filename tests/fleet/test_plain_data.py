@@ -46,7 +46,6 @@ def test_a_message_that_would_do_harm_is_a_text(message: Any, tmp_path: Path, mo
     refuse_pickles()
     refuse_pickles()
     got = read(message)
-
     assert "(pickled by a host, and not read)" in got.values()
     assert not (tmp_path / "harm").exists()
 
@@ -56,5 +55,4 @@ def test_without_it_the_same_message_does_harm(message: Any, tmp_path: Path) -> 
     for value in read(message).values():
         if hasattr(value, "close"):
             value.close()
-
     assert (tmp_path / "harm").exists()

@@ -17,14 +17,14 @@ from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.fleet import Host, Order, Task
 from pytest_hwperf.fleet import reaching
 from pytest_hwperf.fleet.dask_cluster import DaskCluster
-from pytest_hwperf.fleet.hosts import Entry
+from pytest_hwperf.fleet.hosts import HostEntry
 from pytest_hwperf.fleet.reaching import check_tools, clustered, looked_at
 from pytest_hwperf.host.workdirs import workdir
 
 
-def entry(address: str, number: int = 1, **given: Any) -> Entry:
+def entry(address: str, number: int = 1, **given: Any) -> HostEntry:
     name = address if number == 1 else f"{address} #{number}"
-    return Entry(host=Host(name=name, kind=f"k{number}", machine=address), address=address, **given)
+    return HostEntry(host=Host(name=name, kind=f"k{number}", machine=address), address=address, **given)
 
 
 def order_for(job: str, task: Task) -> Order:
@@ -43,7 +43,7 @@ def test_hosts_that_ssh_cannot_use_are_named(monkeypatch: pytest.MonkeyPatch) ->
     hosts = [entry("127.0.0.1"), entry("127.0.0.2")]
     asked: list[float] = []
 
-    def reachable(given: list[Entry], within_s: float) -> tuple[list[Entry], list[str]]:
+    def reachable(given: list[HostEntry], within_s: float) -> tuple[list[HostEntry], list[str]]:
         asked.append(within_s)
         return given[:1], ["127.0.0.2: no answer"]
 
@@ -70,7 +70,7 @@ class Dask:
         monkeypatch.setattr(reaching, "tidy", self._tidy)
         monkeypatch.setattr(reaching, "sweep", lambda: self.tidied.append("here"))
 
-    def _tidy(self, given: list[Entry]) -> list[str]:
+    def _tidy(self, given: list[HostEntry]) -> list[str]:
         self.tidied += [one.address for one in given]
         return [f"{one.address}: something stays" for one in given]
 
@@ -97,7 +97,6 @@ def test_hosts_whose_workers_have_not_come_are_named_and_their_kinds_stay(monkey
     dask = Dask(monkeypatch, "a", problems={"a": "", "b #2": "cannot be started (why)", "c #3": ""})
     with reached("a", "b", "c", silence_s=7.0) as cluster:
         hosts, kinds, unreached = cluster.hosts, cluster.kinds, cluster.unreached
-
     assert ["a"] == [one.name for one in hosts]
     assert ("k1", "k2", "k3") == kinds
     assert [
@@ -176,7 +175,6 @@ def test_hosts_of_ssh_get_one_thread_and_the_resource_that_a_gate_takes(
     monkeypatch.setattr(reaching, "refuse_pickles", lambda: given.update(refused=True))
     with reaching._started([entry("127.0.0.1")], tmp_path, 9.0) as cluster:
         assert "cluster" == cluster
-
     assert (1, {"hwperf": 1}, True, 9.0, True) == (
         given["nthreads"],
         given["resources"],
@@ -231,7 +229,6 @@ def test_a_fleet_of_this_machine(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest_hwperf.cli", *words], cwd=root, check=False, capture_output=True, text=True
     )
-
     assert OK == done.returncode, done.stderr
     assert "test_one.py::test_one on local" in done.stdout
     assert "local: local: ended with pytest's exit code 0" in done.stderr

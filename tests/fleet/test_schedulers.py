@@ -35,7 +35,6 @@ def test_workers_say_of_which_kind_they_are() -> None:
     cluster = of_scheduler(other)
     cluster.load(b"", order_for)
     cluster.start("j", cluster.hosts[0], Task(kind="arm"))
-
     assert [("a1", "arm"), ("x1", "x86")] == [(one.name, one.kind) for one in cluster.hosts]
     assert {"hwperf.arm": 1} == other.submitted[0]["resources"]
 
@@ -54,13 +53,11 @@ def test_workers_say_of_which_kind_they_are() -> None:
 def test_workers_that_could_run_two_gates_are_refused(workers: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageProblem) as caught:
         of_scheduler(Client(**workers))
-
     assert said in str(caught.value)
 
 
 def test_two_workers_on_a_machine_share_it() -> None:
     cluster = of_scheduler(Client(a1={**ONE, "host": "10.0.0.1"}, a2={**ONE, "host": "10.0.0.1"}))
-
     assert ["10.0.0.1"] * 2 == [one.machine for one in cluster.hosts]
 
 
@@ -168,7 +165,6 @@ def test_hosts_that_did_not_answer_are_tidied_and_the_client_is_closed(
     with at_scheduler("a", encrypted=True) as cluster:
         cluster.load(b"", order_for)
         cluster.start("j", cluster.hosts[0], Task(kind="arm"))
-
     assert [{"10.0.0.1"}] == tidied
     assert left == cluster.left
     assert 0 < reached.closed_within_s <= 10
@@ -181,7 +177,6 @@ def test_the_worker_that_a_nanny_has_started_again_removes_what_is_left(monkeypa
     client = Client(a1={"host": "10.0.0.1"}, x1={"host": "10.0.0.2"})
     clock = _clock(monkeypatch, lambda: client.workers.update(new={"name": "new", "host": "10.0.0.3"}))
     done = tidy(client, {"10.0.0.2", "10.0.0.3"})
-
     assert {"10.0.0.2", "10.0.0.3"} == done
     assert [["tcp://x1"], ["new"]] == [one["workers"] for one in client.submitted]
     assert [2] == waited
@@ -195,7 +190,6 @@ def test_a_machine_without_a_worker_is_not_waited_for_long(monkeypatch: pytest.M
     client = Client(a1={"host": "10.0.0.1"})
     clock = _clock(monkeypatch, lambda: None)
     assert set() == tidy(client, {"10.0.0.9"})
-
     assert 10 <= clock.time_s < 11
     assert [] == client.submitted
 
@@ -223,5 +217,4 @@ def test_nothing_of_a_certificate_is_in_a_message(tmp_path: Path) -> None:
         pytest.raises(UsageProblem) as caught,
     ):
         schedulers._check_certificates("tls://127.0.0.1:1")
-
     assert "secret" not in str(caught.value)

@@ -11,15 +11,15 @@ from pytest_hwperf import __version__
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.fleet import Host
 from pytest_hwperf.fleet import ssh
-from pytest_hwperf.fleet.hosts import Entry
+from pytest_hwperf.fleet.hosts import HostEntry
 
 distributed = pytest.importorskip("distributed", reason="the extra fleet is not installed")
 GOOD = f'["{__version__}", "{distributed.__version__}", true]'
 TRY = "try `ssh -- a python3 --version`"
 
 
-def entry(address: str, **given: Any) -> Entry:
-    return Entry(host=Host(name=address, kind="arm", machine=address), address=address, **given)
+def entry(address: str, **given: Any) -> HostEntry:
+    return HostEntry(host=Host(name=address, kind="arm", machine=address), address=address, **given)
 
 
 def answering(output: str, errors: str = "") -> Connection:
@@ -63,7 +63,6 @@ def install(monkeypatch: pytest.MonkeyPatch, **hosts: Any) -> Ssh:
 def test_what_is_wrong_with_a_host_is_said(monkeypatch: pytest.MonkeyPatch, host: Any, why: str) -> None:
     install(monkeypatch, a=host, b=answering(GOOD))
     reached, unreached = ssh.reachable([entry("a"), entry("b")], 0.01 if isinstance(host, Hanging) else 9.0)
-
     assert (["b"] if why else ["a", "b"]) == [one.address for one in reached]
     assert bool(why) == any(one.startswith(f"a: {why}") for one in unreached)
     assert "\x1b" not in "".join(unreached)
@@ -73,7 +72,6 @@ def test_a_host_that_writes_without_end_is_read_no_further(monkeypatch: pytest.M
     host = Connection(Stream(endless=True), Stream(endless=True))
     install(monkeypatch, a=host)
     ssh.reachable([entry("a")], 9.0)
-
     assert host.stdout.read_bytes == host.stderr.read_bytes == 10_000
 
 
@@ -83,7 +81,6 @@ def test_the_look_finds_what_is_there() -> None:
     import subprocess
 
     done = subprocess.run([sys.executable, "-c", ssh._ASK], check=True, capture_output=True, text=True)
-
     assert [__version__, distributed.__version__, True] == json.loads(done.stdout)
 
 
@@ -100,7 +97,6 @@ def test_ssh_gets_what_was_given_and_always_checks_the_host(monkeypatch: pytest.
     fake = install(monkeypatch, a=answering(GOOD))
     host = entry("a", user="ci", key="/k", port=2222, known_hosts="/h", python="/opt/my env/python")
     ssh.reachable([host], 9.0)
-
     assert {"port": 2222, "username": "ci", "client_keys": "/k", "known_hosts": "/h"} == fake.given["a"]
     command = ["ssh", "-p", "2222", "-i", "/k", "-oUserKnownHostsFile=/h", "--", "ci@a", "'/opt/my env/python'"]
     assert [*command, "--version"] == shlex.split(ssh._by_hand(host).strip("`"))
@@ -134,7 +130,6 @@ def test_a_scheduler_and_a_worker_on_each_host_are_started_and_closed(
     ):
         [worker, _] = [one["options"] for one in cluster.spec.values()]
         scheduler = cluster.first["options"]
-
     assert ["a", "b"] == [*cluster.spec]
     assert ("a", "a", 3.0) == (scheduler["address"], worker["address"], scheduler["within_s"])
     assert ("distributed.Worker", 1, "a") == (

@@ -70,7 +70,6 @@ def found(
 def test_processes_that_use_nothing_are_the_proof(tmp_path: Path) -> None:
     """The first rehearsal is none: it makes fewer calls than a pair."""
     again = Again(played([A, B, C]))
-
     assert Untouched(tests=frozenset({A, B, C})) == found(tmp_path, played([A, B, C]), again)
     assert [(A, B, C)] == again.asked
 
@@ -82,7 +81,6 @@ def test_files_that_processes_have_left_are_a_change_too(tmp_path: Path) -> None
     (tmp_path / "baseline" / "kept.bin").write_text("made by the baseline")
 
     left = found(tmp_path, first, Again())
-
     assert not left.tests
     assert "kept.bin is there on one side only, and which test asks for it is not recorded" == left.why_none
 
@@ -92,7 +90,6 @@ def test_what_seems_untouched_is_rehearsed_by_itself(tmp_path: Path) -> None:
     again = Again(played([B, C], {}, {B: ("work.py::slow",)}), played([C]))
 
     left = found(tmp_path, played([A, B, C], {A: ("work.py::slow",)}), again)
-
     assert {C} == left.tests
     assert {A: "baseline: work.py::slow", B: "candidate: work.py::slow"} == left.affected
     assert [(B, C), (C,)] == again.asked
@@ -105,7 +102,6 @@ def test_a_test_that_does_not_pass_by_itself_stays_in(tmp_path: Path) -> None:
     again = Again(failed, played([C]))
 
     left = found(tmp_path, played([A, B, C], {A: ("x",)}), again)
-
     assert {C} == left.tests
     assert "it did not pass by itself" == left.affected[B]
 
@@ -113,7 +109,6 @@ def test_a_test_that_does_not_pass_by_itself_stays_in(tmp_path: Path) -> None:
 def test_a_test_that_measures_otherwise_on_one_side_stays_in(tmp_path: Path) -> None:
     trace = played([A, B])
     trace.uneven[Measurement(test=A, label="more")] = "candidate"
-
     assert {B} == found(tmp_path, trace, Again(played([B]))).tests
 
 
@@ -123,7 +118,6 @@ def test_what_is_used_by_turns_leaves_no_test_out(tmp_path: Path) -> None:
     traces = [played(nodes[at:], {nodes[at]: ("x",)}) for at in range(9)]
 
     left = found(tmp_path, traces[0], again := Again(*traces[1:]))
-
     assert not left.tests
     assert "what tests use of it is not the same in each process" == left.why_none
     assert len(again.asked) == 4
@@ -136,7 +130,6 @@ def test_compiled_code_of_the_tree_keeps_every_test_in(tmp_path: Path, file: str
     trace.files = {side: [str(tmp_path.resolve() / side / file)] for side in SIDES}
 
     left = found(tmp_path, trace, Again())
-
     assert {A: f"baseline: {file}, which is compiled"} == left.affected
 
 
@@ -146,7 +139,6 @@ def test_tests_that_have_changed_stay_in(tmp_path: Path) -> None:
     first = played([A, B], {"tests/test_a.py": ("tests/test_a.py::<module>",)})
 
     left = found(tmp_path, first, Again(played([B])), changes)
-
     assert {B} == left.tests
     assert {A: "tests/test_a.py"} == left.affected
 
@@ -160,14 +152,12 @@ def test_tests_that_have_changed_stay_in(tmp_path: Path) -> None:
 )
 def test_what_may_reach_every_test_is_not_even_watched(tmp_path: Path, changes: Changes, own: bool, why: str) -> None:
     left = found(tmp_path, played([A]), Again(), changes, own=own)
-
     assert Untouched(why_none=why) == left
     assert {} == watches_of(trees(tmp_path, changes), own_interpreter=own)
 
 
 def test_both_sides_watch_their_own_trees(tmp_path: Path) -> None:
     watches = watches_of(trees(tmp_path, Changes(changed={"work.py": WORK})), own_interpreter=False)
-
     assert {side: str(tmp_path / side) for side in SIDES} == {side: watch.root for side, watch in watches.items()}
     assert {} == watches_of(trees(tmp_path, None), own_interpreter=False)
 
@@ -175,5 +165,4 @@ def test_both_sides_watch_their_own_trees(tmp_path: Path) -> None:
 def test_nothing_is_known_of_a_side_that_sends_nothing(tmp_path: Path) -> None:
     trace = played([A])
     del trace.usages["candidate"]
-
     assert {A: "candidate: what it uses is not known"} == found(tmp_path, trace, Again()).affected

@@ -8,7 +8,7 @@ from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.records import Policy
 from pytest_hwperf.core.statements import said, state
 from pytest_hwperf.core.verdicts import judge_comparison
-from pytest_hwperf.gate.answers import answers_of
+from pytest_hwperf.gate.processes import answers_of
 
 TWO = (hypothesis(0), hypothesis(1))
 LATE = state("out of time", limit=60)
@@ -27,11 +27,9 @@ def answered(evidence: Evidence) -> list[str]:
 
 def test_a_test_that_was_not_reached_says_so_and_fails_where_the_gate_is_strict() -> None:
     evidence = Evidence(alpha=0.01, hypotheses=TWO, pairs=(), groups=(1,), stopped=LATE)
-
     assert ["the time of 60 s was up", "not compared: the time of 60 s was up before it"] == answered(evidence)
 
 
 def test_without_a_limit_of_time_the_reason_is_that_of_all() -> None:
     evidence = Evidence(alpha=0.01, hypotheses=TWO, pairs=(), groups=(1,), stopped=said("three pairs were lost"))
-
     assert ["three pairs were lost"] * 2 == answered(evidence)

@@ -9,9 +9,8 @@ import pytest
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Measurement, Side
 from pytest_hwperf.core.hypotheses import SIDES
-from pytest_hwperf.gate.asking import BothSides
-from pytest_hwperf.host.command_line import Command
-from pytest_hwperf.host.launch import Launched
+from pytest_hwperf.gate.processes import BothSides
+from pytest_hwperf.host.launch import Command, Launched
 from pytest_hwperf.host.one_shot import Given, launched
 from pytest_hwperf.host.worker_protocol import Role, WorkerResult, WorkerTask
 from pytest_hwperf.pairs.parent import ParentLostError
@@ -94,7 +93,7 @@ def asked(
     **more: Any,
 ) -> dict[Side, str]:
     """Ask twice; return what each side has answered the second time."""
-    monkeypatch.setattr("pytest_hwperf.gate.asking.ask", processes.ask)
+    monkeypatch.setattr("pytest_hwperf.gate.processes.ask", processes.ask)
     sides = BothSides(
         commands=lambda _: {side: Command(arguments=[side], directory=Path(), environment={}) for side in SIDES},
         until=1e9,
@@ -108,7 +107,6 @@ def asked(
 
 def test_both_sides_are_forked_from_one_parent_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     processes, shared = Processes(), Shared()
-
     assert dict.fromkeys(ORDER, "answered") == asked(monkeypatch, processes, shared)
     assert ["candidate baseline"] * 2 == processes.asked
     assert ([ORDER] * 2, 2) == (shared.forked, shared.ended)
@@ -122,7 +120,6 @@ def test_what_a_forked_process_may_not_tell_is_asked_of_two(
     """Memory is that of a process of its own."""
     processes, shared = Processes(), Shared()
     asked(monkeypatch, processes, shared, **given)
-
     assert (["candidate baseline"] * 2, []) == (processes.asked, shared.forked)
 
 
@@ -132,7 +129,6 @@ def test_one_at_a_time_where_both_would_disturb_each_other(
 ) -> None:
     processes, shared = Processes(), Shared()
     asked(monkeypatch, processes, shared, **given)
-
     assert (["candidate", "baseline"] * 2, []) == (processes.asked, shared.forked)
 
 
@@ -141,13 +137,11 @@ def test_what_fails_at_once_is_asked_one_by_one(monkeypatch: pytest.MonkeyPatch,
     """A parent that is lost costs no explanation, nor what bears no neighbour; it is tried once."""
     processes = Processes(lambda sides: not is_lost and len(sides) > 1)
     found = asked(monkeypatch, processes, Shared(is_lost=is_lost))
-
     assert dict.fromkeys(ORDER, "answered") == found
     assert ["candidate baseline", *["candidate", "baseline"] * 2] == processes.asked
 
 
 def test_the_side_that_fails_says_why_and_the_other_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     processes = Processes(lambda sides: "candidate" in sides)
-
     assert {"candidate": "a fresh process ended with code 1"} == asked(monkeypatch, processes)
     assert ["candidate baseline", "candidate", "candidate"] == processes.asked

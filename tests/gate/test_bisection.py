@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 from fakes.repositories import commit, git
 
-from pytest_hwperf.core.bisection import Bisection, BisectionQuestion, BisectionStep, KnownChange, Standing
-from pytest_hwperf.core.culprits import Commit, History
+from pytest_hwperf.core.bisection import (
+    Bisection,
+    BisectionQuestion,
+    BisectionStep,
+    Commit,
+    History,
+    KnownChange,
+    Standing,
+)
 from pytest_hwperf.core.evidence import Measurement
 from pytest_hwperf.core.records import Estimate
 from pytest_hwperf.gate.bisection import BisectionTools, bisect, moved_arguments, tree_of_bad
@@ -60,7 +67,6 @@ class Script:
 def test_each_step_is_kept_and_shown() -> None:
     script = Script(5)
     found, now = bisect(BEGIN, HISTORY, script.tools())
-
     assert ("5",) == now.suspects
     assert [len(one.steps) for one in script.kept] == [*range(1, len(found.steps) + 1)]
     assert len(script.shown) == len(script.asked)
@@ -82,14 +88,12 @@ def test_it_goes_on_where_it_was_interrupted() -> None:
 
 def test_a_step_that_the_end_of_the_time_cut_off_is_no_fault_of_its_commit() -> None:
     found, _ = bisect(BEGIN, HISTORY, Script(5, steps=1).tools())
-
     assert [""] == [one.reason for one in found.steps]
 
 
 def test_broken_commits_are_left_out() -> None:
     script = Script(5, broken=("4", "5"))
     found, now = bisect(BEGIN, HISTORY, script.tools())
-
     assert ("4", "5", "6") == now.suspects
     assert {"4", "5"} == {one.commit for one in found.steps if one.reason}
     assert 1 == script.asked.count("4") == script.asked.count("5")
@@ -114,7 +118,6 @@ def test_bad_lies_in_a_tree_of_its_own_that_is_gone_afterwards(moved_into: Path)
         assert (tree.top / "pkg", "weights") == (tree.folder, (tree.top / "model.onnx").read_text())
         assert bad == git(tree.top, "rev-parse", "HEAD")
         assert [str(tree.top), str(tree.top / "pkg"), "/elsewhere"] == tree.environment["PYTHONPATH"].split(os.pathsep)
-
     assert not tree.top.exists()
     assert 1 == len(git(moved_into, "worktree", "list").splitlines())
     assert before == git(moved_into, "status", "--porcelain")
@@ -146,7 +149,6 @@ def test_a_test_that_bad_lacks_is_the_users(repository: Path, named: str, laid: 
 
 def test_paths_of_the_users_tree_lead_to_the_other_one() -> None:
     given = ["/home/me/work/tests/test_a.py::test_x[/home/me/work]", "tests/test_a.py", "-k", "/home/me/worker"]
-
     assert ["/elsewhere/t/tests/test_a.py::test_x[/home/me/work]", *given[1:]] == moved_arguments(
         given, Path("/home/me/work"), Path("/elsewhere/t")
     )

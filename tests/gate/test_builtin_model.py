@@ -9,7 +9,6 @@ from pytest_hwperf.gate.targets import is_function
 def test_it_is_the_same_in_every_process() -> None:
     """Rows and weights come from seeds."""
     X = rows()
-
     assert (ROWS, COLUMNS) == X.shape
     assert np.array_equal(rows(), X)
     assert np.array_equal(score(X), score(X))
@@ -18,7 +17,6 @@ def test_it_is_the_same_in_every_process() -> None:
 def test_every_row_is_scored_by_itself() -> None:
     """Two dense layers: no row knows of the others."""
     X = rows()
-
     assert (ROWS, COLUMNS) == score(X).shape
     assert np.allclose(score(X[:1]), score(X)[:1], atol=1e-5)
 

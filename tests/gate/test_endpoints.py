@@ -9,7 +9,7 @@ from fakes.sums_server import serving
 
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.rollout import Requests
-from pytest_hwperf.gate.endpoints import CountedRequests, requests_in, subject_of_endpoint
+from pytest_hwperf.gate.load_target import CountedRequests, requests_in, subject_of_endpoint
 from pytest_hwperf.host.worker_protocol import ModelSpec
 
 
@@ -37,7 +37,6 @@ def send(requests: CountedRequests, times: int) -> list[bytes]:
 
 def test_requests_that_fail_are_counted_with_the_first_reason(tmp_path: Path) -> None:
     requests = counted(b"[1]", "503 busy", b"[1]", "timeout")
-
     assert [b"[1]", b"", b"[1]", b""] == send(requests, 4)
     for _ in range(2):  # as two processes would
         requests.leave(str(tmp_path))
@@ -46,7 +45,6 @@ def test_requests_that_fail_are_counted_with_the_first_reason(tmp_path: Path) ->
 
 def test_a_first_request_is_tried_again_and_counted() -> None:
     requests = counted("busy", "busy", b"[1]", b"[2]")
-
     assert [b"[1]", b"[2]"] == send(requests, 2)
     assert (4, 2, "busy") == (requests.made, requests.failed, requests.why)
 
@@ -58,7 +56,6 @@ def test_a_first_request_that_always_fails_ends_it() -> None:
 
 def test_nothing_left_is_nothing_known(tmp_path: Path) -> None:
     counted().leave("")
-
     assert requests_in(tmp_path) is None
 
 
@@ -79,7 +76,6 @@ def check_labels(address: str, tmp_path: Path) -> None:
         assert b"[3.0, 3.0]" == loaded.stream().first().value
         assert loaded.predictions is not None
         found = loaded.predictions()
-
     assert found is not None
     assert [3.0] * 5 == found.labels.tolist()
     assert Requests(made=4, failed=0) == requests_in(tmp_path)

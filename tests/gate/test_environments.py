@@ -53,7 +53,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_environment_is_made_once_and_says_what_differs(tmp_path: Path, place: Path) -> None:
     installed = FakeInstall()
     first, second = (environment_with(["ort==1.22.0", "b==1"], tmp_path, math.inf, installed) for _ in range(2))
-
     assert 1 == installed.calls
     assert first.python == second.python
     assert [first.python.parents[1]] == list(place.iterdir())
@@ -64,7 +63,6 @@ def test_an_environment_is_made_once_and_says_what_differs(tmp_path: Path, place
 
 def test_many_packages_are_counted(tmp_path: Path) -> None:
     names = [f"p{number}==1" for number in range(9)]
-
     assert "p5 1 (here none) and 3 more; it was" in environment_with(names, tmp_path, math.inf, FakeInstall()).notes[0]
 
 
@@ -147,7 +145,6 @@ def test_a_baseline_is_built_once_for_its_revision(tmp_path: Path, place: Path) 
     first, second = (built(tmp_path, install) for _ in range(2))
     built(tmp_path, install, revision="def")
     folders = [built(tmp_path, install, revision="") for _ in range(2)]  # of a folder nothing is known
-
     assert [["quick"]] * 4 == install.ways
     assert first is not None
     assert second is not None
@@ -161,7 +158,6 @@ def test_a_baseline_is_built_once_for_its_revision(tmp_path: Path, place: Path) 
 @pytest.mark.usefixtures("ways")
 def test_what_the_quick_way_cannot_build_the_other_may(tmp_path: Path) -> None:
     install = FakeBuild(refused=1)
-
     assert built(tmp_path, install) is not None
     assert [["quick"], ["slow"]] == install.ways
     with pytest.raises(UsageProblem, match=r"(?s)no compiler.*since it was asked for; give the Python.*=shared"):
@@ -174,7 +170,6 @@ def test_it_is_built_by_itself_only_where_that_is_needed(tmp_path: Path, monkeyp
     whys = ["", "it is a copy", "it is a copy"]
     monkeypatch.setattr(environments, "why_not_shared", lambda *_: whys.pop(0))
     install = FakeBuild()
-
     assert built(tmp_path, install, "shared") is None
     assert built(tmp_path, install, "auto") is None
     made = built(tmp_path, install, "auto")
@@ -196,7 +191,6 @@ def test_an_environment_that_is_asked_for_follows_the_lock_file_of_the_baseline(
     (tmp_path / "base" / "pylock.toml").write_text("[[packages]]\nname = 'ort'\nversion = '1.22.0'\n")
     install = FakeBuild()
     made, needed = built(tmp_path, install), built(tmp_path, install, "auto")
-
     assert made is not None
     assert needed is not None
     assert ("quick", "-c") == tuple(install.ways[0][:2])

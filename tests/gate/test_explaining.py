@@ -16,12 +16,11 @@ from pytest_hwperf.core.evidence import Evidence, Explanation, FixedSample, Hypo
 from pytest_hwperf.core.explanations import explained
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.metrics import metric_of
-from pytest_hwperf.core.movers import HeldMemory
-from pytest_hwperf.core.operators import ProfiledCalls, ProfiledOperator
+from pytest_hwperf.core.movers import HeldMemory, ProfiledCalls, ProfiledOperator
 from pytest_hwperf.core.records import Comparison, Margin, replace
-from pytest_hwperf.gate.asking import BothSides
 from pytest_hwperf.gate.explaining import Explain, Explainer
-from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.gate.processes import BothSides
+from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
 from pytest_hwperf.pairs.conductor import Progress
 
@@ -85,7 +84,7 @@ def explain(
     clock, shown = HandClock(), list[Progress]()
     processes = Processes(clock, broken)
     monkeypatch.setattr("pytest_hwperf.gate.explaining.monotonic", clock)
-    monkeypatch.setattr("pytest_hwperf.gate.asking.ask", processes.ask)
+    monkeypatch.setattr("pytest_hwperf.gate.processes.ask", processes.ask)
     sides = BothSides(commands=commands, until=clock() + time_s)
     explainer = Explainer(sides=sides, wanted=wanted, progress=shown.append)
     found = explainer.explanations(evidence, profiles)
@@ -102,7 +101,6 @@ def test_what_regressed_is_explained_and_on_demand_all_or_none(
     monkeypatch: pytest.MonkeyPatch, evidence: Evidence, wanted: Explain, tests: str
 ) -> None:
     found, _, shown = explain(monkeypatch, evidence, wanted)
-
     assert {*tests} == asked_tests(found)
     numbers = list(dict.fromkeys((one.pair, one.of) for one in shown))
     assert [(number, len(tests)) for number in range(1, len(tests) + 1)] == numbers
@@ -113,7 +111,6 @@ def test_the_time_that_is_left_is_that_of_as_many_repeats(monkeypatch: pytest.Mo
     """Three comparisons of three repeats of six seconds each: 54 s in all."""
     _, _, shown = explain(monkeypatch, evidence)
     known = [one.left_s for one in shown if one.left_s is not None]
-
     assert (1, None) == (shown[0].pair, shown[0].left_s)  # nothing is known before the first answer
     assert [48.0, 42.0, 36.0, 36.0, 30.0] == pytest.approx(known[:5])  # the next comparison begins
     assert 0.0 == known[-1]
@@ -122,7 +119,6 @@ def test_the_time_that_is_left_is_that_of_as_many_repeats(monkeypatch: pytest.Mo
 def test_both_sides_take_turns_three_times(monkeypatch: pytest.MonkeyPatch, evidence: Evidence) -> None:
     found, processes, _ = explain(monkeypatch, evidence)
     of_one = [side for side, role, test in processes.asked if test == "0"]
-
     assert [*"bccbbc"] == of_one
     assert {"functions": {"0", "2"}, "sites": {"3"}} == {
         role: {test for _, other, test in processes.asked if other == role} for role in ("functions", "sites")
@@ -141,7 +137,6 @@ def test_a_side_that_gives_no_profile_is_asked_once_and_says_why(
     monkeypatch: pytest.MonkeyPatch, evidence: Evidence, broken: str, why: str
 ) -> None:
     found, processes, _ = explain(monkeypatch, evidence, broken=broken)
-
     assert {(why, ())} == {(str(one.withheld), one.movers) for one in found}
     assert len(processes.asked) <= 2 * len(found)
 
@@ -151,7 +146,6 @@ def test_a_large_change_needs_few_samples(monkeypatch: pytest.MonkeyPatch, chang
     """A small one needs as many as a process takes unless it is told."""
     monkeypatch.setattr("pytest_hwperf.gate.explaining.decide", lambda _: changes((0, "latency", "p50", change)))
     _, processes, _ = explain(monkeypatch, Evidence(alpha=0.01, hypotheses=(), pairs=()), "always")
-
     assert {seconds} == processes.seconds
 
 
@@ -160,13 +154,11 @@ def test_where_few_samples_show_nothing_more_are_taken(monkeypatch: pytest.Monke
     monkeypatch.setattr("pytest_hwperf.gate.explaining.decide", lambda _: changes((0, "latency", "p50", 0.5)))
     nothing = Evidence(alpha=0.01, hypotheses=(), pairs=())
     found, processes, _ = explain(monkeypatch, nothing, broken="0.5 s show nothing")
-
     assert ({0.5, 0.0}, 12, "embed") == (processes.seconds, len(processes.asked), found[0].movers[0].name)
 
 
 def test_no_process_is_started_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch, evidence: Evidence) -> None:
     found, processes, _ = explain(monkeypatch, evidence, time_s=6 * PROCESS_S)
-
     assert 6 == len(processes.asked)
     assert ["None", *["not explained: --hwperf-time-limit was over"] * 2] == [str(one.withheld) for one in found]
 
@@ -175,7 +167,6 @@ def test_unasked_at_most_five_are_explained(monkeypatch: pytest.MonkeyPatch) -> 
     many = gates.build([0.5] * 6, Random(3))
 
     found, processes, shown = explain(monkeypatch, many)
-
     assert (5, {5}) == (len({test for _, _, test in processes.asked}), {one.of for one in shown})
     assert "not explained: 5 are, unless --hwperf-explain=always asks for all" == str(found[-1].withheld)
     assert all(one.movers for one in explain(monkeypatch, many, "always")[0])
@@ -195,7 +186,6 @@ def test_functions_are_profiled_where_no_operator_holds_the_change(
     first = evidence.hypotheses[0].measurement
     pair = PairedProfiles(measurement=first, baseline=profiled(1000, 0), candidate=profiled(1300, erf_us))
     found, processes, _ = explain(monkeypatch, evidence, profiles=[pair])
-
     assert by_functions == (("b", "functions", "0") in processes.asked)
     assert ["operator", *["function"] * by_functions] == [one.kind for one in found if one.measurement.test[-1] == "0"]
 
@@ -238,7 +228,6 @@ def test_what_moves_with_the_calls_shares_what_moved_them(monkeypatch: pytest.Mo
     others = ["latency p95", "latency mean", "cpu_time mean", "first_item p50"]
     named = [name.split() for name in ("latency p50", *others, "memory p50")]
     _, said, asked = told(monkeypatch, changes(*((0, metric, statistic, 0.2) for metric, statistic in named)))
-
     assert said.pop("latency p50").startswith(f"{EMBED} +2.00 ms: 100 % of the change")
     assert said.pop("memory p50").startswith("load (m.py:3) holds +")
     assert dict.fromkeys(others, f"it goes with latency p50: {EMBED}") == said
@@ -248,7 +237,6 @@ def test_what_moves_with_the_calls_shares_what_moved_them(monkeypatch: pytest.Mo
 def test_a_throughput_is_explained_as_the_time_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is compared in place of the median: 80 calls a second take 12.5 ms each, 20 % more 15 ms."""
     found, said, _ = told(monkeypatch, changes((0, "throughput", "mean", 0.2), (0, "latency", "p99", 0.5)))
-
     assert (12.5e-3, 15e-3) == pytest.approx((found[0].baseline, found[0].candidate))
     assert said["throughput mean"].startswith(f"{EMBED} +2.50 ms: 100 % of the change")
     assert f"it goes with throughput: {EMBED}" == said["latency p99"]
@@ -277,12 +265,10 @@ def test_what_no_profile_explains_says_why(
     """Also where another test got slower, or the calls of this one faster."""
     name, _, statistic = metric.partition(" ")
     _, said, _ = told(monkeypatch, changes((0, name, statistic, 0.3), *filter(None, [beside])))
-
     assert why == said[metric]
 
 
 def test_nothing_is_said_of_what_improved_or_where_nothing_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     found, said, asked = told(monkeypatch, changes((0, "model_size", "p50", -0.3), (0, "latency", "p95", -0.3)))
-
     assert ([], {"model_size p50": "None", "latency p95": "None"}, 0) == (found, said, asked)
     assert not explain(monkeypatch, Evidence(alpha=0.01, hypotheses=(), pairs=()), "never")[0]

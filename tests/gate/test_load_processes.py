@@ -10,15 +10,15 @@ import pytest
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.loads import Load
-from pytest_hwperf.gate import load_processes
-from pytest_hwperf.gate.load_processes import (
+from pytest_hwperf.gate import load
+from pytest_hwperf.gate.load import (
     asked_share,
     check_processes,
     command_again,
     reply_share,
     run_by_processes,
 )
-from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, encode
 from pytest_hwperf.loads.times import Times
 from pytest_hwperf.measure.event_loop import OwnLoop
@@ -44,7 +44,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[WorkerResult]:
         assert (task, 2, 2) == (TASK, len(commands), at_once)
         return given
 
-    monkeypatch.setattr(load_processes, "ask", ask)
+    monkeypatch.setattr(load, "ask", ask)
     return given
 
 
@@ -53,7 +53,6 @@ def test_calls_of_all_processes_are_put_together_in_their_order(answers: list[Wo
     times = Times()
     spent = run_by_processes(LOAD, TASK, command_again((), LOAD), times)
     served = times.served()
-
     assert 0.5 == spent
     assert [0.0, 1.0, 2.0] == list(served.due)
     assert [0.5, 1.25, 2.5] == list(served.ended)
@@ -65,20 +64,18 @@ def test_what_was_over_is_kept_where_they_were_interrupted(answers: list[WorkerR
     times = Times()
     with pytest.raises(KeyboardInterrupt):
         run_by_processes(LOAD, TASK, command_again((), LOAD), times)
-
     assert 2 == times.made
 
 
 def begun(monkeypatch: pytest.MonkeyPatch, calls: Iterator[int]) -> None:
-    monkeypatch.setattr(load_processes, "ready", lambda _: 0.0)
-    monkeypatch.setattr(load_processes, "numbers", lambda _: calls)
+    monkeypatch.setattr(load, "ready", lambda _: 0.0)
+    monkeypatch.setattr(load, "numbers", lambda _: calls)
 
 
 def test_a_process_replies_with_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
     begun(monkeypatch, iter([0, 2, 5, 7]))
     made = list[int]()
     result = reply_share(LOAD, Stream(lambda: made.append(1), None), WorkerTask(role="load", reply_to="0/result.json"))
-
     assert [1, 1, 1] == made
     assert [0.0, 0.0, 0.0] == list(result.series["due"])
     assert 0 <= result.values["cpu_time"] < 60
@@ -89,7 +86,6 @@ def test_a_call_that_fails_ends_its_process_with_the_error(monkeypatch: pytest.M
     begun(monkeypatch, iter([0, 1, 7]))
     with pytest.raises(ZeroDivisionError) as caught:
         reply_share(LOAD, Stream(lambda: 1 / 0, None), TASK)
-
     assert ["hwperf: 2 of 2 calls failed under the load offline calls=6 in_flight=2 carriers=processes"] == (
         caught.value.__notes__
     )
@@ -105,7 +101,6 @@ def test_an_interrupted_process_tells_what_it_has(monkeypatch: pytest.MonkeyPatc
         raise KeyboardInterrupt
 
     result = reply_share(LOAD, Stream(call, None), TASK)
-
     assert (["interrupted"], 1) == (result.notes, len(result.series["due"]))
 
 
@@ -125,7 +120,6 @@ def test_a_process_of_the_command_is_the_command_again(tmp_path: Path, monkeypat
     given = ["load", "m:call", "--qps=5"]
     load = Load(kind="server", qps=7.5, seconds=3.0, seed=9, in_flight=2, carriers="processes")
     command = command_again(given, load)
-
     assert command.directory == tmp_path
     assert command.line(tmp_path)[1:] == [
         "-P", "-m", "pytest_hwperf.cli", *given, "--qps=7.5", "--seconds=3.0", "--seed=9",
@@ -140,6 +134,5 @@ def test_a_share_is_asked_by_the_environment_once(
     monkeypatch.delenv(ENVIRONMENT, raising=False)
     if task:
         monkeypatch.setenv(ENVIRONMENT, encode(task))
-
     assert asked == asked_share()
     assert (ENVIRONMENT in os.environ) == (task is not None and asked is None)

@@ -37,14 +37,12 @@ def subject(folder: Path, **data: Any) -> Subject:
 def test_a_regression_is_measured_without_labels(tmp_path: Path) -> None:
     """One value a row is no label; nobody asked for one."""
     loaded = subject(tmp_path, X=X).load()
-
     assert loaded.predictions is not None
     assert loaded.predictions() is None
 
 
 def test_nan_of_a_regression_is_refused(tmp_path: Path) -> None:
     loaded = subject(tmp_path, X=np.where(X == 5, np.float32("nan"), X)).load()
-
     assert loaded.predictions is not None
     with pytest.raises(MeasurementError, match="1 of 2 outputs of one batch are NaN"):
         loaded.predictions()
@@ -52,7 +50,6 @@ def test_nan_of_a_regression_is_refused(tmp_path: Path) -> None:
 
 def test_labels_that_a_regression_cannot_be_held_against_are_refused(tmp_path: Path) -> None:
     loaded = subject(tmp_path, X=X, y=np.zeros(6)).load()
-
     assert loaded.predictions is not None
     with pytest.raises(MeasurementError, match=r"has the shape \(2, 1\): .* leave the labels out"):
         loaded.predictions()

@@ -85,28 +85,24 @@ def test_rounds_follow_until_the_time_is_up(play: Callable[..., PlayedConductor]
     """Six pairs and four take the twenty seconds; each round begins without the pairs of the last."""
     conductor = play(observed(*[0.01] * 6), observed(*[-0.01] * 4))
     seen = compare_with_itself("m:f", [[1.0]], SETTINGS)
-
     assert ((0.01,) * 6 + (-0.01,) * 4, 0.001, 20.0, "") == (seen.changes, seen.latency_s, seen.seconds, seen.lost)
     assert [ASKED, ASKED] == conductor.begun
 
 
 def test_pairs_without_a_ratio_give_no_change(play: Callable[..., PlayedConductor]) -> None:
     play(observed(0.01, None), observed())
-
     assert (0.01,) == compare_with_itself("m:f", [[1.0]], SETTINGS).changes
 
 
 def test_no_time_for_a_pair_is_no_value(play: Callable[..., PlayedConductor]) -> None:
     play(observed())
     seen = compare_with_itself("m:f", [[1.0]], SETTINGS)
-
     assert ((), None, "") == (seen.changes, seen.latency_s, seen.lost)
 
 
 def test_lost_pairs_end_it_and_keep_what_was_seen(play: Callable[..., PlayedConductor]) -> None:
     play(replace(observed(0.01, 0.02), stopped="3 pairs were lost"))
     seen = compare_with_itself("m:f", [[1.0]], SETTINGS)
-
     assert ((0.01, 0.02), "3 pairs were lost") == (seen.changes, seen.lost)
 
 
@@ -114,7 +110,6 @@ def test_a_model_that_gives_no_value_ends_it_with_the_reason(play: Callable[...,
     """It would be asked again and again."""
     conductor = play(replace(observed(None, None), dropped=("latency",)))
     conductor.dropped["latency"] = "gave no value in 2 pairs: it was not measured there"
-
     assert "gave no value in 2 pairs: it was not measured there" == compare_with_itself("m:f", [[1.0]], SETTINGS).lost
     assert 1 == len(conductor.begun)
 
@@ -148,7 +143,6 @@ def test_every_margin_is_answered_where_the_pairs_observed_nothing(
     play_models(monkeypatch, ending)
     margins = (SETTINGS.margins[0], Margin(metric="latency", statistic="p95", size=0.1))
     found, _ = compare_models("m:f", "m:f", [[1.0]], None, CompareSettings(time_s=6.0, margins=margins))
-
     assert [(*margin.key, outcome, reason) for margin in margins] == [
         (one.metric, one.statistic, one.outcome, one.reason) for one in found
     ]
@@ -157,7 +151,6 @@ def test_every_margin_is_answered_where_the_pairs_observed_nothing(
 def test_what_the_rehearsal_has_decided_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     play_models(monkeypatch, out_of_time, lambda _: array("d", [1.0] * 100))
     found, _ = compare_models("m:f", "m:f", [[1.0]], [1], SETTINGS)
-
     assert [("latency", "inconclusive"), ("accuracy", "equivalent")] == [(one.metric, one.outcome) for one in found]
 
 
@@ -176,7 +169,6 @@ def test_a_model_without_a_seed_is_not_worse_than_itself(monkeypatch: pytest.Mon
     random = Random(21)
     play_models(monkeypatch, out_of_time, lambda _: right_examples(random.choice((190, 120))))
     outcomes = [accuracy_of("m:f")[0] for _ in range(40)]
-
     assert outcomes.count("inconclusive") >= 5
     assert "regressed" not in outcomes
 
@@ -189,7 +181,6 @@ def test_a_model_without_a_seed_is_named_with_the_remedy(monkeypatch: pytest.Mon
         lambda side: next(worse, right_examples(190)) if side == "candidate" else right_examples(190),
     )
     outcome, reason = accuracy_of("m:f")
-
     assert "inconclusive" == outcome
     assert reason.startswith("predictions differ between processes of the candidate, ")
     assert "random_state=0" in reason
@@ -200,7 +191,6 @@ def test_a_worse_model_that_is_the_same_in_every_process_regressed(monkeypatch: 
     rehearsed_tests = play_models(
         monkeypatch, out_of_time, lambda side: right_examples(190 if side == "baseline" else 120)
     )
-
     assert "regressed" == accuracy_of("m:f")[0]
     assert ["compare"] * 5 == rehearsed_tests
     assert "regressed" == accuracy_of("model.onnx")[0]
@@ -216,7 +206,6 @@ def test_a_drop_that_there_is_no_time_to_repeat_is_inconclusive(monkeypatch: pyt
 
     play_models(monkeypatch, out_of_time, right)
     monkeypatch.setattr("pytest_hwperf.gate.models.monotonic", clock)
-
     assert ("inconclusive", "the time of 20 s was up") == accuracy_of("m:f")
 
 
@@ -231,6 +220,5 @@ def test_logs_lie_where_no_other_user_can_prepare_links(temporary: Path, monkeyp
     monkeypatch.setattr("pytest_hwperf.gate.models.Conductor", refused)
     with pytest.raises(UsageProblem), rehearsed("m:f", "m:f", [[1.0]], None, SETTINGS, math.inf):
         pytest.fail("it was refused")
-
     assert [private_folder() / "logs"] == chosen
     assert temporary in chosen[0].parents

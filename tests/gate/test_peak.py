@@ -6,8 +6,8 @@ import pytest
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.loads import Load, Served
-from pytest_hwperf.gate.peak import PeakSearch
-from pytest_hwperf.loads.schedule import schedule
+from pytest_hwperf.gate.load import PeakSearch
+from pytest_hwperf.loads.times import schedule
 
 
 def search(served_below: float, *unlucky: int) -> PeakSearch:
@@ -25,7 +25,6 @@ def test_the_peak_is_doubled_bisected_and_confirmed_by_a_fresh_schedule() -> Non
     asked = search(1000)
     found = asked.search()
     assert found is not None
-
     assert 950 < found.load.qps < 1000
     assert [100, 200, 400, 800, 1600] == [one.load.qps for one in asked.tries[:5]]
     assert len({one.load.seed for one in asked.tries}) == len(asked.tries)
@@ -39,7 +38,6 @@ def test_a_rate_that_is_not_confirmed_is_given_up() -> None:
     again = search(1000, confirming)
     found = again.search()
     assert found is not None
-
     assert found.load.qps < first.tries[-1].load.qps
     assert 2 == sum(one.confirms for one in again.tries)
 
@@ -47,7 +45,6 @@ def test_a_rate_that_is_not_confirmed_is_given_up() -> None:
 def test_slow_rates_take_as_long_as_the_percentile_needs_calls() -> None:
     asked = search(1000)
     asked.search()
-
     assert 1.95 == pytest.approx(asked.tries[0].load.seconds)  # 1.5 times 130 calls at 100 a second
     assert all(len(one.served.due) >= 130 for one in asked.tries)
 
@@ -65,6 +62,5 @@ def test_a_rate_that_the_generator_itself_does_not_keep_says_so() -> None:
 
     asked = PeakSearch(load=Load(kind="server", qps=800, seconds=1), q=0.95, within_s=0.02, run=run)
     asked.search()
-
     assert all((one.doubt is None) == one.kept for one in asked.tries)
     assert "the load generator ran 500 ms late" in str(asked.tries[1].doubt)

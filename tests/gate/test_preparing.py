@@ -10,12 +10,11 @@ from fakes.repositories import commit, git
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.gate import preparing
 from pytest_hwperf.gate.environments import BaseEnvironment
-from pytest_hwperf.gate.preparing import prepared, sharer_of
-from pytest_hwperf.gate.request import GateRequest
-from pytest_hwperf.host.command_line import PytestCommand
+from pytest_hwperf.gate.preparing import GateRequest, prepared, sharer_of
+from pytest_hwperf.host.launch import PytestCommand
 from pytest_hwperf.trees.both import Trees
-from pytest_hwperf.trees.interpreter import Interpreter
-from pytest_hwperf.trees.own_builds import Built, Place
+from pytest_hwperf.trees.building import BuildPlace, Built
+from pytest_hwperf.trees.layer import Interpreter
 
 Asked = Callable[..., GateRequest]
 
@@ -26,10 +25,10 @@ class Steps:
     def __init__(self) -> None:
         """Nothing was done."""
         self.done = list[str]()
-        self.places = list[Place]()
+        self.places = list[BuildPlace]()
         self.made: BaseEnvironment | None = None
 
-    def built(self, builds: Sequence[str], place: Place, until: float) -> Built:
+    def built(self, builds: Sequence[str], place: BuildPlace, until: float) -> Built:
         """Take the place of `run_builds`."""
         assert until > 0
         self.done.append(f"build {' '.join(builds)}")
@@ -88,7 +87,6 @@ def test_a_baseline_is_built_in_its_own_tree_before_an_environment_is_made(
     """Where building is all that it needs, it needs none."""
     request = asked(build=("make",), built=Built(seconds=3.0, stale=("/a/fast.so",)))
     found, ready = prepared(request, sharer_of(request, trees), 9.0)
-
     assert ["build make", "environment"] == steps.done
     (place,) = steps.places
     assert trees.baseline / "sub" == place.directory
@@ -100,7 +98,6 @@ def test_a_baseline_is_built_in_its_own_tree_before_an_environment_is_made(
 
 def test_nothing_is_built_unless_that_is_asked_for(steps: Steps, trees: Trees, asked: Asked) -> None:
     _, ready = prepared(asked(), sharer_of(asked(), trees), 9.0)
-
     assert ["environment"] == steps.done
     assert ({}, {}, ()) == (ready.seconds, ready.all_seconds, ready.notes)
 
@@ -109,7 +106,6 @@ def test_an_environment_that_is_made_is_that_of_the_baseline(steps: Steps, trees
     steps.made = BaseEnvironment(python=Path("/made/bin/python"), notes=("made",), seconds=4.0)
     sharer = sharer_of(asked(), trees)
     found, ready = prepared(asked(), sharer, 9.0)
-
     assert found.base_python == Interpreter(path="/made/bin/python")
     assert ({"environment": 4.0}, ("made",), True) == (ready.seconds, ready.notes, sharer.own_interpreter)
 
@@ -121,7 +117,6 @@ def test_a_tree_is_built_for_the_interpreter_that_runs_it(steps: Steps, trees: T
     steps.made = BaseEnvironment(python=Path("/made/bin/python"), notes=(), seconds=4.0)
     request = asked(build=("make",), base_with=("ort==1",))
     prepared(request, sharer_of(request, trees), 9.0)
-
     assert ["/own/bin/python", "/made/bin/python"] == [place.interpreter for place in steps.places]
     assert ["build make", "environment", "build make"] == steps.done
 
@@ -136,7 +131,6 @@ def test_generated_modules_are_given_where_that_spares_an_environment(
     monkeypatch.setattr(preparing, "loaded_files", lambda: [str(version)])
     sharer = sharer_of(asked(), trees)
     prepared(asked(), sharer, 9.0)
-
     assert ["sub/_version.py"] == list(sharer.trees.shared)
     (trees.baseline / "sub" / "_version.py").unlink()
     for request in (asked(share=("none",)), asked(base_env="build")):

@@ -14,7 +14,7 @@ from pytest_hwperf.core.hypotheses import Questions
 from pytest_hwperf.core.records import Margin
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.gate.processes import ProcessSampler, time_limit
-from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
 from pytest_hwperf.pairs.conductor import Progress
 
@@ -84,7 +84,6 @@ def sampled(
 
 def test_each_process_runs_the_file_of_its_test_alone(monkeypatch: pytest.MonkeyPatch, clock: HandClock) -> None:
     found, _, processes = sampled(monkeypatch, clock, lambda *_: 5e6, [peak(1), peak(2)])
-
     assert [[5e6] * 3] * 2 == [list(one.baseline) for one in found]
     assert [["t_1.py"] * 6, ["t_2.py"] * 6] == [[file for _, file in processes.asked[n : n + 6]] for n in (0, 6)]
 
@@ -94,7 +93,6 @@ def test_what_processes_note_about_their_values_is_a_note_of_the_comparison(
 ) -> None:
     """A peak of 66 calls says nothing of the hundredth."""
     (found,), _, _ = sampled(monkeypatch, clock, lambda *_: 5e6, [peak(1)])
-
     assert ("exact", "baseline: peaks of 66 calls", "candidate: peaks of 9 calls") == found.warnings
 
 
@@ -103,7 +101,6 @@ def test_a_test_that_cannot_bear_both_sides_has_one_process_at_a_time(
 ) -> None:
     """Peaks of others do not depend on neighbours."""
     _, _, processes = sampled(monkeypatch, clock, lambda *_: 5e6, [peak(1), peak(2)], serial={"t_2.py::test"})
-
     assert [2, 2, 2, 1, 1, 1] == processes.at_once
 
 
@@ -123,7 +120,6 @@ def test_the_time_that_is_left_is_shown_between_processes(monkeypatch: pytest.Mo
         shown.append,
     )
     list(sampler.samples(questions, 0.01))
-
     assert [(1, None), (1, 15.0), (1, 12.0), (2, 9.0), (2, 6.0), (2, 3.0)] == [(one.pair, one.left_s) for one in shown]
     assert {("processes", 2)} == {(one.stage, one.of) for one in shown}
 
@@ -131,7 +127,6 @@ def test_the_time_that_is_left_is_shown_between_processes(monkeypatch: pytest.Mo
 def test_what_is_open_is_asked_again(monkeypatch: pytest.MonkeyPatch, clock: HandClock) -> None:
     """Three processes a side raise the question, and seven fresh ones answer it: 2**-7 is less than 1 %."""
     found, _, processes = sampled(monkeypatch, clock, lambda side, _: 9e6 if side == "candidate" else 5e6, [peak(1)])
-
     assert [[9e6] * 7] == [list(one.candidate) for one in found]
     assert 2 * (3 + 7) == len(processes.asked)
 
@@ -139,7 +134,6 @@ def test_what_is_open_is_asked_again(monkeypatch: pytest.MonkeyPatch, clock: Han
 def test_what_the_time_does_not_suffice_for_is_said(monkeypatch: pytest.MonkeyPatch, clock: HandClock) -> None:
     """Twenty seconds are six pairs of processes, of which the second test gets the last three."""
     found, questions, _ = sampled(monkeypatch, clock, lambda *_: 5e6, [peak(1), peak(2), peak(3)], time_s=20)
-
     assert [peak(1), peak(2)] == [one.hypothesis for one in found]
     assert {peak(3).key: ("inconclusive", LATE)} == questions.parts
 
@@ -150,7 +144,6 @@ def test_a_process_that_fails_before_that_is_named(monkeypatch: pytest.MonkeyPat
 
     found, questions, _ = sampled(monkeypatch, clock, fail, [peak(1)])
     outcome, why = questions.parts[peak(1).key]
-
     assert ([], "not comparable") == (found, outcome)
     assert "ended with code 3" in str(why)
 
@@ -164,7 +157,6 @@ def test_pairs_are_left_half_of_the_time(clock: HandClock) -> None:
     clock.pass_time(100)
     alone = time_limit(Questions(processes=[peak(1), peak(2)]), clock() + 60, LATE)
     beside = time_limit(Questions(hypotheses=[latency], processes=[peak(1)]), clock() + 60, LATE)
-
     assert (clock() + 60, LATE) == (alone.until, alone.why_late)
     assert "memory and cold starts of 2 tests come from fresh processes, in at most 60 s" == alone.said
     assert clock() + 30 == beside.until

@@ -11,10 +11,10 @@ from fakes.clocks import HandClock
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Evidence, Measurement, Side
 from pytest_hwperf.core.hypotheses import SIDES, Facts
-from pytest_hwperf.core.operators import ProfiledCalls
-from pytest_hwperf.gate.asking import BothSides
-from pytest_hwperf.gate.profiles import SideProfiler
-from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.core.movers import ProfiledCalls
+from pytest_hwperf.gate.explaining import SideProfiler
+from pytest_hwperf.gate.processes import BothSides
+from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
 from pytest_hwperf.pairs.conductor import Progress
 
@@ -70,8 +70,8 @@ def profiled(
     """Return the last letters of the tests that were profiled, and the processes."""
     clock = HandClock()
     processes = Processes(clock, broken)
-    monkeypatch.setattr("pytest_hwperf.gate.profiles.monotonic", clock)
-    monkeypatch.setattr("pytest_hwperf.gate.asking.ask", processes.ask)
+    monkeypatch.setattr("pytest_hwperf.gate.explaining.monotonic", clock)
+    monkeypatch.setattr("pytest_hwperf.gate.processes.ask", processes.ask)
     shown = list[Progress]()
     sides = BothSides(commands=commands, until=clock() + time_s)
     profiler = SideProfiler(sides=sides, asked=asked, progress=shown.append)
@@ -87,7 +87,6 @@ def test_what_got_slower_is_profiled_and_on_demand_all(
     monkeypatch: pytest.MonkeyPatch, evidence: Evidence, tests: list[str], *, asked: bool
 ) -> None:
     found, processes = profiled(monkeypatch, evidence, facts_of(evidence), asked=asked)
-
     assert tests == sorted(found)
     assert [*SIDES] * len(tests) == [side for side, _ in processes.asked]
 
@@ -96,7 +95,6 @@ def test_a_runtime_without_operators_is_not_asked(monkeypatch: pytest.MonkeyPatc
     """Nor a measurement that only one side makes."""
     found, _ = profiled(monkeypatch, evidence, facts_of(evidence, known=[2]))
     nothing, processes = profiled(monkeypatch, evidence, {})
-
     assert ["2"] == found
     assert ([], []) == (nothing, processes.asked)
 
@@ -113,14 +111,12 @@ def test_a_side_that_gives_no_profile_leaves_the_verdict_alone_and_says_why(
     monkeypatch: pytest.MonkeyPatch, evidence: Evidence, broken: str, why: str
 ) -> None:
     found, processes = profiled(monkeypatch, evidence, facts_of(evidence, known=[2]), broken=broken)
-
     assert [] == found
     assert [why] == [line.partition(": ")[2] for line in processes.lost]
 
 
 def test_no_process_is_started_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch, evidence: Evidence) -> None:
     found, processes = profiled(monkeypatch, evidence, facts_of(evidence), time_s=6.0)
-
     assert ["0"] == found
     assert 2 == len(processes.asked)
 
@@ -128,6 +124,5 @@ def test_no_process_is_started_when_the_time_is_up(monkeypatch: pytest.MonkeyPat
 def test_unasked_at_most_five_are_profiled(monkeypatch: pytest.MonkeyPatch) -> None:
     many = gates.build([0.5] * 6, Random(3))
     facts = facts_of(many, known=range(6))
-
     assert 5 == len(profiled(monkeypatch, many, facts)[0])
     assert 6 == len(profiled(monkeypatch, many, facts, asked=True)[0])

@@ -97,7 +97,6 @@ def test_what_passes_alone_cannot_be_alive_at_once_whoever_failed(loser: Side) -
     outcomes = {side: {ONE: BUSY if side == loser else PASSED, TWO: PASSED} for side in SIDES}
     conductor = Played(iter([*(met(outcomes["baseline"], outcomes["candidate"]) for _ in range(2)), by_turns()]))
     found, trace = rehearse(conductor)
-
     assert [*[("pair", (ONE, TWO)), (loser, (ONE,))] * 2, ("pair", (ONE,))] == conductor.asked
     assert ({}, {ONE}) == (found.lost, conductor.serial)
     assert dict.fromkeys(SIDES, PASSED) == trace.outcomes[ONE] == trace.outcomes[TWO]
@@ -112,7 +111,6 @@ def test_what_passes_alone_cannot_be_alive_at_once_whoever_failed(loser: Side) -
 def test_both_may_fail_next_to_each_other() -> None:
     conductor = Played(iter([*(met({ONE: BUSY}, {ONE: BUSY}) for _ in range(2)), by_turns()]))
     found, _ = rehearse(conductor, [ONE])
-
     assert ({}, {ONE}) == (found.lost, conductor.serial)
 
 
@@ -120,7 +118,6 @@ def test_what_was_marked_is_not_tried_next_to_the_other_side() -> None:
     """Its failures are those that it has alone."""
     conductor = Played(iter([met({ONE: BUSY}, {ONE: PASSED})]), serial={ONE})
     found, trace = rehearse(conductor, [ONE])
-
     assert [("pair", (ONE,))] == conductor.asked
     assert BUSY == trace.outcomes[ONE]["baseline"]
     assert ({}, "") == (found.lost, found.said)
@@ -130,7 +127,6 @@ def test_a_few_of_many_tests_are_named() -> None:
     nodes = [f"t.py::{number}" for number in range(5)]
     busy, passed = dict.fromkeys(nodes, BUSY), dict.fromkeys(nodes, PASSED)
     found, _ = rehearse(Played(iter([met(busy, passed), met(busy, passed), by_turns(*nodes)])), nodes)
-
     assert "t.py::2 (the baseline failed: OSError: address already in use), and 2 more. @pytest.mark" in found.said
 
 
@@ -140,7 +136,6 @@ def test_what_takes_its_process_down_with_one_side_at_a_time_is_left_out() -> No
     death = lost("candidate", "ended with code -9")
     conductor = Played(iter([*busy, death, FREE]))
     found, _ = rehearse(conductor)
-
     assert ({ONE: ("not comparable", death.lost)}, {ONE}) == (found.lost, conductor.serial)
     assert [(ONE,), (TWO,)] == [nodes for who, nodes in conductor.asked if who == "pair"][2:]
     assert "" == found.said
@@ -151,7 +146,6 @@ def test_a_test_that_fails_once_by_chance_is_compared() -> None:
     chance = Played(iter([met({ONE: BUSY}, {ONE: PASSED}), met({ONE: PASSED}, {ONE: PASSED})]))
     either = Played(iter([met({ONE: BUSY}, {ONE: PASSED}), met({ONE: PASSED}, {ONE: BUSY}), by_turns()]))
     found, trace = rehearse(chance, [ONE])
-
     assert {} == found.lost
     assert PASSED == trace.outcomes[ONE]["baseline"]
     assert {ONE} == set(rehearse(either, [ONE])[0].apart)
@@ -164,7 +158,6 @@ def test_what_a_try_has_used_counts_where_it_is_repeated() -> None:
     second.opened = {side: Opened(uses={"/home/cache": ASKED}) for side in SIDES}
 
     _, trace = rehearse(Played(iter([first, second])), (ONE,))
-
     assert {
         "baseline": Opened(uses={"/home/cache": ASKED}),
         "candidate": Opened(uses={"/home/cache": ABSENT + ASKED}, read=("/model",)),
@@ -178,7 +171,6 @@ def test_however_many_tests_fail_by_chance_one_more_pair_is_asked() -> None:
     pairs = [met({**passed, node: BUSY}, passed) for node in nodes[:2]]
     conductor = Played(iter([*pairs, by_turns(nodes[1])]))
     found, _ = rehearse(conductor, nodes)
-
     assert [9, 9, 1] == [len(asked) for who, asked in conductor.asked if who == "pair"]
     assert {nodes[1]} == set(found.apart)
 
@@ -190,7 +182,6 @@ def test_what_fails_alone_too_keeps_the_reason_that_it_has_there() -> None:
         iter([met({ONE: BUSY}, {ONE: BUSY})]), by_itself=lambda side, _: broken if side == "baseline" else PASSED
     )
     found, trace = rehearse(conductor, [ONE])
-
     assert {} == found.lost
     assert {"baseline": broken, "candidate": PASSED} == trace.outcomes[ONE]
 
@@ -200,7 +191,6 @@ def test_a_skip_of_one_side_is_tried_and_one_of_both_is_not() -> None:
     pairs = [met({ONE: skipped, TWO: skipped}, {ONE: PASSED, TWO: skipped}) for _ in range(2)]
     one = Played(iter([*pairs, by_turns()]))
     found, _ = rehearse(one)
-
     assert [*[("pair", (ONE, TWO)), ("baseline", (ONE,))] * 2, ("pair", (ONE,))] == one.asked
     assert {ONE} == set(found.apart)
 
@@ -210,7 +200,6 @@ def test_files_that_cannot_be_collected_next_to_the_other_side_are_tried() -> No
     trace.errors["baseline"] = {"t.py": "OSError: address already in use"}
     conductor = Played(iter([trace, trace, by_turns()]))
     found, _ = rehearse(conductor)
-
     assert [*[("pair", (ONE, TWO)), ("baseline", (ONE,))] * 2, ("pair", (ONE,))] == conductor.asked
     assert "the baseline could not collect it: OSError: address" in found.apart[ONE]
 
@@ -218,7 +207,6 @@ def test_files_that_cannot_be_collected_next_to_the_other_side_are_tried() -> No
 def test_a_test_that_one_side_does_not_have_is_not_tried() -> None:
     conductor = Played(iter([met({TWO: PASSED}, {ONE: PASSED, TWO: PASSED})]))
     rehearse(conductor)
-
     assert [("pair", (ONE, TWO))] == conductor.asked
 
 
@@ -226,7 +214,6 @@ def test_a_process_that_hangs_and_passes_alone_has_no_other_side_from_then_on() 
     """It waits for a lock of the other side; half of the time is left to find out."""
     conductor = Played(iter([lost("candidate", "was silent for 50 s", TWO, silent=True), FREE]))
     found, _ = rehearse(conductor)
-
     assert [("pair", (ONE, TWO)), ("candidate", (ONE, TWO)), ("pair", (ONE, TWO))] == conductor.asked
     assert ({}, {TWO: "the candidate was silent for 50 s"}) == (found.lost, found.apart)
     assert [50, 50] == conductor.patience_s
@@ -237,7 +224,6 @@ def test_how_long_it_may_be_silent_next_to_the_other_side_can_be_given() -> None
     found = rehearser(conductor)
     found.silence_s = 5
     found.rehearse([ONE, TWO])
-
     assert [5, 5] == conductor.patience_s
 
 
@@ -246,7 +232,6 @@ def test_a_process_that_is_slow_alone_too_is_given_more_time() -> None:
     slow = Played(iter([lost("candidate", "was silent for 60 s", silent=True), FREE]), alone_s=11)
     found = rehearser(slow, 1011)
     found.rehearse([ONE, TWO])
-
     assert {} == found.lost
     assert [60, 500] == slow.patience_s
 
@@ -255,7 +240,6 @@ def test_a_process_that_hangs_for_as_long_as_there_is_waits_for_the_other_side()
     hangs = [lost("candidate", f"was silent for {seconds} s", silent=True) for seconds in (60, 500)]
     found = rehearser(Played(iter([*hangs, FREE]), alone_s=11), 1011)
     found.rehearse([ONE, TWO])
-
     assert {ONE: "the candidate was silent for 500 s"} == found.apart
     assert f"in {ONE}, and hwperf repeated" in found.untold
 
@@ -275,7 +259,6 @@ def test_a_process_that_dies_and_passes_alone_is_tried_in_a_second_pair() -> Non
 def test_a_process_that_dies_alone_too_is_its_own_fault(side: Side, outcome: str) -> None:
     why = lost(side, "ended with code 7")
     found, _ = rehearse(Played(iter([why, FREE]), dies_in=[(side, ONE)]))
-
     assert {ONE: (outcome, why.lost)} == found.lost
 
 
@@ -283,7 +266,6 @@ def test_sides_that_go_different_ways_twice_have_no_one_to_be_tried() -> None:
     odd = [lost("", "both sides went different ways") for _ in range(2)]
     conductor = Played(iter([*odd, FREE]))
     found, _ = rehearse(conductor)
-
     assert {ONE: ("no baseline", odd[0].lost)} == found.lost
     assert {"pair"} == {who for who, _ in conductor.asked}
 
@@ -346,7 +328,7 @@ def test_a_limit_below_the_rehearsal_names_the_time_that_is_needed(monkeypatch: 
     )
     assert "; about 330 s are needed. Give --hwperf-time-limit=330, or select" in refusal(2.0, earlier_s=40.0)
     assert "; at least 180 s are needed. Give --hwperf-time-limit=180, or select" in refusal(None)
-    monkeypatch.setattr("pytest_hwperf.core.completeness.LONGEST_GATE_S", 100)
+    monkeypatch.setattr("pytest_hwperf.core.timetable.LONGEST_GATE_S", 100)
     assert refusal(None).endswith(" s are needed. Select fewer tests with -k")
 
 
@@ -370,7 +352,6 @@ def test_a_baseline_that_has_been_given_more_is_tried_again() -> None:
     why = state("lost", why="ended", side="baseline")
     found.lost = {ONE: ("no baseline", why), TWO: ("not comparable", why)}
     found.forget()
-
     assert {TWO: ("not comparable", why)} == found.lost
     assert ["cleared"] == cleared
     assert 9.0 == found.left_s

@@ -13,7 +13,7 @@ from pytest_hwperf.core.hypotheses import SIDES, Questions
 from pytest_hwperf.core.records import Margin, Sample
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.statements import state
-from pytest_hwperf.gate.repeats import processes_to_part, repeat_alarms
+from pytest_hwperf.gate.rehearsal import processes_to_part, repeat_alarms
 from pytest_hwperf.pairs.lockstep import PairTrace
 
 ALPHA = 0.01
@@ -74,7 +74,6 @@ def test_a_model_of_two_variants_fails_equal_code_no_more_often_than_stated(shar
 def test_a_model_that_differs_in_every_process_fails_no_equal_code() -> None:
     """Five processes a side part by chance in 1 of 252 builds."""
     random = Random(17)
-
     assert sum(fails(lambda _: right(random.randrange(140, 200))) for _ in range(2000)) <= 0.007 * 2000
 
 
@@ -86,7 +85,6 @@ def test_a_model_that_differs_in_every_process_and_is_worse_in_each_fails() -> N
     (found,) = decide(
         Evidence(alpha=ALPHA, hypotheses=(), pairs=(), fixed_samples=tuple(questions.fixed_samples))
     ).values()
-
     assert "regressed" == found.outcome
     assert (
         "predictions differ between processes; the candidate is worse in each of its 5 than the baseline in any",
@@ -101,7 +99,6 @@ def test_sizes_that_differ_in_every_process_and_are_larger_in_each_are_regressed
 
     questions = asked(draw, SIZE)
     repeat_alarms(questions, ALPHA, rehearsing(draw, SIZE), in_time=lambda: True, why_late=LATE)
-
     assert (1, {}) == (len(questions.fixed_samples), questions.parts)
 
 
@@ -115,7 +112,6 @@ def test_a_side_that_disagrees_with_itself_is_inconclusive_with_what_to_do() -> 
     shaky = rehearsing(lambda side: right(190 if side == "baseline" else random.randrange(190, 199)))
     repeat_alarms(questions, ALPHA, shaky, in_time=lambda: True, why_late=LATE)
     ((outcome, why),) = questions.parts.values()
-
     assert [] == questions.fixed_samples
     assert "inconclusive" == outcome
     assert str(why).startswith("predictions differ between processes of the candidate, ")
@@ -131,7 +127,6 @@ def test_sizes_of_such_a_model_are_repeated_too() -> None:
     questions = asked(lambda side: array("d", [1e6 + (side == "candidate") * 1e5]), SIZE)
     repeat_alarms(questions, ALPHA, rehearsing(draw, SIZE), in_time=lambda: True, why_late=LATE)
     ((_, why),) = questions.parts.values()
-
     assert str(why).startswith("model_size differs between processes of the baseline")
 
 
@@ -142,7 +137,6 @@ def test_alarms_that_cannot_be_repeated_are_inconclusive() -> None:
     late, gone = asked(worse), asked(worse)
     repeat_alarms(late, ALPHA, rehearsing(worse), in_time=lambda: False, why_late=LATE)
     repeat_alarms(gone, ALPHA, lambda _: PairTrace(lost=lost), in_time=lambda: True, why_late=LATE)
-
     assert [("inconclusive", LATE)] == [*late.parts.values()]
     assert [("inconclusive", lost)] == [*gone.parts.values()]
 
@@ -153,5 +147,4 @@ def test_what_raises_no_alarm_is_not_repeated() -> None:
 
     questions = asked(lambda _: right(180))
     repeat_alarms(questions, ALPHA, never, in_time=lambda: True, why_late=LATE)
-
     assert 1 == len(questions.fixed_samples)

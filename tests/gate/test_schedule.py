@@ -59,7 +59,6 @@ def test_what_is_not_turns_in_the_rehearsal_stays_in_every_pair() -> None:
     found = schedule(1, 600.0)
     plan = found.screening.plan(PAIR_PLAN)
     screen_s, confirm_s = (2 + beside_s + one.seconds((MILLI, MILLI), margin=0.02) for one in (plan, PAIR_PLAN))
-
     assert 6 * screen_s + 8 * confirm_s == pytest.approx(found.needed_s)
     assert "comparing 1 test takes about 22 s of the 600 s left" == found.said
 
@@ -68,7 +67,6 @@ def test_pairs_side_by_side_take_the_time_of_one() -> None:
     """Three times two in the screen, and four times two that confirm."""
     hypotheses = asked(1)
     found = GroupSchedule(hypotheses, rehearsed(hypotheses), 0.01, PAIR_PLAN, 600.0, at_once=2)
-
     assert schedule(1, 600.0).needed_s == pytest.approx(2 * found.needed_s)
     assert "comparing 1 test takes about 11 s of the 600 s left; 2 pairs run side by side" == found.said
 
@@ -81,7 +79,6 @@ def test_a_test_that_was_not_measured_counts_with_what_it_took() -> None:
     hypotheses = asked(2)
     trace = rehearsed(hypotheses)
     trace.interleavings.clear()
-
     assert GroupSchedule(hypotheses, trace, 0.01, PAIR_PLAN, 600.0).needed_s > 6 * (2 + 2 * 0.5)
 
 
@@ -91,7 +88,6 @@ def test_groups_are_of_whole_tests_and_get_smaller_where_pairs_take_longer() -> 
     first = found.next_group(evidence, 600.0, 0.0)
     pairs = (screened(hypotheses[:first]),) * 3
     begun = Evidence(alpha=0.01, hypotheses=hypotheses, pairs=pairs, groups=(first,))
-
     assert 0 < first < 600
     assert 0 == first % 2
     assert found.next_group(begun, 600.0, 1000.0) < found.next_group(begun, 600.0, 1.0)
@@ -108,7 +104,6 @@ def test_what_a_rehearsal_shows_to_be_far_slower_is_decided_first() -> None:
     ordered = clearest_first(hypotheses, trace)
     found = GroupSchedule(ordered, trace, 0.01, PAIR_PLAN, 600.0)
     evidence = Evidence(alpha=0.01, hypotheses=tuple(ordered), pairs=())
-
     assert ["2", "1", "0"] == [one.measurement.test for one in ordered]
     assert 1 == found.next_group(evidence, 600.0, 0.0)
     assert 2 == found.next_group(replace(evidence, groups=(1,)), 600.0, 0.0)
@@ -120,7 +115,6 @@ def test_a_group_on_a_machine_that_slows_down_is_shortened() -> None:
     found, hypotheses = schedule(40, 600.0), asked(40)
     begun = Evidence(alpha=0.01, hypotheses=hypotheses, pairs=(), groups=(40,))
     one_pair = replace(begun, pairs=(screened(hypotheses),))
-
     assert 40 == found.shortened(begun, 1.0, 0.0)
     assert 40 == found.shortened(one_pair, 580.0, 20.0)
     few = found.shortened(one_pair, 500.0, 200.0)
@@ -134,7 +128,6 @@ def test_the_pace_is_that_of_the_pairs_that_there_were() -> None:
     hypotheses, found = asked(40), schedule(40, 600.0)
     expected_s = 3 * found._table.screen_s(found._table.tests[:1], found.screening) / 6
     clear = Evidence(alpha=0.01, hypotheses=hypotheses, pairs=(screened(hypotheses[:1]),) * 3, groups=(1,))
-
     assert 1.0 == pytest.approx(found._paced(clear, expected_s).pace)
     assert 4.0 == pytest.approx(found._paced(clear, 4 * expected_s).pace)
 
@@ -148,7 +141,6 @@ def test_a_test_that_one_side_at_a_time_runs_takes_twice_what_its_rehearsal_took
     trace.wall_s = 2.5 + 4.0
     table = GroupSchedule(hypotheses, trace, 0.01, PAIR_PLAN, 600.0)._table
     rehearsed_s = REHEARSAL_PLAN.seconds((MILLI, MILLI))
-
     assert [0.5 - rehearsed_s, 2 * (0.8 - rehearsed_s)] == pytest.approx([one.beside_s for one in table.tests])
     assert [False, True] == [one.is_serial for one in table.tests]
     assert (2.0, 6.0) == (table.start_s, table.serial_start_s)

@@ -93,7 +93,6 @@ def outcome(trace: PairTrace) -> str:
 def test_what_the_baseline_lacks_is_given_and_the_rehearsal_repeated(trees: Trees) -> None:
     tests = suite(trees, "a.bin", "b.bin")
     sharer, trace = rehearsed(trees, tests)
-
     assert ("passed", 2, 1) == (outcome(trace), tests.rehearsals, tests.forgotten)
     assert ["a.bin", "b.bin"] == list(sharer.trees.shared)
     (note,) = sharer.notes()
@@ -106,7 +105,6 @@ def test_what_the_baseline_lacks_is_given_and_the_rehearsal_repeated(trees: Tree
 def test_a_fall_back_for_a_missing_file_is_not_compared(trees: Trees) -> None:
     """It would run without a word."""
     tests = suite(trees, "a.bin", falls_back=True)
-
     assert ["a.bin"] == list(rehearsed(trees, tests)[0].trees.shared)
     assert 2 == tests.rehearsals
 
@@ -116,7 +114,6 @@ def test_files_that_native_code_opens_are_known_by_what_the_baseline_says(trees:
     """One names the next: a model, and its weights. A process may end where a conftest.py lacks its file."""
     tests = suite(trees, "a.bin", "b.bin", "c.bin", unseen=True, dies=dies)
     sharer, trace = rehearsed(trees, tests)
-
     assert ("passed", 4) == (outcome(trace), tests.rehearsals)
     assert 15.0 == sharer.seconds
 
@@ -124,7 +121,6 @@ def test_files_that_native_code_opens_are_known_by_what_the_baseline_says(trees:
 def test_after_so_many_repetitions_the_next_file_is_named(trees: Trees) -> None:
     tests = suite(trees, *(f"{number}.bin" for number in range(5)), unseen=True)
     sharer, trace = rehearsed(trees, tests)
-
     assert ("failed", 4) == (outcome(trace), tests.rehearsals)
     assert trace.outcomes[TEST]["baseline"].reason.endswith("share the present one with --hwperf-share=3.bin")
     assert 3 == len(sharer.trees.shared)
@@ -141,7 +137,6 @@ def test_without_time_for_another_rehearsal_nothing_is_given(trees: Trees, *, di
             sharer.rehearse(tests, [TEST])
     else:
         assert "failed" == outcome(sharer.rehearse(tests, [TEST]))
-
     assert 1 == tests.rehearsals
     assert not (trees.baseline / "a.bin").exists()
     assert [] == sharer.notes()
@@ -150,7 +145,6 @@ def test_without_time_for_another_rehearsal_nothing_is_given(trees: Trees, *, di
 def test_it_can_be_switched_off(trees: Trees) -> None:
     tests = suite(trees, "a.bin")
     sharer, trace = rehearsed(trees, tests, is_on=False)
-
     assert ("failed", 1) == (outcome(trace), tests.rehearsals)
     assert {} == sharer.trees.shared
 
@@ -168,7 +162,6 @@ def test_what_may_be_made_from_a_change_is_named(trees: Trees) -> None:
     (trees.candidate / "a.yaml").touch()
     git(trees.candidate, "add", "a.yaml")
     sharer, trace = rehearsed(trees, suite(trees, "a.bin"))
-
     assert "failed" == outcome(trace)
     (note,) = sharer.notes()
     assert note.startswith("a.bin is not in the baseline and not given to it, since a.yaml differs between both trees")
@@ -181,7 +174,6 @@ def test_modules_that_this_process_has_loaded_are_given_before(trees: Trees) -> 
     (trees.candidate / "_parser.py").write_text("def parse():\n    pass\n")
     sharer = Sharer(trees=trees, folders=())
     sharer.give_loaded([str(trees.candidate / name) for name in ("_version.py", "_parser.py")])
-
     assert ["_version.py"] == list(sharer.trees.shared)
     assert ["the baseline was given _version.py, which git does not have; --hwperf-share=none gives it none"] == (
         sharer.notes()
@@ -195,7 +187,6 @@ def test_an_interpreter_of_its_own_may_have_the_modules(trees: Trees) -> None:
         tests = Suite(trees, ["none.bin"] if fails else [], loaded=["_version.py"])
         sharer = Sharer(trees=trees, folders=(), own_interpreter=True)
         sharer.rehearse(tests, [TEST])
-
         assert (["_version.py"] if fails else []) == list(sharer.trees.shared)
 
 

@@ -58,7 +58,6 @@ def test_every_round_has_all_points_in_an_order_of_its_own() -> None:
     model = Model()
     found = swept(model, points(threads=(1, 2)))
     rehearsal, rounds = model.called[:6], [model.called[n : n + 6] for n in range(6, 42, 6)]
-
     assert sorted(rehearsal, key=lambda name: int(name.split()[1].rstrip(","))) == rehearsal
     assert all(sorted(rehearsal) == sorted(one) for one in rounds)
     assert len({tuple(one) for one in rounds}) > 1
@@ -72,7 +71,6 @@ def test_a_seed_gives_the_same_orders_again() -> None:
         model = Model()
         swept(model, points(), seed)
         orders.append(model.called)
-
     assert orders[0] == orders[1] != orders[2]
 
 
@@ -80,7 +78,6 @@ def test_larger_batches_than_one_that_misses_are_left_out() -> None:
     """8 rows take 9 ms, 32 rows 33 ms; the one that misses is measured all the same."""
     model = Model()
     found = swept(model, points(P95, P99, batches=(64, 8, 1, 32)))
-
     assert {"batch_size 8, threads 1", "batch_size 1, threads 1", "batch_size 32, threads 1"} == {*model.called}
     why = "batch_size 32, threads 1 misses latency p95 <= 10 ms (33.0 ms), and a larger batch takes more"
     assert [why, None, None, None] == [
@@ -93,7 +90,6 @@ def test_a_limit_on_the_median_stops_too() -> None:
     """One rehearsal is one round, over which a median has no interval: that of its calls decides."""
     model = Model()
     found = swept(model, points(P50, batches=(1, 32, 64)))
-
     assert "batch_size 64, threads 1" not in model.called
     assert "misses latency p50 <= 10 ms (33.0 ms)" in str(found.sweep.rows[2].point.skipped)
 
@@ -102,7 +98,6 @@ def test_memory_comes_first_and_stops_before_anything_is_called() -> None:
     """80 MB at 8 rows are more than 64 MB."""
     model = Model()
     found = swept(model, points(MEMORY), memory=megabytes_of_rows)
-
     assert "batch_size 32, threads 1" not in model.called
     assert ["passed", "failed", None] == [row.outcome for row in found.sweep.rows]
 
@@ -114,7 +109,6 @@ def test_a_lost_process_of_the_memory_ends_the_larger_batches() -> None:
         return megabytes_of_rows(point)
 
     found = swept(Model(), points(MEMORY), memory=memory)
-
     assert [False, True, True] == [row.point.skipped is not None for row in found.sweep.rows]
     assert "the memory at batch_size 8, threads 1 was lost (a fresh process ended" in str(
         found.sweep.rows[2].point.skipped
@@ -170,7 +164,6 @@ def test_the_largest_batch_is_searched_for_each_number_of_threads() -> None:
 def test_ctrl_c_keeps_what_was_measured() -> None:
     """Three rehearsals, three points of the first round, and one of the second."""
     found = swept(Model(interrupt_at=8), points())
-
     assert (1, True) == (found.rounds, found.is_interrupted)
     assert [1, 1, 2] == sorted(row.figures[0].estimate.n for row in found.sweep.rows)
     assert "interrupted: 1 whole round of 6 before it" in [str(note) for note in found.sweep.notes]
@@ -178,20 +171,17 @@ def test_ctrl_c_keeps_what_was_measured() -> None:
 
 def test_ctrl_c_in_the_rehearsal_keeps_nothing() -> None:
     found = swept(Model(interrupt_at=2), points())
-
     assert [(), (), ()] == [row.figures for row in found.sweep.rows]
     assert ["interrupted: 0 whole rounds of 6 before it"] == [str(note) for note in found.sweep.notes]
 
 
 def test_what_disturbed_the_machine_is_noted() -> None:
     found = swept(Model(), points(), watch=lambda: lambda: (state("said", text="a neighbour"),))
-
     assert "a neighbour" == str(found.sweep.notes[-1])
 
 
 def test_progress_says_stage_point_and_share() -> None:
     said = list[tuple[str, str, float]]()
     swept(Model(), points(batches=(1, 8)), progress=lambda *shown: said.append(shown))
-
     assert ("rehearsal", "batch_size 1, threads 1", 0.0) == said[0]
     assert ("round 6 of 6", 11 / 12) == (said[-1][0], said[-1][2])

@@ -5,11 +5,11 @@ from random import Random
 import pytest
 from fakes import gates
 
-from pytest_hwperf.core.completeness import completeness
 from pytest_hwperf.core.evidence import Evidence, Gate, Pair
 from pytest_hwperf.core.hypotheses import PairedAnswers, Questions
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.core.timetable import completeness
 from pytest_hwperf.gate.tests import GateResult, conducted, summary
 
 
@@ -27,7 +27,6 @@ def test_pairs_are_counted(pairs: int, shown: str) -> None:
         completeness=completeness([], evidence, {}),
         gone=frozenset(),
     )
-
     assert shown in summary(result, 3, "HEAD")
 
 
@@ -53,5 +52,4 @@ def test_the_end_of_the_time_is_for_an_explanation_where_there_is_one(
         return replace(evidence, stopped=why.get(stopped or ""))
 
     conducted(conduct, asked, 100.0, late, kept_s=10.0)
-
     assert ends == given

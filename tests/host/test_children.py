@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.host.children import cpu_seconds_of_living, touched_by_children
+from pytest_hwperf.host.clocks import cpu_seconds_of_living, touched_by_children
 
 _TAKES = "kept = bytearray(b'1') * (32 << 20)\nfor _ in range(10**6): pass\nprint(flush=True)\ninput()"
 
@@ -20,7 +20,6 @@ def test_memory_and_cpu_time_of_a_child_are_seen_while_it_lives_and_its_memory_a
         alive = touched_by_children() - before
         assert cpu_seconds_of_living() > idle_s
         child.communicate(b"\n")
-
     assert alive > 2 << 20  # a huge page costs one fault
     assert touched_by_children() - before >= alive
 
@@ -34,5 +33,4 @@ def test_descendants_count_whatever_their_names_are(tmp_path: Path) -> None:
         (tmp_path / process / "stat").write_text(f"{process} ({name}) {' '.join(fields)}\n")
     (tmp_path / "self" / "task" / "1").mkdir(parents=True)
     (tmp_path / "self" / "task" / "1" / "children").write_text("7")
-
     assert 32 / os.sysconf("SC_CLK_TCK") == pytest.approx(cpu_seconds_of_living(tmp_path))

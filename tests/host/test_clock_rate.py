@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from fakes.hosts import settle_in
 
-from pytest_hwperf.host.clock_rate import ClockRate, current_hz, heat_events, read_clock_rate
+from pytest_hwperf.host.disturbance import ClockRate, current_hz, heat_events, read_clock_rate
 
 CPU = "sys/devices/system/cpu"
 NO_TURBO, BOOST = f"{CPU}/intel_pstate/no_turbo", f"{CPU}/cpufreq/boost"
@@ -33,7 +33,6 @@ def test_a_laptop_is_read_whole(tmp_path: Path) -> None:
         highest_clock_rate_hz=4.7e9,
         heat_throttle_count=7,
     )
-
     assert expected == read_clock_rate(settle_in(tmp_path))
 
 
@@ -42,7 +41,6 @@ def test_what_is_not_shown_is_unknown(tmp_path: Path, made: bool) -> None:
     """Never 0, off or a guess."""
     if made:
         (tmp_path / CPU / "cpu0/topology").mkdir(parents=True)
-
     assert NOTHING == read_clock_rate(tmp_path)
 
 
@@ -53,24 +51,20 @@ def test_what_is_not_shown_is_unknown(tmp_path: Path, made: bool) -> None:
 def test_turbo_is_reported_by_either_driver(tmp_path: Path, file: str, text: str, turbo: bool, off: str) -> None:
     """One of them says when it is on, the other when it is off."""
     seen = read_clock_rate(settle_in(tmp_path, {file: text}))
-
     assert (turbo, f"/{file}", off) == (seen.turbo, seen.turbo_switch, seen.turbo_off)
 
 
 def test_different_governors_are_all_named(tmp_path: Path) -> None:
     files = {f"{CPU}/cpu{n}/cpufreq/scaling_governor": name for n, name in enumerate(["schedutil", "performance"])}
-
     assert ("performance", "schedutil") == read_clock_rate(settle_in(tmp_path, files)).governors
 
 
 def test_a_driver_that_does_not_know_the_rate_tells_none(tmp_path: Path) -> None:
     settle_in(tmp_path, {f"{CPU}/cpu0/cpufreq/scaling_cur_freq": "<unknown>"})
-
     assert current_hz(tmp_path) is None
 
 
 def test_folders_that_are_no_cpu_are_left_out(tmp_path: Path) -> None:
     """`cpufreq` and `cpuidle` lie beside them."""
     settle_in(tmp_path, {f"{CPU}/cpufreq/thermal_throttle/core_throttle_count": "9"})
-
     assert heat_events(tmp_path) is None

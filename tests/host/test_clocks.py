@@ -18,7 +18,6 @@ def ticking(step: int, every: int = 1) -> Callable[[], int]:
 def test_step_and_cost_are_those_of_neighbouring_readings() -> None:
     """A clock read every 52 ns that shows each of them."""
     seen = observe_clock(ticking(52))
-
     assert 52e-9 == pytest.approx(seen.step_s)
     assert 52e-9 == pytest.approx(seen.cost_s)
 
@@ -26,7 +25,6 @@ def test_step_and_cost_are_those_of_neighbouring_readings() -> None:
 def test_a_coarse_clock_costs_what_its_readings_cost_on_average() -> None:
     """It moves by 1 µs at every twentieth reading: 50 ns each, though most gaps are 0."""
     seen = observe_clock(ticking(1000, every=20))
-
     assert 1e-6 == pytest.approx(seen.step_s)
     assert 50e-9 == pytest.approx(seen.cost_s, rel=0.01)
 
@@ -48,7 +46,6 @@ def test_cpu_time_grows_by_its_smallest_step() -> None:
 
 def test_cpu_time_that_never_grows_has_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_hwperf.host.clocks._MOST_SPINS", 1000)
-
     assert cpu_time_step(lambda: 1.0) is None
 
 
@@ -58,13 +55,11 @@ def test_the_kernel_names_its_clock_or_does_not(tmp_path: Path, text: str | None
         folder = tmp_path / "sys/devices/system/clocksource/clocksource0"
         folder.mkdir(parents=True)
         (folder / "current_clocksource").write_text(text)
-
     assert source == clock_source(tmp_path)
 
 
 def test_this_machine_has_a_clock_that_moves() -> None:
     seen, step_s = observe_clock(), cpu_time_step()
-
     assert seen.step_s is not None
     assert seen.step_s > 0
     assert seen.cost_s > 0

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from fakes.hosts import settle_in
 
-from pytest_hwperf.host.control_groups import Throttling, control_groups, cpu_quota, memory_limit, read_throttling
+from pytest_hwperf.host.disturbance import Throttling, control_groups, cpu_quota, memory_limit, read_throttling
 
 V2 = "usage_usec 9\nnr_periods 50\nnr_throttled 7\nthrottled_usec 250000\n"
 V1 = "nr_periods 50\nnr_throttled 3\nthrottled_time 1500000000\n"
@@ -35,7 +35,6 @@ def test_a_group_with_two_names_counts_once(tmp_path: Path) -> None:
     real = group(tmp_path, "cpu,cpuacct", V1)
     link = tmp_path / "cpu"
     link.symlink_to(real)
-
     assert Throttling(3, 1.5) == read_throttling([real, link])
 
 
@@ -56,7 +55,6 @@ def test_a_quota_is_reported_as_it_is(tmp_path: Path) -> None:
             "sys/fs/cgroup/a/b/cpu.max": "max 100000",
         },
     )
-
     assert 1.5 == cpu_quota(tmp_path)
 
 
@@ -78,12 +76,10 @@ def test_the_tightest_memory_limit_counts(
 ) -> None:
     named = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
     settle_in(tmp_path, {"proc/self/cgroup": membership, **named})
-
     assert limit == memory_limit(tmp_path)
 
 
 def test_groups_are_those_of_the_process_and_all_above(tmp_path: Path) -> None:
     settle_in(tmp_path, {"proc/self/cgroup": "0::/a/b"})
     groups = [str(group.relative_to(tmp_path / "sys/fs/cgroup")) for group in control_groups(tmp_path)]
-
     assert ["a/b", "a", ".", "unified/a/b", "unified/a", "unified"] == groups

@@ -24,7 +24,6 @@ def test_new_content_in_new_and_old_folders(tmp_path: Path) -> None:
     contents = {tmp_path / f"{i % 3}" / f"{i}.json": str(i).encode() for i in range(20)}
     (tmp_path / "0").mkdir()
     (tmp_path / "0" / "0.json").write_text("old")
-
     assert replace_files(contents, create_file) == {}
     assert contents == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
@@ -41,7 +40,6 @@ def test_what_cannot_be_replaced_is_named_and_hinders_no_other(tmp_path: Path) -
     bad = [tmp_path / "folder", tmp_path / "file" / "x", tmp_path / ("x" * 300)]
     good = tmp_path / "good"
     failed = replace_files(dict.fromkeys([*bad, good], b"new"), create_file)
-
     assert {path: type(failed[path]) for path in bad} == dict(
         zip(bad, (IsADirectoryError, FileExistsError, OSError), strict=True)
     )
@@ -59,7 +57,6 @@ def test_none_is_renamed_before_all_are_written(tmp_path: Path) -> None:
         return create_file(path)
 
     replace_files(contents, watched)
-
     assert seen == []
 
 
@@ -100,14 +97,12 @@ def test_a_folder_that_cannot_be_flushed_is_reported(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(files, "_flush_folder", broken)
     failed = replace_files({tmp_path / "a": b"new"}, create_file)
-
     assert [(path.name, error.errno) for path, error in failed.items()] == [("a", 5)]
     assert (tmp_path / "a").read_bytes() == b"new"
 
 
 def test_one_file_is_replaced_or_keeps_its_content(tmp_path: Path) -> None:
     replace_file(tmp_path / "new" / "file", b"content")
-
     assert (tmp_path / "new" / "file").read_bytes() == b"content"
     with pytest.raises(IsADirectoryError):
         replace_file(tmp_path / "new", b"content")
@@ -135,7 +130,6 @@ def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_empty(tmp_path: Path) -> None:
     """A driver that refuses, and a system without the file, say nothing."""
     (tmp_path / "file").write_text(" tsc\n")
-
     assert ("tsc", "", "") == (read_text(tmp_path / "file"), read_text(tmp_path), read_text(tmp_path / "absent"))
 
 
@@ -143,14 +137,12 @@ def test_a_file_that_cannot_be_read_is_empty(tmp_path: Path) -> None:
 def test_what_no_file_can_be_called_is_no_file(tmp_path: Path, name: str) -> None:
     """Questions of `pathlib` raise an error for it."""
     path = tmp_path / name
-
     assert refused_name(path)
     assert (False, False) == (is_file(path), is_folder(path))
 
 
 def test_what_is_there_or_might_be_is_not_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-
     assert "" == refused_name(tmp_path / "file") == refused_name(tmp_path / "new") == refused_name(tmp_path / "file/x")
     assert (True, False) == (is_file(tmp_path / "file"), is_folder(tmp_path / "file"))
     assert (False, True) == (is_file(tmp_path), is_folder(tmp_path))
@@ -163,7 +155,6 @@ def test_a_place_is_tried_without_a_trace(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.delattr(os, "O_TMPFILE", raising=False)
     (tmp_path / "file").write_text("{}", encoding="utf-8")
     check_writable(tmp_path / "file")
-
     assert [("file", "{}")] == [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()]
     with pytest.raises(FileNotFoundError):
         check_writable(tmp_path / "absent" / "watts.json")
@@ -176,14 +167,12 @@ def test_a_place_is_tried_by_a_file_without_a_name(tmp_path: Path) -> None:
     """Who is killed meanwhile leaves none; a name would change when its folder was changed last."""
     os.utime(tmp_path, (0, 0))
     check_writable(tmp_path / "file")
-
     assert 0 == tmp_path.stat().st_mtime
 
 
 def test_a_new_folder_holds_nothing_that_was_there_before(tmp_path: Path) -> None:
     """Links that others have prepared for its files lie elsewhere; nobody else can enter it."""
     made = [new_folder(tmp_path / "logs", "pair-1") for _ in range(2)]
-
     assert 2 == len(set(made))
     assert all(folder.name.startswith("pair-1-") and [] == list(folder.iterdir()) for folder in made)
     assert {0o700} == {folder.stat().st_mode & 0o777 for folder in made}
@@ -208,7 +197,6 @@ def test_a_link_in_a_tree_may_lead_out_of_it(tmp_path: Path, path: str, answer: 
     (tmp_path / "outside").mkdir()
     (root / "link-within").symlink_to("folder")
     (root / "link-out").symlink_to("../outside")
-
     assert answer == leads_out(root / path, root)
 
 
@@ -223,7 +211,6 @@ def test_a_pipe_or_a_device_stays_what_it_is(tmp_path: Path, *, linked: bool) ->
     before = sorted(tmp_path.iterdir())
     with pytest.raises(OSError, match="not a regular file"):
         replace_file(path, b"new")
-
     assert pipe.is_fifo()
     assert before == sorted(tmp_path.iterdir())
     assert linked == path.is_symlink()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from fakes.nvml import FakeCupy, FakeTorchCuda, torch_with
 
-from pytest_hwperf.host.gpu_work import allocations, is_on_gpu, waiter
+from pytest_hwperf.host.nvidia import allocations, is_on_gpu, waiter
 
 TENSOR = SimpleNamespace(is_cuda=True)
 CUPY_ARRAY = type("ndarray", (), {"__module__": "cupy"})()
@@ -44,7 +44,6 @@ def test_a_single_board_is_waited_for_directly() -> None:
     cuda = FakeTorchCuda()
 
     waiter(torch_with(cuda))()
-
     assert [0] == cuda.waited
 
 
@@ -58,5 +57,4 @@ def test_cupy_is_waited_for_too() -> None:
     cupy, cuda = FakeCupy(), FakeTorchCuda()
 
     waiter({**torch_with(cuda), "cupy": cupy})()
-
     assert (1, [0]) == (cupy.waits, cuda.waited)

@@ -13,7 +13,7 @@ from fakes.processes import ends, left_in
 
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.host import guard, launch
-from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import WorkerTask
 
 pytestmark = [pytest.mark.live, pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")]
@@ -39,7 +39,7 @@ time.sleep(3600)
 LAUNCHER = """
 import json, os, sys, time
 from pathlib import Path
-from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.launch import launch
 from pytest_hwperf.host.worker_protocol import WorkerTask
 
@@ -90,7 +90,6 @@ def test_a_process_ends_with_its_launcher(tmp_path: Path, number: signal.Signals
         os.killpg(started[1], signal.SIGSTOP)
     process.send_signal(number)
     finish(process)
-
     assert [] == left_of(started)
 
 
@@ -132,7 +131,6 @@ def test_without_a_process_no_guard_stays(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(launch, "_guard", guard_of)
     with pytest.raises(WorkerError, match=r"absent cannot be started in .*: \[Errno 2\]"):
         launch.launch(absent(tmp_path), WorkerTask(role="pair"), tmp_path)
-
     assert [-signal.SIGKILL] == [guard.returncode for guard in started]
 
 
@@ -155,7 +153,6 @@ def test_the_guard_kills_the_whole_group(monkeypatch: pytest.MonkeyPatch, launch
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
     assert -signal.SIGKILL == process.returncode
 
 
@@ -186,7 +183,6 @@ def test_a_process_in_exec_is_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.setattr(time, "sleep", pause)
         guard.end_marked("HWPERF_STARTED_1")
         monkeypatch.undo()
-
     assert (-signal.SIGKILL, 2) == (process.returncode, len(paused))
 
 
@@ -206,7 +202,6 @@ def test_a_process_without_environment_is_left_alone(
     monkeypatch.setattr(time, "sleep", waits.append)
 
     guard.end_marked("HWPERF_STARTED_1")
-
     assert not waits
 
 
@@ -241,12 +236,10 @@ def test_a_program_that_is_waited_for_ends_with_who_waits(tmp_path: Path, number
         while not (tmp_path / "begun").exists():
             time.sleep(0.05)
         process.send_signal(number)
-
     assert [] == left_in(tmp_path)
     assert (number != signal.SIGKILL) == (tmp_path / "tidy").exists()
 
 
 def test_a_program_that_ends_by_itself_says_how() -> None:
     done = launch.run_to_end(["-c", "import sys; print('out'); print('error', file=sys.stderr); sys.exit(3)"])
-
     assert (3, "out\n", "error\n") == (done.returncode, done.stdout, done.stderr)

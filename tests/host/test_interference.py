@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 from fakes.hosts import settle_in
 
-from pytest_hwperf.host.control_groups import Throttling
-from pytest_hwperf.host.interference import Interference, Snapshot, snapshot
-from pytest_hwperf.host.system_state import MachineCpuTime
+from pytest_hwperf.host.disturbance import Interference, MachineCpuTime, Snapshot, Throttling, snapshot
 
 QUIET = Snapshot(switches=10, cpu=MachineCpuTime(20.0, 1.0, 100.0), load=0.5, wall_s=50.0)
 _SECONDS = 2.0
@@ -49,7 +47,6 @@ def test_a_quiet_machine_is_noted_without_a_warning() -> None:
 def test_a_host_that_took_time_is_warned_of() -> None:
     """0.2 of 4 s are 5 %."""
     context, warnings = watch(Case(stolen_s=1.2))
-
     assert "5.0%" == context["steal"]
     assert ("the host took 5 % of the CPU time for others (steal)",) == warnings
 
@@ -78,7 +75,6 @@ def test_a_system_that_tells_no_load_has_no_entry() -> None:
 def test_a_measurement_of_no_length_divides_by_nothing() -> None:
     """Neither CPU time nor wall time has passed."""
     context, warnings = watch(Case(total_s=100.0, seconds=0.0))
-
     assert ("0.0%", ()) == (context["steal"], warnings)
 
 
@@ -91,7 +87,6 @@ def held_back(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict
 def test_a_quota_that_stopped_the_process_is_warned_of() -> None:
     """Three periods and 0.12 s since the first snapshot."""
     context, warnings = held_back({"throttling": Throttling(7, 0.25)}, {"throttling": Throttling(10, 0.37)})
-
     assert "3" == context["quota_stops"]
     assert (
         (
@@ -103,13 +98,11 @@ def test_a_quota_that_stopped_the_process_is_warned_of() -> None:
 
 def test_earlier_throttling_does_not_matter() -> None:
     context, warnings = held_back({"throttling": Throttling(7, 0.25)}, {"throttling": Throttling(7, 0.25)})
-
     assert ("0", ()) == (context["quota_stops"], warnings)
 
 
 def test_heat_is_warned_of_when_its_counters_rise() -> None:
     context, warnings = held_back({"heat": 7}, {"heat": 9})
-
     assert "2" == context["heat_throttles"]
     assert ("thermal throttling: its counters rose by 2",) == warnings
     assert () == held_back({"heat": 7}, {"heat": 7})[1]
@@ -118,7 +111,6 @@ def test_heat_is_warned_of_when_its_counters_rise() -> None:
 def test_a_falling_clock_rate_is_warned_of() -> None:
     """By more than a tenth."""
     context, warnings = held_back({"hz": 3.4e9}, {"hz": 2.9e9})
-
     assert "3.40 .. 2.90 GHz" == context["clock_rate"]
     assert ("the clock rate fell from 3.40 to 2.90 GHz during the measurement",) == warnings
     assert () == held_back({"hz": 3.4e9}, {"hz": 3.1e9})[1]
@@ -126,7 +118,6 @@ def test_a_falling_clock_rate_is_warned_of() -> None:
 
 def test_a_processor_that_woke_up_is_only_noted() -> None:
     context, warnings = held_back({"hz": 0.8e9}, {"hz": 3.4e9})
-
     assert ("0.80 .. 3.40 GHz", ()) == (context["clock_rate"], warnings)
 
 
@@ -135,7 +126,6 @@ def test_what_is_reported_at_one_end_only_is_not_noted(known: str) -> None:
     """A group or a CPU may come or go."""
     reported = {"throttling": Throttling(1, 0.1), "heat": 1, "hz": 1e9}
     context, warnings = held_back(reported if known == "before" else {}, reported if known == "after" else {})
-
     assert {"involuntary_switches", "load_1min", "steal"} == context.keys()
     assert () == warnings
 
@@ -143,11 +133,9 @@ def test_what_is_reported_at_one_end_only_is_not_noted(known: str) -> None:
 def test_a_machine_that_shows_everything_is_read(tmp_path: Path) -> None:
     root = settle_in(tmp_path)
     read = snapshot(root, [root / "sys/fs/cgroup/jobs/one", root / "sys/fs/cgroup/jobs"])
-
     assert (Throttling(7, 0.25), 7, 3.4e9) == (read.throttling, read.heat, read.hz)
 
 
 def test_this_machine_can_be_watched() -> None:
     context, _ = Interference().end()
-
     assert int(context["involuntary_switches"]) >= 0

@@ -35,7 +35,6 @@ def test_each_interrupts_as_ctrl_c_does(number: signal.Signals) -> None:
     before = [signal.getsignal(one) for one in ALL]
     with pytest.raises(KeyboardInterrupt), interruptible(), interruptible():
         send(number)
-
     assert before == [signal.getsignal(one) for one in ALL]
 
 
@@ -51,7 +50,6 @@ def test_what_is_being_made_is_made_whole(number: signal.Signals) -> None:
 
     with pytest.raises(KeyboardInterrupt), interruptible():
         make()
-
     assert ["process"] == made
 
 
@@ -69,7 +67,6 @@ def test_several_signals_in_a_row_interrupt_once() -> None:
 
     with pytest.raises(KeyboardInterrupt), interruptible():
         run()
-
     assert ["process"] == ended
 
 
@@ -88,7 +85,6 @@ def test_ctrl_c_interrupts_again() -> None:
 
     with pytest.raises(KeyboardInterrupt), interruptible():
         run()
-
     assert ["tree"] == ended
 
 
@@ -98,7 +94,6 @@ def test_a_signal_that_is_ignored_or_handled_stays_so(handler: signal.Handlers) 
     signal.signal(signal.SIGHUP, handler)
     with interruptible():
         send(signal.SIGHUP)
-
         assert handler == signal.getsignal(signal.SIGHUP)
         assert isinstance(signal.getsignal(signal.SIGTERM), Interruption)
 
@@ -113,5 +108,4 @@ def test_elsewhere_than_in_the_main_thread_nothing_is_handled() -> None:
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-
     assert [signal.SIG_DFL] == seen

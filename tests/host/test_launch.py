@@ -20,7 +20,6 @@ def test_the_end_of_an_endless_log_is_quoted(tmp_path: Path) -> None:
         file.write(b"\n" + b"\n".join(b"line %d" % n for n in range(20)))
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         tail = Launched(process=process, log=log).log_tail()
-
     assert ["The end of its log:", *(f"  line {n}" for n in range(8, 20))] == tail.splitlines()
 
 
@@ -60,7 +59,6 @@ def test_only_a_program_without_a_limit_has_time_to_tidy_up(
     monkeypatch.setattr(launch, "start", lambda *_, **__: (process, process))
     with pytest.raises(KeyboardInterrupt):
         run_to_end([], timeout_s=limit_s)
-
     assert [f"wait {limit_s}", *asked, "end", "close"] == process.calls
 
 
@@ -68,7 +66,6 @@ def test_only_a_program_without_a_limit_has_time_to_tidy_up(
 def test_a_program_that_takes_too_long_is_ended_and_its_log_stays(tmp_path: Path) -> None:
     program, log = "import time; time.sleep(600)", tmp_path / "log"
     done = run_logged([sys.executable, "-c", program], log, timeout_s=0.01, directory=tmp_path, environment={})
-
     assert None is done.code
     assert "Its log is empty" == done.tail
     assert log.is_file()
@@ -78,9 +75,8 @@ def test_a_program_that_takes_too_long_is_ended_and_its_log_stays(tmp_path: Path
 def test_pytest_is_started_again_with_the_path_that_it_has(option: str) -> None:
     """Without the working directory where the user's own Python was told to leave it out."""
     code = (
-        "from pathlib import Path; from pytest_hwperf.host.command_line import Command; "
+        "from pathlib import Path; from pytest_hwperf.host.launch import Command; "
         "print(*Command(arguments=['t.py'], directory=Path(), environment={}).line(Path())[1:3])"
     )
     shown = subprocess.run([sys.executable, option, "-c", code], check=True, capture_output=True, text=True).stdout
-
     assert shown == ("-P -m\n" if option == "-P" else "-m pytest\n")

@@ -60,7 +60,6 @@ def root(tmp_path: Path) -> Path:
 def test_a_machine_is_described_by_its_stable_facts(root: Path) -> None:
     """24607412 kB of 1024 bytes are 25.2 × 10^9 bytes."""
     seen = described(root, {"OMP_NUM_THREADS": "1", "HOME": "/root"})
-
     assert ("AMD EPYC (family 25 model 17)", 8, 25) == (seen.cpu_model, seen.cores, seen.memory_gb)
     assert ({"numpy": "2.1.0"}, {"OMP_NUM_THREADS": "1"}) == (seen.libraries, seen.threads)
 
@@ -69,7 +68,6 @@ def test_the_clock_rate_is_no_part_of_it(root: Path) -> None:
     """The same machine has the same fingerprint whatever it is doing."""
     before = described(root).fingerprint
     write(root, "proc/cpuinfo", CPUINFO.format(mhz="3400.000"))
-
     assert before == described(root).fingerprint
 
 
@@ -77,13 +75,11 @@ def test_one_name_of_two_generations_is_two_machines(root: Path) -> None:
     """Clouds call several generations `AMD EPYC`."""
     before = described(root)
     write(root, "proc/cpuinfo", CPUINFO.format(mhz="2596.142").replace("model\t\t: 17", "model\t\t: 1"))
-
     assert before.fingerprint != described(root).fingerprint
 
 
 def test_a_name_without_family_stands_alone(root: Path) -> None:
     write(root, "proc/cpuinfo", "processor\t: 0\nmodel name\t: Cortex-A72\n")
-
     assert "Cortex-A72" == described(root).cpu_model
 
 
@@ -107,7 +103,6 @@ def test_without_a_name_the_architecture_serves(root: Path, text: str | None) ->
     if text:
         write(root, "proc/cpuinfo", text)
     seen = described(root)
-
     assert seen.architecture == seen.cpu_model
 
 
@@ -148,7 +143,6 @@ def test_cores_are_those_that_affinity_and_quota_leave(
     write(root, "proc/self/cgroup", membership)
     for name, text in files.items():
         write(root, f"sys/fs/cgroup/{name}", f"{text}\n")
-
     assert cores == described(root).cores
 
 
@@ -169,7 +163,6 @@ def test_this_machine_is_described_twice_alike_and_starts_no_process(monkeypatch
 
     monkeypatch.setattr(subprocess, "Popen", refuse)
     once, again = machine.describe_machine(), machine.describe_machine()
-
     assert once.fingerprint == again.fingerprint
     assert once.cores >= 1
     assert "numpy" in once.libraries

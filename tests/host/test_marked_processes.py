@@ -36,7 +36,6 @@ def test_without_descriptors_it_is_killed_by_its_number(
         monkeypatch.delattr(os, "pidfd_open", raising=False)
     else:
         refuse(monkeypatch, number)
-
     assert guard._kill(7, b"mark=")
     assert [(7, signal.SIGKILL)] == killed
 
@@ -45,6 +44,5 @@ def test_the_number_of_one_that_is_gone_may_be_that_of_another(
     monkeypatch: pytest.MonkeyPatch, killed: list[tuple[int, int]]
 ) -> None:
     refuse(monkeypatch, errno.ESRCH)
-
     assert not guard._kill(7, b"mark=")
     assert [] == killed

@@ -22,7 +22,6 @@ def machine(root: Path, *models: str) -> Path:
 
 def test_models_and_driver_are_those_of_the_driver(tmp_path: Path) -> None:
     found = find_nvidia_gpus({}, machine(tmp_path, "NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3"))
-
     assert 2 == len(found.models)
     assert ("NVIDIA H100 80GB HBM3", "560.35.03", "") == (found.name, found.driver, found.why_none)
 
@@ -34,14 +33,12 @@ def test_which_of_different_ones_is_used_is_not_known(tmp_path: Path) -> None:
 def test_one_without_a_name_is_one(tmp_path: Path) -> None:
     root = machine(tmp_path, "x")
     next(root.rglob("information")).write_text("")
-
     assert ("NVIDIA GPU",) == find_nvidia_gpus({}, root).models
 
 
 @pytest.mark.parametrize("hidden", ["", "-1", " -1,0", "NoDevFiles"])
 def test_the_environment_may_hide_all(tmp_path: Path, hidden: str) -> None:
     found = find_nvidia_gpus({"CUDA_VISIBLE_DEVICES": hidden}, machine(tmp_path, "Tesla T4"))
-
     assert () == found.models
     assert f"CUDA_VISIBLE_DEVICES={hidden!r} hides all of them" == found.why_none
 
@@ -52,7 +49,6 @@ def test_a_chosen_one_is_one(tmp_path: Path) -> None:
 
 def test_a_machine_without_says_where_it_was_looked_for(tmp_path: Path) -> None:
     found = find_nvidia_gpus({}, tmp_path)
-
     assert ((), "") == (found.models, found.driver)
     assert f"there is none in {tmp_path}/proc/driver/nvidia/gpus, and no {tmp_path}/dev/nvidia0" == found.why_none
 
@@ -78,7 +74,6 @@ def test_devices_show_it_where_the_driver_has_no_folder(
     tmp_path: Path, files: tuple[str, ...], count: int, driver: str
 ) -> None:
     found = find_nvidia_gpus({}, touched(tmp_path, *files))
-
     assert (("NVIDIA GPU",) * count, driver) == (found.models, found.driver)
     assert bool(found.why_none) == (count == 0)
 
@@ -86,5 +81,4 @@ def test_devices_show_it_where_the_driver_has_no_folder(
 def test_a_gpu_is_named_with_its_driver_if_that_is_known(tmp_path: Path) -> None:
     named = find_nvidia_gpus({}, machine(tmp_path, "Tesla T4"))
     nameless = find_nvidia_gpus({}, touched(tmp_path / "other", "dev/nvidia0"))
-
     assert ("Tesla T4, driver 560.35.03", "NVIDIA GPU") == (str(named), str(nameless))

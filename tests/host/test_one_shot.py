@@ -12,7 +12,7 @@ import pytest
 from fakes.processes import processes_in
 
 from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerResult, WorkerTask, encode
 
@@ -42,7 +42,6 @@ def test_each_process_is_fresh_and_answers(tmp_path: Path) -> None:
     groups: list[int] = []
     given = [command(tmp_path, answering(answer))] * 3
     found = ask(TASK, given, at_once=2, answered=lambda answers, _seconds: groups.append(answers))
-
     assert found == [answer] * 3
     assert groups == [2, 3]
 
@@ -52,7 +51,6 @@ def test_a_process_that_hangs_is_ended_at_its_deadline(tmp_path: Path) -> None:
     source = "import time\nprint('before the hang', flush=True)\ntime.sleep(600)"
     with pytest.raises(WorkerError, match="gave no answer within 2 s"):
         ask(TASK, [command(tmp_path, source, deadline_s=2.0)])
-
     assert _children_of_this_process() == []
 
 
@@ -61,7 +59,6 @@ def test_a_process_is_ended_when_the_time_of_all_is_up(tmp_path: Path) -> None:
     given = [command(tmp_path, "import time\ntime.sleep(600)")] * 2
     with pytest.raises(WorkerError, match=r"gave no answer within [012](\.\d+)? s"):
         ask(TASK, given, at_once=2, until=time.monotonic() + 2)
-
     assert _children_of_this_process() == []
 
 
@@ -91,7 +88,6 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
         _wait_for(tmp_path / "started", session)
         session.send_signal(signal.SIGINT)
         output, _ = session.communicate(timeout=30)
-
     assert session.returncode == pytest.ExitCode.INTERRUPTED
     assert "KeyboardInterrupt" in output
     assert [] == processes_in(tmp_path)  # at once: later it would have ended by itself

@@ -22,7 +22,6 @@ def test_files_are_told_apart_by_reading_and_writing(tmp_path: Path, monkeypatch
     opened.note("open", (str(tmp_path / "d"), None, os.O_RDONLY))
     opened.note("open", (str(tmp_path / "link"), "r", 0))
     seen = opened.end()
-
     assert [str(tmp_path / name) for name in "acd"] == [file for file in seen.read if Path(file).parent == tmp_path]
     assert (str(tmp_path / "b"), str(tmp_path / "c")) == seen.written
 
@@ -33,7 +32,6 @@ def test_what_is_of_no_interest_is_left_out(tmp_path: Path) -> None:
     for path in (os.__file__, "/dev/null", "/proc/self/maps", str(tmp_path), str(tmp_path / "m.pyc"), "no\0path", 3):
         opened.note("open", (path, "w", 0))
     opened.note("import", ("os",))
-
     assert () == opened.end().written
 
 
@@ -42,7 +40,6 @@ def test_nothing_is_noted_after_the_end(tmp_path: Path) -> None:
     opened = OpenedFiles()
     opened.end()
     opened.note("open", (str(tmp_path / "a"), "w", 0))
-
     assert Opened().written == opened.end().written
 
 
@@ -82,7 +79,6 @@ def test_what_is_open_is_noted(tmp_path: Path) -> None:
     opened = OpenedFiles()
     with (tmp_path / "a").open(), (tmp_path / "log").open("a"), (tmp_path / "table").open("w+"):
         opened.look()
-
     assert {"a": "r", "log": "a", "table": "rw"} == {
         Path(path).name: uses for path, uses in opened.end().uses.items() if Path(path).parent == tmp_path
     }
@@ -90,7 +86,6 @@ def test_what_is_open_is_noted(tmp_path: Path) -> None:
 
 def test_what_either_process_has_used_is_joined() -> None:
     one, other = Opened(read=("a",), uses={"a": "r"}), Opened(read=("a", "b"), written=("c",), uses={"a": "s"})
-
     assert Opened(read=("a", "b"), written=("c",), uses={"a": "rs"}) == one.joined(other)
 
 
@@ -112,7 +107,6 @@ def test_a_process_is_watched_and_not_those_that_it_starts(monkeypatch: pytest.M
         os.close(os.open(name, os.O_CREAT, dir_fd=folder))
     os.stat("d", dir_fd=folder)
     os.close(folder)
-
     assert [found.note] == hooks
     assert WATCHES_FILES not in os.environ
     assert os.stat in os.supports_follow_symlinks

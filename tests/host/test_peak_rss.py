@@ -12,13 +12,13 @@ import pytest
 from fakes.resident import Process
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.host.peak_rss import EXACT, ProcResident, resident, resolution
+from pytest_hwperf.host.memory import EXACT, ProcResident, resident, resolution
 
 LATE = "the kernel's own count of resident pages is exact within"
 _UNPRIVILEGED = """
 import os, sys
 sys.path[:0] = {path!r}
-from pytest_hwperf.meters.memory.meter import MemoryMeter
+from pytest_hwperf.meters.memory import MemoryMeter
 os.setgid(65534)
 os.setuid(65534)   # from here on the process may not be traced, and its /proc files are root's
 meter = MemoryMeter()
@@ -34,14 +34,12 @@ def test_the_present_size_is_read_from_the_page_tables(tmp_path: Path) -> None:
     process = Process(tmp_path, exact=True)
     process.show(peak_kb=5000, now_kb=900, exact_kb=960)
     held = ProcResident(tmp_path)
-
     assert (960 * 1024, EXACT) == held.now()
     assert 5000 * 1024 == held.high()
 
 
 def test_where_the_page_tables_may_not_be_walked_the_running_count_does(tmp_path: Path) -> None:
     Process(tmp_path).show(peak_kb=5000, now_kb=900)
-
     assert (900 * 1024, "VmRSS") == ProcResident(tmp_path).now()
 
 
@@ -49,7 +47,6 @@ def test_a_peak_is_at_least_what_is_held_now(tmp_path: Path) -> None:
     """The mark is made from the running count, which is late."""
     process = Process(tmp_path, exact=True)
     process.show(peak_kb=1000, now_kb=1000, exact_kb=1064)
-
     assert 1064 * 1024 == ProcResident(tmp_path).high()
 
 
@@ -57,7 +54,6 @@ def test_five_is_what_clears_the_peak(tmp_path: Path) -> None:
     """Other numbers clear referenced bits and leave the peak."""
     Process(tmp_path)
     held = ProcResident(tmp_path)
-
     assert "" == held.clear()
     assert "5" == (tmp_path / "clear_refs").read_text()
     assert "VmHWM after clear_refs" == held.source
@@ -67,7 +63,6 @@ def test_five_is_what_clears_the_peak(tmp_path: Path) -> None:
 def test_a_kernel_that_refuses_to_clear_says_so(tmp_path: Path) -> None:
     Process(tmp_path, resets=False)
     held = ProcResident(tmp_path)
-
     assert "the kernel does not reset peaks here (Is a directory)" == held.clear()
     assert "VmHWM, never cleared" == held.source
     assert f"{held.clear()}: a peak is reported if it is the highest so far" in held.warnings
@@ -78,7 +73,6 @@ def test_fields_stand_behind_many_groups(tmp_path: Path) -> None:
     Process(tmp_path)
     status = tmp_path / "status"
     status.write_text(f"Name:\tpython\nGroups:\t{' '.join(map(str, range(100_000, 101_000)))}\n{status.read_text()}")
-
     assert 1000 * 1024 == ProcResident(tmp_path).high()
 
 
@@ -122,7 +116,6 @@ def foreign(name: str) -> Any:
 def test_other_systems_tell_a_peak_that_only_grows(platform: str, source: str, high: int, size: str) -> None:
     """Bytes on both: on Linux the same field of getrusage is in KiB."""
     held = resident(platform, load=foreign)
-
     assert (source, high, (7_000_000, size)) == (held.source, held.high(), held.now())
     assert "this system does not reset peaks" == held.clear()
     assert ("this system does not reset peaks: one is reported if it is the highest so far",) == held.warnings
@@ -141,7 +134,6 @@ def test_a_hardened_process_is_measured_without_clearing() -> None:
     code = _UNPRIVILEGED.format(path=sys.path)
     ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     source, peak, retained, refusal = ended.stdout.strip().split("|")
-
     assert "VmHWM, never cleared" == source
     assert [64, 64] == pytest.approx([int(peak) / 2**20, int(retained) / 2**20], abs=0.5)
     assert "the kernel does not reset peaks here (Permission denied)" == refusal

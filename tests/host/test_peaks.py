@@ -37,7 +37,6 @@ def test_the_best_repeat_counts_with_each_number_of_threads() -> None:
 
     ticks = count()
     found = measure_peaks([1, 2, 2], limit, lambda: float(next(ticks)))
-
     assert [PeakRate(threads=n, flops_per_s=1024.0, bytes_per_s=1200.0) for n in (1, 2)] == [*found.rates]
     assert [1, 2] == limits
 
@@ -56,19 +55,16 @@ def test_the_triad_computes_every_element_once(threads: int, monkeypatch: pytest
     monkeypatch.setattr(module, "_add_scaled", note)
     with ThreadPoolExecutor(threads) as pool:
         module._triad(threads, pool)()
-
     assert 100 == sum(seen)
 
 
 def test_peaks_are_kept_by_machine_whatever_its_variables() -> None:
     machine = fake.machine()
     save_peaks(machine, PEAKS)
-
     assert PEAKS == read_peaks(replace(machine, threads={"OMP_NUM_THREADS": "4"}))
     assert read_peaks(fake.machine(cores=8)) is None
 
 
 def test_a_damaged_file_is_as_none() -> None:
     save_peaks(fake.machine(), PEAKS).write_text('{"rates": 3}')
-
     assert read_peaks(fake.machine()) is None

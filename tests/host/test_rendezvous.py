@@ -10,9 +10,8 @@ import pytest
 
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.host import one_shot
-from pytest_hwperf.host.command_line import Command
-from pytest_hwperf.host.launch import Launched
-from pytest_hwperf.host.rendezvous import begin_together, numbers, ready
+from pytest_hwperf.host.launch import Command, Launched
+from pytest_hwperf.host.one_shot import begin_together, numbers, ready
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask, encode
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ def test_those_that_are_ready_begin_at_one_instant(tmp_path: Path) -> None:
         (place / "ready").touch()
     begin_together(processes, places, monotonic())
     (begins,) = {ready(place) for place in places}
-
     assert begins == pytest.approx(perf_counter(), abs=30)
 
 
@@ -54,7 +52,6 @@ def test_one_that_does_not_come_ends_the_wait_with_its_log(tmp_path: Path, code:
     processes = [launched(places[0]), launched(places[1], code)]
     with pytest.raises(WorkerError, match=said) as caught:
         begin_together(processes, places, monotonic())
-
     assert "a line of it" in cast("Any", caught.value).log
     assert not (tmp_path / "begin").exists()
 
@@ -62,7 +59,6 @@ def test_one_that_does_not_come_ends_the_wait_with_its_log(tmp_path: Path, code:
 def test_each_number_is_taken_once(tmp_path: Path) -> None:
     takers: list[Iterator[int]] = [numbers(tmp_path / name) for name in "abc"]
     taken = [next(takers[turn]) for turn in (0, 1, 0, 2, 2, 1, 0)]
-
     assert [*range(7)] == taken
     assert [7, 8] == [*islice(takers[2], 2)]
     for taker in takers:
@@ -99,6 +95,5 @@ def test_where_the_asking_process_is_interrupted_the_others_tell_what_they_have(
 
     monkeypatch.setattr(one_shot, "launch", launch)
     command = Command(arguments=(), directory=tmp_path, environment={}, module="asked")
-
     assert [answer] * 2 == one_shot.ask(WorkerTask(role="load"), [command] * 2, at_once=2)
     assert [signal.SIGINT, signal.SIGINT, 0, 0] == signals

@@ -73,7 +73,6 @@ def test_programs_of_python_that_search_less_are_found(
     os.mkfifo("pipe")
     program = command[0] if isinstance(command, list) else command
     programs.note("subprocess.Popen", (program, command, directory, environment))
-
     assert ([missing] if missing else []) == [*filter(None, programs.found().values())]
 
 
@@ -98,7 +97,6 @@ def test_processes_that_may_run_code_are_found(
 ) -> None:
     """A program that the system has installed is not of this project."""
     programs.note(event, (arguments[0][0], *arguments) if event == "subprocess.Popen" else arguments)
-
     assert ({shown: ()} if shown else {}) == programs.found()
 
 
@@ -107,7 +105,6 @@ def test_a_good_start_of_the_same_command_hides_no_bad_one(programs: StartedProg
     for environment in given:
         programs.note("subprocess.Popen", (sys.executable, [sys.executable, "x.py"], None, environment))
     one, other = Opened(started=programs.found()), Opened(started={f"{sys.executable} x.py": ()})
-
     assert [("/b/src", "/b/lib")] * 2 == [*one.joined(other).started.values(), *other.joined(one).started.values()]
 
 
@@ -118,28 +115,24 @@ def test_processes_that_a_library_spawns_are_found(
     """No audit event tells of them; the module is loaded when the first one starts."""
     before = programs.found()
     monkeypatch.setitem(sys.modules, module, ModuleType(module))
-
     assert ({}, {_SPAWNING[module]: ()}) == (before, programs.found())
 
 
 @pytest.mark.parametrize("event", ["os.posix_spawn", "os.exec"])
 def test_other_ways_to_start_a_program_count_too(programs: StartedPrograms, event: str) -> None:
     programs.note(event, (sys.executable, [sys.executable, "x.py"], {}))
-
     assert {f"{sys.executable} x.py": ("/b/src", "/b/lib")} == programs.found()
 
 
 def test_a_variable_that_a_test_removes_is_missed(programs: StartedPrograms, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONPATH")
     programs.note("subprocess.Popen", (sys.executable, [sys.executable, "x.py"], None, None))
-
     assert [("/b/src", "/b/lib")] == [*programs.found().values()]
 
 
 def test_a_folder_that_is_gone_keeps_no_program_from_starting(programs: StartedPrograms) -> None:
     Path.cwd().rmdir()
     programs.note("os.exec", (sys.executable, [sys.executable, *CODE], {"PYTHONPATH": OWN}))
-
     assert [()] == [*programs.found().values()]
 
 
@@ -158,5 +151,4 @@ def test_paths_that_a_program_is_told_are_kept(
     """What the process has had in its environment from the start was translated."""
     monkeypatch.delenv("PYTEST_CURRENT_TEST")
     programs.note(event, arguments)
-
     assert [tuple(one.format(here=Path.cwd()) for one in told)] == [*programs.told().values()]

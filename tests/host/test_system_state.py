@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pytest
 from fakes.hosts import cpu_times, refuse, settle_in, swap_memory
 
-from pytest_hwperf.host.system_state import MachineCpuTime, SystemState, load_average, machine_cpu_time
-from pytest_hwperf.host.system_state import read_system_state as read
+from pytest_hwperf.host.disturbance import MachineCpuTime, SystemState, load_average, machine_cpu_time
+from pytest_hwperf.host.disturbance import read_system_state as read
 
 
 class MacTimes(NamedTuple):
@@ -29,7 +29,6 @@ def test_what_is_reported_is_read(tmp_path: Path) -> None:
         cpu_times=lambda: cpu_times(user=0.5, system=0.2, idle=9.0, steal=0.3),
         swap=lambda: swap_memory(total=2_048_000, used=1_536_000),
     )
-
     assert found.steal_share == pytest.approx(0.03)
     assert replace(found, steal_share=None) == SystemState(
         load_1min=3.5, steal_share=None, swap_bytes=2_048_000, swap_used_bytes=1_536_000, huge_pages="always"
@@ -38,7 +37,6 @@ def test_what_is_reported_is_read(tmp_path: Path) -> None:
 
 def test_what_is_not_reported_is_unknown(tmp_path: Path) -> None:
     found = read(tmp_path, load=refuse, cpu_times=refuse, swap=refuse)
-
     assert found == SystemState(
         load_1min=None, steal_share=None, swap_bytes=None, swap_used_bytes=None, huge_pages=None
     )
@@ -49,7 +47,6 @@ def test_states_are_reported_apart() -> None:
     spent = cpu_times(
         user=1, nice=2, system=3, idle=400, iowait=500, irq=6, softirq=7, steal=800, guest=1, guest_nice=1
     )
-
     assert machine_cpu_time(lambda: spent) == MachineCpuTime(busy_s=19, stolen_s=800, total_s=1719)
 
 
@@ -70,14 +67,12 @@ def test_psutils_warning_about_pages_it_cannot_count_is_no_error(tmp_path: Path)
 @pytest.mark.parametrize("chosen", ["madvise", "never"])
 def test_the_chosen_way_of_huge_pages_stands_in_brackets(tmp_path: Path, chosen: str) -> None:
     text = "always madvise never".replace(chosen, f"[{chosen}]")
-
     assert chosen == read(settle_in(tmp_path, {"sys/kernel/mm/transparent_hugepage/enabled": text})).huge_pages
 
 
 def test_this_machine_is_read() -> None:
     """Seconds only grow."""
     once, again, load = machine_cpu_time(), machine_cpu_time(), load_average()
-
     assert once is not None
     assert again is not None
     assert again.total_s >= once.total_s > 0

@@ -8,8 +8,8 @@ from threading import Thread
 
 import pytest
 
-from pytest_hwperf.host import thread_times
-from pytest_hwperf.host.thread_times import shares_of_threads
+from pytest_hwperf.host import clocks
+from pytest_hwperf.host.clocks import shares_of_threads
 
 
 def test_one_thread_has_all_of_its_own_work() -> None:
@@ -51,18 +51,15 @@ def _calls(jobs: Queue[int], *, with_other: Iterable[bool]) -> Callable[[], obje
 
 def test_a_thread_that_computes_for_a_while_is_of_something_else(other: Queue[int]) -> None:
     shares = sorted(shares_of_threads(_calls(other, with_other=[True] * 5)))
-
     assert shares[-1] > 0.1  # of the time, of which a busy machine takes a part
     assert shares[-2] < 0.05
 
 
 def test_a_thread_that_computes_each_time_is_seen(other: Queue[int]) -> None:
     shares = sorted(shares_of_threads(_calls(other, with_other=cycle([True, *[False] * 9]))))
-
     assert shares[-2] > 0.2
 
 
 def test_where_threads_are_not_told_apart_there_is_no_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_times, "_THREADS", tmp_path)
-
+    monkeypatch.setattr(clocks, "_THREADS", tmp_path)
     assert () == shares_of_threads(lambda: None)

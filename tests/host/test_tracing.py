@@ -57,7 +57,6 @@ def test_a_trace_function_is_named_by_its_package() -> None:
 
     with traced(sys.settrace, follow):
         found = tracers()
-
     assert (__name__.partition(".")[0],) == found
 
 
@@ -71,7 +70,6 @@ def test_a_debugger_is_named_by_the_object_that_its_function_is_bound_to() -> No
 
     with traced(sys.settrace, Debugger().follow):
         found = lasting_tracers()
-
     assert ("pdb",) == found
 
 
@@ -79,7 +77,6 @@ def test_a_debugger_is_named_by_the_object_that_its_function_is_bound_to() -> No
 def test_a_profiler_is_named() -> None:
     with cProfile.Profile():
         found = lasting_tracers()
-
     assert ("cProfile",) == found
 
 
@@ -102,13 +99,11 @@ def test_memray_is_known_by_what_it_does_to_threads(monkeypatch: pytest.MonkeyPa
 
     start.__module__ = "memray._memray"
     monkeypatch.setattr(threading, "getprofile", lambda: start)
-
     assert ("memray",) == lasting_tracers()
 
 
 def test_tools_of_monitoring_are_named(monitoring: FakeMonitoring) -> None:
     monitoring.tools.update({0: "pydevd", 1: "coverage.py"})
-
     assert ("coverage.py", "pydevd") == tracers()
     assert ("pydevd",) == lasting_tracers()
     assert {"traced_by": "coverage.py (suspended), pydevd"} == trace_conditions()
@@ -127,7 +122,6 @@ def test_coverage_does_not_see_an_untraced_call() -> None:
         with pytest.raises(ZeroDivisionError):
             untraced(call)
         given_back = sys.gettrace() is tracer
-
     assert ((), {"traced_by": "coverage.py (suspended)"}) == found
     assert given_back
     assert "call" not in tracer.seen
@@ -137,7 +131,6 @@ def test_coverage_does_not_see_an_untraced_call() -> None:
 def test_coverage_by_monitoring_does_not_see_an_untraced_call(monitoring: FakeMonitoring) -> None:
     monitoring.tools.update({1: "coverage.py", 2: "another"})
     monitoring.events.update({1: 5, 2: 7})
-
     assert 3 == untraced(lambda: 3)
     assert [(1, 0), (1, 5)] == monitoring.changes
 
@@ -154,7 +147,6 @@ def test_another_tool_is_left_alone() -> None:
 
     with traced(sys.settrace, follow):
         untraced(call)
-
     assert "call" in seen
 
 
@@ -168,5 +160,4 @@ def test_another_tool_is_left_alone() -> None:
 )
 def test_the_profiler_of_pytorch_is_seen(torch: Any, seen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", torch)
-
     assert seen == ("torch.profiler" in lasting_tracers())

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_hwperf.core.affected import EVERY_TEST, Watch
-from pytest_hwperf.host.code_watch import CodeWatch
-from pytest_hwperf.host.file_watch import FileWatch
-from pytest_hwperf.host.usage import Recorder
+from pytest_hwperf.host.tracing import CodeWatch
+from pytest_hwperf.host.usage import FileWatch, Recorder
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -61,7 +60,6 @@ def test_files_are_seen_to_be_opened(recorder: Recorder, tmp_path: Path) -> None
 
     os.close(os.open(tmp_path / "data.csv", os.O_RDONLY))
     recorder.enter(EVERY_TEST)
-
     assert {TEST: ("data.csv",)} == recorder.usage().used
 
 
@@ -70,7 +68,6 @@ def test_what_a_fixture_uses_is_used_by_all_who_share_it(recorder: Recorder, tmp
     recorder.enter("another test")
     recorder.share(TEST, ["a", "b"])
     recorder.share("nothing", ["c"])
-
     assert dict.fromkeys((TEST, "a", "b"), ("data.csv",)) == recorder.usage().used
 
 
@@ -86,7 +83,6 @@ def test_events_that_were_lost_are_events_of_every_file(tmp_path: Path, monkeypa
     watch = FileWatch(tmp_path, ["a", "b"])
     parts = iter([(-1).to_bytes(4, sys.byteorder, signed=True) + (0x4000).to_bytes(4, sys.byteorder) + bytes(8), b""])
     monkeypatch.setattr(FileWatch, "_read", lambda _: next(parts))
-
     assert ["a", "b"] == watch.opened()
 
 
@@ -121,7 +117,6 @@ def test_what_python_is_about_to_do_is_noted(
     monkeypatch.chdir(tmp_path)
 
     recorder._audit(event, arguments)
-
     assert ({TEST: (what,)} if what else {}) == recorder.usage().used
 
 
@@ -129,7 +124,6 @@ def test_a_folder_may_be_listed_by_its_descriptor(recorder: Recorder, tmp_path: 
     number = os.open(tmp_path / "pkg", os.O_RDONLY)
     recorder._audit("os.scandir", (number,))
     os.close(number)
-
     assert {TEST: ("the list of files in pkg",)} == recorder.usage().used
 
 
@@ -140,7 +134,6 @@ def test_code_that_is_looked_at_counts_as_run(recorder: Recorder, tmp_path: Path
     assert {} == recorder.usage().used
 
     recorder._audit("object.__getattr__", (found["slow"], "__code__"))
-
     assert {TEST: ("work.py::slow",)} == recorder.usage().used
 
 
@@ -152,7 +145,6 @@ def test_source_that_is_imported_is_not_read_as_a_file(recorder: Recorder, tmp_p
     assert {} == recorder.usage().used
 
     space["SourceLoader"].get_source(str(tmp_path / "work.py"))
-
     assert {TEST: ("work.py, read as a file",)} == recorder.usage().used
 
 
@@ -166,7 +158,6 @@ def test_programs_that_a_plugin_asks_at_the_start_are_of_no_tree(tmp_path: Path)
     exec(script, space)  # noqa: S102 - the text above
 
     space["begin"]()
-
     assert {EVERY_TEST: ("another process",)} == recorder.usage().used
 
 
@@ -175,7 +166,6 @@ def test_processes_that_nobody_has_announced_are_noticed(recorder: Recorder, mon
     monkeypatch.setattr("pytest_hwperf.host.usage._children_of_before", lambda: (0.1, 0.0, 300.0, 9000.0))
     recorder.enter("another test")
     monkeypatch.setattr("pytest_hwperf.host.usage._has_children", lambda: True)
-
     assert {TEST: ("another process",), "another test": ("another process",)} == recorder.usage().used
 
 
@@ -231,7 +221,6 @@ def test_watched_code_is_seen_to_run(
 
     for name in ("slow", "steady"):
         monitoring.callback(found[name].__code__, 0)
-
     assert [f"{path}::{name}" for name in seen] == ran.code
 
 
@@ -244,7 +233,6 @@ def test_modules_that_are_looked_for_are_seen(tmp_path: Path, monitoring: Monito
     exec(compile(script, "<frozen importlib._bootstrap_external>", "exec"), space)  # noqa: S102 - the text above
 
     space["FileFinder"]().find_spec("pkg.extra")
-
     assert ["pkg.extra"] == ran.modules
 
 
@@ -254,7 +242,6 @@ def test_monitoring_is_asked_no_more_about_other_code(tmp_path: Path, monitoring
     ran, found = Ran(path), functions(path)
     ran.watch.begin()
     other: CodeType = functions(tmp_path / "other.py")["slow"].__code__
-
     assert monitoring.DISABLE is monitoring.callback(other, 0)
     assert monitoring.callback(found["slow"].__code__, 0) is None
     assert [f"{path}::slow"] == ran.code
@@ -301,7 +288,6 @@ def test_python_tells_of_code_in_every_thread(tmp_path: Path, watched: Ran, thre
         threading.Thread(target=work).start()
     else:
         _thread.start_new_thread(work, ())
-
     assert ended.wait(60)
     assert [f"{path}::slow"] * 2 == watched.code
 
@@ -309,7 +295,6 @@ def test_python_tells_of_code_in_every_thread(tmp_path: Path, watched: Ran, thre
 @pytest.mark.monitoring
 def test_python_tells_of_modules_that_are_looked_for(watched: Ran) -> None:
     assert importlib.util.find_spec("no_such_module") is None
-
     assert {"no_such_module"} == {*watched.modules}
 
 
@@ -323,6 +308,5 @@ def test_what_a_trace_function_runs_is_told_to_nobody(tmp_path: Path, watched: R
         found["steady"]()
     finally:
         sys.settrace(before)
-
     assert told
     assert not watched.code

@@ -46,7 +46,6 @@ def test_a_place_is_nobodys_leftover_while_it_is_held(temporary: Path) -> None:
         assert folder.parent.parent == temporary
         assert {} == swept()
         assert (folder / "tree").exists()
-
     assert not list(temporary.iterdir())
 
 
@@ -56,14 +55,12 @@ def test_files_and_links_in_a_place_go_with_it(temporary: Path, tmp_path: Path) 
     with workdir() as folder:
         (folder / "data.npz").write_bytes(b"rows")
         (folder / "link").symlink_to(tmp_path / "elsewhere")
-
     assert not list(temporary.iterdir())
     assert (tmp_path / "elsewhere").exists()
 
 
 def test_a_leftover_is_given_with_its_note_and_removed(temporary: Path) -> None:
     folder = left_over("of /some/repository")
-
     assert {folder.name: "of /some/repository"} == swept()
     assert not list(temporary.iterdir())
 
@@ -83,7 +80,6 @@ def test_a_leftover_goes_even_if_its_user_fails(temporary: Path) -> None:
     next(sweep)
     with pytest.raises(RuntimeError):
         sweep.throw(RuntimeError)  # type: ignore[attr-defined]
-
     assert not list(temporary.glob("*/*"))
 
 
@@ -135,7 +131,6 @@ def test_what_no_run_has_signed_is_never_removed(temporary: Path, private: Path,
     before = sorted(folder.iterdir())
     with workdir():
         pass
-
     assert {} == swept()
     assert before == sorted(folder.iterdir())
 
@@ -146,7 +141,6 @@ def test_a_folder_whose_run_was_killed_before_it_could_sign_goes(temporary: Path
     folder.mkdir(mode=0o700)
     if at == "locked":
         (folder / ".lock").touch()
-
     assert {} == swept()
     assert not list(temporary.iterdir())
 
@@ -157,7 +151,6 @@ def test_what_cannot_be_removed_is_tried_again(private: Path, monkeypatch: pytes
     with monkeypatch.context() as patched:
         patched.setattr(workdirs, "remove_tree", lambda _: None)
         assert [folder.name] == list(swept())
-
     assert folder.parent == private
     assert [folder.name] == list(swept())
     assert not folder.exists()
@@ -273,7 +266,6 @@ def test_a_lock_of_a_folder_that_was_just_removed_counts_nothing(
 
     (private / ".lock").touch()
     monkeypatch.setattr(fcntl, "flock", removed_meanwhile)
-
     assert workdirs._lock(private) is None
     monkeypatch.setattr(fcntl, "flock", taken)
     lock = workdirs._lock(private)
@@ -296,7 +288,6 @@ def test_a_lock_that_is_no_file_is_left_alone(private: Path, tmp_path: Path, kin
         (folder / ".lock").symlink_to(victim)
     if kind == "signed link":
         victim.write_bytes(workdirs._signed(folder, ""))
-
     assert {} == swept()
     assert (folder / "kept").exists()
     assert (kind == "signed link") == victim.exists()
@@ -328,7 +319,6 @@ def test_a_write_protected_folder_is_removed(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(shutil, "rmtree", by_a_common_user)
 
     remove_tree(tmp_path / "tree")
-
     assert not (tmp_path / "tree").exists()
     assert 2 == len(attempts)
 
@@ -364,5 +354,4 @@ def test_a_signal_at_any_moment_leaves_no_folder(
             use()
     finally:
         signal.signal(number, before)
-
     assert not list(temporary.iterdir())

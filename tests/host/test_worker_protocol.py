@@ -44,7 +44,6 @@ def test_an_older_answer_without_series_reads_too() -> None:
     plain = json.loads(encode(ANSWER))
     for name in ("sources", "series", "sites"):
         del plain[name]
-
     assert ({}, {}, ()) == ((found := decode_result(json.dumps(plain))).sources, found.series, found.sites)
 
 
@@ -97,7 +96,6 @@ def test_a_truncated_message_is_refused() -> None:
 def test_a_reply_appears_whole(tmp_path: Path) -> None:
     answer = WorkerResult(values={"memory": 1.0}, reasons={}, notes=[], runs=[])
     reply(answer, WorkerTask(role="memory", reply_to=str(tmp_path / "answer.json")))
-
     assert decode_result((tmp_path / "answer.json").read_text(encoding="utf-8")) == answer
     assert [path.name for path in tmp_path.iterdir()] == ["answer.json"]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.loads.answers import labels_of
+from pytest_hwperf.loads.http import labels_of
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,5 @@ def test_other_answers_say_what_is_read(answer: bytes, why: str) -> None:
 def test_a_long_answer_is_quoted_by_its_beginning() -> None:
     with pytest.raises(MeasurementError) as caught:
         labels_of(b"<html>\x1b[2J" + b"x" * 10_000, 2)
-
     assert len(str(caught.value)) < 400
     assert "\x1b" not in str(caught.value)

@@ -15,8 +15,7 @@ from pytest_hwperf.core.loads import Load
 from pytest_hwperf.gate.load import served_by
 from pytest_hwperf.gate.load_target import subject_of_address
 from pytest_hwperf.loads import http
-from pytest_hwperf.loads.http import Client, Request
-from pytest_hwperf.loads.kserve import inputs_of
+from pytest_hwperf.loads.http import Client, Request, inputs_of
 from pytest_hwperf.measure.event_loop import OwnLoop
 
 pytestmark = pytest.mark.runtime
@@ -51,7 +50,6 @@ def test_the_command_ends_and_says_what_the_server_does(
     """On the screen; what is unpacked is never larger than what is taken."""
     timeout = "0.3" if how == "drip" else "60"
     code = main(["load", f"{address}/{how}", "--body=[[1]]", "--qps=50", "--seconds=0.1", f"--timeout={timeout}"])
-
     assert code not in (0, 3)
     assert said in " ".join(capsys.readouterr().err.split())
 
@@ -96,6 +94,5 @@ def test_locust_is_held_to_the_same(address: str, capsys: pytest.CaptureFixture[
     for how in ("drip", "endless"):
         given = ["--qps=20", "--seconds=1", "--engine=locust", "--workers=1", "--timeout=0.5" if how == "drip" else ""]
         code = main(["load", f"{address}/{how}", "--body=[[1]]", *filter(None, given)])
-
         assert code not in (0, 3)
         assert "requests failed" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from pytest_hwperf.core.loads import Load
 from pytest_hwperf.gate.load import served_by
 from pytest_hwperf.gate.load_target import subject_of_address
 from pytest_hwperf.loads.http import Request
-from pytest_hwperf.loads.schedule import schedule
+from pytest_hwperf.loads.times import schedule
 from pytest_hwperf.measure.event_loop import OwnLoop
 
 pytestmark = pytest.mark.runtime
@@ -41,7 +41,6 @@ def test_every_request_of_a_schedule_is_answered(address: str, loop: OwnLoop) ->
         stream = loaded.stream()
         first = stream.first()
         served = served_by(LOAD, stream, elsewhere=True)
-
     assert b"[3.0, 3.0]" == first.value
     assert Handler.seen == len(served.due) + 1
     assert served.failed == 0
@@ -63,7 +62,6 @@ def test_what_is_refused_is_counted_as_failed_and_never_as_served(address: str, 
         stream = loaded.stream()
         stream.first()
         served = served_by(LOAD, stream, elsewhere=True)
-
     assert Handler.seen == len(served.due) + served.failed + 1
     assert abs(len(served.due) - served.failed) <= 1
 
@@ -94,7 +92,6 @@ def test_two_workers_of_locust_share_the_schedule(address: str, capsys: pytest.C
     if find_spec("locust") is None:  # to import it would let gevent replace the threads of this process
         pytest.skip("needs the extra locust")
     load = ["--qps=60", "--seconds=1", "--engine=locust", "--workers=2"]
-
     assert main(["load", f"{address}/predict", "--body=[[1, 2]]", *load]) == 0
     due = len(schedule(Load(kind="server", qps=60, seconds=1)))
     assert due == Handler.seen

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.loads.kserve import infer_bodies, is_infer
+from pytest_hwperf.loads.http import infer_bodies, is_infer
 
 ROWS = np.array([[1, 2], [3, 4]])
 
@@ -27,13 +27,11 @@ def test_the_address_says_that_a_model_is_asked(url: str, *, expected: bool) -> 
 
 def test_rows_get_the_type_of_the_input() -> None:
     (body,) = infer_bodies([ROWS], {"X": "FP32"})
-
     assert {"name": "X", "shape": [2, 2], "datatype": "FP32", "data": [1.0, 2.0, 3.0, 4.0]} == tensor(body)
 
 
 def test_several_inputs_are_given_by_name() -> None:
     (body,) = infer_bodies([{"mask": ROWS > 1, "ids": ROWS}], {"ids": "INT64", "mask": "BOOL"})
-
     assert ["ids", "mask"] == [one["name"] for one in json.loads(body)["inputs"]]
     assert [False, True, True, True] == tensor(body, 1)["data"]
 

@@ -65,7 +65,6 @@ def test_rows_are_sent_in_the_form_of_the_protocol(address: str, loop: OwnLoop) 
     loaded = subject_of_address(Request(url=f"{address}/v2/models/double/infer"), X, LOAD, 2, loop).load()
     with loaded.scope():
         answer: Any = loaded.stream().first().value
-
     assert {"name": "Y", "shape": [2, 2], "datatype": "INT64", "data": [0, 2, 4, 6]} == json.loads(answer)["outputs"][0]
 
 
@@ -86,6 +85,5 @@ def test_the_command_puts_a_load_on_a_model(
     monkeypatch.setattr("pytest_hwperf.gate.load_target._WARM_UP_S", 0.05)
     np.save(tmp_path / "rows.npy", X)
     url = f"{address}/v2/models/double/infer"
-
     assert main(["load", url, "--kind=offline", "--calls=60", f"--data={tmp_path / 'rows.npy'}"]) in (0, 3)
     assert "60 calls due at once, tasks, at most 256 at once" in " ".join(capsys.readouterr().out.split())

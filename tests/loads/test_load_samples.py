@@ -7,7 +7,7 @@ import pytest
 from pytest_hwperf.core.estimates import clear_of, estimate
 from pytest_hwperf.core.loads import Load, Served
 from pytest_hwperf.core.records import Sample
-from pytest_hwperf.loads.samples import load_samples
+from pytest_hwperf.loads.times import load_samples
 
 LOAD = Load(kind="single_stream", seconds=1)
 
@@ -24,7 +24,6 @@ def paced(calls: int, call_s: float = 0.001) -> Served:
 
 def test_a_load_gives_latency_rates_and_goodput() -> None:
     found = samples(paced(1000))
-
     assert [*found] == ["latency", "throughput", "sample_throughput", "goodput"]
     assert estimate(found["throughput"], "mean").value == pytest.approx(1000)
     assert estimate(found["sample_throughput"], "mean").value == pytest.approx(4000)
@@ -36,7 +35,6 @@ def test_a_load_gives_latency_rates_and_goodput() -> None:
 @pytest.mark.parametrize(("statistic", "fewest"), [("p90", 64), ("p95", 130), ("p99", 662), ("p99_9", 6636)])
 def test_a_percentile_has_a_bound_from_as_many_calls_as_the_reference_says(statistic: str, fewest: int) -> None:
     enough, few = (estimate(samples(paced(calls))["latency"], statistic) for calls in (fewest, fewest - 1))
-
     assert enough.high == pytest.approx(0.001)
     assert not enough.warnings or fewest == 64
     assert few.high is None
@@ -45,7 +43,6 @@ def test_a_percentile_has_a_bound_from_as_many_calls_as_the_reference_says(stati
 
 def test_answers_that_are_all_too_late_are_a_goodput_of_nothing() -> None:
     found = estimate(samples(paced(1000), within_s=0.0005)["goodput"], "mean")
-
     assert (found.value, found.low, found.high) == (0, 0, 0)
 
 
@@ -53,7 +50,6 @@ def test_a_window_without_calls_makes_the_rate_one_over_the_whole() -> None:
     calm = paced(600)
     ended = array("d", [*calm.ended[:599], 3.0])
     found = samples(Served(due=calm.due, issued=calm.due, ended=ended))
-
     assert [200.0] == list(found["throughput"].values)
 
 
@@ -61,7 +57,6 @@ def test_a_doubted_load_passes_no_budget_and_still_fails_one() -> None:
     calm = paced(1000)
     found = samples(Served(due=calm.due, issued=calm.issued, ended=calm.ended, failed=5))
     latency, rate = estimate(found["latency"], "p50"), estimate(found["throughput"], "mean")
-
     assert clear_of(latency, 5.0, "lower") is None
     assert clear_of(latency, 0.0001, "lower") is False
     assert clear_of(rate, 10.0, "higher") is None
@@ -72,7 +67,6 @@ def test_a_late_generator_is_doubted_in_times_and_not_in_rates() -> None:
     calm = paced(1000)
     late = Served(due=calm.due, issued=array("d", (due + 0.0009 for due in calm.due)), ended=calm.ended)
     found = samples(late)
-
     assert ["generator late"] == [one.kind for one in found["latency"].warnings if not isinstance(one, str)]
     assert not found["throughput"].warnings
 
@@ -81,7 +75,6 @@ def test_a_generator_that_adds_to_the_median_is_said_and_decides_nothing() -> No
     calm = paced(1000)
     late = Served(due=calm.due, issued=array("d", (due + 0.0009 for due in calm.due)), ended=calm.ended)
     found = samples(late, within_s=0.02)
-
     assert ["generator adds"] == [one.kind for one in found["latency"].warnings if not isinstance(one, str)]
     assert clear_of(estimate(found["latency"], "p50"), 0.002, "lower") is True
     assert not found["throughput"].warnings

@@ -16,7 +16,7 @@ from pytest_hwperf.core.loads import Load
 from pytest_hwperf.loads import locust
 from pytest_hwperf.loads.http import Request
 from pytest_hwperf.loads.locust import drive_locust, locustfile_of, read_statistics
-from pytest_hwperf.loads.schedule import schedule
+from pytest_hwperf.loads.times import schedule
 
 LOAD = Load(kind="server", qps=80, seconds=2, seed=4, shape=2)
 REQUEST = Request(url="http://127.0.0.1:9/it's", headers={"a": '"b"'})
@@ -45,7 +45,6 @@ def test_the_schedule_of_the_file_is_that_of_the_load() -> None:
     kept: list[ast.stmt] = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.Assign)]
     names: dict[str, Any] = {"json": json, "random": random}
     exec(compile(ast.Module(kept, []), "locustfile", "exec"), names)  # noqa: S102 - a file of this package
-
     assert list(schedule(LOAD)) == list(names["schedule"]())
     assert names["GIVEN"]["url"] == REQUEST.url
     assert names["GIVEN"]["headers"] == {"a": '"b"'}
@@ -62,7 +61,6 @@ def test_what_locust_cannot_share_is_a_usage_error(load: Load, body: bytes, said
 
 def test_what_failed_is_counted_and_is_in_no_latency() -> None:
     found = read_statistics(reported(statistics("served", {"2": 3, "150": 1}), statistics("failed", {"9": 5})))
-
     assert [0.002, 0.002, 0.002, 0.15] == list(found.latencies)
     assert (5, 2.0) == (found.failed, found.rate)
 
@@ -94,7 +92,6 @@ def test_the_command_writes_the_file_or_runs_it(
 
     monkeypatch.setattr(locust, "find_spec", lambda _: object())
     monkeypatch.setattr("pytest_hwperf.loads.locust.subprocess.run", run)
-
     assert 0 == main([*ADDRESS, "--locustfile"])
     assert "class Share(User)" in capsys.readouterr().out
     assert 0 == main([*ADDRESS, "--engine=locust", "--workers=3", "--budget=latency_p95_ms=50"])
@@ -116,7 +113,6 @@ def test_what_cannot_be_run_is_a_usage_error(
     arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(locust, "find_spec", lambda _: None)
-
     assert USAGE == main(arguments)
     assert said in capsys.readouterr().err
 
@@ -125,7 +121,6 @@ def test_a_locust_that_fails_shows_its_log(monkeypatch: pytest.MonkeyPatch, caps
     done = SimpleNamespace(returncode=1, stdout="", stderr="no such port")
     monkeypatch.setattr(locust, "find_spec", lambda _: object())
     monkeypatch.setattr("pytest_hwperf.loads.locust.subprocess.run", lambda *_, **__: done)
-
     assert USAGE == main([*ADDRESS, "--engine=locust"])
     assert "Locust ended with code 1\nno such port" in capsys.readouterr().err
 

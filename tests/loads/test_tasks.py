@@ -6,9 +6,8 @@ import pytest
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.loads import Load, piece_of
-from pytest_hwperf.loads.schedule import schedule
-from pytest_hwperf.loads.tasks import drive_tasks
-from pytest_hwperf.loads.times import Times
+from pytest_hwperf.loads.local import drive_tasks
+from pytest_hwperf.loads.times import Times, schedule
 
 
 def test_every_call_of_a_schedule_is_made() -> None:
@@ -20,7 +19,6 @@ def test_every_call_of_a_schedule_is_made() -> None:
 
     asyncio.run(drive_tasks(load, call, times))
     served = times.served()
-
     assert schedule(load) == served.due
     assert [*range(len(served.due))] == sorted(made)
     assert all(
@@ -49,7 +47,6 @@ def test_at_most_so_many_calls_run_at_once(load: Load, most: int) -> None:
         running.remove(number)
 
     asyncio.run(drive_tasks(load, call, times))
-
     assert most == max(seen)
     assert len(times.served().due) >= 20
 
@@ -69,7 +66,6 @@ def test_a_failed_call_is_counted_and_does_not_end_the_load() -> None:
 
     times = Times()
     asyncio.run(drive_tasks(Load(kind="offline", calls=10), call, times))
-
     assert (1, 9) == (times.failed, len(times.served().due))
 
 
@@ -90,5 +86,4 @@ def test_an_interrupt_ends_it_and_keeps_what_was_measured() -> None:
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(interrupted())
-
     assert times.served().due

@@ -6,16 +6,14 @@ from time import perf_counter
 import pytest
 
 from pytest_hwperf.core.loads import Load, piece_of
-from pytest_hwperf.loads.schedule import schedule
-from pytest_hwperf.loads.threads import drive, drive_share
-from pytest_hwperf.loads.times import Times
+from pytest_hwperf.loads.local import drive, drive_share
+from pytest_hwperf.loads.times import Times, schedule
 
 
 def test_every_call_of_a_schedule_is_made_in_its_order() -> None:
     load, times, made = Load(kind="server", qps=2000, seconds=0.05, seed=1), Times(), list[int]()
     drive(load, made.append, times)
     served = times.served()
-
     assert schedule(load) == served.due
     assert [*range(len(served.due))] == made
     assert all(
@@ -36,7 +34,6 @@ def test_at_most_so_many_calls_run_at_once() -> None:
 
     times = Times()
     drive(Load(kind="offline", calls=20, in_flight=2), call, times)
-
     assert len(times.served().due) == 20
     assert {2} == set(most)
 
@@ -46,7 +43,6 @@ def test_a_closed_loop_calls_until_its_time_is_up(kind: str) -> None:
     load, times = Load(kind=kind, seconds=0.02, in_flight=1), Times()  # type: ignore[arg-type] # these two
     drive(load, lambda _: None, times)
     served = times.served()
-
     assert served.due == served.issued
     assert all(due < load.seconds for due in served.due)
     assert all(before <= after for before, after in zip(served.ended, served.due[1:], strict=False))
@@ -59,7 +55,6 @@ def test_a_failed_call_is_counted_and_does_not_end_the_load() -> None:
 
     times = Times()
     drive(Load(kind="offline", calls=10), call, times)
-
     assert times.failed == times.served().failed == 1
     assert len(times.served().due) == 9
     assert isinstance(times.error, KeyError)
@@ -90,7 +85,6 @@ def test_an_interrupt_ends_it_and_keeps_what_was_measured(
     monkeypatch.setattr(f"pytest_hwperf.loads.{waits}", interrupt)
     with pytest.raises(KeyboardInterrupt):
         drive(load, call, times)
-
     assert times.served().due
 
 
@@ -99,7 +93,6 @@ def test_what_waits_behind_another_call_is_no_lag_of_the_generator() -> None:
     times = Times()
     drive(Load(kind="offline", calls=50), lambda _: sum(range(20_000)), times)
     served = times.served()
-
     assert 0.0 == served.due[-1]
     assert served.issued[-1] < served.ended[-1] / 2
 
@@ -107,7 +100,6 @@ def test_what_waits_behind_another_call_is_no_lag_of_the_generator() -> None:
 def test_a_piece_of_a_closed_loop_ends_after_its_calls() -> None:
     made, times = list[int](), Times()
     drive(piece_of(Load(kind="concurrency", in_flight=2, seconds=600), 11), made.append, times)
-
     assert [*range(11)] == sorted(made)
     assert 11 == times.made
 
@@ -117,7 +109,6 @@ def test_a_process_makes_the_calls_that_fall_to_it() -> None:
     load, times, made = Load(kind="server", qps=5000, in_flight=2, seconds=0.01, seed=1), Times(), list[int]()
     drive_share(load, made.append, times, perf_counter() - 1.0, iter([0, 3, 4, 1000, 1001]))
     served, dues = times.served(), schedule(load)
-
     assert [0, 3, 4] == made
     assert [dues[0], dues[3], dues[4]] == list(served.due)
     assert all(ended > 1.0 for ended in served.ended)
@@ -126,6 +117,5 @@ def test_a_process_makes_the_calls_that_fall_to_it() -> None:
 def test_in_a_closed_loop_of_processes_each_calls_until_the_time_is_up() -> None:
     times = Times()
     drive_share(Load(kind="concurrency", in_flight=2, seconds=0.01), lambda _: None, times, perf_counter(), iter([]))
-
     assert times.made
     assert times.served().due == times.served().issued

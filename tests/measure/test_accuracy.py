@@ -9,7 +9,6 @@ from pytest_hwperf.measure.accuracy import correctness, digest, flips, probabili
 
 def test_correctness_is_one_value_per_example() -> None:
     sample = correctness(np.array([1, 0, 2]), [1, 1, 2], source="model")
-
     assert list(sample.values) == [1.0, 0.0, 1.0]
     assert (sample.metric, sample.per, sample.source) == ("accuracy", "example", "model")
 
@@ -40,7 +39,6 @@ def test_probabilities_are_no_labels() -> None:
 
 def test_flips_are_counted_from_the_reference() -> None:
     sample = flips([1, 0, 1], [1, 1, 1], source="against onnx_fp32")
-
     assert list(sample.values) == [0.0, 1.0, 0.0]
     assert (sample.metric, sample.source) == ("flip_rate", "against onnx_fp32")
 
@@ -53,7 +51,6 @@ def test_flips_need_as_many_predictions() -> None:
 def test_a_digest_depends_on_values_shape_and_type() -> None:
     rows = np.arange(6.0)
     others = [rows + 1, rows.reshape(2, 3), rows.astype("float32"), rows[::-1]]
-
     assert len({digest(rows), *map(digest, others)}) == 5
 
 
@@ -61,7 +58,6 @@ def test_a_digest_of_text_depends_on_its_content() -> None:
     """Object arrays hold pointers: equal text at other addresses is equal data."""
     text = np.array(["a", "bb"], dtype=object)
     again = np.array([str(b"a", "ascii"), str(b"bb", "ascii")], dtype=object)
-
     assert digest(text) == digest(again)
     assert digest(text) != digest(np.array(["a", "cc"], dtype=object))
 
@@ -69,7 +65,6 @@ def test_a_digest_of_text_depends_on_its_content() -> None:
 def test_the_largest_difference_of_each_row_is_taken() -> None:
     ours, others = [[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]], [[0.25, 0.25, 0.5], [1.0, 0.0, 0.0]]
     sample = probability_differences(ours, others, source="against onnx_fp32")
-
     assert [0.25, 0.0] == [*sample.values]
     assert ("probability_diff", "example", "against onnx_fp32") == (sample.metric, sample.per, sample.source)
 
@@ -77,7 +72,6 @@ def test_the_largest_difference_of_each_row_is_taken() -> None:
 def test_a_rounding_above_one_is_no_difference_of_more_than_one() -> None:
     """Certain of opposite classes, with sums that end above 1."""
     sample = probability_differences([[1 + 1e-7, 0.0]], [[0.0, 1.0]], source="")
-
     assert [1.0] == [*sample.values]
 
 

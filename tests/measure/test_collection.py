@@ -26,7 +26,6 @@ def test_what_the_call_raises_rises_and_collection_goes_on() -> None:
 
     with pytest.raises(ValueError, match="out of range"):
         Sampler(Stream(broken, None), PACE, clock).measure([], at_once)
-
     assert gc.isenabled()
     assert gc.get_freeze_count() == 0
 
@@ -36,7 +35,6 @@ def test_a_collector_that_was_off_stays_off() -> None:
     gc.disable()
     try:
         Sampler(Stream(TimedCall(clock, MS), None), HELD, clock).measure([], at_once)
-
         assert not gc.isenabled()
     finally:
         gc.enable()
@@ -51,7 +49,6 @@ def test_the_collector_is_held_during_calls_where_that_is_asked_for(pace: Sampli
         clock.now_ns += MS
 
     Sampler(Stream(call, None), pace, clock).measure([], at_once)
-
     assert {enabled} == set(states[1:])  # the first call comes before warm-up
     assert gc.isenabled()
 
@@ -64,7 +61,6 @@ def test_garbage_is_collected_between_windows_where_the_collector_is_held(
     clock, collected = FakeClock(), list[str]()
     monkeypatch.setattr(gc, "collect", lambda: collected.append("collect"))
     Sampler(Stream(TimedCall(clock, MS), None), pace, clock).measure([], at_once)
-
     assert 1 + windows == len(collected)
 
 
@@ -80,7 +76,6 @@ def test_what_exists_is_frozen_during_calls_alone(monkeypatch: pytest.MonkeyPatc
         clock.now_ns += 1000 * MS
 
     Sampler(Stream(call, None), PACE, clock).measure([], at_once)
-
     assert ["call", "freeze", "call"] == frozen[:3]
     assert ["call", "unfreeze"] == frozen[-2:]
     assert [1, 1] == [frozen.count("freeze"), frozen.count("unfreeze")]
@@ -98,7 +93,6 @@ def test_calls_by_which_nothing_is_judged_find_no_garbage_first(
         monkeypatch.setattr(gc, name, partial(called.append, name))
 
     Sampler(Stream(TimedCall(clock, MS), None), pace.brief(), clock).measure([], at_once)
-
     assert expected == {*called}
 
 
@@ -107,7 +101,6 @@ def test_a_freeze_of_the_users_own_is_kept() -> None:
     gc.freeze()
     try:
         Sampler(Stream(TimedCall(clock, MS), None), PACE, clock).measure([], at_once)
-
         assert gc.get_freeze_count() > 0
     finally:
         gc.unfreeze()

@@ -30,7 +30,6 @@ def test_calls_are_made_on_the_loop_that_runs_and_measuring_elsewhere() -> None:
 
         measuring, *made = await loop.serve(measure)
         here = (threading.current_thread(), asyncio.get_running_loop())
-
         assert [(*here, 0), (*here, 1)] == made
         assert loop.thread is here[0] is not measuring
 
@@ -134,7 +133,6 @@ def test_an_interrupted_wait_lets_the_measurement_end(monkeypatch: pytest.Monkey
     with pytest.raises(KeyboardInterrupt):
         loop.serve(measure).send(None)
     interrupted.set()
-
     assert over.wait(10)
     assert len(seen) == 1
 

@@ -6,9 +6,9 @@ import pytest
 
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.metrics import taken_by
-from pytest_hwperf.host.peak_rss import COUNTED, EXACT
+from pytest_hwperf.host.memory import COUNTED, EXACT
 from pytest_hwperf.host.worker_protocol import WorkerResult
-from pytest_hwperf.measure.fresh_process import cold_samples, memory_samples
+from pytest_hwperf.measure.samples import cold_samples, memory_samples
 from pytest_hwperf.measure.worker_tasks import GROWTH
 
 MEMORY = taken_by("memory")
@@ -37,7 +37,6 @@ def answer(
 
 def test_each_process_gives_a_value_of_each_metric() -> None:
     samples, reasons = memory_samples(MEMORY, [answer(LEVEL)] * 3, limits={})
-
     assert [*MEMORY] == [sample.metric for sample in samples]
     assert {3} == {len(sample.values) for sample in samples}
     assert {"fresh process"} == {sample.per for sample in samples}
@@ -60,7 +59,6 @@ def test_memory_on_a_gpu_is_what_its_own_source_says() -> None:
     )
     (sample,), _ = memory_samples(("gpu_memory",), [told] * 3, limits={})
     without, missing = memory_samples(("gpu_memory",), [answer(LEVEL, values={}, reasons=reasons)] * 3, limits={})
-
     assert ("fake boards", ()) == (sample.source, sample.warnings)
     assert ([], ["memory_leak"]) == (without, [*missing])
 
@@ -72,7 +70,6 @@ def test_a_leak_is_reported_beside_the_peak_and_the_growth() -> None:
         "memory leaks: 100 kB (100 .. 100) more is held after each of 60 calls, in each of 3 fresh processes; "
         "memory_leak_max_kb sets a limit"
     )
-
     assert {"memory", "memory_leak"} == {sample.metric for sample in samples if reported in map(str, sample.warnings)}
     assert [100_000.0] * 3 == list(next(sample for sample in samples if sample.metric == "memory_leak").values)
 
@@ -85,7 +82,6 @@ def test_no_leak_is_reported_where_one_process_is_level_or_a_budget_decides(
     samples, _ = memory_samples(
         MEMORY, [answer(series) for series in grown], limits={} if limit is None else {"memory_leak": limit}
     )
-
     assert not any("leaks" in str(warning) for sample in samples for warning in sample.warnings)
 
 
@@ -100,7 +96,6 @@ def test_readings_that_lag_take_more_growth_to_be_a_leak() -> None:
         )
         for one in (answer(series), answer(series, now=COUNTED))
     ]
-
     assert [True, False] == reported
 
 
@@ -114,7 +109,6 @@ def test_growth_in_steps_keeps_no_limit_that_its_mean_breaks(limit: float | None
     samples, reasons = memory_samples(
         MEMORY, [answer(IN_STEPS)] * 3, limits={} if limit is None else {"memory_leak": limit}
     )
-
     assert reported == ("memory_leak" in {sample.metric for sample in samples})
     assert reported or str(reasons["memory_leak"]).startswith("grew by 889 kB a call over 10 calls, but not steadily")
 
@@ -124,14 +118,12 @@ def test_the_point_of_a_leak_lies_within_what_is_shown_around_it() -> None:
     samples, _ = memory_samples(MEMORY, [answer(series) for series in uneven], limits={})
     leak = next(sample for sample in samples if sample.metric == "memory_leak")
     (reported,) = leak.warnings
-
     assert min(leak.values) <= sorted(leak.values)[1] <= max(leak.values)
     assert f"({min(leak.values) / 1000:.2f} .. {max(leak.values) / 1000:.2f})" in str(reported)
 
 
 def test_growth_that_was_counted_late_says_so() -> None:
     samples, _ = memory_samples(MEMORY, [answer(LEVEL, now=COUNTED)] * 3, limits={"memory_leak": 1e3})
-
     assert LATE in next(sample for sample in samples if sample.metric == "memory_leak").warnings
 
 
@@ -140,7 +132,6 @@ def test_what_one_process_could_not_tell_is_unmeasured() -> None:
     without = {metric: value for metric, value in ALL.items() if metric != "memory_steady"}
     odd = answer(LEVEL, values=without, reasons={"memory_steady": "not here", "memory_leak": "too slow"})
     samples, reasons = memory_samples(MEMORY, [answer(LEVEL), odd, answer(LEVEL)], limits={})
-
     assert {"memory_steady": "not here", "memory_leak": "too slow"} == {
         metric: str(why) for metric, why in reasons.items()
     }
@@ -156,5 +147,4 @@ def test_a_series_that_is_too_short_is_never_taken_for_level() -> None:
 def test_cold_starts_keep_their_notes() -> None:
     one = WorkerResult(values={"cold_start": 0.5}, reasons={}, notes=["known before"], runs=[])
     samples, reasons = cold_samples(["cold_start"], [one] * 5)
-
     assert ([0.5] * 5, ("known before",), {}) == (list(samples[0].values), samples[0].warnings, reasons)

@@ -61,7 +61,6 @@ def test_a_call_on_a_gpu_lasts_until_its_work_is_done(name: str, allocates: bool
     """1 ms of Python and 5 ms of work: by itself it would take 1 ms."""
     clock = FakeClock()
     found = measured(BusyGpu(clock, allocates=allocates), name, clock)
-
     assert {0.006} == {round(value, 9) for value in found.latency_s}
     assert 0.006 == pytest.approx(found.first_call_s)
     assert ["each call ends when the GPU has finished its work: by itself it returns before"] == [
@@ -75,6 +74,5 @@ def test_other_calls_wait_for_nothing(modules: Any) -> None:
     clock = FakeClock()
     gpu = BusyGpu(clock)
     found = measured(gpu, "call", clock, modules)
-
     assert ({0.001}, []) == ({round(value, 9) for value in found.latency_s}, gpu.waited)
     assert not any("GPU" in str(one) for one in found.warnings)

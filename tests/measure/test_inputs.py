@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
-from pytest_hwperf.measure.inputs import sameness
+from pytest_hwperf.measure.rows import sameness
 from pytest_hwperf.measure.subjects import subject_of_callable
 
 ROWS = np.arange(12.0).reshape(6, 2)
@@ -52,6 +52,5 @@ def test_of_other_inputs_nothing_is_said(X: Any) -> None:
 @pytest.mark.parametrize("batch_size", [None, 1])
 def test_a_callable_carries_it(batch_size: int | None) -> None:
     subject = subject_of_callable(np.sum, (ROWS[:1],), {}, y_true=None, batch_size=batch_size)
-
     assert subject.doubt is not None
     assert "constant input" == subject.doubt.kind

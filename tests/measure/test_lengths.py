@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from pytest_hwperf.measure.accuracy import digest
-from pytest_hwperf.measure.lengths import lengths_of, mix_of
+from pytest_hwperf.measure.rows import lengths_of, mix_of
 
 TEXTS = ["a" * length for length in range(1, 101)]
 
@@ -40,6 +40,5 @@ def test_an_input_is_as_long_as_its_rows_together() -> None:
 def test_rows_of_tokens_have_a_digest() -> None:
     """No array of numbers holds them."""
     ragged = [[1, 2, 3], [4]]
-
     assert digest(ragged) == digest([np.array([1, 2, 3]), [4]])
     assert digest(ragged) != digest([[1, 2], [3, 4, 5]])

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.measure.outputs import refuse_nan, why_unfinished
+from pytest_hwperf.measure.accuracy import refuse_nan, why_unfinished
 
 NAN = float("nan")
 
@@ -44,9 +44,8 @@ def test_other_values_are_left_alone(output: object) -> None:
 
 def test_what_is_no_array_loads_no_numpy() -> None:
     """A library that is loaded between the first call and the timed ones would disturb them."""
-    code = "import sys; from pytest_hwperf.measure.outputs import refuse_nan; refuse_nan(1.0); print(*sys.modules)"
+    code = "import sys; from pytest_hwperf.measure.accuracy import refuse_nan; refuse_nan(1.0); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
     assert "numpy" not in done.stdout.split()
 
 

@@ -18,8 +18,7 @@ from pytest_hwperf.core.loads import Served
 from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.measure.accuracy import Predictions
 from pytest_hwperf.measure.event_loop import OwnLoop
-from pytest_hwperf.measure.pair_target import PairTarget, exact_samples, ready_target
-from pytest_hwperf.measure.planted_work import planted
+from pytest_hwperf.measure.pair_target import PairTarget, exact_samples, planted, ready_target
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import LoadedSubject, subject_of_callable
 
@@ -54,7 +53,6 @@ def test_a_collector_that_runs_by_itself_is_not_helped(swept: list[int]) -> None
     turn = on_turn(lambda: None)
     turn.prepare()
     turn.block(3, 1)
-
     assert not swept
 
 
@@ -64,7 +62,6 @@ def test_the_collector_runs_in_the_turns_of_a_pair_unless_it_is_held(*, held: bo
     subject = subject_of_callable(lambda: states.append(gc.isenabled()), (), {}, y_true=None, batch_size=None)
     with ready_target(subject, lambda: None, hold_collector=held) as (turn, _):
         turn.block(3, 1)
-
     assert [True, *[not held] * 3] == states
 
 
@@ -82,7 +79,6 @@ def served_first(times: Served, calls: int) -> Served:
 def test_a_turn_under_a_load_gives_its_latencies_from_the_schedule_and_its_rate() -> None:
     due, ended = array("d", [0.0, 1.0, 2.0, 4.0]), array("d", [0.5, 1.25, 3.0, 4.5])
     turn = under(Served(due=due, issued=due, ended=ended))
-
     assert [500_000_000, 250_000_000, 1_000_000_000, 500_000_000] == list(turn.block(4, 1))
     assert {"throughput": 4 / 4.5} == turn.parts()
     assert [750_000_000, 1_500_000_000] == list(turn.block(2, 2))
@@ -92,7 +88,6 @@ def test_a_turn_under_a_load_gives_its_latencies_from_the_schedule_and_its_rate(
 def test_of_calls_that_are_due_at_once_the_times_between_two_ends_are_compared() -> None:
     due = array("d", [0.0] * 3)
     turn = under(Served(due=due, issued=due, ended=array("d", [0.75, 0.25, 1.5])))
-
     assert [250_000_000, 500_000_000, 750_000_000] == list(turn.block(3, 1))
 
 
@@ -101,7 +96,6 @@ def test_calls_are_timed_one_by_one_or_in_batches(monkeypatch: pytest.MonkeyPatc
     ticks, made = count(step=7), list[int]()
     monkeypatch.setattr("pytest_hwperf.measure.pair_target.perf_counter_ns", lambda: next(ticks))
     turn = on_turn(lambda: made.append(1))
-
     assert list(turn.block(3, 1)) == [7, 7, 7]
     assert len(made) == 3
     assert list(turn.block(2, 5)) == [7, 7]
@@ -123,7 +117,6 @@ def test_work_is_planted_once_and_before_the_first_block(monkeypatch: pytest.Mon
     turn.block(2, 1)
     turn.prepare()
     turn.block(1, 1)
-
     assert shares == [0.05]
     assert made == ["call", "planted", "planted", "planted"]
 
@@ -136,7 +129,6 @@ def test_what_is_planted_makes_the_call_too(monkeypatch: pytest.MonkeyPatch) -> 
     turn.prepare()
     assert made == ["call"] * 45
     turn.block(2, 1)
-
     assert made == ["call"] * 47
 
 
@@ -168,7 +160,6 @@ def of(labels: list[int], probabilities: list[list[float]] | None = None) -> Pre
 
 def test_labels_and_probabilities_are_compared_with_the_reference() -> None:
     found, missing = compared(of([0, 1], [[0.75, 0.25], [0.5, 0.5]]), of([0, 0], [[0.5, 0.5], [0.5, 0.5]]))
-
     assert {"accuracy": [1.0, 1.0], "flip_rate": [0.0, 1.0], "probability_diff": [0.25, 0.0]} == found
     assert not missing
 
@@ -181,7 +172,6 @@ def test_without_probabilities_on_both_sides_the_cause_is_given(
     ours: list[list[float]] | None, reference: list[list[float]] | None, named: str
 ) -> None:
     found, missing = compared(of([0, 1], ours), of([0, 1], reference))
-
     assert [0.0, 0.0] == found["flip_rate"]
     assert f"{named} gives no probabilities" == str(missing["probability_diff"])
 
@@ -189,7 +179,6 @@ def test_without_probabilities_on_both_sides_the_cause_is_given(
 def test_without_a_reference_neither_is_compared() -> None:
     """The reason is the converter's own."""
     found, missing = compared(of([0, 1]), ScenarioUnavailable("HistGradientBoosting does not convert: Missing…"))
-
     assert ["accuracy"] == [*found]
     assert ["flip_rate", "probability_diff"] == [*missing]
     assert "no reference scenario onnx_fp32: HistGradientBoosting does not convert: Missing…" == str(
@@ -214,11 +203,9 @@ def test_async_calls_and_streams_take_turns_too(monkeypatch: pytest.MonkeyPatch)
             for batch in (1, 5):
                 turn.prepare()
                 taken = turn.block(3, batch)
-
                 assert len(taken) == 3
                 assert min(taken) > 0
             turn.prepare()
-
             assert first.value == [1, 2]
             assert len(loops) == 1
             assert turn.stream.items is not None

@@ -33,21 +33,18 @@ class Wrapping(FakeMeter):
 
 def test_a_meter_without_a_shortest_window_takes_the_paces() -> None:
     plan = WindowPlan.of(SamplingLimits(window_s=0.05), 0.001, [FakeMeter("cpu_time")])
-
     assert (50, 0, 2, 2.0) == (plan.values, plan.least_s, plan.fewest, plan.longest_s)
 
 
 def test_a_counter_needs_five_windows_of_half_a_second() -> None:
     """A quarter more than the shortest, so that calls may get a little faster."""
     plan = WindowPlan.of(SamplingLimits(max_time_s=2.0), 0.001, [FakeMeter("energy", shortest_window_s=0.5)])
-
     assert (625, 5, 6.25) == (plan.values, plan.fewest, plan.longest_s)
 
 
 @pytest.mark.parametrize(("elapsed_s", "windows", "over"), [(2.0, 4, False), (2.0, 5, True), (6.25, 2, True)])
 def test_sampling_goes_on_for_five_windows_but_not_for_ever(elapsed_s: float, windows: int, *, over: bool) -> None:
     plan = WindowPlan.of(SamplingLimits(max_time_s=2.0), 0.001, [FakeMeter("energy", shortest_window_s=0.5)])
-
     assert over == plan.is_over(elapsed_s, windows)
 
 
@@ -57,7 +54,6 @@ def test_five_windows_are_made_beyond_the_longest_time(call_ms: int) -> None:
     meter = FakeMeter("energy", shortest_window_s=0.5)
     stream = Stream(TimedCall(clock, call_ms * MS), None)
     measured = Sampler(stream, SamplingLimits(max_time_s=1.0), clock).measure([meter], never)
-
     assert 5 == len(measured.windows)
     assert all(window.wall_s >= 0.5 for window in measured.windows)
 
@@ -67,7 +63,6 @@ def test_calls_of_seconds_end_with_fewer_windows() -> None:
     clock = FakeClock()
     meter = FakeMeter("energy", shortest_window_s=0.5)
     measured = Sampler(Stream(TimedCall(clock, 5000 * MS), None), SamplingLimits(), clock).measure([meter], never)
-
     assert 2 == len(measured.windows)
 
 
@@ -77,7 +72,6 @@ def test_only_windows_that_could_hide_a_wrap_are_attended(longest_s: float, atte
     clock = FakeClock()
     meter = Wrapping(longest_s)
     Sampler(Stream(TimedCall(clock, MS), None), SamplingLimits(), clock).measure([meter], never)
-
     assert attended == meter.attended_for
 
 
@@ -96,5 +90,4 @@ def test_meters_end_in_the_opposite_order() -> None:
 
     meters = [Noting("energy"), Noting("cpu_time")]
     Sampler(Stream(TimedCall(clock, MS), None), SamplingLimits(), clock).measure(meters, never)  # type: ignore[arg-type]
-
     assert ["start energy", "start cpu_time", "end cpu_time", "end energy"] == order[:4]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_hwperf.measure.planted_work import planted
+from pytest_hwperf.measure.pair_target import planted
 from pytest_hwperf.measure.stream import Stream
 
 
@@ -18,7 +18,6 @@ def test_the_loop_takes_its_share_of_the_call(share: float, turns: int) -> None:
     rounds = [(2300, 2000 + 300 * (number > 0), 2300, 2000 * 20 + 900 * (number > 0)) for number in range(15)]
     ticks = iter([moment for taken in rounds for ns in taken for moment in (0, ns)])
     slower = planted(Stream(function, [1, 2]), share, lambda: next(ticks))
-
     assert slower("x") == "x"
     extra = next(cell.cell_contents for cell in slower.__closure__ or () if isinstance(cell.cell_contents, range))
     assert len(extra) == turns

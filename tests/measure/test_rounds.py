@@ -69,7 +69,6 @@ def sampled(journal: Journal, rounds: Rounds, meters: tuple[FakeMeter, ...] = ()
 def test_exactly_the_rounds_that_were_asked_for_are_made(count: int, warmup: int, iterations: int, done: str) -> None:
     journal = Journal()
     measured = sampled(journal, journal.rounds(count, warmup=warmup, iterations=iterations))
-
     assert done == journal.done
     assert [0.001] * count == list(measured.latency_s)
     assert 3 == measured.result
@@ -80,7 +79,6 @@ def test_meters_are_read_around_the_calls_alone() -> None:
     journal = Journal()
     measured = sampled(journal, journal.rounds(4, iterations=2), (FakeMeter("cpu_time"),))
     samples, unmeasured = samples_of(measured, [FakeMeter("cpu_time")], rows=None, cores=1)
-
     assert [0.002] * 4 == [window.wall_s for window in measured.windows]
     found = {sample.metric: sample for sample in samples}
     assert [0.5] * 4 == list(found["cpu_time"].values)
@@ -95,7 +93,6 @@ def test_pairs_time_calls_without_what_lies_between_them() -> None:
     journal = Journal()
     stream = RoundStream(journal.call, journal.rounds())
     stream.first(journal.clock)
-
     assert [MS] * 3 == list(stream.times(3, journal.clock))
     assert 3 * MS == stream.batch(3, journal.clock)
     assert "sct" * 7 == journal.done
@@ -106,7 +103,6 @@ def test_calls_with_nothing_between_them_are_those_of_any_stream() -> None:
     clock = FakeClock()
     call = TimedCall(clock, 5 * MS, MS)
     stream = RoundStream(call, Rounds(prepare=lambda: ((), {})))
-
     assert 0.005 == stream.first(clock).seconds
     assert [MS, MS] == list(stream.times(2, clock))
     assert 2 * MS == stream.batch(2, clock)
@@ -134,7 +130,6 @@ def test_calls_with_a_setup_are_sampled_as_any_without_what_lies_between_them() 
     journal = Journal()
     stream = RoundStream(journal.call, journal.rounds(None))
     measured = Sampler(stream, SamplingLimits(max_time_s=1.0), journal.clock).measure((), never)
-
     assert {0.001} == set(measured.latency_s)
     assert {0.001} == {window.wall_s / window.calls for window in measured.windows}
     assert set("sct") == set(journal.done)
@@ -149,7 +144,6 @@ def test_short_calls_with_a_setup_are_timed_one_by_one() -> None:
     measured = Sampler(RoundStream(TimedCall(clock, 1000), rounds), SamplingLimits(max_time_s=0.01), clock).measure(
         (), never
     )
-
     assert 1 == measured.calls_per_value
     assert {1e-6} == set(measured.latency_s)
 
@@ -171,7 +165,6 @@ def test_cpu_time_of_calls_is_counted_apart(monkeypatch: pytest.MonkeyPatch) -> 
     stream = RoundStream(lambda: work(1), rounds)
     stream.first()
     stream.times(3, FakeClock())
-
     assert 4.0 == stream.cpu_s
     assert rounds.pauses.ns > 0
 

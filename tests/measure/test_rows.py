@@ -53,7 +53,6 @@ def test_a_digest_takes_names_and_values() -> None:
         subject_of_callable(len, (X,), {}, y_true=None, batch_size=2).conditions["data"]
         for X in (NAMED, dict(reversed(NAMED.items())), {**NAMED, "ids": NAMED["ids"][::-1]}, {"i": NAMED["ids"]})
     ]
-
     assert conditions[0] == conditions[1]
     assert 3 == len(set(conditions))
 
@@ -63,6 +62,5 @@ def test_a_callable_gets_named_arrays_cut() -> None:
     X = {"ids": np.arange(7), "mask": np.ones(7)}
 
     loaded = subject_of_callable(len, (X,), {}, y_true=None, batch_size=2).load()
-
     assert loaded.inputs is not None
     assert [[0, 1], [2, 3], [4, 5]] == [batch["ids"].tolist() for batch in loaded.inputs]

@@ -28,7 +28,6 @@ def test_the_first_call_is_kept_apart() -> None:
     """The cold call is no part of the latencies."""
     clock = FakeClock()
     measured = measure(TimedCall(clock, 500 * MS, MS), clock)
-
     assert measured.first_call_s == 0.5
     assert set(measured.latency_s) == {0.001}
     assert measured.result == "value"
@@ -52,7 +51,6 @@ def test_warm_up_ends_when_three_blocks_agree() -> None:
     clock = FakeClock()
     falling = [*[5 * MS] * 10, *[4 * MS] * 2, *[3 * MS] * 2, *[2 * MS] * 3]
     measured = measure(TimedCall(clock, MS, *falling, MS), clock)
-
     assert measured.warnings == []
     assert set(measured.latency_s) == {0.001}
 
@@ -72,7 +70,6 @@ def test_a_call_that_never_settles_is_said_to() -> None:
     """Every other call takes 20 ms: no three blocks of one call agree, and the cap of 1 s ends the warm-up."""
     clock = FakeClock()
     measured = measure(TimedCall(clock, 20 * MS, *[10 * MS, 20 * MS] * 50), clock, enough=never)
-
     assert "no steady state after 66 warm-up blocks (1.00 s): cold calls may be in the sample" == str(
         measured.warnings[0]
     )
@@ -82,7 +79,6 @@ def test_sampling_lasts_as_long_as_its_least_time_and_calls() -> None:
     """300 calls of 1 ms are 0.3 s: six windows of 50 ms."""
     clock = FakeClock()
     measured = measure(TimedCall(clock, MS), clock)
-
     assert len(measured.windows) == 6
     assert len(measured.latency_s) == 300
 
@@ -91,7 +87,6 @@ def test_sampling_that_is_never_enough_ends_with_its_time() -> None:
     """2 s of 1 ms calls in windows of 50 ms are 40 windows."""
     clock = FakeClock()
     measured = measure(TimedCall(clock, MS), clock, enough=never)
-
     assert len(measured.windows) == 40
     assert len(measured.latency_s) == 2000
 
@@ -105,7 +100,6 @@ def test_it_is_asked_again_only_when_the_windows_have_doubled() -> None:
         return False
 
     measure(TimedCall(clock, MS), clock, enough=look)
-
     assert looks == [6, 12, 24]
 
 
@@ -114,7 +108,6 @@ def test_a_call_longer_than_the_time_is_made_once_after_the_first() -> None:
     clock = FakeClock()
     call = TimedCall(clock, 10_000 * MS)
     measured = measure(call, clock, enough=never)
-
     assert call.count == 2
     assert list(measured.latency_s) == [10.0]
     assert list(map(str, measured.warnings)) == [
@@ -128,7 +121,6 @@ def test_after_a_call_that_compiles_a_second_one_tells_how_long_a_call_takes() -
     limits = replace(PACE, compiles=True)
 
     measured = Sampler(Stream(call, None), limits, clock).measure([], at_once)
-
     assert (10.0, []) == (measured.first_call_s, measured.warnings)
     assert 0.05 == pytest.approx(measured.windows[0].wall_s)
 
@@ -144,7 +136,6 @@ def test_a_warm_up_of_few_blocks_names_their_number_and_the_remedy(calls: list[i
     """The next call is slower than all that is left of the time."""
     clock = FakeClock()
     measured = measure(TimedCall(clock, MS * calls[0], *(MS * ms for ms in calls), 2000 * MS), clock, enough=never)
-
     assert said == str(measured.warnings[0])
 
 
@@ -152,7 +143,6 @@ def test_short_calls_are_timed_in_batches_without_their_loop() -> None:
     """Calls of 1 µs: batches of a hundred share one value; the empty loop of this clock takes no time."""
     clock = FakeClock()
     measured = measure(TimedCall(clock, 1000), clock)
-
     assert measured.calls_per_value == 100
     assert measured.latency_s[0] == pytest.approx(1e-6)
     assert measured.windows[0].calls == 100 * (len(measured.latency_s) // len(measured.windows))
@@ -175,7 +165,6 @@ def test_a_call_of_no_measurable_time_is_not_divided_by() -> None:
 
     clock = Slipping()
     measured = measure(TimedCall(clock, 0), clock, pace=pace)
-
     assert measured.calls_per_value == 10_000
     assert set(measured.latency_s) == {0.0}
 
@@ -191,7 +180,6 @@ def test_the_loop_of_a_batch_is_subtracted() -> None:
     clock = Ticking()
     pace = SamplingLimits(max_time_s=1e-2, min_time_s=1e-4, min_calls=10, window_s=1e-4)
     measured = measure(TimedCall(clock, 0), clock, pace=pace)
-
     assert measured.calls_per_value > 1
     assert set(measured.latency_s) == {0.0}
 
@@ -206,7 +194,6 @@ def test_inputs_are_taken_in_turn() -> None:
         return prepared
 
     Sampler(Stream(call, ["a", "b", "c"]), PACE, clock).measure([], at_once)
-
     assert seen[:7] == ["a", "b", "c", "a", "b", "c", "a"]
 
 
@@ -218,7 +205,6 @@ def test_batches_take_inputs_in_turn_too() -> None:
         clock.now_ns += 1000
 
     measured = Sampler(Stream(call, [1, 2, 3]), PACE, clock).measure([], at_once)
-
     assert measured.calls_per_value == 100
     assert all((first, second) in {(1, 2), (2, 3), (3, 1)} for first, second in pairwise(seen))
 
@@ -227,7 +213,6 @@ def test_meters_are_read_around_every_window() -> None:
     clock = FakeClock()
     meter = FakeMeter("energy", (Reading(value=float(n)) for n in range(100)))
     measured = Sampler(Stream(TimedCall(clock, MS), None), PACE, clock).measure([meter], at_once)
-
     assert [0.0, 1.0, 2.0, 3.0, 4.0, 5.0] == [window.readings[0].value for window in measured.windows]
 
 
@@ -240,14 +225,12 @@ def test_windows_are_as_long_as_the_coarsest_meter_needs(call_ms: int, faster: i
     warm_up = 1 + 1000 // call_ms
     call = TimedCall(clock, *[call_ms * MS] * warm_up, call_ms * MS // faster)
     measured = Sampler(Stream(call, None), SamplingLimits(max_time_s=4.0), clock).measure([meter], never)
-
     assert min(window.wall_s for window in measured.windows) >= 0.5
     assert len(measured.latency_s) == sum(window.calls for window in measured.windows)
 
 
 def test_a_value_takes_eight_bytes() -> None:
     clock = FakeClock()
-
     assert measure(TimedCall(clock, MS), clock).latency_s.itemsize == 8
 
 
@@ -256,7 +239,6 @@ def test_calls_that_get_slower_end_with_the_time() -> None:
     clock = FakeClock()
     call = TimedCall(clock, *[30_000] * 60_000, 30 * MS)
     measured = measure(call, clock, enough=never)
-
     assert clock.now_ns < 4_000 * MS
     assert str(measured.warnings[-1]).startswith("calls became three times slower within a window")
     assert sum(window.calls for window in measured.windows) == len(measured.latency_s)
@@ -270,7 +252,6 @@ def test_slow_and_fast_calls_are_all_in_the_throughput(meters: list[FakeMeter]) 
     measured = Sampler(Stream(call, None), PACE, clock).measure(meters, never)
     (throughput,) = [s for s in samples_of(measured, meters, rows=None, cores=1)[0] if s.metric == "throughput"]
     completed, wall_s = len(measured.latency_s), sum(measured.latency_s)
-
     assert 0.01 == pytest.approx(max(measured.latency_s))
     assert pytest.approx(completed / wall_s) == estimate(throughput, "mean").value
 
@@ -280,7 +261,6 @@ def test_calls_that_become_ten_times_slower_have_a_tenth_of_the_throughput() -> 
     clock = FakeClock()
     measured = measure(TimedCall(clock, *[MS] * 81, 10 * MS), clock, enough=never)
     (throughput,) = [s for s in samples_of(measured, [], rows=None, cores=1)[0] if s.metric == "throughput"]
-
     assert estimate(throughput, "mean").value < 150
 
 
@@ -290,7 +270,6 @@ def test_the_tail_of_short_calls_is_that_of_single_calls() -> None:
     call = TimedCall(clock, *[*[5_000] * 49, MS] * 20_000)
     measured = measure(call, clock, pace=SamplingLimits(single_calls=True))
     (latency,) = [s for s in samples_of(measured, [], rows=None, cores=1)[0] if s.metric == "latency"]
-
     assert ("call", 0.001) == (latency.per, estimate(latency, "p99").value)
     assert measured.windows[0].calls % 20 == 0  # what is counted there is timed in batches
 
@@ -305,7 +284,6 @@ def test_the_reading_of_the_clock_is_no_part_of_a_short_call() -> None:
 
     clock = Reading()
     measured = measure(TimedCall(clock, 1_000), clock, pace=SamplingLimits(single_calls=True, max_time_s=0.5))
-
     assert {1e-6} == set(measured.latency_s)
 
 
@@ -313,6 +291,5 @@ def test_batches_that_get_slower_end_with_the_time() -> None:
     clock = FakeClock()
     call = TimedCall(clock, *[1_000] * 600_000, MS)
     measured = measure(call, clock, enough=never)
-
     assert clock.now_ns < 4_000 * MS
     assert measured.calls_per_value == 100

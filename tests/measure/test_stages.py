@@ -66,7 +66,6 @@ def test_timing_stages_never_enters_a_reported_latency() -> None:
     call = named_call(stages, clock)
     measured = Sampler(Stream(call, None), LIMITS, clock).measure([], at_once)
     timed_s = timed(stages, clock, call).whole_s
-
     assert {0.008} == set(measured.latency_s)  # 7 ms, and one reading of the clock
     assert {0.014} == set(timed_s)  # six more
 
@@ -74,7 +73,6 @@ def test_timing_stages_never_enters_a_reported_latency() -> None:
 def test_stages_are_timed_call_by_call() -> None:
     stages, clock = Stages(), FakeClock()
     times = timed(stages, clock, named_call(stages, clock, rest=1))
-
     assert {"preprocess": {0.002}, "inference": {0.005}} == {name: {*taken} for name, taken in times.stages_s.items()}
     assert ({0.008}, {0.007}) == ({*times.whole_s}, {*times.sums_s})
     assert ["preprocess", "inference"] == [*times.stages_s]
@@ -90,7 +88,6 @@ def test_an_inner_stage_is_no_part_of_the_outer_one() -> None:
                 sleeper(clock, 4)()
 
     times = timed(stages, clock, call)
-
     assert (0.001, 0.004) == (times.stages_s["outer"][0], times.stages_s["inner"][0])
     assert times.sums_s == times.whole_s
 
@@ -104,7 +101,6 @@ def test_a_stage_that_only_some_calls_have_is_of_those() -> None:
                 sleeper(clock, 10)()
 
     times = timed(stages, clock, call)
-
     assert len(times.whole_s) == 2 * len(times.stages_s["refill"])
 
 
@@ -127,7 +123,6 @@ def test_a_stage_that_raises_is_closed() -> None:
 def test_a_call_without_stages_is_not_called_again() -> None:
     clock = FakeClock()
     stream = Stream(sleeper(clock, 1), None)
-
     assert not time_named(Stages(), stream, LIMITS, clock).stages_s
     assert clock.now_ns == 0
 
@@ -169,7 +164,6 @@ def test_a_chain_of_stages_hands_values_on() -> None:
     clock, seen = FakeClock(), list[list[str]]()
     chain = [*chain_of(clock, 3), CallStage(name="kept", call=seen.append, is_after=True)]
     times = time_chained(chain, [["a"], ["b"]], Stream(sleeper(clock, 10), [["a"], ["b"]]), LIMITS, clock)
-
     assert [["a", "scaled", "predicted"], ["b", "scaled", "predicted"]] == seen[:2]
     assert (0.010, 0.009, 0.002) == (times.whole_s[0], times.sums_s[0], times.stages_s["postprocess"][0])
     assert 5 == len(times.whole_s)  # 21 ms each
@@ -201,7 +195,6 @@ def test_a_gap_above_a_tenth_is_shown(sum_ms: float, *, doubted: bool) -> None:
 def test_the_gap_is_told_in_the_words_of_the_trap() -> None:
     times = StageTimes()
     times.add(9.3 * MS, {"preprocess": 2 * MS, "inference": 5_100_000})
-
     assert {"stages take 7.10 ms together, the whole call 9.30 ms"} == {
         str(*sample.warnings) for sample in stage_samples(times, 0.0093)
     }
@@ -211,7 +204,6 @@ def test_timers_that_make_a_short_call_longer_are_told() -> None:
     times = StageTimes()
     times.add(5_000, {"all": 5_000})
     (told,) = words(stage_samples(times, 4e-6, ["preempted"]))["stage_all"][1:]
-
     assert told == "stages were timed in calls of their own, which took 5.00 µs where those of latency took 4.00 µs"
     assert ["preempted"] == words(stage_samples(times, 5e-6, ["preempted"]))["stage_all"]
 

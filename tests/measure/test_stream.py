@@ -86,7 +86,6 @@ def test_an_async_call_takes_what_it_is_awaited_for() -> None:
     """Neither the making of the loop nor what the loop does between blocks of calls is in it."""
     with closing(SlowLoop()) as loop:
         raw = measured(awaited, [1, 2], loop=loop)
-
     assert raw.result == 1
     assert raw.first_call_s == 0.002
     assert {*raw.latency_s} == {0.002}
@@ -100,7 +99,6 @@ def test_all_calls_are_awaited_on_one_loop() -> None:
         spend(1)
 
     measured(call)
-
     assert len(loops) == 1
 
 
@@ -109,7 +107,6 @@ def test_short_async_calls_are_timed_in_batches() -> None:
         CLOCK.now_ns += 1000
 
     raw = measured(call)
-
     assert raw.calls_per_value == 100
     assert {1e-6} == {round(value, 12) for value in raw.latency_s}
 
@@ -131,7 +128,6 @@ def test_a_loop_that_is_closed_cancels_what_still_runs() -> None:
     with closing(OwnLoop()) as loop:
         Stream(call, None, loop).first(CLOCK)
         assert not ended
-
     assert ended == ["cancelled"]
 
 
@@ -151,7 +147,6 @@ def test_a_stream_is_taken_item_by_item(function: Callable[[], object]) -> None:
     """The call lasts as long as its stream: 14 ms."""
     raw = measured(function)
     found = samples(raw)
-
     assert raw.result == [0, 1, 2, 3, 4]
     assert raw.first_call_s == 0.014
     assert {*found["latency"].values} == {0.014}
@@ -168,7 +163,6 @@ def test_streams_without_items_have_no_times_of_items() -> None:
         yield from ()
 
     found = samples(measured(empty))
-
     assert {"latency", "first_call", "throughput"} == {*found}
 
 
@@ -193,9 +187,8 @@ def test_items_of_the_warm_up_are_not_kept() -> None:
 
 
 def test_only_a_million_items_are_kept_and_all_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_hwperf.measure.items._MOST_ITEMS", 10)
+    monkeypatch.setattr("pytest_hwperf.measure.stream._MOST_ITEMS", 10)
     found = samples(measured(streamed))
-
     assert len(found["item"].values) < 10 + 4
     assert {round(rate, 6) for rate in found["item_throughput"].values} == {round(5 / 0.014, 6)}
 
@@ -203,7 +196,6 @@ def test_only_a_million_items_are_kept_and_all_are_counted(monkeypatch: pytest.M
 def test_the_time_of_a_call_is_divided_by_the_length_of_its_input() -> None:
     """Each character takes 2 ms, whichever input a window begins with."""
     raw = measured(lambda text: spend(2 * len(text)), ["a", "bcd", "ef"], lengths=[1, 3, 2])
-
     assert {0.002} == {round(value, 9) for value in samples(raw)["latency_per_length"].values}
     assert len(raw.length_s) == len(raw.latency_s)
 
@@ -220,6 +212,5 @@ def test_a_result_of_another_loop_is_awaited_too() -> None:
         return Answer()
 
     raw = measured(call)
-
     assert raw.result == "answer"
     assert {*raw.latency_s} == {0.003}

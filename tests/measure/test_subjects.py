@@ -82,7 +82,6 @@ def labels_of(loaded: LoadedSubject) -> Any:
     """Return the label of every row."""
     assert loaded.predictions is not None
     found = loaded.predictions()
-
     assert found is not None
     return found.labels
 
@@ -94,7 +93,6 @@ def callable_subject(function: Any, *args: Any, y_true: Any = None, batch_size: 
 def test_a_scenario_is_called_with_batches_of_its_rows() -> None:
     subject = subject_of_scenario(FakeScenario(), X, None, 5)
     loaded = subject.load()
-
     assert loaded.inputs is not None
     assert [5, 5] == [len(batch) for batch in loaded.inputs]
     assert (subject.rows, subject.imports, subject.model_bytes) == (5, ("json",), 12)
@@ -104,7 +102,6 @@ def test_a_scenario_is_called_with_batches_of_its_rows() -> None:
 
 def test_a_shorter_last_batch_is_not_timed_but_predicted() -> None:
     loaded = subject_of_scenario(FakeScenario(), X, None, 4).load()
-
     assert loaded.inputs is not None
     assert [4, 4] == [len(batch) for batch in loaded.inputs]
     assert loaded.predictions is not None
@@ -113,21 +110,18 @@ def test_a_shorter_last_batch_is_not_timed_but_predicted() -> None:
 
 def test_a_fresh_process_loads_one_batch_only() -> None:
     loaded = subject_of_scenario(FakeScenario(), X, None, 4).load_one()
-
     assert loaded.inputs is not None
     assert [4] == [len(batch) for batch in loaded.inputs]
 
 
 def test_labels_are_taken_of_every_row() -> None:
     loaded = subject_of_scenario(FakeScenario(), X, None, 4).load()
-
     assert loaded.predictions is not None
     assert list(labels_of(loaded)) == [0] * 5 + [1] * 5
 
 
 def test_nan_outputs_of_a_scenario_are_refused() -> None:
     loaded = subject_of_scenario(FakeScenario(broken=True), X, None, 4).load()
-
     assert loaded.predictions is not None
     with pytest.raises(MeasurementError, match="4 of 4 outputs of one batch are NaN"):
         loaded.predictions()
@@ -135,7 +129,6 @@ def test_nan_outputs_of_a_scenario_are_refused() -> None:
 
 def test_the_reference_predicts_the_same_rows() -> None:
     subject = subject_of_scenario(FakeScenario(), X, None, 4, FakeScenario)
-
     assert subject.reference == "onnx_fp32"
     assert subject.reference_predictions is not None
     assert list(subject.reference_predictions().labels) == [0] * 5 + [1] * 5
@@ -145,7 +138,6 @@ def test_the_reference_predicts_the_same_rows() -> None:
 def test_the_reference_is_itself_compared_with_the_original() -> None:
     """With itself it would always agree."""
     subject = subject_of_scenario(CertainScenario(), X, None, 4, FakeScenario)
-
     assert ("sklearn_fp32", "onnx_fp32") == (reference_of(CertainScenario()), reference_of(FakeScenario()))
     assert subject.reference == "sklearn_fp32"
 
@@ -166,7 +158,6 @@ def test_the_original_is_called_with_many_rows_at_once() -> None:
             return Noting()
 
     subject = subject_of_scenario(CertainScenario(), X, None, 4, Original)
-
     assert subject.reference_predictions is not None
     assert len(subject.reference_predictions().labels) == 10
     assert sizes == [1024]
@@ -174,7 +165,6 @@ def test_the_original_is_called_with_many_rows_at_once() -> None:
 
 def test_probabilities_are_taken_of_every_row() -> None:
     loaded = subject_of_scenario(CertainScenario(), X, None, 4).load()
-
     assert loaded.predictions is not None
     found = loaded.predictions()
     assert found is not None
@@ -186,7 +176,6 @@ def test_a_missing_reference_says_so() -> None:
         raise ScenarioUnavailable("does not convert")
 
     subject = subject_of_scenario(FakeScenario(), X, None, 4, missing)
-
     assert subject.reference_predictions is not None
     with pytest.raises(ScenarioUnavailable, match="does not convert"):
         subject.reference_predictions()
@@ -195,7 +184,6 @@ def test_a_missing_reference_says_so() -> None:
 def test_a_regressor_has_no_labels() -> None:
     subject = subject_of_scenario(FakeScenario(classifies=False), X, np.arange(10), 4, FakeScenario)
     loaded = subject.load()
-
     assert subject.y_true is None
     assert subject.reference_predictions is None
     assert loaded.predictions is not None
@@ -204,7 +192,6 @@ def test_a_regressor_has_no_labels() -> None:
 
 def test_nan_outputs_of_a_regressor_are_refused() -> None:
     loaded = subject_of_scenario(FakeScenario(broken=True, classifies=False), X, None, 4).load()
-
     assert loaded.predictions is not None
     with pytest.raises(MeasurementError, match="4 of 4 outputs of one batch are NaN"):
         loaded.predictions()
@@ -213,7 +200,6 @@ def test_nan_outputs_of_a_regressor_are_refused() -> None:
 def test_nan_outputs_of_a_callable_are_refused_in_whichever_batch() -> None:
     """Only the last of ten rows gives NaN, and the shorter last batch is not timed."""
     loaded = callable_subject(lambda rows: np.where(rows[:, 0] < 18, rows[:, 0], np.nan), X, batch_size=4).load()
-
     assert loaded.predictions is not None
     with pytest.raises(MeasurementError, match="1 of 2 outputs of one batch are NaN"):
         loaded.predictions()
@@ -229,7 +215,6 @@ def test_of_a_callable_with_very_many_batches_the_first_thousand_are_looked_at()
     loaded = callable_subject(predict, np.arange(1200.0), batch_size=1).load()
     assert loaded.predictions is not None
     loaded.predictions()
-
     assert list(range(1000)) == asked
 
 
@@ -237,7 +222,6 @@ def test_a_callable_whose_outputs_are_no_array_of_numbers_is_asked_once() -> Non
     """Nothing follows from them, and the rows may be many."""
     asked = list[int]()
     loaded = callable_subject(lambda rows: asked.append(len(rows)), X, batch_size=4).load()
-
     assert loaded.predictions is not None
     assert loaded.predictions() is None
     assert [4] == asked
@@ -245,7 +229,6 @@ def test_a_callable_whose_outputs_are_no_array_of_numbers_is_asked_once() -> Non
 
 def test_other_rows_are_another_condition() -> None:
     first, second = (subject_of_scenario(FakeScenario(), rows, None, 4) for rows in (X, X + 1))
-
     assert first.conditions["data"] != second.conditions["data"]
 
 
@@ -256,21 +239,18 @@ def test_a_callable_without_arguments_is_called_as_it_is() -> None:
         return 3
 
     loaded = callable_subject(work).load()
-
     assert loaded.function is work
     assert loaded.inputs is None
 
 
 def test_arguments_are_bound() -> None:
     loaded = callable_subject(lambda a, b: a + b, 1, b=2).load()
-
     assert loaded.function() == 3
 
 
 def test_a_batch_size_cuts_the_first_argument() -> None:
     subject = callable_subject(lambda rows, scale: rows * scale, X, batch_size=5, scale=2)
     loaded = subject.load()
-
     assert loaded.inputs is not None
     assert np.array_equal(loaded.function(loaded.inputs[0]), X[:5] * 2)
     assert subject.rows == 5
@@ -279,7 +259,6 @@ def test_a_batch_size_cuts_the_first_argument() -> None:
 def test_without_a_batch_size_labels_take_all_rows_at_once() -> None:
     subject = callable_subject(lambda rows: rows[:, 0], X, y_true=X[:, 0])
     loaded = subject.load()
-
     assert subject.rows == 10
     assert loaded.predictions is not None
     assert np.array_equal(labels_of(loaded), X[:, 0])
@@ -289,7 +268,6 @@ def test_a_data_frame_is_cut_by_position() -> None:
     """Its own brackets would go by label where the index is not the default one."""
     frame = pd.DataFrame({"a": range(6)}, index=[5.0, 4.0, 3.0, 2.0, 1.0, 0.0])
     loaded = callable_subject(lambda rows: rows["a"], frame, batch_size=2).load()
-
     assert loaded.inputs is not None
     assert [[0, 1], [2, 3], [4, 5]] == [list(batch["a"]) for batch in loaded.inputs]
 
@@ -299,7 +277,6 @@ def test_a_data_frame_is_cut_by_position() -> None:
 )
 def test_a_callable_that_returns_no_label_per_row_is_refused(output: Any, reported: str) -> None:
     loaded = callable_subject(lambda _: output, X, y_true=X[:, 0]).load()
-
     assert loaded.predictions is not None
     with pytest.raises(MeasurementError, match=reported):
         loaded.predictions()
@@ -312,7 +289,6 @@ def test_values_of_an_async_function_are_labels() -> None:
     subject = callable_subject(predict, X, y_true=X[:, 0])
     with closing(subject.load().loop) as loop:
         loaded = subject.load()
-
         assert loaded.predictions is not None
         predicted = loaded.predictions()
         assert predicted is not None
@@ -324,7 +300,6 @@ def test_the_mix_of_lengths_is_a_condition() -> None:
     """Which says what differs where the digest of the data says only that it does."""
     texts = ["ab", "abcd", "a", "abc"]
     subject = callable_subject(len, texts, batch_size=2)
-
     assert subject.conditions["lengths"].startswith("4 rows (median 2, p95 4, digest ")
     assert subject.load().lengths == [6, 4]
     assert "lengths" not in callable_subject(len, X, batch_size=2).conditions
@@ -367,6 +342,5 @@ def test_predictions_in_a_buffer_that_every_call_writes_into_are_those_of_their_
     loaded = subject_of_callable(call, (X,), {}, y_true=X[:, 0], batch_size=2).load()
     assert loaded.predictions is not None
     predicted = loaded.predictions()
-
     assert predicted is not None
     assert [0.0, 1.0, 2.0, 3.0] == list(predicted.labels)

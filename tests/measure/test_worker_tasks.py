@@ -20,7 +20,7 @@ from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.host.worker_protocol import WorkerResult
 from pytest_hwperf.measure.startup import FIXTURES, Startup
 from pytest_hwperf.measure.worker_tasks import GROWTH, BoardProbe, Load, measure_cold_start, measure_memory
-from pytest_hwperf.meters.memory.meter import MemoryMeter, PeakRss
+from pytest_hwperf.meters.memory import MemoryMeter, PeakRss
 
 MS = 1_000_000  # ns
 
@@ -84,7 +84,6 @@ def test_peaks_are_those_of_the_parts_and_of_all() -> None:
         process.put(250)
         process.put(-200)
     answer = process.measure(Scripted(process).load)
-
     assert answer.values == {
         "memory": 253.0,  # while a fixture is made
         "memory_import": 5.0,
@@ -115,7 +114,6 @@ def test_a_leak_that_fits_into_free_memory_of_the_allocator_is_seen() -> None:
     del blocks
 
     answer = measure_memory([], lambda: lambda: leaked.append(bytearray(40_000)), startup, meter)
-
     assert len(staying) == 200
     assert growth(answer.series[GROWTH]).lasting > 30_000
 
@@ -130,7 +128,6 @@ def test_what_other_code_imports_in_a_call_is_no_part_of_it() -> None:
         process.put(-20)
 
     answer = process.measure(lambda: call)
-
     assert (20, 20) == (answer.values["memory"], answer.values["memory_call"])
 
 
@@ -140,7 +137,6 @@ def test_growth_after_the_sixth_call_counts(*, growing: bool, readings: int) -> 
     process = Process()
     calls = count(1)
     answer = process.measure(lambda: lambda: process.put(50) if next(calls) == 15 else None, growing=growing)
-
     assert (50, 50) == (answer.values["memory"], answer.values["memory_call"])
     assert readings == len(answer.series[GROWTH])
     assert "peaks of 66 calls" in answer.notes
@@ -169,7 +165,6 @@ def test_a_small_program_that_a_test_starts_hides_no_peak() -> None:
     with process.startup.part(FIXTURES):
         process.children = 400_000
     answer = process.measure(Scripted(process).load)
-
     assert 65 == answer.values["memory"]
 
 
@@ -199,7 +194,6 @@ def test_memory_on_a_gpu_is_looked_at_before_the_load_and_after_each_call() -> N
     boards = FakeBoards(process)
     process.clock.now_ns = 0
     answer = process.measure(slowed(process, 4, Scripted(process, leak=3).load), boards=boards)
-
     assert [0, 40, 45, 48, 51, 54, 57, 60] == [amount - 7_000_000 for amount in boards.seen]
     assert (60.0, "fake boards") == (answer.values["gpu_memory"], answer.sources["gpu_memory"])
 
@@ -208,7 +202,6 @@ def test_memory_on_a_gpu_is_looked_at_before_the_load_and_after_each_call() -> N
 def test_memory_on_a_gpu_is_absent_where_none_is_used_or_told(refusal: str, reasons: dict[str, str]) -> None:
     process = Process()
     answer = process.measure(Scripted(process).load, boards=FakeBoards(process, refusal, used=False))
-
     assert "gpu_memory" not in answer.values
     assert reasons == answer.reasons
 
@@ -218,7 +211,6 @@ def test_what_is_held_is_read_after_each_of_sixty_calls() -> None:
     process = Process()
     scripted = Scripted(process, leak=3)
     answer = process.measure(scripted.load)
-
     assert answer.series == {GROWTH: [7_000_045.0 + 3 * (5 + call) for call in range(1, 61)]}
     assert answer.values["memory_retained"] == 60.0  # before the series
     assert scripted.calls == 66
@@ -247,7 +239,6 @@ def test_slow_calls_make_a_shorter_series(seconds: float, calls: int) -> None:
     process = Process()
     scripted = Scripted(process)
     answer = process.measure(slowed(process, seconds, scripted.load))
-
     assert len(answer.series[GROWTH]) == calls
     pace = f"growth takes 10 calls after warm-up, {10 * seconds:.0f} s at this pace; it may take 30 s"
     assert answer.reasons == ({} if calls >= 10 else {"memory_leak": pace})
@@ -273,7 +264,6 @@ def test_garbage_in_cycles_is_swept_before_each_reading() -> None:
     """It waits for the collector, and is no leak: each call leaves a cycle whose end gives back what it took."""
     process = Process()
     answer = process.measure(lambda: cycles(process))
-
     assert set(answer.series[GROWTH][1:]) == {answer.series[GROWTH][1]}
 
 
@@ -287,7 +277,6 @@ def test_a_full_cache_of_cycles_whose_entries_are_replaced_is_level() -> None:
         return lambda: kept.append(make())
 
     answer = process.measure(load)
-
     assert set(answer.series[GROWTH][1:]) == {answer.series[GROWTH][1]}
 
 
@@ -297,7 +286,6 @@ def test_a_system_without_peaks_gives_a_reason_and_no_number() -> None:
 
     meter = MemoryMeter(refuse)
     answer = measure_memory([], lambda: int, Startup(lambda _: False, meter), meter)
-
     assert answer.values == {}
     assert {*taken_by("memory")} - {"gpu_memory"} == {*answer.reasons}
     assert set(answer.reasons.values()) == {"nothing is reported"}
@@ -309,7 +297,6 @@ def test_without_resets_a_peak_counts_if_it_is_the_highest_so_far() -> None:
     answer = hidden.measure(Scripted(hidden).load)
     seen = Process(refusal="no resets", hidden=7_000_060)
     high = seen.measure(Scripted(seen).load)
-
     assert (
         "the peak is at most 100 B: an earlier one of this process hides it, and no resets" == answer.reasons["memory"]
     )
@@ -338,7 +325,6 @@ def test_a_cold_start_is_timed_in_parts() -> None:
         return call
 
     answer = measure_cold_start([], load, startup)
-
     assert answer.values == {
         "cold_import": 0.09,
         "cold_own_import": 0.6,
@@ -358,7 +344,6 @@ def test_modules_that_were_there_already_are_named() -> None:
     own.__file__, other.__file__ = "own.py", "other.py"
     startup = Startup(lambda file: file == "own.py", None, FakeClock(), loaded={"own": own, "json": other, "x": None})
     answer = measure_cold_start(["json"], lambda: int, startup)
-
     assert answer.notes == ["already imported before the measurement, so not part of it: own, json"]
 
 
@@ -374,5 +359,4 @@ def test_a_fresh_process_imports_no_more_than_it_needs_to_reply() -> None:
         text=True,
         check=True,
     )
-
     assert {"pytest_hwperf", "msgspec"} == {*literal_eval(done.stdout)} - {"typing_extensions"}  # msgspec looks for it

@@ -14,8 +14,17 @@ import pytest
 from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.host.launch import Launched
 from pytest_hwperf.host.worker_protocol import PROTOCOL
-from pytest_hwperf.pairs.channel import Connection, WorkerLostError, sockets
-from pytest_hwperf.pairs.messages import Bye, Finish, Frame, Hello, Select, encode_frame
+from pytest_hwperf.pairs.channel import (
+    Bye,
+    Connection,
+    Finish,
+    Frame,
+    Hello,
+    Select,
+    WorkerLostError,
+    encode_frame,
+    sockets,
+)
 
 
 def launched(code: int | None = None, log: Path = Path("unused")) -> Launched:
@@ -54,7 +63,6 @@ def test_the_process_that_was_started_is_believed(pair: tuple[socket.socket, soc
     line = Connection(ours, launched(log=log), "baseline")
     theirs.sendall(hello() + encode_frame(Frame(message=Bye(files=()))))
     line.greet(5)
-
     assert Bye(files=()) == line.receive(5).message
 
 
@@ -136,7 +144,6 @@ def test_a_message_may_come_in_pieces(pair: tuple[socket.socket, socket.socket])
     thread.start()
     found = Connection(ours, launched(), "baseline").receive(5)
     thread.join()
-
     assert Bye(files=("x" * 5000,)) == found.message
 
 

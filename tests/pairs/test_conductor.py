@@ -20,9 +20,9 @@ from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.records import Margin, replace
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.statements import said, state
-from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.launch import Command
 from pytest_hwperf.pairs.conductor import Conductor, Progress
-from pytest_hwperf.pairs.cpu_pin import processors
+from pytest_hwperf.pairs.turns import processors
 
 pytestmark = pytest.mark.live
 
@@ -74,7 +74,6 @@ def for_ever(found: Conductor, evidence: Evidence) -> Evidence:
 
 def test_a_slower_candidate_is_screened_and_confirmed(conductor: Make) -> None:
     evidence = for_ever(conductor(candidate={"ns": 1_100_000}), asking())
-
     assert [pair.stage for pair in evidence.pairs] == ["screen"] * 6 + ["confirm"] * 8
     comparison = decide(evidence)[TRIAL]
     assert comparison.outcome == "regressed"
@@ -85,7 +84,6 @@ def test_a_slower_candidate_is_screened_and_confirmed(conductor: Make) -> None:
 
 def test_the_record_holds_what_chance_decided(conductor: Make) -> None:
     first, *others = for_ever(conductor(), asking()).pairs
-
     assert {"baseline", "candidate"} == set(first.hash_seeds)
     assert first.assignments[0].turns in {"BCCB", "CBBC"}
     assert {"BCCB", "CBBC"} == {pair.assignments[0].turns for pair in (first, *others)}
@@ -99,7 +97,6 @@ def test_a_processor_is_drawn_for_each_measurement_of_a_pair(conductor: Make, tm
     here, seats = processors(), [tmp_path / side for side in SIDES]
     scripts = [{"seats": str(path)} for path in seats]
     drawn = [pair.assignments[0].processor for pair in for_ever(conductor(*scripts, processors=here), asking()).pairs]
-
     assert len(drawn) == 6
     assert len({*drawn}) > 1 or len(here) == 1
     for path in seats:
@@ -116,7 +113,6 @@ def test_two_sides_that_need_one_port_are_measured_one_after_the_other(conductor
     asked = [replace(TRIAL, measurement=Measurement(test=node, label="")) for node in nodes]
     script = {"port": port, "nodes": nodes}
     evidence = for_ever(conductor(script, script, serial={*nodes}), asking(*asked))
-
     assert [None] * 6 == [pair.lost for pair in evidence.pairs]
     assert {2} == {len(pair.observations) for pair in evidence.pairs}
     assert all(one.apart for pair in evidence.pairs for one in pair.observations)
@@ -146,14 +142,12 @@ def test_a_kept_log_follows_no_link_that_was_there(conductor: Make, tmp_path: Pa
     (tmp_path / "logs" / "pair-1" / "candidate.log").symlink_to(tmp_path / "victim")
     found = conductor(candidate={"crash_in": [0]})
     for_ever(found, asking())
-
     assert "years of work" == (tmp_path / "victim").read_text()
 
 
 def test_a_test_that_takes_its_process_down_again_and_again_is_dropped(conductor: Make) -> None:
     found = conductor(baseline={"crash_in": [*range(50)]})
     evidence = for_ever(found, asking())
-
     assert (TRIAL,) == evidence.dropped
     assert str(found.dropped[TRIAL]).startswith("gave no value in 2 pairs in a row: baseline: ended with code -9")
 
@@ -165,7 +159,6 @@ def test_a_test_that_crashes_now_and_then_leaves_none_inconclusive(conductor: Ma
     found = conductor({"nodes": nodes}, {"nodes": nodes, "crash_in": [1, 3, 5, 7], "ends_at": nodes[0]})
     evidence = for_ever(found, asking(flaky, other))
     lost = [pair for pair in evidence.pairs if pair.lost]
-
     assert (4, 10) == (len(lost), len(evidence.pairs))
     assert [0, 1, 1, 0] == [len(pair.observations) for pair in lost]
     assert (None, ()) == (evidence.stopped, evidence.dropped)
@@ -177,7 +170,6 @@ def test_what_is_decided_stays_when_another_statistic_loses_its_values(conductor
     tail = Hypothesis(measurement=HERE, margin=Margin(metric="latency", statistic="p95", size=0.1), better="lower")
     found = conductor(candidate={"ns": [1_090_000, 1_120_000], "crash_in": [*range(15, 60)]})
     evidence = for_ever(found, asking(TRIAL, tail))
-
     assert ["screen"] * 6 + ["confirm"] * 11 == [pair.stage for pair in evidence.pairs]
     assert (tail,) == evidence.dropped
     assert {TRIAL: "regressed"} == {one: comparison.outcome for one, comparison in decide(evidence).items()}
@@ -186,7 +178,6 @@ def test_what_is_decided_stays_when_another_statistic_loses_its_values(conductor
 def test_lost_pairs_end_the_build(conductor: Make) -> None:
     """Before any test is reached there is nobody to drop."""
     evidence = for_ever(conductor(baseline={"early_exit": True}), asking())
-
     assert "3 pairs in a row were lost, the last one as baseline: ended with code 1 before it had connected" in str(
         evidence.stopped
     )
@@ -196,7 +187,6 @@ def test_lost_pairs_end_the_build(conductor: Make) -> None:
 def test_no_pair_is_begun_when_the_time_is_up(conductor: Make) -> None:
     found = conductor()
     evidence = found.conduct(asking(), found.clock() - 1, state("out of time", limit=5))
-
     assert ((), "the time of 5 s was up") == (evidence.pairs, str(evidence.stopped))
 
 
@@ -205,7 +195,6 @@ def test_a_pair_is_cut_off_when_the_time_is_up(conductor: Make) -> None:
     found = conductor(candidate={"silent_in": [1]})
     late = state("out of time", limit=5)
     evidence = found.conduct(asking(), found.clock() + 5, late)
-
     assert late == evidence.stopped
     assert "candidate: was cut off when the time was up (log: " in str(evidence.pairs[-1].lost)
     assert () == evidence.dropped
@@ -214,7 +203,6 @@ def test_a_pair_is_cut_off_when_the_time_is_up(conductor: Make) -> None:
 def test_a_rehearsal_is_cut_off_when_the_time_is_up(conductor: Make) -> None:
     found = conductor(baseline={"silent_in": [0]})
     trace = found.rehearse([NODE], found.clock() + 3)
-
     assert str(trace.lost).startswith("baseline: was cut off when the time was up")
     assert NODE == trace.unfinished
 
@@ -229,14 +217,12 @@ def test_a_pair_opens_no_port(conductor: Make) -> None:
             ports.extend(process.net_connections("inet"))
 
     trace = conductor(progress=look).rehearse([NODE])
-
     assert ([], None) == (ports, trace.lost)
 
 
 def test_a_child_of_a_test_does_not_outlive_its_pair(conductor: Make, tmp_path: Path) -> None:
     note = tmp_path / "orphan"
     trace = conductor(candidate={"orphan": str(note)}).rehearse([NODE])
-
     assert trace.lost is None
     assert ends(int(note.read_text(encoding="ascii")))
 
@@ -245,7 +231,6 @@ def test_a_trial_without_values_is_not_waited_for(conductor: Make) -> None:
     energy = Hypothesis(measurement=HERE, margin=Margin(metric="energy", statistic="mean", size=0.05), better="lower")
     found = conductor()
     evidence = for_ever(found, asking(TRIAL, energy))
-
     assert (energy,) == evidence.dropped
     assert decide(evidence)[TRIAL].outcome == "equivalent"
     (reason,) = found.dropped.values()
@@ -256,7 +241,6 @@ def test_a_trial_without_values_is_not_waited_for(conductor: Make) -> None:
 def test_a_test_that_measures_on_one_side_only_is_dropped(conductor: Make) -> None:
     found = conductor(candidate={"unmeasured": [*range(50)]})
     evidence = for_ever(found, asking())
-
     assert (TRIAL,) == evidence.dropped
     assert decide(evidence) == {}
 
@@ -269,7 +253,6 @@ def test_what_tests_record_is_observed(conductor: Make) -> None:
 
     evidence = for_ever(conductor(facts(0.5), facts(0.4)), asking(own))
     values = [one for pair in evidence.pairs for one in pair.observations]
-
     assert (array("d", [0.5]), array("d", [0.4])) == (values[0].baseline, values[0].candidate)
     assert decide(evidence)[own].outcome == "regressed"
 
@@ -277,7 +260,6 @@ def test_what_tests_record_is_observed(conductor: Make) -> None:
 def test_each_pair_says_what_it_took_of_its_stage(conductor: Make) -> None:
     found = conductor()
     wall_s = [found.rehearse([NODE]).wall_s for _ in range(2)]
-
     assert min(wall_s) > 0
     assert sum(wall_s) == found.seconds["rehearsal"]
 
@@ -302,7 +284,6 @@ def without_machine(pair: Pair) -> Pair:
 def test_two_real_pairs_at_once_are_those_of_one_after_the_other(conductor: Make) -> None:
     """What chance decided is the same, and so is what was found."""
     alone, beside = (for_ever(conductor(at_once=number), asking()) for number in (1, 2))
-
     assert [] == [(pair.number, str(pair.lost)) for pair in beside.pairs if pair.lost]
     assert 6 == len(beside.pairs)
     # what processes hold besides, and how often the machine interrupts them, is never the same

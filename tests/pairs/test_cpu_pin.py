@@ -9,7 +9,7 @@ from threading import Event, Thread, get_native_id, main_thread
 
 import pytest
 
-from pytest_hwperf.pairs.cpu_pin import CpuPin, processors, threads_here
+from pytest_hwperf.pairs.turns import CpuPin, processors, threads_here
 
 GONE = 9
 needs_affinity = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the platform has no affinity")
@@ -90,7 +90,6 @@ def test_only_what_has_inherited_the_seat_is_freed() -> None:
     threads += [8, GONE, 10]
     pin.release()
     pin.release()
-
     assert [(0, [1]), (0, [0, 1]), (10, [0, 1])] == asked
 
 
@@ -98,7 +97,6 @@ def test_only_what_has_inherited_the_seat_is_freed() -> None:
 def test_a_processor_that_is_not_allowed_is_not_asked_for(allowed: set[int], shown: str) -> None:
     asked = Asked()
     pin = CpuPin(lambda _: allowed, lambda thread, numbers: asked.append((thread, [*numbers])))
-
     assert pin.pin(1) == f"may run on processors {shown} only"
     pin.release()
     assert asked == []
@@ -109,14 +107,12 @@ def test_a_system_that_refuses_is_quoted() -> None:
         raise OSError(errno.EPERM, f"{[*numbers]} not permitted to {thread}")
 
     pin = CpuPin(lambda _: {0, 1}, refuse)
-
     assert pin.pin(1) == "cannot choose its processor ([1] not permitted to 0)"
     pin.release()  # nothing to go back from
 
 
 def test_a_platform_without_affinity_has_no_processors_to_choose(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-
     assert processors() == ()
 
 
@@ -125,5 +121,4 @@ def test_a_platform_that_lists_no_threads_frees_the_caller_alone(monkeypatch: py
         raise FileNotFoundError(path)
 
     monkeypatch.setattr(Path, "iterdir", none)
-
     assert threads_here() == ()

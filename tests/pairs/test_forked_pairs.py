@@ -12,7 +12,7 @@ from pytest_hwperf.core.evidence import Assignment, Evidence, Hypothesis, Measur
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.records import Margin
 from pytest_hwperf.core.statements import said
-from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.launch import Command
 from pytest_hwperf.pairs.conductor import Conductor
 from pytest_hwperf.pairs.holding import Holder
 from pytest_hwperf.pairs.interleaving import Interleaving
@@ -65,7 +65,6 @@ def conducted(monkeypatch: pytest.MonkeyPatch, forked: Hold) -> tuple[Conductor,
 
 def test_all_pairs_are_forked_and_the_first_one_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     conductor, evidence, asked, exact = conducted(monkeypatch, lambda _: trace(forked=True))
-
     assert [True] * PAIRS == asked
     assert [True, *[False] * (PAIRS - 1)] == exact
     assert PAIRS == len(evidence.pairs)
@@ -75,7 +74,6 @@ def test_all_pairs_are_forked_and_the_first_one_is_checked(monkeypatch: pytest.M
 def test_a_pair_that_works_otherwise_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its place is taken by one whose sides share nothing; after the second, all are such pairs."""
     conductor, evidence, asked, _ = conducted(monkeypatch, lambda _: trace(forked=True, pools=frozenset(SIDES)))
-
     assert [True, False, True, False, *[False] * (PAIRS - 2)] == asked
     assert PAIRS == len(evidence.pairs)
     assert f"each side imports everything itself: {NODE} uses other threads in a forked process" == conductor.imports
@@ -86,7 +84,6 @@ def test_one_that_does_so_by_chance_is_left_out_alone(monkeypatch: pytest.Monkey
         return trace(forked=True, pools=frozenset(SIDES) if number == 1 else frozenset())
 
     _, evidence, asked, exact = conducted(monkeypatch, forked)
-
     assert [True, False, *[True] * (PAIRS - 1)] == asked
     assert [True, True, *[False] * (PAIRS - 2)] == exact
     assert PAIRS == len(evidence.pairs)
@@ -96,7 +93,6 @@ def test_a_pair_that_is_lost_counts_as_any_other_and_ends_the_sharing(monkeypatc
     conductor, evidence, asked, _ = conducted(
         monkeypatch, lambda _: trace(forked=True, lost="candidate: was silent for 60 s")
     )
-
     assert [True, *[False] * (PAIRS - 1)] == asked
     assert evidence.pairs[0].lost is not None
     assert "each side imports everything itself: candidate: was silent for 60 s" == conductor.imports
@@ -107,7 +103,6 @@ def test_a_parent_that_cannot_fork_costs_no_pair(monkeypatch: pytest.MonkeyPatch
         raise ParentLostError("the parent of a pair has ended")
 
     conductor, evidence, asked, _ = conducted(monkeypatch, forked)
-
     assert [True, *[False] * PAIRS] == asked
     assert [None] * PAIRS == [pair.lost for pair in evidence.pairs]
     assert "each side imports everything itself: the parent of a pair has ended" == conductor.imports

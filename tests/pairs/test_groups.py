@@ -83,7 +83,6 @@ def conducted(
 
 def test_groups_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     evidence, planned = conducted(monkeypatch, [2, 1])
-
     assert (2, 1) == evidence.groups
     assert 12 == len(evidence.pairs)
     assert evidence.stopped is None
@@ -92,7 +91,6 @@ def test_groups_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_group_for_which_there_is_no_time_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     evidence, _ = conducted(monkeypatch, [2, 0])
-
     assert LATE == evidence.stopped
     assert {"c"} == evidence.unreached_tests
 
@@ -102,7 +100,6 @@ def test_a_group_that_takes_too_long_goes_on_with_fewer_and_the_others_keep_thei
 ) -> None:
     """After the fourth of six pairs; the others keep what they have, and need two more each."""
     evidence, _ = conducted(monkeypatch, [3, 2, 1], late_s=4.0)
-
     assert (1, 1, 1) == evidence.groups
     assert [3, 3, 3, 3, 1, 1, 1, 1, 1, 1] == [len(pair.observations) for pair in evidence.pairs]
 
@@ -112,7 +109,6 @@ def test_what_is_left_after_a_group_was_shortened_to_what_is_complete_is_asked(
 ) -> None:
     """Only one test lacks a value when its group gets late: it is the next group, and the pairs go on."""
     evidence, _ = conducted(monkeypatch, [3, 1], late_s=6.0, short=2, lost=(0, "c"))
-
     assert (2, 1) == evidence.groups
     assert [2, 3, 3, 3, 3, 3, 1] == [len(pair.observations) for pair in evidence.pairs]
     assert evidence.stopped is None

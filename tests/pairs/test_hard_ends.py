@@ -14,7 +14,7 @@ from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement
 from pytest_hwperf.core.records import Margin
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.statements import said
-from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.launch import Command
 from pytest_hwperf.pairs.conductor import Conductor
 
 pytestmark = pytest.mark.live

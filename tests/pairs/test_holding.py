@@ -13,10 +13,9 @@ from typing import Any, cast
 import pytest
 
 from pytest_hwperf.pairs import holding
-from pytest_hwperf.pairs.chance import Chance
+from pytest_hwperf.pairs.chance import Chance, run_side_by_side
 from pytest_hwperf.pairs.holding import Holder
 from pytest_hwperf.pairs.lockstep import PairTrace, Program
-from pytest_hwperf.pairs.side_by_side import run_side_by_side
 
 SILENCE_S = 300.0
 UNTIL = 1e9
@@ -66,7 +65,6 @@ def hold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ended: list[str]) -> I
 def test_a_pair_that_is_stopped_while_it_waits_is_cut_off(hold: Hold, ended: list[str]) -> None:
     stop = Event()
     trace = hold(stop, stop.set)
-
     assert "was cut off when the time was up" in str(trace.lost)
     assert not trace.is_silent
     assert {"baseline", "candidate"} == set(ended)
@@ -74,7 +72,6 @@ def test_a_pair_that_is_stopped_while_it_waits_is_cut_off(hold: Hold, ended: lis
 
 def test_a_pair_that_nobody_stops_waits_as_long_as_a_process_may_be_silent(hold: Hold, ended: list[str]) -> None:
     trace = hold(Event(), lambda: None)
-
     assert "was silent for 300 s" in str(trace.lost)
     assert trace.is_silent
     assert {"baseline", "candidate"} == set(ended)

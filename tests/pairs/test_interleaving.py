@@ -11,9 +11,7 @@ from fakes.lines import FakeLine, FakeMeasurement, FakeTest, Taken
 from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.evidence import Measurement, Observation, Side
 from pytest_hwperf.core.paired import pair_value
-from pytest_hwperf.pairs.channel import WorkerLostError
-from pytest_hwperf.pairs.interleaving import Interleaver, Interleaving
-from pytest_hwperf.pairs.messages import (
+from pytest_hwperf.pairs.channel import (
     AskEnergy,
     BlockTimes,
     Collected,
@@ -23,7 +21,9 @@ from pytest_hwperf.pairs.messages import (
     Ready,
     Select,
     TimeBlock,
+    WorkerLostError,
 )
+from pytest_hwperf.pairs.interleaving import Interleaver, Interleaving
 
 NODE = "t.py::test"
 HERE = Measurement(test=NODE, label="")
@@ -90,7 +90,6 @@ def test_turns_end_where_the_blocks_agree() -> None:
     sides = constant(MILLI), constant(2 * MILLI)
     found, _ = interleaving(*sides, margin=0.05)
     whole, _ = interleaving(*sides, ("latency", "p50"), ("latency", "p95"))
-
     assert (8, 4) == (len(found.assignment.turns), len(only(found).baseline))
     assert 24 == len(whole.assignment.turns)
 
@@ -117,7 +116,6 @@ def test_what_is_taken_too_costs_no_further_call(taken_ns: int, taken: list[str]
     also = [("latency", "mean"), ("latency", "p50"), ("latency", "p95"), ("latency", "p99")]
     found, lines = interleaving(constant(taken_ns), constant(taken_ns), also=also)
     _, without = interleaving(constant(taken_ns), constant(taken_ns))
-
     assert taken == [f"{one.metric} {one.statistic}" for one in found.observations]
     assert asked(without) == asked(lines)
 
@@ -125,7 +123,6 @@ def test_what_is_taken_too_costs_no_further_call(taken_ns: int, taken: list[str]
 def test_the_coin_decides_each_double_block() -> None:
     assignment = cycle([True, False])
     found, _ = interleaving(constant(MILLI), constant(MILLI), toss=lambda: next(assignment))
-
     assert found.assignment.turns == "CBBCBCCB" * 3  # the first throw was for the warm-up
 
 
@@ -134,7 +131,6 @@ def test_calls_after_a_hand_over_are_cold_and_dropped() -> None:
     for cold_calls, mean in ((5, 1e-3), (6, 1e-3 + 3e-3 / 15)):
         cold = FakeMeasurement(taken=lambda _: MILLI, cold=(cold_calls, 3 * MILLI))
         found, lines = interleaving(cold, constant(MILLI), ("latency", "mean"), plan=BlockPlan(warm_blocks=1))
-
         assert asked(lines)[-1] == (20, 1)
         assert [mean] == pytest.approx(list(only(found).baseline))
 
@@ -160,20 +156,17 @@ def test_percentiles_are_of_single_calls_however_short() -> None:
 def test_percentiles_of_long_calls_take_as_many_calls_as_they_need() -> None:
     """20 / (1 - 0.95) = 400 kept calls in 12 blocks: 34 and the 5 cold ones."""
     _, lines = interleaving(constant(10 * MILLI), constant(10 * MILLI), ("latency", "p95"))
-
     assert asked(lines)[-1] == (39, 1)
 
 
 def test_second_long_calls_are_few() -> None:
     _, lines = interleaving(constant(1000 * MILLI), constant(1000 * MILLI))
-
     assert asked(lines)[-1] == (1, 1)
 
 
 def test_many_threads_get_more_cold_calls() -> None:
     many = FakeMeasurement(taken=lambda _: MILLI, threads=2)
     _, lines = interleaving(many, many, ("latency", "p95"))
-
     assert asked(lines)[-1] == (34 + 10, 1)
 
 
@@ -195,7 +188,6 @@ def test_slow_calls_take_throughput_and_leave_the_median(usual_ns: int, batch: i
         constant(usual_ns), tail, ("latency", "p50"), ("throughput", "mean"), plan=BlockPlan(cold_calls=0, cold_share=0)
     )
     median, rate = found.observations
-
     assert 0.0 == pytest.approx(pair_value(median))
     assert math.log(1 / 1.85) == pytest.approx(pair_value(rate), abs=0.01)
     assert batch == asked(lines)[-1][1]
@@ -209,7 +201,6 @@ def test_items_of_a_stream_are_compared_by_the_medians_of_their_blocks() -> None
     baseline, candidate = streaming({"first_item": 0.5, "item": 0.1}), streaming({"first_item": 0.5, "item": 0.2})
     found, _ = interleaving(baseline, candidate, ("latency", "p50"), ("first_item", "p50"), ("item", "p50"))
     seen = {one.metric: ({*one.baseline}, {*one.candidate}) for one in found.observations}
-
     assert {"first_item": ({0.5}, {0.5}), "item": ({0.1}, {0.2})}.items() <= seen.items()
     assert {len(one.baseline) for one in found.observations} == {12}
 
@@ -218,34 +209,29 @@ def test_the_rate_of_a_load_is_that_of_all_its_blocks() -> None:
     """As many calls at 100 a second as at 300 are 150 a second; that of calls in a row is one over their mean."""
     uneven = streaming(*[{"throughput": 100.0}, {"throughput": 300.0}] * 20)
     found, _ = interleaving(streaming({"throughput": 200.0}), uneven, ("throughput", "mean"))
-
     assert [[200.0], [150.0]] == [pytest.approx(list(side)) for side in (only(found).baseline, only(found).candidate)]
 
 
 def test_a_stream_without_items_in_some_blocks_has_no_value() -> None:
     """Blocks of both sides are compared side by side."""
     found, _ = interleaving(streaming({"item": 0.1}), streaming(*[{"item": 0.1}] * 5, {}), ("item", "p50"))
-
     assert not found.observations
 
 
 def test_the_mean_is_of_all_kept_calls() -> None:
     found, _ = interleaving(constant(MILLI), constant(2 * MILLI), ("latency", "mean"))
-
     assert [2e-3] == pytest.approx(list(only(found).candidate))
 
 
 def test_energy_is_read_once_a_side() -> None:
     metered = FakeMeasurement(taken=lambda _: MILLI, joules=0.5)
     found, _ = interleaving(metered, FakeMeasurement(taken=lambda _: MILLI, joules=0.6), ("energy", "mean"))
-
     assert [0.5] == list(only(found).baseline)
     assert [0.6] == list(only(found).candidate)
 
 
 def test_energy_that_is_refused_is_no_number() -> None:
     found, _ = interleaving(constant(MILLI), constant(MILLI), ("energy", "mean"))
-
     assert found.observations == []
     (reason,) = found.refused.values()
     assert str(reason).endswith(": no meter")
@@ -270,7 +256,6 @@ def test_energies_of_different_sources_are_not_compared() -> None:
     then = FakeMeasurement(taken=lambda _: MILLI, joules=0.5, energy_source="rapl:package-0+dram")
     now = FakeMeasurement(taken=lambda _: MILLI, joules=0.4)
     found, _ = interleaving(then, now, ("energy", "mean"))
-
     assert found.observations == []
     assert "source: rapl:package-0+dram, rapl:package-0 (baseline, now)" == str(found.refused["energy", "mean"])
 
@@ -278,20 +263,17 @@ def test_energies_of_different_sources_are_not_compared() -> None:
 def test_calls_that_never_get_steady_are_flagged() -> None:
     never_idle = FakeMeasurement(taken=lambda call: MILLI * (1 + 2 * (call // 15 % 2)))
     found, _ = interleaving(never_idle, constant(MILLI), plan=BlockPlan(warm_blocks=6))
-
     assert only(found).warnings == ("baseline: no steady state in its warm-up",)
 
 
 def test_calls_too_slow_for_a_warm_up_are_flagged() -> None:
     """Two seconds each: what they settle at cannot be seen."""
     found, _ = interleaving(constant(2000 * MILLI), constant(MILLI), plan=BlockPlan(doubles=1, calls=1))
-
     assert only(found).warnings == ("baseline: calls too slow for a warm-up of three blocks",)
 
 
 def test_preempted_blocks_are_counted() -> None:
     found, _ = interleaving(FakeMeasurement(taken=lambda _: MILLI, switches=1), constant(MILLI))
-
     assert only(found).preempted == 0.5
 
 
@@ -329,7 +311,6 @@ def test_a_block_may_take_three_times_as_long_and_no_longer() -> None:
     baseline.receive(1)
     lines: Mapping[Side, FakeLine] = {"baseline": baseline, "candidate": line(constant(MILLI))}
     Interleaver(lines, BlockPlan(), HEADS, [("latency", "p50")]).measure(HERE)
-
     assert waited[2] == BlockPlan().first_block_s
     assert math.isclose(waited[-1], BlockPlan().patience_s + 3 * 20 * 1e-3)
 
@@ -337,7 +318,6 @@ def test_a_block_may_take_three_times_as_long_and_no_longer() -> None:
 def test_both_sides_share_a_processor_in_their_turns() -> None:
     """Not in their warm-up, which shows whether several threads are at work; a first turn there does not count."""
     found, lines = interleaving(constant(MILLI), constant(MILLI), plan=BlockPlan(warm_blocks=1), processor=3)
-
     assert found.assignment.processor == 3
     for end in lines.values():
         assert [type(sent) for sent in end.sent] == [Select, TimeBlock, PinTo, TimeBlock, *[TimeBlock] * 12]
@@ -349,7 +329,6 @@ def test_both_sides_share_a_processor_in_their_turns() -> None:
 def test_where_a_side_has_a_pool_neither_is_kept_on_a_processor(threads: tuple[int, int]) -> None:
     sides = [FakeMeasurement(threads=count) for count in threads]
     found, lines = interleaving(sides[0], sides[1], processor=3)
-
     assert found.assignment.processor is None
     assert seats(lines) == {"baseline": [], "candidate": []}
 
@@ -370,7 +349,6 @@ def test_threads_that_spin_after_their_start_are_no_pool(blocks: int, shared: in
     """Most of the last three blocks of the warm-up decide: BLAS creates its pool when it is imported."""
     sides = [FakeMeasurement(spinning_blocks=blocks), FakeMeasurement()]
     found, _ = interleaving(sides[0], sides[1], processor=3)
-
     assert found.assignment.processor == shared
 
 
@@ -379,14 +357,12 @@ def test_a_block_of_microseconds_tells_nothing_of_threads() -> None:
     for taken_ns, shared in ((190_000, 3), (210_000, None)):
         side = FakeMeasurement(taken=lambda _, ns=taken_ns: ns, threads=2)  # type: ignore[misc]
         found, _ = interleaving(side, side, plan=BlockPlan(warm_blocks=1), processor=3)
-
         assert found.assignment.processor == shared
 
 
 def test_where_a_side_cannot_stay_on_a_processor_neither_does() -> None:
     """One side pinned beside one that is not would be two different conditions."""
     found, lines = interleaving(constant(MILLI), FakeMeasurement(sits=lambda number: f"not on {number}"), processor=3)
-
     assert found.assignment.processor is None
     assert seats(lines) == {"baseline": [3, None], "candidate": [3, None]}
     assert only(found).warnings == ("the sides do not share a processor: candidate: not on 3",)
@@ -397,5 +373,4 @@ def test_taken_is_a_function_of_the_call() -> None:
     taken: Taken = lambda call: call + 1  # noqa: E731 - a typed constant
     found = line(FakeMeasurement(taken=taken))
     found.send(TimeBlock(calls=3, batch=2, rest=True))
-
     assert [2, 4, 6] == list(found.receive(1).numbers)

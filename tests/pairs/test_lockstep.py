@@ -11,8 +11,8 @@ from fakes.lines import FakeLine, FakeMeasurement, FakeTest
 from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.evidence import Measurement, Side
 from pytest_hwperf.core.hypotheses import Facts, SideOutcome
+from pytest_hwperf.pairs.channel import Bye, Ended, Frame, Pinned, ToWorker
 from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
-from pytest_hwperf.pairs.messages import Bye, Ended, Frame, Pinned, ToWorker
 
 TEMPO = BlockPlan(doubles=2)
 ONE = Measurement(test="t.py::one", label="")
@@ -38,7 +38,6 @@ def test_both_sides_go_through_all_tests() -> None:
         FakeLine(both(one=FakeTest(), two=FakeTest()), files=["b.py"]),
         FakeLine(both(one=FakeTest(measurements=[slow]), two=FakeTest()), files=["c.py"]),
     )
-
     assert trace.lost is None
     assert [ONE, TWO] == list(trace.interleavings)
     (found,) = trace.interleavings[ONE].observations
@@ -58,14 +57,12 @@ def test_turns_are_drawn_two_of_either_side_in_a_row() -> None:
 def test_only_tests_of_both_sides_are_run_in_the_order_of_the_program() -> None:
     baseline, candidate = FakeLine(both(two=FakeTest(), one=FakeTest())), FakeLine(both(one=FakeTest(), new=FakeTest()))
     trace = meet(baseline, candidate, ["t.py::new", *(ONE.test, TWO.test)])
-
     assert [ONE.test] == trace.selected
     assert [ONE] == list(trace.interleavings)
 
 
 def test_files_that_cannot_be_collected_are_named() -> None:
     trace = meet(FakeLine({}, errors={"t.py": "ImportError: no module x"}), FakeLine(both(one=FakeTest())))
-
     assert trace.errors["baseline"] == {"t.py": "ImportError: no module x"}
     assert trace.interleavings == {}
     assert trace.lost is None
@@ -74,7 +71,6 @@ def test_files_that_cannot_be_collected_are_named() -> None:
 def test_no_turns_are_taken_at_what_is_too_short_on_both_sides() -> None:
     short = FakeTest(measurements=[FakeMeasurement(facts=Facts(short_s=1e-6, least_s=1e-4))])
     trace = meet(FakeLine(both(one=short, two=short)), FakeLine(both(one=short, two=FakeTest())), [ONE.test, TWO.test])
-
     assert [ONE, TWO] == list(trace.facts)
     assert [TWO] == list(trace.interleavings)
     assert trace.lost is None
@@ -86,7 +82,6 @@ def test_a_measurement_of_one_side_only_is_passed_by(ahead: Side) -> None:
     more = both(one=FakeTest(measurements=[FakeMeasurement(), FakeMeasurement(label="extra")]), two=FakeTest())
     plain = both(one=FakeTest(), two=FakeTest())
     trace = meet(FakeLine(more if ahead == "baseline" else plain), FakeLine(plain if ahead == "baseline" else more))
-
     assert {Measurement(test=ONE.test, label="extra"): ahead} == trace.uneven
     assert [ONE, TWO] == list(trace.interleavings)
 
@@ -97,7 +92,6 @@ def test_measurements_of_other_labels_are_uneven() -> None:
         FakeLine(both(one=FakeTest(measurements=[FakeMeasurement(label="old")]), two=FakeTest())),
         FakeLine(both(one=FakeTest(measurements=[FakeMeasurement(label="new")]), two=FakeTest())),
     )
-
     assert {"old", "new"} == {measurement.label for measurement in trace.uneven}
     assert [TWO] == list(trace.interleavings)
 
@@ -105,7 +99,6 @@ def test_measurements_of_other_labels_are_uneven() -> None:
 def test_a_failed_test_is_reported_with_its_reason() -> None:
     broken = FakeTest(measurements=[], outcome="failed", reason="AttributeError: no predict_fast")
     trace = meet(FakeLine(both(one=broken, two=FakeTest())), FakeLine(both(one=FakeTest(), two=FakeTest())))
-
     assert trace.outcomes[ONE.test]["baseline"].reason == "AttributeError: no predict_fast"
     assert {ONE: "candidate"} == trace.uneven
     assert [TWO] == list(trace.interleavings)
@@ -118,7 +111,6 @@ def test_a_failed_test_is_reported_with_its_reason() -> None:
 )
 def test_a_side_that_dies_ends_the_pair_and_keeps_what_was_met(test: FakeTest) -> None:
     trace = meet(FakeLine(both(one=FakeTest(), two=test)), FakeLine(both(one=FakeTest(), two=FakeTest())))
-
     assert str(trace.lost) == "baseline: ended with code -9 in the middle of the pair"
     assert [ONE] == list(trace.interleavings)
     assert TWO.test == trace.unfinished
@@ -130,7 +122,6 @@ def test_sides_that_end_before_their_tests_are_over_are_lost() -> None:
     for line in lines:
         line._said = iter([next(line._said), Frame(message=Bye(files=()))])
     trace = meet(lines[0], lines[1])
-
     assert f"both sides ended without having run {ONE.test}" == str(trace.lost)
     assert trace.is_cut_short
 
@@ -138,7 +129,6 @@ def test_sides_that_end_before_their_tests_are_over_are_lost() -> None:
 def test_a_call_that_raises_in_its_turn_says_so() -> None:
     failing = FakeTest(measurements=[FakeMeasurement(fails_at_block=3)], outcome="failed", reason="ValueError: 7 calls")
     trace = meet(FakeLine(both(one=FakeTest())), FakeLine(both(one=failing)))
-
     assert str(trace.lost) == "candidate: the measured call failed in the middle of its turn: ValueError: 7 calls"
 
 
@@ -147,7 +137,6 @@ def test_a_stranger_on_the_line_is_found_out() -> None:
     odd = FakeLine(both(one=FakeTest(measurements=[])))
     odd._said = iter([*[next(odd._said)]])  # it says nothing more
     trace = meet(odd, FakeLine(both(one=FakeTest())))
-
     assert str(trace.lost).startswith("baseline: ended")
 
 
@@ -156,7 +145,6 @@ def test_a_side_that_is_alone_makes_its_first_calls_and_is_asked_for_nothing() -
     line = FakeLine(both(one=FakeTest(), two=broken, three=FakeTest(dies=True)))
     program = Program(nodes=[ONE.test, TWO.test, "t.py::three"], wanted=lambda _: [])
     trace = Pairing({"candidate": line}, program, lambda: True).run()
-
     assert ["Select", "Finish"] == [type(message).__name__ for message in line.sent]
     assert {"candidate": SideOutcome(outcome="passed")} == trace.outcomes[ONE.test]
     assert "failed" == trace.outcomes[TWO.test]["candidate"].outcome
@@ -167,7 +155,6 @@ def test_what_needs_no_clock_is_asked_for_at_the_rehearsal() -> None:
     accuracy = fake.sample("accuracy", [1.0, 0.0], per="example")
     test = FakeTest(measurements=[FakeMeasurement(exact=[accuracy], facts=Facts(conditions={"batch_size": "1"}))])
     trace = meet(FakeLine(both(one=test)), FakeLine(both(one=test)), exact=True)
-
     assert {"baseline": (accuracy,), "candidate": (accuracy,)} == trace.exact[ONE]
     assert Facts(conditions={"batch_size": "1"}) == trace.facts[ONE]["candidate"]
 
@@ -198,7 +185,6 @@ def test_a_coin_decides_who_goes_on_first(heads: bool, order: list[str]) -> None
     program = Program(nodes=[ONE.test], wanted=lambda _: [("latency", "p50")], plan=TEMPO)
     Pairing(cast("Any", lines), program, lambda: heads).run()
     after = log[log.index(f"Finish {order[0]}") :]
-
     assert [f"Finish {order[0]}", f"Finish {order[1]}"] == after[:2]
     assert [f"Ended from {order[0]}", f"Ended from {order[1]}"] == after[2:4]
     assert [f"Select {side}" for side in order] == [line for line in log if line.startswith("Select")]
@@ -211,7 +197,6 @@ def test_a_message_out_of_turn_ends_the_pair() -> None:
             return Frame(message=Pinned())
 
     trace = meet(Early(both(one=FakeTest())), FakeLine(both(one=FakeTest())))
-
     assert str(trace.lost) == "baseline: sent 'Pinned' where Collected was due"
 
 
@@ -223,5 +208,4 @@ def test_sides_in_different_places_went_different_ways() -> None:
     done = FakeLine({ONE.test: FakeTest(measurements=[])})
     done._said = iter([next(done._said), Frame(message=Bye(files=()))])
     trace = meet(other, done)
-
     assert str(trace.lost) == f"both sides went different ways (baseline: Ended {ONE.test} and candidate: Bye)"

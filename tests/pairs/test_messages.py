@@ -11,7 +11,7 @@ from fakes import records as fake
 from pytest_hwperf.core.errors import SerialisationError, WorkerError
 from pytest_hwperf.core.evidence import EnergyWindow
 from pytest_hwperf.core.hypotheses import Facts, Recorded, SideOutcome
-from pytest_hwperf.pairs.messages import (
+from pytest_hwperf.pairs.channel import (
     AskEnergy,
     AskExact,
     BlockTimes,
@@ -66,7 +66,6 @@ def framed(text: bytes) -> bytes:
 @pytest.mark.parametrize("message", EVERY, ids=lambda message: type(message).__name__)
 def test_a_frame_reads_back(message: Message) -> None:
     frame = Frame(message=message, numbers=array("q", [1, -2, 2**62]))
-
     assert frame == read(encode_frame(frame))
 
 
@@ -78,7 +77,6 @@ def test_swapped_machines_write_the_same_bytes(monkeypatch: pytest.MonkeyPatch) 
     """A machine of the other byte order swaps before it writes and after it reads."""
     frame = Frame(message=Finish(), numbers=array("q", [258]))
     monkeypatch.setattr("sys.byteorder", "big")
-
     assert encode_frame(frame).endswith(b"\0" * 6 + b"\x01\x02")
     assert frame == read(encode_frame(frame))
     assert frame.numbers == array("q", [258])  # the sender's own numbers are left alone

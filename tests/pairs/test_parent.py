@@ -13,7 +13,7 @@ from fakes.processes import ends
 
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Side
-from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.pairs.parent import Imports, Parent, ParentLostError
 
@@ -95,7 +95,6 @@ def test_both_sides_begin_as_processes_of_their_own_do(start: Start, tmp_path: P
     assert {} == parent.refused(WAIT_S)
     assert {} == parent.refused(0.0), "it is asked again when a pair takes it"
     sides = parent.fork(tasks(tmp_path, site, candidate=["3"], baseline=["0"]))
-
     assert {"candidate": 3, "baseline": 0} == {side: one.process.wait(WAIT_S) for side, one in sides.items()}
     told: dict[Side, Any] = {side: json.loads(one.log.read_text()) for side, one in sides.items()}
     for side, one in told.items():
@@ -130,14 +129,12 @@ def test_both_sides_begin_as_processes_of_their_own_do(start: Start, tmp_path: P
 def test_what_cannot_be_shared_is_left_to_the_sides(start: Start, site: Path, text: str, why: str) -> None:
     (site / "other.py").write_text("", encoding="utf-8")
     (site / "package.py").write_text(text, encoding="utf-8")
-
     assert {"package": why} == start("package", "shared").refused(WAIT_S)
 
 
 def test_a_module_of_another_file_and_one_that_no_import_finds(start: Start, tmp_path: Path) -> None:
     """The first is another module on a side; the second is made by code that makes it there too."""
     parent = start(shared=str(tmp_path / "elsewhere.py"), made_by_code="made.py")
-
     assert {"shared": "it loads shared, which the sides do not share"} == parent.refused(WAIT_S)
 
 
@@ -146,7 +143,6 @@ def test_a_side_that_is_killed_says_so_and_both_end_with_their_parent(start: Sta
     parent.refused(WAIT_S)
     sides = parent.fork(tasks(tmp_path, site, candidate=["0", "wait"], baseline=["0", "wait"]))
     os.kill(sides["candidate"].process.pid, signal.SIGKILL)
-
     assert -signal.SIGKILL == sides["candidate"].process.wait(WAIT_S)
     assert sides["baseline"].process.poll() is None
     for one in sides.values():

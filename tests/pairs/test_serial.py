@@ -20,10 +20,10 @@ from pytest_hwperf.core.sequence import Step, decide
 from pytest_hwperf.core.statements import said
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.pairs.chance import Chance
+from pytest_hwperf.pairs.channel import PinTo, TimeBlock
 from pytest_hwperf.pairs.conductor import Conductor
 from pytest_hwperf.pairs.holding import Holder
 from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
-from pytest_hwperf.pairs.messages import PinTo, TimeBlock
 from pytest_hwperf.pairs.serial import both
 
 PORT, FREE = "t.py::port", "t.py::free"
@@ -125,7 +125,6 @@ def test_a_drift_from_process_to_process_cancels_out(monkeypatch: pytest.MonkeyP
     """Each process is 5 % slower than the one before: two of each side have one mean, whichever begins."""
     pair = first_pair(monkeypatch, Channel(taking(lambda _, number: MILLI * 1.05**number)))
     (found,) = pair.observations
-
     assert (2, 2, True) == (len(found.baseline), len(found.candidate), found.apart)
     assert 0.0 == pytest.approx(found.change, abs=1e-6)
 
@@ -137,7 +136,6 @@ def test_a_slower_candidate_is_found_between_processes_that_differ(monkeypatch: 
     channel = Channel(taking(lambda side, _: MILLI * slower[side] * (1 + 0.05 * noise.random())))
     evidence = conducted(channel.conductor(monkeypatch))
     found = decide(evidence)[asking()]
-
     assert ["screen"] * 6 + ["confirm"] * 8 == [pair.stage for pair in evidence.pairs]
     assert "regressed" == found.outcome
     assert found.change is not None
@@ -153,7 +151,6 @@ def test_equal_code_is_not_found_slower_and_the_screen_says_how_it_was_measured(
     found = decide(conducted(Channel(taking(lambda *_: MILLI * (1 + 0.05 * noise.random()))).conductor(monkeypatch)))[
         asking()
     ]
-
     assert found.outcome in ("equivalent", "inconclusive")
     assert found.warnings[0].startswith("one side at a time (hwserial): ")
 
@@ -161,7 +158,6 @@ def test_equal_code_is_not_found_slower_and_the_screen_says_how_it_was_measured(
 def test_tests_that_bear_both_sides_share_their_pairs_and_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     channel = Channel(taking(lambda *_: MILLI, PORT, FREE))
     pairs = conducted(channel.conductor(monkeypatch), asking(), asking(FREE)).pairs
-
     assert [(SIDES, (FREE,))] * 6 == channel.alive[:6]
     assert {(PORT,)} == {nodes for _, nodes in channel.alive[6:]}
     assert {1} == {len(sides) for sides, _ in channel.alive[6:]}
@@ -175,7 +171,6 @@ def test_every_process_of_a_pair_makes_as_many_calls_on_one_processor(monkeypatc
     pair = first_pair(monkeypatch, channel, processors=[5])
     turns = [[sent for sent in line.sent if isinstance(sent, TimeBlock)][-2:] for line in channel.lines[:4]]
     seats = [[sent.processor for sent in line.sent if isinstance(sent, PinTo)] for line in channel.lines[:4]]
-
     assert 1 == len({(one.calls, one.batch) for blocks in turns for one in blocks})
     assert [[5]] * 4 == seats
     assert 5 == pair.assignments[0].processor
@@ -186,7 +181,6 @@ def test_what_disturbs_a_process_is_noted(monkeypatch: pytest.MonkeyPatch) -> No
     pool = first_pair(monkeypatch, Channel(taking(lambda *_: MILLI, threads=4)), processors=[5])
     refused = first_pair(monkeypatch, Channel(taking(lambda *_: MILLI, sits=lambda _: "no right")), processors=[5])
     slow = first_pair(monkeypatch, Channel(taking(lambda *_: 2000 * MILLI)))
-
     assert pool.assignments[0].processor is None
     expected = [f"{side}: it does not stay on the processor of the others: no right" for side in SIDES]
     assert expected == sorted(refused.observations[0].warnings)
@@ -199,7 +193,6 @@ def test_a_percentile_is_of_all_calls_of_a_side(monkeypatch: pytest.MonkeyPatch)
         monkeypatch, channel, asking(key=("latency", "p95")), also=[("latency", "p50"), ("latency", "p99")]
     )
     seen = {one.statistic: (len(one.baseline), len(one.candidate)) for one in pair.observations}
-
     assert {"p95": (1, 1), "p50": (2, 2), "p99": (1, 1)} == seen
 
 
@@ -207,7 +200,6 @@ def test_throughput_is_of_all_calls_of_a_side(monkeypatch: pytest.MonkeyPatch) -
     """Of 1 and 2 ms for as many calls each."""
     channel = Channel(taking(lambda _, number: MILLI * (1 + number // 2)))
     pair = first_pair(monkeypatch, channel, asking(key=("throughput", "mean")))
-
     assert [1000 / 1.5] == pytest.approx([*pair.observations[0].baseline])
 
 
@@ -221,7 +213,6 @@ def test_energy_is_read_in_every_process_by_one_counter(monkeypatch: pytest.Monk
     none = conducted(Channel(taking(lambda *_: MILLI)).conductor(monkeypatch), asking(key=key))
     differing = Channel(others).conductor(monkeypatch)
     conducted(differing, asking(key=key))
-
     assert [2.5, 2.5] == list(pair.observations[0].baseline)
     assert [()] * 2 == [one.observations for one in none.pairs]
     assert "source: baseline, candidate" in str(differing.dropped[asking(key=key)])
@@ -231,7 +222,6 @@ def test_a_measurement_of_which_nothing_is_asked_is_not_taken(monkeypatch: pytes
     both_made = [FakeMeasurement(), FakeMeasurement(label="more")]
     channel = Channel(lambda *_: {PORT: FakeTest(measurements=both_made)})
     pair = first_pair(monkeypatch, channel)
-
     assert [""] == [one.measurement.label for one in pair.assignments]
     assert [""] == [one.measurement.label for one in pair.observations]
 
@@ -239,7 +229,6 @@ def test_a_measurement_of_which_nothing_is_asked_is_not_taken(monkeypatch: pytes
 def test_a_stream_without_items_has_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
     metric = ("item", "p50")
     pair = first_pair(monkeypatch, Channel(taking(lambda *_: MILLI)), asking(), asking(key=metric))
-
     assert ["latency"] == [one.metric for one in pair.observations]
 
 
@@ -254,7 +243,6 @@ def test_a_process_that_is_lost_ends_its_pair_and_is_blamed_for_its_own_test(
     conductor = channel.conductor(monkeypatch, serial={FREE, PORT, "t.py::last"})
     asked = (asking(FREE), asking())
     ((pair, trace),) = conductor._side_by_side(Evidence(alpha=0.01, hypotheses=asked, pairs=()), _step(*asked), 1e9)
-
     assert at + 1 == len(channel.alive)
     assert PORT == trace.unfinished
     assert pair.lost is not None
@@ -292,7 +280,6 @@ def test_tests_that_share_processes_have_their_own_times(monkeypatch: pytest.Mon
     conductor = channel.conductor(monkeypatch, serial={PORT, FREE})
     conductor.progress = lambda _: channel.clock.pass_time(0.5)
     trace = conductor.rehearse([PORT, FREE])
-
     assert {PORT: 1.0, FREE: 3.0} == trace.apart.tests_s
     assert trace.start_s == trace.apart.start_s == 2.0
 
@@ -304,7 +291,6 @@ def test_what_a_side_does_not_have_or_measure_is_said(monkeypatch: pytest.Monkey
         return {PORT: FakeTest(measurements=[FakeMeasurement(), *more]), **new}
 
     trace = Channel(tests).conductor(monkeypatch, serial={PORT, "t.py::new"}).rehearse([PORT, "t.py::new"])
-
     assert {Measurement(test=PORT, label="more"): "baseline"} == trace.uneven
     assert [PORT] == trace.selected == [*trace.outcomes]
     assert [Measurement(test=PORT, label="")] == [*trace.facts]
@@ -318,7 +304,6 @@ def test_a_failure_in_either_process_of_a_side_counts(monkeypatch: pytest.Monkey
     evidence = Evidence(alpha=0.01, hypotheses=(asking(),), pairs=())
     ((_, trace),) = channel.conductor(monkeypatch)._side_by_side(evidence, _step(asking()), 1e9)
     side = channel.alive[1][0][0]
-
     assert ("failed", f"{side} 1") == (trace.outcomes[PORT][side].outcome, trace.outcomes[PORT][side].reason)
 
 
@@ -326,7 +311,6 @@ def test_a_rehearsal_that_is_lost_leaves_the_others_alone(monkeypatch: pytest.Mo
     shared = Channel(lambda *_: {FREE: FakeTest(dies=True), PORT: FakeTest()})
     apart = Channel(lambda *_: {FREE: FakeTest(), PORT: FakeTest(dies=True)})
     traces = [one.conductor(monkeypatch).rehearse([FREE, PORT]) for one in (shared, apart)]
-
     assert [FREE, PORT] == [trace.unfinished for trace in traces]
     assert [1, 2] == [len(one.alive) for one in (shared, apart)]
     assert [False, False] == [trace.is_cut_short for trace in traces]
@@ -351,7 +335,6 @@ def test_nothing_that_either_part_of_a_rehearsal_has_used_is_forgotten() -> None
         usages={"baseline": Usage(used={"": ("another",), PORT: ("g",)})},
     )
     found = both(shared, apart)
-
     assert ({PORT: passed, FREE: passed}, {}) == (found.outcomes, found.uneven)
     assert {"baseline": (FREE, PORT), "candidate": (FREE, PORT)} == found.collected
     assert {"baseline": ("a.py", "c.py"), "candidate": ("b.py",)} == found.files
@@ -364,5 +347,4 @@ def test_an_observation_of_both_sides_at_once_says_nothing_of_it(monkeypatch: py
     channel = Channel(taking(lambda *_: MILLI))
     evidence = conducted(channel.conductor(monkeypatch, serial=set()))
     (found,) = {one.apart for pair in evidence.pairs for one in pair.observations}
-
     assert (False, ()) == (found, decide(evidence)[asking()].warnings)

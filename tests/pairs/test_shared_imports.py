@@ -13,7 +13,7 @@ from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Assignment, Measurement, Side
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.records import Sample
-from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.launch import Command
 from pytest_hwperf.pairs.interleaving import Interleaving
 from pytest_hwperf.pairs.lockstep import PairTrace
 from pytest_hwperf.pairs.parent import Imports, Parent, ParentLostError
@@ -56,7 +56,6 @@ def test_what_both_sides_load_from_one_file_is_shared_in_its_order(monkeypatch: 
     candidate = {"last": "/site/last.py", **SAME, "code": "/new/code.py"}
     both = commands(TMPDIR=("/a", "/b"), PYTHONPATH=("/old:/modules", "/new:/modules"))
     found = modules_of(sharing(rehearsed(baseline=baseline, candidate=candidate), both), monkeypatch)
-
     assert ["last", "numpy", "numpy.linalg"] == list(found.modules)
     assert {"HOME": "/home", "PYTHONPATH": "/modules"} == found.environment
     assert {"TMPDIR", "PYTHONPATH"} == found.differing
@@ -78,7 +77,6 @@ def test_what_both_sides_load_from_one_file_is_shared_in_its_order(monkeypatch: 
 )
 def test_what_keeps_the_sides_apart(both: Mapping[Side, Command], modules: Mapping[str, str] | None, why: str) -> None:
     found = sharing(rehearsed(baseline=modules, candidate=modules) if modules else PairTrace(), both)
-
     assert why == found.why_not
     assert not why or found.parent(9.0) is None
 
@@ -86,7 +84,6 @@ def test_what_keeps_the_sides_apart(both: Mapping[Side, Command], modules: Mappi
 def test_interpreters_of_their_own_share_nothing() -> None:
     both = commands()
     both["baseline"] = Command(arguments=[], directory=Path(), environment={}, interpreter="/other/python")
-
     assert "each side has an interpreter of its own" == sharing(rehearsed(), both).why_not
 
 
@@ -130,7 +127,6 @@ def play(monkeypatch: pytest.MonkeyPatch, *answers: Mapping[str, str] | WorkerEr
 
 def test_packages_that_a_parent_refuses_are_left_to_the_sides(monkeypatch: pytest.MonkeyPatch) -> None:
     started, found = play(monkeypatch, {"numpy": "it starts a Python thread"}, {}), sharing(rehearsed())
-
     assert cast("Any", found.parent(9.0)) is started[1]
     assert started[0].is_over
     assert {} == started[1].imports.modules
@@ -142,7 +138,6 @@ def test_packages_that_a_parent_refuses_are_left_to_the_sides(monkeypatch: pytes
 
 def test_where_each_parent_refuses_something_nothing_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     started, found = play(monkeypatch, *({f"p{at}": "it loads x"} for at in range(5))), sharing(rehearsed())
-
     assert found.parent(9.0) is None
     assert all(one.is_over for one in started)
     assert "each side imports everything itself: too many packages cannot be imported for both sides" == found.said
@@ -155,7 +150,6 @@ def test_a_parent_that_is_lost_ends_the_sharing(monkeypatch: pytest.MonkeyPatch,
     found.try_out(9.0)
     found.parent(9.0)
     found.prepare()
-
     assert found.parent(9.0) is None
     assert found.why_not in ("the parent of a pair is silent", "no memory is left")
     found.close()
@@ -214,7 +208,6 @@ def test_a_forked_pair_works_as_the_rehearsal_did(before: PairTrace, trial: Pair
     """Once it may be chance; the second time nothing is shared any more."""
     found = sharing(before)
     assert found.is_new([HERE])
-
     assert found.is_as_rehearsed(trial, [HERE]) == (not why)
     assert found.is_new([HERE]) == bool(why)
     assert not found.why_not

@@ -12,10 +12,9 @@ from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Obser
 from pytest_hwperf.core.records import Margin
 from pytest_hwperf.core.sequence import Step
 from pytest_hwperf.gate.progress import progress_text
-from pytest_hwperf.pairs.chance import Chance, random_of
+from pytest_hwperf.pairs.chance import Chance, random_of, run_side_by_side, shared_out
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.lockstep import PairTrace
-from pytest_hwperf.pairs.side_by_side import run_side_by_side, shared_out
 
 LONG_S = 60.0
 HERE = Measurement(test="test_model.py::test_forward", label="")
@@ -67,7 +66,6 @@ def test_a_pair_draws_from_its_seed_and_its_number_alone() -> None:
         [chance.hash_seed() for _ in range(3)]
         for chance in (Chance(random_of(seed, pair)) for seed, pair in ((7, 1), (7, 2), (8, 1), (7, 1)))
     ]
-
     assert draws[0] == draws[3]
     assert 9 == len({one for drawn in draws for one in drawn})
 
@@ -114,7 +112,6 @@ def test_what_is_drawn_does_not_depend_on_how_many_run_at_once(
 ) -> None:
     """Nor does the number of pairs: never more than the step asks for."""
     evidence, _ = played(at_once)
-
     assert [1, 2, 3, 4, 5, 6] == [pair.number for pair in evidence.pairs]
     assert played(1)[0] == evidence
 
@@ -123,12 +120,10 @@ def test_each_pair_takes_its_turns_on_its_own_processors(
     played: Callable[..., tuple[Evidence, list[Progress]]],
 ) -> None:
     drawn = [pair.hash_seeds["candidate"] for pair in played(2, (4, 5))[0].pairs]
-
     assert [4, 5] * 3 == drawn
 
 
 def test_one_line_shows_all_that_run(played: Callable[..., tuple[Evidence, list[Progress]]]) -> None:
     _, shown = played(4)
-
     assert [(1, 3), (5, 1)] == [(one.pair, one.beside) for one in shown]
     assert "hwperf: screen pairs 1–4 of 6" in progress_text(shown[0])

@@ -15,10 +15,9 @@ from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import EnergyWindow
 from pytest_hwperf.core.hypotheses import Facts, SideOutcome
 from pytest_hwperf.core.records import Sample, replace
-from pytest_hwperf.host.peak_rss import UnresettableResident
+from pytest_hwperf.host.memory import UnresettableResident
 from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerTask
-from pytest_hwperf.pairs.cpu_pin import CpuPin, processors
-from pytest_hwperf.pairs.messages import (
+from pytest_hwperf.pairs.channel import (
     AskEnergy,
     AskExact,
     BlockTimes,
@@ -39,7 +38,7 @@ from pytest_hwperf.pairs.messages import (
     decode_frame,
     encode_frame,
 )
-from pytest_hwperf.pairs.turns import Turns
+from pytest_hwperf.pairs.turns import CpuPin, Turns, processors
 
 TASK = WorkerTask(role="pair", side="baseline", reply_to="0")
 HERE = Ready(node="t.py::test", index=0, label="", facts=Facts(scenario="onnx_fp32"))
@@ -126,7 +125,6 @@ def test_another_file_is_no_conductor(tmp_path: Path) -> None:
 def test_it_runs_what_was_selected(line: tuple[Turns, socket.socket]) -> None:
     turns, end = line
     send(end, Select(nodes=("b", "a")))
-
     assert turns.chosen(["a", "b", "c"], {"x.py": "ImportError"}) == ("b", "a")
     assert Collected(nodes=("a", "b", "c"), errors={"x.py": "ImportError"}) == receive(end).message
 
@@ -210,7 +208,6 @@ def test_it_stays_on_a_processor_until_it_is_told_to_go_on() -> None:
         send(ours, PinTo(processor=1), Finish())
         turns.serve(HERE, Watched())
         answers = [receive(ours).message for _ in range(8)]
-
     assert seen == [{1}, {2}, {0, 1, 2}]
     reasons = [answer.reason for answer in answers if isinstance(answer, Pinned)]
     assert ["", "", "may run on processors 0, 1, 2 only", ""] == reasons
@@ -230,7 +227,6 @@ def test_the_thread_that_makes_the_calls_is_the_one_that_is_kept_and_timed() -> 
         Turns(theirs, leave, lambda: pin).serve(HERE, Computing(), caller)
         over.set()
         times = next(message for _ in range(3) if isinstance(message := receive(ours).message, BlockTimes))
-
     assert [(caller.native_id, {1})] == kept[:1]
     assert times.thread_ns < 1_000_000 < times.cpu_ns
     caller.join()
@@ -246,7 +242,6 @@ def test_a_call_that_fails_frees_its_thread(line: tuple[Turns, socket.socket]) -
     send(end, PinTo(processor=before[0]), BLOCK)
     with pytest.raises(ZeroDivisionError):
         turns.serve(HERE, Failing())
-
     assert processors() == before
 
 
@@ -282,7 +277,6 @@ def test_it_waits_for_its_own_threads_before_it_gives_the_turn_away(
     monkeypatch.setattr("pytest_hwperf.pairs.turns.time", clock)
     send(end, TimeBlock(calls=1, batch=1, rest=rest), Finish())
     turns.serve(HERE, FakeSubject())
-
     assert [waited_ms] == slept
 
 

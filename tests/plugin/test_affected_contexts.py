@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_hwperf.core.affected import EVERY_TEST, Usage, Watch
-from pytest_hwperf.core.serialisation import to_json
+from pytest_hwperf.core.codec import to_json
 from pytest_hwperf.host.usage import Recorder
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerTask, encode
 from pytest_hwperf.plugin.affected import _Contexts, usage_of, watch
@@ -50,7 +50,6 @@ def test_tests_and_files_of_tests_have_their_turns(request: pytest.FixtureReques
     finish(contexts.pytest_runtest_protocol(request.node))
     finish(contexts.pytest_make_collect_report(module))
     finish(contexts.pytest_make_collect_report(request.session))
-
     assert [EVERY_TEST, request.node.nodeid, EVERY_TEST, module.nodeid, EVERY_TEST] == played.entered
 
 
@@ -70,7 +69,6 @@ def test_what_a_fixture_of_several_tests_uses_is_theirs(scope: str, shared: list
     played.enter("t::a")
 
     finish(_Contexts(played, Revision("")).pytest_fixture_setup(definition, request))
-
     assert shared == played.shared
     assert "t::a" == played.entered[-1]
 
@@ -99,7 +97,6 @@ def test_a_process_watches_what_its_task_names(config: Any, tmp_path: Path, monk
     assert usage_of(config) is None
 
     watch(config, environment(str(file)))
-
     assert Usage() == usage_of(config)
     assert 1 == len(began)
     session = SimpleNamespace(revision=None)

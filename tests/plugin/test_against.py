@@ -18,7 +18,6 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
 def refusal(project: pytest.Pytester, against: str) -> str:
     result = project.runpytest_inprocess(f"--hwperf-against={against}")
     (line,) = (line for line in result.errlines if line.startswith("ERROR: "))
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
     return line.removeprefix("ERROR: --hwperf-against: ")
@@ -56,7 +55,6 @@ def test_a_repository_that_only_the_environment_names_is_not_followed_and_it_is_
     monkeypatch.setenv("GIT_DIR", str(project.path / "elsewhere"))
     said = refusal(project, "no-such")
     told = 'echo "gitdir: $GIT_DIR" > .git'
-
     assert (
         f"hwperf does not follow GIT_DIR, which hooks set for another one: let its root lead there with `{told}`"
         in said
@@ -68,7 +66,6 @@ def test_a_repository_that_only_the_environment_names_is_not_followed_and_it_is_
 @pytest.mark.parametrize("against", ["x" * 5000, "x/" * 2500, "x" * 300])
 def test_a_name_that_no_file_system_takes_is_refused(project: pytest.Pytester, against: str) -> None:
     said = refusal(project, against)
-
     assert said.startswith(f"'{against[:100]}")
     assert "is no revision" in said
     assert len(said) < 600

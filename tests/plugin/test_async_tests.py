@@ -123,7 +123,6 @@ def test_the_body_of_an_async_test_with_a_budget_is_the_call(
     """On the loop of its plugin, with its fixtures."""
     pytester.makepyfile(BODY.format(plugin=plugin, limit=limit))
     result = run(pytester, *options, "-k", "not trio")
-
     assert result.parseoutcomes() == {outcome: 1} | ({"deselected": 1} if plugin == "anyio" else {})
     assert ("limit 500 µs; " in result.stdout.str()) == (outcome == "failed")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.pairs.conductor import Conductor
@@ -70,7 +70,6 @@ def test_a_fresh_process_holds_the_plugin_and_what_reads_its_messages(command: C
     pairs = held(tmp_path / "notes")
     tasks = (WorkerTask(role="memory", node=NODE, growth=False), WorkerTask(role="cold", node=NODE))
     alone = [(ask(task, [command]), held(tmp_path / "notes")) for task in tasks]
-
     assert met.lost is None
     own = {"pytest_hwperf", "msgspec"}
     without |= {"typing_extensions"}  # msgspec looks for it

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from fakes.reruns import REPEATED, WORK, repository
 
+from pytest_hwperf.core.codec import from_json
 from pytest_hwperf.core.report import ReportFile
-from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.plugin.benchmark import EXTRA_INFO, GROUP
 
 QUICK = ("--hwperf-benchmark", "--hwperf-sample-time=0.05", "--hwperf-energy=off", "-pno:cacheprovider")
@@ -107,7 +107,7 @@ def test_without_the_option_the_fixture_is_not_ours(pytester: pytest.Pytester) -
 
 
 def test_the_ini_twin_and_a_budget(pytester: pytest.Pytester) -> None:
-    pytester.makeini("[pytest]\nhwperf_benchmark_fixture = true\n")
+    pytester.makeini("[pytest]\nhwperf_benchmark = true\n")
     pytester.makepyfile(
         "import pytest\n\n\n@pytest.mark.hwbudget(latency_p50_ms=1e-9)\ndef test_it(benchmark):\n    benchmark(str)\n"
     )
@@ -128,7 +128,6 @@ def test_the_ini_twin_and_a_budget(pytester: pytest.Pytester) -> None:
 def test_a_bad_marker_is_a_usage_error(pytester: pytest.Pytester, marker: str, problem: str) -> None:
     test = f"import pytest\n\n\n@pytest.mark.benchmark({marker})\ndef test_it(benchmark):\n    benchmark(str)\n"
     result = run(pytester, test)
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines([f"ERROR: test_suite.py::test_it: {problem}".replace("[", "[[]")])
 
@@ -181,7 +180,6 @@ def test_what_pytest_benchmark_is_asked_for_is_done(
         "def test_it(benchmark):\n    assert benchmark(str) == ''\n    assert benchmark.disabled\n"
         "    assert benchmark.stats is None\n\n\ndef test_other():\n    pass\n"
     )
-
     assert expected == run(pytester, suite, *option.split()).parseoutcomes()
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.plugin.benchmark_stats import Metadata
+from pytest_hwperf.plugin.benchmark import Metadata
 
 
 def test_statistics_are_items_too() -> None:
@@ -13,7 +13,6 @@ def test_statistics_are_items_too() -> None:
         name="test_it", fullname="t.py::test_it", group="g", param=None, params=None, extra_info={"k": 1}
     )
     found = Metadata(described, [1.0, 3.0])
-
     assert (2.0, "g", {"k": 1}) == (found["mean"], found["group"], found["extra_info"])
     assert (2.0, None) == (found.stats.mean, found.get("no such"))
     with pytest.raises(KeyError, match="no such"):

@@ -49,7 +49,6 @@ def test_only_the_tail_of_short_calls_takes_single_calls(pytester: pytest.Pytest
     )
     _, written = report(pytester)
     (verdict,) = written["judgements"][0]["verdicts"]
-
     assert re.search(rf"[\d,]+ {per}", verdict["reason"])
 
 
@@ -327,7 +326,6 @@ def test_junit_holds_the_failure_and_the_figures(pytester: pytest.Pytester) -> N
     )
     run(pytester, "--junitxml=junit.xml", "-o", "junit_family=xunit1")
     xml = (pytester.path / "junit.xml").read_text(encoding="utf-8")
-
     assert 'failures="1"' in xml
     assert re.search(r'<property name="hwperf\.latency_p95_ms" value="[0-9.]+"', xml)
     assert '<property name="hwperf.budget.latency_p95" value="failed"' in xml
@@ -354,7 +352,6 @@ def test_a_file_that_cannot_be_written_fails_the_session(pytester: pytest.Pytest
         """
     )
     result = run(pytester, "--hwperf-report=blocked.txt/report.json")
-
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["hwperf: *report.json not written: *; give another path or free some space"])
 
@@ -370,7 +367,6 @@ def test_quiet_shows_only_what_needs_a_look(pytester: pytest.Pytester) -> None:
         """
     )
     table = run(pytester, "-qq").stdout.str().partition("= hwperf =")[2]
-
     assert "test_bad" in table
     assert "test_good" not in table
 
@@ -381,7 +377,6 @@ def test_the_table_is_coloured_as_pytest_is(pytester: pytest.Pytester, color: st
     pytester.makepyfile("import pytest\n@pytest.mark.hwbudget(latency_p95_ms=0)\ndef test_it(): sum(range(100))")
     table = run(pytester, f"--color={color}").stdout.str().rpartition("hwperf =")[2]
     (row,) = [line for line in table.splitlines() if "latency p95" in line and "limit" not in line]
-
     assert row.startswith(f"{red}    latency p95  ")
     assert ("\x1b[" in table) == bool(red)
 
@@ -397,7 +392,6 @@ def test_verbose_shows_every_figure(pytester: pytest.Pytester) -> None:
 
 def test_a_session_without_a_measured_test_shows_nothing(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(): pass")
-
     assert "hwperf:" not in run(pytester).stdout.str()
     assert "= hwperf" not in run(pytester).stdout.str()
 
@@ -407,7 +401,6 @@ def test_collecting_only_measures_nothing(pytester: pytest.Pytester) -> None:
         "import pytest\n@pytest.mark.hwbudget(latency_p95_ms=0)\ndef test_it(): raise SystemExit('ran')"
     )
     result = run(pytester, "--collect-only")
-
     assert result.ret == 0
 
 

@@ -40,7 +40,6 @@ def test_each_tree_is_built_from_its_own_sources(pytester: pytest.Pytester) -> N
     failed = project.run(build)
     project.write({"source.txt": "2"})
     result = project.run(REPEATED, build)
-
     assert pytest.ExitCode.USAGE_ERROR == failed.ret
     failed.stderr.fnmatch_lines(
         ["ERROR: hwperf: --hwperf-build=*, in the present tree, ended with code 1. *", "*number*"]

@@ -44,7 +44,6 @@ def test_bad_inputs_are_a_usage_error(pytester: pytest.Pytester, lines: str, rep
     ini(pytester, lines)
     pytester.makepyfile("def test_it(): raise SystemExit('ran')")
     result = pytester.runpytest_inprocess()
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines([f"ERROR: hwperf_carbon: {reported}*"])
 
@@ -91,7 +90,6 @@ def test_carbon_is_of_a_call_and_energy_of_a_row(pytester: pytest.Pytester) -> N
     pytester.runpytest_inprocess(*QUICK, "--hwperf-energy=estimate", "--hwperf-report=report.json")
     run = run_of(pytester.path)
     found = samples(run)
-
     assert [8 * joules / 9000 for joules in found["energy"]["values"]] == pytest.approx(
         found["carbon_operational"]["values"]
     )
@@ -105,7 +103,6 @@ def test_without_energy_the_operational_part_is_unmeasured(pytester: pytest.Pyte
     pytester.makepyfile(MEASURED)
     pytester.runpytest_inprocess(*QUICK, "--hwperf-energy=off", "--hwperf-report=report.json").assert_outcomes(passed=1)
     run = run_of(pytester.path)
-
     assert "carbon_embodied" in samples(run)
     cause = run["unmeasured"]["carbon_operational"]
     assert ("part unmeasured", "energy is off (--hwperf-energy=off)") == (cause["kind"], cause["texts"]["why"])
@@ -116,7 +113,6 @@ def test_nobody_asked_nothing_reported(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(MEASURED)
     pytester.runpytest_inprocess(*QUICK, "--hwperf-energy=off", "--hwperf-report=report.json").assert_outcomes(passed=1)
     run = run_of(pytester.path)
-
     assert not any(metric.startswith("carbon") for metric in [*samples(run), *run["unmeasured"]])
 
 
@@ -137,6 +133,5 @@ def test_carbon_is_never_compared(pytester: pytest.Pytester) -> None:
     pytester.runpytest_inprocess(*options, "--hwperf-compare", "--hwperf-report=report.json")
     report = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]
     compared = [verdict["subject"]["metric"] for verdict in report["judgements"][0]["verdicts"]]
-
     assert "latency" in compared
     assert not any(metric.startswith("carbon") for metric in compared)

@@ -13,7 +13,7 @@ from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement
 from pytest_hwperf.core.records import Margin
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.statements import said
-from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.launch import Command
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 
 pytestmark = pytest.mark.live
@@ -66,7 +66,6 @@ def test_between_the_looks_the_last_complete_one_counts(tmp_path: Path) -> None:
     """Eight pairs leave it open; two more, which would look worse, are begun and not looked at."""
     evidence = cut_off(tmp_path, [SLOW] * 6 + [SLOW, FAST] * 4 + [SLOW] * 20, pair=10)
     found = decide(evidence)[TRIAL]
-
     assert [*["screen"] * 6, *["confirm"] * 10] == [pair.stage for pair in evidence.pairs]
     assert ("inconclusive", 8, LATE) == (found.outcome, found.pairs, found.reason)
 
@@ -75,7 +74,6 @@ def test_before_the_first_look_nothing_is_decided(tmp_path: Path) -> None:
     """Though all pairs so far were slower."""
     evidence = cut_off(tmp_path, [SLOW], pair=7)
     found = decide(evidence)[TRIAL]
-
     assert 6 + 7 == len(evidence.pairs)
     assert ("inconclusive", None, LATE) == (found.outcome, found.p_value, found.reason)
     assert "screen of 6 pairs, not confirmed" in found.how

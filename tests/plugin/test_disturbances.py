@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.host.interference import Snapshot
+from pytest_hwperf.host.disturbance import MachineCpuTime, Snapshot
 from pytest_hwperf.host.machine import describe_machine
-from pytest_hwperf.host.system_state import MachineCpuTime
 
 QUICK = ("-v", "-p", "no:cacheprovider", "-p", "no:benchmark", "--hwperf-energy=off", "--hwperf-sample-time=0.05")
 

@@ -56,7 +56,6 @@ def test_a_counter_is_known_by_the_share_of_its_step(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meter = Stepping(0.03)
-
     assert EnergySource(source="rapl:package-0", step=0.03 / meter.shortest_window_s) == source(
         pytester, monkeypatch, meter
     )
@@ -64,7 +63,6 @@ def test_a_counter_is_known_by_the_share_of_its_step(
 
 def test_a_meter_without_steps_is_exact(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     meter = Simple()
-
     assert EnergySource(source=meter.source, step=0.0) == source(pytester, monkeypatch, meter)
 
 

@@ -14,9 +14,9 @@ from fakes.streams import FakeMeter
 from pytest_hwperf import registry
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.records import Reading
-from pytest_hwperf.meters.energy.idle_power import idle_watts
-from pytest_hwperf.meters.energy.powercap import Files
-from pytest_hwperf.meters.energy.rapl import rapl_meter
+from pytest_hwperf.meters.energy_window import idle_watts
+from pytest_hwperf.meters.powercap import Files
+from pytest_hwperf.meters.rapl import rapl_meter
 
 WATTS = 20.0
 TICK_S = 0.001
@@ -170,8 +170,8 @@ def test_boards_stand_beside_the_processor_where_they_are_used(
         return meter()
 
     monkeypatch.setenv("HWPERF_POWERCAP_ROOT", str(pytester.mkdir("empty")))
-    monkeypatch.setattr("pytest_hwperf.meters.energy.nvml.in_use", lambda _environ: used)
-    monkeypatch.setattr("pytest_hwperf.meters.energy.nvml.nvml_meter", opened)
+    monkeypatch.setattr("pytest_hwperf.meters.nvml.in_use", lambda _environ: used)
+    monkeypatch.setattr("pytest_hwperf.meters.nvml.nvml_meter", opened)
     pytester.makepyfile(ASKS_FOR_ENERGY.replace("EXPECTED", repr(expected)).replace("REASON", repr(reason)))
 
     pytester.runpytest_inprocess("--hwperf-sample-time=0.2").assert_outcomes(passed=1)
@@ -181,7 +181,7 @@ def test_boards_that_another_source_leaves_out_are_reported(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Carbon of the processor alone would be reported as the whole."""
-    monkeypatch.setattr("pytest_hwperf.meters.energy.nvml.in_use", lambda _environ: True)
+    monkeypatch.setattr("pytest_hwperf.meters.nvml.in_use", lambda _environ: True)
     pytester.makeini("[pytest]\nhwperf_carbon =\n    intensity_g_per_kwh=400\n    intensity_source=grid 2024\n")
     pytester.makepyfile(
         """
@@ -217,7 +217,6 @@ def test_counters_are_closed_at_the_end(pytester: pytest.Pytester) -> None:
     )
     before = sorted(Path("/proc/self/fd").iterdir())
     pytester.runpytest_inprocess("--hwperf-energy=rapl").assert_outcomes(passed=1)
-
     assert before == sorted(Path("/proc/self/fd").iterdir())
 
 
@@ -246,7 +245,6 @@ def test_an_absent_source_ends_sessions_that_would_read_it(
     monkeypatch.setenv("HWPERF_POWERCAP_ROOT", str(pytester.mkdir("empty")))
     pytester.makeini("[pytest]\nhwperf_energy = rapl\n")
     pytester.makepyfile(content)
-
     assert code == pytester.runpytest_inprocess(*options).ret
 
 

@@ -27,7 +27,6 @@ def test_bad_watts_are_a_usage_error(pytester: pytest.Pytester, watts: str) -> N
     """Before anything runs, and though energy is off: an estimate would be needed elsewhere."""
     pytester.makepyfile("def test_it(energy_meter): raise SystemExit('ran')")
     result = pytester.runpytest_inprocess(f"-ohwperf_watts={watts}", "--hwperf-energy=off")
-
     assert USAGE == result.ret
     result.stderr.fnmatch_lines([f"ERROR: -o hwperf_watts={watts} (or HWPERF_WATTS): give IDLE..BUSY in W per vCPU, *"])
 
@@ -39,7 +38,6 @@ def test_the_ini_and_the_environment_are_asked_too(pytester: pytest.Pytester, mo
     by_environment = pytester.runpytest_inprocess()
     pytester.makeini("[pytest]\nhwperf_watts = 8..1")
     by_ini = pytester.runpytest_inprocess()
-
     assert [USAGE, USAGE] == [by_environment.ret, by_ini.ret]
     by_environment.stderr.fnmatch_lines(["ERROR: -o hwperf_watts=9..1 (or HWPERF_WATTS): *"])
     by_ini.stderr.fnmatch_lines(["ERROR: -o hwperf_watts=8..1 (or HWPERF_WATTS): *"])
@@ -65,7 +63,6 @@ def test_the_joules_are_those_of_the_watts(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(MEASURED)
     pytester.runpytest_inprocess(*QUICK, "-ohwperf_watts=1..11", "--hwperf-report=report.json")
     found = {figure["metric"]: figure["estimate"]["value"] for figure in judgement(pytester.path)["figures"]}
-
     assert 10.0 == pytest.approx(found["energy"] / found["cpu_time"], rel=1e-9)
 
 
@@ -82,6 +79,5 @@ def test_estimates_by_other_watts_are_never_compared(pytester: pytest.Pytester) 
         for verdict in judgement(pytester.path)["verdicts"]
         if verdict["subject"]["type"] == "Comparison" and verdict["subject"]["metric"] == "energy"
     )
-
     assert "not comparable" == energy["outcome"]
     assert "estimate:cpu-time holds nothing beyond CPU time and is never compared" in energy["reason"]

@@ -42,7 +42,6 @@ def test_what_nothing_would_judge_fails_at_once(pytester: pytest.Pytester, text:
     """With a budget, whose test is measured as a whole, and without one, whose test no one knows as measured."""
     text = text.format(budget) if "{}" in text else budget + text
     result = run(pytester, text)
-
     assert pytest.ExitCode.TESTS_FAILED == result.ret
     assert 1 == sum(result.parseoutcomes().get(name, 0) for name in ("failed", "errors"))
     result.stdout.fnmatch_lines([f'test_it.py:*: {SAID.replace("[", "[[]")}*usefixtures("hwperf")'])

@@ -7,11 +7,11 @@ import psutil
 import pytest
 from fakes.processes import ends
 
+from pytest_hwperf.core.codec import from_json
 from pytest_hwperf.core.hypotheses import PROCESSES
 from pytest_hwperf.core.records import Judgement
 from pytest_hwperf.core.report import Report, ReportFile
-from pytest_hwperf.core.serialisation import from_json
-from pytest_hwperf.plugin.inherited_options import drop
+from pytest_hwperf.plugin.command import drop
 
 MIB = 2**20
 QUICK = ("--hwperf-sample-time=0.1", "--hwperf-energy=off", "-p", "fakes.short_growth")
@@ -148,7 +148,6 @@ def test_memory_that_six_calls_or_this_process_do_not_show(pytester: pytest.Pyte
         """
     )
     result, _ = report(pytester)
-
     assert 0 != result.ret
     result.stdout.fnmatch_lines([outcome])
 
@@ -215,7 +214,6 @@ def test_odd_ids_reach_the_fresh_process(pytester: pytest.Pytester) -> None:
         """
     )
     _, found = report(pytester)
-
     assert [peak(judgement) for judgement in found.judgements] == pytest.approx([2, 4, 6, 8], abs=0.5)
 
 
@@ -306,7 +304,6 @@ def test_a_foreign_order_is_a_usage_error(pytester: pytest.Pytester, monkeypatch
     monkeypatch.setenv("HWPERF_WORKER", "1")
     pytester.makepyfile("def test_it(): pass")
     result = pytester.runpytest_inprocess()
-
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "HWPERF_WORKER" in os.environ
 

@@ -14,10 +14,10 @@ import pytest
 from fakes.reruns import COMPARED, REHEARSED, REPEATED, SIMULATED
 
 from pytest_hwperf.cli import main
+from pytest_hwperf.core.codec import from_json
 from pytest_hwperf.core.records import Comparison
 from pytest_hwperf.core.report import Report, ReportFile
-from pytest_hwperf.core.serialisation import from_json
-from pytest_hwperf.pairs.cpu_pin import processors
+from pytest_hwperf.pairs.turns import processors
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]
 
@@ -157,7 +157,6 @@ def test_slower_code_fails_its_own_test_alone_and_says_what_moved(
     monkeypatch.setattr("pytest_hwperf.gate.explaining.REPEATS", 1)
     write(project, "work.py", WORK.format(units=9))
     result = run(project, "--junitxml=junit.xml", "--hwperf-explain=auto", "--hwperf-report=written")
-
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.re_match_lines([r"latency p50 ×\d+\.\d ", r"  p=.*, \d+ fresh pairs, exact signed-rank.*Holm"])
@@ -235,7 +234,6 @@ def test_a_fixture_that_blocks_is_cut_off_at_the_time_limit(project: pytest.Pyte
     write(project, "tests/conftest.py", BLOCKING)
     commit(git)
     result = run(project, "--hwperf-time-limit=4", "-k", "slow")
-
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     begins = "ERROR: hwperf: the time of 4 s was up in the rehearsal of HEAD with the present code"
     ends = "at least * s are needed. Give --hwperf-time-limit=*, or select fewer tests with -k"
@@ -267,7 +265,6 @@ def test_a_new_test_of_old_code_has_a_baseline(project: pytest.Pytester) -> None
     """The benchmark code is the candidate's on both sides."""
     write(project, "tests/test_more.py", "import work\n\n\ndef test_more(hwperf):\n    hwperf(work.steady)\n")
     run(project, REHEARSED, "-k", "more")
-
     assert COMPARED == compared(project, "test_more").reason
 
 
@@ -324,7 +321,6 @@ def test_a_skip_on_the_baseline_is_named(project: pytest.Pytester, git: Git) -> 
     commit(git)
     write(project, "work.py", WORK.format(units=3))
     run(project, REHEARSED)
-
     assert compared(project, "test_steady").reason == "skipped in HEAD: Skipped: no such card"
 
 
@@ -362,7 +358,6 @@ def test_a_selection_in_the_ini_does_not_reach_the_pairs(project: pytest.Pyteste
     write(project, "pytest.ini", ini)
     write(project, "tests/test_work.py", f"import pytest\npytestmark = pytest.mark.perf\n{TESTS}")
     run(project, "-m", "perf", REHEARSED)
-
     assert COMPARED == compared(project, "test_steady").reason
 
 
@@ -383,7 +378,6 @@ def test_a_body_may_read_its_run_in_the_pairs(project: pytest.Pytester) -> None:
         "    run = hwperf(work.steady)\n    assert run.sample('latency').values[0] < 60\n",
     )
     run(project, REHEARSED)
-
     assert COMPARED == compared(project, "test_read").reason
 
 
@@ -408,7 +402,6 @@ def test_a_test_that_never_measures_keeps_its_reason(project: pytest.Pytester) -
     marks = "@pytest.mark.hwbudget(latency_p95_ms=1)\n@pytest.mark.hwregression(latency_p95='10%')\n"
     write(project, "tests/test_more.py", f"import pytest\nimport work\n\n\n{marks}def test_more(hwperf):\n    pass\n")
     run(project, REHEARSED)
-
     assert "not comparable" == compared(project, "test_more").outcome
     assert "the test never called hwperf(...)" == compared(project, "test_more").reason
 
@@ -423,7 +416,6 @@ def test_a_gate_that_can_compare_nothing_is_an_error(project: pytest.Pytester, m
         "    if 'PYTHONHASHSEED' in os.environ:\n        items.clear()\n",
     )
     result = run(project)
-
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
         ["*nothing could be compared with HEAD: a fresh process of the candidate does not collect this*"]
@@ -435,14 +427,12 @@ def test_the_baseline_may_have_its_own_interpreter(project: pytest.Pytester) -> 
     script = write(project, "tools/python", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     script.chmod(0o755)
     run(project, "--hwperf-base-python=tools/python", REHEARSED, "-k", "steady")
-
     assert COMPARED == compared(project, "test_steady").reason
 
 
 def test_an_interpreter_that_cannot_be_started_is_a_usage_error(project: pytest.Pytester) -> None:
     write(project, "tools/python", "no program")
     result = run(project, "--hwperf-base-python=tools/python")
-
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*tools/python cannot be started in *"])
 
@@ -454,14 +444,12 @@ def test_markers_that_the_baseline_does_not_know_are_no_error(project: pytest.Py
     )
     write(project, "tests/test_work.py", f"import pytest\npytestmark = pytest.mark.fresh\n{TESTS}")
     run(project, REHEARSED, "-k", "steady")
-
     assert COMPARED == compared(project, "test_steady").reason
 
 
 @pytest.mark.usefixtures("other_plugins")
 def test_test_workers_are_refused_loudly(project: pytest.Pytester) -> None:
     result = run(project, "-n", "2")
-
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*-n starts test workers side by side: run measured tests alone with -n0 *"])
 
@@ -469,21 +457,18 @@ def test_test_workers_are_refused_loudly(project: pytest.Pytester) -> None:
 @pytest.mark.parametrize("against", ["no-such-branch", "--upload-pack=x"])
 def test_an_unknown_revision_is_a_usage_error(project: pytest.Pytester, against: str) -> None:
     result = run(project, against=against)
-
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: --hwperf-against: '{against}' is no revision*"])
 
 
 def test_an_interpreter_that_is_none_is_a_usage_error(project: pytest.Pytester) -> None:
     result = run(project, "--hwperf-base-python=no/python")
-
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: --hwperf-base-python='no/python' is no file; give an interpreter"])
 
 
 def test_an_interpreter_without_a_baseline_is_a_usage_error(project: pytest.Pytester) -> None:
     result = run(project, "--hwperf-base-python=python", against="")
-
     assert result.ret == pytest.ExitCode.USAGE_ERROR
 
 
@@ -606,7 +591,6 @@ def test_a_gate_that_decided_nothing_in_its_time_is_an_error_that_says_how_long_
     """Every test looks slower in the screen, and the time is up before any is confirmed."""
     monkeypatch.setenv("SUSPECT", "")
     result = run(project, REHEARSED)
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.assert_outcomes()
     (error,) = (line for line in result.stderr.lines if line.startswith("ERROR: "))
@@ -672,7 +656,6 @@ def test_a_baseline_that_cannot_run_any_test_is_an_error(project: pytest.Pyteste
     commit(git)
     write(project, "work.py", WORK.format(units=3))
     result = run(project, "-q")
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     expected = "nothing could be compared with HEAD: HEAD cannot run this test: *'nothing_of_this_name'* (2 tests); *"
     result.stderr.fnmatch_lines([f"ERROR: hwperf: {expected}"])
@@ -687,7 +670,6 @@ def test_a_generated_module_is_shared_before_the_rehearsal(project: pytest.Pytes
     write(project, "_version.py", "COST = 2\n")
     refused = run(project, REHEARSED, "--hwperf-share=none")
     shared = run(project, REHEARSED)
-
     assert pytest.ExitCode.USAGE_ERROR == refused.ret
     refused.stderr.fnmatch_lines(["ERROR: hwperf: _version.py: loaded by the tests and *--hwperf-share=_version.py"])
     shared.assert_outcomes(passed=2)
@@ -711,7 +693,6 @@ def test_ignored_files_that_are_met_while_tests_run_are_shared_and_the_rehearsal
     write(project, "_version.py", "COST = 2\n")
     run(project, REHEARSED, "-k", "rows or late or steady")
     refused = run(project, REHEARSED, "-k", "late or steady", "--hwperf-share=none")
-
     assert [COMPARED] * 3 == [compared(project, name).reason for name in ("test_rows", "test_late", "test_steady")]
     gate = report(project).gates[0]
     assert ["_version.py", "data/rows.csv"] == list(gate.shared)
@@ -726,7 +707,6 @@ def test_a_comparison_of_no_test_at_all_is_an_error(project: pytest.Pytester, op
     """Unless measured tests are left out on purpose."""
     write(project, "tests/test_plain.py", "def test_plain():\n    pass\n")
     result = run(project, "-k", "plain", option)
-
     assert code == result.ret
     if code:
         result.stderr.fnmatch_lines(
@@ -755,7 +735,6 @@ def test_large_files_are_shared_on_request(project: pytest.Pytester, git: Git) -
     run(project, REHEARSED, "-k", "weights or code")
     missing = compared(project, "test_weights")
     run(project, REHEARSED, "-k", "weights or code", "--hwperf-share=*.bin")
-
     assert missing.outcome == "no baseline"
     assert "failed in HEAD: ValueError" in missing.reason
     assert COMPARED == compared(project, "test_weights").reason

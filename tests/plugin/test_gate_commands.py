@@ -9,9 +9,9 @@ import pytest
 from fakes.reruns import INI, QUICK, REPEATED, WORK, Project, measured, repository
 
 from pytest_hwperf.cli import main
+from pytest_hwperf.core.codec import from_json
+from pytest_hwperf.core.history import TrendFile
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
-from pytest_hwperf.core.serialisation import from_json
-from pytest_hwperf.core.trends import TrendFile
 from pytest_hwperf.pairs.conductor import Conductor
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]
@@ -68,7 +68,6 @@ def test_a_mistake_of_ours_ends_the_session_with_a_sentence(project: Project, mo
     """Neither does anything pass unseen nor does pytest call it an internal error of its own."""
     monkeypatch.setattr("pytest_hwperf.gate.tests.Conductor", partial(Broken, plan=QUICK))
     result = project.run()
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(
         [
@@ -101,7 +100,6 @@ def test_a_baseline_without_a_revision_at_hand_is_not_rerun_and_it_is_said_why(p
     shutil.rmtree(project.path / ".hwperf")
     project.run("--hwperf-save", against="")
     outside = stored(project)
-
     assert "historical" in project.compared("test_work").how
     lacking = f"this repository does not have its revision {revision[:10]} (git fetch --unshallow)"
     gone.stdout.fnmatch_lines([NOT_RERUN.format(lacking)])
@@ -135,7 +133,6 @@ def test_a_pinned_release_is_rerun_with_its_part_of_the_rate_and_remembered(proj
         sys.executable, "-m", "pytest_hwperf.cli", "history", "*", f"--store={database}", "--json=history.json"
     )
     trends = from_json(TrendFile, (project.path / "history.json").read_bytes()).trends
-
     assert pytest.ExitCode.OK == shown.ret
     (series,) = (one.series for one in trends if one.series.anchor and one.series.key == MEDIAN_LATENCY)
     assert project.git("rev-parse", "v1").strip() == series.anchor
@@ -145,6 +142,5 @@ def test_a_pinned_release_is_rerun_with_its_part_of_the_rate_and_remembered(proj
 
 def test_an_unknown_release_is_refused_by_its_option(project: Project) -> None:
     result = project.run("-ohwperf_anchor=v9", against="anchor")
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(["*hwperf_anchor: *v9*"])

@@ -75,7 +75,6 @@ def test_an_interrupted_rerun_leaves_nothing_behind(
 ) -> None:
     session.send_signal(kind)
     output, _ = session.communicate(timeout=30)
-
     assert session.returncode == pytest.ExitCode.INTERRUPTED
     assert "KeyboardInterrupt" in output
     assert [] == processes_in(project, places)  # at once: later they would have ended by themselves
@@ -87,7 +86,6 @@ def test_a_killed_rerun_is_tidied_up_by_the_next(session: "subprocess.Popen[str]
     """Its processes end by themselves; its tree is removed when a tree is made again."""
     session.kill()
     session.wait(30)
-
     assert [] == left_in(project, places)
     assert len(worktrees(project)) == 1
     (project / "test_work.py").write_text(TESTS.replace("time.sleep(600)", "pass"), encoding="utf-8")

@@ -71,7 +71,6 @@ def test_a_program_that_is_started_in_the_present_tree_is_refused(pytester: pyte
     )
     project.write({"work.py": f"{WORK}#\n"})
     result = project.run(REHEARSED)
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(["*not comparable: a test starts `*` in your tree, or with a path of it.*"])
 
@@ -183,7 +182,6 @@ def test_sides_share_nothing_that_either_has_made(
     project = repository(pytester, {"work.py": WORK, "pytest.ini": INI, "test_it.py": CACHES.format(ways=ways)})
 
     result = project.run(REHEARSED)
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     files = ", ".join(f"{tmp_path}/home/cache/{way}" for way in ways.split(", ")) + "*"
     result.stderr.fnmatch_lines([f"*not comparable: both sides use {files}each side has its own*"])

@@ -6,7 +6,7 @@ import pytest
 from fakes.reruns import INI, Project, repository
 
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.gate.request import GateRequest
+from pytest_hwperf.gate.preparing import GateRequest
 
 TEST = "def test_call(hwperf):\n    hwperf(sum, [1, 2])\n"
 
@@ -33,5 +33,4 @@ def test_an_option_reaches_the_gate(
     project: Project = repository(pytester, {"pytest.ini": INI, "test_a.py": TEST})
     project.run()
     project.run(option)
-
     assert [usual, asked] == [getattr(one, field) for one in requests]

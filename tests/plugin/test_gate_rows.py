@@ -184,7 +184,6 @@ def test_what_the_candidates_tests_have_lost_slows_no_baseline(project: Project)
     texts = (tests.format("tests"), *(each.format(name) for name in (*names, "ini")))
     project.write({"work.py": work.format(400), "tests/test_work.py": "".join(texts)})
     result = project.run(REPEATED)
-
     assert ["regressed"] * 4 == [project.compared(f"test_{name}").outcome for name in (*names, "ini")]
     gone = "tests/__init__.py, tests/conftest.py, tests/helper.py"
     result.stdout.fnmatch_lines([f"hwperf: not in your tree any more, and removed from the baseline's: {gone}"])
@@ -197,7 +196,6 @@ def test_a_link_out_of_the_tree_is_followed_and_named(project: Project, tmp_path
     read = "lambda: work.spend(int(pathlib.Path('linked').read_text()))"
     project.commit({"test_linked.py": measured("linked", read)})
     result = project.run(REHEARSED)
-
     assert COMPARED == project.compared("test_linked").reason
     said = f"links lead out of the tree, so that both sides use the same there: linked (to {tmp_path / 'data'})"
     result.stdout.fnmatch_lines([f"hwperf: {said}"])
@@ -209,7 +207,6 @@ def test_a_helper_that_differs_is_named_and_each_side_runs_its_own(project: Proj
         {"tests/helper.py": "NUMBER = 2\n", "tests/test_a.py": f"import helper\n{measured('a', 'work.call')}"}
     )
     result = project.run(REHEARSED)
-
     assert COMPARED == project.compared("test_a").reason
     result.stdout.fnmatch_lines(["hwperf: changed since the baseline, and each side runs its own: tests/helper.py"])
 
@@ -222,7 +219,6 @@ def test_a_folder_that_the_baseline_lacks_is_no_place_to_start_in(
     (project.path / "new").mkdir()
     monkeypatch.chdir(project.path / "new")
     result = project.run("../test_old.py")
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(
         ["ERROR: hwperf: the baseline has no folder new, in which pytest was started: start it in one that both have"]
@@ -238,7 +234,6 @@ def test_a_process_that_is_killed_once_is_tried_again(
     once = f"BASE and not {killed}.exists() and ({killed}.touch(), os.kill(os.getpid(), 9))"
     project.commit({"test_killed.py": measured("killed", "work.call", once)})
     project.run(REHEARSED)
-
     assert (tmp_path / "killed").exists()
     assert "equivalent" == project.compared("test_killed").outcome
 
@@ -336,7 +331,6 @@ def test_other_data_is_counted_and_the_times_of_calls_on_it_are_compared(project
     project.commit({"work.py": data, "test_data.py": OTHER_DATA})
     project.write({"work.py": data.replace("np.zeros((20, 2)), np.ones(20)", rows).replace("WIDTH = 2", "WIDTH = 3")})
     result = project.run(REHEARSED, "--hwperf-report=report.md")
-
     assert "equivalent" == project.compared("test_alike").outcome
     assert "not comparable" == project.compared("test_alike", "accuracy", "mean").outcome
     assert "not comparable" == project.compared("test_wider").outcome

@@ -65,7 +65,6 @@ def test_what_got_slower_fails_and_what_did_not_passes(project: Project) -> None
     project.write({"work.py": WORK.format(call=300, item=60)})
     project.run(*ASYNCIO, REPEATED).assert_outcomes(failed=2, passed=1)
     found = outcomes(project)
-
     assert found.pop("test_call") != "regressed"
     assert {"regressed"} == {*found.values()}
 
@@ -73,5 +72,4 @@ def test_what_got_slower_fails_and_what_did_not_passes(project: Project) -> None
 def test_an_async_call_that_got_slower_fails(project: Project) -> None:
     project.write({"work.py": WORK.format(call=330, item=40)})
     project.run(*ASYNCIO, REPEATED).assert_outcomes(failed=1, passed=2)
-
     assert outcomes(project)["test_call"] == "regressed"

@@ -69,7 +69,6 @@ def test_an_unmeasured_test_costs_one_look_at_its_fixtures_and_markers(pytester:
     """No hook of ours is called while tests run: a test costs two calls, and its parents are looked at once."""
     few, many = functions_called(pytester, 10), functions_called(pytester, 60)
     without = functions_called(pytester, 60, "-p", "no:hwperf")
-
     assert 2 * 50 == many["ours"] - few["ours"]
     assert many["iter_markers"] == without["iter_markers"]
     assert 0 == without["ours"]

@@ -13,7 +13,6 @@ def test_the_report_is_one_file(pytester: pytest.Pytester, monkeypatch: pytest.M
     monkeypatch.setattr("pytest_hwperf.reports.html.assets.plotly", lambda: assets.pack("placeholder"))
     pytester.makepyfile(MEASURED)
     result = pytester.runpytest_inprocess(*QUICK, "--hwperf-report=out/report.html")
-
     assert pytest.ExitCode.OK == result.ret
     content = (pytester.path / "out" / "report.html").read_text(encoding="utf-8")
     assert "1 test measured only, no budget or baseline" in content
@@ -26,7 +25,6 @@ def test_a_missing_extra_is_a_usage_error_at_the_start(
     monkeypatch.setattr(assets, "find_spec", lambda _: None)
     pytester.makepyfile(MEASURED)
     result = pytester.runpytest_inprocess(*QUICK, "--hwperf-report=report.html")
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(
         ["*--hwperf-report=FILE.html: an HTML report needs jinja2 and plotly: pip install *[[]report[]]'"]

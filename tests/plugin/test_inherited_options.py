@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.plugin.inherited_options import command_for, drop, pytest_command
+from pytest_hwperf.plugin.command import command_for, drop, pytest_command
 
 
 @pytest.mark.parametrize("plugin", ["cacheprovider", "logging", "junitxml"])
@@ -16,7 +16,6 @@ def test_strict_settings_take_it_without_a_plugin_of_pytest(pytester: pytest.Pyt
     config = pytester.parseconfigure(*switches, "--hwperf-only")
     interpreter, module, pytest_, *line = pytest_command(config).for_file(file).line(pytester.path)
     result = pytester.runpytest_inprocess(*line, *switches)
-
     assert ("-m", "pytest") == (module, pytest_)
     assert interpreter
     assert pytest.ExitCode.OK == result.ret, result.stderr.str()
@@ -30,7 +29,6 @@ def test_the_process_of_a_test_is_given_the_models_of_this_session(
     item: Any = SimpleNamespace(config=pytester.parseconfigure("--hwperf-only"), path=pytester.makepyfile(""))
     given = {"HWPERF_SESSION_MODELS": "/models"}
     monkeypatch.setattr("pytest_hwperf.scenarios.cache.session_variables", lambda: given)
-
     assert given.items() <= command_for(item).environment.items()
     assert not given.keys() & pytest_command(item.config).environment.keys()
 

@@ -12,8 +12,8 @@ import pytest
 from fakes.repositories import commit, git
 from fakes.reruns import COMPARED, REHEARSED
 
+from pytest_hwperf.core.codec import from_json
 from pytest_hwperf.core.report import ReportFile
-from pytest_hwperf.core.serialisation import from_json
 
 FAKES = str(Path(__file__).parents[1])
 _ALONE = (70, 1)  # the first setuptools that builds wheels by itself
@@ -99,7 +99,6 @@ def test_an_editable_install_is_led_to_the_code_of_each_side(project: Path) -> N
     report = from_json(ReportFile, (project / "r.json").read_text(encoding="utf-8")).report
     (judgement,) = report.judgements
     notes = project.with_name("notes").read_text(encoding="ascii").splitlines()
-
     assert 0 == done.returncode, done.stdout
     assert [COMPARED] == [comparison.reason for comparison in judgement.comparisons]
     assert ["False candidate", "False candidate", "True baseline"] == sorted(notes)  # the session's own test too
@@ -110,7 +109,6 @@ def test_an_installed_copy_is_compared_with_one_that_is_built_of_the_baseline(pr
     install(project, ".")
     done = rehearse(project)
     notes = project.with_name("notes").read_text(encoding="ascii").splitlines()
-
     assert 0 == done.returncode, done.stderr
     assert ["False candidate", "False candidate", "True baseline"] == sorted(notes)
     assert "the package under test is installed as a copy" in done.stdout
@@ -143,7 +141,6 @@ def test_a_process_that_would_run_the_present_code_on_both_sides_is_refused(proj
     child = STARTING.replace("HOW", STARTS[how])
     (project / "tests" / "test_pkg.py").write_text(child, encoding="utf-8")
     done = rehearse(project)
-
     assert pytest.ExitCode.USAGE_ERROR == done.returncode, done.stdout
     assert "not comparable: a test starts `" in done.stderr
     assert "your tree's pkg, by the editable install. Start it with os.environ, or build" in done.stderr

@@ -11,10 +11,10 @@ from fakes.worker_items import item_in_a_fresh_process
 
 from pytest_hwperf.core.errors import MeterUnavailable, WorkerError
 from pytest_hwperf.core.records import Reading
-from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask, decode_result
 from pytest_hwperf.measure.stream import Stream
-from pytest_hwperf.plugin import instructions as module
+from pytest_hwperf.plugin import profiles as module
 from pytest_hwperf.plugin.worker import OneShotWorker
 
 QUICK = ("-p", "fakes.simulated_time", "--hwperf-energy=off")
@@ -80,7 +80,6 @@ def test_the_counter_is_opened_where_it_is_asked_for(
     """And closed when the calls are over."""
     monkeypatch.setattr(module, "counted_by_callgrind", lambda *_: ([], {}))
     run(pytester, f"--hwperf-instructions={wanted}")
-
     assert [True] * opened == [one.closed for one in counters]
 
 
@@ -187,8 +186,8 @@ def test_a_fresh_process_makes_the_calls(
 ) -> None:
     """Once to see what its value is, then as many as it is asked for."""
     made = list[int]()
-    monkeypatch.setattr("pytest_hwperf.meters.cpu.callgrind.valgrind_requests", lambda: lambda _: int(running))
-    monkeypatch.setattr("pytest_hwperf.meters.cpu.callgrind._MOST", 2)
+    monkeypatch.setattr("pytest_hwperf.meters.callgrind.valgrind_requests", lambda: lambda _: int(running))
+    monkeypatch.setattr("pytest_hwperf.meters.callgrind._MOST", 2)
     reply = tmp_path / "reply.json"
     task = WorkerTask(role="instructions", node=request.node.nodeid, reply_to=str(reply))
     stream = Stream(lambda: made.append(1), None)
@@ -197,7 +196,6 @@ def test_a_fresh_process_makes_the_calls(
     with pytest.raises(pytest.skip.Exception):
         OneShotWorker(task).measure(item_in_a_fresh_process(task.node), subject, "")
     result = decode_result(reply.read_bytes())
-
     assert {"calls": [2.0, 6.0, 10.0] if running else []} == result.series
     assert len(made) == (1 + 5 + 2 + 18 if running else 1)
     assert ("instructions" in result.reasons) is not running

@@ -12,8 +12,7 @@ from pytest_hwperf.core.loads import Load, piece_of
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.gate.load import served_by
 from pytest_hwperf.host.worker_protocol import WorkerTask
-from pytest_hwperf.loads.schedule import schedule
-from pytest_hwperf.loads.times import Times
+from pytest_hwperf.loads.times import Times, schedule
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import loader_of, subject_of_callable
 from pytest_hwperf.plugin.loads import batch_size_under, block_under
@@ -59,7 +58,6 @@ def test_the_line_says_how_calls_arrive(pytester: pytest.Pytester, load: str, ar
 
 def test_the_load_is_a_condition_of_the_run_and_a_body_is_measured_under_it_too(pytester: pytest.Pytester) -> None:
     _, judgement = judged(pytester, f"@pytest.mark.hwbudget(latency_p50_ms=9)\n@pytest.mark.{SERVER}\ndef test_it(): 1")
-
     assert judgement["run"]["conditions"]["load"] == "server qps=2000 seconds=0.05 seed=1"
     assert judgement["run"]["context"]["generator_lag"].endswith("s")
 
@@ -96,7 +94,6 @@ def test_items_of_streams_are_measured_under_a_load(pytester: pytest.Pytester) -
         pytester,
         f"@pytest.mark.{SERVER}\ndef test_it(hwperf):\n    def stream(): yield from range(3)\n    hwperf(stream)",
     )
-
     assert figures(judgement)["first_item"]["estimate"]["n"] == figures(judgement)["latency"]["estimate"]["n"]
 
 
@@ -106,7 +103,6 @@ def test_too_few_calls_are_not_applicable_and_their_budget_is_inconclusive(pytes
         f"@pytest.mark.hwbudget(latency_p99_ms=1000)\n@pytest.mark.{SERVER}\ndef test_it(hwperf): hwperf(sum, [1])",
     )
     (verdict,) = judgement["verdicts"]
-
     assert "inconclusive" == verdict["outcome"]
     assert "p99 has no upper 99 % bound below n=662, have n=" in verdict["reason"]
     result.stdout.re_match_lines([r"\s*latency p99\s+n/a\s.*"])
@@ -150,7 +146,6 @@ def test_a_call_that_fails_under_the_load_fails_the_test(pytester: pytest.Pytest
 def test_a_bad_load_is_a_usage_error(pytester: pytest.Pytester, marker: str, reported: str) -> None:
     pytester.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it(hwperf): raise SystemExit('ran')")
     result = pytester.runpytest_inprocess()
-
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert reported in result.stderr.str()
 
@@ -158,14 +153,12 @@ def test_a_bad_load_is_a_usage_error(pytester: pytest.Pytester, marker: str, rep
 def test_a_load_on_a_test_that_measures_nothing_is_a_usage_error(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(f"import pytest\n@pytest.mark.{SERVER}\ndef test_it(): pass")
     result = pytester.runpytest_inprocess()
-
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*hwload: nothing of this test is measured*"])
 
 
 def test_rows_are_given_once() -> None:
     load = Load(kind="multi_stream", rows=4)
-
     assert [4, 4] == [batch_size_under(load, size) for size in (None, 4)]
     assert 3 == batch_size_under(None, 3) == batch_size_under(Load(kind="offline"), 3)
     with pytest.raises(UsageProblem, match="give the rows of a call once"):
@@ -177,7 +170,6 @@ def test_a_turn_of_a_pair_is_a_piece_of_the_load() -> None:
     stream.first()
     block = block_under(Load(kind="server", qps=5000, seconds=60))
     assert block is not None
-
     assert 7 == len(block(stream, 7).due) == len(made) - 1
     assert block_under(None) is None
     with pytest.raises(MeasurementError, match="5 calls a second are the fewest"):
@@ -192,7 +184,6 @@ def test_a_turn_of_a_load_of_processes_is_the_share_of_one() -> None:
     block = block_under(load)
     assert block is not None
     served = block(stream, 5)
-
     assert [threading.get_ident()] * 6 == made
     assert schedule(piece_of(replace(load, qps=2000), 5)) == served.due
     with pytest.raises(MeasurementError, match="5 calls a second are the fewest"):
@@ -207,7 +198,6 @@ def test_the_peak_of_memory_is_that_of_the_load() -> None:
     for _ in range(3):
         call()
         counts.append(len(made))
-
     assert [1, 10, 11] == counts
 
 
@@ -232,7 +222,6 @@ def test_processes_carry_the_calls_and_count_their_own_time(
         "def test_it(hwperf): assert hwperf(sum, [1, 2]).result == 3",
     )
     found = figures(judgement)
-
     assert found["latency"]["source"] == "perf_counter: 60 calls due at once, 2 processes"
     assert found["cpu_time"]["estimate"]["value"] == pytest.approx(0.0005)
     assert found["throughput"]["estimate"]["value"] == pytest.approx(1000)
@@ -264,6 +253,5 @@ def test_it(hwperf):
 """,
     )
     asked = Load(kind="server", qps=400, seconds=0.3, in_flight=2, carriers="processes")
-
     assert figures(judgement)["latency"]["estimate"]["n"] == len(schedule(asked))
     assert len([*pytester.path.glob("called_by_*")]) == 3  # the test's own, and two

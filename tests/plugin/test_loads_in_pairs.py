@@ -12,11 +12,11 @@ from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.loads import Load
 from pytest_hwperf.core.records import ComparisonOutcome, Margin, replace
 from pytest_hwperf.core.sequence import decide, next_step
-from pytest_hwperf.loads import threads, times
+from pytest_hwperf.loads import local, times
 from pytest_hwperf.measure.pair_target import PairTarget, ready_target
 from pytest_hwperf.measure.subjects import subject_of_callable
+from pytest_hwperf.pairs.channel import BlockTimes, Frame, TimeBlock, ToWorker
 from pytest_hwperf.pairs.interleaving import Interleaver
-from pytest_hwperf.pairs.messages import BlockTimes, Frame, TimeBlock, ToWorker
 from pytest_hwperf.plugin.loads import block_under, pace_under
 
 HERE = Measurement(test="t.py::test", label="")
@@ -63,7 +63,7 @@ class Turner:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """What both sides and their loads go by."""
     found = Clock(5)
-    for module in (threads, times):
+    for module in (local, times):
         monkeypatch.setattr(module, "perf_counter", found)
     monkeypatch.setattr(times, "sleep", found.sleep)
     monkeypatch.setattr("pytest_hwperf.measure.pair_target.perf_counter_ns", lambda: round(1e9 * found()))
@@ -129,7 +129,6 @@ def test_a_turn_of_fast_calls_at_a_slow_rate_takes_no_longer_than_others(
     lines = sides(Load(kind="server", qps=qps, seconds=2), clock, stack, dict.fromkeys(SIDES, 10e-6))
     began = clock.now_s
     Interleaver(lines, BlockPlan(), lambda: True, [("latency", "p50")]).measure(HERE)
-
     assert lines["baseline"].asked <= most
     assert clock.now_s - began < 60 * 0.2
 

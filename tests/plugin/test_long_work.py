@@ -7,8 +7,7 @@ from fakes.streams import FakeClock, TimedCall, never
 from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.sampling import Sampler
 from pytest_hwperf.measure.stream import Stream
-from pytest_hwperf.plugin.long_work import Countdown, DescribedLine, tell_until
-from pytest_hwperf.plugin.progress import Described
+from pytest_hwperf.plugin.progress import Countdown, DescribedLine, TerminalFile, tell_until
 
 NODE = "test_a.py::test_it"
 
@@ -49,7 +48,6 @@ def test_a_line_is_begun_after_two_seconds_and_written_once_a_second() -> None:
         countdown.tell("sampling", 1000 + 10 - clock())
         clock.pass_time(0.1)
     countdown.close()
-
     assert [f"hwperf: sampling, up to {left} s left, {NODE}" for left in (8, 7, 6)] == line.texts[:-1]
     assert line.texts[-1] == ""
 
@@ -61,7 +59,6 @@ def test_what_is_over_soon_begins_no_line(after_s: float, left_s: float) -> None
     clock.pass_time(after_s)
     countdown.tell("sampling", left_s)
     countdown.close()
-
     assert [] == line.texts
 
 
@@ -70,7 +67,6 @@ def test_a_load_is_announced_before_it_begins_if_it_is_long() -> None:
     countdown = Countdown(line, NODE, HandClock())
     countdown.announce("load server", 2.0)
     countdown.announce("load server", 30.0)
-
     assert [f"hwperf: load server, about 30 s, {NODE}"] == line.texts
 
 
@@ -91,7 +87,6 @@ def test_nothing_is_written_while_calls_are_timed() -> None:
     countdown = Countdown(line, NODE, lambda: clock() / 1e9)
     call = TimedCall(clock, 1_000_000)
     measured = Sampler(Stream(call, None), SamplingLimits(max_time_s=10.0), clock, countdown.tell).measure([], never)
-
     assert 7 <= len(line.texts) <= 9
     assert {0.001} == set(measured.latency_s)
     assert [window.calls / 1000 for window in measured.windows] == pytest.approx(
@@ -105,7 +100,6 @@ def test_what_is_left_of_slow_calls_is_at_least_one_window() -> None:
     clock, told = FakeClock(), list[tuple[str, float]]()
     stream = Stream(TimedCall(clock, 30_000_000_000), None)
     Sampler(stream, SamplingLimits(), clock, lambda what, left_s: told.append((what, left_s))).measure([], never)
-
     assert [("sampling", 30.0)] == told
 
 
@@ -126,18 +120,17 @@ def test_a_line_written_by_a_descriptor_is_cut_and_begins_a_row_of_its_own(*, is
         written.append(data.decode())
         return len(data)
 
-    terminal = Described(number=-1, encoding="utf-8", width=20, is_open=is_open)
+    terminal = TerminalFile(number=-1, encoding="utf-8", width=20, is_open=is_open)
     line = DescribedLine(terminal, write)
     line.rewrite("hwperf: a\x1b[2J")
     line.rewrite("x" * 50)
     line.clear()
-
     assert [*("\n" if is_open else "\r"), "\r", "\r"] == [text[0] for text in written]
     assert [r"hwperf: a\x1b[2J".ljust(19), f"{'x' * 17}…".ljust(19), " " * 19 + "\r"] == [text[1:] for text in written]
 
 
 def test_a_terminal_that_is_gone_is_no_error() -> None:
-    DescribedLine(Described(number=-1, encoding="utf-8", width=20, is_open=False)).rewrite("text")
+    DescribedLine(TerminalFile(number=-1, encoding="utf-8", width=20, is_open=False)).rewrite("text")
 
 
 TERMINAL = """
@@ -147,12 +140,12 @@ def pytest_sessionstart(session):
 """
 CONVERTING = """
 import sys, time
-from pytest_hwperf.plugin import long_work
+from pytest_hwperf.plugin import progress
 
 def test_it(hwperf, request, monkeypatch):
-    monkeypatch.setattr(long_work, "_SHORT_S", 0.0)
+    monkeypatch.setattr(progress, "_SHORT_S", 0.0)
     before = sys.stdout
-    with long_work.time_told(request.node, "onnx_fp32: converting the model"):
+    with progress.time_told(request.node, "onnx_fp32: converting the model"):
         print("of the test")
         time.sleep(0.05)
     assert sys.stdout is before
@@ -173,10 +166,10 @@ def test_a_conversion_is_shown_past_the_capture(pytester: pytest.Pytester) -> No
 
 
 ASKING = """
-from pytest_hwperf.plugin import long_work
+from pytest_hwperf.plugin import progress
 
 def test_it(hwperf, request):
-    print("is live:", long_work._live_line(request.config) is not None)
+    print("is live:", progress._live_line(request.config) is not None)
 """
 
 
@@ -205,7 +198,7 @@ def test_a_stream_without_a_descriptor_shows_nothing(pytester: pytest.Pytester) 
 
 MEASURED = """
 import pytest
-from pytest_hwperf.plugin import long_work
+from pytest_hwperf.plugin import progress
 
 class Line:
     def __init__(self):
@@ -220,9 +213,9 @@ class Line:
 @pytest.fixture
 def line(monkeypatch):
     line = Line()
-    monkeypatch.setattr(long_work, "_live_line", lambda config: line)
+    monkeypatch.setattr(progress, "_live_line", lambda config: line)
     for name in ("_SHORT_S", "_EVERY_S", "_LEAST_LEFT_S"):
-        monkeypatch.setattr(long_work, name, 0.0)
+        monkeypatch.setattr(progress, name, 0.0)
     return line
 
 def test_calls(hwperf, line):

@@ -27,7 +27,6 @@ def test_a_bad_marker_is_a_usage_error(pytester: pytest.Pytester, marker: str, r
     """Test id, keyword, what is allowed and the nearest match, with or without the fixture; nothing ran."""
     pytester.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it({fixture}): raise SystemExit('ran')")
     result = pytester.runpytest_inprocess()
-
     assert result.ret == USAGE
     result.stderr.fnmatch_lines([f"ERROR: test_*.py::test_it: *{_literal(reported)}*"])
 
@@ -44,7 +43,6 @@ def test_a_bad_marker_is_a_usage_error(pytester: pytest.Pytester, marker: str, r
 def test_a_bad_scenario_is_a_usage_error(pytester: pytest.Pytester, marker: str, reported: str) -> None:
     pytester.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it(hwperf, scenario): raise SystemExit")
     result = pytester.runpytest_inprocess()
-
     assert result.ret == USAGE
     result.stderr.fnmatch_lines([f"ERROR: test_*.py::test_it: *{_literal(reported)}*"])
 
@@ -54,7 +52,6 @@ def test_a_misspelt_marker_is_a_usage_error(pytester: pytest.Pytester, fixture: 
     """Pytest by itself only warns, and the budget would be judged by nobody."""
     pytester.makepyfile(f"import pytest\n@pytest.mark.hwbudgett(latency_p95_ms=1)\ndef test_it({fixture}): pass")
     result = pytester.runpytest_inprocess("-W", "default")
-
     assert result.ret == USAGE
     result.stderr.fnmatch_lines(["ERROR: test_*.py::test_it: unknown marker 'hwbudgett'. Did you mean 'hwbudget'?*"])
 
@@ -136,7 +133,6 @@ def test_an_async_test_runs_where_nothing_is_measured(pytester: pytest.Pytester)
 def test_a_marker_without_effect_is_a_usage_error(pytester: pytest.Pytester, marker: str, reported: str) -> None:
     pytester.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it(): pass")
     result = pytester.runpytest_inprocess()
-
     assert result.ret == USAGE
     result.stderr.fnmatch_lines([f"*{reported}*"])
 
@@ -212,7 +208,6 @@ def test_a_bad_option_is_a_usage_error(pytester: pytest.Pytester, options: list[
     pytester.mkdir("folder")
     pytester.mkdir("folder.json")
     result = pytester.runpytest_inprocess(*options)
-
     assert result.ret == USAGE
     result.stderr.fnmatch_lines([f"ERROR: *{_literal(reported)}*"])
 
@@ -221,7 +216,6 @@ def test_an_ini_value_holds_where_the_command_line_is_silent(pytester: pytest.Py
     """The option's default must not hide the ini."""
     pytester.makeini("[pytest]\nhwperf_undecided = nonsense")
     pytester.makepyfile("def test_it(): pass")
-
     assert pytester.runpytest_inprocess().ret == USAGE
     assert pytester.runpytest_inprocess("--hwperf-undecided=fail").ret == 0
 
@@ -233,7 +227,6 @@ def test_a_bad_marker_in_a_worker_keeps_its_text_and_exit_code(pytester: pytest.
     fixtures = "hwperf, scenario" if "scenarios" in marker else ""
     pytester.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it({fixtures}): raise SystemExit('ran')")
     result = pytester.runpytest_subprocess("-p", "xdist", "-n", "2")
-
     assert result.ret == USAGE
     result.stdout.fnmatch_lines(["*Did you mean '*'?*"])
 
@@ -241,7 +234,6 @@ def test_a_bad_marker_in_a_worker_keeps_its_text_and_exit_code(pytester: pytest.
 def test_markers_and_fixtures_document_themselves(pytester: pytest.Pytester) -> None:
     markers = pytester.runpytest_inprocess("--markers").stdout.str()
     fixtures = pytester.runpytest_inprocess("--fixtures").stdout.str()
-
     assert all(f"@pytest.mark.{name}(" in markers for name in ("hwbudget", "hwregression", "hwscenarios"))
     assert all(f"{name} " in fixtures for name in ("hwperf", "scenario", "hwperf_model", "hwperf_data", "energy_meter"))
     own = fixtures.partition("fixtures defined from pytest_hwperf.plugin")[2].partition("------ fixtures")[0]

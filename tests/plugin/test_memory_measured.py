@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_hwperf.core.codec import from_json
 from pytest_hwperf.core.records import Sample
 from pytest_hwperf.core.report import ReportFile
-from pytest_hwperf.core.serialisation import from_json
 
 MIB = 2**20
 GROWING = ("--hwperf-sample-time=0.2", "--hwperf-energy=off", "--hwperf-report=report.json")
@@ -235,7 +235,6 @@ def test_what_hooks_of_a_conftest_hold_counts(pytester: pytest.Pytester) -> None
         """
     )
     pytester.runpytest_subprocess(*QUICK).assert_outcomes(passed=1)
-
     assert list(samples(pytester)[0]["memory"].values) == pytest.approx([40 << 20] * 3, abs=1 << 20)
 
 
@@ -260,5 +259,4 @@ def test_no_other_profiler_watches_a_process_that_measures_memory(pytester: pyte
         """
     )
     pytester.runpytest_inprocess(*QUICK).assert_outcomes(passed=1)
-
     assert "watched\n" == (pytester.path / "watched").read_text(encoding="utf-8")  # by this session alone

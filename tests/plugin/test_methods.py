@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_hwperf.core.codec import from_json
 from pytest_hwperf.core.report import ReportFile
-from pytest_hwperf.core.serialisation import from_json
 
 QUICK = (
     "-p",
@@ -109,7 +109,6 @@ def test_outcomes_of_a_method_are_those_of_unittest(
     pytester: pytest.Pytester, mark: str, body: str, expected: dict[str, int], line: str
 ) -> None:
     result = run(pytester, ENDINGS.format(mark=mark, body=body))
-
     assert expected == {name: count for name, count in result.parseoutcomes().items() if "warning" not in name}
     if line:
         result.stdout.fnmatch_lines([line])
@@ -233,6 +232,5 @@ class TestCase(unittest.TestCase):
 
 def test_class_scoped_fixtures_and_parameters_are_those_of_the_test(pytester: pytest.Pytester) -> None:
     run(pytester, CLASSES).assert_outcomes(passed=3)
-
     assert "STST" == journal()
     assert {"test_parametrised[1]", "test_parametrised[2]", "test_method"} == {*latencies()}

@@ -63,7 +63,6 @@ def test_without_a_cache_a_session_finds_and_keeps_nothing(project: Project, not
     run(project).assert_outcomes(passed=1)
     kept = {path: path.stat().st_mtime_ns for path in cache.rglob("*")}
     run(project, "-ohwperf_cache=false").assert_outcomes(passed=1)
-
     assert [".json", ".onnx"] == sorted(path.suffix for path in kept if path.is_file())
     assert kept == {path: path.stat().st_mtime_ns for path in cache.rglob("*")}
     assert str(notes.parent / "cache") == os.environ["HWPERF_CACHE_DIR"]

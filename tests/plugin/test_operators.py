@@ -11,7 +11,7 @@ import pytest
 from fakes.worker_items import item_in_a_fresh_process
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.core.operators import ProfiledCalls
+from pytest_hwperf.core.movers import ProfiledCalls
 from pytest_hwperf.core.roofline import PeakRate, Peaks
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.host.peaks import save_peaks
@@ -24,7 +24,7 @@ import pytest
 from contextlib import nullcontext
 from fakes.simulated_time import spend
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.core.operators import ProfiledCalls, ProfiledOperator
+from pytest_hwperf.core.movers import ProfiledCalls, ProfiledOperator
 from pytest_hwperf.core.roofline import Work
 from pytest_hwperf.plugin.scenarios import ReadyScenario
 
@@ -108,7 +108,6 @@ def test_nothing_is_profiled_unasked(pytester: pytest.Pytester, *, ini: bool) ->
     if ini:
         pytester.makeini("[pytest]\nhwperf_operators = true")
     result, written = run(pytester)
-
     assert ini == (written["profiled"] is not None)
     assert ini == ("operators of" in result.stdout.str())
 
@@ -141,7 +140,6 @@ def test_numpy_is_no_ceiling_and_nothing_counted_is_no_zero(
     pytester.makepyfile(test_it=TEST.replace("flops=1e6 * batch_size, moved_bytes=1e4", work))
     result = pytester.runpytest_inprocess(*QUICK, "--hwperf-operators")
     shown = " ".join(result.stdout.str().split())  # lines are broken at the width of the terminal
-
     assert fnmatch(shown, f"*{seen}*")
     assert not re.search(r"[ (](0 FLOP|[0-9]{3,} % of its time)|peak", shown)
 
@@ -149,7 +147,6 @@ def test_numpy_is_no_ceiling_and_nothing_counted_is_no_zero(
 def test_a_baseline_keeps_no_operators(pytester: pytest.Pytester) -> None:
     run(pytester, "--hwperf-operators", "--hwperf-save")
     stored = [path.read_text(encoding="utf-8") for path in (pytester.path / ".hwperf").rglob("*.jsonl")]
-
     assert stored
     assert not any("fake profile" in text for text in stored)
 
@@ -167,7 +164,6 @@ def answer(tmp_path: Path, item: pytest.Item, profile: Any) -> tuple[ProfiledCal
 
 def test_a_fresh_process_profiles_once(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     found = ProfiledCalls(source="fake", operators=(), call_s=1e-3, calls=20, rows=256)
-
     assert (found, {}) == answer(tmp_path, request.node, lambda: found)
 
 

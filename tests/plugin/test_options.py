@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from pytest_hwperf.core.completeness import LONGEST_GATE_S
+from pytest_hwperf.core.timetable import LONGEST_GATE_S
 from pytest_hwperf.core.verdicts import LONGEST_SAMPLING_S
-from pytest_hwperf.plugin.options import _OPTIONS
+from pytest_hwperf.plugin.options import OPTIONS
 
 MEASURED = "import pytest\n\n\n@pytest.mark.hwbudget(latency_p95_ms=1000)\ndef test_it():\n    pass\n"
 
@@ -22,7 +22,6 @@ def test_a_flag_of_the_ini_file_is_switched_off_by_pytests_own_option(
     pytester.makepyfile(MEASURED)
     pytester.makeini("[pytest]\nhwperf_skip = true")
     result = pytester.runpytest_inprocess("-p", "no:benchmark", "--hwperf-disable", *arguments)
-
     assert outcomes == result.parseoutcomes()
 
 
@@ -31,7 +30,6 @@ def test_the_command_line_wins_over_the_ini_file(pytester: pytest.Pytester) -> N
     pytester.makepyfile(MEASURED)
     pytester.makeini("[pytest]\nhwperf_alpha = 50%")
     arguments = ("-p", "no:benchmark", "--hwperf-disable")
-
     assert pytest.ExitCode.USAGE_ERROR == pytester.runpytest_inprocess(*arguments).ret
     assert pytest.ExitCode.OK == pytester.runpytest_inprocess(*arguments, "--hwperf-alpha=1%").ret
 
@@ -41,7 +39,6 @@ def test_tests_can_be_left_out_of_pairs_alone(pytester: pytest.Pytester) -> None
     pytester.makepyfile(MEASURED)
     arguments = ("-p", "no:benchmark", "--hwperf-disable")
     result = pytester.runpytest_inprocess(*arguments, "--hwperf-affected")
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(
         ["ERROR: --hwperf-affected leaves tests out of pairs: give --hwperf-against=REF|DIR too"]
@@ -58,7 +55,6 @@ def test_a_python_that_cannot_tell_what_runs_leaves_no_test_out(
     """Of one that is older than sys.monitoring it is said at once; without a comparison the line serves other runs."""
     pytester.makepyfile(MEASURED)
     result = pytester.runpytest_inprocess("-p", "no:benchmark", compared, *asked)
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(["ERROR: --hwperf-affected needs Python 3.12 or later: run python3.12 -m pytest, or *"])
 
@@ -67,7 +63,6 @@ def test_nothing_is_proved_equal_without_pairs(pytester: pytest.Pytester) -> Non
     pytester.makepyfile(MEASURED)
     arguments = ("-p", "no:benchmark", "--hwperf-disable")
     result = pytester.runpytest_inprocess(*arguments, "--hwperf-prove-equal")
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(
         ["ERROR: --hwperf-prove-equal asks for further pairs: give --hwperf-against=REF|DIR too"]
@@ -78,7 +73,6 @@ def test_nothing_is_proved_equal_without_pairs(pytester: pytest.Pytester) -> Non
 def test_planted_work_and_affected_tests_exclude_each_other(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(MEASURED)
     result = pytester.runpytest_inprocess("-p", "no:benchmark", "--hwperf-plant=5%", "-o", "hwperf_affected=true")
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(["ERROR: --hwperf-plant adds work that no file holds*: give one of them"])
 
@@ -93,7 +87,6 @@ def test_an_empty_value_on_the_command_line_is_a_usage_error(
     """An unset variable of a workflow would otherwise mean that nothing is compared, and the run would pass."""
     pytester.makepyfile(MEASURED)
     result = pytester.runpytest_inprocess("-p", "no:benchmark", f"--hwperf-{option}={value}", "--hwperf-strict")
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines([f"ERROR: --hwperf-{option}= is empty, as an unset variable leaves it: give *"])
 
@@ -102,7 +95,6 @@ def test_a_value_of_the_ini_file_is_taken_back_by_pytests_own_option(pytester: p
     pytester.makepyfile(MEASURED)
     pytester.makeini("[pytest]\nhwperf_against = no-such-revision")
     arguments = ("-p", "no:benchmark", "--hwperf-sample-time=0.05", "--hwperf-energy=off")
-
     assert pytest.ExitCode.USAGE_ERROR == pytester.runpytest_inprocess(*arguments).ret
     assert pytest.ExitCode.OK == pytester.runpytest_inprocess(*arguments, "-o", "hwperf_against=").ret
 
@@ -136,7 +128,6 @@ def test_everyday_options_stand_first_in_two_lines_each(
     shown = pytester.runpytest_inprocess("--help").stdout.str()
     everyday = re.split(r"^  (?=--)", shown.partition("\nhwperf:\n")[2].partition("\n\n")[0], flags=re.MULTILINE)[1:]
     more = shown.partition("\nhwperf, more:\n")[2].partition("\n\n")[0]
-
     assert 12 == len(everyday)
     assert [] == [option for option in everyday if len(option.strip().splitlines()) > 2]
     assert 18 == len(re.findall(r"^  --hwperf-", more, re.MULTILINE))
@@ -145,15 +136,13 @@ def test_everyday_options_stand_first_in_two_lines_each(
 
 def test_another_word_for_the_garbage_collector_is_refused(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_inprocess("-ohwperf_gc=of")
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(["*: hwperf_gc='of': unknown value. Did you mean 'off'? Allowed: on, off*"])
 
 
 @pytest.mark.parametrize(("name", "longest"), [("sample-time", LONGEST_SAMPLING_S), ("time-limit", LONGEST_GATE_S)])
 def test_the_longest_time_that_is_recommended_is_that_of_the_option(name: str, longest: float) -> None:
-    (option,) = (option for option in _OPTIONS if option.name == name)
-
+    (option,) = (option for option in OPTIONS if option.name == name)
     assert option.parse is not None
     assert longest == option.parse("", str(longest))
     with pytest.raises(pytest.UsageError):
@@ -186,6 +175,5 @@ def test_what_the_baseline_is_given_is_checked_before_anything_runs(
     """Requirements, words and commands; and nothing is compared where nothing is measured."""
     pytester.makepyfile("def test_plain():\n    pass\n")
     result = pytester.runpytest_inprocess(*options)
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines([said])

@@ -14,7 +14,7 @@ from pytest_hwperf.pairs.turns import Turns
 from pytest_hwperf.plugin.worker import PairWorker
 
 if TYPE_CHECKING:
-    from pytest_hwperf.pairs.messages import Ended
+    from pytest_hwperf.pairs.channel import Ended
 
 
 FIRST = FirstCall(value=None, seconds=0.0, items=None)
@@ -58,7 +58,6 @@ def test_work_is_planted_by_the_task_and_never_by_the_environment(
     subject: Any = SimpleNamespace(conditions={}, scenario="", shapes="", profile=None)
     for plant in (0.0, 0.05):
         PairWorker(WorkerTask(role="pair", side="candidate", plant=plant)).measure(request.node, subject, "")
-
     assert asked == [0.0, 0.05]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.plugin.inherited_options import drop
+from pytest_hwperf.plugin.command import drop
 
 TESTS = """
 from fakes.simulated_time import spend
@@ -78,7 +78,6 @@ def test_a_command_repeats_the_gate_and_not_the_session() -> None:
     """What selects tests, stops, writes files or shards is of one session; what makes the pairs is of the command."""
     kept = ["--hwperf-against=v1", "--hwperf-share=*.onnx", "-c", "other.ini", "--size", "big", "--hwperf-compare"]
     gone = ["-k", "fast", "-x", "-vv", "--hwperf-report", "r.json", "--hwperf-shard=1/2", "--hwperf-affected", "-n4"]
-
     assert kept == drop([*kept, *gone, "tests"], tests=["tests"], of_gate=False)
     assert ["--size", "big"] == drop([*kept, *gone, "tests"], tests=["tests"])
 
@@ -103,6 +102,5 @@ def test_a_gate_on_unmeasured_tests_says_how_they_become_measured(
     pytester.makeconftest(CONFTEST + "import pytest\n@pytest.fixture\ndef benchmark(): return lambda *given: None\n")
     pytester.makepyfile(test_it=TESTS)
     result = pytester.runpytest_inprocess("--hwperf-against=.", *options)
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines([f"ERROR: --hwperf-against=.: nothing to compare: {named}"])

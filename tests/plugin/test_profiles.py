@@ -59,7 +59,6 @@ def profiled(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, test: s
 @pytest.mark.live
 def test_functions_are_sampled_and_counted(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     found = profiled(pytester, monkeypatch, "test_called").functions
-
     assert found is not None
     assert "predict (model.py);tokenize (model.py)" in found.stacks
     assert (1, 3.0) == (found.functions["tokenize (model.py)"].line, found.functions["tokenize (model.py)"].calls)
@@ -76,7 +75,6 @@ def test_the_set_up_of_a_call_is_no_part_of_its_profile(
 ) -> None:
     """It takes longer than the call, and calls a function that the call calls too."""
     found = profiled(pytester, monkeypatch, test).functions
-
     assert found is not None
     assert [] == [stack for stack in found.stacks if not begin.startswith(stack) and not stack.startswith(begin)]
     assert 3.0 == found.functions["tokenize (model.py)"].calls
@@ -94,6 +92,5 @@ def test_what_cannot_be_sampled_is_said(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, test: str, why: str
 ) -> None:
     found = profiled(pytester, monkeypatch, test)
-
     assert found.functions is None
     assert found.reasons["functions"].startswith(why)

@@ -62,7 +62,6 @@ def test_a_line_of_a_terminal_is_cut_to_its_width_and_removed(
     pytester.makepyfile(SHOWING)
     lines = pytester.runpytest_inprocess().outlines  # a carriage return ends one too
     rewritten = [line for line in lines if "screen" in line]
-
     assert 3 == len(rewritten)
     assert all("…" in text and len(text.rstrip()) < width for text in rewritten)
     after = lines[lines.index(rewritten[-1]) + 1 :]
@@ -106,7 +105,6 @@ def test_fresh_processes_that_take_long_are_told(
 ) -> None:
     """Such as those that compile their model, which write nothing themselves."""
     said = processes_left("test_a.py::test_it", role, total, answers, seconds)
-
     assert text == said[: len(text)]
     assert bool(text) == bool(said)
 
@@ -127,7 +125,6 @@ def test_on_a_terminal_one_line_says_what_is_left_of_more_than_two_seconds(pytes
     pytester.makepyfile(test_wait=WAITING)
     lines = pytester.runpytest_inprocess().outlines
     shown = [line.rstrip() for line in lines if "cold start" in line]
-
     assert [
         "hwperf: cold start 1 of 5 took 3.00 s, up to 12.0 s left, test_wait.py::test_it",
         "hwperf: cold start 2 of 5 took 3.00 s, up to 9.00 s left, test_wait.py::test_it",
@@ -154,7 +151,6 @@ def test_a_long_silence_is_broken_every_ten_seconds(pytester: pytest.Pytester) -
     assert [] == written  # nothing was shown before
     line._said, clock = ("hwperf: rehearsal", 0.0, 4.0), HandClock(0.0)
     line.beat_until(Over(), written.append, clock)
-
     assert [f"hwperf: {seconds} s so far: rehearsal" for seconds in (14, 24, 34)] == written
 
 

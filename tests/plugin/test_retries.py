@@ -41,7 +41,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         correct = sample("accuracy", [1.0, 0.0], per="example", source="callable")
         return replace(empty_run(item), samples=(sample(values=array("d", CALLS_S)), correct))
 
-    monkeypatch.setattr("pytest_hwperf.plugin.retries.ask", ask)
+    monkeypatch.setattr("pytest_hwperf.plugin.judging.ask", ask)
     monkeypatch.setattr("pytest_hwperf.plugin.measurement.measure", measured)
     return medians
 
@@ -61,7 +61,6 @@ def test_processes_are_asked_as_long_as_they_agree(
     asked.extend(medians)
     pytester.makepyfile(TEST)
     verdicts = verdicts_of(pytester, "--hwperf-undecided=retry")
-
     assert left == len(asked)
     assert fnmatchcase(verdicts[0]["reason"], f"*; {outcome}")
     assert verdicts[0]["decided_by"][-1]["numbers"].keys() == {"kept", "processes"}
@@ -72,7 +71,6 @@ def test_none_is_asked_by_default(pytester: pytest.Pytester, asked: list[float])
     asked.append(0.001)
     pytester.makepyfile(TEST)
     verdicts = verdicts_of(pytester)
-
     assert "inconclusive" == verdicts[0]["outcome"]
     assert [0.001] == asked
 

@@ -121,7 +121,6 @@ def test_bad_data_is_refused_in_one_sentence(project: pytest.Pytester, returned:
         + "@pytest.mark.hwscenarios('onnx_int8')\ndef test_it(hwperf, scenario): hwperf(scenario)"
     )
     result = run(project, "--import-mode=prepend")
-
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines([f"*{reported}*"])
     assert "Traceback" not in result.stdout.str()
@@ -287,7 +286,6 @@ def test_an_absent_source_that_was_asked_for_is_a_usage_error(
     monkeypatch.setenv("HWPERF_POWERCAP_ROOT", str(pytester.mkdir("empty")))
     pytester.makepyfile("def test_it(energy_meter): raise SystemExit('ran')")
     result = pytester.runpytest_inprocess("--hwperf-energy=rapl")
-
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: --hwperf-energy=rapl: *"])
 

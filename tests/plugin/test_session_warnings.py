@@ -26,7 +26,6 @@ def both(test: str, int8: float) -> list[Judgement]:
 
 def test_slower_scenarios_are_named_once_for_the_session() -> None:
     maybe, slower = both("t.py::z", 15e-6), [one for name in "abcde" for one in both(f"t.py::{name}", 20e-6)]
-
     assert [*_slower_int8([*maybe, *slower])] == [
         (
             "INT8 is slower than FP32, median of a call: "
@@ -45,7 +44,6 @@ def test_slower_scenarios_are_named_once_for_the_session() -> None:
 def test_scenarios_of_different_tests_are_not_held_against_each_other() -> None:
     fp32, _ = both("t.py::a", 5e-6)
     _, int8 = both("t.py::b", 15e-6)
-
     assert [] == [*_slower_int8([fp32, int8])]
 
 
@@ -55,7 +53,6 @@ def test_scenarios_told_apart_by_label_belong_together(seconds: float, *, named:
         judged("t.py::t", "onnx_fp32", "float32", 10e-6, "onnx_fp32"),
         judged("t.py::t", "onnx_int8", "int8 dynamic", seconds, "onnx_int8"),
     ]
-
     assert named == ("t.py::t: onnx_int8 takes 15.0 µs" in "".join(_slower_int8(judgements)))
 
 
@@ -67,7 +64,6 @@ def test_a_class_that_a_change_loses_is_named_unless_its_test_fails(outcome: Com
     compared = replace(judgement.comparisons[0], outcome=outcome, moved=lost)
     verdict = replace(judgement.verdicts[0], subject=compared, outcome=outcome)
     said = [*_lost_classes([replace(judgement, verdicts=(verdict,))])]
-
     assert (outcome == "equivalent") == (len(said) == 1)
     assert all("against the baseline: class 3: 41 of 45 → 2 of 45 right" in one for one in said)
 
@@ -87,7 +83,6 @@ def test_what_several_tests_have_in_common_is_said_once() -> None:
     unclear = [ended(f"t.py::{name}", "inconclusive", interference=0.6) for name in "gh"]
     judgements = [*slower, *unclear, ended("t.py::i", "inconclusive", interference=0.4)]
     comparisons = [one for judgement in judgements for one in judgement.comparisons]
-
     assert ["6 tests regressed by one cause: weigh (core.py:1)"] == [*_shared_causes(judgements)]
     assert [] == [*_shared_causes(slower[:1])]
     most = "other work interrupted most turns of 2 inconclusive comparisons"

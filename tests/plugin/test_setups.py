@@ -2,9 +2,9 @@
 
 import pytest
 
+from pytest_hwperf.core.codec import from_json
 from pytest_hwperf.core.evidence import EnergyWindow
 from pytest_hwperf.core.report import ReportFile
-from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.measure.event_loop import OwnLoop
 from pytest_hwperf.measure.pair_target import ready_target
 from pytest_hwperf.measure.rounds import Rounds
@@ -122,6 +122,5 @@ def test_a_cold_start_holds_no_setup() -> None:
     startup = Startup(lambda _: False)
     startup.use(subject.clock_ns)
     result = measure_cold_start((), loader_of(subject), startup)
-
     assert result.values["cold_first_call"] > 86_400  # so it is this clock that is read
     assert 0 < measure_cold_start((), loader_of(subject), Startup(lambda _: False)).values["cold_first_call"] < 60

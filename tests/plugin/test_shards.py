@@ -11,10 +11,10 @@ from fakes.reruns import INI, Project, repository
 from pytest_hwperf.cli import main
 from pytest_hwperf.cli.report import FAILED, OK, OPEN
 from pytest_hwperf.core.baselines import Criteria
+from pytest_hwperf.core.codec import from_json
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.report import Report, ReportFile
-from pytest_hwperf.core.serialisation import from_json
-from pytest_hwperf.gate.request import GateRequest
+from pytest_hwperf.gate.preparing import GateRequest
 
 TESTS = """
 import pytest
@@ -67,7 +67,6 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
 def test_every_selected_test_is_run_by_one_shard(suite: pytest.Pytester, options: tuple[str, ...]) -> None:
     whole = suite.runpytest_inprocess("-v", "--hwperf-energy=off", *options).stdout.str()
     found = [run(suite, number, *options) for number in (1, 2, 3)]
-
     assert all(result.ret == pytest.ExitCode.OK for result, _ in found)
     assert sorted(re.findall(r"^(test_a\S+) PASSED", whole, re.MULTILINE)) == sorted(
         chain.from_iterable(ids for _, ids in found)
@@ -78,7 +77,6 @@ def test_every_selected_test_is_run_by_one_shard(suite: pytest.Pytester, options
 def test_what_is_compared_with_each_other_stays_together(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_b=SWEPT)
     found = [run(pytester, number)[1] for number in (1, 2, 3)]
-
     assert 9 == sum(map(len, found))
     for alike in (r"test_sweep\[", r"test_scenarios\[.*1\]", r"test_scenarios\[.*8\]"):
         assert [0, 0, 3] == sorted(sum(bool(re.search(alike, one)) for one in ids) for ids in found)
@@ -113,7 +111,6 @@ def test_a_kind_of_machine_is_told_and_merged(suite: pytest.Pytester, capsys: py
     assert {("arm", 1, 1)} == {(one.kind, one.number, one.of) for one in report(suite, 1).shards}
     capsys.readouterr()
     files = [str(suite.path / f"{number}.json") for number in (1, 2)]
-
     assert OK == main(["report", *files, "--kinds=arm,x86"])
     assert OPEN == main(["report", *files, "--kinds=arm,x86,gpu"])
     assert "gpu is missing" in capsys.readouterr().out
@@ -131,7 +128,6 @@ def test_a_kind_gets_its_part_of_the_rate(pytester: pytest.Pytester, monkeypatch
     project.run("--hwperf-machine-kind=arm")
     project.run("--hwperf-machine-kind=arm/2", "--hwperf-alpha=2%")
     project.run("--hwperf-machine-kind=arm/2", "--hwperf-shard=1/4", "--hwperf-alpha=4%")
-
     assert pytest.approx([0.01, 0.01, 0.005]) == asked
 
 
@@ -156,7 +152,6 @@ def test_a_shard_that_ended_otherwise_than_its_tests_is_not_green(
     suite.makeconftest(f"import pytest\n\n{conftest}\n")
     suite.runpytest_subprocess("--hwperf-shard=1/1", "--hwperf-report=1.json", "--hwperf-energy=off", "-k", "1 or 2")
     capsys.readouterr()
-
     assert code == main(["report", str(suite.path / "1.json")])
     assert said in capsys.readouterr().out
 
@@ -165,7 +160,6 @@ def test_an_empty_shard_passes_with_a_report(pytester: pytest.Pytester) -> None:
     """One test belongs to one of two shards; the other has nothing to do, and says so to `hwperf report`."""
     pytester.makepyfile(test_a="def test_one(hwperf):\n    hwperf.record('tokens', 4.0, better='lower')\n")
     found = [run(pytester, number, of=2) for number in (1, 2)]
-
     assert [0, 1] == sorted(len(ids) for _, ids in found)
     assert [0, 0] == [int(result.ret) for result, _ in found]
     assert [0, 1] == sorted(len(report(pytester, number).judgements) for number in (1, 2))
@@ -196,7 +190,6 @@ def test_an_empty_shard_passes_under_xdist_too(pytester: pytest.Pytester, select
 
 def test_a_wrong_kind_is_a_usage_error(suite: pytest.Pytester) -> None:
     result = suite.runpytest_inprocess("--hwperf-machine-kind=3090")
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(["ERROR: --hwperf-machine-kind: '3090' is no kind of machine: a letter, then *"])
 
@@ -204,7 +197,6 @@ def test_a_wrong_kind_is_a_usage_error(suite: pytest.Pytester) -> None:
 @pytest.mark.parametrize("given", ["5/4", "0/4", "half"])
 def test_a_wrong_value_is_a_usage_error(suite: pytest.Pytester, given: str) -> None:
     result = suite.runpytest_inprocess(f"--hwperf-shard={given}")
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines([f"ERROR: --hwperf-shard: '{given}' is no shard: K/N, * such as 2/4"])
 
@@ -216,7 +208,6 @@ def test_a_test_that_fails_by_itself_fails_the_merged_build(
     codes = [int(run(pytester, number)[0].ret) for number in (1, 2, 3)]
     files = [str(pytester.path / f"{number}.json") for number in (1, 2, 3)]
     capsys.readouterr()
-
     assert [0, 0, 1] == sorted(codes)
     assert FAILED == main(["report", *files])
     assert "1 test failed by themselves: test_a.py::test_measured[7]" in capsys.readouterr().out.replace("\n", " ")
@@ -243,7 +234,6 @@ def test_pairs_and_stored_accuracies_get_a_part_of_the_rate(
     project: Project = repository(pytester, {"pytest.ini": INI, "test_a.py": TESTS.replace("FAILING", "-1")})
     project.run("--hwperf-shard=1/4", "--hwperf-alpha=2%")
     project.run("--hwperf-shard=1/4", "--hwperf-compare", against="")
-
     assert [0.005] == asked
     assert {(0.01, 4)} == {(one["alpha"], one["family"]) for one in criteria}
 
@@ -253,7 +243,6 @@ def test_a_rate_too_small_for_so_many_shards_is_refused(pytester: pytest.Pyteste
     result = pytester.runpytest_inprocess(
         "--hwperf-against=HEAD", "--hwperf-shard=1/256", "--hwperf-alpha=0.0000000000001%"
     )
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
 
 
@@ -266,6 +255,5 @@ def test_a_shard_without_a_measured_test_needs_no_baseline(
     repository(pytester, {"pytest.ini": INI, "test_a.py": one, "test_b.py": "def test_plain(): pass\n"})
     against = ("--hwperf-against=HEAD", "--hwperf-energy=off")
     runs = [run(pytester, number, *against, "test_a.py", of=2)[0] for number in (1, 2)]
-
     assert 1 == sum(result.ret == pytest.ExitCode.OK for result in runs)
     assert pytest.ExitCode.USAGE_ERROR == run(pytester, 1, *against, "test_b.py")[0].ret

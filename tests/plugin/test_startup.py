@@ -57,5 +57,4 @@ def test_code_is_own_unless_it_is_installed_from_elsewhere(tmp_path: Path, file:
     for module in ("package/__init__.py", "src/built.py"):
         (tmp_path / module).parent.mkdir()
         (tmp_path / module).touch()
-
     assert expected == own_code(tmp_path / "tests")(file.format(root=tmp_path))

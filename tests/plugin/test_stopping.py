@@ -47,5 +47,4 @@ def test_sampling_goes_on_until_every_budget_is_clear(
     pytester.inline_run("--hwperf-energy=off", "--hwperf-report=report.json", plugins=[Provided(call)])
     report = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]
     (latency,) = [one for one in report["judgements"][0]["run"]["samples"] if one["metric"] == "latency"]
-
     assert calls == latency["values"]["n"]

@@ -41,7 +41,6 @@ def test_a_disk_that_fills_up_fails_the_session(pytester: pytest.Pytester, monke
     use(monkeypatch, failing(errno.ENOSPC))
     pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
     result = pytester.runpytest_inprocess(*SAVE)
-
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
@@ -56,7 +55,6 @@ def test_a_read_only_store_is_a_usage_error(pytester: pytest.Pytester, monkeypat
     monkeypatch.setattr(json_files, "check_writable", failing(errno.EROFS))
     pytester.makepyfile("def test_it(): raise SystemExit('ran')")
     result = pytester.runpytest_inprocess(*SAVE)
-
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
         ["ERROR: * cannot be written to (Read-only file system): make it writable, or choose *"]
@@ -68,7 +66,6 @@ def test_a_file_where_the_store_would_be_is_a_usage_error(pytester: pytest.Pytes
     pytester.makepyfile("def test_it(): raise SystemExit('ran')")
     pytester.maketxtfile(taken="")
     result = pytester.runpytest_inprocess(*SAVE, f"--hwperf-store={store}")
-
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: */taken.txt is not a folder: choose another place *"])
 
@@ -81,7 +78,6 @@ def test_a_revision_that_git_does_not_tell_is_missed_aloud(
     monkeypatch.chdir(pytester.path / "project")
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     result = pytester.runpytest_inprocess(*SAVE)
-
     assert result.ret == pytest.ExitCode.OK
     warning = (
         "hwperf: warning: saved without a revision, so that --hwperf-compare cannot rerun it: *dubious ownership*; "

@@ -102,7 +102,6 @@ def test_three_times_the_work_fails_its_test_alone(project: pytest.Pytester) -> 
     """One stored run is enough; two further fresh processes have confirmed it."""
     write(project, call_us=750)
     result = run(project, "--hwperf-compare", "--junitxml=junit.xml")
-
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=1, failed=1)
     how = r"  .*historical; false-alarm rate not guaranteed.*"
@@ -219,7 +218,6 @@ def test_only_what_the_process_has_loaded_voids_a_baseline(
 @pytest.mark.live
 def test_sessions_add_up(project: pytest.Pytester) -> None:
     run(project, "--hwperf-save")
-
     assert [len(stored(path)) for path in files(project)] == [2, 2]
 
 
@@ -268,7 +266,6 @@ def test_each_held_run_is_offered_and_all_at_once(pytester: pytest.Pytester, cou
 @pytest.mark.live
 def test_accepting_what_nobody_held_is_an_error(project: pytest.Pytester) -> None:
     result = project.run(*HWPERF, "baseline", "accept", "nothing*")
-
     assert result.ret == 1
     result.stderr.fnmatch_lines(["hwperf: no held run matches 'nothing[*]' in baseline main of /*/.hwperf; *"])
 
@@ -284,7 +281,6 @@ def test_nothing_of_a_test_that_did_not_pass_is_saved(pytester: pytest.Pytester,
         f"def test_it(hwperf):\n    hwperf(lambda: spend(100))\n    {body}"
     )
     run(pytester, "--hwperf-save").assert_outcomes(**{outcome: 1})
-
     assert files(pytester) == []
 
 
@@ -339,7 +335,6 @@ def test_a_damaged_baseline_ends_the_session_before_anything_is_measured(
     path.write_text(damaged, encoding="utf-8")
     for option in ("--hwperf-compare", "--hwperf-save"):
         result = run(project, option)
-
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines([f"ERROR: *{path.name}*"])
         assert reported in result.stderr.str()
@@ -357,7 +352,6 @@ def test_an_interrupted_session_keeps_what_is_complete(pytester: pytest.Pytester
         """
     )
     result = pytester.runpytest_subprocess(*QUICK, "--hwperf-save")
-
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(["interrupted: what is shown is complete, but not all tests ran"])
     assert len(files(pytester)) == 1

@@ -13,7 +13,7 @@ from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.evidence import Evidence, Gate
 from pytest_hwperf.core.history import HistoryStore
 from pytest_hwperf.core.records import Comparison, Judgement, Verdict, replace
-from pytest_hwperf.plugin import suspects
+from pytest_hwperf.plugin import unjudged
 
 REGRESSION = Comparison(
     metric="latency", statistic="p50", outcome="regressed", change=fake.estimate(0.03, 0.025, 0.035, 17),
@@ -51,13 +51,13 @@ def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Named:
     release = commit(tmp_path, work__py="1")
     git(tmp_path, "tag", "v1.4")
     shared = SimpleNamespace(settings=SimpleNamespace(baseline="main"), store=Unreadable())
-    monkeypatch.setattr(suspects, "session_of", lambda _: shared)
+    monkeypatch.setattr(unjudged, "session_of", lambda _: shared)
     gate = Gate(
         against="anchor v1.4", revision=release, seed=0, evidence=Evidence(alpha=0.01, hypotheses=(), pairs=()),
         shared={}, seconds={},
     )  # fmt: skip
     config: Any = SimpleNamespace(rootpath=tmp_path)
-    return lambda tests: [*suspects.named(config, [judged(f"t.py::test_{n}") for n in range(tests)], [gate])]
+    return lambda tests: [*unjudged.named(config, [judged(f"t.py::test_{n}") for n in range(tests)], [gate])]
 
 
 def test_without_a_history_all_commits_since_the_release_are_named(named: Named, tmp_path: Path) -> None:
@@ -80,7 +80,6 @@ def test_what_is_not_committed_is_not_searched_for(named: Named) -> None:
 def test_a_few_tests_are_named_and_the_others_counted(named: Named, tmp_path: Path) -> None:
     commit(tmp_path, work__py="2")
     found = named(5)
-
     assert ["t.py::test_0,", "t.py::test_1,", "t.py::test_2,"] == [line.split()[2] for line in found[:3]]
     assert ["drift of 2 other tests too: hwperf history TEST says since when"] == found[3:]
 

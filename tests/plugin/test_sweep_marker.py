@@ -137,14 +137,12 @@ def test_other_parameters_make_a_sweep_each(pytester: pytest.Pytester) -> None:
 def test_a_sweep_that_cannot_be_meant_is_a_usage_error(pytester: pytest.Pytester, marker: str, reported: str) -> None:
     pytester.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it(hwperf): raise SystemExit('ran')")
     result = pytester.runpytest_inprocess()
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines([f"ERROR: test_*.py::test_it: *{reported}*"])
 
 
 def test_a_sweep_of_a_test_that_measures_nothing_is_a_usage_error(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("import pytest\n@pytest.mark.hwsweep(n=[1])\ndef test_it(n): pass")
-
     assert pytest.ExitCode.USAGE_ERROR == pytester.runpytest_inprocess().ret
 
 
@@ -167,7 +165,6 @@ def test_the_body_of_a_test_with_a_budget_is_swept_too(pytester: pytest.Pytester
 def test_the_batch_that_is_served_belongs_to_the_sweep(pytester: pytest.Pytester, option: str, *, said: bool) -> None:
     pytester.makepyfile(callable_test("batch_size=[1, 8]"))
     result = pytester.runpytest_inprocess(*QUICK, option)
-
     assert said == ("batches of 4 are served, and batches of 1, 8 were measured" in result.stdout.str())
 
 

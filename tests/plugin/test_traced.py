@@ -171,6 +171,5 @@ def test_a_traced_process_of_a_pair_refuses_to_measure() -> None:
 @pytest.mark.usefixtures("_profiled")
 def test_a_traced_cold_start_is_unmeasured() -> None:
     result = measure_cold_start([], lambda: int, Startup(lambda _: False))
-
     assert not result.values
     assert result.reasons["cold_start"].startswith("traced by cProfile")

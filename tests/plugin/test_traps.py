@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.host.interference import Snapshot
+from pytest_hwperf.host.disturbance import Snapshot
 
 QUICK = ("-v", "-p", "no:cacheprovider", "-p", "no:benchmark", "--hwperf-energy=off", "--hwperf-sample-time=0.02")
 
@@ -19,14 +19,12 @@ def shown(pytester: pytest.Pytester, source: str, *options: str) -> str:
 def test_cold_calls_in_the_sample(pytester: pytest.Pytester) -> None:
     """The warm-up is capped by the time: the first call alone takes more than half of it."""
     text = shown(pytester, "import time\ndef test_it(hwperf): hwperf(time.sleep, 0.02)")
-
     assert "no warm-up: the first call took " in text
     assert "raise --hwperf-sample-time" in text
 
 
 def test_another_batch_than_the_served_one(pytester: pytest.Pytester) -> None:
     source = "def test_it(hwperf): hwperf(len, list(range(8)), batch_size=4)"
-
     assert "warning: batches of 8 rows are served" in shown(pytester, source, "-ohwperf_serving_batch=8")
     assert "are served" not in shown(pytester, source, "-ohwperf_serving_batch=4")
 
@@ -35,14 +33,12 @@ def test_another_batch_than_the_served_one(pytester: pytest.Pytester) -> None:
 def test_a_served_batch_is_a_number(pytester: pytest.Pytester, given: str) -> None:
     pytester.makepyfile("def test_it(): pass")
     result = pytester.runpytest_inprocess(f"-ohwperf_serving_batch={given}")
-
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines([f"*-o hwperf_serving_batch='{given}': a whole number of rows, such as 32*"])
 
 
 def test_limits_on_means_alone(pytester: pytest.Pytester) -> None:
     source = "import pytest\n@pytest.mark.hwbudget({}=1e5)\ndef test_it(): pass"
-
     assert "limit a mean alone (latency_mean_ms," in shown(pytester, source.format("latency_mean_ms"))
     assert "limit a mean alone" not in shown(pytester, source.format("latency_p95_ms"))
 
@@ -50,7 +46,6 @@ def test_limits_on_means_alone(pytester: pytest.Pytester) -> None:
 def test_pools_larger_than_the_cores(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     pools = [{"internal_api": "openblas", "num_threads": 4096}]
     monkeypatch.setattr("threadpoolctl.threadpool_info", lambda: pools)
-
     assert "openblas may use 4,096 threads on " in shown(pytester, "def test_it(hwperf): hwperf(sum, [1])")
 
 
@@ -75,7 +70,6 @@ def test_predictions_that_nobody_checks_and_rows_that_are_the_same(pytester: pyt
         def test_it(hwperf, scenario): hwperf(scenario)
         """,
     )
-
     assert "nothing checks its predictions: test_predictions_that_nobody_checks" in text
     assert "every call gets the same values (60 rows): caches and branch predictors learn them" in text
 
@@ -120,13 +114,12 @@ def test_a_machine_that_was_disturbed(
     before = Snapshot(switches=0, cpu=None, load=0.0, wall_s=0.0, heat=7, hz=3.4e9)
     moments = iter([before, before._replace(wall_s=1.0, **change)])
     monkeypatch.setattr("pytest_hwperf.plugin.measurement.snapshot", lambda **_: next(moments))
-
     assert sentence in shown(pytester, "def test_it(hwperf): hwperf(sum, [1])")
 
 
 def test_a_processor_that_becomes_slower_is_read_from_the_system(tmp_path: Path) -> None:
     """Counters of heat and the clock rate lie in sysfs, of which this is a copy."""
-    from pytest_hwperf.host.interference import Interference, snapshot
+    from pytest_hwperf.host.disturbance import Interference, snapshot
 
     cpu = tmp_path / "sys/devices/system/cpu/cpu0"
     for name, text in (("thermal_throttle/core_throttle_count", "7"), ("cpufreq/scaling_cur_freq", "3400000")):
@@ -136,5 +129,4 @@ def test_a_processor_that_becomes_slower_is_read_from_the_system(tmp_path: Path)
     (cpu / "thermal_throttle/core_throttle_count").write_text("9", encoding="utf-8")
     (cpu / "cpufreq/scaling_cur_freq").write_text("2000000", encoding="utf-8")
     kinds = {statement.kind for statement in watched.end()[1]}
-
     assert {"heat", "clock rate"} <= kinds

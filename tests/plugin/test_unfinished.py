@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.plugin import unfinished
+from pytest_hwperf.plugin import unjudged
 
 
 class FakeCache:
@@ -30,7 +30,7 @@ def items(*nodes: str) -> Any:
 
 
 def order(asked: Any, of: Any) -> list[str]:
-    return [item.nodeid for item in unfinished.first(asked, of)]
+    return [item.nodeid for item in unjudged.first(asked, of)]
 
 
 def test_what_was_left_comes_first_in_its_order() -> None:
@@ -39,8 +39,7 @@ def test_what_was_left_comes_first_in_its_order() -> None:
 
 def test_what_is_known_of_other_tests_is_kept() -> None:
     here = config(["other", "a"])
-    unfinished.keep(here, items("a", "b"), {"b"})
-
+    unjudged.keep(here, items("a", "b"), {"b"})
     assert ["other", "b"] == here.cache.held["hwperf/unfinished"]
 
 
@@ -51,6 +50,5 @@ def test_a_cache_that_holds_something_else_is_taken_for_empty(held: object) -> N
 
 def test_without_a_cache_the_order_stays() -> None:
     bare: Any = SimpleNamespace()
-    unfinished.keep(bare, items("a"), {"a"})
-
+    unjudged.keep(bare, items("a"), {"a"})
     assert ["a", "b"] == order(bare, items("a", "b"))

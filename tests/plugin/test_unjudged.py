@@ -38,7 +38,6 @@ def test_a_decided_regression_fails_though_its_test_is_skipped_breaks_or_expecte
     )
     result = project.run(REPEATED)
     lines = result.stdout.lines
-
     assert pytest.ExitCode.TESTS_FAILED == result.ret
     result.assert_outcomes(skipped=1, failed=1, errors=1, xfailed=2)
     result.stdout.fnmatch_lines(
@@ -60,7 +59,6 @@ def test_a_test_that_measures_and_then_skips_or_expects_to_fail_is_listed(
     tests = [SLOW.format(name, "") + f"    pytest.{name}('later')\n" for name in ("skip", "xfail")]
     project.write({"test_work.py": IN_PAIRS + "".join(tests) + SLOW.format("fine", "")})
     result = project.run(REPEATED, "--hwperf-margin=900%", *options)
-
     assert failed == str(result.stdout).count("\nFAILED test_work.py::")
     assert "2 not comparable" in result.stdout.lines[-1]
     result.stdout.fnmatch_lines(["warning: 2 tests not compared, since the pairs could not run them;*"])
@@ -77,7 +75,6 @@ def test_what_only_the_baseline_measures_is_listed(project: Project) -> None:
         {"work.py": f"LATER = True\n{WORK}", "test_work.py": IN_PAIRS + "".join(stops) + SLOW.format("fine", "")}
     )
     project.run(REPEATED, "--hwperf-margin=900%")
-
     assert ["not comparable"] * 2 == [project.compared(test).outcome for test in ("returns", "skips")]
     assert "2 comparisons not made" in headline_of(project.report()).sentence
 
@@ -163,7 +160,6 @@ def test_what_the_session_does_not_reach_is_listed_and_fails(
         "--hwperf-against=HEAD", *SIMULATED, "--hwperf-energy=off", "--hwperf-explain=never", REPEATED, "-x",
         "--hwperf-report=report.json",
     )  # fmt: skip
-
     assert code == result.ret
     result.stdout.fnmatch_lines(["FAILED test_known.py::test_second - latency p50 ×3*"])
     assert "regressed" == project.compared("test_second").outcome
@@ -177,7 +173,6 @@ def test_ctrl_c_in_the_pairs_prints_what_was_decided_so_far(project: Project, mo
     monkeypatch.setattr("pytest_hwperf.gate.tests.Explainer.explanations", interrupted)
     options = ("--hwperf-against=HEAD", *SIMULATED, "--hwperf-energy=off", REPEATED)
     result = project.pytester.runpytest_inprocess(*options, no_reraise_ctrlc=True)
-
     assert pytest.ExitCode.INTERRUPTED == result.ret
     result.stdout.fnmatch_lines(["test_known.py", "*test_known *×3*", "*regressed: latency p50"])
 
@@ -191,5 +186,4 @@ def test_the_same_code_on_both_sides_is_named(project: Project, change: str) -> 
         project.commit({".gitignore": "report.json\n.*\n__pycache__\n"})
         project.write({"new.py": ""})
     result = project.run(REHEARSED, against="HEAD~1" if change == "commit" else "HEAD")
-
     assert (not change) == ("without changes: both sides run the same code" in result.stdout.str())

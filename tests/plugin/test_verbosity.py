@@ -31,7 +31,6 @@ def test_each_verbosity_has_its_screen(
 ) -> None:
     pytester.makepyfile(TESTS)
     lines = pytester.runpytest_inprocess(*QUICK, *options).outlines
-
     assert [one for one in shown if any(line.startswith(one) for line in lines)] == shown
     assert [one for one in unshown if any(one in line for line in lines)] == []
     assert any(line.startswith("budgets: 1 ") for line in lines)  # on a busy machine with few calls, and remarks
@@ -50,7 +49,6 @@ def test_the_short_summary_begins_with_the_figure_and_its_limit(
 def test_a_misspelt_marker_is_told_within_the_terminal(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("import pytest\n@pytest.mark.hwbudget(latency_p95=5)\ndef test_it(): pass")
     result = pytester.runpytest_inprocess(*QUICK)
-
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert [] == [line for line in result.errlines if len(line) > 80]
     assert "Did you mean 'latency_p95_ms'?" in " ".join(" ".join(result.errlines).split())

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from fakes.reruns import REPEATED, repository
 
+from pytest_hwperf.core.codec import from_json
 from pytest_hwperf.core.report import Report, ReportFile
-from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.plugin.whole_suites import FixtureValues
 
 QUICK = (
@@ -86,7 +86,6 @@ def test_every_test_is_measured_and_the_too_short_one_is_named(pytester: pytest.
 @pytest.mark.usefixtures("timed")
 def test_the_shortest_call_can_be_set(pytester: pytest.Pytester) -> None:
     run(pytester, SUITE, "-ohwperf_shortest=0.000005").assert_outcomes(passed=7)
-
     assert "test_short" in measured()
     assert {} == skips()
 
@@ -228,7 +227,6 @@ def test_what_cannot_be_compared_is_taken_as_unchanged() -> None:
     rows = [Odd()]
     fixtures = FixtureValues({"rows": rows})
     rows[0] = Odd()
-
     assert "" == fixtures.why_not_again()
 
 

@@ -32,7 +32,6 @@ def test_foreign_text_is_one_line_and_ends_no_property() -> None:
     told = replace(verdict, subject=replace(verdict.subject, moved=moved))
     run = fake.run(test=hostile, label=hostile)
     lines = list(lines_of(replace(fake.report(), judgements=(Judgement(run=run, figures=(), verdicts=(told,)),))))
-
     assert 2 == len(lines)
     assert all(line.isprintable() for line in lines)
     assert re.match(r"^::error title=[^:,]+,file=[^:,]+::latency p50 ", lines[1])
@@ -40,11 +39,9 @@ def test_foreign_text_is_one_line_and_ends_no_property() -> None:
 
 def test_github_shows_ten_of_a_step() -> None:
     many = replace(fake.report(), judgements=30 * fake.report().judgements)
-
     assert 1 + 9 + 9 == len(list(lines_of(many)))
 
 
 def test_a_path_that_is_none_is_left_out() -> None:
     judgement = replace(fake.sklearn_judgement(), run=fake.run(test="x" * 400))
-
     assert {False} == {"file=" in line for line in lines_of(replace(fake.report(), judgements=(judgement,)))}

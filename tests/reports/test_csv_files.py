@@ -51,7 +51,6 @@ def test_sample_is_summarised_in_its_unit() -> None:
     """
     run = fake.run(samples=(fake.sample(values=[0.002, 0.004, 0.004, 0.004, 0.005, 0.005, 0.007, 0.009]),))
     row = table(report_of(replace(fake.plain_judgement(), run=run)), RUNS)[0]
-
     assert {"unit": "ms", "n": "8", "mean": "5", "median": "4", "sd": "2.1380899353", "min": "2", "max": "9"} == {
         name: row[name] for name in ("unit", "n", "mean", "median", "sd", "min", "max")
     }
@@ -60,26 +59,22 @@ def test_sample_is_summarised_in_its_unit() -> None:
 
 def test_one_reading_has_no_deviation_and_says_why() -> None:
     row = next(row for row in table(fake.report(), RUNS) if row["metric"] == "throughput")
-
     assert ("161", "", "sd needs 2 values") == (row["mean"], row["sd"], row["reason"])
 
 
 def test_sample_without_readings_is_empty_and_says_why() -> None:
     run = fake.run(samples=(replace(fake.sample(), values=array("d")),))
     row = table(report_of(replace(fake.plain_judgement(), run=run)), RUNS)[0]
-
     assert ("0", "", "", "no reading") == (row["n"], row["mean"], row["max"], row["reason"])
 
 
 def test_unmeasured_metric_is_empty_and_says_why() -> None:
     row = next(row for row in table(fake.report(), RUNS) if row["metric"] == "energy")
-
     assert ("mj", "", "", fake.NO_COUNTER) == (row["unit"], row["n"], row["mean"], row["reason"])
 
 
 def test_summary_has_units_in_its_names() -> None:
     row = table(fake.report(), SUMMARY)[0]
-
     assert {
         "latency_p95_ms": "7.9",
         "latency_p95_ms_ci_low": "7.6",
@@ -105,7 +100,6 @@ def test_every_empty_number_of_the_summary_has_its_reason() -> None:
 
 def test_reasons_tell_an_open_end_from_what_was_not_measured() -> None:
     first, second, _ = table(fake.report(), SUMMARY)
-
     assert first["latency_p99_ms_reason"] == "p99 needs 459 calls for an upper bound at 98 %"
     assert first["memory_max_mb_reason"] == "no bound at n=3 (order statistics)"
     assert first["energy_mean_mj_reason"] == fake.NO_COUNTER
@@ -115,7 +109,6 @@ def test_reasons_tell_an_open_end_from_what_was_not_measured() -> None:
 def test_comparison_has_its_numbers_and_outcome() -> None:
     """The candidate's value is that of the pairs, 6.02 ms + 4.8 %, whatever this process has measured."""
     row = table(fake.report(), COMPARISONS)[0]
-
     assert {
         "baseline": "main",
         "scenario": "sklearn_fp32",
@@ -149,7 +142,6 @@ def test_every_number_has_unit_n_and_source() -> None:
 
 def test_a_comparison_has_the_source_of_the_candidates_value() -> None:
     rows = table(fake.report(), COMPARISONS)
-
     assert [("latency", "12", "perf_counter"), ("energy", "30", "estimate:cpu-time")] == [
         (row["metric"], row["n"], row["source"]) for row in (rows[0], rows[-2])
     ]
@@ -197,7 +189,6 @@ def paired(*changes: float) -> Report:
 def test_pairs_give_a_standardised_effect() -> None:
     """0.02, 0.04 and 0.06: a mean of 0.04 over a deviation of 0.02."""
     (row,) = table(paired(0.02, 0.04, 0.06), COMPARISONS)
-
     assert ("2", "") == (row["cohens_d_paired"], row["cohens_d_paired_reason"])
 
 
@@ -207,7 +198,6 @@ def test_pairs_give_a_standardised_effect() -> None:
 )
 def test_pairs_without_a_deviation_give_no_standardised_effect(changes: tuple[float, ...], shown: str) -> None:
     (row,) = table(paired(*changes), COMPARISONS)
-
     assert "" == row["cohens_d_paired"]
     assert f"{shown}; see change and its interval" == row["cohens_d_paired_reason"]
 
@@ -215,7 +205,6 @@ def test_pairs_without_a_deviation_give_no_standardised_effect(changes: tuple[fl
 def test_what_rests_on_no_pairs_has_no_standardised_effect() -> None:
     """Of a whole build: latencies are compared in pairs, memory and accuracy are not."""
     rows = table(gates.report(3), COMPARISONS)
-
     assert {("latency", True), ("memory", False), ("accuracy", False)} == {
         (row["metric"], row["cohens_d_paired"] != "") for row in rows
     }
@@ -224,7 +213,6 @@ def test_what_rests_on_no_pairs_has_no_standardised_effect() -> None:
 
 def test_comparison_without_numbers_says_why() -> None:
     row = table(fake.report(), COMPARISONS)[-1]
-
     assert ("", "", "", "no baseline") == (row["baseline_value"], row["change"], row["p_value"], row["outcome"])
     assert row["reason"] == "the baseline 'main' has no run of this test"
 
@@ -236,7 +224,6 @@ def test_a_comparison_without_a_figure_has_the_value_of_its_pairs() -> None:
     first, second = (
         table(report_of(replace(judgement, verdicts=(v,))), COMPARISONS)[0] for v in (judgement.verdicts[4], absent)
     )
-
     assert ("6.30896", "12", "pairs of fresh processes") == (first["candidate_value"], first["n"], first["source"])
     assert ("", "", "") == (second["candidate_value"], second["n"], second["source"])
 
@@ -260,18 +247,15 @@ def test_text_never_starts_a_formula(text: str) -> None:
 
 def test_negative_numbers_stay_numbers() -> None:
     row = next(row for row in table(fake.report(), COMPARISONS) if row["outcome"] == "improved")
-
     assert row["change"] == "-0.12"
 
 
 def test_control_characters_are_escaped() -> None:
     judgement = replace(fake.plain_judgement(), run=fake.run(test="a\x1b[2J\nb"))
-
     assert table(report_of(judgement), SUMMARY)[0]["test"] == r"a\x1b[2J\nb"
 
 
 def test_pandas_reads_numbers_as_numbers() -> None:
     frame = pd.read_csv(io.BytesIO(render(fake.report())[SUMMARY]))
-
     assert frame["latency_p50_ms"].tolist() == [6.31, 0.042, 1.18]
     assert frame["latency_p95_ms"].isna().tolist() == [False, True, True]

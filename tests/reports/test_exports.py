@@ -14,15 +14,15 @@ from fakes import records as fake
 from pytest_hwperf import __version__
 from pytest_hwperf.core.records import Judgement, replace
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.reports import bencher, github_action_benchmark, otava, pytest_benchmark
-from pytest_hwperf.reports.measures import Exported, measures_of
+from pytest_hwperf.reports import exports
+from pytest_hwperf.reports.exports import Exported, measures_of
 
 HOSTILE = '=cmd|"/c calc"!A1\u202e\x1b[2J<script>'
 EVERY = [
-    pytest.param(pytest_benchmark.render, "pytest_benchmark.json", id="pytest-benchmark"),
-    pytest.param(bencher.render, "bencher.json", id="bencher"),
-    pytest.param(github_action_benchmark.render, "github_action_benchmark.json", id="github-action-benchmark"),
-    pytest.param(otava.render, "otava.csv", id="otava"),
+    pytest.param(exports.render_pytest_benchmark, "pytest_benchmark.json", id="pytest-benchmark"),
+    pytest.param(exports.render_bencher, "bencher.json", id="bencher"),
+    pytest.param(exports.render_action_benchmark, "github_action_benchmark.json", id="github-action-benchmark"),
+    pytest.param(exports.render_otava, "otava.csv", id="otava"),
 ]
 
 
@@ -53,7 +53,6 @@ def test_no_format_obeys_a_test_id(render: Callable[[Report], Exported], name: s
     machine = replace(fake.machine(), architecture=f"{HOSTILE}\udc80")
     whole = replace(fake.report(), judgements=(hostile,), machine=machine, revision=f"{HOSTILE}\udc80")
     content = render(replace(whole, started_at=f"{HOSTILE}\udc80")).content
-
     assert not set("\u202e\x1b") & set(content.decode())
     if name.endswith(".csv"):
         header, row = csv.reader(io.StringIO(content.decode()))
@@ -66,8 +65,7 @@ def test_no_format_obeys_a_test_id(render: Callable[[Report], Exported], name: s
 def test_rounds_have_the_statistics_of_their_names() -> None:
     """Ten rounds of 1 .. 9 and 30 ms: quartiles 3 and 8 as medians of both halves, so that 30 > 8 + 1.5 × 5 is out."""
     seconds = [0.001 * value for value in (1, 2, 3, 4, 5, 6, 7, 8, 9, 30)]
-    found = stats_of(pytest_benchmark.render(with_readings(*seconds)))
-
+    found = stats_of(exports.render_pytest_benchmark(with_readings(*seconds)))
     assert found == {
         "min": 0.001, "max": 0.030, "mean": pytest.approx(0.0075), "stddev": pytest.approx(statistics.stdev(seconds)),
         "rounds": 10, "median": pytest.approx(0.0055), "iqr": pytest.approx(0.005), "q1": pytest.approx(0.003),
@@ -78,15 +76,16 @@ def test_rounds_have_the_statistics_of_their_names() -> None:
 
 
 def test_a_batch_of_calls_is_a_round_of_iterations() -> None:
-    assert 16 == stats_of(pytest_benchmark.render(with_readings(0.1, 0.2, per="batch of 16 calls")))["iterations"]
+    assert (
+        16 == stats_of(exports.render_pytest_benchmark(with_readings(0.1, 0.2, per="batch of 16 calls")))["iterations"]
+    )
 
 
 def test_the_group_of_the_fixture_benchmark_is_kept() -> None:
     report = with_readings(0.1, 0.2)
     (judgement,) = report.judgements
     run = replace(judgement.run, context={"benchmark_group": "sums\x1b"})
-    exported = pytest_benchmark.render(replace(report, judgements=(replace(judgement, run=run),)))
-
+    exported = exports.render_pytest_benchmark(replace(report, judgements=(replace(judgement, run=run),)))
     assert "sums\\x1b" == json.loads(exported.content)["benchmarks"][0]["group"]
 
 
@@ -94,18 +93,16 @@ def test_the_group_of_the_fixture_benchmark_is_kept() -> None:
     ("values", "reason"), [([0.1], "a deviation needs 2 readings of the latency"), ([0.0, 0.0], "is 0: calls per")]
 )
 def test_rounds_without_the_statistics_are_left_out(values: list[float], reason: str) -> None:
-    exported = pytest_benchmark.render(with_readings(*values))
-
+    exported = exports.render_pytest_benchmark(with_readings(*values))
     assert not exported.benchmarks
     assert reason in exported.left_out[0]
 
 
 def test_a_test_without_latency_is_left_out_with_the_reason() -> None:
     run = fake.run(samples=(fake.sample("throughput", [9.0]),), unmeasured={"latency": "the test failed"})
-    exported = pytest_benchmark.render(
+    exported = exports.render_pytest_benchmark(
         replace(fake.report(), judgements=(Judgement(run=run, figures=(), verdicts=()),))
     )
-
     assert (f"{fake.TEST}: no latency was measured: the test failed",) == exported.left_out
 
 
@@ -116,12 +113,12 @@ def test_statistics_are_those_that_pytest_benchmark_computes() -> None:
         values = [((7 * i * i) % 31 + 1) / 1000 for i in range(n)]
         for value in values:
             theirs.update(value)
-        assert pytest_benchmark.statistics_of(array("d", values)) == pytest.approx(theirs.as_dict())
+        assert exports.statistics_of(array("d", values)) == pytest.approx(theirs.as_dict())
 
 
 def test_the_bounds_of_bencher_are_those_that_are_known() -> None:
     """9.8 ms (9.1 .. ?): no upper bound."""
-    whole = json.loads(bencher.render(fake.report()).content)
+    whole = json.loads(exports.render_bencher(fake.report()).content)
 
     found = whole[f"{fake.TEST}[sklearn_fp32]"]["latency_p99_ms"]
     assert {"value": pytest.approx(9.8), "lower_value": pytest.approx(9.1)} == found
@@ -130,8 +127,7 @@ def test_the_bounds_of_bencher_are_those_that_are_known() -> None:
 def test_what_is_too_long_for_bencher_is_left_out() -> None:
     judgement = fake.plain_judgement()
     long = replace(judgement, run=replace(judgement.run, test="t" * 1100))
-    exported = bencher.render(replace(fake.report(), judgements=(long, fake.onnx_judgement())))
-
+    exported = exports.render_bencher(replace(fake.report(), judgements=(long, fake.onnx_judgement())))
     assert 1 == exported.benchmarks
     line = exported.left_out[0]
     assert line.endswith("latency_p50_ms: Bencher takes no name as long as that")
@@ -139,9 +135,8 @@ def test_what_is_too_long_for_bencher_is_left_out() -> None:
 
 
 def test_one_file_of_the_action_has_one_direction() -> None:
-    smaller = github_action_benchmark.render(fake.report())
-    bigger = json.loads(github_action_benchmark.render(fake.report(), better="higher").content)
-
+    smaller = exports.render_action_benchmark(fake.report())
+    bigger = json.loads(exports.render_action_benchmark(fake.report(), better="higher").content)
     assert smaller.left_out[0] == "3 figures of which higher is better: --as=github-action-benchmark-bigger"
     assert ["throughput_mean", "accuracy_mean", "accuracy_mean"] == [one["name"].rpartition(" ")[2] for one in bigger]
     assert ("158.0 .. 164.0", "1/s") == (bigger[0]["range"], bigger[0]["unit"])
@@ -149,12 +144,11 @@ def test_one_file_of_the_action_has_one_direction() -> None:
 
 def test_an_estimate_is_named_as_one() -> None:
     names = [one.full_name for one in measures_of(fake.report())]
-
     assert "energy_estimate_mean_mj" in names
     assert "energy_mean_mj" not in names
 
 
-@pytest.mark.parametrize("render", [bencher.render, github_action_benchmark.render, otava.render])
+@pytest.mark.parametrize("render", [exports.render_bencher, exports.render_action_benchmark, exports.render_otava])
 def test_what_was_not_measured_is_said(render: Callable[[Report], Exported]) -> None:
     assert (
         f"{fake.TEST}[sklearn_fp32]: energy was not measured: {fake.NO_COUNTER}" == render(fake.report()).left_out[-1]

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from fakes import records as fake
 
+from pytest_hwperf.core.codec import from_json
 from pytest_hwperf.core.evidence import (
     Assignment,
     Evidence,
@@ -18,7 +19,6 @@ from pytest_hwperf.core.evidence import (
 from pytest_hwperf.core.records import Margin, replace
 from pytest_hwperf.core.report import ReportFile
 from pytest_hwperf.core.sequence import decide
-from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.core.statements import said, state
 from pytest_hwperf.reports.json_file import render
 
@@ -90,7 +90,6 @@ def test_how_it_was_decided_comes_back_and_decides_the_same() -> None:
     """Coins, seeds and pair values to the last bit; what is asked again of them has the same answers."""
     (gate,) = from_json(ReportFile, render(REPORT)).report.gates
     found = decide(gate.evidence)
-
     assert GATE == gate
     assert decide(GATE.evidence) == found
     assert {LATENCY: "inconclusive", MEMORY: "inconclusive"} == {

@@ -61,7 +61,6 @@ def test_regressions_stand_by_their_multiple_of_the_margin() -> None:
             compared("f", "improved", -0.08),
         )
     )
-
     assert ["b", "c", "d", "a"] == names_of(found.regressed)
     assert ["f", "e"] == names_of(found.improved)
     assert ["b", "c", "d", "a", "f", "e"] == names_of(found.changed)
@@ -76,13 +75,11 @@ def test_missed_budgets_stand_by_how_far_they_are_missed() -> None:
             limited("c", "latency", 0.005, 0.0),
         )
     )
-
     assert ["c", "b", "a"] == names_of(found.failed)
 
 
 def test_a_forged_budget_without_a_figure_stands_last() -> None:
     without = replace(limited("a", "latency", 0.9, 0.010), figures=())
-
     assert ["b", "a"] == names_of(groups_of(report(without, limited("b", "latency", 0.02, 0.01))).failed)
 
 
@@ -92,7 +89,6 @@ def test_what_is_open_and_fails_stands_first() -> None:
     absent = fake.budget_verdict("energy_budget_mj", "energy", "mean", 0.1, "unmeasured")
     last = replace(fake.sklearn_judgement(), verdicts=(absent,))
     found = groups_of(report(compared("a", "inconclusive", 0.03), fails, fake.plain_judgement(), last))
-
     assert ["b", "a"] == names_of(found.inconclusive)
     assert [True, False] == [row.verdict.fails for row in found.unanswered]
     assert "inconclusive (fails)" == found.inconclusive[0].outcome
@@ -101,7 +97,6 @@ def test_what_is_open_and_fails_stands_first() -> None:
 
 def test_cells_of_a_comparison() -> None:
     row = groups_of(fake.report()).regressed[0]
-
     assert texts(row) == {
         "test": "tests/test_iris.py::test_classifier[sklearn_fp32]",
         "scenario": "sklearn_fp32",
@@ -138,7 +133,6 @@ def test_the_cause_is_what_moved_then_what_disturbed() -> None:
     )
     told = replace(verdict.subject, moved=moved, cause=said("why"), interference=0.2)
     row = row_of(fake.plain_judgement(), replace(verdict, subject=told))
-
     assert row.cause == f"{moved}; why; 20 % of turns were interrupted by other work; a; b"
     assert row.detectable == "7.6 %"
 
@@ -146,14 +140,12 @@ def test_the_cause_is_what_moved_then_what_disturbed() -> None:
 def test_an_inconclusive_budget_tells_what_decided_it_and_what_is_lacking() -> None:
     budget = fake.budget_verdict("latency_p99_ms", "latency", "p99", 0.01, "inconclusive")
     row = row_of(fake.sklearn_judgement(), replace(budget, decided_by=(state("timed point"),)))
-
     assert row.cause == f"p99 needs 459 calls for an upper bound at 98 %; {state('timed point')}"
     assert row.metric == "latency p99"
 
 
 def test_an_unmeasured_budget_tells_why() -> None:
     row = next(row for row in groups_of(fake.report()).unanswered if row.is_budget)
-
     assert (row.values, row.cause) == ("unmeasured", fake.NO_COUNTER)
 
 
@@ -164,6 +156,5 @@ def test_foreign_text_shows_no_control_character() -> None:
     assert isinstance(verdict.subject, Comparison)
     cause: Verdict = replace(verdict, subject=replace(verdict.subject, cause=said(hostile), change=None))
     row = row_of(judgement, cause)
-
     assert [] == [name for name, text in texts(row).items() if not text.isprintable()]
     assert row.values == ""

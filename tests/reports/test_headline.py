@@ -89,7 +89,6 @@ def test_tests_that_are_left_out_are_counted_by_themselves(verdicts: list[Verdic
     left_out = [judged(name, fake.left_out_verdict()) for name in ("x", "y")]
 
     found = headline_of(report([*left_out, *(judged("t.py::t0", one) for one in verdicts)], gate()))
-
     assert Headline(sentence=said, state="good") == found
 
 
@@ -156,7 +155,6 @@ def test_what_was_not_to_be_judged(made: Report, said: str) -> None:
 
 def test_a_test_of_many_comparisons_regresses_once() -> None:
     both = (compared("regressed"), fake.comparison_verdict("memory", "max", "regressed", (0.1, 0.1, 0.1)))
-
     assert headline_of(report([judged("a", *both)], gate())).sentence.startswith("1 of 1 test regressed (")
 
 
@@ -166,7 +164,6 @@ def test_the_rate_is_that_which_the_comparisons_promise() -> None:
     told = replace(judgement.comparisons[0], promise=promise)
     verdict = replace(judgement.verdicts[0], subject=told)
     text = headline_of(report([replace(judgement, verdicts=(verdict,))])).sentence
-
     assert text == "No regression found in 1 test: 1 equivalent (at most 2 % false alarms per build)"
 
 
@@ -186,13 +183,11 @@ def test_a_rate_that_does_not_hold_for_all_is_not_stated_of_all(gates: list[Gate
     told = replace(judgement.comparisons[0], method=state("historical"))
     verdict = replace(judgement.verdicts[0], subject=told)
     text = headline_of(report([replace(judgement, verdicts=(verdict,))], *gates)).sentence
-
     assert text == f"1 of 1 test regressed ({said})"
 
 
 def test_foreign_reasons_are_visible_and_short() -> None:
     text = headline_of(report([judged("a", compared("not comparable", "\x1b[2J\u202e" + "x" * 1000))])).sentence
-
     assert text.startswith(r"Nothing was compared: \x1b[2J\u202exxx")
     assert text.isprintable()
     assert len(text) < 350

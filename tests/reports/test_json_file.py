@@ -8,16 +8,15 @@ from typing import cast
 import pytest
 from fakes import records as fake
 
+from pytest_hwperf.core.codec import from_json
 from pytest_hwperf.core.errors import SerialisationError
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.report import ReportFile
-from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.reports.json_file import render
 
 
 def test_report_comes_back() -> None:
     whole = json.loads(render(fake.report()))
-
     assert (2, "pytest-hwperf report") == (whole["schema"], whole["what"])
     assert fake.report() == from_json(ReportFile, render(fake.report())).report
 

@@ -100,13 +100,11 @@ def test_the_page_is_made_of_the_records(request: pytest.FixtureRequest) -> None
     actual = json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
     if request.config.getoption("--update-golden"):
         PAGE.write_text(actual, encoding="utf-8")
-
     assert actual == PAGE.read_text(encoding="utf-8"), "run this test with --update-golden"
 
 
 def test_fields_have_their_comments_as_descriptions() -> None:
     parts = json.loads(PAGE.read_text(encoding="utf-8"))["$defs"]
-
     assert "base units" in parts["Budget"]["properties"]["limit"]["description"]
     assert parts["Comparison"]["properties"]["metric"]
     assert "statistic" in parts["Figure"]["required"]
@@ -124,7 +122,6 @@ def test_reports_are_as_the_page_says() -> None:
 def test_what_is_no_report_is_none_to_the_page(change: Mapping[str, Any]) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     validator = jsonschema.Draft202012Validator(json.loads(PAGE.read_text(encoding="utf-8")))
-
     assert not validator.is_valid({**json.loads(json_file.render(fake.empty_report())), **change})
 
 

@@ -6,7 +6,7 @@ from fakes import records as fake
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Judgement
 from pytest_hwperf.core.units import EXPORT_UNITS
-from pytest_hwperf.reports.junit import properties
+from pytest_hwperf.reports.exports import properties
 
 
 def test_figures_and_outcomes_are_pairs_of_text() -> None:
@@ -26,7 +26,6 @@ def test_figures_and_outcomes_are_pairs_of_text() -> None:
 def test_without_a_label_the_name_has_none() -> None:
     """4.2e6 B = 4.2 MB."""
     found = dict(properties(fake.sklearn_judgement()))
-
     assert ("4.200", "161.0", "0.9667") == tuple(
         found[f"hwperf.{name}"] for name in ("memory_max_mb", "throughput_mean_per_s", "accuracy_mean")
     )
@@ -38,7 +37,6 @@ def test_every_number_has_unit_n_and_source(judgement: Judgement) -> None:
     found = dict(properties(judgement))
     prefix = f"hwperf.{judgement.run.label}." if judgement.run.label else "hwperf."
     numbers = [name for name in found if f"{name}.n" in found]
-
     assert len(judgement.figures) == len(numbers)
     for name in numbers:
         metric = next(metric for metric in METRICS if name.startswith(f"{prefix}{metric}_"))
@@ -50,7 +48,6 @@ def test_every_number_has_unit_n_and_source(judgement: Judgement) -> None:
 def test_a_budget_has_its_limit_and_a_comparison_what_it_rests_on() -> None:
     """5 ms; +4.8 % (+3.1 .. +6.5) of 6.02 ms with a margin of 2 %; an open end has no entry."""
     found = dict(properties(fake.sklearn_judgement()))
-
     assert ("failed", "5.000") == tuple(found[f"hwperf.budget.latency_p95{end}"] for end in ("", ".limit_ms"))
     endings = ("", ".baseline_ms", ".change", ".change.ci_low", ".change.ci_high", ".margin", ".scale")
     assert ("regressed", "6.020", "0.04800", "0.03100", "0.06500", "0.02000", "relative") == tuple(
@@ -63,7 +60,6 @@ def test_a_budget_has_its_limit_and_a_comparison_what_it_rests_on() -> None:
 def test_a_budget_that_is_not_measured_has_its_limit_alone() -> None:
     """2 mJ."""
     found = dict(properties(fake.sklearn_judgement()))
-
     assert [("hwperf.budget.energy_mean", "unmeasured"), ("hwperf.budget.energy_mean.limit_mj", "2.000")] == [
         (name, text) for name, text in found.items() if "energy" in name
     ]
@@ -72,7 +68,6 @@ def test_a_budget_that_is_not_measured_has_its_limit_alone() -> None:
 def test_an_estimate_is_named_as_one() -> None:
     """0.00031 J are 0.31 mJ."""
     found = dict(properties(fake.onnx_judgement()))
-
     assert ("0.3100", "30", "estimate:cpu-time") == tuple(
         found[f"hwperf.energy_estimate_mean_mj{end}"] for end in ("", ".n", ".source")
     )

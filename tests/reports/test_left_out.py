@@ -6,9 +6,9 @@ from fakes import records as fake
 
 from pytest_hwperf.core.records import Judgement, replace
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.reports.exports import properties
 from pytest_hwperf.reports.groups import groups_of
 from pytest_hwperf.reports.html.content import content_of
-from pytest_hwperf.reports.junit import properties
 from pytest_hwperf.reports.markdown import render
 from pytest_hwperf.reports.summary import summary_of
 from pytest_hwperf.reports.table import rows
@@ -21,7 +21,6 @@ REPORT: Report = replace(fake.empty_report(), judgements=(JUDGEMENT,))
 def test_the_summary_says_why_below_the_line() -> None:
     (file,) = summary_of(REPORT).files
     (line,) = file.lines
-
     assert (f"equivalent: {WHY}",) == line.below
     assert ("", "") == (line.cells[1], line.cells[3])
 
@@ -32,7 +31,6 @@ def test_the_table_has_a_row_without_a_value() -> None:
     section = table.groups[0].sections[0]
     (row,) = (one for one in section.rows if "equivalent" in one.cells)
     own = section.rows[section.rows.index(row) + 1]
-
     assert "0 pairs" in row.cells
     assert not any("%" in cell for cell in (*row.cells, *own.cells))
     assert WHY in table.footnotes[row.notes[0] - 1]
@@ -41,7 +39,6 @@ def test_the_table_has_a_row_without_a_value() -> None:
 
 def test_the_markdown_row_has_no_change() -> None:
     text = render(REPORT).decode()
-
     assert f"| 2 % | 0 pairs |  | equivalent: {WHY} |" in text
     assert "No regression is possible in 1 test: nothing that they run has changed" in text
 
@@ -49,7 +46,6 @@ def test_the_markdown_row_has_no_change() -> None:
 def test_junit_has_the_reason_and_no_change() -> None:
     found = dict(properties(JUDGEMENT))
     name = "hwperf.comparison.latency_p50"
-
     assert ("equivalent", "0", WHY) == (found[name], found[f"{name}.pairs"], found[f"{name}.reason"])
     assert f"{name}.change" not in found
 
@@ -58,6 +54,5 @@ def test_the_page_says_how_it_was_decided() -> None:
     content = content_of(REPORT, groups_of(REPORT), None)
     (row,) = (one for one in json.loads(content.rows)["rows"] if one["g"] == "settled")
     (verdict,) = json.loads(content.details[0])["verdicts"]
-
     assert (WHY, "0 pairs") == (row["w"], row["n"])
     assert f"No pair of processes was run (n=0): {WHY}." in json.dumps(verdict)

@@ -110,13 +110,11 @@ def test_sections_stand_in_the_order_in_which_they_are_needed() -> None:
     shown = render(fake.report()).decode()
     order = ("### ❌", "#### Regressed", "#### Missed", "#### Inconclusive", "#### Improved", "#### Not compared")
     places = [shown.index(one) for one in (*order, "<summary>All", "</details>", "**Repeat it**")]
-
     assert sorted(places) == places
 
 
 def test_what_is_well_is_only_among_all_rows() -> None:
     before, _, after = render(REPORTS["well"]()).decode().partition("<details>")
-
     assert (0, 3) == (before.count("test_it"), after.count("test_it"))
 
 
@@ -125,7 +123,6 @@ def test_a_missing_baseline_says_what_to_do() -> None:
     told = replace(judgement.comparisons[0], cause=state("no baseline"))
     verdict = replace(judgement.verdicts[0], subject=told)
     shown = render(report(replace(judgement, verdicts=(verdict,)), gated=False)).decode()
-
     assert "run `pytest --hwperf-save` on the target branch once" in shown
     assert "- no baseline: save one with --hwperf-save<br>latency p50 of 1 test: `tests/test_text.py::" in shown
 
@@ -133,13 +130,11 @@ def test_a_missing_baseline_says_what_to_do() -> None:
 def test_reasons_are_shared_by_their_tests() -> None:
     absent = [replace(fake.plain_judgement(), run=fake.run(test=f"t{n}", label="")) for n in range(9)]
     shown = render(report(*absent)).decode()
-
     assert "<br>latency p50 of 9 tests: `t0`, `t1`, `t2` and 6 more" in shown
 
 
 def test_what_is_only_measured_has_its_figures() -> None:
     shown = render(report(replace(fake.plain_judgement(), verdicts=()))).decode()
-
     assert "### ℹ️ 1 test measured only, no budget or baseline" in shown
     assert "long text` | latency p50 | 1.18 ms (1.17 .. 1.20) |  |  | 1 call | perf&#95;counter |  |" in shown
 
@@ -147,7 +142,6 @@ def test_what_is_only_measured_has_its_figures() -> None:
 def test_interruption_and_an_early_end_are_said() -> None:
     ended = replace(gate(), evidence=replace(gate().evidence, stopped=state("out of time", limit=60)))
     shown = render(replace(report(compared("a", "equivalent", 0.0)), gates=(ended,), partial=True)).decode()
-
     assert "- ⚠️ the time of 60 s was up\n" in shown
     assert "- ⚠️ interrupted: what is shown is complete, but not all tests ran" in shown
 
@@ -181,14 +175,12 @@ def test_the_command_repeats_what_is_not_well(made: Report, command: str) -> Non
 
 def test_of_many_tests_the_whole_suite_is_repeated() -> None:
     shown = render(report(*(compared(f"t{n}", "regressed", 0.05) for n in range(6)), gated=False)).decode()
-
     assert shown.endswith("\npython -m pytest --hwperf-only\n```\n")
 
 
 def test_a_thousand_tests_with_long_ids_fit_into_a_comment() -> None:
     shown = render(huge_report()).decode()
     left = [int(found) for found in re.findall(r"^(\d+) more in the JSON report\.$", shown, re.MULTILINE)]
-
     assert LARGEST * 0.9 < len(shown.encode()) < LARGEST
     assert "\n</details>\n\n**Repeat it**" in shown
     assert left[-1] == (1000 - shown.partition("<details>")[2].count("\n| <code>"))
@@ -196,7 +188,6 @@ def test_a_thousand_tests_with_long_ids_fit_into_a_comment() -> None:
 
 def test_a_table_that_is_not_collapsed_is_short() -> None:
     shown = render(report(*(compared(f"t{n}", "regressed", 0.05) for n in range(40)))).decode()
-
     assert 30 == shown.partition("<details>")[0].count(" | `t")
     assert "10 more among all rows below, or in the JSON report." in shown
     assert 40 == shown.partition("<details>")[2].count("\n| `t")
@@ -212,7 +203,6 @@ def outside_of_code(shown: str) -> str:
 def test_no_foreign_text_is_markup_or_a_message() -> None:
     rest = outside_of_code(render(hostile_report()).decode())
     unescaped = re.sub(r"&#\d+;|&nbsp;", "¤", rest)
-
     assert {"<br>", "<details>", "<summary>", "</summary>", "</details>"} == set(re.findall(r"<[^= ][^>]*>", unescaped))
     assert [] == re.findall(r"@\w|(?<!^)(?<!#)#\d|\bGH-\d|!\d|://|www\.|\]\(", unescaped, re.MULTILINE | re.IGNORECASE)
     assert [] == [line for line in rest.split("\n") if not line.isprintable()]
@@ -247,7 +237,6 @@ def test_names_are_code(foreign: str, shown: str) -> None:
 
 def test_names_that_differ_at_their_end_stay_apart() -> None:
     names = [code("x" * 300 + end) for end in ("[1]", "[2]")]
-
     assert names[0] != names[1]
     assert {LONGEST_NAME + 2} == {*map(len, names)}
 

@@ -12,7 +12,7 @@ from pytest_hwperf.core.explanations import explain_functions
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.sequence import decide
-from pytest_hwperf.reports.movers import lines_of
+from pytest_hwperf.reports.explained import lines_of
 from pytest_hwperf.reports.terminal import render, render_summary
 
 SLOWER = gates.hypothesis(0)
@@ -55,7 +55,6 @@ what moved in tests/test_models.py::test_0: latency p50 10.0 ms → 13.0 ms
 
 def test_a_small_cost_of_the_profiler_is_said_with_its_name() -> None:
     small = replace(explanation(tokenize=3, embed=5), overhead=0.25, remarks=())
-
     assert lines_of(report_of(small), 120)[-1].endswith("fresh processes; calls took 25 % longer under it")
 
 
@@ -65,7 +64,6 @@ def test_movers_stand_above_the_counts_and_not_where_little_is_asked_for() -> No
         quiet: [text for text, _ in render_summary(report, width=80, color=False, quiet=quiet)]
         for quiet in (False, True)
     }
-
     assert lines_of(report, 80) == drawn[False][: len(lines_of(report, 80))]
     assert [] == [line for line in drawn[True] if "what moved" in line]
     assert "what moved" in str(render(report, width=80, color=False))
@@ -74,13 +72,11 @@ def test_movers_stand_above_the_counts_and_not_where_little_is_asked_for() -> No
 def test_calls_that_are_as_many_as_before_are_not_told() -> None:
     one = explanation(tokenize=3.2, embed=4.8)
     alike = tuple(replace(mover, baseline_calls=1.0, candidate_calls=1.001) for mover in one.movers)
-
     assert "called" not in " ".join(lines_of(report_of(replace(one, movers=alike)), 80))
 
 
 def test_a_single_mover_stands_with_its_verdict_alone() -> None:
     only = replace(explanation(tokenize=4), remarks=())
-
     assert [] == lines_of(report_of(only), 80)
     assert [] == lines_of(report_of(replace(only, movers=())), 80)
 
@@ -90,7 +86,6 @@ def test_a_single_mover_of_what_improved_is_listed_since_no_failure_names_it() -
     improved = fake.comparison_verdict(only.metric, only.statistic, "improved", (-0.3, -0.4, -0.2))
     run = fake.run(test=only.measurement.test, label=only.measurement.label)
     judgement = replace(fake.plain_judgement(), run=run, verdicts=(improved,))
-
     assert "tokenize" in lines_of(replace(report_of(only), judgements=(judgement,)), 80)[1]
 
 
@@ -100,7 +95,6 @@ def test_hostile_names_keep_the_width_and_move_no_cursor(width: int) -> None:
     odd = tuple(replace(mover, name="\x1b[2J" + "x" * 300, where="\u202e" * 20) for mover in one.movers)
     test = Measurement(test="t.py::" + "\x07" * 200, label="")
     lines = lines_of(report_of(replace(one, movers=odd, measurement=test)), width)
-
     assert all(line.isprintable() and len(line) <= width for line in lines)
 
 
@@ -110,6 +104,5 @@ def test_movers_of_memory_are_bytes() -> None:
         replace(mover, kind="allocation", baseline=1e6, candidate=2e6, low=1e6, high=1e6) for mover in one.movers
     )
     memory = replace(one, kind="allocation", movers=movers, baseline=100e6, candidate=102e6, overhead=None, remarks=())
-
     assert "100 MB → 102 MB" in lines_of(report_of(memory), 120)[0]
     assert "+1.00 MB" in lines_of(report_of(memory), 120)[1]

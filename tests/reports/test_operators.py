@@ -4,12 +4,12 @@ from typing import Any
 
 from fakes import records as fake
 
-from pytest_hwperf.core.operators import Operator, OperatorProfile
+from pytest_hwperf.core.movers import Operator, OperatorProfile
 from pytest_hwperf.core.records import Run, replace
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.roofline import PeakRate, Work, roofline_of
 from pytest_hwperf.core.statements import said
-from pytest_hwperf.reports.operators import OperatorTable, operator_tables
+from pytest_hwperf.reports.explained import OperatorTable, operator_tables
 from pytest_hwperf.reports.terminal import render
 
 NODES = 10
@@ -37,7 +37,6 @@ def table(found: OperatorProfile, *, every: bool = False) -> OperatorTable:
 def test_the_slowest_are_listed_and_the_rest_is_one_row() -> None:
     """Rows add up to the whole call."""
     shown = table(profile(*map(operator, range(NODES))))
-
     assert ("operator", "calls", "share", "time", "node") == shown.rows[0]
     assert ("Gemm0", "1", "9.0 %", "90.0 µs", "node_0") == shown.rows[1]
     assert [("2 others", "2", "18.0 %", "180 µs", ""), ("framework", "", "10.0 %", "100 µs", "")] == [*shown.rows[-2:]]
@@ -50,13 +49,11 @@ def test_verbose_lists_every_operator() -> None:
 
 def test_long_names_keep_their_end() -> None:
     name = "/".join(f"layer{n}" for n in range(20))
-
     assert table(profile(operator(0, name))).rows[1][-1] == f"…{name[-39:]}"
 
 
 def test_what_is_withheld_says_why() -> None:
     withheld = replace(profile(), withheld=said("as it is"))
-
     assert ("withheld: as it is (fake profile)", ()) == (table(withheld).setting, table(withheld).rows)
     assert table(replace(withheld, source="")).setting == "withheld: as it is"
 
@@ -67,7 +64,6 @@ def test_without_profiles_there_is_no_table() -> None:
 
 def test_the_scenario_is_named_once() -> None:
     run = fake.run(test="t.py::test[onnx_fp32]", scenario="onnx_fp32", label="a")
-
     assert ["operators of t.py::test[onnx_fp32] a", "operators of t.py::test onnx_fp32"] == [
         operator_tables(report_of(profile(), one), every=False)[0].title
         for one in (run, fake.run(test="t.py::test", scenario="onnx_fp32"))
@@ -78,7 +74,6 @@ def test_a_narrow_terminal_shows_names_below() -> None:
     """And text from outside cannot steer it."""
     report = report_of(profile(operator(0, "a\x1b[31mb"), operator(1, "x" * 40)))
     lines = {width: [text for text, _ in render(report, width=width, color=False)] for width in (50, 200)}
-
     assert ["    Gemm0      1      9.0 %   90.0 µs", "      a\\x1b[31mb"] == [
         line for line in lines[50] if "Gemm0" in line or "x1b" in line
     ]
@@ -100,7 +95,6 @@ def work_shown(flops: float, moved: float, latency_s: float = 15e-3, **others: A
 
 def test_the_work_of_a_call_and_what_limits_it_stand_below() -> None:
     work, verdict = work_shown(1e9, 1e6)
-
     assert work.startswith("a call: 1.00 GFLOP, 1.00 MB (weights + inputs + outputs, each moved once); 1000 FLOP/B; ")
     assert work.endswith("; over its median 66.7 GFLOP/s and 66.7 MB/s")
     assert verdict.startswith(
@@ -113,14 +107,12 @@ def test_a_call_that_is_faster_than_numpy_says_so() -> None:
     """No share above 100 % is shown."""
     faster = "compute-bound: ×2.0 as fast as numpy here (100 GFLOP/s and 10.0 GB/s, 1 thread)"
     cached = "its data move ×2.0 as fast as numpy reads memory here: they come from caches"
-
     assert faster == work_shown(1e9, 1e6, 5e-3)[1]
     assert f"what limits it is not known: {cached}" == work_shown(1e6, 1e8, 5e-3)[1]
 
 
 def test_what_is_not_counted_makes_a_lower_bound_and_no_verdict() -> None:
     shown = work_shown(0, 0, uncounted={"Loop": 1}, integer_ops=2e3)
-
     assert shown[0].startswith("a call: at least 2.00 kOP on integers, 0 B (weights")
     assert shown[1].startswith("what limits it is not known: not counted are Loop (1), 33 % of the operators")
     assert work_shown(0, 0)[0].startswith("a call: no operation, 0 B")
@@ -134,5 +126,4 @@ def test_the_work_is_shown_where_shares_are_withheld() -> None:
     found = roofline_of(Work(flops=1e9, moved_bytes=1e6, nodes=1), 15e-3, PEAK, 1)
     run = replace(report.judgements[0].run, roofline=found)
     lines = render(replace(report, judgements=(replace(report.judgements[0], run=run),)), width=200, color=False)
-
     assert ["  compute-bound:"] == [text[:16] for text, _ in lines if "compute-bound" in text]

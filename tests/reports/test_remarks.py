@@ -37,7 +37,6 @@ def report(*judgements: Judgement) -> Report:
 )
 def test_what_puts_a_passed_value_in_doubt_is_counted(remarks: tuple[Remark, ...], told: list[str]) -> None:
     counts = summary_of(report(measured(*remarks))).counts
-
     assert told == [count for count in counts if "remark" in count]
 
 
@@ -47,13 +46,11 @@ def test_a_remark_of_several_tests_is_one() -> None:
 
 def test_all_that_is_counted_is_in_the_table() -> None:
     notes = rows(report(measured(HEAT, CONSTANT, CROWD))).footnotes
-
     assert {str(HEAT), str(CONSTANT), str(CROWD)} <= set(notes)
 
 
 def test_what_is_a_footnote_already_is_not_counted() -> None:
     shown = summary_of(fake.report())
     said = [remark for remark in rows(fake.report()).footnotes if remark in shown.footnotes]
-
     assert said
     assert ["1 remark with -v"] == [count for count in shown.counts if "remark" in count]  # context switches

@@ -29,7 +29,6 @@ def test_a_no_go_shows_what_is_worse_and_what_is_missed(golden: Callable[[str, b
 
 def test_names_from_outside_do_no_harm() -> None:
     text = render(file(replace(OLD, target=EVIL), replace(NEW, target=EVIL), (latency("equivalent"),))).decode()
-
     assert [] == re.findall(r"<script|\u202e|\x1b|(?<!;)\[x\]\(", text.partition("```")[0])
     assert [] == re.findall(r"\u202e|\x1b", text)
     assert not any("@all" in line for line in text.partition("```")[0].splitlines() if "<code>" not in line)
@@ -37,5 +36,4 @@ def test_names_from_outside_do_no_harm() -> None:
 
 def test_drawing_twice_gives_the_same_bytes() -> None:
     one = file(OLD, NEW, (latency("equivalent"),))
-
     assert render(one) == render(one)

@@ -14,7 +14,7 @@ from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.statements import said
-from pytest_hwperf.reports.stacks import render, safe_name
+from pytest_hwperf.reports.explained import render, safe_name
 
 SLOWER = gates.hypothesis(0)
 BEFORE = {"predict": 1, "predict>tokenize": 3}
@@ -40,7 +40,6 @@ def report_of(*explanations: Explanation) -> Report:
 def test_collapsed_stacks_have_the_nanoseconds_of_a_mean_call(explanation: Explanation) -> None:
     files = render(report_of(explanation))
     name = f"explain/{safe_name(explanation)}"
-
     assert b"predict 2000000\npredict;tokenize (a b.py) 1000000\n" == files[f"{name}.baseline.collapsed"]
     assert 3 == files[f"{name}.candidate.collapsed"].count(b"\n")
 
@@ -48,7 +47,6 @@ def test_collapsed_stacks_have_the_nanoseconds_of_a_mean_call(explanation: Expla
 def test_a_trace_shows_both_sides_with_what_is_called_within_its_caller(explanation: Explanation) -> None:
     trace = json.loads(render(report_of(explanation))[f"explain/{safe_name(explanation)}.trace.json"])
     first, second, third, *others = trace["traceEvents"]
-
     assert ("M", "baseline, a mean call") == (first["ph"], first["args"]["name"])
     assert {"name": "predict", "ph": "X", "ts": 0.0, "dur": 3000.0, "pid": 1, "tid": 1} == second
     assert ("tokenize (a b.py)", 0.0, 1000.0) == (third["name"], third["ts"], third["dur"])
@@ -62,7 +60,6 @@ def test_a_trace_shows_both_sides_with_what_is_called_within_its_caller(explanat
 )
 def test_any_id_gives_a_harmless_name(explanation: Explanation, test: str) -> None:
     name = safe_name(replace(explanation, measurement=Measurement(test=test, label="a/b\\c")))
-
     assert name.replace("-", "").replace("_", "").isalnum()
     assert name.isascii()
     assert len(name) < 100
@@ -72,12 +69,10 @@ def test_ids_of_which_the_same_is_left_have_names_of_their_own(explanation: Expl
     names = {
         safe_name(replace(explanation, measurement=Measurement(test=f"t.py::test[{one}]", label=""))) for one in "é!?"
     }
-
     assert 3 == len(names)
 
 
 def test_what_has_no_stacks_has_no_file(explanation: Explanation) -> None:
     comparison = decide(gates.build([0.3], Random(1)))[SLOWER]
-
     assert {} == render(report_of(explain_nothing(SLOWER, comparison, "function", said("none"))))
     assert {} == render(report_of(replace(explanation, baseline_stacks={"a": ()}, candidate_stacks={})))

@@ -6,7 +6,7 @@ from fakes import records as fake
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Budget
 from pytest_hwperf.core.sweeps import Sweep, SweepPoint, SweepRow, row_of, sweep_of
-from pytest_hwperf.reports import sweep_plot
+from pytest_hwperf.reports import plots
 
 LIMIT = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)
 
@@ -30,8 +30,7 @@ def row(values: dict[str, int | float | str], seconds: float) -> SweepRow:
 )
 def test_a_sweep_is_drawn(sweep: Sweep) -> None:
     pytest.importorskip("matplotlib", reason="pictures need pytest-hwperf[plot]")
-
-    assert sweep_plot.render(sweep).startswith(b"\x89PNG")
+    assert plots.render_sweep(sweep).startswith(b"\x89PNG")
 
 
 @pytest.mark.runtime
@@ -40,15 +39,14 @@ def test_ticks_are_written_with_units() -> None:
     from matplotlib.figure import Figure
 
     axes = Figure().subplots()
-    sweep_plot._scale(axes, "s")
+    plots._scale(axes, "s")
     axes.set_ylim(1.5e-6, 2.5e-4)
     shown = [label.get_text() for label in axes.get_yticklabels()]
-
     assert {"2 µs", "50 µs", "100 µs"} <= set(shown)
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep_plot, "find_spec", lambda _: None)
+    monkeypatch.setattr(plots, "find_spec", lambda _: None)
 
     with pytest.raises(UsageProblem, match=r"pip install 'pytest-hwperf\[plot\]'"):
-        sweep_plot.render(sweep_of("t", []))
+        plots.render_sweep(sweep_of("t", []))

@@ -24,7 +24,6 @@ def row(batch: int, p95: float, *, rate: float | None = None, scenario: str = ""
 def test_each_point_has_a_row_and_each_goal_a_best_point() -> None:
     skipped = SweepPoint(sweep="t", values={"batch_size": 64}, limits=(LIMIT,), skipped=state("said", text="too slow"))
     rows = [row(1, 0.001), row(8, 0.004), row(32, 0.02), row_of(skipped, ())]
-
     assert [
         "sweep of t.py::t",
         "  batch_size      p50      p95   samples          n  limits",
@@ -41,7 +40,6 @@ def test_each_point_has_a_row_and_each_goal_a_best_point() -> None:
 
 def test_ties_scenarios_and_the_fill_delay_are_said() -> None:
     lines = lines_of(sweep_of("t", [row(8, 0.004, rate=7000.0, scenario=name) for name in ("onnx", "sklearn")]), 120)
-
     assert "  scenario  batch_size      p50      p95   samples  fill delay          n  limits" == lines[1]
     assert "  limits: latency p95 <= 10 ms; of latencies, with the fill delay" in lines
     assert "it cannot be told apart from sklearn, batch_size 8" in " ".join(" ".join(lines).split())
@@ -55,7 +53,6 @@ def test_what_has_no_room_stands_in_a_further_table(width: int) -> None:
     rows = [row(8, 0.004, rate=7000.0, scenario=name) for name in ("onnx_int8_dynamic", "sklearn_fp32")]
     sweep = sweep_of("t", [*rows, row_of(skipped, ())], state("collection order"))
     lines = [*lines_of(sweep, width), *notes_of([sweep], width)]
-
     assert [] == [line for line in lines if len(line) > width]
     heads = [line.split() for line in lines if line.split()[:2] == ["scenario", "batch_size"]]
     assert ["p50", "p95", "samples", "fill", "delay", "n", "limits"] == [word for head in heads for word in head[2:]]
@@ -65,7 +62,6 @@ def test_what_has_no_room_stands_in_a_further_table(width: int) -> None:
 
 def test_nothing_within_the_limits_is_said() -> None:
     lines = lines_of(sweep_of("t", [row(1, 0.02), row(8, 0.02), row(32, 0.01)]), 80)
-
     assert "  no point is known to keep the limits: 2 failed, 1 inconclusive" == lines[-1]
 
 
@@ -76,13 +72,11 @@ def test_a_sweep_without_figures_can_be_drawn(rows: list[SweepRow]) -> None:
 
 def test_a_note_of_several_sweeps_is_said_once() -> None:
     note = state("collection order")
-
     assert 1 == len(notes_of([sweep_of("a", [], note), sweep_of("b", [], note)], 200))
 
 
 def test_a_time_below_a_step_of_the_clock_is_no_zero() -> None:
     drawn = "\n".join(lines_of(sweep_of("t", [row(1, 0.0)]), 120))
-
     assert 3 == drawn.count("< clock step")
     assert "0 s" not in drawn
 
@@ -95,6 +89,5 @@ def test_a_parameter_may_be_named_like_a_column() -> None:
     points = [SweepPoint(sweep="t", values={"n": rows, "p95": "x"}) for rows in (500, 1000)]
     latency = figure("latency", "p95", 0.002)
     lines = lines_of(sweep_of("t", [row_of(point, [latency]) for point in points]), 120)
-
     assert ["n", "p95", "p95", "n"] == lines[1].split()[:4]
     assert ["500", "x", "2.00", "ms"] == lines[2].split()[:4]

@@ -21,8 +21,7 @@ from pytest_hwperf.core.records import (
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.core.units import _SCALES, counted
-from pytest_hwperf.reports.cells import metric_of, unit_of
-from pytest_hwperf.reports.order import sorted_keys
+from pytest_hwperf.reports.rows import metric_of, sorted_keys, unit_of
 from pytest_hwperf.reports.table import COLUMNS, Section, Table, rows
 
 
@@ -50,7 +49,6 @@ def metrics(section: Section) -> list[str]:
 
 def test_row_says_everything_about_one_statistic() -> None:
     table = rows(fake.report())
-
     assert cells(table, section_of(table, "sklearn"), "latency p95") == {
         "metric": "latency p95",
         "value": "7.90 ms",
@@ -84,7 +82,6 @@ def test_value_and_baseline_of_a_compared_row_are_of_the_same_pairs() -> None:
     """The value of this process would contradict the verdict; verbose, which shows every figure, has it apart."""
     table, verbose = (rows(report_of(slower_in_pairs()), detail=detail) for detail in ("normal", "verbose"))
     row = cells(table, sections(table)[0], "latency p50")
-
     assert ("340 µs", "8 pairs", "324 µs") == (row["value"], row["n"], row["baseline"])
     assert ["latency p50"] == metrics(sections(table)[0])
     assert "perf_counter (latency)" == table.groups[0].sources
@@ -94,7 +91,6 @@ def test_value_and_baseline_of_a_compared_row_are_of_the_same_pairs() -> None:
 def test_a_budget_has_the_figure_of_this_run_in_a_row_of_its_own() -> None:
     budget = fake.budget_verdict("latency_p50_ms", "latency", "p50", 0.00033, "passed")
     section = sections(rows(report_of(slower_in_pairs(budget))))[0]
-
     assert [("latency p50", "340 µs", "bad"), ("  this run", "314 µs (312 .. 316)", "plain")] == [
         (row.cells[0], row.cells[1], row.tone) for row in section.rows
     ]
@@ -105,7 +101,6 @@ def test_the_parts_of_memory_stand_below_it() -> None:
     named = ("memory", "memory_import", "memory_fixtures", "memory_call", "memory_steady")
     figures = tuple(fake.figure(name, "p50", at=fake.estimate(5e7, 5e7, 5e7, 3)) for name in named)
     section = sections(rows(report_of(replace(fake.plain_judgement(), figures=figures, verdicts=()))))[0]
-
     assert [*named[:-1]] == metrics(section)
 
 
@@ -114,7 +109,6 @@ def test_a_figure_without_its_comparison_above_is_named_by_its_metric() -> None:
     budget = fake.budget_verdict("latency_p50_ms", "latency", "p50", 0.0003, "failed")
     nothing = fake.comparison_verdict("latency", "p50", "equivalent", (0.001, -0.01, 0.01), pairs=6, baseline=330e-6)
     section = sections(rows(report_of(replace(slower_in_pairs(), verdicts=(budget, nothing))), detail="quiet"))[0]
-
     assert [("latency p50", "314 µs (312 .. 316)")] == [row.cells[:2] for row in section.rows]
 
 
@@ -127,7 +121,6 @@ def test_two_models_that_were_compared_have_values_without_a_run_of_their_own() 
         fake.comparison_verdict("cpu_time", "mean", "not comparable", reason="no ratio"),
     )
     table = rows(report_of(Judgement(run=run, figures=(), verdicts=verdicts)))
-
     assert [("3.00 ms", "8 pairs"), ("0.890", "300 examples"), ("", "")] == [
         row.cells[1:3] for row in sections(table)[0].rows
     ]
@@ -136,7 +129,6 @@ def test_two_models_that_were_compared_have_values_without_a_run_of_their_own() 
 
 def test_heading_says_once_what_the_scenarios_of_a_test_share() -> None:
     group, alone = rows(fake.report()).groups
-
     assert ("tests/test_iris.py::test_classifier", "fp32, threads 1, batch size 16") == (group.title, group.setting)
     assert ["", "", f"skipped: {fake.report().skips[0].reason}"] == [section.setting for section in group.sections]
     assert ("tests/test_text.py::test_tokenise long text", group.setting) == (alone.title, alone.setting)
@@ -145,7 +137,6 @@ def test_heading_says_once_what_the_scenarios_of_a_test_share() -> None:
 
 def test_a_scenario_that_stands_alone_has_its_conditions_beside_its_name() -> None:
     (group,) = rows(replace(report_of(fake.onnx_judgement()), skips=())).groups
-
     assert (f"{fake.TEST}[onnx_fp32]", "") == (group.title, group.setting)
     assert ("onnx_fp32", "fp32, threads 1, batch size 16") == (group.sections[0].name, group.sections[0].setting)
 
@@ -155,7 +146,6 @@ def test_each_scenario_has_its_full_test_id_and_what_only_it_has() -> None:
     other = {**slow.run.conditions, "precision": "float64", "load": "offline"}
     report = report_of(replace(slow, run=replace(slow.run, conditions=other)), fast)
     table = rows(replace(report, skips=()))
-
     assert [("onnx_fp32", "fp32"), ("sklearn_fp32", "float64, load offline")] == [
         (section.name, section.setting) for section in sections(table)
     ]
@@ -165,7 +155,6 @@ def test_each_scenario_has_its_full_test_id_and_what_only_it_has() -> None:
 
 def test_verbose_shows_every_condition_and_what_was_counted() -> None:
     table = rows(fake.report(), detail="verbose")
-
     assert "batch size 16, calls one after the other, precision fp32, threads 1" == table.groups[0].setting
     assert ["n in batches of 16 calls", "n in fresh processes"] == [
         section.setting for section in table.groups[0].sections[:2]
@@ -193,7 +182,6 @@ def test_sources_of_one_metric_are_reported_apart_by_scenario() -> None:
 
     judgements = (sized("onnx", "onnx file"), sized("sklearn", "joblib"), sized("int8", "onnx file"))
     table = rows(report_of(*judgements), detail="verbose")
-
     assert "the scenario (accuracy); onnx file (model_size of onnx, int8); joblib (model_size of sklearn)" == (
         table.groups[0].sources
     )
@@ -203,7 +191,6 @@ def test_scenarios_of_a_test_stand_best_first_with_ratios() -> None:
     """6.31 ms / 42 µs = 150.238; the plain callable between them in the session keeps out."""
     slow, fast, plain = fake.sklearn_judgement(), fake.onnx_judgement(), fake.plain_judgement()
     table = rows(replace(report_of(slow, plain, fast), skips=()))
-
     assert [("onnx_fp32", "1.00× the fastest"), ("sklearn_fp32", "150× the fastest"), ("", "")] == [
         (section.name, section.ratio) for section in sections(table)
     ]
@@ -218,7 +205,6 @@ def test_scenarios_are_ranked_within_the_other_parameters_of_a_test() -> None:
 
     ids = [("data-a-1", "a", 4.0), ("data-a-8", "a", 1.0), ("data-b-1", "b", 2.0)]
     table = rows(replace(report_of(*(placed(f"t.py::t[{i}]", name, median) for i, name, median in ids)), skips=()))
-
     assert ["t.py::t[data-…-1]", "t.py::t[data-a-8]"] == [group.title for group in table.groups]
     assert [
         ("t.py::t[data-b-1]", "1.00× the fastest"),
@@ -230,7 +216,6 @@ def test_scenarios_are_ranked_within_the_other_parameters_of_a_test() -> None:
 def test_scenarios_that_are_reported_apart_by_label_stand_together() -> None:
     runs = [fake.run(test="t.py::t", scenario=name, label=f"{name} batch 8") for name in ("a", "b")]
     table = rows(report_of(*(Judgement(run=run, figures=(fake.figure(),), verdicts=()) for run in runs)))
-
     assert ["t.py::t batch 8", f"{fake.TEST}[onnx_int8]"] == [group.title for group in table.groups]
     assert ["a", "b"] == [section.name for section in table.groups[0].sections]
 
@@ -238,7 +223,6 @@ def test_scenarios_that_are_reported_apart_by_label_stand_together() -> None:
 def test_a_scenario_without_a_median_is_last_and_unranked() -> None:
     unmeasured = replace(fake.onnx_judgement(), figures=())
     table = rows(replace(report_of(unmeasured, fake.sklearn_judgement()), skips=()))
-
     assert [("sklearn_fp32", "1.00× the fastest"), ("onnx_fp32", "")] == [(s.name, s.ratio) for s in sections(table)]
 
 
@@ -246,7 +230,6 @@ def test_a_skip_stands_with_its_test_whether_or_not_its_id_names_the_scenario() 
     report = fake.report()
     by_hand = replace(report.skips[0], test=fake.TEST)
     groups = rows(replace(report, skips=(*report.skips, by_hand))).groups
-
     assert [["onnx_fp32", "sklearn_fp32", "onnx_int8", "onnx_int8"], [""]] == [
         [section.name for section in group.sections] for group in groups
     ]
@@ -255,14 +238,12 @@ def test_a_skip_stands_with_its_test_whether_or_not_its_id_names_the_scenario() 
 def test_a_test_of_which_everything_was_skipped_is_still_named() -> None:
     skip = Skip(test="t.py::t[int8]", scenario="int8", cause=said("no such form"))
     table = rows(replace(fake.empty_report(), skips=(skip,)))
-
     assert ["t.py::t[int8]"] == [group.title for group in table.groups]
     assert [("int8", "skipped: no such form")] == [(s.name, s.setting) for s in sections(table)]
 
 
 def test_normal_shows_verdicts_and_the_usual_metrics() -> None:
     table = rows(fake.report())
-
     assert metrics(section_of(table, "sklearn")) == [
         "latency p50",
         "latency p95",
@@ -276,7 +257,6 @@ def test_normal_shows_verdicts_and_the_usual_metrics() -> None:
 
 def test_verbose_shows_every_figure() -> None:
     table = rows(fake.report(), detail="verbose")
-
     assert metrics(section_of(table, "sklearn")) == [
         "latency p50",
         "  this run",
@@ -293,7 +273,6 @@ def test_verbose_shows_every_figure() -> None:
 
 def test_quiet_shows_only_what_fails_or_is_inconclusive() -> None:
     table = rows(fake.report(), detail="quiet")
-
     assert [metrics(section) for section in sections(table)] == [
         ["energy"],
         ["latency p50", "latency p95", "  this run", "throughput", "energy"],
@@ -304,7 +283,6 @@ def test_quiet_shows_only_what_fails_or_is_inconclusive() -> None:
 def test_a_verdict_that_fails_is_shown_quietly_whatever_its_outcome() -> None:
     verdict = replace(fake.budget_verdict("latency_p50_ms", "latency", "p50", 1.0, "passed"), fails=True)
     table = rows(report_of(replace(fake.plain_judgement(), verdicts=(verdict,))), detail="quiet")
-
     assert sections(table)[0].rows[0].cells[-1] == "passed (fails)"
 
 
@@ -312,7 +290,6 @@ def test_unmeasured_metric_with_a_budget_has_a_row_and_its_reason() -> None:
     table = rows(fake.report())
     section = section_of(table, "sklearn")
     row = next(row for row in section.rows if row.cells[0] == "energy")
-
     assert cells(table, section, "energy") == {
         "metric": "energy",
         "value": "unmeasured",
@@ -343,7 +320,6 @@ def test_what_has_decided_a_budget_near_its_limit_is_a_footnote_of_its_row() -> 
     for detail in ("normal", "verbose"):
         table = rows(report_of(judgement), detail=detail)
         notes = {row.cells[0]: [table.footnotes[n - 1] for n in row.notes] for row in sections(table)[0].rows}
-
         assert [text] == notes["latency p50"][-1:]
         assert [text, "2 of 3 fresh processes kept the limit"] == notes["latency p95"][-2:]
         assert ["5 of 5 fresh processes kept the limit"] == notes["latency p99"][-1:]
@@ -353,7 +329,6 @@ def test_what_has_decided_a_budget_near_its_limit_is_a_footnote_of_its_row() -> 
 def test_without_a_recorded_reason_the_verdict_gives_it() -> None:
     judgement = fake.sklearn_judgement()
     table = rows(report_of(replace(judgement, run=replace(judgement.run, unmeasured={}))))
-
     assert fake.NO_COUNTER in table.footnotes
 
 
@@ -362,7 +337,6 @@ def test_a_footnote_does_not_repeat_what_its_row_says() -> None:
     verdict = fake.budget_verdict("energy_budget_mj", "energy", "mean", 0.002, "unmeasured", reason=line)
     verdict = replace(verdict, cause=said("no counter: it is hidden"))
     table = rows(report_of(replace(fake.plain_judgement(), verdicts=(verdict,))))
-
     assert ("no counter: it is hidden",) == table.footnotes
 
 
@@ -373,7 +347,6 @@ def test_notes_that_differ_in_numbers_only_are_one_footnote_with_their_range() -
         return Judgement(run=run, figures=(fake.figure(),), verdicts=())
 
     table = rows(report_of(disturbed("a", 15.4), disturbed("b", 9.5), disturbed("c", 10.4)))
-
     assert ("load 9.5 .. 15.4 on 2 cores: other work disturbed the timings",) == table.footnotes
     assert [(1,), (1,), (1,)] == [row.notes for section in sections(table) for row in section.rows]
 
@@ -391,7 +364,6 @@ def test_comparisons_by_one_method_share_a_footnote_that_is_reported_exactly_in_
     other = replace(plain, run=replace(plain.run, test="t.py::other"), verdicts=(historical(0.901, 1),))
     report = report_of(replace(plain, verdicts=(historical(0.532, 3),)), other)
     how = "change by historical; false-alarm rate not guaranteed: limit"
-
     assert (f"{how} +53.2 .. 90.1 %, stored runs: 1 .. 3",) == rows(report).footnotes
     assert (f"{how} +53.2 %, stored runs: 3", f"{how} +90.1 %, stored runs: 1") == rows(
         report, detail="verbose"
@@ -400,7 +372,6 @@ def test_comparisons_by_one_method_share_a_footnote_that_is_reported_exactly_in_
 
 def test_every_warning_stands_once_as_a_footnote() -> None:
     table = rows(fake.report(), detail="verbose")
-
     assert len(table.footnotes) == len(set(table.footnotes))
     for warning in (
         "11 context switches during the run",
@@ -421,7 +392,6 @@ def test_warnings_of_comparisons_are_footnotes_too() -> None:
     assert isinstance(verdict.subject, Comparison)
     verdict = replace(verdict, subject=replace(verdict.subject, interference=0.54))
     table = rows(report_of(replace(fake.plain_judgement(), verdicts=(verdict,))))
-
     assert {"only 6 pairs", "smallest detectable change 7 %", "54 % of turns were interrupted by other work"} <= set(
         table.footnotes
     )
@@ -446,7 +416,6 @@ def test_doubts_of_several_comparisons_are_one_footnote_each() -> None:
 def test_doubts_about_points_are_in_points() -> None:
     verdict = fake.comparison_verdict("accuracy", "mean", "inconclusive", (0.0, -0.1, 0.1), detectable=-0.02)
     table = rows(report_of(replace(fake.plain_judgement(), verdicts=(verdict,))))
-
     assert "smallest detectable change 2 pp" in table.footnotes
 
 
@@ -506,7 +475,6 @@ def test_a_number_without_its_unit_is_noticed(value: str, metric: str, answer: b
 def test_columns_without_content_are_left_out() -> None:
     judgement = replace(fake.plain_judgement(), verdicts=())
     table = rows(report_of(judgement))
-
     assert ["metric", "value", "n"] == [column.name for column in table.columns]
     assert {3} == {len(row.cells) for section in sections(table) for row in section.rows}
     assert len(COLUMNS) == 7
@@ -514,7 +482,6 @@ def test_columns_without_content_are_left_out() -> None:
 
 def test_marks_of_footnotes_have_a_column_without_verdicts_too() -> None:
     table = rows(report_of(replace(fake.sklearn_judgement(), verdicts=())))
-
     assert ["metric", "value", "n", "outcome"] == [column.name for column in table.columns]
 
 
@@ -524,7 +491,6 @@ def test_counts_name_every_outcome() -> None:
         *(fake.comparison_verdict("latency", "p50", outcome) for outcome in get_args(ComparisonOutcome)),
     ]
     table = rows(report_of(replace(fake.plain_judgement(), verdicts=(*verdicts, verdicts[0]))))
-
     assert table.counts == (
         "budgets: 2 passed, 1 failed, 1 inconclusive, 1 unmeasured",
         "comparisons: 1 regressed, 1 improved, 1 equivalent, 1 inconclusive, 1 no baseline, 1 not comparable",
@@ -534,7 +500,6 @@ def test_counts_name_every_outcome() -> None:
 
 def test_quiet_counts_give_the_reason_of_skips() -> None:
     report = replace(fake.report(), judgements=())
-
     assert rows(report, detail="quiet").counts == (f"1 skipped: {report.skips[0].reason}",)
     assert rows(report).counts == ("1 skipped",)
 
@@ -542,20 +507,17 @@ def test_quiet_counts_give_the_reason_of_skips() -> None:
 def test_measured_without_verdicts_is_said() -> None:
     """A silent table would look like a pass."""
     table = rows(replace(report_of(replace(fake.plain_judgement(), verdicts=())), skips=()))
-
     assert table.counts == ("1 measured only, no budget or baseline",)
 
 
 def test_nothing_measured_is_an_empty_table() -> None:
     table = rows(fake.empty_report())
-
     assert ((), (), (), (), ()) == (table.columns, table.groups, table.footnotes, table.warnings, table.counts)
 
 
 def test_tones_follow_the_worst_verdict() -> None:
     table = rows(fake.report())
     tones = {row.cells[0]: row.tone for row in section_of(table, "sklearn").rows}
-
     assert tones == {
         "latency p50": "bad",
         "latency p95": "doubtful",
@@ -607,7 +569,6 @@ def test_texts_from_outside_are_escaped_everywhere() -> None:
 
 def test_metrics_are_in_their_order_and_the_users_follow() -> None:
     keys = [("zeal", "mean"), ("energy", "mean"), ("latency", "p99_9"), ("latency", "odd"), ("latency", "mean")]
-
     assert sorted_keys([*keys, *keys]) == [
         ("latency", "mean"),
         ("latency", "p99_9"),
@@ -619,7 +580,6 @@ def test_metrics_are_in_their_order_and_the_users_follow() -> None:
 
 def test_users_metric_keeps_its_direction() -> None:
     run = replace(fake.run(), directions={"hits": "higher"})
-
     assert ("higher", "lower") == (metric_of(run, "hits").better, metric_of(run, "forgotten").better)
 
 
@@ -657,7 +617,6 @@ def test_what_is_counted_has_a_short_name(per: str, unit: str) -> None:
 def test_change_and_its_ends_are_in_one_unit(change: tuple[float, float, float], shown: str) -> None:
     verdict = fake.comparison_verdict("latency", "p50", "regressed", change)
     table = rows(report_of(replace(fake.plain_judgement(), verdicts=(verdict,))))
-
     assert shown == cells(table, sections(table)[0], "latency p50")["change"]
 
 
@@ -667,7 +626,6 @@ def test_open_ended_change_has_a_question_mark() -> None:
     assert verdict.subject.change is not None
     subject = replace(verdict.subject, change=replace(verdict.subject.change, high=None))
     table = rows(report_of(replace(fake.plain_judgement(), verdicts=(replace(verdict, subject=subject),))))
-
     assert cells(table, sections(table)[0], "latency p50")["change"] == "+5.0 % (+3.0 .. ?)"
 
 
@@ -675,7 +633,6 @@ def test_lower_limits_are_written_as_such() -> None:
     budget = Budget(keyword="accuracy_min", metric="accuracy", statistic="mean", limit=0.85)
     verdict = Verdict(subject=budget, outcome="passed", reason="", fails=False)
     table = rows(report_of(replace(fake.onnx_judgement(), verdicts=(verdict,))))
-
     assert cells(table, sections(table)[0], "accuracy")["budget"] == ">= 0.85"
 
 
@@ -683,7 +640,6 @@ def test_lower_limits_are_written_as_such() -> None:
 def test_a_limit_has_the_digits_that_were_given(limit: float, shown: str) -> None:
     verdict = fake.budget_verdict("latency_p50_ms", "latency", "p50", limit, "passed")
     table = rows(report_of(replace(fake.plain_judgement(), verdicts=(verdict,))))
-
     assert f"<= {shown}" == cells(table, sections(table)[0], "latency p50")["budget"]
 
 
@@ -699,7 +655,6 @@ def test_a_limit_has_the_digits_that_were_given(limit: float, shown: str) -> Non
 def test_a_value_has_its_interval_where_there_is_one(low: float | None, high: float | None, shown: str) -> None:
     figure = fake.figure("model_size", "p50", fake.estimate(3553.0, low, high, 3), per="model")
     table = rows(report_of(Judgement(run=fake.run(), figures=(figure,), verdicts=())), detail="verbose")
-
     assert shown == cells(table, sections(table)[0], "model_size")["value"]
 
 
@@ -711,5 +666,4 @@ def test_a_statistic_is_named_where_it_is_not_the_usual_or_not_the_only_one() ->
         fake.budget_verdict("memory_max_mb", "memory", "max", 1.0, "passed"),
     )
     table = rows(report_of(Judgement(run=fake.run(), figures=figures, verdicts=verdicts)))
-
     assert ["latency p50", "throughput", "memory max", "energy p50"] == metrics(sections(table)[0])

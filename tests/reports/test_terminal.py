@@ -32,7 +32,6 @@ def test_width_is_kept_and_nothing_lost(width: int) -> None:
     """A line may be longer only by one word that cannot be broken, or where metric and outcome alone are wider."""
     lines = [text for text, _ in render(fake.report(), width=width, color=False)]
     table = rows(fake.report())
-
     assert [] == [line for line in lines if len(line) > max(width, 84) and len(line.split()) > 1]
     everything = " ".join(" ".join(lines).split())
     for group in table.groups:
@@ -47,7 +46,6 @@ def test_width_is_kept_and_nothing_lost(width: int) -> None:
 @pytest.mark.parametrize("width", [40, 72, 80, 100, 120, 200])
 def test_a_compared_row_shows_the_baseline_at_any_width(width: int) -> None:
     shown = text_of(render(fake.report(), width=width, color=False))
-
     assert ["6.02 ms", "7.74 ms", "47.7 µs"] == [one for one in ("6.02 ms", "7.74 ms", "47.7 µs") if one in shown]
 
 
@@ -55,7 +53,6 @@ def test_marks_without_room_go_below_their_row() -> None:
     judgement = replace(fake.plain_judgement(), figures=(fake.figure(),))
     report = replace(fake.empty_report(), judgements=(judgement,))
     rows_at = [[text for text, _ in render(report, width=width, color=False)] for width in (67, 66)]
-
     assert [True, False] == [any(line.endswith("no baseline [1]") for line in lines) for lines in rows_at]
     assert "      [1]" in rows_at[1]
 
@@ -63,7 +60,6 @@ def test_marks_without_room_go_below_their_row() -> None:
 def test_columns_are_aligned() -> None:
     lines = [text for text, _ in render(fake.report(), width=200, color=False)]
     start = lines[0].index("outcome")
-
     assert {"passed", "improved", "passed,", "not", "regressed", "failed", "inconclusive", "unmeasured", "no"} == {
         line[start:].split()[0]
         for line in lines[1:]
@@ -85,7 +81,6 @@ def test_wide_letters_take_two_cells() -> None:
         for name in (*names, "latency p50")
     }
     values = {name: next(text for text, _ in lines if text.startswith(f"    {name}")) for name in starts}
-
     assert {"延迟": 4 + 11 - 2 + 2, "e\u0301te\u0301": 4 + 11 + 2 + 2, "latency p50": 4 + 11 + 2} == {
         name: len(text) - len(text[starts[name] :].lstrip()) for name, text in values.items()
     }
@@ -93,7 +88,6 @@ def test_wide_letters_take_two_cells() -> None:
 
 def test_styles_follow_tones() -> None:
     styles = {text.strip().split("  ")[0]: style for text, style in render(fake.report(), width=200, color=True)}
-
     assert styles["latency p95"] == {"yellow": True}
     assert styles["this run"] == {"red": True}
     assert styles["throughput"] == {"yellow": True}
@@ -103,21 +97,18 @@ def test_styles_follow_tones() -> None:
 
 def test_without_color_there_is_no_style() -> None:
     colored, plain = (render(fake.report(), width=80, color=color) for color in (True, False))
-
     assert text_of(colored) == text_of(plain)
     assert {False} == {bool(style) for _, style in plain}
 
 
 def test_improvement_is_green_and_success_not_red() -> None:
     lines = render(replace(fake.report(), judgements=(fake.onnx_judgement(),)), width=200, color=True)
-
     assert {"green": True} in [style for _, style in lines]
     assert {"bold": True} == lines[-1][1]
 
 
 def test_interrupted_session_is_said() -> None:
     lines = render(replace(fake.report(), partial=True), width=200, color=True)
-
     assert ("interrupted: what is shown is complete, but not all tests ran", {"yellow": True}) in lines
 
 
@@ -128,7 +119,6 @@ def test_nothing_measured_prints_nothing() -> None:
 def test_measured_tests_without_rows_are_named() -> None:
     judgement = replace(fake.plain_judgement(), figures=(), verdicts=())
     lines = render(replace(fake.empty_report(), judgements=(judgement,)), width=80, color=False)
-
     assert text_of(lines) == (
         "tests/test_text.py::test_tokenise long text\n"
         "  fp32, threads 1, batch size 16\n"
@@ -153,7 +143,6 @@ def test_summary_looks_as_agreed(golden: Golden, *, quiet: bool) -> None:
 
 def test_counts_alone_are_the_last_lines() -> None:
     counts = render_counts(fake.report(), width=80, color=False)
-
     assert counts == render_summary(fake.report(), width=80, color=False)[-len(counts) :]
 
 
@@ -162,7 +151,6 @@ def test_a_test_that_is_well_is_one_line_at_80_columns() -> None:
     budget = fake.budget_verdict("latency_p50_ms", "latency", "p50", 0.00033, "passed")
     well = replace(fake.plain_judgement(), figures=(figure,), verdicts=(budget,))
     lines = render_summary(replace(fake.empty_report(), judgements=(well,)), width=80, color=False)
-
     assert text_of(lines) == (
         "  test                        p50  tightest budget    left\n"
         "tests/test_text.py\n"
@@ -178,7 +166,6 @@ def test_a_name_without_room_has_a_line_of_its_own() -> None:
     lines = [
         text for text, _ in render_summary(replace(fake.empty_report(), judgements=(long,)), width=80, color=False)
     ]
-
     assert [f"  test_{'x' * 90} long text"] == [line for line in lines if "xxx" in line]
     assert [80] == [len(line) for line in lines if line.endswith(" ms")]
 
@@ -203,5 +190,4 @@ def test_numbers_in_names_are_in_the_order_of_their_size() -> None:
     names = ["8", "16", "128", "9" * 5000, "a2", "a10"]
     report = replace(fake.empty_report(), judgements=tuple(map(named, reversed(names))))
     lines = [text for text, _ in render_summary(report, width=80, color=False)]
-
     assert names == [line.partition("[")[2].partition("]")[0] for line in lines if "test_it[" in line]

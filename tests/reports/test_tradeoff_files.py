@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.cli.candidates_file import read_candidates
+from pytest_hwperf.cli.inputs import read_candidates
 from pytest_hwperf.core.candidates import measured_together
-from pytest_hwperf.core.operators import OperatorProfile
+from pytest_hwperf.core.movers import OperatorProfile
 from pytest_hwperf.core.records import Judgement, replace
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.roofline import Work, roofline_of
 from pytest_hwperf.core.statements import said
-from pytest_hwperf.reports import csv_files, tradeoff_files, tradeoff_plot
+from pytest_hwperf.reports import csv_files, plots, tradeoff_files
 
 ROOT = Path(__file__).parents[2]
 TRADEOFFS, DASHBOARD = "hardware_tradeoffs.csv", "benchmark_dashboard.csv"
@@ -66,7 +66,6 @@ def test_files_are_written_as_agreed(golden: Callable[[str, bytes], None], name:
 def test_scores_are_relative_to_onnx_runtime() -> None:
     """Weights 0.4, 0.2, 0.2 of 0.8; (1 ÷ 4)^¼ × (20 ÷ 10)^¼ = 0.5^¼ = 0.8409."""
     first, second, third = table(CHOICE, TRADEOFFS)
-
     assert ("onnx_fp32", "100", "yes") == (first["reference"], first["score"], first["pareto"])
     assert 84.09 == pytest.approx(float(second["score"]), abs=0.005)
     assert float(second["score_low"]) < float(second["score"]) < float(second["score_high"])
@@ -91,7 +90,6 @@ def test_who_is_best_at_what_with_ties() -> None:
 def test_what_is_inconclusive_is_named_apart() -> None:
     """Two processes of one model would differ by as much; their memory is shown to be the same."""
     (found,) = entries(report(FAST, judgement("sklearn_fp32", latency=0.00101, accuracy=0.90, memory=20e6)), BEST)
-
     assert (["onnx_fp32"], ["sklearn_fp32"]) == (
         found["lowest_latency"]["names"],
         found["lowest_latency"]["inconclusive"],
@@ -103,7 +101,6 @@ def test_what_is_inconclusive_is_named_apart() -> None:
 def test_other_operating_points_are_not_compared() -> None:
     """At 32 rows a call the same model has another latency for a reason."""
     many = replace(SLOW, run=replace(SLOW.run, conditions={"batch_size": "32"}))
-
     assert ["batch_size=1", "batch_size=32"] == [one["operating_point"] for one in entries(report(FAST, many), BEST)]
 
 
@@ -112,7 +109,6 @@ def test_nothing_in_common_is_said() -> None:
     only = judgement("onnx_fp32", latency=0.001)
     (compared,) = entries(report(only, other), COMPARED)
     (row, _) = table(report(only, other), TRADEOFFS)
-
     assert (None, "nothing was measured for every scenario") == (compared["ranking"], compared["reason"])
     assert compared["left_out"]["latency"] == {"not_measured_for": ["sklearn_fp32"]}
     assert ("", "", "") == (row["score"], row["composite"], row["pareto"])
@@ -121,7 +117,6 @@ def test_nothing_in_common_is_said() -> None:
 
 def test_a_value_of_zero_has_no_ratio() -> None:
     rows = table(report(FAST, judgement("onnx_int8", latency=0.001, accuracy=0.0, memory=20e6)), TRADEOFFS)
-
     assert ["", "a value of 0 has no ratio"] == [rows[1]["score"], rows[1]["rank_reason"].partition(";")[0]]
 
 
@@ -132,7 +127,6 @@ def test_an_empty_figure_has_its_reason_and_an_estimate_is_none(name: str) -> No
             whole = all(row[f"{figure}{end}"] for end in ("", "_ci_low", "_ci_high"))
             assert whole == (row[f"{figure}_reason"] == "")
     estimated = next(row for row in table(fake.report(), name) if row["scenario"] == "onnx_fp32")
-
     assert ("", "only estimated, by estimate:cpu-time") == (
         estimated["energy_mean_mj"],
         estimated["energy_mean_mj_reason"],
@@ -149,7 +143,6 @@ def test_a_memory_bandwidth_says_what_it_leaves_out() -> None:
         (row["memory_bandwidth_gb_per_s"], row["memory_bandwidth_reason"])
         for row in table(report(shown, unseen, DOMINATED), TRADEOFFS)
     ]
-
     assert cells == [
         ("0.001", "at least: not counted are TreeEnsembleClassifier"),
         ("", "the work of its runtime is not counted"),
@@ -160,7 +153,6 @@ def test_a_memory_bandwidth_says_what_it_leaves_out() -> None:
 def test_the_dashboard_counts_outcomes_and_names_the_tightest_budget() -> None:
     """A limit of 5 ms is missed by 7.9 ms: 2.9 ÷ 5 = 0.58 beyond it."""
     row = table(fake.report(), DASHBOARD)[0]
-
     assert ("latency_p95_ms", "5") == (row["tightest_budget"], row["tightest_limit"])
     assert -0.58 == pytest.approx(float(row["tightest_headroom"]))
     assert ("1", "1", "regressed") == (row["regressed"], row["failed"], row["worst"])
@@ -203,7 +195,6 @@ def test_every_column_is_defined() -> None:
             told = {f"{figure}{end}" for figure in figures for end in ends}
             if name == "stat_benchmark_summary.csv":  # any figure of any metric: the page gives an example
                 told |= figures
-
             assert set() == {*columns} - known - told, name
 
 
@@ -215,15 +206,13 @@ def test_every_field_is_defined(name: str) -> None:
     }
     inner -= {"accuracy", "latency", "memory", "energy"}
     text = (ROOT / "docs" / "artifacts.md").read_text(encoding="utf-8").partition(f"\n## {name}")[2]
-
     assert all(f"`{field}`" in text.partition("\n## ")[0] for field in fields | inner)
 
 
 @pytest.mark.runtime
 def test_a_picture_is_drawn_where_there_is_a_choice() -> None:
     pytest.importorskip("matplotlib", reason="pictures need pytest-hwperf[plot]")
-
-    assert tradeoff_plot.render(CHOICE).startswith(b"\x89PNG")
+    assert plots.render_tradeoffs(CHOICE).startswith(b"\x89PNG")
 
 
 @pytest.mark.runtime
@@ -233,11 +222,10 @@ def test_the_picture_fills_what_the_table_calls_pareto(monkeypatch: pytest.Monke
     drawn: list[Any] = []
     monkeypatch.setattr(figure, "savefig", lambda self, *_, **__: drawn.append(self))
     small = judgement("sklearn_fp32", latency=0.004, accuracy=0.80, memory=10e6)
-    tradeoff_plot.render(report(FAST, small, DOMINATED))
+    plots.render_tradeoffs(report(FAST, small, DOMINATED))
     filled = {
         line.get_xdata()[0]: line.get_mfc() != "white" for line in drawn[0].axes[0].lines[::1] if line.get_ms() == 7
     }
-
     assert {0.001: True, 0.004: True, 0.008: False} == filled
     assert ["yes", "yes", "no"] == [row["pareto"] for row in table(report(FAST, small, DOMINATED), TRADEOFFS)]
 
@@ -249,10 +237,9 @@ def test_the_names_in_the_picture_cover_no_other_and_stay_within(monkeypatch: py
     monkeypatch.setattr(figure, "savefig", lambda self, *_, **__: drawn.append(self))
     names = ["onnx_fp32", "torch_fp32_no_mkldnn", "torch_fp32_channels_last", "torch_compile_reduce_overhead"]
     all_as_right = [judgement(name, latency=0.001 * k, accuracy=0.9) for k, name in enumerate(names, 1)]
-    tradeoff_plot.render(report(*all_as_right))
+    plots.render_tradeoffs(report(*all_as_right))
     (axes,) = drawn[0].axes
     boxes = [text.get_window_extent() for text in axes.texts]
-
     assert sorted(names) == sorted(text.get_text() for text in axes.texts)
     assert not [1 for place, one in enumerate(boxes) for other in boxes[:place] if one.overlaps(other)]
     assert axes.bbox.x0 <= min(box.x0 for box in boxes)
@@ -262,13 +249,12 @@ def test_the_names_in_the_picture_cover_no_other_and_stay_within(monkeypatch: py
 def test_each_file_says_what_it_is() -> None:
     """A reader of one would not understand the other."""
     files = tradeoff_files.render(CHOICE)
-
     assert ["pytest-hwperf hardware tradeoffs", "pytest-hwperf best candidates"] == [
         json.loads(files[name])["what"] for name in (COMPARED, BEST)
     ]
 
 
 def test_alone_there_is_nothing_to_draw() -> None:
-    assert tradeoff_plot.is_drawn(CHOICE)
-    assert not tradeoff_plot.is_drawn(report(FAST))
-    assert not tradeoff_plot.is_drawn(report(judgement("a", memory=1.0), judgement("b", memory=2.0)))
+    assert plots.is_drawn(CHOICE)
+    assert not plots.is_drawn(report(FAST))
+    assert not plots.is_drawn(report(judgement("a", memory=1.0), judgement("b", memory=2.0)))

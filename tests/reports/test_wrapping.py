@@ -23,7 +23,6 @@ TRADEOFFS = "hwperf tradeoffs --pairs -- tests/test_models.py::test_model"
 def test_a_command_stands_on_one_line(text: str, command: str, width: int) -> None:
     """In two lines it would be two commands once it is pasted; the text around it is wrapped."""
     lines = wrapped(text, width)
-
     assert any(command in line for line in lines)
     assert text.split() == " ".join(lines).split()
     assert all(len(line) <= width for line in lines if command not in line)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from pytest_hwperf.scenarios import sources
+from pytest_hwperf.scenarios import cache
 
 
 @pytest.fixture
 def as_installed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the converters of this test module for those of an installed library."""
     name = request.module.__name__.partition(".")[0]
-    monkeypatch.setattr(sources, "_LIBRARIES", sources._LIBRARIES | {name})
+    monkeypatch.setattr(cache, "_LIBRARIES", cache._LIBRARIES | {name})

@@ -17,12 +17,11 @@ from pytest_hwperf.core.errors import ScenarioUnavailable
 from pytest_hwperf.scenario_contract import ScenarioContract
 from pytest_hwperf.scenarios import boosters, conversion
 from pytest_hwperf.scenarios import cache as models
+from pytest_hwperf.scenarios.boosters import lightgbm_native, xgboost_native
 from pytest_hwperf.scenarios.converters import registered
-from pytest_hwperf.scenarios.lightgbm_native import lightgbm_native
 from pytest_hwperf.scenarios.onnx import onnx_fp32
 from pytest_hwperf.scenarios.quantise import onnx_int8
 from pytest_hwperf.scenarios.sklearn_native import sklearn_fp32
-from pytest_hwperf.scenarios.xgboost_native import xgboost_native
 
 pytestmark = pytest.mark.runtime
 
@@ -134,7 +133,6 @@ def test_boosters_and_their_onnx_forms_agree_with_the_estimator(kind: str) -> No
         expected = model.predict_proba(X) if hasattr(model, "classes_") else model.predict(X)
 
     scenario, converted = native(kind), onnx_fp32(model, X=X)
-
     assert scenario.conditions["call"] in {"inplace_predict", "booster.predict"}
     assert np.allclose(expected, outputs_of(scenario, X), atol=1e-6)
     assert np.allclose(expected, np.reshape(outputs_of(converted, X), expected.shape), atol=1e-5)
@@ -145,7 +143,6 @@ def test_boosters_and_their_onnx_forms_agree_with_the_estimator(kind: str) -> No
 def test_a_booster_that_does_not_predict_in_place_is_called_through_its_estimator(kind: str, call: str) -> None:
     X = data(kind)[1]
     scenario = native(kind)
-
     assert call == scenario.conditions["call"]
     assert np.array_equal(getattr(booster(kind), call)(X), outputs_of(scenario, X))
 
@@ -153,7 +150,6 @@ def test_a_booster_that_does_not_predict_in_place_is_called_through_its_estimato
 def test_a_booster_that_says_something_else_is_not_called() -> None:
     """Of an objective of the user's own, the booster gives margins and the estimator probabilities."""
     rows, expected = np.zeros((2, 1)), np.zeros((2, 2))
-
     assert boosters._agrees(lambda rows: np.zeros((len(rows), 2)), rows, expected)
     assert not boosters._agrees(lambda rows: np.zeros(len(rows)), rows, expected)
     assert not boosters._agrees(lambda rows: np.ones((len(rows), 2)), rows, expected)
@@ -162,7 +158,6 @@ def test_a_booster_that_says_something_else_is_not_called() -> None:
 def test_sizes_are_those_of_the_libraries_own_formats(tmp_path: Path) -> None:
     booster("xgboost").get_booster().save_model(tmp_path / "model.ubj")
     booster("lightgbm").booster_.save_model(tmp_path / "model.txt")
-
     assert ("xgboost ubj", (tmp_path / "model.ubj").stat().st_size) == size_of(native("xgboost"))
     assert ("lightgbm text", (tmp_path / "model.txt").stat().st_size) == size_of(native("lightgbm"))
 
@@ -176,7 +171,6 @@ def test_the_users_estimator_keeps_its_threads() -> None:
     before = model.get_booster().save_config()
 
     native("xgboost two").load()
-
     assert 2 == model.n_jobs
     assert before == model.get_booster().save_config()
 
@@ -192,7 +186,6 @@ def test_trees_have_no_int8_form(kind: str) -> None:
 def test_a_booster_within_a_pipeline_is_converted_too() -> None:
     X = data("xgboost scaled")[1]
     converted = onnx_fp32(booster("xgboost scaled"), X=X)
-
     assert np.allclose(booster("xgboost scaled").predict_proba(X), outputs_of(converted, X), atol=1e-5)
     with pytest.raises(ScenarioUnavailable, match="Pipeline is no estimator of XGBoost; sklearn_fp32 measures it"):
         xgboost_native(booster("xgboost scaled"), X=X)
@@ -202,7 +195,6 @@ def test_conversions_of_other_models_do_not_depend_on_it() -> None:
     """Whether the converters are registered is a matter of which models came before."""
     X = breast_cancer()[1]
     onnx_fp32(booster("xgboost two"), X=X)
-
     assert () == registered()
     keys = [conversion.cache_key_parts(conversion_of(kind), X) for kind in ("forest", "xgboost two")]
     assert [False, True] == [any(str(part).startswith("onnxmltools ") for part in key) for key in keys]

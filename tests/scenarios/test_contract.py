@@ -359,5 +359,4 @@ def test_in_a_fresh_process_they_need_their_imports_alone() -> None:
     here = Path(__file__)
     code = FRESH.format(folders=[str(here.parents[1]), str(here.parent)])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-
     assert ["TestSklearn", "TestOnnx", "TestDynamicInt8"] == done.stdout.split(), done.stderr

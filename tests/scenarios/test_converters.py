@@ -63,7 +63,6 @@ def converted(work: ModuleType) -> cache.CachedModel:
 def test_a_converter_that_has_changed_converts_again_and_one_that_has_not_gives_the_same(load: Load) -> None:
     first, again = converted(load()), converted(load())
     longer = converted(load(additions=20))
-
     assert first == again
     assert longer.bytes > first.bytes
 
@@ -74,7 +73,6 @@ def test_a_constant_of_another_module_converts_again(load: Load, monkeypatch: py
     sizes = []
     for limits.N in (0, 50):  # type: ignore[attr-defined]
         sizes.append(converted(load(first="import own_limits", additions="own_limits.N")).bytes)
-
     assert sizes[0] < sizes[1]
 
 
@@ -84,13 +82,11 @@ def test_a_data_file_of_the_converter_converts_again(load: Load, tmp_path: Path)
     for content in ("", "x" * 50):
         weights.write_text(content, encoding="ascii")
         sizes.append(converted(load(additions=f"len(open({str(weights)!r}).read())")).bytes)
-
     assert sizes[0] < sizes[1]
 
 
 def test_the_int8_form_follows_the_converter(load: Load) -> None:
     small, large = (onnx_int8_dynamic(work.model(), X=work.X) for work in (load(additions=n) for n in (0, 20)))
-
     assert large.model_bytes > small.model_bytes
 
 
@@ -98,7 +94,6 @@ def test_a_newly_registered_converter_is_another_conversion(load: Load) -> None:
     before = registered()
     load()
     after = registered()
-
     assert set(before) < set(after)
     assert any(one == "ProjectsOwn=own_work.convert" for one in after)
 
@@ -106,7 +101,6 @@ def test_a_newly_registered_converter_is_another_conversion(load: Load) -> None:
 def test_a_replaced_entry_point_is_another_conversion(monkeypatch: pytest.MonkeyPatch) -> None:
     before = registered()
     monkeypatch.setattr(skl2onnx, "to_onnx", lambda: None)
-
     assert len(before) + 1 == len(registered())
 
 

@@ -13,8 +13,8 @@ from sklearn.neural_network import MLPClassifier
 from pytest_hwperf.core.contracts import Counted
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.roofline import count_work
-from pytest_hwperf.scenarios.graph import count_work_of, read_graph
 from pytest_hwperf.scenarios.onnx import onnx_fp32
+from pytest_hwperf.scenarios.ort import count_work_of, read_graph
 
 F = TensorProto.FLOAT
 
@@ -61,7 +61,6 @@ def test_a_fixed_batch_stays_and_open_sizes_are_unknown() -> None:
     add = helper.make_node("Add", ["x", "x"], ["y"])
     fixed = read_graph(model_of([add], [value("x", 4, 2)], [value("y", 4, 2)]), 8)
     opened = count_work(read_graph(model_of([add], [value("x", None, "width")], [value("y", None, "width")]), 8))
-
     assert 4 * 2 == count_work(fixed).flops
     assert {"Add": 1, "x": 1, "y": 1} == opened.uncounted
 
@@ -73,7 +72,6 @@ def test_a_fixed_batch_stays_and_open_sizes_are_unknown() -> None:
 def test_elements_have_the_width_of_their_type(kind: int, width: float) -> None:
     node = helper.make_node("Identity", ["x"], ["y"])
     graph = read_graph(model_of([node], [value("x", None, 6, kind=kind)], [value("y", None, 6, kind=kind)]), 2)
-
     assert 2 * (2 * 6 * width) == count_work(graph).moved_bytes
 
 
@@ -81,7 +79,6 @@ def test_texts_have_no_size() -> None:
     node = helper.make_node("Identity", ["x"], ["y"])
     text = TensorProto.STRING
     graph = read_graph(model_of([node], [value("x", None, kind=text)], [value("y", None, kind=text)]), 2)
-
     assert ("x", "y") == graph.unknown
 
 
@@ -94,14 +91,12 @@ def test_shapes_are_known_behind_an_operator_that_keeps_them() -> None:
         helper.make_node("Relu", ["c"], ["y"]),
     ]
     work = count_work(read_graph(model_of(nodes, [value("x", None, 6)], [value("y", None, 6)]), 8))
-
     assert ({}, 4 * 8 * 6) == (work.uncounted, work.flops)
 
 
 def test_trees_are_named_and_never_nothing() -> None:
     trees = helper.make_node("TreeEnsembleClassifier", ["x"], ["label", "y"], domain="ai.onnx.ml")
     model = model_of([trees], [value("x", None, 4)], [value("y", None, 2)])
-
     assert 1 == count_work(read_graph(model, 8)).uncounted["TreeEnsembleClassifier"]
 
 
@@ -135,5 +130,4 @@ def test_a_model_that_is_not_valid_is_refused(tmp_path: Path) -> None:
 def test_shapes_that_contradict_each_other_are_unknown() -> None:
     product = helper.make_node("MatMul", ["x", "w"], ["y"])
     model = model_of([product], [value("x", None, 4)], [value("y", None, 2)], w=np.ones((3, 2), "float32"))
-
     assert {"MatMul": 1, "y": 1} == count_work(read_graph(model, 8)).uncounted

@@ -22,7 +22,7 @@ from pytest_hwperf.scenarios.ort import open_session, run_all
 from pytest_hwperf.scenarios.profiles import INTEGER_OPERATORS, profile_operators
 from pytest_hwperf.scenarios.quantise import (
     CalibrationReader,
-    Request,
+    QuantiseRequest,
     choose_rows,
     onnx_int8,
     onnx_int8_dynamic,
@@ -46,9 +46,9 @@ def prepare(factory: ScenarioFactory, name: str) -> Any:
     return factory(fitted(name), X=test, X_calibration=training)
 
 
-def request_of(name: str, rows: int) -> Request:
+def request_of(name: str, rows: int) -> QuantiseRequest:
     one = inspect_estimator(fitted(name), data_of(name)[1])
-    return Request(fitted=one, rows=one.rows(data_of(name)[1])[:rows], calibration=None)
+    return QuantiseRequest(fitted=one, rows=one.rows(data_of(name)[1])[:rows], calibration=None)
 
 
 @pytest.mark.parametrize("factory", [onnx_int8_dynamic, onnx_int8_static])
@@ -70,7 +70,6 @@ def test_int8_of_a_regressor(factory: ScenarioFactory) -> None:
     predictor = prepare(factory, "ridge").load()
 
     values = predictor.labels(predictor.predict(predictor.batches(X, len(X))[0]))
-
     assert np.abs(values - fitted("ridge").predict(X)).max() < 0.25
 
 
@@ -84,7 +83,6 @@ def test_int8_of_a_regressor(factory: ScenarioFactory) -> None:
 )
 def test_conditions_say_how_it_was_quantised(factory: ScenarioFactory, name: str, precision: str) -> None:
     scenario = prepare(factory, "mlp")
-
     assert (name, precision) == (scenario.name, scenario.conditions["precision"])
     assert "U8S8 per tensor" == scenario.conditions["quantisation"]
     reduced = "yes, no VNNI known" if saturates_bytes(read_processor()) else "no"
@@ -96,7 +94,6 @@ def test_conditions_say_how_it_was_quantised(factory: ScenarioFactory, name: str
 
 def test_context_says_what_ran_and_how_far_it_drifted() -> None:
     context = prepare(onnx_int8_static, "mlp").context
-
     assert INTEGER_OPERATORS & {share.split()[0] for share in context["operators"].split(", ")}
     assert "of 512 labels differ from onnx_fp32" in context["agreement"]
     assert "scikit-learn" in context["parity"]
@@ -104,14 +101,12 @@ def test_context_says_what_ran_and_how_far_it_drifted() -> None:
 
 def test_without_calibration_rows_int8_is_dynamic() -> None:
     scenario = onnx_int8(fitted("mlp"), X=data_of("mlp")[1])
-
     assert "int8 dynamic" == scenario.conditions["precision"]
     assert prepare(onnx_int8_dynamic, "mlp").context["model"] == scenario.context["model"]
 
 
 def test_int8_is_smaller_where_weights_are_most_of_the_model() -> None:
     fp32 = onnx_fp32(fitted("mlp"), X=data_of("mlp")[1])
-
     assert prepare(onnx_int8, "mlp").model_bytes < 0.6 * fp32.model_bytes
 
 
@@ -133,7 +128,6 @@ def test_dynamic_does_not_look_at_calibration_rows() -> None:
     X = breast_cancer()[1]
 
     scenario = onnx_int8_dynamic(fitted("logistic"), X=X, X_calibration=X)
-
     assert "calibration" not in scenario.conditions
 
 
@@ -144,7 +138,6 @@ def test_calibration_comes_in_equal_batches(given: int, chosen: int) -> None:
     rows = choose_rows(inspect_estimator(fitted("mlp"), test), test, training[:given])
     reader = CalibrationReader(rows, "X")
     sizes = [len(batch["X"]) for batch in iter(reader.get_next, None)]
-
     assert chosen == len(rows) == sum(sizes)
     assert 1 == len(set(sizes))
 
@@ -176,7 +169,6 @@ def test_calibration_rows_are_checked_like_all_rows() -> None:
 def test_what_has_no_int8_form_says_why(name: str, kind: str, reason: str) -> None:
     with pytest.raises(ScenarioUnavailable, match=reason) as refused:
         prepare(onnx_int8, name)
-
     assert kind == cause_of(refused.value).kind
 
 
@@ -200,7 +192,6 @@ def test_a_refusal_is_kept() -> None:
         with pytest.raises(ScenarioUnavailable, match="changed nothing") as refused:
             quantise_estimator(request_of("mlp", rows=99), count)
         assert "unchanged" == cause_of(refused.value).kind
-
     assert 1 == len(calls)
 
 
@@ -218,11 +209,10 @@ def test_pairs_of_quantise_and_dequantise_after_preprocessing_are_weight_only() 
     """The real way to a false INT8: the file is smaller, labels are the same, and MatMulNBits computes in float."""
     training, test, _, _ = data_of("scaled mlp")
     one = inspect_estimator(fitted("scaled mlp"), test)
-    request = Request(fitted=one, rows=one.rows(test), calibration=choose_rows(one, test, training))
+    request = QuantiseRequest(fitted=one, rows=one.rows(test), calibration=choose_rows(one, test, training))
 
     with pytest.raises(ScenarioUnavailable, match=r"weight-only, MatMulNBits computes in float") as refused:
         quantise_estimator(request, lambda _, rows: quantise_after_preprocessing(one, rows))
-
     assert "weight-only" == cause_of(refused.value).kind
 
 
@@ -248,7 +238,6 @@ def test_quantised_trees_are_unchanged() -> None:
     quantised = quantise_with_ort(trees, None)
     outputs, reference = (run_all(open_session(model, threads=1), rows) for model in (quantised, trees))
     executed, originals = (profile_operators(model, rows) for model in (quantised, trees))
-
     assert state("unchanged") == why_not_int8(executed, originals, same_outputs=bool((outputs == reference).all()))
 
 
@@ -294,7 +283,6 @@ def test_a_second_time_nothing_is_quantised() -> None:
         return quantise_with_ort(model, calibration)
 
     first, second = (quantise_estimator(request_of("mlp", rows=103), count) for _ in range(2))
-
     assert 1 == len(calls)
     assert first == second
 
@@ -304,7 +292,6 @@ def test_the_quantisers_advice_is_silent_and_leaves_logging_as_it_was(caplog: py
     before = (list(root.handlers), list(root.filters))
 
     quantise_estimator(request_of("mlp", rows=104))
-
     assert [] == caplog.records
     assert before == (root.handlers, root.filters)
 
@@ -319,5 +306,4 @@ def test_errors_are_logged_even_while_it_is_quiet(caplog: pytest.LogCaptureFixtu
         return quantise_with_ort(model, calibration)
 
     quantise_estimator(request_of("mlp", rows=105), complain)
-
     assert ["an error"] == [record.message for record in caplog.records]

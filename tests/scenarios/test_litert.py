@@ -14,8 +14,7 @@ from pytest_hwperf.core.errors import ScenarioUnavailable, UsageProblem
 from pytest_hwperf.core.statements import cause_of
 from pytest_hwperf.scenario_contract import ScenarioContract
 from pytest_hwperf.scenarios import cache, litert
-from pytest_hwperf.scenarios.litert import litert_fp32, litert_int8
-from pytest_hwperf.scenarios.litert_model import read_litert
+from pytest_hwperf.scenarios.litert import litert_fp32, litert_int8, read_litert
 from pytest_hwperf.scenarios.onnx import onnx_fp32
 
 pytestmark = pytest.mark.runtime
@@ -87,7 +86,6 @@ def test_outputs_are_numbers_whatever_the_model_computes_in(
     """Quantised inputs and outputs are converted by their own scales and zero points."""
     scenario = factory(linear(WEIGHTS, **model), X=ROWS)
     outputs = outputs_of(scenario)
-
     assert precision == scenario.conditions["precision"]
     assert np.float32 == outputs.dtype
     assert np.abs(outputs - SCORES).max() < error
@@ -99,7 +97,6 @@ def test_what_a_quantised_input_cannot_hold_is_cut_off() -> None:
     predictor = litert_int8(model, X=ROWS).load()
 
     far, near = (predictor.predict({"x": np.full((1, 4), value, dtype=np.float32)}) for value in (99.0, 6.35))
-
     assert near.tolist() == far.tolist()
 
 
@@ -123,7 +120,6 @@ def test_how_layers_compute_is_read_from_the_file(stored: str, layers: tuple[str
 def test_another_precision_is_a_skip(factory: Any, model: Any, kind: str | None, sentence: str) -> None:
     with pytest.raises(ScenarioUnavailable, match=sentence.replace("(", r"\(").replace(")", r"\)")) as caught:
         factory(linear(WEIGHTS, **model), X=ROWS)
-
     assert kind in {None, cause_of(caught.value).kind}
 
 
@@ -132,7 +128,6 @@ def test_files_are_taken_as_their_content_is(tmp_path: Path) -> None:
     path.write_bytes(linear(WEIGHTS))
 
     scenario = litert_fp32(path, X={"x": ROWS})
-
     assert (path.stat().st_size, "tflite file") == (scenario.model_bytes, scenario.size_source)
     assert scenario.context == litert_fp32(linear(WEIGHTS), X=ROWS).context
 
@@ -192,7 +187,6 @@ def test_threads_of_a_load_have_interpreters_of_their_own() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-
     assert 3 == len(found)
     for outputs in found.values():
         assert all(map(np.array_equal, expected, outputs))

@@ -49,7 +49,6 @@ def no_temporary(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_second_time_nothing_is_built(build: CountingBuild, place: Path) -> None:
     first, second = load_or_build("k", build), load_or_build("k", build)
-
     assert first == second
     assert 1 == build.count
     assert first.path.parent == place
@@ -71,7 +70,6 @@ def test_a_model_that_is_not_what_was_noted_is_built_again(damage: bytes | None,
         path.write_bytes(damage)
 
     again = load_or_build("k", build)
-
     assert 2 == build.count
     assert b"model" == again.path.read_bytes()
 
@@ -82,14 +80,12 @@ def test_a_damaged_note_is_written_again(note: str, build: CountingBuild, place:
     (place / "k.json").write_text(note, encoding="utf-8")
 
     load_or_build("k", build)
-
     assert 2 == build.count
     assert {"form": "MatMul"} == json.loads((place / "k.json").read_text(encoding="utf-8"))["notes"]
 
 
 def test_nothing_half_written_is_left(build: CountingBuild, place: Path) -> None:
     load_or_build("k", build)
-
     assert [".json", ".onnx"] == sorted(path.suffix for path in place.iterdir())
 
 
@@ -102,7 +98,6 @@ def test_a_place_that_cannot_be_written_is_replaced_by_a_temporary_one(
     key = key_of("unwritable", tmp_path)
 
     first, second = load_or_build(key, build), load_or_build(key, build)
-
     assert first == second
     assert 1 == build.count
     assert not first.path.is_relative_to(tmp_path)
@@ -134,7 +129,6 @@ def other_process(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[str, str
 def test_what_code_of_the_project_converts_is_never_kept(build: CountingBuild, place: Path) -> None:
     """Nobody knows what it has read; nor is it found in this process, where a test may have changed that."""
     first, second = load_or_build("k", build), load_or_build("k", build)
-
     assert first == second
     assert 2 == build.count
     assert not place.exists()
@@ -151,7 +145,6 @@ def test_fresh_processes_of_a_session_find_what_it_has_converted(
     first, variables = load_or_build("k", build), session_variables()
     other_process(variables)
     found = load_or_build("k", build)
-
     assert 1 == build.count
     assert first == found
     assert not variables.keys() & os.environ.keys()  # a session that this process starts has models of its own
@@ -165,7 +158,6 @@ def test_another_session_converts_again(
     load_or_build("k", build)
     other_process({})
     load_or_build("k", build)
-
     assert 2 == build.count
 
 
@@ -179,7 +171,6 @@ def test_the_cache_of_a_side_of_a_gate_keeps_what_its_code_has_converted(
         load_or_build("k", build)
         other_process({})
         found = load_or_build("k", build)
-
         assert 1 == build.count
         assert ["models"] == [path.name for path in (gate / "base").iterdir()]
         assert found.path.is_relative_to(gate / "base")
@@ -195,7 +186,6 @@ def test_what_is_not_kept_never_lies_in_the_users_own_cache(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HWPERF_CACHE_DIR", chosen)
     found = load_or_build("k", build)
-
     assert not found.path.is_relative_to(tmp_path)
     assert [] == list(tmp_path.iterdir())
 
@@ -209,7 +199,6 @@ def test_what_nobody_used_for_a_month_is_dropped(build: CountingBuild, place: Pa
         os.utime(path, times=(time.time() - 31 * 86400,) * 2)
 
     load_or_build("k", build)
-
     assert [False, True, True] == [path.exists() for path in (old, foreign, recent)]
 
 
@@ -218,12 +207,10 @@ def test_use_keeps_a_model(build: CountingBuild) -> None:
     os.utime(stored.path, times=(0, 0))
 
     load_or_build("k", build)
-
     assert stored.path.stat().st_mtime > 0
 
 
 def test_the_users_own_cache_folder_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("HWPERF_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-
     assert ("pytest-hwperf", "models") == folder().parts[-2:]

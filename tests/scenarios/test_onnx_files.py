@@ -138,7 +138,6 @@ def test_what_a_model_says_is_found_by_trying_it(
     model: Any, X: Any, output: str, precision: str, *, classifies: bool
 ) -> None:
     scenario = onnx_file(model, X=X)
-
     assert (output, precision) == (scenario.conditions["output"], scenario.conditions["precision"])
     assert classifies is scenario.classifies
     assert scenario.model_bytes == len(model.SerializeToString())
@@ -149,7 +148,6 @@ def test_a_model_is_tried_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path))
     before = [onnx_file(text_model(), X=X).conditions for X in (["cat", "dog"], ["owl", "dog"])]
     monkeypatch.setattr(files, "_tried", None)
-
     assert before == [onnx_file(text_model(), X=X).conditions for X in (["cat", "dog"], ["owl", "dog"])]
     with pytest.raises(TypeError):
         onnx_file(text_model(), X=["owl"])
@@ -161,7 +159,6 @@ def test_values_are_no_classes() -> None:
     X = np.arange(6, dtype=np.float32).reshape(6, 1)
     scenario = onnx_file(model, X=X)
     predictor = scenario.load()
-
     assert not scenario.classifies
     assert [0, 2, 4] == predictor.labels(predictor.predict(predictor.batches(X, 3)[0])).tolist()
 
@@ -197,7 +194,6 @@ def test_whole_numbers_stay_whole_numbers() -> None:
     predictor = onnx_file(embedding(), X={"x": ROWS, "ids": IDS}).load()
 
     batch = predictor.batches({"x": ROWS, "ids": IDS.astype(np.float64)}, 14)[0]
-
     assert np.int64 == batch["ids"].dtype
     assert IDS.tolist() == batch["ids"].tolist()
 
@@ -232,7 +228,6 @@ def test_weights_beside_the_file_count_as_the_model(tmp_path: Path) -> None:
     parted = saved(linear(), tmp_path, save_as_external_data=True, location="weights.bin", size_threshold=0)
     source = read_source(parted)
     predictor = onnx_file(parted, X=ROWS).load()
-
     assert parted.stat().st_size + (tmp_path / "weights.bin").stat().st_size == source.bytes
     assert np.allclose(ROWS @ WEIGHTS, predictor.predict(predictor.batches(ROWS, 14)[0]), atol=1e-5)
     (tmp_path / "weights.bin").write_bytes(bytes(48))

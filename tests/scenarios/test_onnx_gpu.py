@@ -13,8 +13,8 @@ from fakes.gpu_runtime import CPU, FakeRuntime
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.host.nvidia import NvidiaGpus
 from pytest_hwperf.scenario_contract import ScenarioContract
-from pytest_hwperf.scenarios import cache, onnx_gpu, sources
-from pytest_hwperf.scenarios.onnx_gpu import GpuAccess, gpu_scenario, onnx_cuda, onnx_tensorrt, onnx_tensorrt_fp16
+from pytest_hwperf.scenarios import cache, onnx_gpu
+from pytest_hwperf.scenarios.onnx_gpu import OnnxGpuAccess, gpu_scenario, onnx_cuda, onnx_tensorrt, onnx_tensorrt_fp16
 
 CUDA, TENSORRT = "CUDAExecutionProvider", "TensorrtExecutionProvider"
 ALL = (TENSORRT, CUDA, CPU)
@@ -27,16 +27,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Share conversions among the tests of this file; what the stand-in finds is kept as that of the runtime is."""
     with pytest.MonkeyPatch.context() as patch:
         here = __name__.partition(".")[0]
-        patch.setattr(sources, "_LIBRARIES", sources._LIBRARIES | {"fakes", here})
+        patch.setattr(cache, "_LIBRARIES", cache._LIBRARIES | {"fakes", here})
         patch.setenv("HWPERF_CACHE_DIR", str(tmp_path_factory.mktemp("models")))
         yield cache.folder()
 
 
-def access(gpus: NvidiaGpus = BOARD, available: tuple[str, ...] = ALL, **runtime: Any) -> GpuAccess:
-    return GpuAccess(runtime=FakeRuntime(available=available, **runtime), gpus=lambda: gpus)
+def access(gpus: NvidiaGpus = BOARD, available: tuple[str, ...] = ALL, **runtime: Any) -> OnnxGpuAccess:
+    return OnnxGpuAccess(runtime=FakeRuntime(available=available, **runtime), gpus=lambda: gpus)
 
 
-def prepare(name: str, looked_at: GpuAccess, model: Any = None) -> Any:
+def prepare(name: str, looked_at: OnnxGpuAccess, model: Any = None) -> Any:
     return gpu_scenario(name, model or fitted("logistic"), data_of("logistic")[1], 1, looked_at)
 
 
@@ -75,7 +75,6 @@ def test_calls_run_on_the_session_that_was_checked() -> None:
     X = data_of("logistic")[1]
 
     outputs = predictor.predict(predictor.batches(X, len(X))[0])
-
     assert 1 == looked_at.runtime.opened[-1].runs
     assert np.allclose(fitted("logistic").predict_proba(X), outputs, atol=1e-5)
 
@@ -83,7 +82,7 @@ def test_calls_run_on_the_session_that_was_checked() -> None:
 @pytest.mark.parametrize("factory", [onnx_cuda, onnx_tensorrt, onnx_tensorrt_fp16])
 def test_without_a_gpu_it_is_skipped(factory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The processor could run it, and its figures would be those of something else."""
-    monkeypatch.setattr(onnx_gpu, "GpuAccess", partial(access, NONE))
+    monkeypatch.setattr(onnx_gpu, "OnnxGpuAccess", partial(access, NONE))
 
     with pytest.raises(ScenarioUnavailable, match="no NVIDIA GPU: there is none in /proc/driver/nvidia/gpus"):
         factory(fitted("logistic"), X=data_of("logistic")[1])
@@ -157,6 +156,5 @@ def test_files_run_there_too(tmp_path: Path) -> None:
 
     scenario = gpu_scenario("onnx_tensorrt", path, X, 1, access())
     predictor = scenario.load()
-
     assert "probabilities" == scenario.conditions["output"]
     assert [0, 1, 2] == predictor.labels(predictor.predict(predictor.batches(X, 3)[0])).tolist()

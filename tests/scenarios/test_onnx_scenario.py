@@ -59,7 +59,6 @@ def test_classifiers_give_the_estimators_probabilities_and_labels(name: str) -> 
     model, X = fitted(name), data_of(name)[1]
 
     outputs, labels = predict(name)
-
     assert np.allclose(model.predict_proba(X), outputs, atol=2e-6)
     assert model.predict(X).tolist() == labels.tolist()
     assert model.classes_.dtype == labels.dtype
@@ -68,7 +67,6 @@ def test_classifiers_give_the_estimators_probabilities_and_labels(name: str) -> 
 @pytest.mark.parametrize("name", ["linear svc", "linear svc of ten"])
 def test_classifiers_without_probabilities_give_labels(name: str) -> None:
     _, labels = predict(name)
-
     assert fitted(name).predict(data_of(name)[1]).tolist() == labels.tolist()
     assert "labels" == prepare(name).conditions["output"]
     assert prepare(name).classifies
@@ -76,7 +74,6 @@ def test_classifiers_without_probabilities_give_labels(name: str) -> None:
 
 def test_regressors_give_values_of_one_dimension() -> None:
     _, values = predict("ridge")
-
     assert np.allclose(fitted("ridge").predict(data_of("ridge")[1]), values, atol=1e-4)
     assert (169,) == values.shape
     assert not prepare("ridge").classifies
@@ -93,7 +90,6 @@ def test_the_form_is_recorded(name: str, form: str) -> None:
 
 def test_conditions_and_context_say_how_it_runs() -> None:
     scenario = prepare("logistic", threads=2)
-
     assert scenario.conditions == {
         "threads": "2",
         "inter_op_threads": "1",
@@ -114,7 +110,6 @@ def test_the_session_has_the_threads_that_were_asked_for() -> None:
     path = converted_path("logistic")
 
     options = open_session(path, threads=2).get_session_options()
-
     assert 2 == options.intra_op_num_threads
     assert 1 == options.inter_op_num_threads
     assert "0" == options.get_session_config_entry("session.intra_op.allow_spinning")
@@ -131,7 +126,6 @@ def test_only_the_asked_output_is_computed() -> None:
     import onnx
 
     graph = onnx.load(converted_path("logistic")).graph
-
     assert ["probabilities"] == [output.name for output in graph.output]
     assert "ArgMax" not in {node.op_type for node in graph.node}
     assert {weights.name for weights in graph.initializer} <= {name for node in graph.node for name in node.input}
@@ -149,7 +143,6 @@ def test_a_second_time_nothing_is_converted() -> None:
     one, converter = inspect_estimator(fitted("logistic"), X), CountingConverter()
 
     first, second = (convert_estimator(one, one.rows(X), converter) for _ in range(2))
-
     assert [True] == converter.forms
     assert first == second
     assert "on 50 rows" not in first.notes["parity"]
@@ -163,7 +156,6 @@ def test_a_damaged_model_is_converted_again() -> None:
     first.path.write_bytes(content[:-1])
 
     again = convert_estimator(one, one.rows(X), converter)
-
     assert [True, True] == converter.forms
     assert content == again.path.read_bytes()
 
@@ -187,7 +179,6 @@ def test_a_known_model_needs_no_runtime_until_it_is_loaded(monkeypatch: pytest.M
 def test_an_estimator_that_does_not_convert_is_unavailable_in_one_line() -> None:
     with pytest.raises(ScenarioUnavailable, match="HistGradientBoostingClassifier does not convert") as refused:
         prepare("boosting")
-
     assert "\n" not in str(refused.value)
     assert len(str(refused.value)) < 320
 
@@ -230,7 +221,6 @@ def test_a_gross_disagreement_is_warned_about() -> None:
     )
 
     stored = convert_estimator(one, one.rows(X), lambda _one, avoided: convert_with_skl2onnx(other, avoided))
-
     assert "disagrees with scikit-learn" in stored.notes["warning"]
 
 
@@ -242,7 +232,6 @@ def test_agreement_of_probabilities_counts_labels() -> None:
     outputs[0] = [0.499, 0.501]  # 0.002 off, and another label: one of 100, the most that rounding is believed to do
 
     found = agreement(one, outputs, reference)
-
     assert "max |Δp| 0.002, 1 of 100 labels differ" == str(found)
     assert not found.gross
     assert agreement(one, outputs[:50], reference[:50]).gross  # one of 50
@@ -254,7 +243,6 @@ def test_agreement_of_labels_counts_them() -> None:
     one = inspect_estimator(fitted("linear svc"), breast_cancer()[1])
 
     found = agreement(one, np.array([0, 1, 1]), np.array([0, 1, 0]))
-
     assert "1 of 3 labels differ" == str(found)
     assert found.gross
 

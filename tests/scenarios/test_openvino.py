@@ -16,10 +16,9 @@ from fakes.fitted_models import breast_cancer, data_of, fitted
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.core.statements import cause_of
 from pytest_hwperf.scenario_contract import ScenarioContract
-from pytest_hwperf.scenarios import cache, openvino_cpu, openvino_runtime
+from pytest_hwperf.scenarios import cache, openvino_cpu
 from pytest_hwperf.scenarios.onnx import onnx_fp32
-from pytest_hwperf.scenarios.openvino_cpu import openvino_bf16, openvino_fp32, openvino_int8
-from pytest_hwperf.scenarios.openvino_runtime import why_not_int8
+from pytest_hwperf.scenarios.openvino_cpu import openvino_bf16, openvino_fp32, openvino_int8, why_not_int8
 from pytest_hwperf.scenarios.profiles import OperatorTime
 
 pytestmark = pytest.mark.runtime
@@ -80,7 +79,6 @@ def stored(kind: str) -> str:
 
 def test_the_precision_is_a_condition_and_what_ran_is_told() -> None:
     scenario = openvino_fp32(fitted("mlp"), X=data_of("mlp")[1])
-
     assert scenario.conditions == {
         "threads": "1",
         "streams": "1",
@@ -99,14 +97,12 @@ def test_fp32_is_fp32_where_openvino_would_take_bf16() -> None:
     ours, theirs = (factory(fitted("mlp"), X=X).load() for factory in (openvino_fp32, onnx_fp32))
 
     outputs = [one.predict(one.batches(X, len(X))[0]) for one in (ours, theirs)]
-
     assert np.abs(outputs[0] - outputs[1]).max() < 1e-5  # bf16 differs by 1e-2
 
 
 def test_a_smaller_precision_differs_by_nature() -> None:
     """It is no fault to warn of; flips and the difference of probabilities say how much it is."""
     scenario = openvino_bf16(fitted("mlp"), X=data_of("mlp")[1])
-
     assert "max |Δp| 0.0" in scenario.context["parity"]
     assert "warning" not in scenario.context
 
@@ -124,7 +120,6 @@ def test_what_openvino_does_not_know_is_skipped_with_its_reason(kind: str) -> No
 def test_int8_is_what_computes_in_integers() -> None:
     training, X, _, _ = data_of("mlp")
     scenario = openvino_int8(fitted("mlp"), X=X, X_calibration=training)
-
     assert "FullyConnected i8" in scenario.context["operators"]
     assert "int8 static" == scenario.conditions["precision"]
     assert scenario.conditions["calibration"].startswith("512 rows, ")
@@ -134,7 +129,6 @@ def test_int8_is_what_computes_in_integers() -> None:
 def test_int8_is_decided_by_the_operators_with_weights(integer: float, *, refused: bool) -> None:
     operators = [("FullyConnected i8", integer), ("MatMul f32", 1 - integer), ("Softmax f32", 9.0)]
     times = tuple(OperatorTime(operator=name, calls=1, time=time) for name, time in operators)
-
     assert refused is bool(why_not_int8(times, "…"))
 
 
@@ -174,11 +168,11 @@ def test_another_precision_is_not_measured(
     asked: str, effective: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """FP32 is there on every processor, so that another precision is a fault; bfloat16 is not."""
-    monkeypatch.setattr(openvino_runtime, "_core", lambda: StubbornCore(effective))
+    monkeypatch.setattr(openvino_cpu, "_core", lambda: StubbornCore(effective))
     monkeypatch.setattr(openvino, "Model", lambda *_: None)
 
     with pytest.raises(error, match=f"computes in {effective} on this processor, where {asked} was asked for"):
-        openvino_runtime.compile_model(b"", asked, threads=1)
+        openvino_cpu.compile_model(b"", asked, threads=1)
 
 
 def test_threads_of_a_load_have_requests_of_their_own() -> None:
@@ -197,13 +191,12 @@ def test_threads_of_a_load_have_requests_of_their_own() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-
     assert 3 == len(found)
     assert all(np.array_equal(expected, outputs) for outputs in found.values())
 
 
 def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openvino_runtime, "find_spec", lambda _: None)
+    monkeypatch.setattr(openvino_cpu, "find_spec", lambda _: None)
 
     for factory in (openvino_fp32, openvino_bf16, openvino_int8):
         with pytest.raises(ScenarioUnavailable, match=r"OpenVINO is not installed: .* 'pytest-hwperf\[openvino\]'"):
@@ -215,7 +208,6 @@ def test_a_form_that_was_tried_is_not_run_before_it_is_loaded(monkeypatch: pytes
     X = data_of("mlp")[1]
     openvino_fp32(fitted("mlp"), X=X)
     monkeypatch.setattr(openvino_cpu, "profile_operators", None)
-
     assert "operators" in openvino_fp32(fitted("mlp"), X=X).context
 
 
@@ -230,5 +222,4 @@ def test_signals_arrive_after_its_models_are_gone() -> None:
         signal.raise_signal(signal.SIGUSR1)
     finally:
         signal.signal(signal.SIGUSR1, before)
-
     assert [signal.SIGUSR1] == got

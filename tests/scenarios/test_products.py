@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper, load_from_string, numpy_helper
 
 from pytest_hwperf.scenarios.ort import open_session, run_all
-from pytest_hwperf.scenarios.products import without_gemm
+from pytest_hwperf.scenarios.quantise import without_gemm
 
 ROWS = np.random.default_rng(0).normal(size=(5, 3)).astype("float32")
 WEIGHTS = np.arange(12, dtype="float32").reshape(4, 3)
@@ -43,7 +43,6 @@ def kinds(model: bytes) -> list[str]:
 )
 def test_a_gemm_is_a_product_and_a_sum(given: bytes, expected: list[str]) -> None:
     written = without_gemm(given)
-
     assert expected == kinds(written)
     outputs, reference = (run_all(open_session(one, threads=1), ROWS) for one in (written, given))
     assert np.allclose(reference, outputs, atol=1e-5)
@@ -51,5 +50,4 @@ def test_a_gemm_is_a_product_and_a_sum(given: bytes, expected: list[str]) -> Non
 
 def test_weights_that_nothing_needs_any_more_are_left_out() -> None:
     stored = [one.name for one in load_from_string(without_gemm(model_of("weights", transB=1))).graph.initializer]
-
     assert ["weights transposed"] == stored

@@ -11,7 +11,7 @@ from sklearn.neural_network import MLPClassifier
 
 from pytest_hwperf.core.contracts import Arenas, Profiled
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.core.operators import profile_of
+from pytest_hwperf.core.movers import profile_of
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.scenarios import profiles
 from pytest_hwperf.scenarios.onnx import onnx_fp32
@@ -41,7 +41,6 @@ def operators(*rows: tuple[str, int, float]) -> tuple[OperatorTime, ...]:
 def test_integer_operators_that_carry_the_weights_are_int8(integer: str) -> None:
     """The Softmax takes most of the time and holds no weight."""
     quantised = operators(("Softmax", 1, 900), (integer, 2, 100))
-
     assert not why_not_int8(quantised, operators(*FLOAT), same_outputs=False)
 
 
@@ -50,7 +49,6 @@ def test_half_of_the_weight_holders_time_is_the_bound(integer_us: float, *, acce
     quantised = operators(("Gemm", 1, 100 - integer_us), ("QGemm", 1, integer_us))
 
     reason = why_not_int8(quantised, operators(*FLOAT), same_outputs=False)
-
     assert accepted == (reason is None)
     assert accepted or str(reason).startswith("not INT8: integer operators take 49 %")
 
@@ -59,7 +57,6 @@ def test_trees_beside_an_int8_part_count_as_float() -> None:
     quantised = operators(("TreeEnsembleClassifier", 1, 900), ("QLinearMatMul", 1, 10))
 
     reason = str(why_not_int8(quantised, operators(*FLOAT), same_outputs=False))
-
     assert reason.startswith("not INT8: integer operators take 1 %")
 
 
@@ -67,7 +64,6 @@ def test_weight_only_operators_are_not_int8_whatever_runs_beside_them() -> None:
     quantised = operators(("QLinearMatMul", 1, 900), ("MatMulNBits", 1, 10))
 
     reason = why_not_int8(quantised, operators(*FLOAT), same_outputs=False)
-
     assert reason == state("weight-only", operator="MatMulNBits", executed="QLinearMatMul 99 %, MatMulNBits 1 %")
 
 
@@ -76,20 +72,17 @@ def test_the_same_operators_and_outputs_mean_that_nothing_was_quantised() -> Non
     slower = operators(("FusedGemm", 2, 950), ("Softmax", 1, 90))
 
     reason = why_not_int8(slower, operators(*FLOAT), same_outputs=True)
-
     assert reason == state("unchanged")
 
 
 def test_the_same_operators_with_other_outputs_are_refused_for_what_they_are() -> None:
     reason = why_not_int8(operators(*FLOAT), operators(*FLOAT), same_outputs=False)
-
     assert str(reason).startswith("not INT8: integer operators take 0 %")
     assert "FusedGemm 90 %" in str(reason)
 
 
 def test_no_weight_holder_at_all_is_not_int8() -> None:
     reason = why_not_int8(operators(("Scan", 1, 5)), operators(*FLOAT), same_outputs=False)
-
     assert reason is not None
     assert "not int8" == reason.kind
 
@@ -134,7 +127,6 @@ def test_the_largest_of_all_events_is_reported_in_bytes() -> None:
         arena_node(mem_in_use_peak="2000", mem_arena_held="4096"),
         arena_node(),
     ]
-
     assert {"arena_in_use": 2000.0, "arena_held": 4096.0} == parse_arena(json.dumps(profile))
 
 
@@ -160,7 +152,6 @@ def test_a_session_apart_is_called_and_its_profile_read(tmp_path: Path) -> None:
             return str(file)
 
     found = profile_arena(lambda profile: (Session(), lambda: calls.append(profile)))
-
     assert {"arena_in_use": 6.0, "arena_held": 7.0} == found
     assert not calls[0].parent.exists()
 
@@ -178,7 +169,6 @@ def test_peaks_repeat_to_the_byte_and_grow_with_the_batch(model: Any) -> None:
     estimator, X = model
     scenario = onnx_fp32(estimator, X=X)
     first, again, larger = (scenario.arena(X, batch_size) for batch_size in (8, 8, 200))
-
     assert first == again
     assert 0 < first["arena_in_use"] < larger["arena_in_use"] <= larger["arena_held"]
 
@@ -187,7 +177,6 @@ def test_peaks_repeat_to_the_byte_and_grow_with_the_batch(model: Any) -> None:
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_only_scenarios_of_that_runtime_offer_it(model: Any) -> None:
     estimator, X = model
-
     assert isinstance(onnx_fp32(estimator, X=X), Arenas)
     assert "onnxruntime profile" == onnx_fp32(estimator, X=X).arena_source
     assert not isinstance(sklearn_fp32(estimator, X=X), Arenas)
@@ -215,7 +204,6 @@ def test_nodes_are_those_of_the_undisturbed_runs() -> None:
         *(kernel("a", "Gemm", 4001, 70), kernel("b", "Relu", 4072, 9), model_run(4000, 90)),
     ]
     found = parse_calls(json.dumps(events), rows=256)
-
     assert [("a", "Gemm", 1.0), ("b", "Relu", 1.0)] == [(one.name, one.kind, one.calls) for one in found.operators]
     assert pytest.approx([65.5e-6, 9.5e-6]) == [one.seconds for one in found.operators]  # half of what was cut
     assert (2, 256, "onnxruntime profile") == (found.calls, found.rows, found.source)
@@ -229,7 +217,6 @@ def test_a_node_within_another_one_belongs_to_it() -> None:
         *(kernel("loop", "Loop", 101, 50), kernel("inner", "Add", 101, 20), kernel("inner", "Add", 125, 20)),
         kernel("after", "Relu", 151, 10),
     ]
-
     assert ["loop", "after"] == [one.name for one in parse_calls(json.dumps(events), rows=1).operators]
 
 
@@ -268,7 +255,6 @@ def test_matrix_products_lead_in_a_wide_network() -> None:
     scenario = onnx_fp32(model, X=X)
     assert isinstance(scenario, Profiled)
     found = profile_of(scenario.operators(X, 256), 1e-3)
-
     assert found.withheld is None
     assert found.operators[0].kind in {"FusedGemm", "Gemm", "MatMul"}
     assert 0.5 < found.operators[0].share

@@ -24,7 +24,6 @@ from pytest_hwperf.scenarios.rows import count_shared, digest_rows, evenly_space
 )
 def test_numbers_become_contiguous_float32(X: Any) -> None:
     rows = matrix(X)
-
     assert [[1, 2], [3, 4]] == rows.tolist()
     assert np.float32 == rows.dtype
     assert rows.flags.c_contiguous
@@ -57,7 +56,6 @@ def test_batches_hold_all_rows_in_order(rows: int, size: int) -> None:
     X = matrix(np.arange(rows * 2).reshape(rows, 2))
 
     batches = split_batches(X, size)
-
     assert X.tolist() == np.concatenate(batches).tolist()
     assert all(len(batch) == size for batch in batches[:-1])
     assert all(batch.flags.c_contiguous for batch in batches)
@@ -83,6 +81,5 @@ def test_shared_rows_are_counted_whatever_the_sign_of_zero() -> None:
 def test_the_digest_tells_content_shape_and_type_apart() -> None:
     rows = np.arange(4, dtype=np.float32)
     others = [rows + 1, rows.reshape(2, 2), rows.astype(np.int32)]
-
     assert digest_rows(rows) == digest_rows(rows.copy())
     assert 4 == len({digest_rows(rows), *map(digest_rows, others)})

@@ -54,7 +54,6 @@ def test_text_labels_come_back_as_text() -> None:
     predictor = prepare("text labels").load()
 
     labels = predictor.labels(predictor.predict(predictor.batches(X, 8)[0]))
-
     assert fitted("text labels").predict(X[:8]).tolist() == labels.tolist()
 
 
@@ -89,7 +88,6 @@ def test_blas_is_held_inside_the_scope_only() -> None:
         with predictor.scope():
             inside = threads()
         after = threads()
-
     assert {1} == set(inside)
     assert before == after
     assert 2 in before
@@ -99,7 +97,6 @@ def test_precision_is_that_of_the_weights() -> None:
     X, _, y, _ = breast_cancer()
     wide = LinearRegression().fit(X.astype(np.float64), y)
     narrow = LinearRegression().fit(X, y)
-
     assert "float64" == sklearn_fp32(wide, X=X).conditions["precision"]
     assert "float32" == sklearn_fp32(narrow, X=X).conditions["precision"]
     assert "float64" == prepare("forest").conditions["precision"]
@@ -110,14 +107,12 @@ def test_size_is_what_joblib_writes(tmp_path: Path) -> None:
     import joblib
 
     joblib.dump(fitted("forest"), tmp_path / "forest")
-
     assert (tmp_path / "forest").stat().st_size == prepare("forest").model_bytes
     assert "joblib" == prepare("forest").size_source
 
 
 def test_context_and_imports_say_what_is_behind() -> None:
     scenario = prepare("logistic")
-
     assert {"sklearn.pipeline", "sklearn.preprocessing._data", "sklearn.linear_model._logistic"} == {*scenario.imports}
     assert "openblas" in scenario.context["thread pools"]
     assert scenario.context["model"] == prepare("logistic").context["model"]
@@ -132,7 +127,6 @@ def test_a_model_fitted_on_a_frame_is_fed_arrays_without_a_warning() -> None:
     predictor = sklearn_fp32(model, X=frame).load()
 
     outputs = predictor.predict(predictor.batches(pd.DataFrame(test, columns=frame.columns), 4)[0])
-
     assert (4, 2) == outputs.shape
     assert hasattr(model, "feature_names_in_")
     with pytest.raises(MeasurementError, match="same columns in the same order"):
@@ -149,7 +143,6 @@ def test_missing_numbers_are_refused_where_the_estimator_refuses_them() -> None:
     holed = X.copy()
     holed[0, 0] = np.nan
     tolerant = HistGradientBoostingClassifier(max_iter=2).fit(holed, y)
-
     assert len(X) == len(sklearn_fp32(tolerant, X=holed).load().batches(holed, 1))
     with pytest.raises(MeasurementError, match="1 of 400 rows of X hold NaN"):
         prepare("logistic").load().batches(holed, 1)
@@ -206,7 +199,6 @@ def test_an_estimator_that_cannot_be_serialised_is_unavailable() -> None:
 def test_the_last_step_is_found_inside_a_search() -> None:
     X, _, y, _ = breast_cancer()
     search = GridSearchCV(make_pipeline(StandardScaler(), LogisticRegression()), {"logisticregression__C": [1.0]}, cv=2)
-
     assert isinstance(last_step(search.fit(X, y)), LogisticRegression)
 
 
@@ -216,7 +208,6 @@ def test_the_same_search_fitted_twice_is_the_same_model() -> None:
     search = GridSearchCV(make_pipeline(StandardScaler(), LogisticRegression()), {"logisticregression__C": [1.0]}, cv=2)
     first, second = (inspect_estimator(clone(search).fit(X, y), X) for _ in range(2))
     inner = inspect_estimator(make_pipeline(clone(search)).fit(X, y), X)
-
     assert first.digest == second.digest
     assert inner.digest != first.digest
 
@@ -224,7 +215,6 @@ def test_the_same_search_fitted_twice_is_the_same_model() -> None:
 def test_outputs_keep_several_values_per_row() -> None:
     X, _, y, _ = breast_cancer()
     regressor = inspect_estimator(LinearRegression().fit(X, np.column_stack([y, 2 * y])), X)
-
     assert (400, 2) == regressor.labels(regressor.predict(X)).shape
 
 
@@ -238,7 +228,6 @@ def test_the_first_of_several_foreign_errors_is_named() -> None:
     problem = ValueError("no node with attributes " + "0.1, " * 1000)
     problem.__cause__ = RuntimeError("no node")
     problem.__cause__.__cause__ = TypeError("expected an int, got a boolean")
-
     assert one_line(problem).startswith("ValueError: no node with attributes 0.1, ")
     assert one_line(problem).endswith("… from TypeError: expected an int, got a boolean")
     assert 60 == len(one_line(problem, most=60))
@@ -253,7 +242,6 @@ def test_a_pipeline_has_stages_that_make_its_call() -> None:
     batch = predictor.batches(X, 8)[0]
     first, second, last = predictor.stages()
     outputs = second.call(first.call(batch))
-
     assert ["preprocess", "inference", "postprocess"] == [first.name, second.name, last.name]
     assert [False, False, True] == [first.is_after, second.is_after, last.is_after]
     assert np.array_equal(predictor.predict(batch), outputs)
@@ -266,7 +254,6 @@ def test_a_pipeline_without_probabilities_has_stages_too() -> None:
     assert isinstance(predictor, Staged)
     batch = predictor.batches(X, 8)[0]
     first, second, _ = predictor.stages()
-
     assert np.array_equal(predictor.predict(batch), second.call(first.call(batch)))
 
 
@@ -274,5 +261,4 @@ def test_an_estimator_in_one_piece_has_no_stages() -> None:
     """Nor has a pipeline of one step."""
     X, last = data_of("logistic")[1], last_step(fitted("logistic"))
     predictors = [sklearn_fp32(model, X=X).load() for model in (last, make_pipeline(last))]
-
     assert [(), ()] == [predictor.stages() for predictor in predictors if isinstance(predictor, Staged)]

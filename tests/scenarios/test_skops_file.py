@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.gate.estimator_files import subject_of_estimator
 from pytest_hwperf.gate.rollout import contender
+from pytest_hwperf.gate.targets import subject_of_estimator
 from pytest_hwperf.host.worker_protocol import ModelSpec
-from pytest_hwperf.scenarios.skops_file import load_estimator
+from pytest_hwperf.scenarios.sklearn_native import load_estimator
 
 pytestmark = pytest.mark.runtime
 X = np.arange(12.0).reshape(6, 2)
@@ -73,7 +73,6 @@ def test_an_estimator_of_scikit_learn_is_loaded_and_predicts(tmp_path: Path) -> 
     spec = ModelSpec(model=str(path), data="", batch_size=4, threads=1, test="t", label="")
     subject = subject_of_estimator(spec, X, np.array([0, 0, 0, 1, 1, 1]))
     loaded = subject.load()
-
     assert path.stat().st_size == subject.model_bytes
     with loaded.scope():
         assert loaded.predictions is not None
@@ -89,7 +88,6 @@ def test_a_type_that_is_not_trusted_is_named_and_never_runs(evil: Path) -> None:
         load_estimator(evil)
     with pytest.raises(UsageProblem, match=r"not trusted: evil_types\.Evil"):
         load_estimator(evil, ["evil_types.Other", "evil_types"])
-
     assert [] == [name for name in ("imported", "made") if (evil.parent / name).exists()]
     assert "evil_types" not in sys.modules
 

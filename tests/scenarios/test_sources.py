@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.scenarios.sources import is_library, own_frame, recorded, unchanged
+from pytest_hwperf.scenarios.cache import is_library, own_frame, recorded, unchanged
 
 
 @pytest.fixture
@@ -39,7 +39,6 @@ def installed(module: types.ModuleType, monkeypatch: pytest.MonkeyPatch) -> Path
 def test_a_change_of_any_file_of_an_installed_library_is_noticed(module: types.ModuleType, installed: Path) -> None:
     """That of a module from which the conversion took a constant too, under the same version."""
     result, libraries = recorded(module.call)
-
     assert "[1]" == result
     assert libraries is not None
     assert ["own_work"] == [*libraries]
@@ -53,7 +52,6 @@ def test_a_project_that_runs_from_its_own_folder_is_no_installed_library(
     module: types.ModuleType, installed: Path, record: str
 ) -> None:
     installed.write_text(record, encoding="utf-8")
-
     assert ("[1]", None) == recorded(module.call)
 
 
@@ -72,14 +70,12 @@ def test_what_finds_modules_is_no_part_of_a_conversion(
     finder = types.SimpleNamespace(find_spec=module.find_spec, __module__="some_work")
     monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-
     assert {} == recorded(partial(importlib.import_module, "colorsys"))[1]
 
 
 def test_code_of_no_file_cannot_be_recorded() -> None:
     space: dict[str, object] = {"__name__": "made_up"}
     exec("def call(): return 3", space)  # noqa: S102 - code without a file
-
     assert (3, None) == recorded(space["call"])  # type: ignore[arg-type]
 
 
@@ -93,7 +89,6 @@ def test_the_profiler_of_others_is_put_back(module: types.ModuleType) -> None:
         found = sys.getprofile()
     finally:
         sys.setprofile(None)
-
     assert other is found
 
 
@@ -101,7 +96,6 @@ def test_an_error_tells_through_which_code_of_no_library_it_passed(module: types
     module.json = None  # type: ignore[attr-defined]
     with pytest.raises(AttributeError) as caught:
         module.call()
-
     assert "some_work.py:5" == own_frame(caught.value)
     assert "" == own_frame(KeyError("never raised"))
 

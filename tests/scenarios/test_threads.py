@@ -25,7 +25,6 @@ def test_a_scenario_with_more_threads_than_cores_is_warned() -> None:
 def test_a_scenario_that_fits_or_does_not_tell_is_left_alone(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the pools are: a scenario holds them itself."""
     loads(monkeypatch, ("openblas", 64))
-
     assert None is oversubscription(threads, 2, LOADED)
 
 
@@ -43,7 +42,6 @@ def test_a_callable_with_a_larger_pool_is_reported_what_to_set(
     """Of the largest; a quota of CPU time does not make pools smaller."""
     loads(monkeypatch, *pools)
     text = str(oversubscription(None, 1, LOADED))
-
     assert "may use 8 threads on 1 allotted core: " in text
     assert f"set {variable} before Python starts" in text
 
@@ -53,21 +51,18 @@ def test_a_callable_whose_pools_fit_is_left_alone(
     monkeypatch: pytest.MonkeyPatch, pools: Sequence[tuple[str, int]]
 ) -> None:
     loads(monkeypatch, *pools)
-
     assert None is oversubscription(None, 2, LOADED)
 
 
 def test_nothing_is_imported_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without threadpoolctl in the process the process stays as the test has made it."""
     loads(monkeypatch, ("openblas", 64))
-
     assert None is oversubscription(None, 2, set())
 
 
 def test_workers_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two workers with two threads each on two cores: one thread fits."""
     loads(monkeypatch, ("openblas", 2))
-
     assert str(oversubscription("2", 2, LOADED, workers=2)) == (
         "2 threads in each of 2 workers on 2 allotted cores wait for each other: set threads=1, or allot more cores"
     )
@@ -87,7 +82,6 @@ def test_threads_that_wait_for_a_processor_are_reported_whatever_made_them(
     spent: Sequence[tuple[int, int]], threads: int, waited: str, fitting: int
 ) -> None:
     text = str(waiting_threads(None, spent, set()))
-
     assert text.startswith(f"{threads} threads computed at once and waited {waited}")
     assert text.endswith(f"set OMP_NUM_THREADS={fitting} before Python starts")
     assert f"torch.set_num_threads({fitting})" in str(waiting_threads(None, spent, {"torch"}))

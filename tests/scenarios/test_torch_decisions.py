@@ -11,7 +11,7 @@ import pytest
 from fakes.gpus import FakeTensor, FakeTorch
 
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
-from pytest_hwperf.core.operators import profile_of
+from pytest_hwperf.core.movers import profile_of
 from pytest_hwperf.host.nvidia import NvidiaGpus
 from pytest_hwperf.host.workdirs import goes_with_a_run
 from pytest_hwperf.host.worker_protocol import SHARES_COMPILED
@@ -21,9 +21,9 @@ from pytest_hwperf.scenarios.profiles import OperatorTime
 from pytest_hwperf.scenarios.torch_compiled import CountingCompiler, compiled_code, missing_compiler
 from pytest_hwperf.scenarios.torch_cuda import check_gpu, on_gpu, without_tf32
 from pytest_hwperf.scenarios.torch_int8 import Trial, refused
-from pytest_hwperf.scenarios.torch_logs import untraced_compiler
 from pytest_hwperf.scenarios.torch_modules import SizeCounter, module_rows, output_of
 from pytest_hwperf.scenarios.torch_operators import calls_of, operator_times
+from pytest_hwperf.scenarios.torch_switches import untraced_compiler
 
 SURE = [[0.25, 0.75], [0.5, 0.5]]
 
@@ -43,7 +43,6 @@ SURE = [[0.25, 0.75], [0.5, 0.5]]
 )
 def test_outputs_tell_a_classifier_from_a_regressor(outputs: Any, output: str, classes: int) -> None:
     kind, found = output_of(outputs)
-
     assert (output, classes) == (kind, 0 if found is None else len(found))
 
 
@@ -58,7 +57,6 @@ def test_rows_are_float32_or_whole(given: Any, dtype: str) -> None:
 def test_rows_may_have_any_shape_and_can_be_written() -> None:
     images = np.zeros((3, 2, 8, 8), "float32")
     images.flags.writeable = False  # PyTorch warns about such
-
     assert (3, 2, 8, 8) == module_rows(images).shape
     assert module_rows(images).flags.writeable
 
@@ -75,7 +73,6 @@ def test_rows_that_are_none_are_refused(given: Any, sentence: str) -> None:
 def test_a_module_is_known_without_pytorch() -> None:
     Module = type("Module", (), {"__module__": "torch.nn.modules.module"})
     net = type("Net", (Module,), {})()
-
     assert (True, False) == (is_module(net), is_module(object()))
     with pytest.raises(UsageProblem, match=r'a PyTorch module.*hwscenarios\("torch_fp32", "onnx_fp32",'):
         inspect_estimator(net, [[1.0]])
@@ -83,7 +80,6 @@ def test_a_module_is_known_without_pytorch() -> None:
 
 def test_the_size_of_a_module_is_counted_without_keeping_it() -> None:
     file = SizeCounter()
-
     assert (3, 2) == (file.write(b"abc"), file.write(memoryview(b"de")))
     file.flush()
     assert 5 == file.written
@@ -111,13 +107,11 @@ CONVOLUTION = [("aten::mkldnn_convolution", 0.8), ("aten::addmm", 0.1)]
 )
 def test_only_what_computes_in_integers_is_called_int8(original: Trial, quantised: Trial, kind: str | None) -> None:
     cause = refused("Net", original, quantised)
-
     assert kind == (cause.kind if cause else None)
 
 
 def test_a_refusal_names_what_takes_a_hundredth_of_the_time() -> None:
     cause = refused("Net", trial(CONVOLUTION), trial([*CONVOLUTION, ("aten::view", 0.001)], [1.1]))
-
     assert "executed: aten::mkldnn_convolution 89 %, aten::addmm 11 %" in str(cause)
 
 
@@ -129,7 +123,6 @@ def test_operators_are_counted_without_those_that_they_call() -> None:
     ]
 
     found = operator_times(averages)
-
     assert [("aten::addmm", 2), ("aten::linear", 2)] == [(one.operator, one.calls) for one in found]
     assert [100e-6, 5e-6] == pytest.approx([one.time for one in found])
 
@@ -148,7 +141,6 @@ def test_operators_are_shares_of_the_calls_that_were_profiled() -> None:
     )
 
     found = calls_of(averages_of(product, whole, shape), 256)
-
     assert ("torch profile", 4, 256) == (found.source, found.calls, found.rows)
     assert [("aten::addmm", 2), ("aten::t", 2)] == [(one.kind, one.calls) for one in found.operators]
     assert [1e-3, 0.9e-3, 0.05e-3] == pytest.approx([found.call_s, *(one.seconds for one in found.operators)])
@@ -160,7 +152,6 @@ def test_compiled_code_is_called_alike_in_every_process() -> None:
     events = [(name, 1, 1.0, 1.0) for name in names]
 
     found = calls_of(averages_of(("a call of the model", 1, 1.0, 9.0), *events), 256)
-
     assert ["compiled kernels", "compiled region", "aten::mm"] == [one.kind for one in found.operators]
 
 
@@ -178,7 +169,6 @@ def nothing(name: str) -> None:
 )
 def test_a_missing_compiler_is_named(environment: dict[str, str], compiler: str) -> None:
     reason = missing_compiler(environment, nothing)
-
     assert f"no C++ compiler {compiler}, which torch.compile needs: install one, or name one in CXX" == reason
     assert "" == missing_compiler(environment, lambda name: f"/usr/bin/{name}")
 
@@ -244,7 +234,6 @@ def test_a_gpu_that_pytorch_cannot_use_is_an_error(built: str | None, sentence: 
 def test_a_call_on_a_gpu_holds_its_transfers_and_waits_for_its_work() -> None:
     torch = FakeTorch()
     predict = on_gpu(torch, torch.module, "half")
-
     assert isinstance(predict(FakeTensor(torch.events)), FakeTensor)
     assert ["inference", "to cuda:0 half", "compute", "cpu", "over", "synchronise cuda:0"] == torch.events
 
@@ -252,7 +241,6 @@ def test_a_call_on_a_gpu_holds_its_transfers_and_waits_for_its_work() -> None:
 def test_whole_numbers_keep_their_type_on_a_gpu() -> None:
     torch = FakeTorch()
     on_gpu(torch, torch.module, "half")(FakeTensor(torch.events, floating=False))
-
     assert "to cuda:0" == torch.events[1]
 
 
@@ -264,7 +252,6 @@ def test_tf32_is_off_during_the_calls_and_given_back() -> None:
 
     with without_tf32(backends):
         held = [part.fp32_precision for part in parts]
-
     assert (["ieee"] * 3, ["tf32", "none", "ieee"]) == (held, [part.fp32_precision for part in parts])
 
 

@@ -18,7 +18,7 @@ from pytest_hwperf.host.tracing import lasting_tracers
 from pytest_hwperf.measure.subjects import reference_of, subject_of_scenario
 from pytest_hwperf.scenarios import cache
 from pytest_hwperf.scenarios.onnx import onnx_fp32
-from pytest_hwperf.scenarios.onnx_gpu import GpuAccess, gpu_scenario
+from pytest_hwperf.scenarios.onnx_gpu import OnnxGpuAccess, gpu_scenario
 from pytest_hwperf.scenarios.openvino_cpu import openvino_bf16, openvino_fp32, openvino_int8
 from pytest_hwperf.scenarios.quantise import onnx_int8
 from pytest_hwperf.scenarios.torch_compiled import torch_compile
@@ -85,7 +85,6 @@ def test_the_users_module_and_settings_are_left_as_they_were() -> None:
     with predictor.scope():
         held = torch.get_num_threads()
         outputs = predictor.predict(predictor.batches(IMAGES, 8)[0])
-
     assert [True, False] == [model.training, model[2].training]
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
     assert (threads + 1, threads) == (held, torch.get_num_threads())
@@ -94,7 +93,6 @@ def test_the_users_module_and_settings_are_left_as_they_were() -> None:
 
 def test_conditions_and_context_say_what_ran() -> None:
     scenario = torch_fp32(convolution(nn.Softmax(1)), X=IMAGES)
-
     assert {
         "threads": "1",
         "inter_op_threads": str(torch.get_num_interop_threads()),
@@ -120,7 +118,6 @@ def test_layout_and_onednn_are_what_the_name_says(factory: ScenarioFactory, cond
     images = np.repeat(IMAGES, 3, axis=1)
     scenario = factory(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten()), X=images)
     predictor = scenario.load()
-
     assert isinstance(scenario, Profiled)
     executed = {one.kind for one in scenario.operators(images, 32).operators}
     assert ("mkldnn" in condition) == ("aten::mkldnn_convolution" not in executed)
@@ -131,7 +128,6 @@ def test_layout_and_onednn_are_what_the_name_says(factory: ScenarioFactory, cond
 
 def test_a_program_that_has_switched_onednn_off_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
-
     assert "off" == torch_fp32(perceptron(), X=IMAGES).conditions["mkldnn"]
 
 
@@ -148,7 +144,6 @@ def test_products_in_less_than_float32_are_said() -> None:
         precision = torch_fp32(perceptron(), X=IMAGES).conditions["precision"]
     finally:
         torch.backends.mkldnn.matmul.fp32_precision = before
-
     assert "float32, matrix products in bf16" == precision
 
 
@@ -156,7 +151,6 @@ def test_products_in_less_than_float32_are_said() -> None:
 def test_probabilities_are_those_that_the_module_gives(last: tuple[Any, ...], k: int | None) -> None:
     """Scores are none: nobody knows whether a softmax belongs to them."""
     predictor = torch_fp32(perceptron(*last), X=IMAGES).load()
-
     assert isinstance(predictor, Probabilities)
     found = predictor.probabilities(predictor.predict(predictor.batches(IMAGES, 70)[0]))
     assert k == (None if found is None else found.shape[1])
@@ -164,7 +158,6 @@ def test_probabilities_are_those_that_the_module_gives(last: tuple[Any, ...], k:
 
 def test_a_regressor_has_values() -> None:
     scenario = torch_fp32(nn.Sequential(nn.Flatten(), nn.Linear(64, 1)), X=IMAGES)
-
     assert (False, "values") == (scenario.classifies, scenario.conditions["output"])
 
 
@@ -172,7 +165,6 @@ def test_whole_numbers_reach_an_embedding() -> None:
     tokens = np.arange(12).reshape(4, 3)
 
     outputs, _ = outputs_of(torch_fp32, nn.Sequential(nn.Embedding(12, 2), nn.Flatten()), tokens)
-
     assert (4, 6) == outputs.shape
 
 
@@ -181,7 +173,6 @@ def test_all_scenarios_of_a_module_are_compared_with_the_eager_one() -> None:
     scenario = torch_fp32(model, X=IMAGES)
 
     subject = subject_of_scenario(scenario, IMAGES, None, 1, lambda: scenario)
-
     assert "torch_fp32" == subject.reference
     assert subject.reference_predictions is not None
     assert 70 == len(subject.reference_predictions().labels)
@@ -203,7 +194,6 @@ def test_the_reference_finds_rows_that_depend_on_their_batch() -> None:
     scenario = torch_fp32(made(without_mean), X=IMAGES)
     subject = subject_of_scenario(scenario, IMAGES, None, 2, lambda: scenario)
     loaded = subject.load()
-
     assert loaded.predictions is not None
     assert subject.reference_predictions is not None
     own, reference = loaded.predictions(), subject.reference_predictions()
@@ -226,7 +216,6 @@ def test_the_digest_is_about_weights_and_structure(change: Any, same: bool) -> N
     before = digest_module(model)
 
     change(model)
-
     assert same == (digest_module(model) == before)
 
 
@@ -286,7 +275,6 @@ def test_other_rows_than_those_it_was_prepared_for_are_refused() -> None:
 
 def test_int8_computes_in_integers_and_stays_near() -> None:
     scenario = torch_int8(nn.Sequential(nn.Flatten(), nn.Linear(64, 512), nn.Linear(512, 10)), X=IMAGES)
-
     assert "int8 dynamic" == scenario.conditions["precision"]
     assert "quantized::linear_dynamic" in scenario.context["operators"]
     assert scenario.model_bytes < 0.4 * 4 * (64 * 512 + 512 * 10)
@@ -305,17 +293,14 @@ def test_int8_computes_in_integers_and_stays_near() -> None:
 def test_a_module_that_int8_leaves_alone_is_never_called_int8(model: Any, kind: str) -> None:
     with pytest.raises(ScenarioUnavailable) as refused:
         torch_int8(model, X=IMAGES)
-
     assert kind == cause_of(refused.value).kind
 
 
 def test_products_lead_where_they_are_most_of_the_work() -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 512))
     scenario = torch_fp32(model, X=IMAGES)
-
     assert isinstance(scenario, Profiled)
     found = scenario.operators(np.resize(IMAGES, (256, 1, 8, 8)), 256)
-
     assert ("aten::addmm", 256) == (found.operators[0].kind, found.rows)
     assert sum(one.seconds for one in found.operators) <= found.call_s
 
@@ -344,7 +329,6 @@ def test_a_scenario_is_profiled_on_a_copy_of_its_own_when_it_has_been_timed() ->
     predictor.predict(batch)
     scenario.operators(IMAGES, 32)
     predictor.predict(batch)
-
     assert [False, False, False] == [seen[0], seen[1], seen[-1]]  # the second warms the copy up
     assert all(seen[2:-1])
 
@@ -357,7 +341,6 @@ def test_a_gpu_that_is_not_there_is_no_figure(factory: ScenarioFactory) -> None:
 
     with pytest.raises(ScenarioUnavailable, match="no NVIDIA GPU"):
         factory(model, X=IMAGES)
-
     assert torch.float32 == model[1].weight.dtype
 
 
@@ -370,7 +353,6 @@ def test_onnx_forms_of_a_module_agree_with_it(caplog: pytest.LogCaptureFixture) 
     scenario = onnx_fp32(model, X=IMAGES)
     static = onnx_int8(model, X=IMAGES, X_calibration=IMAGES + 1)
     outputs, labels = outputs_of(onnx_fp32, model, size=33)
-
     assert ("torch_fp32", "torch.onnx", "scores") == (
         scenario.reference,
         scenario.conditions["form"],
@@ -426,7 +408,7 @@ def test_what_openvino_computes_in_floats_is_not_called_int8() -> None:
 @pytest.mark.parametrize("name", ["onnx_cuda", "onnx_tensorrt_fp16"])
 def test_onnx_runtime_takes_the_onnx_form_of_a_module_on_a_gpu(name: str) -> None:
     runtime = FakeRuntime(available=("TensorrtExecutionProvider", "CUDAExecutionProvider", CPU))
-    access = GpuAccess(runtime=runtime, gpus=lambda: NvidiaGpus(models=("NVIDIA H100",), driver="560.35.03"))
+    access = OnnxGpuAccess(runtime=runtime, gpus=lambda: NvidiaGpus(models=("NVIDIA H100",), driver="560.35.03"))
     model = convolution()
     scenario = gpu_scenario(name, model, IMAGES, 1, access)
     predictor = scenario.load()
@@ -447,7 +429,6 @@ def test_compiled_code_gives_what_the_module_gives(caplog: pytest.LogCaptureFixt
     scenario = torch_compile(model, X=IMAGES)
 
     outputs, _ = outputs_of(torch_compile, model)
-
     assert {"form": "compiled", "mode": "default", "shapes": "static"}.items() <= scenario.conditions.items()
     predictor = scenario.load()
     assert isinstance(predictor, Compiling)

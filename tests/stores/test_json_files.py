@@ -15,11 +15,11 @@ from fakes import records as fake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_hwperf.core.codec import to_json
 from pytest_hwperf.core.contracts import Store
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.history import Annotation
 from pytest_hwperf.core.records import StoredRun, replace
-from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.host.files import create_file, replace_file
 from pytest_hwperf.stores import baseline_folder, baseline_format, json_files
 from pytest_hwperf.stores.json_files import JsonStore
@@ -63,7 +63,6 @@ def one_file(root: Path) -> Path:
 def test_saved_session_comes_back(root: Path) -> None:
     session = fake.session()
     save(JsonStore(root), session)
-
     assert load(JsonStore(root)) == (session,)
 
 
@@ -78,14 +77,12 @@ def test_tests_whose_slugs_agree_have_files_of_their_own() -> None:
     names = {
         baseline_format.file_name(test, label) for test, label in [("a/b", ""), ("a-b", ""), ("a", "b"), ("a b", "")]
     }
-
     assert len(names) == 4
 
 
 def test_names_of_long_and_strange_ids_are_file_names() -> None:
     """An id may hold what no file system takes: separators, 300 letters, lone surrogates."""
     names = [baseline_format.file_name(test, "") for test in ("x" * 300, "../../etc", "é\ud800[\n]", "")]
-
     assert all(len(name) <= 99 and name.isascii() and "/" not in name and ".." not in name for name in names)
 
 
@@ -96,7 +93,6 @@ def test_file_is_a_heading_and_a_line_for_each_run(root: Path) -> None:
     save(JsonStore(root), fake.session(median_s=2.0))
     after = path.read_text().splitlines()
     heading, run = map(json.loads, before)
-
     assert (len(before), len(after)) == (2, 3)
     assert before[1] == after[1]
     assert path.read_text().endswith("}\n")
@@ -113,7 +109,6 @@ def test_no_text_ends_a_line(words: list[str]) -> None:
     odd = [replace(one, run=replace(one.run, context={key: value, "runs": "["})) for one in sessions]
     written = baseline_format.entries_of(odd)
     path = Path(baseline_format.place(odd[0].run))
-
     assert written == baseline_format.parse(path, baseline_format.render(written))
     assert odd == [entry.stored for entry in written]
 
@@ -127,7 +122,6 @@ def test_another_writers_file_is_noticed(root: Path) -> None:
     path.write_bytes(save(JsonStore(root.parent / "other"), other).read_bytes())
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     now = path.stat()
-
     assert (before.st_ino, before.st_size, before.st_mtime_ns) == (now.st_ino, now.st_size, now.st_mtime_ns)
     assert (first, load(store)) == ((fake.session(),), (other,))
     save(store, fake.session())
@@ -140,7 +134,6 @@ def test_many_sessions_are_saved_at_once(root: Path) -> None:
     assert (store.save("main", []), root.exists()) == ((), False)
     sessions = [fake.session(test=test, median_s=median) for test, median in (("a", 1.0), ("b", 2.0), ("a", 3.0))]
     answers = store.save("main", sessions)
-
     assert answers[0] == answers[2] != answers[1]
     assert load(store, "a") == (sessions[0], sessions[2])
     assert load(store, "b") == (sessions[1],)
@@ -158,7 +151,6 @@ def test_one_file_that_cannot_be_used_hinders_no_other(root: Path) -> None:
 
     sessions = [fake.session(test=test) for test in ("first", "damaged", "full", "last")]
     answers = JsonStore(root, create=full_for_one).save("main", [*sessions, fake.session(at=fake.machine(cores=8))])
-
     assert [isinstance(answer, str) for answer in answers] == [True, False, False, True, False]
     reported = [str(answer) for answer in answers if isinstance(answer, StoreError)]
     for one, problem in zip(reported, ("is not whole JSON", "No space left on device", "File exists"), strict=True):
@@ -171,7 +163,6 @@ def test_one_file_that_cannot_be_used_hinders_no_other(root: Path) -> None:
 def test_nothing_stored_is_an_empty_answer(root: Path) -> None:
     store = JsonStore(root)
     store.check("main", writing=False)
-
     assert (load(store), store.machines("main", fake.TEST, ""), store.accept("main", "*")) == ((), (), ())
     assert not root.exists()
 
@@ -180,7 +171,6 @@ def test_newest_sessions_are_kept_oldest_first(root: Path) -> None:
     store = JsonStore(root, keep=3)
     for median in (1.0, 2.0, 3.0, 4.0):
         save(store, fake.session(median_s=median))
-
     assert medians(store) == [2.0, 3.0, 4.0]
 
 
@@ -221,7 +211,6 @@ def test_tests_labels_baselines_and_machines_are_apart(root: Path) -> None:
     save(store, fake.session(median_s=3.0, test="other"))
     save(store, fake.session(median_s=4.0, at=other))
     store.save("next", [fake.session(median_s=5.0)])
-
     assert medians(store) == [1.0]
     assert {fake.machine().fingerprint, other.fingerprint} == {
         machine.fingerprint for machine in store.machines("main", fake.TEST, "")
@@ -371,7 +360,6 @@ def test_line_ends_are_no_damage(root: Path, end: bytes) -> None:
     path = one_file(root)
     path.write_bytes(path.read_bytes().replace(b"\n", end))
     JsonStore(root).check("main", writing=False)
-
     assert medians(JsonStore(root)) == [0.00631]
     save(JsonStore(root), fake.session(median_s=2.0))
     assert medians(JsonStore(root)) == [0.00631, 2.0]
@@ -437,14 +425,12 @@ def test_writing_through_a_link_that_leaves_is_refused(root: Path, tmp_path: Pat
 def test_a_link_within_the_root_is_followed(root: Path) -> None:
     one_file(root)
     (root / "next").symlink_to("main")
-
     assert len(JsonStore(root).load("next", fake.machine(), fake.TEST, "")) == 1
 
 
 def test_the_root_itself_may_be_a_link(root: Path, tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
     root.symlink_to(tmp_path / "shared")
-
     assert medians(JsonStore(one_file(root).parents[2])) == [0.00631]
 
 
@@ -470,7 +456,6 @@ def test_read_only_folder_is_refused_before_measuring(root: Path, monkeypatch: p
 
 def test_check_for_writing_leaves_nothing(root: Path) -> None:
     JsonStore(root).check("main", writing=True)
-
     assert list(root.parent.iterdir()) == []
 
 
@@ -491,7 +476,6 @@ def test_baseline_files_obey_the_umask(root: Path) -> None:
         mode = one_file(root).stat().st_mode & 0o777
     finally:
         os.umask(previous)
-
     assert mode == 0o644
 
 
@@ -504,7 +488,6 @@ def test_leftovers_are_ignored_and_swept_up(root: Path) -> None:
         leftover.write_text('{"half')
     store = JsonStore(root)
     store.check("main", writing=False)
-
     assert medians(store) == [0.00631]
     assert all(leftover.exists() for leftover in leftovers)  # a reader writes nothing, not even this
     store.check("main", writing=True)
@@ -523,13 +506,11 @@ def test_nothing_is_written_without_the_lock(root: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(baseline_folder, "replace_file", written)
     one_file(root)
-
     assert [".gitignore"] == held
 
 
 def test_folder_tells_git_what_is_no_baseline(root: Path) -> None:
     one_file(root)
-
     assert (root / ".gitignore").read_text().splitlines()[1:] == ["/.held/", "/.lock", "*.tmp"]
 
 
@@ -542,7 +523,6 @@ def test_a_full_disk_leaves_no_empty_gitignore(root: Path) -> None:
             one_file(root)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
     assert [] == [path.name for path in root.iterdir() if path.name != ".lock"]
     one_file(root)
     assert "/.held/" in (root / ".gitignore").read_text()
@@ -564,7 +544,6 @@ def test_users_own_gitignore_is_left(root: Path) -> None:
     root.mkdir()
     (root / ".gitignore").write_text("mine")
     one_file(root)
-
     assert (root / ".gitignore").read_text() == "mine"
 
 
@@ -583,7 +562,6 @@ def test_a_lock_that_is_never_given_back_is_named(root: Path) -> None:
 def test_held_sessions_are_no_baseline_until_accepted(root: Path) -> None:
     store = JsonStore(root)
     held = hold(store, fake.session(median_s=2.0))
-
     assert medians(store) == []
     assert store.accept("main", "*::test_classifier") == (fake.TEST,)
     assert medians(store) == [2.0]
@@ -598,7 +576,6 @@ def test_accepting_replaces_the_tests_history(root: Path) -> None:
     for median in (2.0, 2.1):
         hold(store, fake.session(median_s=median))
     store.accept("main", fake.TEST)
-
     assert medians(store) == [2.0, 2.1]
 
 
@@ -608,7 +585,6 @@ def test_only_the_newest_held_revision_is_accepted(root: Path) -> None:
     for median, revision in ((3.0, "aaa"), (2.0, "bbb"), (2.1, "bbb")):
         hold(store, fake.session(median_s=median, revision=revision))
     store.accept("main", fake.TEST)
-
     assert medians(store) == [2.0, 2.1]
 
 
@@ -616,7 +592,6 @@ def test_pattern_takes_brackets_literally(root: Path) -> None:
     store = JsonStore(root)
     for test in ("t.py::a[x]", "t.py::a[xy]", "t.py::ax", "t.py::b[x]"):
         hold(store, fake.session(test=test))
-
     assert store.accept("main", "t.py::a[x]") == ("t.py::a[x]",)
     assert store.accept("main", "*[x*]") == ("t.py::a[xy]", "t.py::b[x]")
     assert store.accept("main", "nothing*") == ()
@@ -629,7 +604,6 @@ def test_labels_and_machines_of_a_test_are_accepted_together(root: Path) -> None
     hold(store, fake.session(label="cold"))
     hold(store, fake.session(label="warm"))
     hold(store, fake.session(at=fake.machine(cores=8), label="warm"))
-
     assert store.accept("main", fake.TEST) == (fake.TEST,)
     assert tuple(len(store.machines("main", fake.TEST, label)) for label in ("cold", "warm")) == (1, 2)
 
@@ -671,7 +645,6 @@ def test_what_is_saved_can_be_read(root: Path, monkeypatch: pytest.MonkeyPatch) 
     for session in large:
         save(JsonStore(root), session)
     found = load(JsonStore(root))
-
     assert found[-1] == large[-1]
     assert [12, 11, 10] == [one.figures[0].estimate.value for one in reversed(found)][:3]
     assert found[0].run.samples == ()
@@ -716,7 +689,6 @@ def test_notes_are_a_line_each_and_no_baseline(root: Path) -> None:
     store = JsonStore(root)
     store.annotate(NOTE)
     store.annotate(replace(NOTE, text="other"))
-
     assert 2 == len((root / ".annotations.jsonl").read_text(encoding="utf-8").splitlines())
     assert store.baselines() == ()
     assert ".annotations.jsonl" not in (root / ".gitignore").read_text(encoding="utf-8")
@@ -732,7 +704,6 @@ def test_a_run_of_an_earlier_version_is_not_there_twice(tmp_path: Path, monkeypa
     assert b'"kind"' not in Path(str(file)).read_bytes()
 
     JsonStore(tmp_path).save("main", [fake.session()])
-
     assert JsonStore(tmp_path).load("main", fake.machine(), fake.TEST, "") == (fake.session(),)
 
 
@@ -741,7 +712,6 @@ def test_a_damaged_file_of_held_runs_is_left_and_hinders_no_saving(tmp_path: Pat
     (held,) = store.hold("main", [fake.session()])
     Path(str(held)).write_text("{", encoding="utf-8")
     (answer,) = JsonStore(tmp_path).save("main", [fake.session()])
-
     assert isinstance(answer, str)
     assert JsonStore(tmp_path).load("main", fake.machine(), fake.TEST, "") == (fake.session(),)
     assert Path(str(held)).read_text(encoding="utf-8") == "{"

@@ -79,7 +79,6 @@ def rich() -> StoredRun:
 
 def test_nothing_stored_is_an_empty_answer_and_leaves_nothing(store: Any, tmp_path: Path) -> None:
     store.check("main", writing=False)
-
     assert (load(store), store.machines("main", fake.TEST, ""), store.newest("main")) == ((), (), ())
     assert ((), (), ()) == (store.accept("main", "*"), store.remove("main", "*"), store.baselines())
     assert ([], ()) == ([*store.histories("main", held=False)], store.prune("main", fake.machine()))
@@ -91,7 +90,6 @@ def test_nothing_stored_is_an_empty_answer_and_leaves_nothing(store: Any, tmp_pa
 def test_a_run_comes_back_exactly(opened: Open) -> None:
     for stored in (fake.session(), rich()):
         (answer,) = opened().save("main", [stored])
-
         assert isinstance(answer, str)
         found = opened().load("main", stored.run.machine, stored.run.test, stored.run.label)
         assert found == (stored,)
@@ -107,7 +105,6 @@ def test_a_repeated_upload_changes_nothing(opened: Open) -> None:
     opened().save("main", [first])
     for held in ([first, named(3.0)], [named(3.0)]):
         opened().hold("next", held)
-
     assert medians(load(opened())) == [1.0, 2.0]
     (runs,) = opened().histories("next", held=True)
     assert medians(runs) == [1.0, 3.0]
@@ -119,7 +116,6 @@ def test_a_run_is_accepted_or_held_and_never_both(opened: Open) -> None:
     opened().hold("main", [first, second])
     opened().save("main", [first, third])
     opened().hold("main", [third, first])
-
     assert sorted(medians(load(opened()))) == [1.0, 3.0]
     assert [[2.0]] == [medians(runs) for runs in opened().histories("main", held=True)]
     opened().save("main", [second])
@@ -130,14 +126,12 @@ def test_a_run_is_accepted_or_held_and_never_both(opened: Open) -> None:
 def test_many_runs_are_saved_at_once(opened: Open) -> None:
     runs = [named(float(number), test=f"t.py::test_{number % 7}") for number in range(20)]
     answers = opened().save("main", runs)
-
     assert all(isinstance(answer, str) for answer in answers)
     assert medians(load(opened(), "t.py::test_3")) == [3.0, 10.0, 17.0]
 
 
 def test_the_newest_twenty_are_compared_with_the_oldest_first(opened: Open) -> None:
     opened().save("main", [named(float(number)) for number in range(25)])
-
     assert medians(load(opened())) == [float(number) for number in range(5, 25)]
 
 
@@ -145,7 +139,6 @@ def test_tests_labels_baselines_and_machines_are_apart(opened: Open) -> None:
     store, other = opened(), fake.machine(cores=8)
     store.save("main", [named(1.0), named(2.0, label="warm"), named(3.0, test="other"), named(4.0, at=other)])
     store.save("next", [named(5.0)])
-
     assert [[1.0], [2.0], [3.0]] == [
         medians(load(opened(), test, label)) for test, label in ((fake.TEST, ""), (fake.TEST, "warm"), ("other", ""))
     ]
@@ -159,7 +152,6 @@ def test_the_newest_run_of_each_test_label_and_machine_is_found(opened: Open) ->
     opened().save("main", [named(1.0), *newest])
     opened().save("next", [named(6.0)])
     opened().hold("main", [named(7.0)])
-
     assert [2.0, 3.0, 4.0, 5.0] == sorted(medians(opened().newest("main")))
     assert opened().newest("none") == ()
 
@@ -181,7 +173,6 @@ def test_held_runs_are_no_baseline_until_accepted(opened: Open) -> None:
     elsewhere = [named(5.0, revision="bbb", at=fake.machine(cores=8)), named(6.0, label="warm")]
     opened().save("main", old)
     opened().hold("main", [*held, *elsewhere])
-
     assert medians(load(opened())) == [1.0]
     assert opened().accept("main", "*::test_classifier") == (fake.TEST,)
     assert medians(load(opened())) == [3.0, 4.0]
@@ -193,7 +184,6 @@ def test_held_runs_are_no_baseline_until_accepted(opened: Open) -> None:
 
 def test_a_pattern_takes_brackets_literally(opened: Open) -> None:
     opened().hold("main", [named(1.0, test=test) for test in ("t.py::a[x]", "t.py::a[xy]", "t.py::ax", "t.py::b[x]")])
-
     assert opened().accept("main", "t.py::a[x]") == ("t.py::a[x]",)
     assert sorted(opened().accept("main", "*[x*]")) == ["t.py::a[xy]", "t.py::b[x]"]
     assert opened().accept("main", "nothing*") == ()
@@ -204,7 +194,6 @@ def test_removed_runs_are_gone(opened: Open) -> None:
     """With what was held of the test; others stay, and it may be saved again."""
     opened().save("main", [named(1.0), named(2.0, test="other")])
     opened().hold("main", [named(3.0)])
-
     assert opened().remove("main", fake.TEST) == (fake.TEST,)
     assert load(opened()) == ()
     assert [] == [*opened().histories("main", fake.TEST, held=True)]
@@ -217,7 +206,6 @@ def test_pruned_runs_are_compared_with_no_more(opened: Open) -> None:
     """Those of this hardware with other versions, where the test was saved again; other hardware stays."""
     old, other = fake.machine(libraries={"numpy": "1.26"}), fake.machine(cores=8)
     opened().save("main", [named(1.0, at=old), named(2.0), named(3.0, at=other), named(4.0, at=old, test="only old")])
-
     assert opened().prune("main", fake.machine()) == (fake.TEST,)
     assert {fake.machine(), other} == {*opened().machines("main", fake.TEST, "")}
     assert opened().machines("main", "only old", "") == (old,)
@@ -264,7 +252,6 @@ def test_history_of_some_tests_is_theirs_alone(opened: Open) -> None:
     store = opened()
     store.save("main", [*[fake.session(median_s=value) for value in (1.0, 2.0)], fake.session(test=ODD)])
     found = store.history_of("main", [(fake.TEST, ""), (fake.TEST, ""), ("gone", ""), (fake.TEST, "other")], newest=1)
-
     assert [(fake.TEST, [2.0])] == [(one.test, [value.estimate.value for value in one.values]) for one in found]
     assert () == tuple(store.history_of("none", [(fake.TEST, "")], newest=1))
     assert () == tuple(store.history_of("main", [], newest=1))
@@ -286,7 +273,6 @@ def test_notes_are_kept_once_and_in_order(opened: Open) -> None:
     second = replace(first, text="larger model", noted_at="2026-03-02T00:00:00+00:00")
     for note in (second, first, replace(first, noted_at="2026-03-03T00:00:00+00:00")):
         opened().annotate(note)
-
     assert opened().annotations() == (first, second)
 
 
@@ -294,13 +280,12 @@ def test_a_run_that_no_store_takes_is_named_and_hinders_no_other(opened: Open, m
     from functools import partial
 
     from pytest_hwperf.stores import baseline_format, json_files
-    from pytest_hwperf.stores.sql import entries
+    from pytest_hwperf.stores.sql import reading
 
     monkeypatch.setattr(json_files, "bounded", partial(baseline_format.bounded, largest=3000))
-    monkeypatch.setattr(entries, "LARGEST", 3000)
+    monkeypatch.setattr(reading, "LARGEST", 3000)
     large = fake.run(test="large", samples=(fake.sample("memory", [1 / 3] * 400), fake.sample("x", [1 / 3] * 400)))
     refused, answer = opened().save("main", [replace(named(1.0), run=large), named(2.0)])
-
     assert isinstance(refused, StoreError)
     assert "a run of large takes 0.0 MB" in str(refused)
     assert isinstance(answer, str)

@@ -56,7 +56,6 @@ def reason(tree: Path, *loaded: str, modules: Mapping[str, str] | None = None) -
 
 def test_code_that_a_path_leads_to_is_shared(tree: Path) -> None:
     package = str(tree / "src/pkg/__init__.py")
-
     assert "" == reason(tree, package, modules={"pkg": package, "pkg.sub": "/x", "os": "/usr/lib/os.py"})
 
 
@@ -68,7 +67,6 @@ def test_an_installed_copy_is_not(tree: Path, tmp_path: Path) -> None:
     """Unless code of the tree is loaded too, as where the copy is that of an older install."""
     copy = put(tmp_path / "site-packages/pkg/__init__.py")
     (tree / "src/pkg").rename(tree / "pkg")
-
     assert f"the package under test is installed as a copy, {Path(copy).parent}" == reason(tree, copy)
     assert "" == reason(tree, copy, str(tree / "pkg/__init__.py"))
 
@@ -78,7 +76,6 @@ def test_an_editable_install_by_a_finder_is_not(tree: Path, monkeypatch: pytest.
     monkeypatch.setattr(sys, "path", [str(tree)])
     files = {"pkg": str(tree / "src/pkg/__init__.py"), "odd": "", "work": put(tree / "work.py")}
     del files["odd"]
-
     assert "the editable install of pkg cannot be led to another tree" == reason(tree, *files.values(), modules=files)
 
 
@@ -94,7 +91,6 @@ def test_what_was_installed_of_the_tree_is_installed_of_the_baseline(
     monkeypatch.setattr(building, "distributions", lambda: Distribution.discover(path=[str(site)]))
     monkeypatch.setattr(building, "is_here", lambda text: not text.startswith("no-such"))
     baseline = tree.with_name("baseline")
-
     assert {} == projects_in(tree, baseline)
     put(baseline / "python/pyproject.toml")
     assert {PurePath("python"): ("test",)} == projects_in(tree, baseline)
@@ -103,7 +99,6 @@ def test_what_was_installed_of_the_tree_is_installed_of_the_baseline(
 def test_what_is_not_installed_is_installed_from_the_root(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(building, "distributions", list)
     put(tree.with_name("baseline") / "setup.py")
-
     assert {PurePath(): ()} == projects_in(tree, tree.with_name("baseline"))
 
 
@@ -119,7 +114,6 @@ def test_what_is_not_installed_is_installed_from_the_root(tree: Path, monkeypatc
 def test_what_builds_a_project_is_loaded_only_if_it_is_not_here(tmp_path: Path, text: str, ways: int) -> None:
     put(tmp_path / "sub/pyproject.toml", text)
     found = list(ways_to_install(tmp_path, {PurePath("sub"): ("test", "fast")}))
-
     assert ways == len(found)
     assert [f"{tmp_path}/sub[test,fast]"] == found[-1]
     assert ["--no-build-isolation"] * (ways - 1) == [way[0] for way in found[:-1]]
@@ -138,7 +132,6 @@ def test_the_tree_is_given_what_was_built_and_it_lacks(tree: Path, tmp_path: Pat
     """Never what it has itself, nor what would lie outside of its packages."""
     files = (f"pkg/{FAST}", "pkg/__init__.py", "pkg/m.pyc", "other/x.py", "top.py", "../../bin/pkg")
     site, baseline = note(tmp_path / "lib/python3/site", tree, *files), tree.with_name("baseline")
-
     assert [f"src/pkg/{FAST}"] == fill(baseline, {PurePath(): ()}, site)
     assert "built" == (baseline / "src/pkg" / FAST).read_text()
     assert "" == (baseline / "src/pkg/__init__.py").read_text()

@@ -34,7 +34,6 @@ def test_changes_and_new_files_travel_and_stay_changes(root: Path, tmp_path: Pat
     (root / "data.bin").write_bytes(b"ignored")
     before = git(root, "status", "--porcelain")
     packed, target = travelled(root, tmp_path)
-
     assert packed.candidate == git(root, "rev-parse", "HEAD") != packed.snapshot
     assert before == git(target, "status", "--porcelain")
     assert ("changed", "new") == tuple((target / name).read_text(encoding="utf-8") for name in ("a.py", "new.py"))
@@ -48,7 +47,6 @@ def test_the_repository_of_the_user_is_only_read(root: Path, tmp_path: Path) -> 
     before = contents(root / ".git")
     refs = git(root, "for-each-ref")
     travelled(root, tmp_path)
-
     assert before == contents(root / ".git")
     assert refs == git(root, "for-each-ref")
 
@@ -60,7 +58,6 @@ def test_a_clean_tree_is_its_commit_and_the_baseline_comes_along(root: Path, tmp
     elsewhere = git(root, "rev-parse", "HEAD")
     git(root, "checkout", "main")
     packed, target = travelled(root, tmp_path, (base, elsewhere))
-
     assert packed.candidate == packed.snapshot == base
     assert (base, False) == revision_of(target)[:2]
     assert "3" == git(target, "show", f"{elsewhere}:a.py")

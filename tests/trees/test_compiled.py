@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.trees.compiled import check_compiled
+from pytest_hwperf.trees.ignored import check_compiled
 
 FAST = f"_fast{EXTENSION_SUFFIXES[0]}"
 

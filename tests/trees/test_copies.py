@@ -26,7 +26,6 @@ def test_pointers_of_git_lfs_are_found(repository: Path) -> None:
     (repository / "long.onnx").write_text(POINTER + " " * 1024)
     (repository / "link.onnx").symlink_to("small.onnx")
     (repository / ".git" / "pointer").write_text(POINTER)
-
     assert lfs_pointers(repository) == ["models/big.onnx", "small.onnx"]
 
 
@@ -47,7 +46,6 @@ def test_a_copy_holds_what_git_knows_or_would_add(repository: Path, temporary: P
         assert (tree / "model.py").read_text() == "changed"
         assert os.access(tree / "model.py", os.X_OK)
         (tree / "model.py").write_text("written by a test")
-
     assert copied(repository) == {".gitignore", "model.py", "untracked.py"}
     assert (repository / "model.py").read_text() == "changed"
     assert not list(temporary.iterdir())
@@ -56,13 +54,11 @@ def test_a_copy_holds_what_git_knows_or_would_add(repository: Path, temporary: P
 def test_a_copy_skips_files_that_were_deleted_and_follows_submodules(with_submodule: Path) -> None:
     (with_submodule / "model.py").unlink()
     repository_with(with_submodule / "within", c="1")
-
     assert copied(with_submodule) == {".gitmodules", "vendored/weights", "within/c"}
 
 
 def test_a_submodule_that_was_never_filled_is_empty(with_submodule: Path) -> None:
     git(with_submodule, "submodule", "deinit", "--force", "vendored")
-
     assert copied(with_submodule) == {".gitmodules", "model.py"}
 
 
@@ -70,7 +66,6 @@ def test_a_copy_of_a_folder_that_git_ignores_is_whole(repository: Path) -> None:
     commit(repository, __gitignore="old\n")
     (repository / "old" / "pkg").mkdir(parents=True)
     (repository / "old" / "pkg" / "a.py").write_text("1")
-
     assert copied(repository / "old") == {"pkg/a.py"}
 
 
@@ -88,7 +83,6 @@ def test_without_git_all_but_caches_and_environments_is_copied(tmp_path: Path) -
     for name in kept + skipped:
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_text("")
-
     assert copied(source) == set(kept)
 
 

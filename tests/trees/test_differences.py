@@ -35,7 +35,6 @@ def test_equal_trees_have_no_changes(trees: tuple[Path, Path]) -> None:
     write(candidate, ".hwperf/main.json", "{}")
     write(candidate, ".git/index", "")
     write(baseline, "pkg/__pycache__/a.pyc", "")
-
     assert Changes(changed={}) == changes_between(candidate, baseline)
 
 
@@ -51,7 +50,6 @@ def test_each_file_that_differs_is_found(trees: tuple[Path, Path]) -> None:
     (candidate / "there").symlink_to("link")
 
     found = changes_between(candidate, baseline)
-
     assert {"work.py": {"baseline": ("slow:1",), "candidate": ("slow:2",)}} == found.changed
     assert {"data/same.bin", "there"} == found.other
     assert {"new.py": "candidate", "space/deep/new.py": "candidate", "old.csv": "baseline"} == found.only
@@ -70,7 +68,6 @@ def test_what_is_left_later_adds_to_what_differs(trees: tuple[Path, Path]) -> No
     write(baseline, "hwperf-candidate-tox.ini", "")
 
     found = joined(before, changes_between(candidate, baseline))
-
     assert {"out.txt"} == found.other
     assert {"test_it.py": "candidate"} == found.only
     assert {"test_it.py"} == found.laid_over
@@ -84,7 +81,6 @@ def test_code_that_is_too_large_has_changed_as_a_whole(
     write(candidate, "same.py", "x = 2\n")
 
     found = changes_between(candidate, baseline)
-
     assert {"same.py": {"baseline": (MODULE,), "candidate": (MODULE,)}} == found.changed
 
 
@@ -94,12 +90,10 @@ def test_a_file_where_the_other_side_has_a_folder_differs(trees: tuple[Path, Pat
     write(candidate, "model/part", "")
 
     found = changes_between(candidate, baseline)
-
     assert {"model"} == found.other
     assert {"model/part": "candidate"} == found.only
 
 
 def test_environments_in_a_tree_are_no_code_of_it(tmp_path: Path) -> None:
     files = [str(tmp_path / name) for name in ("work.py", ".venv/lib/a.py", "x/site-packages/b.py")]
-
     assert ["work.py"] == [*code_of_tree([*files, "/usr/lib/c.so"], tmp_path, [str(tmp_path / ".venv"), "/usr"])]

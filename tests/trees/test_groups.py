@@ -2,7 +2,7 @@
 
 from pathlib import Path, PurePath
 
-from pytest_hwperf.trees.groups import requirements_of_groups
+from pytest_hwperf.trees.needs import requirements_of_groups
 
 NOW = """
 [project]

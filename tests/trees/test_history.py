@@ -6,7 +6,7 @@ import pytest
 from fakes.repositories import commit, git
 
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.trees.history import describe, ends, history_between, private_git_folder
+from pytest_hwperf.trees.revision import describe, ends, history_between, private_git_folder
 
 
 @pytest.fixture
@@ -25,7 +25,6 @@ def test_what_good_has_is_left_out_and_each_commit_follows_its_parents(
     repository: Path, branched: dict[str, str]
 ) -> None:
     history = history_between(repository, branched["start"], branched["merge"], first_parent=False)
-
     assert {branched["side"], branched["main"], branched["merge"]} == {one.name for one in history.commits}
     assert branched["merge"] == history.commits[-1].name
     assert 3 == history.reach[branched["merge"]].bit_count()
@@ -34,7 +33,6 @@ def test_what_good_has_is_left_out_and_each_commit_follows_its_parents(
 
 def test_with_first_parent_a_merge_stands_for_its_branch(repository: Path, branched: dict[str, str]) -> None:
     history = history_between(repository, branched["start"], branched["merge"], first_parent=True)
-
     assert [branched["main"], branched["merge"]] == [one.name for one in history.commits]
 
 
@@ -61,7 +59,6 @@ def test_two_equal_ends_have_nothing_between(repository: Path) -> None:
 
 def test_a_commit_is_described(repository: Path) -> None:
     found = describe(repository, git(repository, "rev-parse", "HEAD"))
-
     assert ("t", "more") == (found.author, found.subject)
     assert found.date[:2] == "20"
 

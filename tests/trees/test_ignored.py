@@ -154,7 +154,6 @@ def test_data_that_the_baseline_lacks_is_found_in_what_it_says(project: Path, te
     put(project.parent, "secret.txt")
     put(baseline, "both.csv")
     said = text.replace("BASELINE", str(baseline))
-
     assert files == missing_files(said, project, baseline, [project, project / "tests"])
 
 
@@ -171,7 +170,6 @@ def test_compiled_code_that_is_shared_is_the_same_on_both_sides(tmp_path: Path) 
         changed=frozenset(),
         warnings=(),
     )
-
     assert same_code(trees, {"baseline": [str(tmp_path / COMPILED)]}).endswith(f"same compiled code of it: {COMPILED}")
     assert "" == same_code(trees, {"baseline": [str(tmp_path / "a.py")]})
     assert "" == same_code(trees, {})

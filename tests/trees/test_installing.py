@@ -8,7 +8,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from pytest_hwperf.core.errors import UsageProblem, WorkerError
-from pytest_hwperf.trees.installing import has_pip, install
+from pytest_hwperf.trees.building import has_pip, install
 
 PYTHON = Path("/env/bin/python")
 
@@ -46,7 +46,6 @@ def test_pip_is_given_the_requirements_and_no_foreign_settings(monkeypatch: pyte
     monkeypatch.setenv("PIP_INDEX_URL", "https://index.example.org")
     python = FakePython()
     install(PYTHON, ["a==1", "b<2"], 60.0, python, sees_pip=lambda: True)
-
     assert [["-P", "-m", "pip", "install", "--no-warn-conflicts", "a==1", "b<2"]] == python.commands
     assert "PYTHONPATH" not in python.given
     assert "https://index.example.org" == python.given["PIP_INDEX_URL"]
@@ -55,7 +54,6 @@ def test_pip_is_given_the_requirements_and_no_foreign_settings(monkeypatch: pyte
 def test_an_environment_without_pip_gets_that_of_python() -> None:
     python = FakePython()
     install(PYTHON, ["a==1"], 60.0, python, sees_pip=lambda: False)
-
     assert ["ensurepip", "pip"] == [command[2] for command in python.commands]
     assert isinstance(has_pip(), bool)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from fakes.processes import left_in
 
-from pytest_hwperf.host.command_line import PytestCommand
+from pytest_hwperf.host.launch import PytestCommand
 from pytest_hwperf.trees.both import Trees, commands
-from pytest_hwperf.trees.interpreter import Interpreter, with_plugins
+from pytest_hwperf.trees.layer import Interpreter, with_plugins
 
 OPTIONS = {"xdist": "-n0", "timeout": "--timeout=0", "pytest_cov": "--no-cov"}
 
@@ -42,7 +42,6 @@ def test_each_interpreter_gets_options_of_the_plugins_that_it_has(
     trees = Trees(candidate=candidate, baseline=baseline, revision="", shared={}, changed=frozenset(), warnings=())
     sides = commands(given, trees, [], interpreter)
     options = {side: {*OPTIONS.values()} & {*command.arguments} for side, command in sides.items()}
-
     assert {"candidate": set(OPTIONS.values()), "baseline": theirs} == options
     assert all("--maxfail=0" in command.arguments for command in sides.values())
     assert [sys.executable, "/venv/bin/python" if interpreter else sys.executable] == [
@@ -57,7 +56,6 @@ def test_an_interpreter_is_asked_for_its_plugins(tmp_path: Path) -> None:
     nothing = tmp_path / "python"
     nothing.write_text("no program")
     found = with_plugins(Interpreter(path=sys.executable), 60).plugins
-
     assert found is not None
     assert "hwperf" in found
     places = [str(nothing), str(tmp_path / "none")]
@@ -71,6 +69,5 @@ def test_an_interpreter_that_hangs_is_ended_with_what_it_has_started(tmp_path: P
     wrapper = tmp_path / "python"
     wrapper.write_text(f"#!/bin/sh\ncd {tmp_path}\nsleep 600\n")
     wrapper.chmod(0o755)
-
     assert with_plugins(Interpreter(path=str(wrapper)), 0.5).plugins is None
     assert [] == left_in(tmp_path)

@@ -58,13 +58,11 @@ def file(folder: Path, name: str, text: str = "") -> str:
 
 def test_own_paths_are_those_in_the_tree_in_their_order(root: Path, tmp_path: Path) -> None:
     paths = [str(made(root / "src")), str(made(tmp_path / "elsewhere")), str(root), str(root / "src"), str(root / "no")]
-
     assert [root / "src", root] == own_paths(paths, root, [sys.prefix])
 
 
 def test_the_empty_entry_is_the_working_directory(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(made(root / "sub"))
-
     assert [root / "sub"] == own_paths([""], root, [])
 
 
@@ -74,7 +72,6 @@ def test_environments_in_the_tree_are_not_its_code(root: Path) -> None:
         made(root / name)
         for name in (".venv/lib/python3", ".venv/lib/python3/site-packages", ".tox/py/lib/site-packages", "src")
     ]
-
     assert [root / "src"] == own_paths([str(entry) for entry in entries], root, [str(root / ".venv")])
 
 
@@ -82,14 +79,12 @@ def test_environments_in_the_tree_are_not_its_code(root: Path) -> None:
 def test_a_prefix_around_the_tree_does_not_hide_it(root: Path, prefix: str) -> None:
     """As /usr around /usr/src/app, or an environment made in the root itself."""
     entries = [str(made(root / "src")), str(made(root / "lib" / "python3" / "site-packages"))]
-
     assert [root / "src"] == own_paths(entries, root, [prefix.format(root=root)])
 
 
 def test_links_do_not_hide_the_tree(root: Path, tmp_path: Path) -> None:
     made(root / "src")
     (tmp_path / "link").symlink_to(root)
-
     assert [root / "src"] == own_paths([str(tmp_path / "link" / "src")], root, [])
     assert [root / "src"] == own_paths([str(root / "src")], tmp_path / "link", [])
 
@@ -108,7 +103,6 @@ def test_editable_installs_by_setuptools_finder_are_own_paths(root: Path, finder
         "far": tmp_path / "elsewhere/far",
     }
     finder.__dict__["MAPPING"] = {name: str(path) for name, path in mapping.items()}
-
     assert [root / "src", root / "mods", root / "name"] == own_paths([], root, [])
 
 
@@ -119,7 +113,6 @@ def test_a_finder_without_a_mapping_adds_nothing(root: Path, finder: ModuleType)
 
 def test_paths_are_translated_to_the_other_tree(root: Path, other: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(root)
-
     assert [other / "src", other] == translated([root / "src", tmp_path / "link"], root, other)
     assert f"{other / 'src'}{os.pathsep}{other}" == python_path([other / "src", other])
 
@@ -143,7 +136,6 @@ def test_files_of_modules_and_libraries_are_loaded(tmp_path: Path, monkeypatch: 
     monkeypatch.setitem(sys.modules, "hw_none", None)
 
     files = loaded_files()
-
     assert {str(tmp_path / "real" / "a.py"), str(tmp_path / "gone.py"), os.path.realpath(__file__)} <= set(files)
     assert str(tmp_path / "b.py") not in files
     assert sorted(set(files)) == files
@@ -153,7 +145,6 @@ def test_files_of_modules_and_libraries_are_loaded(tmp_path: Path, monkeypatch: 
 def test_tests_and_plugins_are_not_imported_before_pytest() -> None:
     """It rewrites their assertions, and warns where it comes too late; a package says that it needs none of that."""
     found = modules_before_pytest()
-
     assert __file__ == sys.modules[__name__].__file__
     assert __name__ not in found
     assert {"json", "pytest", "pytest_hwperf.trees.isolation"} <= found.keys()
@@ -162,7 +153,6 @@ def test_tests_and_plugins_are_not_imported_before_pytest() -> None:
 
 def test_mapped_libraries_are_loaded_files() -> None:
     files = loaded_files()
-
     assert any("/libc.so." in name or "/ld-" in name for name in files)
 
 
@@ -345,7 +335,6 @@ def test_code_of_the_baselines_own_interpreter_is_its_code(root: Path, other: Pa
     theirs = file(made(tmp_path / "base" / "site-packages"), "pkg/__init__.py")
     file(root, "src/pkg/__init__.py")
     own, installed = file(root, "src/pkg/a.py"), file(site, "pkg/__init__.py")
-
     assert check([theirs], [own], other, root, own_interpreter=True)
     assert check([theirs], [installed], other, root, own_interpreter=True)
 

@@ -58,13 +58,11 @@ def test_an_environment_has_packages_of_its_own(site: Path, tmp_path: Path, monk
     """Of several versions that are visible the first one counts, as for an import."""
     install(site_of(tmp_path / "env"), "other", "1.5")
     monkeypatch.setattr(sys, "path", [str(site_of(tmp_path / "env")), str(site)])
-
     assert {"other": "1.5"} == packages_of(tmp_path / "env") == packages_here(tmp_path / "project")
 
 
 def test_a_damaged_note_is_none(site: Path, tmp_path: Path) -> None:
     (site / "project-1.0.dist-info" / "direct_url.json").write_text("{")
-
     assert not any(is_from(one, tmp_path / "project") for one in distributions(path=[str(site)]))
 
 

@@ -243,7 +243,6 @@ def test_a_copy_that_both_sides_import_is_an_error(project: Project) -> None:
     as_copy(project)
 
     side, error = sides(project)
-
     assert "candidate" == side
     assert f"the package under test is imported from {project.site / 'pkg'}, not from either tree" in str(error)
     assert f"install it with `pip install -e {project.candidate}`, or give --hwperf-base-python=" in str(error)
@@ -255,7 +254,6 @@ def test_a_finder_before_all_others_is_an_error(project: Project) -> None:
     by_finder(FIRST_FINDER)(project)
 
     side, error = sides(project)
-
     assert "candidate" == side
     assert f"{LEAK} {project.package}/__init__.py and 1 more of the candidate's tree" in str(error)
     assert "give --hwperf-base-python=PATH" in str(error)
@@ -268,7 +266,6 @@ def test_what_the_errors_tell_to_do_works(project: Project, tmp_path: Path, inst
     python = environment(tmp_path / "base")
     shutil.copytree(project.baseline / "src" / "pkg", allocation_site_of(python) / "pkg")
     notes(project, allocation_site_of(python), editable=False, files=["pkg/__init__.py", "pkg/model.py"])
-
     assert ("baseline", "proven") == sides(project, base_python=python)
 
 
@@ -279,6 +276,5 @@ def test_an_environment_of_its_own_that_holds_the_candidate_is_an_error(project:
     (project.baseline / "src").rename(project.baseline / "elsewhere")
 
     side, error = sides(project, base_python=python)
-
     assert "candidate" == side
     assert LEAK in str(error)

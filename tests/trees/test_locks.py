@@ -5,7 +5,7 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from pytest_hwperf.trees.locks import Lock, lock_of
+from pytest_hwperf.trees.needs import Lock, lock_of
 
 UV = """
 version = 1
@@ -88,7 +88,6 @@ def lock(tmp_path: Path, files: Mapping[str, str], folder: str = ".") -> Lock:
 def test_a_lock_of_uv_names_what_comes_from_an_index(tmp_path: Path) -> None:
     """Of a version for each system that of this one; a local version is that which it satisfies."""
     expected = Lock(files=("uv.lock",), versions={"numpy": "1.26.4", "torch": "2.1.0"})
-
     assert expected == lock(tmp_path, {"uv.lock": UV, "pylock.toml": PYLOCK, "requirements.txt": REQUIREMENTS})
 
 
@@ -100,13 +99,11 @@ def test_requirements_count_where_they_are_exact(tmp_path: Path) -> None:
     """They list what is needed; of a package that two files name differently nothing is known."""
     files = {"requirements.txt": REQUIREMENTS, "requirements-dev.txt": "scipy==1.12\npytest==9.0\n"}
     names = ("requirements-dev.txt", "requirements.txt")
-
     assert Lock(files=names, versions={"pytest": "9.0", "numpy": "1.26.4"}, lists_needs=True) == lock(tmp_path, files)
 
 
 def test_the_lock_of_a_workspace_lies_above_its_projects(tmp_path: Path) -> None:
     found = lock(tmp_path, {"uv.lock": UV, "packages/a/requirements.txt": "loose\n"}, "packages/a")
-
     assert ("uv.lock",) == found.files
 
 

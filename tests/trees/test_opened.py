@@ -42,7 +42,6 @@ def test_each_its_own_files_are_nothing_to_say(tmp_path: Path) -> None:
 def test_data_of_the_candidates_that_the_baseline_has_read_is_named(tmp_path: Path) -> None:
     model = put(tmp_path / "here", "model.txt")
     (said,) = check(tmp_path, model, model + put(tmp_path / "there", "model.txt"))
-
     assert said.startswith(f"both sides have read {model[0]} of the present tree, so that a change of it is not seen")
 
 
@@ -70,7 +69,6 @@ def test_what_tools_read_there_is_none_of_the_code(tmp_path: Path) -> None:
         "lib/site-packages/a.txt",
         "__pycache__/a.nbi",
     )
-
     assert [] == check(tmp_path, [], put(tmp_path / "here", *names))
 
 
@@ -96,13 +94,11 @@ def test_a_file_that_both_ask_about_and_one_side_has_is_named(tmp_path: Path) ->
     opened = {side: Opened(uses=used) for side, used in uses.items()}
 
     (said,) = check_opened(opened, here, there, [], 0)  # type: ignore[arg-type] # sides
-
     assert "both sides ask whether it exists, and only the baseline has it: fast" == said
 
 
 def test_what_a_side_has_made_itself_is_no_difference(tmp_path: Path) -> None:
     made = put(tmp_path / "here", "cache.bin")
-
     assert [] == check(tmp_path, made, [], made)
 
 

@@ -111,7 +111,6 @@ def test_the_benchmark_code_is_the_candidates_and_all_else_the_baselines(tmp_pat
     candidate, baseline = tree(tmp_path / "candidate", of_candidate), tree(tmp_path / "baseline", of_baseline)
 
     laid = lay_over(candidate, baseline, [candidate / file for file in collected])
-
     assert expected == laid
     assert {**of_baseline, **{file: of_candidate[file] for file in expected}} == content(baseline)
     assert dict(of_candidate) == content(candidate)
@@ -158,7 +157,6 @@ def test_benchmark_code_that_the_candidate_lacks_does_not_stay_in_the_baseline(t
     candidate, baseline = tree(tmp_path / "candidate", of_candidate), tree(tmp_path / "baseline", of_baseline)
 
     gone = remove_gone(candidate, baseline, [candidate / file for file in collected])
-
     assert expected == gone
     assert {file: text for file, text in of_baseline.items() if file not in expected} == content(baseline)
     assert dict(of_candidate) == content(candidate)
@@ -177,7 +175,6 @@ def test_measured_tests_that_no_file_has_any_more_are_found(tmp_path: Path) -> N
     candidate, baseline = tree(tmp_path / "candidate", here), tree(tmp_path / "baseline", there)
 
     gone = gone_tests(candidate, baseline, [candidate / "tests/test_a.py"])
-
     assert ["tests/sub/test_b.py::test_gone", "tests/test_a.py::test_lost"] == gone
 
 
@@ -188,7 +185,6 @@ def test_nothing_is_removed_through_a_link_out_of_the_tree(tmp_path: Path) -> No
 
     with pytest.raises(WorkerError, match=r"tests is a link that leads out of its tree"):
         remove_gone(candidate, baseline, [candidate / "tests/unit/test_a.py"])
-
     assert {"conftest.py": "theirs"} == content(outside)
 
 
@@ -199,7 +195,6 @@ def test_a_root_or_a_file_behind_a_link_is_the_same_tree(tmp_path: Path) -> None
     baseline = tree(tmp_path / "baseline", {})
 
     laid = lay_over(tmp_path / "link", baseline, [candidate / "tests/test_a.py", candidate / "tests/test_link.py"])
-
     assert ["tests/test_a.py", "tests/test_link.py"] == laid
     assert {"tests/test_a.py": "c", "tests/test_link.py": "shared"} == content(baseline)
 
@@ -219,7 +214,6 @@ def test_nothing_is_written_through_a_link_out_of_the_tree(tmp_path: Path) -> No
         WorkerError, match=r"cannot be given tests/unit/test_a.py: .*/tests is a link that leads out of its tree"
     ):
         lay_over(candidate, baseline, [candidate / "tests/unit/test_a.py"])
-
     assert {} == content(outside)
     assert not list(outside.iterdir())
 
@@ -232,7 +226,6 @@ def test_a_link_in_the_place_of_a_file_is_replaced(tmp_path: Path, exists: bool)
     (baseline / "test_a.py").symlink_to(victim)
 
     lay_over(candidate, baseline, [candidate / "test_a.py"])
-
     assert {"test_a.py": "c"} == content(baseline)
     assert exists == victim.exists()
     assert not exists or victim.read_text() == "theirs"
@@ -244,7 +237,6 @@ def test_a_link_within_the_tree_is_followed(tmp_path: Path) -> None:
     (baseline / "tests").symlink_to("real")
 
     lay_over(candidate, baseline, [candidate / "tests/test_a.py"])
-
     assert {"keep": "b", "test_a.py": "c"} == content(baseline / "real")
 
 
@@ -294,7 +286,6 @@ def test_an_ini_file_that_the_candidate_lacks_is_not_read_but_for_where_the_code
     candidate, baseline = tree(tmp_path / "candidate", {}), tree(tmp_path / "baseline", theirs)
 
     arguments = candidate_ini(None, candidate, baseline)
-
     assert ["-c", str(baseline / "hwperf-candidate-pytest.ini"), "-o", "pythonpath=src"] == arguments
     assert {**theirs, "hwperf-candidate-pytest.ini": ""} == content(baseline)
 
@@ -304,13 +295,11 @@ def test_the_ini_file_lies_in_the_same_folder(tmp_path: Path) -> None:
     candidate = tree(tmp_path / "candidate", {"part/setup.cfg": "c"})
 
     _, path, *_ = candidate_ini(candidate / "part" / "setup.cfg", candidate, tree(tmp_path / "baseline", {}))
-
     assert str(tmp_path / "baseline/part/hwperf-candidate-setup.cfg") == path
 
 
 def test_an_ini_file_outside_of_the_tree_serves_both(tmp_path: Path) -> None:
     ini = tree(tmp_path, {"pytest.ini": "c"}) / "pytest.ini"
-
     assert ["-c", str(ini)] == candidate_ini(ini, tmp_path / "candidate", tmp_path / "baseline")
 
 
@@ -340,7 +329,6 @@ def test_pytest_takes_the_candidates_markers_and_the_baselines_code(tmp_path: Pa
         [*command, f"--rootdir={baseline}", "tests/test_a.py"],
         cwd=baseline, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
-
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
@@ -378,7 +366,6 @@ def test_files_that_the_baseline_lacks_are_shared(sides: tuple[Path, Path], glob
     candidate, baseline = sides
 
     shared = share([glob], candidate, baseline)
-
     assert expected == list(shared)
     assert [hashlib.sha256((candidate / name).read_bytes()).hexdigest() for name in expected] == list(shared.values())
     assert [(candidate / name).read_text() for name in expected] == [(baseline / name).read_text() for name in expected]
@@ -390,10 +377,8 @@ def test_a_shared_file_is_a_copy(sides: tuple[Path, Path], tmp_path: Path) -> No
     candidate, baseline = sides
     store = tree(tmp_path / "store", {"big.onnx": "stored"})
     (candidate / "models/linked.onnx").symlink_to(store / "big.onnx")
-
     assert ["models/linked.onnx"] == list(share(["models/linked.onnx"], candidate, baseline))
     (baseline / "models/linked.onnx").write_text("overwritten")
-
     assert (store / "big.onnx").read_text() == "stored"
 
 

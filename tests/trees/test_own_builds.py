@@ -9,8 +9,8 @@ import pytest
 
 from pytest_hwperf.core.errors import UsageProblem, WorkerError
 from pytest_hwperf.host.launch import Logged
-from pytest_hwperf.trees import own_builds
-from pytest_hwperf.trees.own_builds import Place, run_builds
+from pytest_hwperf.trees import building
+from pytest_hwperf.trees.building import BuildPlace, run_builds
 
 
 class FakeRun:
@@ -42,8 +42,8 @@ class FakeRun:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(
+def place(tmp_path: Path) -> BuildPlace:
+    return BuildPlace(
         side="present tree",
         directory=tmp_path / "tree",
         environment={"PATH": "/usr/bin"},
@@ -55,14 +55,13 @@ def place(tmp_path: Path) -> Place:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> FakeRun:
     fake = FakeRun()
-    monkeypatch.setattr(own_builds, "run_logged", fake)
+    monkeypatch.setattr(building, "run_logged", fake)
     return fake
 
 
-def test_commands_are_run_in_order_with_the_interpreter_of_the_side(place: Place, run: FakeRun) -> None:
+def test_commands_are_run_in_order_with_the_interpreter_of_the_side(place: BuildPlace, run: FakeRun) -> None:
     """Programs beside it are found first; what has worked leaves no log."""
     built = run_builds(["python setup.py build_ext --inplace", "make 'a b'"], place, monotonic())
-
     assert [["/venv/bin/python3.11", "setup.py", "build_ext", "--inplace"], ["make", "a b"]] == run.commands
     assert f"/venv/bin{os.pathsep}/usr/bin" == run.path
     assert [] == list(place.logs.iterdir())
@@ -74,7 +73,7 @@ def test_commands_are_run_in_order_with_the_interpreter_of_the_side(place: Place
     ("code", "why"),
     [(2, "ended with code 2"), (None, r"did not end within 1 s; give more time .*--hwperf-time-limit=")],
 )
-def test_what_fails_is_quoted_and_its_log_is_kept(place: Place, run: FakeRun, code: int | None, why: str) -> None:
+def test_what_fails_is_quoted_and_its_log_is_kept(place: BuildPlace, run: FakeRun, code: int | None, why: str) -> None:
     run.code = code
 
     with pytest.raises(
@@ -87,25 +86,24 @@ def test_what_fails_is_quoted_and_its_log_is_kept(place: Place, run: FakeRun, co
 
 
 @pytest.mark.usefixtures("run")
-def test_a_program_that_is_not_there_is_named(place: Place) -> None:
+def test_a_program_that_is_not_there_is_named(place: BuildPlace) -> None:
     with pytest.raises(UsageProblem, match="--hwperf-build=absent, in the present tree: absent cannot be started"):
         run_builds(["absent"], place, monotonic())
 
 
-def test_compiled_files_that_were_loaded_before_are_named(place: Place, run: FakeRun, tmp_path: Path) -> None:
+def test_compiled_files_that_were_loaded_before_are_named(place: BuildPlace, run: FakeRun, tmp_path: Path) -> None:
     """This process still has the old ones."""
     files = [tmp_path / name for name in ("fast.so", "same.so", "code.py")]
     for file in files:
         file.touch()
     run.makes = files[0]
     loaded = [*map(str, files), str(tmp_path / "gone.so")]
-
     assert (str(files[0]),) == run_builds(["make"], place, monotonic(), loaded).stale
 
 
 @pytest.mark.live
 def test_a_real_build_writes_its_log(tmp_path: Path) -> None:
-    place = Place(
+    place = BuildPlace(
         side="baseline", directory=tmp_path, environment=os.environ, interpreter=sys.executable, logs=tmp_path / "logs"
     )
     program = "import sys, os; print(os.getcwd()); print('broken', file=sys.stderr); sys.exit(3)"

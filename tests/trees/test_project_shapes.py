@@ -105,7 +105,6 @@ def test_each_side_imports_from_the_same_folders_of_its_own_tree(trees: tuple[Pa
     prefix, site = str((project / shape.prefix).resolve()), _site(project, shape)
     given = [*(str(project / path) for path in shape.paths), str(site), "/usr/lib/python3.11"]
     own = own_paths(given, project, [prefix])
-
     assert [project / path for path in shape.paths] == own
     assert [base / path for path in shape.paths] == translated(own, project, base)
 
@@ -129,7 +128,6 @@ def test_the_proof_holds_and_a_leak_breaks_it(trees: tuple[Path, Path], shape: S
 
 def test_tests_are_laid_over_and_code_is_not(trees: tuple[Path, Path], shape: Shape) -> None:
     project, base = trees
-
     assert sorted(shape.laid) == lay_over(project, base, [project / name for name in shape.tests])
     assert {"SIDE = 'base'\n"} == {(base / name).read_text(encoding="utf-8") for name in shape.code}
 

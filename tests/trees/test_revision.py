@@ -17,7 +17,6 @@ pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not 
 def test_the_revision_is_the_commit(repository: Path) -> None:
     clean = revision_of(repository)
     (repository / "model.py").write_text("new")
-
     assert (40, False) == (len(clean.commit), clean.changed)
     assert revision_of(repository) == (clean.commit, True, "")
 
@@ -44,7 +43,6 @@ def test_a_long_text_is_refused_without_being_repeated(repository: Path) -> None
         UsageProblem, match=r"^'x{100}'… \(5000 characters\) is no revision: a name has 1000 char"
     ) as it:
         resolve(repository, "x" * 5000)
-
     assert len(str(it.value)) < 300
 
 
@@ -53,7 +51,6 @@ def test_a_long_text_is_refused_without_being_repeated(repository: Path) -> None
 )
 def test_what_a_name_means_has_a_name_of_its_own(repository: Path, name: str, found: str) -> None:
     git(repository, "tag", "v1")
-
     assert found == named_revision(repository, name)
     git(repository, "checkout", "--detach")
     assert git(repository, "rev-parse", "HEAD") == named_revision(repository, "HEAD")
@@ -67,7 +64,6 @@ def test_a_git_that_refuses_says_why_and_what_to_do(repository: Path, monkeypatc
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     found = revision_of(repository)
     remedy = f"git recommends `git config --global --add safe.directory {repository}`"
-
     assert ("", False) == (found.commit, found.changed)
     assert f"detected dubious ownership in repository at '{repository}'; {remedy}" == found.refused
     for ask in (lambda: resolve(repository, "main"), lambda: top_of(repository)):
@@ -80,7 +76,6 @@ def test_where_there_is_nothing_to_tell_nothing_is_refused(
 ) -> None:
     """A clean repository, none, no git."""
     (tmp_path / "none").mkdir()
-
     assert [""] * 2 == [revision_of(folder).refused for folder in (repository, tmp_path / "none")]
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "" == revision_of(repository).refused
@@ -91,14 +86,12 @@ def test_files_that_may_have_changed_count_as_changed(repository: Path) -> None:
     commit = git(repository, "rev-parse", "HEAD")
     (repository / ".git" / "index").write_bytes(b"damaged")
     found = revision_of(repository)
-
     assert (commit, True) == (found.commit, found.changed)
     assert "index" in found.refused
 
 
 def test_a_machine_without_git_has_no_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-
     assert revision_of(tmp_path).commit == ""
     with pytest.raises(UsageProblem, match="git is not installed: install it, or give the folder"):
         resolve(tmp_path, "main")
@@ -109,7 +102,6 @@ def test_branches_tags_and_expressions_name_their_commit(repository: Path, ref: 
     """An annotated tag is its commit, not its own object."""
     git(repository, "tag", "-a", "v1", "-m", "first")
     git(repository, "branch", "branch/with/slashes")
-
     assert resolve(repository, ref) == git(repository, "rev-parse", "HEAD")
 
 
@@ -136,7 +128,6 @@ def test_a_name_of_several_revisions_is_refused_and_what_is_told_to_type_works(
     said = said.format(**names)
     with pytest.raises(UsageProblem, match=f"names more than one revision: type {re.escape(said)}$"):
         resolve(repository, ref.format(**names))
-
     assert {old, new} == {resolve(repository, one) for one in said.split(" or ")}
 
 
@@ -149,7 +140,6 @@ def test_names_that_cannot_mean_two_things_are_taken(repository: Path) -> None:
     for other in ("refs/tags/refs/heads/main", "refs/tags/HEAD", "refs/heads/HEAD"):
         git(repository, "update-ref", other, old)
     git(repository, "update-ref", "ORIG_HEAD", old)
-
     assert (old, old) == (resolve(repository, "v1"), resolve(repository, "ORIG_HEAD"))
     assert (new, new) == (resolve(repository, "refs/heads/main"), resolve(repository, "HEAD"))
 
@@ -198,7 +188,6 @@ def test_three_dots_name_where_two_lines_part(repository: Path) -> None:
     git(repository, "checkout", "main")
     commit(repository, model__py="other")
     git(repository, "checkout", "topic")
-
     assert parted != git(repository, "rev-parse", "main")
     assert [parted] * 4 == [resolve(repository, ref) for ref in ("main...", "...main", "main...topic", "topic...main")]
 
@@ -233,7 +222,6 @@ def test_a_ref_is_never_taken_as_an_option(repository: Path, tmp_path: Path) -> 
     """`rev-parse --git-path=…` and the like would print something else; nothing may even reach git."""
     with pytest.raises(UsageProblem, match="is no revision: give"):
         resolve(repository, f"--output={tmp_path / 'written'}")
-
     assert not (tmp_path / "written").exists()
 
 
@@ -267,7 +255,6 @@ def test_what_the_message_for_shallow_clones_tells_to_type_works(repository: Pat
     commit(repository, model__py="new")
     git(tmp_path, "clone", "--depth", "1", "--no-tags", f"file://{repository}", "shallow")
     git(tmp_path / "shallow", "fetch", "--depth=1", "origin", "v1")
-
     assert resolve(tmp_path / "shallow", "FETCH_HEAD") == first
     with worktree(tmp_path / "shallow", first) as tree:
         assert (tree / "model.py").read_text() == "old"
@@ -275,7 +262,6 @@ def test_what_the_message_for_shallow_clones_tells_to_type_works(repository: Pat
 
 def test_only_commits_that_are_there_are_had(repository: Path) -> None:
     head = git(repository, "rev-parse", "HEAD")
-
     assert has_commit(repository, head)
     assert not has_commit(repository, "0" * 40)
     assert not has_commit(repository, git(repository, "rev-parse", "HEAD^{tree}"))
@@ -285,5 +271,4 @@ def test_only_commits_that_are_there_are_had(repository: Path) -> None:
 def test_the_top_is_found_from_within_and_through_links(repository: Path, tmp_path: Path) -> None:
     (repository / "a" / "b").mkdir(parents=True)
     (tmp_path / "link").symlink_to(repository)
-
     assert top_of(tmp_path / "link" / "a" / "b") == repository.resolve()

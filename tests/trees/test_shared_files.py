@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.trees.shared_files import check_shared
+from pytest_hwperf.trees.opened import check_shared
 
 NEVER = 1e12  # an instant after which nothing was made
 ALWAYS = 0.0
@@ -86,13 +86,11 @@ def test_a_folder_that_one_side_makes_and_the_other_asks_about_is_shared_with_wh
             check_shared({"baseline": baseline, "candidate": candidate}, ["/nowhere"], ALWAYS)
         except UsageProblem:
             refused.append(True)
-
     assert [True] * 2 * expected == refused
 
 
 def test_a_pipe_that_was_not_there_before_is_shared(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-
     assert [True, False] == [is_shared(uses, "s", tmp_path / "pipe") for uses in ("n", "s")]
 
 
@@ -113,7 +111,6 @@ def test_a_lock_an_environment_and_byte_code_are_not_shared(tmp_path: Path) -> N
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("1" if "table" in name else "")
-
     assert [False, False, False, True, True] == [
         is_shared("sw", "sr", tmp_path / one, prefix=str(tmp_path)) for one in names
     ]
@@ -123,5 +120,4 @@ def test_a_lock_an_environment_and_byte_code_are_not_shared(tmp_path: Path) -> N
 def test_the_time_of_a_change_cannot_be_set_back(file: Path) -> None:
     since = time.time() - 60
     os.utime(file, (1, 1))
-
     assert is_shared("w", "r", file, since)

@@ -59,7 +59,6 @@ def test_what_is_of_a_revision_of_the_baseline_or_of_an_environment_is_not(trees
     put(trees.candidate, "added.bin")
     git(trees.candidate, "add", "--force", "added.bin")
     read = ("pkg/table.yaml", "made.bin", "added.bin", ".venv/lib/model.bin", "own.bin")
-
     assert Found() == found(trees, *read, written=["own.bin"])
 
 
@@ -71,7 +70,6 @@ def test_what_is_not_ignored_belongs_to_the_next_commit_unless_the_baseline_fail
 def test_what_a_message_names_is_given_with_what_lies_in_a_folder(trees: Trees) -> None:
     """Native code opens files unseen."""
     put(trees.candidate, "models/a.bin", "models/sub/b.bin", "c.bin")
-
     assert ["c.bin", "models/a.bin", "models/sub/b.bin"] == list(found(trees, named=["models", "c.bin", "none"]).given)
 
 
@@ -80,7 +78,6 @@ def test_what_lies_behind_a_link_is_ignored_with_the_link(trees: Trees, tmp_path
     put(tmp_path / "disk", "rows.csv", "sub/rows.csv")
     (trees.candidate / "data.bin").symlink_to(tmp_path / "disk")
     put(trees.candidate, "other.bin")
-
     assert ["data.bin/rows.csv", "data.bin/sub/rows.csv", "other.bin"] == list(
         found(trees, "other.bin", named=["data.bin/rows.csv", "data.bin/sub/rows.csv"]).given
     )
@@ -91,7 +88,6 @@ def test_a_module_is_given_if_it_only_names_texts_and_numbers(trees: Trees) -> N
     put(trees.candidate, "pkg/_version.py", "pkg/new.py")
     put(trees.candidate, "pkg/_parser.py", text="def parse():\n    pass\n")
     of = found(trees, loaded=["pkg/_version.py", "pkg/new.py", "pkg/_parser.py", "pkg/code.py", FAST], fails=True)
-
     assert ["pkg/_version.py"] == list(of.given)
     assert {"pkg/_parser.py": "it is code, and may be made from what differs"} == of.kept
 
@@ -104,27 +100,23 @@ def test_code_is_named_and_not_given(trees: Trees) -> None:
 def test_what_may_be_made_from_a_changed_file_is_named_and_not_given(trees: Trees) -> None:
     put(trees.candidate, "pkg/table.yaml", text="changed")
     why = "pkg/table.yaml differs between both trees, and it may be made from that"
-
     assert Found(given=["pkg/other.bin"], kept={"pkg/table.bin": why}) == found(trees, "pkg/table.bin", "pkg/other.bin")
 
 
 def test_files_of_a_submodule_are_not_given(trees: Trees) -> None:
     """Its revision may be another one in the baseline."""
     put(trees.candidate, "vendored/.git")
-
     assert Found() == found(trees, "vendored/model.bin", fails=True)
 
 
 def test_outside_of_a_repository_nothing_is_given(trees: Trees) -> None:
     (trees.candidate / ".git").rename(trees.candidate.parent / "away")
-
     assert Found() == found(trees, "model.bin", fails=True)
 
 
 def test_what_is_given_is_listed_with_its_digest(trees: Trees) -> None:
     put(trees.candidate, "data/model.bin", text="here")
     given = with_shared(trees, ["data/model.bin"])
-
     assert "here" == (trees.baseline / "data/model.bin").read_text()
     assert {
         "data/model.bin": "4cf2ad98d9f41d50b5a4b98dd1e82a29e75f2ff4e3b7eb9fcd5a5c3fa98ab4b4"
@@ -146,5 +138,4 @@ def test_the_copy_of_a_folder_is_given_that_folders_own_file(trees: Trees, tmp_p
         origin=tmp_path / "folder",
     )
     with_shared(copied, ["model.bin", "here.bin"])
-
     assert ["there", "here"] == [(trees.baseline / name).read_text() for name in ("model.bin", "here.bin")]

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from fakes.repositories import commit, git, repository_with
 
-from pytest_hwperf.trees.submodules import fill_submodules
-from pytest_hwperf.trees.worktree import worktree
+from pytest_hwperf.trees.worktree import fill_submodules, worktree
 
 pytestmark = [
     pytest.mark.usefixtures("temporary"),
@@ -30,7 +29,6 @@ def filled(project: Path, revision: str = "HEAD") -> tuple[list[str], dict[str, 
 def test_each_revision_has_its_own_commit_of_a_submodule(with_submodule: Path) -> None:
     commit(with_submodule / "vendored", weights="2")
     commit(with_submodule)
-
     assert ([], {"weights": "1"}) == filled(with_submodule, "HEAD~1")
     assert ([], {"weights": "2"}) == filled(with_submodule)
 
@@ -41,7 +39,6 @@ def test_a_submodule_that_the_candidate_has_moved_or_removed_is_filled_for_the_b
 ) -> None:
     git(with_submodule, *how)
     commit(with_submodule)
-
     assert ([], {"weights": "1"}) == filled(with_submodule, "HEAD~1")
 
 
@@ -49,7 +46,6 @@ def test_submodules_of_submodules_are_filled(with_submodule: Path, tmp_path: Pat
     git(with_submodule / "vendored", "submodule", "add", str(repository_with(tmp_path / "deep", weights="3")), "deep")
     commit(with_submodule / "vendored")
     commit(with_submodule)
-
     assert ([], {"weights": "1", "deep/weights": "3"}) == filled(with_submodule)
 
 
@@ -57,7 +53,6 @@ def test_a_submodule_that_the_candidate_has_not_filled_stays_empty(with_submodul
     """Though its clone may be there."""
     git(with_submodule, "submodule", "deinit", "--force", "vendored")
     why = "your tree has not filled it either: git submodule update --init vendored"
-
     assert ([f"{MISSING}{why}"], {}) == filled(with_submodule)
 
 
@@ -66,7 +61,6 @@ def test_a_commit_that_the_clone_lacks_is_not_fetched(with_submodule: Path, tmp_
     git(with_submodule, "update-index", "--cacheinfo", f"160000,{new},vendored")
     git(with_submodule, "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-m", "newer")
     (said,), files = filled(with_submodule)
-
     assert said.startswith(f"{MISSING}your clone of it lacks something of commit {new[:10]} (fatal: ")
     assert said.endswith("): git -C vendored fetch --all")
     assert {} == files
@@ -81,6 +75,5 @@ def test_a_name_that_leads_out_of_the_repository_is_not_followed(with_submodule:
     commit(with_submodule, __gitmodules="", __gitignore="vendored\n")
     shutil.rmtree(with_submodule / "vendored")
     (said,), files = filled(with_submodule, "HEAD~1")
-
     assert said.startswith(MISSING)
     assert {} == files

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.trees.translation import Translation, spellings
+from pytest_hwperf.trees.overlay import Translation, spellings
 
 
 @pytest.fixture
@@ -47,7 +47,6 @@ def made(root: Path, *given: Path, other: Path | None = None) -> Translation:
 )
 def test_paths_of_the_tree_are_translated_wherever_they_stand(root: Path, text: str, expected: str) -> None:
     places = {"root": str(root), "base": str(root.with_name("base"))}
-
     assert {"MODEL": expected.format(**places)} == made(root).variables({"MODEL": text.format(**places)})
 
 
@@ -55,7 +54,6 @@ def test_a_longer_path_that_ends_alike_is_another_one(root: Path, tmp_path: Path
     """As a backup of the whole machine has it."""
     backup = Path(f"{tmp_path}{root}")
     backup.mkdir(parents=True)
-
     assert f"{backup}/model.txt" == made(root).text(f"{backup}/model.txt")
 
 
@@ -64,7 +62,6 @@ def test_the_tree_is_known_by_the_links_that_lead_to_it(root: Path, tmp_path: Pa
     link = tmp_path / "link"
     link.symlink_to(root)
     (tmp_path / "current.txt").symlink_to(root / "models")
-
     assert [str(root), str(link)] == spellings(root, [link / "models", tmp_path, Path("models")])
     translated = made(root, link / "models").variables(
         {"A": f"{link}/model.txt", "B": f"/etc:{tmp_path}/current.txt", "C": f"{tmp_path}/elsewhere"}
@@ -76,14 +73,12 @@ def test_the_tree_is_known_by_the_links_that_lead_to_it(root: Path, tmp_path: Pa
 def test_a_baseline_within_the_tree_is_reached_once(root: Path) -> None:
     """The folder of temporary files may lie in the tree."""
     within = root / "tmp" / "project"
-
     assert f"{within}/a:{within}" == made(root, other=within).text(f"{root}/a:{root}")
 
 
 def test_the_candidate_reads_what_was_given(root: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(root)
     given = {"MODEL": str(tmp_path / "link"), "HOME": str(root)}
-
     assert given == made(root, other=root).variables(given)
 
 

@@ -64,7 +64,6 @@ def test_a_worktree_holds_the_commit_and_is_gone_afterwards(repository: Path, te
         assert tree.name == "project"  # a package may take its name from it
         assert tree == tree.resolve()
         assert temporary in tree.parents
-
     assert not list(temporary.iterdir())
     assert [str(repository)] == worktrees(repository)
     assert (repository / "model.py").read_text() == "not committed"
@@ -82,7 +81,6 @@ def test_a_worktree_is_gone_after_any_end(repository: Path, temporary: Path, err
 
     with pytest.raises(error):
         fail()
-
     assert not list(temporary.iterdir())
     assert [str(repository)] == worktrees(repository)
 
@@ -90,7 +88,6 @@ def test_a_worktree_is_gone_after_any_end(repository: Path, temporary: Path, err
 def test_a_worktree_that_a_test_removed_leaves_nothing(repository: Path, temporary: Path) -> None:
     with worktree(repository, "HEAD") as tree:
         shutil.rmtree(tree.parent)
-
     assert not list(temporary.iterdir())
     assert [str(repository)] == worktrees(repository)
 
@@ -106,7 +103,6 @@ def test_a_git_that_cannot_remove_it_leaves_nothing(
         patched.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
         with worktree(repository, "HEAD"):
             pass
-
     assert not list(temporary.iterdir())
     assert [str(repository)] == worktrees(repository)
 
@@ -117,7 +113,6 @@ def test_a_commit_that_cannot_be_checked_out_is_an_error(repository: Path, tempo
         worktree(repository, "0" * 40),
     ):
         pytest.fail("there is no such commit")
-
     assert not list(temporary.iterdir())
 
 
@@ -129,7 +124,6 @@ def test_what_a_killed_run_has_left_goes_at_the_next_start(repository: Path, tem
     with worktree(repository, "HEAD") as tree:
         assert not left.parent.exists()
         assert worktrees(repository) == [str(repository), str(tree)]
-
     assert not list(temporary.iterdir())
 
 
@@ -141,7 +135,6 @@ def test_what_was_left_for_another_repository_goes_too(repository: Path, tmp_pat
 
     with copy_of(repository):
         pass
-
     assert not left.exists()
     assert [str(other)] == worktrees(other)
 
@@ -174,7 +167,6 @@ def test_worktrees_of_others_are_never_pruned(repository: Path, tmp_path: Path) 
 
     with worktree(repository, "HEAD"):
         pass
-
     assert worktrees(repository) == [str(repository), str(tmp_path / "disk" / "theirs")]
 
 
@@ -202,7 +194,6 @@ def test_a_worktree_of_the_users_is_kept_whatever_its_name(repository: Path, tem
 
     with worktree(repository, "HEAD"), copy_of(repository):
         pass
-
     assert "years of work" == (place / "work" / "thesis.txt").read_text()
     assert [str(repository), str(place / "work")] == worktrees(repository)
 
@@ -217,7 +208,6 @@ def test_a_worktree_of_the_users_is_remembered_while_its_disk_is_away(repository
 
     with worktree(repository, "HEAD"):
         pass
-
     assert [str(repository), str(theirs)] == worktrees(repository)
 
 
@@ -248,7 +238,6 @@ def test_hooks_do_not_run(repository: Path, tmp_path: Path) -> None:
 
     with worktree(repository, "HEAD") as tree:
         assert (tree / "model.py").exists()
-
     assert not (tmp_path / "ran").exists()
     git(repository, "worktree", "add", "--detach", str(tmp_path / "by hand"))
     assert (tmp_path / "ran").exists()  # else the hook would prove nothing
@@ -264,7 +253,6 @@ def test_the_environment_of_a_hook_leads_nowhere(
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(other / ".git" / "index"))
     monkeypatch.setenv("GIT_WORK_TREE", str(other))
-
     assert resolve(repository, "main") == head
     assert revision_of(repository).commit == head
     assert top_of(repository) == repository.resolve()
@@ -280,7 +268,6 @@ def test_a_silent_git_is_ended(repository: Path, tmp_path: Path, monkeypatch: py
     fake.write_text("#!/bin/sh\nsleep 60 &\nwait\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
-
     assert "no answer within 0.2 s" == run_git(repository, "status", timeout_s=0.2).complaint
 
 
@@ -345,7 +332,6 @@ def test_git_lfs_leaves_pointers_of_what_it_would_download(repository: Path, tmp
     old = commit(repository, __gitattributes="*.bin filter=lfs\n", large__bin=pointer)
     with worktree(repository, old) as tree:
         assert ["large.bin"] == lfs_pointers(tree)
-
     assert not asked.exists()
 
 
@@ -376,5 +362,4 @@ def test_without_locks_trees_are_made_and_nothing_is_swept(
 
     with take(repository) as tree:
         assert (tree / "model.py").exists()
-
     assert ["hwperf-base-of-another-run"] == [path.name for path in private_folder().iterdir()]

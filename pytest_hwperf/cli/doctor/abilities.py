@@ -11,9 +11,8 @@ from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable, UsageProblem
 from pytest_hwperf.core.units import show
 from pytest_hwperf.host.clocks import ClockPrecision, clock_source
-from pytest_hwperf.host.peak_rss import resident, resolution
-from pytest_hwperf.meters.energy.diagnosis import SystemAccess
-from pytest_hwperf.meters.energy.powercap import Zone, choose_zones, refusal
+from pytest_hwperf.host.memory import resident, resolution
+from pytest_hwperf.meters.powercap import SystemAccess, Zone, choose_zones, refusal
 
 Open = Callable[[str], Meter]  # opens the energy source of that name
 

@@ -5,10 +5,17 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from pytest_hwperf.core.units import counted, show, show_number
-from pytest_hwperf.host.clock_rate import ClockRate, read_clock_rate
-from pytest_hwperf.host.control_groups import Throttling, control_groups, cpu_quota, memory_limit, read_throttling
-from pytest_hwperf.host.system_state import SystemState
-from pytest_hwperf.meters.energy.diagnosis import SystemAccess
+from pytest_hwperf.host.disturbance import (
+    ClockRate,
+    SystemState,
+    Throttling,
+    control_groups,
+    cpu_quota,
+    memory_limit,
+    read_clock_rate,
+    read_throttling,
+)
+from pytest_hwperf.meters.powercap import SystemAccess
 
 _STEADY = {"performance"}  # governors that leave the clock rate alone
 _BUSY_LOAD = 0.5  # running processes per core

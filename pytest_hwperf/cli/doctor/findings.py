@@ -1,7 +1,7 @@
 """Everything that `hwperf doctor` finds on a machine, as records and as plain data."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -21,12 +21,47 @@ from pytest_hwperf.cli.doctor.abilities import (
 )
 from pytest_hwperf.cli.doctor.conditions import Conditions, Threads, facts_of, read_conditions, read_threads
 from pytest_hwperf.cli.doctor.noise import Noise
-from pytest_hwperf.cli.doctor.peaks import KeptPeaks, keep_peaks
 from pytest_hwperf.core.records import Machine
+from pytest_hwperf.core.roofline import PeakRate
+from pytest_hwperf.core.units import counted, show_amount
 from pytest_hwperf.host.clocks import ClockPrecision, cpu_time_step, observe_clock
+from pytest_hwperf.host.disturbance import SystemState, read_system_state
 from pytest_hwperf.host.machine import count_usable_cores, describe_machine
-from pytest_hwperf.host.system_state import SystemState, read_system_state
-from pytest_hwperf.meters.energy.diagnosis import SystemAccess
+from pytest_hwperf.host.peaks import measure_peaks, save_peaks
+from pytest_hwperf.meters.powercap import SystemAccess
+from pytest_hwperf.scenarios.threads import limit_threads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptPeaks:
+    """What was measured, and where it is kept."""
+
+    rates: tuple[PeakRate, ...]  # by threads
+    kept: str  # path of the file, "" where it could not be written
+    reason: str = ""  # why not
+
+
+def keep_peaks(machine: Machine) -> KeptPeaks:
+    """Measure with one thread, with all allotted cores and with the powers of two between, and keep the result."""
+    peaks = measure_peaks(thread_counts(machine.cores), limit_threads)
+    try:
+        return KeptPeaks(rates=peaks.rates, kept=str(save_peaks(machine, peaks)))
+    except OSError as error:
+        return KeptPeaks(rates=peaks.rates, kept="", reason=f"{error.strerror} ({error.filename})")
+
+
+def thread_counts(cores: int) -> list[int]:
+    """Return 1, 2, 4 … and the number of cores."""
+    return sorted({*(1 << power for power in range(cores.bit_length()) if 1 << power <= cores), max(1, cores)})
+
+
+def render_peaks(found: KeptPeaks) -> Iterator[tuple[str, str]]:
+    """Yield label and text of each line."""
+    for rate in found.rates:
+        product, triad = show_amount(rate.flops_per_s, "FLOP/s"), show_amount(rate.bytes_per_s, "B/s")
+        yield counted(rate.threads, "thread"), f"{product} by a float32 matrix product, {triad} by a triad in memory"
+    yield "kept", found.kept or f"no: {found.reason}"
+
 
 WHAT = "pytest-hwperf doctor"
 _SCHEMA = 1  # grows when a key goes or changes its meaning

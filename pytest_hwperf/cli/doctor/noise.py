@@ -15,7 +15,7 @@ from pytest_hwperf.core.sequence import SHARES
 from pytest_hwperf.core.units import counted, show
 from pytest_hwperf.gate.builtin_model import MODEL, ROWS, rows
 from pytest_hwperf.gate.models import CompareSettings, SelfComparison, compare_with_itself
-from pytest_hwperf.host.interference import Interference, Snapshot
+from pytest_hwperf.host.disturbance import Interference, Snapshot
 from pytest_hwperf.pairs.conductor import Progress
 
 ALPHA = 0.01  # the gate's default, per build

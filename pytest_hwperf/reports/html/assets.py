@@ -21,7 +21,7 @@ _SCRIPTS = {  # of each page, in the order in which they need each other
 }
 
 
-class Library(Record, frozen=True, kw_only=True):
+class PageScript(Record, frozen=True, kw_only=True):
     """A script that the page unpacks when its first chart is opened."""
 
     packed: str  # base64 of its gzip
@@ -46,14 +46,14 @@ def script(page: str) -> str:
     return f'"use strict";\n(function () {{\n{parts}\n}})();\n'
 
 
-def pack(source: str) -> Library:
+def pack(source: str) -> PageScript:
     """Pack a script, always to the same bytes."""
     packed = gzip.compress(source.encode(), compresslevel=9, mtime=0)
-    return Library(packed=base64.b64encode(packed).decode("ascii"), hash=hash_of(source))
+    return PageScript(packed=base64.b64encode(packed).decode("ascii"), hash=hash_of(source))
 
 
 @lru_cache(maxsize=1)
-def plotly() -> Library:
+def plotly() -> PageScript:
     """Return plotly.js, which the package plotly brings with it."""
     from plotly.offline import get_plotlyjs
 
@@ -78,7 +78,7 @@ def embedded(text: bytes) -> "Markup":
     return Markup(text.decode())  # noqa: S704 - see above
 
 
-def written(page: str, library: Library | None, **values: Any) -> bytes:
+def written(page: str, library: PageScript | None, **values: Any) -> bytes:
     """Fill the template of a page, which escapes each value that is not `embedded`."""
     check_installed()
     from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -98,7 +98,7 @@ def written(page: str, library: Library | None, **values: Any) -> bytes:
     return text.encode("utf-8", errors="backslashreplace")
 
 
-def _policy(own: str, charts: Library) -> str:
+def _policy(own: str, charts: PageScript) -> str:
     """Return the Content-Security-Policy: nothing from elsewhere, and no script but these two.
 
     Styles cannot be told by their hash: the library sets them on the elements that it draws.

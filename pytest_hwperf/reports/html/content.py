@@ -10,25 +10,23 @@ from pytest_hwperf.core.records import Budget, Judgement, Key, figure_of
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.units import counted
-from pytest_hwperf.reports.cells import cells_of, metric_of
-from pytest_hwperf.reports.entries import Entry
+from pytest_hwperf.reports.explained import operator_tables
 from pytest_hwperf.reports.groups import Groups, VerdictRow
 from pytest_hwperf.reports.html.assets import as_json
-from pytest_hwperf.reports.html.decision import Seen
+from pytest_hwperf.reports.html.decision import PairData
 from pytest_hwperf.reports.html.details import (
     Plain,
     SeenKey,
     blocks_in,
     detail_of,
     facts_of,
+    flames_of,
     measurement_of,
+    rounded,
     seen_of,
 )
-from pytest_hwperf.reports.html.flames import flames_of
 from pytest_hwperf.reports.html.histories import Reader, add_histories
-from pytest_hwperf.reports.html.numbers import rounded
-from pytest_hwperf.reports.operators import operator_tables
-from pytest_hwperf.reports.order import title_of
+from pytest_hwperf.reports.rows import RowEntry, cells_of, metric_of, title_of
 
 # Names of the groups as readers see them, in their order.
 GROUPS: Mapping[str, str] = {
@@ -42,7 +40,7 @@ GROUPS: Mapping[str, str] = {
 }
 _MOST_BLOCKS = 1_500_000  # values of blocks that a page holds: some 10 MB
 _MOST_DETAILS = 5_000  # verdicts of which all are explained in full
-_NONE = Seen()
+_NONE = PairData()
 
 
 class Content(Record, frozen=True, kw_only=True):
@@ -84,7 +82,7 @@ def content_of(report: Report, groups: Groups, history: Reader | None) -> Conten
 
 
 def _add_detail(
-    details: list[Plain], row: VerdictRow, seen: Mapping[SeenKey, Seen], selection: "_Selection"
+    details: list[Plain], row: VerdictRow, seen: Mapping[SeenKey, PairData], selection: "_Selection"
 ) -> int | None:
     """Add what is known of a verdict where that is embedded, and return its place."""
     if id(row) not in selection.details:
@@ -102,7 +100,7 @@ class _Selection(Record, frozen=True, kw_only=True):
     left_out: tuple[str, ...]  # sentences on the others
 
 
-def _selection(groups: Groups, seen: Mapping[SeenKey, Seen]) -> _Selection:
+def _selection(groups: Groups, seen: Mapping[SeenKey, PairData]) -> _Selection:
     """Choose in the order of the table, so that what is well is left out first."""
     telling = (*groups.changed, *groups.unanswered)
     every = (*telling, *groups.settled)
@@ -126,7 +124,7 @@ def _selection(groups: Groups, seen: Mapping[SeenKey, Seen]) -> _Selection:
     return _Selection(details=frozenset(map(id, detailed)), blocks=frozenset(blocks), left_out=tuple(left_out))
 
 
-def _blocks_of(row: VerdictRow, seen: Mapping[SeenKey, Seen]) -> int:
+def _blocks_of(row: VerdictRow, seen: Mapping[SeenKey, PairData]) -> int:
     if row.is_budget:
         return 0
     return blocks_in(seen.get(_key_of(row), _NONE))
@@ -195,6 +193,6 @@ def _without_verdict(report: Report) -> Iterator[tuple[Judgement, Key, Plain]]:
             if figure.key in judged or not usual:
                 continue
             name = visible(metric.called(figure.statistic.replace("_", ".")))
-            cells = cells_of(judgement.run, Entry(key=figure.key, name=name, figure=figure))
+            cells = cells_of(judgement.run, RowEntry(key=figure.key, name=name, figure=figure))
             found = {"g": "plain", "m": name, "v": cells["value"], "o": "measured only", "n": cells["n"]}
             yield judgement, figure.key, {**found, "r": rounded(figure.estimate.value)}

@@ -19,7 +19,7 @@ _APART = "two fresh processes of each side were measured one after the other, wi
 _WORSE = {"lower": "higher", "higher": "lower"}  # better → what a value is that got worse
 
 
-class Seen(Record, frozen=True, kw_only=True):
+class PairData(Record, frozen=True, kw_only=True):
     """What the pairs observed of one statistic, in their order; what no pair measures has a fixed sample."""
 
     pairs: tuple[tuple[Pair, Observation, str], ...] = ()  # with the side of each block in time order, "BCCB"
@@ -40,7 +40,7 @@ def _baseline_is(comparison: Comparison, found: Sequence[Observation]) -> bool:
     return comparison.baseline is None or isclose(comparison.baseline, middle, rel_tol=1e-9)
 
 
-def words_of(row: VerdictRow, metric: Metric, figure: Figure | None, seen: Seen) -> list[str]:
+def words_of(row: VerdictRow, metric: Metric, figure: Figure | None, seen: PairData) -> list[str]:
     """Return the sentences that say how a verdict was decided, in the order in which a reader asks."""
     subject = row.verdict.subject
     if isinstance(subject, Budget):
@@ -71,7 +71,7 @@ def _of_budget(row: VerdictRow, budget: Budget, metric: Metric, figure: Figure |
     yield from (f"To be known: {one}." for one in at.warnings)
 
 
-def _of_comparison(row: VerdictRow, comparison: Comparison, metric: Metric, seen: Seen) -> Iterator[str]:
+def _of_comparison(row: VerdictRow, comparison: Comparison, metric: Metric, seen: PairData) -> Iterator[str]:
     margin = f"the margin of {row.allowed}" if comparison.margin else "nothing at all"
     yield f"Asked: did {row.metric} get worse by more than {margin}?"
     if comparison.is_left_out:
@@ -95,7 +95,7 @@ def _of_comparison(row: VerdictRow, comparison: Comparison, metric: Metric, seen
     yield from _doubts(row, comparison)
 
 
-def _evidence(comparison: Comparison, metric: Metric, seen: Seen) -> Iterator[str]:
+def _evidence(comparison: Comparison, metric: Metric, seen: PairData) -> Iterator[str]:
     """Count what the pairs show; counts describe, the exact test decides."""
     found = seen.decisive(comparison)
     changes = [one.change for one in found if one.change is not None]
@@ -114,7 +114,7 @@ def _evidence(comparison: Comparison, metric: Metric, seen: Seen) -> Iterator[st
         yield _fixed(seen.fixed, metric)
 
 
-def _more_pairs(seen: Seen, found: Sequence[Observation]) -> str:
+def _more_pairs(seen: PairData, found: Sequence[Observation]) -> str:
     others = len(seen.pairs) - len(found)
     return f" ({counted(others, 'other pair')} screened or were taken besides)" if others else ""
 

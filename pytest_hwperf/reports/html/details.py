@@ -1,23 +1,54 @@
 """What the page shows of one measurement on demand: pairs, blocks, distributions, operators, in plain data."""
 
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
-from pytest_hwperf.core.evidence import Measurement, Observation, Pair
+from pytest_hwperf.core.evidence import Explanation, Gate, Measurement, Observation, Pair
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import Metric
+from pytest_hwperf.core.movers import Mover
 from pytest_hwperf.core.records import Budget, Judgement, figure_of
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.units import relative_change, scale_for
-from pytest_hwperf.reports.cells import metric_of
+from pytest_hwperf.core.units import relative_change, scale_for, show_move, show_share
 from pytest_hwperf.reports.groups import VerdictRow
-from pytest_hwperf.reports.html.decision import Seen, words_of
-from pytest_hwperf.reports.html.numbers import packed, quantiles, rounded
+from pytest_hwperf.reports.html.decision import PairData, words_of
+from pytest_hwperf.reports.rows import metric_of
+
+_DIGITS = 10_000  # of the largest value: a pixel of a chart is a thousandth of it
+
+
+def rounded(value: float | None, digits: int = 6) -> float | None:
+    """Return a number with so many significant digits; None stays None, and what is not finite becomes it."""
+    if value is None or not math.isfinite(value):
+        return None
+    short = float(f"{value:.{digits}g}")
+    return int(short) if short.is_integer() and abs(short) < 1e15 else short  # noqa: PLR2004 - whole and exact
+
+
+def packed(sides: Sequence[Sequence[float]], unit: str, largest: float = 0.0) -> dict[str, object]:
+    """Return the values of both sides as whole numbers with one factor, in the unit in which the largest reads well."""
+    largest = largest or max((abs(value) for side in sides for value in side), default=0.0) or 1.0
+    factor, name = scale_for(unit, largest)
+    step = largest / _DIGITS
+    baseline, candidate = ([round(value / step) for value in side] for side in sides)
+    return {"u": name, "f": rounded(step / factor), "b": baseline, "c": candidate}
+
+
+def quantiles(values: Sequence[float], most: int = 64) -> list[float]:
+    """Return the values in their order, of many ones evenly spaced ranks with both ends."""
+    ordered = sorted(values)
+    if len(ordered) <= most:
+        return ordered
+    return [ordered[round(place * (len(ordered) - 1) / (most - 1))] for place in range(most)]
+
 
 Plain = dict[str, Any]
 SeenKey = tuple[str, Measurement, str, str]  # kind of machine, measurement, metric and statistic
 
 
-def seen_of(report: Report) -> dict[SeenKey, Seen]:
+def seen_of(report: Report) -> dict[SeenKey, PairData]:
     """Sort what all pairs observed by kind of machine, measurement, metric and statistic."""
     pairs: dict[SeenKey, list[tuple[Pair, Observation, str]]] = {}
     fixed = {(gate.kind, *one.hypothesis.key): one for gate in report.gates for one in gate.evidence.fixed_samples}
@@ -26,15 +57,15 @@ def seen_of(report: Report) -> dict[SeenKey, Seen]:
             turns = {drawn.measurement: drawn.turns for drawn in pair.assignments}
             for one in pair.observations if pair.stage != "rehearsal" else ():
                 pairs.setdefault((gate.kind, *one.key), []).append((pair, one, turns.get(one.measurement, "")))
-    return {key: Seen(pairs=tuple(pairs.get(key, ())), fixed=fixed.get(key)) for key in {**pairs, **fixed}}
+    return {key: PairData(pairs=tuple(pairs.get(key, ())), fixed=fixed.get(key)) for key in {**pairs, **fixed}}
 
 
-def blocks_in(seen: Seen) -> int:
+def blocks_in(seen: PairData) -> int:
     """Count the values that the timelines of a statistic need."""
     return sum(len(one.baseline) + len(one.candidate) for _, one, _ in seen.pairs)
 
 
-def detail_of(row: VerdictRow, seen: Seen, *, blocks: bool) -> Plain:
+def detail_of(row: VerdictRow, seen: PairData, *, blocks: bool) -> Plain:
     """Return the words and the values of one verdict."""
     run, subject = row.judgement.run, row.verdict.subject
     metric = metric_of(run, subject.metric)
@@ -92,3 +123,63 @@ def facts_of(judgement: Judgement) -> list[list[str]]:
 def measurement_of(judgement: Judgement) -> Measurement:
     """Return what the pairs call this measurement."""
     return Measurement(test=judgement.run.test, label=judgement.run.label)
+
+
+_LEAST = 0.002  # of the whole: a smaller frame would be less than a pixel wide
+_LONGEST = 200  # characters of a frame
+_DEEPEST = 120  # frames of a stack
+
+Stacks = Mapping[str, Sequence[float]]
+
+
+def flames_of(gate: Gate, measurement: Measurement) -> list[dict[str, Any]]:
+    """Return the explanations of one measurement: their movers, and a tree of frames where there are stacks."""
+    return [_explained(one) for one in gate.explanations if one.measurement == measurement]
+
+
+def _explained(one: Explanation) -> dict[str, Any]:
+    unit = "B" if one.kind == "allocation" else "s"
+    scale, name = scale_for(unit, max(one.baseline, one.candidate))
+    return {
+        "metric": visible(f"{one.metric} {one.statistic}"),
+        "kind": one.kind,
+        "method": visible(one.method),
+        "covered": show_share(one.covered),
+        "movers": [_mover(mover, unit) for mover in one.movers],
+        "notes": [visible(str(note)) for note in (one.withheld, *one.remarks) if note],
+        "f": 1 / scale,
+        "u": name,
+        "tree": tree_of(one.baseline_stacks, one.candidate_stacks),
+    }
+
+
+def _mover(one: Mover, unit: str) -> list[str]:
+    """Return name, place, time or memory on both sides, its share of the change, and how often it is called."""
+    calls = (one.baseline_calls, one.candidate_calls)
+    often = "" if None in calls else " → ".join(f"{count:.6g}" for count in calls if count is not None)
+    values = show_move(one.baseline, one.candidate, unit)
+    return [*map(visible, (one.name, one.where)), values, show_share(one.share), often]
+
+
+def tree_of(baseline: Stacks, candidate: Stacks) -> list[list[Any]]:
+    """Put the stacks of both sides into one tree."""
+    sums: dict[tuple[str, ...], list[float]] = {}
+    for side, stacks in enumerate((baseline, candidate)):
+        for stack, seconds in stacks.items():
+            frames = tuple(stack.split(";")[:_DEEPEST])
+            for depth in range(1, len(frames) + 1):
+                sums.setdefault(frames[:depth], [0.0, 0.0])[side] += fmean(seconds) if seconds else 0.0
+    whole = max((max(both) for frames, both in sums.items() if len(frames) == 1), default=0.0)
+    wide = {frames: both for frames, both in sums.items() if max(both) >= _LEAST * whole}
+    return _placed(sorted(wide.items()))
+
+
+def _placed(frames: Iterable[tuple[tuple[str, ...], list[float]]]) -> list[list[Any]]:
+    places: dict[tuple[str, ...], int] = {}
+    found: list[list[Any]] = []
+    for stack, (old, new) in frames:
+        places[stack] = len(found)
+        name = visible(stack[-1])
+        short = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"
+        found.append([places.get(stack[:-1], -1), short, float(f"{old:.5g}"), float(f"{new:.5g}")])
+    return found

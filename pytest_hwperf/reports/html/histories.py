@@ -6,15 +6,13 @@ from itertools import groupby
 from typing import Any
 
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.history import Annotation, Series
+from pytest_hwperf.core.history import FEWEST_DRAWN, Annotation, Series, Trend, trend_of, with_run
 from pytest_hwperf.core.metrics import metric_of
-from pytest_hwperf.core.past import FEWEST, with_run
 from pytest_hwperf.core.records import Judgement, Key
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.trends import Trend, trend_of
 from pytest_hwperf.core.units import counted, scale_for, show_change_interval, show_number
-from pytest_hwperf.reports.html.assets import Library, as_json, embedded, written
-from pytest_hwperf.reports.html.numbers import rounded
+from pytest_hwperf.reports.html.assets import PageScript, as_json, embedded, written
+from pytest_hwperf.reports.html.details import rounded
 
 Plain = dict[str, Any]
 Measured = tuple[str, str]  # test and label
@@ -31,7 +29,7 @@ _LEGEND = (
 )
 
 
-def render(trends: Sequence[Trend], baseline: str, *, library: Library | None = None) -> bytes:
+def render(trends: Sequence[Trend], baseline: str, *, library: PageScript | None = None) -> bytes:
     """Write the page of `hwperf history`; series of a test follow each other."""
     tests, charts = list[str](), list[list[Plain]]()
     for (test, label), group in groupby(trends, lambda one: (one.series.test, one.series.label)):
@@ -76,7 +74,7 @@ def _charts(
 ) -> Iterator[Plain]:
     run = judgement.run
     for series in sorted(past, key=lambda one: (one.machine.fingerprint != run.machine.fingerprint, one.anchor)):
-        if sum(one.started_at != run.started_at for one in series.values) < FEWEST:
+        if sum(one.started_at != run.started_at for one in series.values) < FEWEST_DRAWN:
             continue
         line = with_run(series, judgement, report.gates)
         is_now = line.values[-1].started_at == run.started_at

@@ -9,7 +9,7 @@ from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.reports.groups import Groups, VerdictRow, groups_of
 from pytest_hwperf.reports.headline import headline_of
-from pytest_hwperf.reports.html.assets import Library, as_json, embedded, written
+from pytest_hwperf.reports.html.assets import PageScript, as_json, embedded, written
 from pytest_hwperf.reports.html.content import GROUPS, Content, content_of
 from pytest_hwperf.reports.html.histories import Reader
 from pytest_hwperf.reports.html.scenarios import differences_of, rooflines_of, tradeoffs_of
@@ -19,7 +19,7 @@ _MOST_LISTED = 20  # regressions in the summary: the table has them all
 _STATES: Mapping[str, str] = {"bad": "Failed", "doubtful": "Open questions", "good": "Passed", "plain": "Measured"}
 
 
-def render(report: Report, *, history: Reader | None = None, library: Library | None = None) -> bytes:
+def render(report: Report, *, history: Reader | None = None, library: PageScript | None = None) -> bytes:
     """Render a report: the same bytes for the same report."""
     groups = groups_of(report)
     content = content_of(report, groups, history)

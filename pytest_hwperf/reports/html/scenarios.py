@@ -12,8 +12,8 @@ from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.rivals import Candidate, per_row
 from pytest_hwperf.core.tradeoffs import dimensions_of, pareto
 from pytest_hwperf.core.units import scale_for
-from pytest_hwperf.reports.html.numbers import rounded
-from pytest_hwperf.reports.order import Family, families, title_of
+from pytest_hwperf.reports.html.details import rounded
+from pytest_hwperf.reports.rows import Family, families, title_of
 
 Plain = dict[str, Any]
 _TOLD = ("batch_size", "threads", "load")  # conditions that tell candidates of one scenario apart

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from pytest_hwperf.core.errors import StoreError
-from pytest_hwperf.stores.sql import migrating, problems
+from pytest_hwperf.stores.sql import problems, tables
 from pytest_hwperf.stores.sql.postgres import Postgres
 from pytest_hwperf.stores.sql.sqlite_file import SqliteFile
 from pytest_hwperf.stores.sql.tables import Damaged
@@ -25,7 +25,6 @@ class Database:
     """One database; its connections are those of this process alone."""
 
     def __init__(self, url: str, *, patience_s: float, sleep: Callable[[float], object] = time.sleep) -> None:
-        """Open nothing yet."""
         self._kind = SqliteFile(url, patience_s) if url.startswith("sqlite:") else Postgres(url, patience_s)
         self._patience_s, self._sleep = patience_s, sleep
         self._engines: tuple[Engine, ...] = ()  # one that reads, one that writes
@@ -45,7 +44,7 @@ class Database:
             if not self._kind.exists():
                 return empty
             with self._transaction(writing=False) as connection:
-                if not (self._is_known or migrating.is_made(connection, self.name)):
+                if not (self._is_known or tables.is_made(connection, self.name)):
                     return empty
                 self._is_known = True
                 return action(connection)
@@ -63,7 +62,7 @@ class Database:
             with self._transaction(writing=True) as connection:
                 self._kind.lock(connection)
                 if not self._is_known:
-                    migrating.migrate(connection, self.name)
+                    tables.migrate(connection, self.name)
                 written = action(connection)
             self._is_known = True
             return written
@@ -71,7 +70,6 @@ class Database:
         return self._attempted(writing)
 
     def close(self) -> None:
-        """Close the connections of this process."""
         if self._process == os.getpid():
             for engine in self._engines:
                 engine.dispose()

@@ -20,7 +20,6 @@ class Postgres:
     """A database of PostgreSQL; whatever its URL says is handed on to libpq, TLS too."""
 
     def __init__(self, url: str, patience_s: float) -> None:
-        """Name a database."""
         self._url, self._patience_s = url, patience_s
         self.name = visible(url)
         self.remedies = Remedies(

@@ -1,18 +1,88 @@
 """Statements that read the database: by keys and indexes, whatever else it holds."""
 
 import fnmatch
+import hashlib
+import json
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pytest_hwperf.core.codec import from_json, to_json, to_short_json
 from pytest_hwperf.core.errors import SerialisationError, StoreError
 from pytest_hwperf.core.history import Annotation, PastValue, Series, Statistic, lined_up
 from pytest_hwperf.core.records import Estimate, Machine, StoredRun
-from pytest_hwperf.core.serialisation import from_json, to_json
-from pytest_hwperf.stores.sql.entries import baseline_key, key_of, stored_of, test_key
 from pytest_hwperf.stores.sql.tables import Damaged, table
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row, Select
+
+
+LARGEST = 50_000_000  # bytes of a run, as of a file of baselines: a larger one is not loaded into memory
+
+_DAMAGED = "restore a backup, or remove the test's runs with hwperf baseline remove"
+
+
+class StoredRow(NamedTuple):
+    """A stored run with its row."""
+
+    stored: StoredRun
+    digest: (
+        bytes  # SHA-256 of its short JSON, the same in versions with more fields: a run that is there changes nothing
+    )
+    record: bytes  # this JSON, compressed
+
+
+def entry_of(stored: StoredRun) -> StoredRow:
+    """Write a stored run."""
+    known = from_json(StoredRun, to_json(stored))
+    text = to_short_json(known)
+    return StoredRow(stored=known, digest=hashlib.sha256(text).digest(), record=zlib.compress(text))
+
+
+def why_too_large(stored: StoredRun) -> StoreError | None:
+    """Return why a run is not stored, None where it can be."""
+    if (size := len(to_json(stored, check=False))) <= LARGEST:
+        return None
+    return StoreError(
+        f"a run of {stored.run.test} takes {size / 1e6:.1f} MB, and {LARGEST / 1e6:g} MB are stored at most: give "
+        "fewer examples with y_true="
+    )
+
+
+def stored_of(place: str, digest: bytes, record: bytes) -> StoredRun:
+    """Read what `entry_of` wrote."""
+    try:
+        text = _unpacked(record)
+        if hashlib.sha256(text).digest() != bytes(digest):
+            raise StoreError(f"{place} was changed (its digest does not fit): {_DAMAGED}")
+        return from_json(StoredRun, text)
+    except (zlib.error, SerialisationError) as error:
+        raise StoreError(f"{place} holds no valid run ({error}): {_DAMAGED}") from error
+
+
+def _unpacked(record: bytes) -> bytes:
+    """Decompress at most as much as is ever written: few bytes can stand for gigabytes."""
+    unpacking = zlib.decompressobj()
+    text = unpacking.decompress(record, LARGEST)
+    if unpacking.unconsumed_tail or not unpacking.eof:
+        raise zlib.error("cut off, or larger than any run")
+    return text
+
+
+def key_of(*parts: object) -> str:
+    """Return 32 hexadecimal digits that stand for texts of any length and content."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+def test_key(test: str, label: str) -> str:
+    """Return the key of a test with its label."""
+    return key_of(test, label)
+
+
+def baseline_key(name: str, fingerprint: str, test: str, label: str) -> str:
+    """Return the key of the runs of one test on one machine."""
+    return key_of(name, fingerprint, test, label)
+
 
 _ESTIMATE = ("run_id", "metric_id", "value", "low", "high", "n", "warnings")
 
@@ -20,7 +90,7 @@ _AT_ONCE = 500  # parameters of a statement: each database has its own limit
 KEEP = 20  # newest accepted runs of a test on a machine that are compared with, as the store of JSON files keeps
 
 
-class Place(NamedTuple):
+class RunsPlace(NamedTuple):
     """The runs of one test on one machine under a baseline's name."""
 
     id: int
@@ -137,9 +207,9 @@ def read_runs(connection: "Connection", selected: "Select[Any]", where: str) -> 
     return tuple(stored_of(f"run {row.id} of {where}", row.digest, row.record) for row in rows)
 
 
-def places(connection: "Connection", baseline: str, pattern: str) -> list[Place]:
+def places(connection: "Connection", baseline: str, pattern: str) -> list[RunsPlace]:
     """Return the tests of a baseline whose id matches the glob `pattern`, in which brackets are no wildcards."""
-    found = (Place(*row) for row in connection.execute(places_named(baseline, pattern)))
+    found = (RunsPlace(*row) for row in connection.execute(places_named(baseline, pattern)))
     literal = pattern.replace("[", "[[]")
     return [place for place in found if fnmatch.fnmatchcase(place.test, literal)]
 
@@ -149,20 +219,20 @@ def places_measured(baseline: str, keys: Collection[str]) -> "Select[Any]":
     return places_named(baseline, "*").where(table("test").c.key.in_(keys))
 
 
-def places_of(connection: "Connection", baseline: str, measured: Sequence[tuple[str, str]]) -> list[Place]:
+def places_of(connection: "Connection", baseline: str, measured: Sequence[tuple[str, str]]) -> list[RunsPlace]:
     """Return some tests of a baseline, each with its label."""
     keys = [test_key(test, label) for test, label in measured]
     parts = (keys[begin : begin + _AT_ONCE] for begin in range(0, len(keys), _AT_ONCE))
-    return [Place(*row) for part in parts for row in connection.execute(places_measured(baseline, part))]
+    return [RunsPlace(*row) for part in parts for row in connection.execute(places_measured(baseline, part))]
 
 
-def places_with_runs(connection: "Connection", baseline: str) -> list[Place]:
+def places_with_runs(connection: "Connection", baseline: str) -> list[RunsPlace]:
     """Return the tests of a baseline that have accepted runs."""
     from sqlalchemy import select
 
     run, place = table("run"), table("baseline")
     accepted = select(run.c.id).where(run.c.baseline_id == place.c.id, run.c.state == "accepted").exists()
-    return [Place(*row) for row in connection.execute(places_named(baseline, "*").where(accepted))]
+    return [RunsPlace(*row) for row in connection.execute(places_named(baseline, "*").where(accepted))]
 
 
 def baseline_names(connection: "Connection") -> tuple[str, ...]:
@@ -197,14 +267,14 @@ def machine_of(number: int, record: str) -> Machine:
         raise StoreError(f"machine {number} of the store is damaged ({error}): restore a backup") from error
 
 
-def series_at(connection: "Connection", found: Sequence[Place], newest: int) -> tuple[Series, ...]:
+def series_at(connection: "Connection", found: Sequence[RunsPlace], newest: int) -> tuple[Series, ...]:
     """Return every statistic of some tests over time."""
     machines = machines_of(connection, {place.machine_id for place in found})
     lines = (series_of(connection, one, machines[one.machine_id], newest) for one in found)
     return tuple(line for of_place in lines for line in of_place)
 
 
-def series_of(connection: "Connection", place: Place, machine: Machine, newest: int) -> tuple[Series, ...]:
+def series_of(connection: "Connection", place: RunsPlace, machine: Machine, newest: int) -> tuple[Series, ...]:
     """Return every statistic of a test on a machine over time, of its newest runs."""
     runs = {row.id: row for row in connection.execute(newest_runs_of(place.id, newest))}
     found = [row for one in (estimates_of, changes_of) for row in connection.execute(one(place.id, newest))]

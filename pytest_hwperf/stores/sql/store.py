@@ -10,9 +10,9 @@ from pytest_hwperf.core.history import Annotation, Series
 from pytest_hwperf.core.records import Machine, StoredRun
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.stores.location import check_name
-from pytest_hwperf.stores.sql import keeping, reading, writing
+from pytest_hwperf.stores.sql import reading, writing
 from pytest_hwperf.stores.sql.database import Database
-from pytest_hwperf.stores.sql.entries import Entry, entry_of, key_of, why_too_large
+from pytest_hwperf.stores.sql.reading import StoredRow, entry_of, key_of, why_too_large
 from pytest_hwperf.stores.sql.tables import table
 
 if TYPE_CHECKING:
@@ -202,9 +202,9 @@ class SqlStore:
             StoreError: it is not stored; says why.
         """
         _check(baseline)
-        kept = keeping.kept_of(report)
+        kept = writing.kept_of(report)
         if kept:
-            self._database.write(lambda connection: keeping.add_report(connection, baseline, kept))
+            self._database.write(lambda connection: writing.add_report(connection, baseline, kept))
 
     def history(self, baseline: str, pattern: str = "*", *, newest: int = 1000) -> tuple[Series, ...]:
         """Return the values of each series of the tests whose id matches `pattern`, of the newest runs of each test.
@@ -263,13 +263,13 @@ class SqlStore:
     def _read(self, action: "Callable[[Connection], T]", empty: T) -> T:
         return self._database.read(action, empty)
 
-    def _places(self, baseline: str, pattern: str) -> list[reading.Place]:
+    def _places(self, baseline: str, pattern: str) -> list[reading.RunsPlace]:
         return self._read(lambda connection: reading.places(connection, baseline, pattern), [])
 
     def _add(self, baseline: str, runs: Sequence[StoredRun], state: str) -> tuple[str | StoreError, ...]:
         _check(baseline)
         found = [why_too_large(stored) or entry_of(stored) for stored in runs]
-        entries = [one for one in found if isinstance(one, Entry)]
+        entries = [one for one in found if isinstance(one, StoredRow)]
         if not entries:
             return tuple(one for one in found if isinstance(one, StoreError))
         added = self._database.write(lambda connection: writing.add_runs(connection, baseline, entries, state))

@@ -1,17 +1,31 @@
 """Statements that change the database; each function is called by the only writer, within its transaction."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pytest_hwperf.core.baselines import stored_run_of
+from pytest_hwperf.core.codec import to_json
+from pytest_hwperf.core.evidence import Gate, Measurement
+from pytest_hwperf.core.history import is_anchor
 from pytest_hwperf.core.metrics import Better, metric_of
-from pytest_hwperf.core.records import Estimate, Figure, Machine, Run
-from pytest_hwperf.core.serialisation import to_json
-from pytest_hwperf.stores.sql.entries import Entry, baseline_key, key_of, stored_of, test_key
-from pytest_hwperf.stores.sql.reading import Place, held_rows, machines_of
+from pytest_hwperf.core.records import Budget, Comparison, Estimate, Figure, Judgement, Machine, Run, Verdict, figure_of
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.stores.sql.reading import (
+    RunsPlace,
+    StoredRow,
+    baseline_key,
+    entry_of,
+    held_rows,
+    key_of,
+    machines_of,
+    stored_of,
+    test_key,
+)
 from pytest_hwperf.stores.sql.tables import table
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
+
 
 Row = Mapping[str, Any]
 
@@ -25,12 +39,12 @@ _BECOMES = {ACCEPTED: (KEPT, HELD), HELD: (KEPT,), KEPT: ()}
 _CHUNK = 500  # values in a condition
 
 
-def add_runs(connection: "Connection", name: str, entries: Sequence[Entry], state: str) -> list[int]:
+def add_runs(connection: "Connection", name: str, entries: Sequence[StoredRow], state: str) -> list[int]:
     """Add runs to a baseline, but for those that it has already; return the number of each row."""
     places = _baselines(connection, name, [entry.stored.run for entry in entries])
     of_entry = [(places[_place_key(name, entry.stored.run)], entry.digest) for entry in entries]
     known = _known_runs(connection, of_entry)
-    new, number = dict[tuple[int, bytes], Entry](), _last_id(connection, table("run"))
+    new, number = dict[tuple[int, bytes], StoredRow](), _last_id(connection, table("run"))
     for key, entry in zip(of_entry, entries, strict=True):
         if key not in known:
             number += 1
@@ -52,7 +66,7 @@ def try_out(connection: "Connection") -> None:
     connection.execute(run.update().where(run.c.id == -1).values(state=KEPT))
 
 
-def accept_runs(connection: "Connection", place: Place) -> bool:
+def accept_runs(connection: "Connection", place: RunsPlace) -> bool:
     """Make the newest held revision of a test the baseline: its earlier runs are history then."""
     rows = held_rows(connection, place.id)
     if not rows:
@@ -70,14 +84,14 @@ def accept_runs(connection: "Connection", place: Place) -> bool:
     return True
 
 
-def remove_places(connection: "Connection", places: Iterable[Place]) -> None:
+def remove_places(connection: "Connection", places: Iterable[RunsPlace]) -> None:
     """Remove all runs of some tests, with what is known of them."""
     baseline = table("baseline")
     for chunk in _chunks([place.id for place in places]):
         connection.execute(baseline.delete().where(baseline.c.id.in_(chunk)))
 
 
-def supersede_replaced(connection: "Connection", places: Sequence[Place], machine: Machine) -> list[Place]:
+def supersede_replaced(connection: "Connection", places: Sequence[RunsPlace], machine: Machine) -> list[RunsPlace]:
     """Make runs history that this machine saved with other versions and has saved again; return of which tests."""
     known = machines_of(connection, {place.machine_id for place in places})
     here = {place.test_id for place in places if known[place.machine_id].fingerprint == machine.fingerprint}
@@ -175,7 +189,7 @@ def _test_row(run: Run) -> Row:
     return {"name_key": key_of(run.test), "name": run.test, "label": run.label}
 
 
-def _run_row(number: int, place: int, entry: Entry, state: str) -> Row:
+def _run_row(number: int, place: int, entry: StoredRow, state: str) -> Row:
     run = entry.stored.run
     return {
         "id": number,
@@ -233,3 +247,81 @@ def _insert(connection: "Connection", into: "Table", rows: Sequence[Row]) -> Non
 
 def _chunks(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
     return (values[first : first + _CHUNK] for first in range(0, len(values), _CHUNK))
+
+
+_NOTHING = Estimate(value=0.0, low=None, high=None, confidence=0.0, n=0, method="")
+_NO_COMPARISON = {"scale": "", "baseline": None, "p_value": None, "against": "", "revision": "", "anchored": False}
+
+
+class Kept(NamedTuple):
+    """A run with what was judged of it: of each verdict what it is about, and the columns of the answer."""
+
+    entry: StoredRow
+    verdicts: Sequence[tuple[Figure, Row]]
+
+
+def kept_of(report: Report) -> list[Kept]:
+    """Return what is kept of a report."""
+    asked = {one.key: gate for gate in report.gates for one in gate.evidence.hypotheses}
+    kept = []
+    for one in report.judgements:
+        test = Measurement(test=one.run.test, label=one.run.label)
+        gates = [asked.get((test, *verdict.subject.key)) for verdict in one.verdicts]
+        answers = [_judged(one, *found, report.baseline) for found in zip(one.verdicts, gates, strict=True)]
+        kept.append(Kept(entry=entry_of(stored_run_of(one)), verdicts=answers))
+    return kept
+
+
+def add_report(connection: "Connection", baseline: str, kept: Sequence[Kept]) -> None:
+    """Add what is not there yet."""
+    numbers = add_runs(connection, baseline, [one.entry for one in kept], KEPT)
+    known = _with_verdicts(connection, numbers)
+    new = {number: one for number, one in zip(numbers, kept, strict=True) if number not in known}
+    add_values(connection, "verdict", {number: (one.entry.stored.run, one.verdicts) for number, one in new.items()})
+
+
+def _with_verdicts(connection: "Connection", runs: Sequence[int]) -> set[int]:
+    from sqlalchemy import select
+
+    verdict, found = table("verdict"), set[int]()
+    for first in range(0, len(runs), 500):
+        chosen = select(verdict.c.run_id).where(verdict.c.run_id.in_(runs[first : first + 500]), verdict.c.place == 0)
+        found |= {*connection.scalars(chosen)}
+    return found
+
+
+def _judged(judgement: Judgement, verdict: Verdict, gate: Gate | None, baseline: str) -> tuple[Figure, Row]:
+    """Return what a verdict is about, and its columns; without a figure or a change it has no value."""
+    to_json(verdict)  # refuses what is not finite: a history could not be read with it
+    one, figure = verdict.subject, figure_of(judgement.figures, verdict.subject.key)
+    source = figure.source if figure else ""
+    row: dict[str, Any] = {"outcome": verdict.outcome, "fails": verdict.fails, "reason": verdict.reason}
+    if isinstance(one, Budget):
+        row |= {"allowed": one.limit, **_NO_COMPARISON}
+    else:
+        row |= _comparison_columns(one, None if _is_of_stored(one) else gate, baseline)
+        figure = _figure(one, one.change, source, one.per) if one.change else None
+    if figure is None:
+        return _figure(one, _NOTHING, source, ""), {**row, "value": None}
+    return figure, row
+
+
+def _figure(of: Budget | Comparison, estimate: Estimate, source: str, per: str) -> Figure:
+    return Figure(metric=of.metric, statistic=of.statistic, estimate=estimate, source=source, per=per)
+
+
+def _comparison_columns(one: Comparison, gate: Gate | None, baseline: str) -> Row:
+    """Return what only a comparison has; `gate` has run its pairs, None: it is with stored runs."""
+    return {
+        "scale": one.scale,
+        "allowed": one.margin,
+        "baseline": one.baseline,
+        "p_value": one.p_value,
+        "against": gate.against if gate else f"baseline {baseline}" if baseline else "",
+        "revision": gate.revision if gate else "",
+        "anchored": gate is not None and is_anchor(gate.against),
+    }
+
+
+def _is_of_stored(comparison: Comparison) -> bool:
+    return comparison.method is not None and comparison.method.kind.startswith(("stored", "historical"))

@@ -22,8 +22,8 @@ from pytest_hwperf.cli.doctor.abilities import (
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
 from pytest_hwperf.host.clocks import ClockPrecision
-from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
-from pytest_hwperf.meters.energy.diagnosis import SystemAccess
+from pytest_hwperf.meters.cpu_time import CpuTimeMeter
+from pytest_hwperf.meters.powercap import SystemAccess
 
 
 def virtual_machine(root: Path) -> SystemAccess:
@@ -81,7 +81,6 @@ def test_a_source_that_is_missing_has_its_remedy(
     tmp_path: Path, machine: Callable[[Path], SystemAccess], name: str, remedy: str
 ) -> None:
     source = read_sources(Sources(machine(tmp_path), {}), ())[name]
-
     assert remedy in source.reason
     assert (False, None, None) == (source.available, source.label, source.shortest_window_s)
 
@@ -89,7 +88,6 @@ def test_a_source_that_is_missing_has_its_remedy(
 @pytest.mark.parametrize("machine", [virtual_machine, macos])
 def test_the_estimate_is_there_and_is_no_measurement(tmp_path: Path, machine: Callable[[Path], SystemAccess]) -> None:
     source = read_sources(Sources(machine(tmp_path), {}), ())["estimate"]
-
     assert (True, False, "estimate:cpu-time", None) == (
         source.available,
         source.measured,
@@ -103,7 +101,6 @@ def test_the_estimate_is_there_and_is_no_measurement(tmp_path: Path, machine: Ca
 def test_counters_are_reported_with_tick_and_shortest_window(tmp_path: Path) -> None:
     plant(tmp_path, AMD)
     source = read_sources(Sources(bare_metal(tmp_path), {}), ())["rapl"]
-
     assert (True, True, "energy", 0.001, 0.5, "") == (
         source.available,
         source.measured,
@@ -118,7 +115,6 @@ def test_counters_are_reported_with_tick_and_shortest_window(tmp_path: Path) -> 
 def test_known_sources_come_first_and_the_estimate_last(tmp_path: Path) -> None:
     """Third-party sources stand between; what is not registered is listed too."""
     found = read_sources(Sources(macos(tmp_path), {}), ("estimate", "smart_plug", "rapl"))
-
     assert ["rapl", "perf", "nvml", "smart_plug", "estimate"] == list(found)
     assert "There is no smart_plug here." == found["smart_plug"].reason
 
@@ -147,7 +143,6 @@ def test_every_meter_that_was_opened_is_closed() -> None:
             closed.append(self.source)
 
     found = read_sources(lambda _: Closing(), ())
-
     assert len(found) == len(closed)
     assert {"cpu_time"} == {source.metric for source in found.values()}
 
@@ -155,7 +150,6 @@ def test_every_meter_that_was_opened_is_closed() -> None:
 def test_this_installation_opens_its_own_sources_and_no_others() -> None:
     meter = open_source("estimate", {})
     meter.close()
-
     assert "estimate:cpu-time" == meter.source
     with pytest.raises(MeterUnavailable, match="has no such source"):
         open_source("steam_engine", {})
@@ -183,7 +177,6 @@ def test_this_installation_opens_its_own_sources_and_no_others() -> None:
 def test_every_zone_is_listed_with_its_role(tmp_path: Path, layout: Layout, roles: dict[str, str]) -> None:
     if layout:
         plant(tmp_path, layout)
-
     assert roles == {zone.id: zone.role for zone in read_zones(bare_metal(tmp_path), {})}
 
 
@@ -192,7 +185,6 @@ def test_a_zone_that_answers_nothing_is_listed_too(tmp_path: Path) -> None:
     tree = plant(tmp_path, AMD)
     (tree.zone("intel-rapl:0:0") / "energy_uj").write_text("soon\n")
     zones = read_zones(bare_metal(tmp_path, files=refusing(errno.EIO, "intel-rapl:0/energy_uj")), {})
-
     assert [
         ("EIO", "not added: it gives no value"),
         ("'soon', which is no number", "never added: it lies inside its package"),
@@ -202,7 +194,6 @@ def test_a_zone_that_answers_nothing_is_listed_too(tmp_path: Path) -> None:
 def test_memory_is_reported_with_its_sources(tmp_path: Path) -> None:
     measurable_memory(tmp_path)
     memory = read_memory(bare_metal(tmp_path))
-
     assert (True, True) == (memory.available, memory.resettable)
     assert "peaks by VmHWM after clear_refs, the size at one moment by Rss of smaps_rollup" == str(memory)
     assert memory.resolution_bytes is not None
@@ -214,21 +205,18 @@ def test_peaks_that_cannot_be_reset_are_reported(tmp_path: Path) -> None:
     measurable_memory(tmp_path)
     (tmp_path / "proc/self/clear_refs").mkdir()
     memory = read_memory(bare_metal(tmp_path))
-
     assert (True, False, "VmHWM, never cleared") == (memory.available, memory.resettable, memory.peak_source)
 
 
 @pytest.mark.parametrize("system", ["Linux", "Plan9"])
 def test_memory_that_cannot_be_read_says_why(tmp_path: Path, system: str) -> None:
     memory = read_memory(SystemAccess(root=str(tmp_path), system=system))
-
     assert (False, None, None) == (memory.available, memory.peak_source, memory.resolution_bytes)
     assert memory.reason
 
 
 def test_macos_counts_in_its_own_way(tmp_path: Path) -> None:
     memory = read_memory(macos(tmp_path))
-
     assert (True, False, None) == (memory.available, memory.resettable, memory.resolution_bytes)
     assert "ru_maxrss, never cleared" == memory.peak_source
 
@@ -239,14 +227,12 @@ def test_cpu_time_is_reported_by_its_step() -> None:
 
 def test_cpu_time_that_stands_still_is_no_ability() -> None:
     found = read_cpu_time(lambda: None)
-
     assert (False, "did not move") == (found.available, str(found))
 
 
 def test_the_clock_is_reported_with_what_it_is_good_for(tmp_path: Path) -> None:
     """Calls below 20 µs share a reading of it."""
     found = read_call_clock(lambda: ClockPrecision(step_s=40e-9, cost_s=51e-9), str(tmp_path))
-
     assert found.available
     assert str(found) == ("perf_counter: steps of 40.0 ns, 51.0 ns a reading; calls below 20.0 µs are timed in batches")
 
@@ -259,7 +245,6 @@ def test_a_coarse_clock_times_no_calls(tmp_path: Path, step_s: float | None, ava
 
 def test_a_clock_has_the_kernels_name_where_it_tells_one() -> None:
     clock = CallClock(available=False, source="hpet", step_s=None, cost_s=1.2e-6, batched_below_s=20e-6)
-
     assert str(clock).startswith("perf_counter (hpet): did not move, 1.20 µs a reading;")
 
 
@@ -276,5 +261,4 @@ def test_a_source_is_a_record_of_base_units() -> None:
         warnings=(),
         reason="",
     )
-
     assert "nvml:0: moves every 50.0 ms, windows from 5.00 s on" == str(source)

@@ -8,10 +8,8 @@ from fakes.hosts import LAPTOP, settle_in
 from fakes.patients import ONE_THREAD
 
 from pytest_hwperf.cli.doctor.conditions import Conditions, Fact, Threads, facts_of, read_conditions, read_threads
-from pytest_hwperf.host.clock_rate import ClockRate
-from pytest_hwperf.host.control_groups import Throttling
-from pytest_hwperf.host.system_state import SystemState
-from pytest_hwperf.meters.energy.diagnosis import SystemAccess
+from pytest_hwperf.host.disturbance import ClockRate, SystemState, Throttling
+from pytest_hwperf.meters.powercap import SystemAccess
 
 CALM = Conditions(
     virtual=False,
@@ -57,7 +55,6 @@ def test_what_is_not_shown_is_unknown_and_not_judged(tmp_path: Path) -> None:
     """An empty machine: no value is made up."""
     rows = render(look_at(tmp_path))
     unknown = {key for key, row in rows.items() if row.value == "unknown"}
-
     assert {
         *("virtual", "governor", "turbo", "smt", "clock_rate", "heat_throttles", "load", "steal", "swap", "huge_pages")
     } == unknown
@@ -67,7 +64,6 @@ def test_what_is_not_shown_is_unknown_and_not_judged(tmp_path: Path) -> None:
 def test_a_noisy_laptop_is_judged_in_plain_words(tmp_path: Path) -> None:
     """Everything that can be wrong is, with its figure and its remedy."""
     rows = render(look_at(settle_in(tmp_path), BUSY))
-
     assert {
         "virtual": "no",
         "governor": "powersave",
@@ -102,7 +98,6 @@ def test_a_noisy_laptop_is_judged_in_plain_words(tmp_path: Path) -> None:
 def test_a_virtual_machine_says_what_it_cannot_show(tmp_path: Path) -> None:
     flags = LAPTOP["proc/cpuinfo"] + "flags\t\t: fpu hypervisor"
     found = look_at(settle_in(tmp_path, {"proc/cpuinfo": flags}))
-
     assert found.virtual is True
     assert "heat, sibling threads and neighbours are not shown here" in judgement("virtual", found)
 
@@ -110,7 +105,6 @@ def test_a_virtual_machine_says_what_it_cannot_show(tmp_path: Path) -> None:
 def test_a_quota_that_has_not_stopped_anything_is_explained() -> None:
     """Two of four usable cores."""
     found = replace(CALM, quota_cores=2.0, throttling=Throttling(0, 0.0))
-
     assert "more than 2.0 busy threads are stopped until the next period begins" == judgement("quota", found)
     assert "" == judgement("quota", replace(CALM, quota_cores=4.0))
 
@@ -122,7 +116,6 @@ def test_one_core_is_interrupted_by_everything() -> None:
 def test_pools_larger_than_the_allotted_cores_are_judged() -> None:
     threads = replace(ONE_THREAD, blas_threads={"openblas 0.3": 8, "openmp": 2})
     rows = render(replace(CALM, threads=threads))
-
     assert "openblas 0.3: 8 threads, openmp: 2 threads" == rows["blas"].value
     assert "more than the 4 allotted cores" in rows["blas"].judgement
     assert "set OMP_NUM_THREADS=4 and OPENBLAS_NUM_THREADS=4 before Python starts" in rows["blas"].judgement
@@ -137,7 +130,6 @@ def test_thread_settings_are_shown_as_they_are() -> None:
         thread_settings={"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "1"},
     )
     rows = render(replace(CALM, threads=threads))
-
     assert "none" == rows["blas"].value
     assert "OMP_NUM_THREADS=2, MKL_NUM_THREADS=1" == rows["thread_settings"].value
     assert "1.31: by itself 3 threads; a scenario 1 thread that does not spin, or its threads=" == (
@@ -148,14 +140,12 @@ def test_thread_settings_are_shown_as_they_are() -> None:
 @pytest.mark.parametrize(("total", "text"), [(0, "none"), (1000, "0 B of 1.00 kB used")])
 def test_swap_is_reported_with_its_size(total: int, text: str) -> None:
     system = replace(CALM.system, swap_bytes=total, swap_used_bytes=0)
-
     assert text == render(replace(CALM, system=system))["swap"].value
 
 
 def test_the_libraries_of_this_process_are_asked() -> None:
     """The BLAS of numpy has a pool, and ONNX Runtime decides by itself where nothing is set."""
     found = read_threads({"OMP_NUM_THREADS": "1"})
-
     assert min(found.blas_threads.values()) >= 1
     assert (0, 1) == (found.onnxruntime_default_threads, found.onnxruntime_scenario_threads)
     assert {"OMP_NUM_THREADS": "1"} == found.thread_settings

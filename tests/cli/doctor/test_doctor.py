@@ -21,7 +21,7 @@ from pytest_hwperf.cli.doctor.noise import Noise, noise_of
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeterUnavailable, UsageProblem
 from pytest_hwperf.gate.models import SelfComparison
-from pytest_hwperf.meters.energy.diagnosis import SystemAccess
+from pytest_hwperf.meters.powercap import SystemAccess
 from pytest_hwperf.pairs.conductor import Progress
 
 USAGE = 4
@@ -64,7 +64,6 @@ def test_sections_stand_one_below_the_other(server: Probes, capsys: pytest.Captu
     """All lines fit, whatever the terminal."""
     assert OK == run(options(seconds=20.0), server, listen)
     lines = capsys.readouterr().out.splitlines()
-
     assert HEADINGS == [line for line in lines if line and not line.startswith(" ")][1:]
     assert max(map(len, lines)) <= 100
 
@@ -72,7 +71,6 @@ def test_sections_stand_one_below_the_other(server: Probes, capsys: pytest.Captu
 def test_a_machine_with_counters_names_them(server: Probes, capsys: pytest.CaptureFixture[str]) -> None:
     run(options(), server)
     out = capsys.readouterr().out
-
     assert "  rapl      yes  rapl:package-0: moves every 1.00 ms, windows from 500 ms on\n" in out
     assert "  intel-rapl:0:0  core: never added: it lies inside its package\n" in out
 
@@ -81,7 +79,6 @@ def test_a_cloud_machine_names_the_hypervisor(cloud: Probes, capsys: pytest.Capt
     """And has no zones to list."""
     run(options(), cloud)
     out = capsys.readouterr().out
-
     assert "  rapl      no   The hypervisor of this virtual machine hides RAPL" in out
     assert "RAPL zones" not in out
     assert "Noise now" not in out
@@ -97,7 +94,6 @@ def test_the_same_refusal_is_reported_once(tmp_path: Path, capsys: pytest.Captur
     run(options(), replace(place, open_one=refuse))
 
     out = " ".join(capsys.readouterr().out.split())
-
     assert "rapl no Nothing is counted here. perf no as rapl nvml no as rapl" in out
 
 
@@ -109,7 +105,6 @@ def test_the_noise_is_read_for_as_long_as_was_asked(server: Probes, capsys: pyte
         return listen(seconds)
 
     run(options(seconds=7.5), server, listened)
-
     assert [7.5] == asked
     assert "On this machine now a 5 % slowdown needs about" in " ".join(capsys.readouterr().out.split())
 
@@ -130,7 +125,6 @@ def test_what_is_required_and_missing_fails(
     """The estimate is no energy that was measured."""
     assert code == run(options(require=required), cloud)
     said = capsys.readouterr().err
-
     assert said == (f"hwperf: required and missing here: {missing}\n" if missing else "")
 
 
@@ -177,7 +171,6 @@ def test_the_data_have_stable_keys_with_units(server: Probes, capsys: pytest.Cap
     """A key that goes or changes its meaning takes another schema number."""
     run(options(json=True, seconds=3.0), server, listen)
     found = data_of(capsys)
-
     assert ("pytest-hwperf doctor", 1) == (found["what"], found["schema"])
     assert {
         *("what", "schema", "machine", "abilities", "required", "energy", "rapl_zones", "memory", "cpu_time", "clock"),
@@ -208,7 +201,6 @@ def test_unknown_facts_are_null_and_no_zero(cloud: Probes, capsys: pytest.Captur
     run(options(json=True), cloud)
     found = data_of(capsys)
     shown = found["conditions"]
-
     assert [None] * 6 == [
         shown[key]
         for key in ("governors", "turbo", "clock_rate_hz", "heat_throttle_count", "load_1min", "quota_stopped_s")
@@ -222,7 +214,6 @@ def test_a_machine_that_shows_everything_is_data(tmp_path: Path, capsys: pytest.
     place = patient(SystemAccess(root=str(settle_in(tmp_path)), system="Linux", architecture="x86_64"))
     run(options(json=True), place)
     shown = data_of(capsys)["conditions"]
-
     assert (["powersave"], True, 3.4e9, 7, 7, 0.25, 2_000_000_000) == (
         shown["governors"],
         shown["turbo"],
@@ -240,7 +231,6 @@ def test_the_documented_output_has_the_facts_of_a_run(server: Probes, capsys: py
     shown = page.partition("## The doctor\n")[2].partition("```text\n")[2].partition("```")[0]
     run(options(seconds=20.0), server, listen)
     ours = labels_of(capsys.readouterr().out)
-
     assert labels_of(shown) == [label for label in ours if "RAPL" not in label and "intel-rapl" not in label]
     assert len(ours) > 25
 
@@ -271,7 +261,6 @@ def test_a_terminal_shows_that_pairs_are_run(server: Probes, monkeypatch: pytest
 
     monkeypatch.setattr("pytest_hwperf.cli.doctor.command.pair_for", pair)
     monkeypatch.setattr("sys.stderr", shown)
-
     assert OK == run(options(seconds=1.0), server)
     assert "\r\033[Kequal processes take turns: screen\r\033[K" == shown.getvalue()
 
@@ -281,7 +270,6 @@ def test_this_machine_is_examined_whole(capsys: pytest.CaptureFixture[str]) -> N
     """Whatever it has, its own clock and CPU time are there, and the estimate always works."""
     assert OK == main(["doctor", "--seconds=0", "--json", "--require=clock,cpu,estimate"])
     found = data_of(capsys)
-
     assert {"clock": True, "cpu": True, "estimate": True} == found["required"]
     assert found["conditions"]["cores_usable"] >= 1
 

@@ -60,7 +60,6 @@ def test_boards_alone_are_not_the_energy_of_the_processors(cloud: Probes, name: 
         return Boards(label, "boards" if name == "nvml" else "processors") if asked == name else cloud.open_one(asked)
 
     place = replace(cloud, open_one=open_one)
-
     assert OK == run(options(name), place)
     assert code == run(options("energy"), place)
 
@@ -69,7 +68,6 @@ def test_bad_watts_are_reported_where_the_estimate_stands(tmp_path: Path, capsys
     """They say nothing of all the rest."""
     measurable_memory(tmp_path)
     place = patient(bare_metal(tmp_path, flags="fpu hypervisor"), environ={"HWPERF_WATTS": "junk"})
-
     assert MISSING == run(options("memory", "estimate"), place)
     said = capsys.readouterr()
     out = " ".join(said.out.split())
@@ -97,7 +95,6 @@ def test_what_was_read_commands_no_terminal(tmp_path: Path, capsys: pytest.Captu
 
     run(options(), replace(patient(bare_metal(tmp_path)), open_one=open_one))
     out = capsys.readouterr().out
-
     assert "\x1b" not in out
     assert "\x07" not in out
     assert not re.search(r"^\s*\[9\]", out, re.MULTILINE)

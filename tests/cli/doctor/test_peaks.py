@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.cli.doctor import peaks as module
-from pytest_hwperf.cli.doctor.peaks import keep_peaks, render_peaks, thread_counts
+from pytest_hwperf.cli.doctor import findings as module
+from pytest_hwperf.cli.doctor.findings import keep_peaks, render_peaks, thread_counts
 from pytest_hwperf.core.roofline import PeakRate, Peaks
 from pytest_hwperf.host.peaks import read_peaks
 
@@ -33,7 +33,6 @@ def test_peaks_are_kept_for_later_runs(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path))
     found = keep_peaks(fake.machine(cores=4))
     kept = read_peaks(fake.machine(cores=4))
-
     assert [1, 2, 4] == asked
     assert kept is not None
     assert found.rates == kept.rates
@@ -49,7 +48,6 @@ def test_what_cannot_be_kept_is_shown_all_the_same(
     file.touch()
     monkeypatch.setenv("HWPERF_CACHE_DIR", str(file))
     found = keep_peaks(fake.machine(cores=1))
-
     assert [1] == asked
     assert ("", 1) == (found.kept, len(found.rates))
     assert dict(render_peaks(found))["kept"].startswith("no: ")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_hwperf.cli.doctor.text import fitting_width, paragraph, table
+from pytest_hwperf.cli.doctor.command import fitting_width, paragraph, table
 
 
 @pytest.mark.parametrize(("columns", "width"), [(0, 80), (80, 80), (93, 93), (200, 100)])
@@ -12,7 +12,6 @@ def test_the_width_reads_well_on_every_terminal(columns: int, width: int) -> Non
 
 def test_texts_are_aligned_and_notes_hang_below_them() -> None:
     rows = [("a", "one two three", ()), ("longer", "four", ["five six seven"])]
-
     assert [
         "  a       one two",
         "          three",
@@ -25,13 +24,11 @@ def test_texts_are_aligned_and_notes_hang_below_them() -> None:
 def test_commands_are_never_wrapped() -> None:
     """They are copied."""
     command = "  sudo " + "x" * 100
-
     assert ["  do", f"  {command}"] == list(paragraph(f"do\n{command}", 80, lead="  ", indent=2))
 
 
 def test_a_path_is_never_broken() -> None:
     path = "/sys/devices/system/cpu/intel-pstate/" + "x" * 80
-
     assert path in [line.strip() for line in paragraph(f"echo {path}", 80)]
 
 

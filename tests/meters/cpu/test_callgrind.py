@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
-from pytest_hwperf.host.command_line import Command
-from pytest_hwperf.meters.cpu.callgrind import count_calls, slopes, under_callgrind, valgrind_requests
+from pytest_hwperf.host.launch import Command
+from pytest_hwperf.meters.callgrind import count_calls, slopes, under_callgrind, valgrind_requests
 
 RUNNING, WRITE, ZERO, START, STOP = 0x1001, 0x43540000, 0x43540001, 0x43540004, 0x43540005
 NAMES = {RUNNING: "running", WRITE: "write", ZERO: "zero", START: "start", STOP: "stop"}
@@ -42,7 +42,6 @@ def lengths_of(played: Played) -> list[int]:
 def test_three_lengths_are_counted_apart_after_a_warm_up() -> None:
     """Nothing is counted before the interpreter has translated a call."""
     played = Played(0.001)
-
     assert [50, 150, 250] == lengths_of(played)
     assert ["running", "5 calls", "start", "1 calls", "1 calls"] == played.seen[:5]
     assert [*("zero", "50 calls", "write"), *("zero", "150 calls", "write"), *("zero", "250 calls", "write")] == (
@@ -81,7 +80,6 @@ def test_the_difference_of_two_lengths_is_the_calls_own(tmp_path: Path) -> None:
             3: "summary: 12514508\n",
         },
     )
-
     assert [49999.74, 50041.80] == slopes(folder, [50, 150, 250])
 
 
@@ -98,7 +96,6 @@ def test_a_process_runs_under_valgrind(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
     plain = Command(arguments=["t.py"], directory=tmp_path, environment={"A": "1"}, interpreter="python")
     found = under_callgrind(plain, tmp_path, machine="x86_64")
-
     assert {"A": "1", "PYTHONHASHSEED": "0"} == found.environment
     assert ["/bin/valgrind", "--tool=callgrind", "--instr-atstart=no"] == found.line(tmp_path)[:3]
     assert f"--callgrind-out-file={tmp_path / 'callgrind.out'}" in found.line(tmp_path)
@@ -124,7 +121,7 @@ def test_a_request_does_nothing_outside_of_valgrind() -> None:
 
 
 WORK = """
-from pytest_hwperf.meters.cpu.callgrind import count_calls
+from pytest_hwperf.meters.callgrind import count_calls
 
 def calls(count):
     for _ in range(count):
@@ -145,6 +142,5 @@ def test_a_real_call_is_counted_under_valgrind(tmp_path: Path) -> None:
         [*under, sys.executable, "-c", WORK.format(size=1000)], check=True, capture_output=True, text=True, timeout=120
     )
     first, second = slopes(tmp_path, [int(word) for word in done.stdout.split()])
-
     assert 10_000 < first < 1_000_000
     assert pytest.approx(first, rel=0.02) == second

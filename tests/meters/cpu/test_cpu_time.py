@@ -5,7 +5,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from pytest_hwperf.host.clocks import cpu_seconds
-from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
+from pytest_hwperf.meters.cpu_time import CpuTimeMeter
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Meter
@@ -19,7 +19,6 @@ def test_a_window_counts_what_was_added() -> None:
     meter: Meter = CpuTimeMeter(lambda: next(seconds), children=float)
     outer = meter.start()
     inner = meter.start()
-
     assert (1.0, 1.5) == (meter.end(inner).value, meter.end(outer).value)
     meter.close()
 
@@ -36,7 +35,6 @@ def test_looking_for_children_is_no_work_of_the_calls() -> None:
     meter = CpuTimeMeter(lambda: spent, children=lambda: work(0.5))
     started = meter.start()
     work(1.0)
-
     assert 1.0 == meter.end(started).value
 
 
@@ -45,7 +43,6 @@ def test_a_child_counts_once_it_was_waited_for() -> None:
     meter = CpuTimeMeter()
     started = meter.start()
     subprocess.run([sys.executable, "-S", "-c", _SPIN], check=True)
-
     assert (meter.end(started).value or 0.0) >= 0.1
 
 
@@ -59,11 +56,9 @@ def test_a_child_counts_while_it_lives() -> None:
         child.stdout.readline()
         counted = meter.end(started).value or 0.0
         child.communicate(b"\n")
-
     assert counted >= 0.08
 
 
 def test_cpu_time_never_goes_back() -> None:
     readings = [cpu_seconds() for _ in range(100)]
-
     assert sorted(readings) == readings

@@ -11,7 +11,7 @@ from fakes.power_pmu import tell_paranoia
 
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.records import Reading
-from pytest_hwperf.meters.cpu.instructions import InstructionMeter, attributes, instruction_meter
+from pytest_hwperf.meters.instructions import InstructionMeter, attributes, instruction_meter
 
 THREADS = (17, 21)
 
@@ -65,21 +65,18 @@ def reading(before: dict[int, tuple[int, int, int]], after: dict[int, tuple[int,
 def test_instructions_of_all_threads_are_added_up() -> None:
     before = {17: (1000, 50, 50), 21: (10, 40, 40)}
     after = {17: (1700, 90, 90), 21: (310, 80, 80)}
-
     assert Reading(value=1000.0) == reading(before, after)
 
 
 def test_a_counter_that_was_lent_to_others_gives_no_value() -> None:
     """The kernel would scale it up: that is an estimate. 20 of 80 ns are missing."""
     found = reading({17: (0, 0, 0), 21: (0, 0, 0)}, {17: (500, 40, 20), 21: (500, 40, 40)})
-
     assert (None, "others used the counter for 25 % of the window") == (found.value, found.reason)
 
 
 def test_every_thread_is_opened_and_one_that_has_ended_left_out(root: str) -> None:
     counters = Counters({17: errno.ESRCH})
     meter = opened(root, counters)
-
     assert [21] == [*counters.opened.values()]
     meter.close()
 
@@ -87,14 +84,12 @@ def test_every_thread_is_opened_and_one_that_has_ended_left_out(root: str) -> No
 def test_without_proc_this_process_is_opened(tmp_path: Path) -> None:
     counters = Counters()
     opened(str(tmp_path), counters).close()
-
     assert [0] == [*counters.opened.values()]
 
 
 def test_user_space_is_counted_with_what_threads_start() -> None:
     """Generic hardware event 1; inherit, exclude_kernel and exclude_hv are bits 1, 5 and 6; both times are read."""
     kind, size, config, _, _, read_format, flags, *rest = struct.unpack("=IIQQQQQIIQ", attributes())
-
     assert (0, 64, 1, 3, 0b1100010, [0, 0, 0]) == (kind, size, config, read_format, flags, rest)
 
 
@@ -145,5 +140,4 @@ def test_this_kernel_answers_one_way_or_the_other() -> None:
     sum(range(100_000))
     found = meter.end(started)
     meter.close()
-
     assert found.value is None or found.value > 100_000

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_hwperf.core.contracts import CountingMeter
-from pytest_hwperf.meters.energy.counter_meter import CounterMeter, Share, Traits
+from pytest_hwperf.meters.counters import CounterMeter, Share, Traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,6 @@ def test_the_stated_bound_holds_at_any_phase_and_through_wraps(
     started = meter.start()
     clock.now_s += window_s
     joules = meter.end(started).value
-
     assert joules is not None
     assert abs(joules - watts * window_s) <= TICK_S / window_s * watts * window_s + 3e-6
 
@@ -62,7 +61,6 @@ def test_a_window_begins_behind_a_change() -> None:
     traits = Traits(kind="fake", tick_s=TICK_S, shortest_window_s=0.5, spins=100)
     meter = CounterMeter(counters, traits, clock=lambda: clock.now_s, suspended=lambda: 0.0)
     meter.start()
-
     assert 1.001 == pytest.approx(clock.now_s, abs=0.00011)
 
 
@@ -74,7 +72,6 @@ def test_waiting_for_a_change_is_given_up() -> None:
         counters, Traits(kind="fake", tick_s=TICK_S, shortest_window_s=0.5, spins=7), clock=clock, suspended=lambda: 0.0
     )
     started = meter.start()
-
     assert 1 + 7 + 1 == counters.readings
     clock.now_s += 1.0
     assert "did not move in 1.00 s" in meter.end(started).reason
@@ -86,7 +83,6 @@ def test_both_ends_wait_for_what_is_still_under_way() -> None:
     started = meter.start()
     clock.now_s += 1.0
     meter.end(started)
-
     assert [0.0, 1.0] == calls
 
 
@@ -99,7 +95,6 @@ def test_a_reading_tells_our_share() -> None:
     started = meter.start()
     clock.now_s, own[0], machine[0] = 1.0, 0.8, 1.6
     reading = meter.end(started)
-
     assert 20.0 == pytest.approx(reading.value)
     assert 0.5 == reading.share
 
@@ -109,14 +104,12 @@ def test_counters_that_are_not_of_the_machine_tell_no_share() -> None:
     meter = steady(clock, Load(watts=20.0))
     started = meter.start()
     clock.now_s += 1.0
-
     assert meter.end(started).share is None
 
 
 def test_a_meter_says_what_it_adds_up_and_how_finely() -> None:
     clock = PassingClock()
     meter = steady(clock, Load(watts=1.0), Load(watts=1.0, name="dram", never_idle=False))
-
     assert isinstance(meter, CountingMeter)
     assert ("fake:package-0+dram", ("package-0", "dram"), "energy") == (meter.source, meter.domains, meter.metric)
     assert (TICK_S, 0.5, math.inf) == (meter.tick_s, meter.shortest_window_s, meter.longest_window_s)
@@ -128,7 +121,6 @@ def test_counters_that_never_start_again_need_not_be_attended() -> None:
     with meter.attended():
         started = meter.start()
         clock.now_s += 86_400.0
-
     assert 2.0 * 86_400 == pytest.approx(meter.end(started).value)
 
 
@@ -143,7 +135,6 @@ def test_what_went_wrong_between_windows_is_no_fault_of_the_next() -> None:
     clock.now_s += 0.01
     started = meter.start()
     clock.now_s += 1.0
-
     assert 20.0 == pytest.approx(meter.end(started).value)
     assert "went down" in meter.end(earlier).reason
 
@@ -166,7 +157,6 @@ def test_it_is_our_part_of_the_busy_seconds(own_s: float, machine_s: float, expe
     started = share.start()
     played.own_s += own_s
     played.machine_s = 100.0 + machine_s
-
     assert expected == pytest.approx(share.end(started))
 
 
@@ -176,7 +166,6 @@ def test_rounding_of_the_kernels_ticks_makes_it_no_more_than_all() -> None:
     started = share.start()
     played.own_s += 1.01
     played.machine_s = 101.0
-
     assert 1.0 == share.end(started)
 
 
@@ -186,7 +175,6 @@ def test_of_a_machine_that_hardly_worked_there_is_no_share() -> None:
     share = played.share()
     started = share.start()
     played.machine_s = 100.19
-
     assert share.end(started) is None
 
 
@@ -197,7 +185,6 @@ def test_a_system_that_does_not_tell_gives_none(*, known_at_first: bool) -> None
     share = played.share()
     started = share.start()
     played.machine_s = None if known_at_first else 200.0
-
     assert share.end(started) is None
 
 
@@ -207,5 +194,4 @@ def test_real_work_is_ours() -> None:
     started = share.start()
     sum(range(100_000))
     ended = share.start()
-
     assert started.own_s < ended.own_s

@@ -7,7 +7,7 @@ import pytest
 from fakes.counters import Load, PassingClock, SteadyCounters
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.meters.energy.counters import Totals, seconds_suspended
+from pytest_hwperf.meters.counters import Totals, seconds_suspended
 
 DRAM_RANGE = 65712999613
 LONGEST_S = 32.8
@@ -48,7 +48,6 @@ def test_a_thread_loses_nothing_in_200_seconds_of_400_watts() -> None:
         waits.begun.set()
         assert waits.there.wait(30)
         after = totals.read()
-
     assert 80_000_000_000 == pytest.approx(after.counts[0] - before.counts[0], abs=400 * 1000)
     assert before.voids == after.voids
     assert {LONGEST_S / 2} == set(waits.waited)
@@ -64,7 +63,6 @@ def test_wraps_are_folded_once_more_for_each_range() -> None:
         waits.begun.set()
         assert waits.there.wait(30)
         after = totals.read()
-
     assert 200_000_000_000 - 3 <= after.counts[0] - before.counts[0] <= 200_000_000_000 + 1_000_000
 
 
@@ -74,7 +72,6 @@ def test_without_the_thread_the_same_window_is_void() -> None:
     before = totals.read()
     clock.now_s = 200.0
     after = totals.read()
-
     assert before.voids < after.voids
     assert "the counters were not read for 200 s, longer than 32.8 s" in totals.reason
 
@@ -97,7 +94,6 @@ def test_an_error_that_only_the_thread_meets_voids_open_windows() -> None:
         assert failing.there.wait(30)
     counters.error = ""
     after = totals.read()
-
     assert before.voids == clean.voids
     assert clean.voids < after.voids
 
@@ -109,7 +105,6 @@ def test_counters_that_always_count_on_need_no_thread() -> None:
     waits.begun.set()
     with totals.attended():
         names = {thread.name for thread in threading.enumerate()}
-
     assert "hwperf-energy" not in names
     assert not waits.there.is_set()
 
@@ -121,7 +116,6 @@ def test_the_thread_ends_with_its_windows() -> None:
     waits.begun.set()
     with totals.attended():
         assert "hwperf-energy" in {thread.name for thread in threading.enumerate()}
-
     assert "hwperf-energy" not in {thread.name for thread in threading.enumerate()}
 
 
@@ -135,7 +129,6 @@ def test_a_suspended_machine_voids_the_window() -> None:
     still = totals.read()
     asleep[0] += 3600.0
     after = totals.read()
-
     assert before.voids == still.voids < after.voids
     assert "the machine was suspended for 3600 s during the window" == totals.reason
 
@@ -149,7 +142,6 @@ def test_a_refused_reading_rises_and_voids_what_is_open() -> None:
     with pytest.raises(MeasurementError, match="ENODATA"):
         totals.read()
     counters.error = ""
-
     assert before.voids + 1 == totals.read().voids
 
 
@@ -159,5 +151,4 @@ def test_this_machine_tells_how_long_it_slept() -> None:
 
 def test_a_system_without_that_clock_never_slept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("time.CLOCK_BOOTTIME", raising=False)
-
     assert 0.0 == seconds_suspended()

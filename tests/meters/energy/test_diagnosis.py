@@ -8,8 +8,8 @@ import pytest
 from fakes.powercap import AMD, CLIENT, PLAIN_CLIENT, SOCKETS, bare_metal, calm, describe_processor, plant, refusing
 
 from pytest_hwperf.core.errors import MeterUnavailable
-from pytest_hwperf.meters.energy.diagnosis import SystemAccess
-from pytest_hwperf.meters.energy.rapl import rapl_meter
+from pytest_hwperf.meters.powercap import SystemAccess
+from pytest_hwperf.meters.rapl import rapl_meter
 
 
 def refusal(host: SystemAccess, **environ: str) -> str:
@@ -23,7 +23,6 @@ def test_a_refused_permission_gives_the_remedy(tmp_path: Path, number: int) -> N
     """A group is let in by a rule that survives a reboot; everyone is never let in."""
     plant(tmp_path, PLAIN_CLIENT)
     text = refusal(bare_metal(tmp_path, files=refusing(number, "energy_uj", "max_energy_range_uj")))
-
     assert text.startswith("Only root can read ")
     assert "intel-rapl:0/energy_uj (CVE-2020-8694)" in text
     assert "udevadm trigger" in text
@@ -33,7 +32,6 @@ def test_a_refused_permission_gives_the_remedy(tmp_path: Path, number: int) -> N
 def test_a_permission_for_a_part_is_refused_as_a_whole(tmp_path: Path) -> None:
     """Three of four sockets would look like a measurement of the machine."""
     plant(tmp_path, SOCKETS)
-
     assert "intel-rapl:2/energy_uj" in refusal(
         bare_metal(tmp_path, files=refusing(errno.EACCES, "intel-rapl:2/energy_uj"))
     )
@@ -43,21 +41,18 @@ def test_firmware_that_gives_nothing_at_all_is_reported(tmp_path: Path) -> None:
     plant(tmp_path, AMD)
     (tmp_path / "sys/devices/virtual/powercap/intel-rapl/intel-rapl:0/energy_uj").write_text("\n")
     text = refusal(bare_metal(tmp_path))
-
     assert text.startswith("intel-rapl:0 (package-0) answers '', which is no number")
     assert text.endswith("Nothing is left to read.")
 
 
 def test_psys_alone_is_no_substitute(tmp_path: Path) -> None:
     plant(tmp_path, {"intel-rapl:0": ("psys", 5, 1000)})
-
     assert "holds no package zone" in refusal(bare_metal(tmp_path))
 
 
 def test_another_system_has_no_rapl(tmp_path: Path) -> None:
     """Reported first, whatever else holds."""
     plant(tmp_path, AMD)
-
     assert refusal(SystemAccess(root=str(tmp_path), system="Darwin", architecture="arm64")).startswith(
         "RAPL is read on Linux only, this is Darwin."
     )
@@ -73,7 +68,6 @@ def test_a_virtual_machine_is_reported_before_a_container(tmp_path: Path, mark: 
     """A virtual machine may hold /.dockerenv: no mount would help there."""
     host = bare_metal(tmp_path)
     describe_processor(tmp_path, "fpu hypervisor", mark=mark)
-
     assert refusal(host).startswith("The hypervisor of this virtual machine hides RAPL")
 
 
@@ -81,27 +75,23 @@ def test_a_virtual_machine_is_reported_before_a_container(tmp_path: Path, mark: 
 def test_a_container_is_told_how_to_mount_the_tree(tmp_path: Path, mark: str) -> None:
     host = bare_metal(tmp_path)
     describe_processor(tmp_path, "fpu", mark=mark)
-
     assert "-e HWPERF_POWERCAP_ROOT=/host/powercap" in refusal(host)
 
 
 def test_links_to_hidden_folders_betray_a_container(tmp_path: Path) -> None:
     tree = plant(tmp_path, CLIENT)
     shutil.rmtree(tree.nested)
-
     assert refusal(bare_metal(tmp_path)).startswith("The container runtime hides")
 
 
 def test_bare_metal_without_zones_lacks_the_driver(tmp_path: Path) -> None:
     (tmp_path / "sys/class/powercap").mkdir(parents=True)
-
     assert "sudo modprobe intel_rapl_msr" in refusal(bare_metal(tmp_path))
 
 
 def test_a_folder_that_was_named_and_holds_nothing_is_named_again(tmp_path: Path) -> None:
     """The usual places are not tried instead."""
     plant(tmp_path, AMD)
-
     assert refusal(bare_metal(tmp_path), HWPERF_POWERCAP_ROOT="/nowhere").startswith(
         "HWPERF_POWERCAP_ROOT=/nowhere holds no RAPL zone"
     )
@@ -111,7 +101,6 @@ def test_a_folder_that_was_named_is_reported_before_a_virtual_machine(tmp_path: 
     """Nothing else was looked at: this virtual machine may well have counters."""
     plant(tmp_path, AMD)
     host = bare_metal(tmp_path, flags="fpu hypervisor")
-
     assert refusal(host, HWPERF_POWERCAP_ROOT=str(tmp_path)).endswith("or unset it.")
 
 
@@ -120,7 +109,6 @@ def test_a_virtual_machine_with_counters_is_read(tmp_path: Path) -> None:
     plant(tmp_path, AMD)
     meter = rapl_meter({}, access=bare_metal(tmp_path, flags="fpu hypervisor"), check=calm)
     meter.close()
-
     assert "rapl:package-0" == meter.source
 
 
@@ -129,7 +117,6 @@ def test_the_first_line_of_a_refusal_stands_alone(tmp_path: Path) -> None:
     documented = (Path(__file__).parents[3] / "docs/meters.md").read_text(encoding="utf-8")
     plant(tmp_path, AMD)
     first, *commands = refusal(bare_metal(tmp_path, files=refusing(errno.EACCES, "energy_uj"))).splitlines()
-
     assert "docs/meters.md" in first
     assert 3 == len(commands)
     assert [] == [command for command in commands if command.strip() not in documented]

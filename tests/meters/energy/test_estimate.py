@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pytest_hwperf.core.contracts import Covered
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Reading
-from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
-from pytest_hwperf.meters.energy.estimate import (
+from pytest_hwperf.meters.cpu_time import CpuTimeMeter
+from pytest_hwperf.meters.estimate import (
     EstimateMeter,
     Watts,
     estimate_meter,
@@ -49,14 +49,12 @@ def test_joules_are_cpu_seconds_times_what_work_adds() -> None:
     meter = EstimateMeter(CpuTimeMeter(work, children=float), SKYLAKE)
     started = meter.start()
     work.cpu_s += 2.0
-
     assert 7.09 == pytest.approx(meter.end(started).value)
 
 
 def test_no_work_is_no_energy() -> None:
     """The idle machine is left out: only what the work adds is estimated, however long the window was."""
     meter = EstimateMeter(CpuTimeMeter(Work(), children=float), SKYLAKE)
-
     assert Reading(value=0.0) == meter.end(meter.start())
 
 
@@ -67,7 +65,6 @@ def test_windows_may_nest() -> None:
     work.cpu_s += 1.0
     inner = meter.start()
     work.cpu_s += 2.0
-
     assert (4.0, 6.0) == (meter.end(inner).value, meter.end(outer).value)
 
 
@@ -81,7 +78,6 @@ def test_windows_add_up(spent: list[float]) -> None:
         started = meter.start()
         work.cpu_s += cpu_s
         parts.append(meter.end(started).value or 0.0)
-
     assert meter.end(around).value == pytest.approx(sum(parts), abs=1e-9)
 
 
@@ -108,14 +104,12 @@ class Silent:
 def test_without_cpu_time_there_is_no_estimate() -> None:
     """Unmeasured, with the reason, never 0 J."""
     meter = EstimateMeter(Silent(), SKYLAKE)
-
     assert Reading(value=None, reason="no CPU time today") == meter.end(meter.start())
 
 
 def test_closing_closes_the_cpu_time() -> None:
     silent = Silent()
     EstimateMeter(silent, SKYLAKE).close()
-
     assert silent.closed
 
 
@@ -124,7 +118,6 @@ def test_it_says_that_it_is_no_measurement_and_by_which_watts() -> None:
     refused = ("rapl: Only root can read it.\n  sudo do this", "perf: not permitted")
     meter: Meter = EstimateMeter(CpuTimeMeter(), SKYLAKE, refused=refused)
     kind, better = meter.warnings
-
     assert ("energy", "estimate:cpu-time", 0.0) == (meter.metric, meter.source, meter.shortest_window_s)
     assert kind.startswith("estimate: not a measurement, but 3.545 J per CPU second, from 0.645 W idle to 4.19 W busy ")
     assert "(Skylake;" in kind
@@ -152,7 +145,6 @@ def test_it_says_that_it_is_no_measurement_and_by_which_watts() -> None:
 def test_known_servers_have_their_own_watts(described: Mapping[str, str], idle_w: float, busy_w: float) -> None:
     """Family, model and, where it tells generations apart, stepping as these processors report them."""
     watts = watts_of(described)
-
     assert (idle_w, busy_w) == (watts.idle_w, watts.busy_w)
 
 
@@ -172,7 +164,6 @@ def test_known_servers_have_their_own_watts(described: Mapping[str, str], idle_w
 def test_any_other_processor_has_the_generic_watts(described: Mapping[str, str]) -> None:
     """No neighbour in the table is taken for it, and the warning says so."""
     watts = watts_of(described)
-
     assert (*GENERIC, "no known microarchitecture") == (watts.idle_w, watts.busy_w, watts.processor)
 
 
@@ -181,14 +172,12 @@ def test_the_processor_is_read_from_cpuinfo(tmp_path: Path) -> None:
     first = "processor\t: 0\ncpu family\t: 23\nmodel\t\t: 49\nmodel name\t: AMD EPYC 7B12\nstepping\t: 0\n\n"
     second = "processor\t: 1\ncpu family\t: 23\nmodel\t\t: 1\nmodel name\t: AMD EPYC 7571\n\n"
     settle_in(tmp_path, {"proc/cpuinfo": first + second})
-
     assert "(EPYC 2nd generation;" in estimate_meter({}, root=tmp_path).warnings[0]
 
 
 def test_another_system_has_the_generic_watts(tmp_path: Path) -> None:
     """It has no cpuinfo; the estimate works all the same."""
     meter = estimate_meter({}, refused=("rapl: not here",), root=tmp_path)
-
     assert "(no known microarchitecture;" in meter.warnings[0]
     assert "better source refused: rapl: not here" == meter.warnings[1]
 
@@ -205,7 +194,6 @@ NO_WATTS = ["0,5..2,1", "0.5-2.1", "2.1", "nan..1", "0...1", "watts.json"]
 def test_watts_that_cannot_be_are_refused(text: str) -> None:
     with pytest.raises(UsageProblem) as caught:
         given_watts(text)
-
     assert f"-o hwperf_watts={text} (or HWPERF_WATTS): give IDLE..BUSY in W per vCPU, such as 0.5..2.1" in str(
         caught.value
     )
@@ -221,5 +209,4 @@ def test_real_work_costs_something() -> None:
     started = meter.start()
     while not (joules := meter.end(started).value):
         sum(range(10_000))
-
     assert 0 < joules

@@ -4,8 +4,8 @@ import pytest
 from fakes.counters import Load, PassingClock, SteadyCounters
 
 from pytest_hwperf.core.records import Reading
-from pytest_hwperf.meters.energy.counter_meter import CounterMeter, Traits
-from pytest_hwperf.meters.energy.idle_power import idle_watts
+from pytest_hwperf.meters.counters import CounterMeter, Traits
+from pytest_hwperf.meters.energy_window import idle_watts
 
 
 def idle_power(watts: float, *, busy_s: float | None = 0.0, slept: list[float] | None = None) -> Reading:
@@ -30,7 +30,6 @@ def test_the_idle_power_is_that_of_two_seconds_suspended(busy_s: float | None) -
     """Up to 5 % of the cores at work are the system's own; where it does not tell, nobody is known to disturb."""
     slept = list[float]()
     reading = idle_power(12.5, busy_s=busy_s, slept=slept)
-
     assert [2.0] == slept
     assert 12.5 == pytest.approx(reading.value)
 
@@ -38,12 +37,10 @@ def test_the_idle_power_is_that_of_two_seconds_suspended(busy_s: float | None) -
 def test_a_machine_on_which_others_work_is_not_idle() -> None:
     """Taken off, its power would make the calls look cheaper than they are."""
     reading = idle_power(12.5, busy_s=2.0)
-
     assert (None, "the machine was not idle: others used 50 % of its cores") == (reading.value, reading.reason)
 
 
 def test_an_idle_power_that_cannot_be_read_has_a_reason() -> None:
     reading = idle_power(0.0)
-
     assert reading.value is None
     assert "did not move in 2.00 s" in reading.reason

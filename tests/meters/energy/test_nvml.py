@@ -16,8 +16,8 @@ from fakes.nvml import (
     torch_with,
 )
 
-from pytest_hwperf.meters.energy.counter_check import CounterCheck
-from pytest_hwperf.meters.energy.nvml import BoardMeter, GpuAccess, in_use, nvml_meter
+from pytest_hwperf.meters.counter_check import CounterCheck
+from pytest_hwperf.meters.nvml import BoardMeter, GpuAccess, in_use, nvml_meter
 
 OWN = 4000
 Opening = Callable[..., BoardMeter]
@@ -67,7 +67,6 @@ def test_a_window_is_the_sum_of_the_boards(nvml: FakeNvml, clock: HandClock, met
     nvml.boards[1].draw(120.5)
     clock.pass_time(2.5)
     reading = meter.end(started)
-
     assert ("gpu_energy", "nvml:0+1", ("0", "1")) == (meter.metric, meter.source, meter.domains)
     assert 520.5 == pytest.approx(reading.value, abs=1e-9)
     assert reading.share is None  # of the machine's CPU time: that is not what boards work with
@@ -79,7 +78,6 @@ def test_a_board_that_cuda_hides_adds_nothing(nvml: FakeNvml, clock: HandClock, 
     nvml.boards[0].draw(400.0)
     nvml.boards[1].draw(100.0)
     clock.pass_time(2.5)
-
     assert "nvml:1" == meter.source
     assert 100.0 == pytest.approx(meter.end(started).value)
 
@@ -90,7 +88,6 @@ def test_counts_of_64_bits_keep_every_one(nvml: FakeNvml, clock: HandClock, mete
     started = meter.start()
     nvml.boards[0].millijoules += 123_457
     clock.pass_time(2.5)
-
     assert 123.457 == pytest.approx(meter.end(started).value, abs=1e-9)
 
 
@@ -101,7 +98,6 @@ def test_a_board_that_stands_still_is_refused(nvml: FakeNvml, clock: HandClock, 
     nvml.boards[0].draw(400.0)
     clock.pass_time(2.5)
     reading = meter.end(started)
-
     assert (None, "GPU 1 (1) did not move in 2.50 s: it counts nothing here") == (reading.value, reading.reason)
 
 
@@ -111,7 +107,6 @@ def test_a_short_window_is_refused_with_its_bound(nvml: FakeNvml, clock: HandClo
     for board in nvml.boards:
         board.draw(50.0)
     clock.pass_time(0.5)
-
     assert "a window of 500 ms has a bound of 4.0 %; 2.00 s needed" == meter.end(started).reason
 
 
@@ -127,7 +122,6 @@ def test_a_reloaded_driver_voids_the_window_and_not_the_next(
     started = meter.start()
     nvml.boards[0].draw(80.0)
     clock.pass_time(2.5)
-
     assert void.value is None
     assert void.reason.startswith("GPU 0 (0) went down")
     assert 80.0 == pytest.approx(meter.end(started).value)
@@ -143,7 +137,6 @@ def test_a_driver_reloaded_between_windows_voids_those_that_were_open_alone(
     inner = meter.start()
     nvml.boards[0].draw(80.0)
     clock.pass_time(2.5)
-
     assert 80.0 == pytest.approx(meter.end(inner).value)
     assert meter.end(outer).value is None
 
@@ -158,7 +151,6 @@ def test_an_error_voids_the_window(nvml: FakeNvml, clock: HandClock, meter_of: O
         board.draw(400.0)
     clock.pass_time(2.5)
     reading = meter.end(started)
-
     assert reading.value is None
     assert reading.reason.startswith("GPU 1 answers GPU is lost")
 
@@ -171,7 +163,6 @@ def test_what_is_still_running_is_waited_for_at_both_ends(clock: HandClock, mete
     before = len(cuda.waited)
     clock.pass_time(2.5)
     meter.end(started)
-
     assert (1, 2) == (before, len(cuda.waited))
 
 
@@ -184,7 +175,6 @@ def test_work_that_failed_leaves_no_figure(nvml: FakeNvml, clock: HandClock, met
     clock.pass_time(2.5)
     cuda.failure = "CUDA error: out of memory"
     reading = meter.end(started)
-
     assert (None, "torch could not be waited for: CUDA error: out of memory") == (reading.value, reading.reason)
 
 
@@ -194,7 +184,6 @@ def test_windows_begin_anywhere_between_two_ticks(meter_of: Opening) -> None:
     meter = meter_of(pause=waits.append, draw=lambda: next(draws))
     for _ in range(3):
         meter.end(meter.start())
-
     assert [0.0, 0.01, 0.015] == pytest.approx(waits)
 
 
@@ -208,7 +197,6 @@ def test_other_processes_are_named_with_their_memory(nvml: FakeNvml, meter_of: O
     meter.end(started)
     nvml.boards[1].processes = []
     meter.end(meter.start())
-
     assert {
         "GPU 0 was shared with process 77 (1.20 GB): its energy is the whole board's",
         "GPU 1 was shared with process 78 (memory not reported): its energy is the whole board's",
@@ -221,7 +209,6 @@ def test_a_process_that_grows_is_named_once(nvml: FakeNvml, meter_of: Opening) -
     started = meter.start()
     nvml.boards[0].processes = [Running(77, 2_000_000_000)]
     meter.end(started)
-
     assert 1 == len(meter.warnings)
 
 
@@ -229,13 +216,11 @@ def test_nobody_else_is_no_warning(nvml: FakeNvml, meter_of: Opening) -> None:
     nvml.boards[0].processes = [Running(OWN, 500_000_000)]
     meter = meter_of()
     meter.end(meter.start())
-
     assert () == meter.warnings
 
 
 def test_a_board_that_tells_no_processes_says_so(nvml: FakeNvml, meter_of: Opening) -> None:
     nvml.boards[1].errors["nvmlDeviceGetComputeRunningProcesses"] = NO_PERMISSION
-
     assert ("GPU 1 does not report which processes use it: its energy is the whole board's",) == meter_of().warnings
 
 
@@ -245,7 +230,6 @@ def test_a_split_board_says_that_it_counts_as_a_whole(nvml: FakeNvml, meter_of: 
     nvml.boards[1].mig = True
     nvml.boards[1].instances = ["MIG-1"]
     meter = meter_of({"CUDA_VISIBLE_DEVICES": "MIG-1"})
-
     assert "nvml:1" == meter.source
     assert (
         "GPU 1 is split by MIG: its energy is the whole board's, that of other instances included",
@@ -262,7 +246,6 @@ def test_boards_without_a_counter_are_read_by_their_power(nvml: FakeNvml, clock:
     for _ in range(55):
         clock.pass_time(0.2)
         meter.start()
-
     assert 3960.0 == pytest.approx(meter.end(started).value, abs=1e-5)
     assert ("nvml-power:0+1", "gpu_energy") == (meter.source, meter.metric)
     assert (0.1, 10.0) == (meter.tick_s, meter.shortest_window_s)
@@ -277,14 +260,12 @@ def test_power_that_was_not_read_for_long_voids_the_window_and_not_the_next(
     meter = meter_of({"CUDA_VISIBLE_DEVICES": "0"})
     started = meter.start()
     clock.pass_time(11.0)
-
     assert "the power of the boards was not read for 11.0 s" == meter.end(started).reason
     assert not isinstance(meter.start(), str)
 
 
 def test_a_board_that_this_process_computes_on_is_in_use(nvml: FakeNvml, clock: HandClock) -> None:
     nvml.boards[1].processes = [Running(77, 1), Running(OWN, 1)]
-
     assert in_use({}, access=access_to(nvml, clock))
     assert not in_use({"CUDA_VISIBLE_DEVICES": "0"}, access=access_to(nvml, clock))
     assert not in_use({"CUDA_VISIBLE_DEVICES": ""}, access=access_to(nvml, clock))
@@ -303,7 +284,6 @@ def test_nothing_is_in_use_where_there_is_no_driver(clock: HandClock) -> None:
 
 def test_a_board_that_tells_no_processes_is_not_in_use_by_any(nvml: FakeNvml, clock: HandClock) -> None:
     nvml.boards[0].errors["nvmlDeviceGetComputeRunningProcesses"] = NO_PERMISSION
-
     assert not in_use({}, access=access_to(nvml, clock))
 
 
@@ -312,6 +292,5 @@ def test_boards_that_are_asked_for_by_name_are_the_energy_and_say_what_is_missin
 ) -> None:
     meter = nvml_meter({}, access=access_to(nvml, clock))
     meter.close()
-
     assert "energy" == meter.metric
     assert "boards only: the processor's energy is not in it" in meter.warnings

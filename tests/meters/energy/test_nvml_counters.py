@@ -8,8 +8,8 @@ from fakes.clocks import HandClock
 from fakes.nvml import GPU_IS_LOST, FakeBoard, FakeNvml
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.meters.energy.nvml_counters import EVERY_S, PowerCounters
-from pytest_hwperf.meters.gpu.nvml_library import Library
+from pytest_hwperf.meters.nvml import EVERY_S, PowerCounters
+from pytest_hwperf.meters.nvml_library import Library
 
 MICRO = 1_000_000
 
@@ -69,7 +69,6 @@ def test_power_is_added_up_between_its_values(nvml: FakeNvml, clock: HandClock, 
     first = counters.read()
     nvml.boards[0].milliwatts = 200_000
     clock.pass_time(0.2)
-
     assert ((0, 0), (30 * MICRO, 10 * MICRO)) == (first, counters.read())
 
 
@@ -84,7 +83,6 @@ def test_the_thread_sees_what_comes_and_goes_between_two_readings(
     turns.give()
     nvml.boards[0].milliwatts = 100_000
     clock.pass_time(0.1)
-
     assert 40 * MICRO == pytest.approx(counters.read()[0], abs=1)
     assert {EVERY_S} == set(turns.asked)
 
@@ -129,7 +127,6 @@ def test_no_energy_is_made_up_for_the_time_of_an_error(
         counters.read()
     nvml.boards[0].errors.clear()
     clock.pass_time(0.1)
-
     assert (0, 0) == counters.read()
 
 
@@ -148,7 +145,6 @@ def test_nothing_runs_before_the_first_reading_nor_after_the_end(
     during = running()
     counters.close()
     counters.close()
-
     assert (False, True, False, 0) == (before, during, running(), nvml.inits)
 
 
@@ -156,7 +152,6 @@ def test_counters_that_were_never_read_are_closed_too(nvml: FakeNvml) -> None:
     library = Library(nvml)
     library.open()
     PowerCounters(library, library.boards()).close()
-
     assert 0 == nvml.inits
 
 
@@ -174,5 +169,4 @@ def test_a_reading_is_dated_at_its_midpoint(nvml: FakeNvml, clock: HandClock, tu
     counters.read()
     joules = counters.read()[0] / MICRO
     counters.close()
-
     assert 11.0 == pytest.approx(joules, abs=1e-5)

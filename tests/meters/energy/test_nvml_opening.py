@@ -21,10 +21,10 @@ from fakes.nvml import (
 )
 
 from pytest_hwperf.core.errors import MeterUnavailable
-from pytest_hwperf.meters.energy.counter_check import CounterCheck, check_counters
-from pytest_hwperf.meters.energy.counters import Counters
-from pytest_hwperf.meters.energy.nvml import GpuAccess, nvml_meter
-from pytest_hwperf.meters.gpu.nvml_library import Library
+from pytest_hwperf.meters.counter_check import CounterCheck, check_counters
+from pytest_hwperf.meters.counters import Counters
+from pytest_hwperf.meters.nvml import GpuAccess, nvml_meter
+from pytest_hwperf.meters.nvml_library import Library
 
 COUNTER = "nvmlDeviceGetTotalEnergyConsumption"
 
@@ -59,21 +59,18 @@ def test_without_the_bindings_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
 )
 def test_what_is_missing_is_reported(number: int, reported: str) -> None:
     nvml = FakeNvml(broken=number)
-
     assert refusal(nvml).startswith(reported)
     assert 0 == nvml.inits
 
 
 def test_a_driver_without_boards_says_so() -> None:
     nvml = FakeNvml()
-
     assert "NVIDIA's driver shows no board." == refusal(nvml)
     assert 0 == nvml.inits
 
 
 def test_hidden_boards_leave_nothing_to_read() -> None:
     nvml = FakeNvml(FakeBoard("GPU-a"))
-
     assert refusal(nvml, {"CUDA_VISIBLE_DEVICES": "-1"}).startswith("CUDA_VISIBLE_DEVICES='-1' shows this process no")
     assert 0 == nvml.inits
 
@@ -81,7 +78,6 @@ def test_hidden_boards_leave_nothing_to_read() -> None:
 def test_a_board_that_does_not_answer_is_reported() -> None:
     """A lost board shifts no other into its place: nothing is measured."""
     nvml = FakeNvml(FakeBoard("GPU-a"), FakeBoard("GPU-b", errors={"nvmlDeviceGetHandleByIndex": GPU_IS_LOST}))
-
     assert "A board of this machine cannot be asked: NVIDIA's library answers GPU is lost." == refusal(nvml)
     assert 0 == nvml.inits
 
@@ -91,7 +87,6 @@ def test_a_board_that_does_not_answer_is_reported() -> None:
 def test_boards_that_tell_neither_energy_nor_power_are_refused(number: int, call: str) -> None:
     """Whether the field is unknown or the whole call fails."""
     nvml = FakeNvml(FakeBoard("GPU-a", errors={COUNTER: NOT_SUPPORTED, call: number}))
-
     assert (
         f"Energy: GPU 0 answers Not Supported. Power: GPU 0 answers {NVMLError(number)}. Boards before Volta count no "
         "energy; measure on another one."
@@ -103,7 +98,6 @@ def test_an_old_driver_serves_by_its_power() -> None:
     nvml = FakeNvml(FakeBoard("GPU-a", errors={COUNTER: FUNCTION_NOT_FOUND}))
     meter = nvml_meter({}, access=access_to(nvml))
     meter.close()
-
     assert ("nvml-power:0", 0) == (meter.source, nvml.inits)
 
 
@@ -112,7 +106,6 @@ def test_windows_hold_100_ticks_and_last_2_s_at_least(tick_s: float, shortest_s:
     nvml = FakeNvml(FakeBoard("GPU-a"))
     meter = nvml_meter({}, access=access_to(nvml, lambda _: CounterCheck(tick_s=tick_s, spins=9)))
     meter.close()
-
     assert tick_s == meter.tick_s
     assert shortest_s == pytest.approx(meter.shortest_window_s)
 
@@ -122,7 +115,6 @@ def test_a_counter_that_was_not_seen_to_move_gets_the_slowest_tick() -> None:
     access = access_to(nvml, lambda counters: CounterCheck(tick_s=0.2, spins=9, stuck=counters.registers))
     meter = nvml_meter({}, access=access)
     meter.close()
-
     assert (0.1, 10.0) == (meter.tick_s, meter.shortest_window_s)
 
 
@@ -148,7 +140,6 @@ def test_the_tick_of_a_board_is_seen() -> None:
 
     meter = nvml_meter({}, access=access_to(nvml, lambda counters: check_counters(counters, passing)))
     meter.close()
-
     assert 0.025 == pytest.approx(meter.tick_s, abs=1e-9)
     assert 2.5 == pytest.approx(meter.shortest_window_s)
 
@@ -157,7 +148,6 @@ def test_why_better_sources_were_refused_is_kept() -> None:
     nvml = FakeNvml(FakeBoard("GPU-a"))
     meter = nvml_meter({}, refused=("rapl: only root\n  sudo so",), access=access_to(nvml))
     meter.close()
-
     assert "better source refused: rapl: only root" == meter.warnings[0]
 
 
@@ -169,7 +159,6 @@ def test_the_library_is_let_go_of_once() -> None:
     held = nvml.inits
     meter.close()
     meter.close()
-
     assert (2, 1) == (held, nvml.inits)
 
 
@@ -179,7 +168,6 @@ def test_an_instance_that_is_gone_has_no_board() -> None:
     library.open()
     holders = (library.board_of_mig("MIG-1"), library.board_of_mig("MIG-2"))
     library.close()
-
     assert ("GPU-a", "") == holders
 
 
@@ -192,7 +180,6 @@ def test_this_machine_is_looked_at_by_default() -> None:
     else:
         reported = meter.source
         meter.close()
-
     assert "NVIDIA" in reported or reported.startswith("nvml")
 
 

@@ -10,12 +10,10 @@ from fakes.power_pmu import CONFIGS, Pmu, plant_pmu, tell_paranoia
 from fakes.powercap import bare_metal
 
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
-from pytest_hwperf.meters.energy.counter_check import CounterCheck
-from pytest_hwperf.meters.energy.counter_meter import CounterMeter, Traits
-from pytest_hwperf.meters.energy.counters import Counters
-from pytest_hwperf.meters.energy.diagnosis import SystemAccess
-from pytest_hwperf.meters.energy.perf import perf_counters, perf_meter
-from pytest_hwperf.meters.energy.power_pmu import find_events
+from pytest_hwperf.meters.counter_check import CounterCheck
+from pytest_hwperf.meters.counters import CounterMeter, Counters, Traits
+from pytest_hwperf.meters.perf import find_events, perf_counters, perf_meter
+from pytest_hwperf.meters.powercap import SystemAccess
 
 PKG, RAM = CONFIGS["energy-pkg"], CONFIGS["energy-ram"]
 SEEN = CounterCheck(tick_s=0.001, spins=3)
@@ -71,7 +69,6 @@ def test_a_window_is_the_sum_of_packages_and_memory(
     pmu.draw("energy-ram", 2.0, cpu=18)
     clock.pass_time(1.0)
     reading = meter.end(started)
-
     assert 55.0 == pytest.approx(reading.value, abs=1e-8)
     assert "perf:pkg+ram+pkg+ram" == meter.source
 
@@ -83,7 +80,6 @@ def test_each_event_counts_in_its_own_unit(tmp_path: Path, pmu: Pmu, clock: Hand
     pmu.draw("energy-pkg", 10.0)
     pmu.draw("energy-ram", 4.0, scale=0.5)
     clock.pass_time(1.0)
-
     assert 14.0 == pytest.approx(meter.end(started).value, abs=1e-8)
 
 
@@ -95,7 +91,6 @@ def test_counts_of_64_bits_keep_every_one(tmp_path: Path, pmu: Pmu, clock: HandC
     started = meter.start()
     pmu.counts[PKG, 0] += 4295
     clock.pass_time(1.0)
-
     assert 4295 * 2.3283064365386963e-10 == meter.end(started).value
 
 
@@ -109,7 +104,6 @@ def test_memory_may_stand_still_and_a_package_may_not(
     clock.pass_time(1.0)
     stuck = meter.end(first)
     pmu.draw("energy-pkg", 2.0, cpu=1)
-
     assert (None, "energy-pkg of CPU 1 (pkg) did not move in 1.00 s: it counts nothing here") == (
         stuck.value,
         stuck.reason,
@@ -130,7 +124,6 @@ def test_an_error_voids_the_window(
     pmu.draw("energy-pkg", 5.0)
     clock.pass_time(1.0)
     reading = meter.end(started)
-
     assert reading.value is None
     assert reading.reason.startswith(f"energy-pkg of CPU 0 (pkg) answers {errno.errorcode[number]}")
 
@@ -145,7 +138,6 @@ def test_an_event_in_error_gives_no_bytes_and_no_count(
     pmu.answer = b""
     clock.pass_time(1.0)
     reading = meter.end(started)
-
     assert (None, "energy-pkg of CPU 0 (pkg) answers 0 bytes, and a count has 8") == (reading.value, reading.reason)
 
 
@@ -160,7 +152,6 @@ def test_the_reading_after_an_error_is_whole_again(
     started = meter.start()
     pmu.draw("energy-pkg", 5.0)
     clock.pass_time(1.0)
-
     assert 5.0 == pytest.approx(meter.end(started).value, abs=1e-8)
 
 
@@ -172,7 +163,6 @@ def test_a_count_that_went_down_is_an_error(tmp_path: Path, pmu: Pmu, clock: Han
     started = meter.start()
     pmu.counts[PKG, 0] = 17
     clock.pass_time(1.0)
-
     assert "energy-pkg of CPU 0 (pkg) went down" in meter.end(started).reason
 
 
@@ -181,7 +171,6 @@ def test_a_refused_permission_gives_the_remedy(tmp_path: Path, pmu: Pmu, number:
     plant_pmu(tmp_path)
     tell_paranoia(tmp_path, "2")
     pmu.refusals[PKG, 0] = number
-
     assert "The power PMU needs CAP_PERFMON or kernel.perf_event_paranoid <= 0 (now 2)." == refusal(
         bare_metal(tmp_path), pmu
     )
@@ -191,7 +180,6 @@ def test_a_permission_that_the_setting_gives_is_refused_by_something_else(tmp_pa
     plant_pmu(tmp_path)
     tell_paranoia(tmp_path, "-1")
     pmu.refusals[PKG, 0] = errno.EPERM
-
     assert refusal(bare_metal(tmp_path), pmu).endswith(
         "<= 0 (now -1). It is: then a container's seccomp profile forbids the call; start it with --cap-add PERFMON."
     )
@@ -200,7 +188,6 @@ def test_a_permission_that_the_setting_gives_is_refused_by_something_else(tmp_pa
 def test_a_setting_that_cannot_be_read_is_not_guessed(tmp_path: Path, pmu: Pmu) -> None:
     plant_pmu(tmp_path)
     pmu.refusals[PKG, 0] = errno.EACCES
-
     assert refusal(bare_metal(tmp_path), pmu).endswith("<= 0 (now not readable: No such file or directory).")
 
 
@@ -208,7 +195,6 @@ def test_a_setting_that_cannot_be_read_is_not_guessed(tmp_path: Path, pmu: Pmu) 
 def test_another_refusal_is_named(tmp_path: Path, pmu: Pmu, number: int) -> None:
     plant_pmu(tmp_path)
     pmu.refusals[PKG, 0] = number
-
     assert f"The power PMU answers {errno.errorcode[number]} when it is opened." == refusal(bare_metal(tmp_path), pmu)
 
 
@@ -217,7 +203,6 @@ def test_descriptors_are_given_back_when_one_cannot_be_opened(tmp_path: Path, pm
     plant_pmu(tmp_path, cpumask="0,18")
     pmu.refusals[RAM, 18] = errno.ENODEV
     refusal(bare_metal(tmp_path), pmu)
-
     assert [(PKG, 0), (RAM, 0), (PKG, 18)] == list(pmu.opened.values())
     assert [] == pmu.held
 
@@ -228,7 +213,6 @@ def test_closing_twice_does_nothing(tmp_path: Path, pmu: Pmu, meter_of: Opening)
     held = pmu.held
     meter.close()
     meter.close()
-
     assert ([(PKG, 0), (RAM, 0)], []) == (held, pmu.held)
 
 
@@ -239,7 +223,6 @@ def test_perf_meter_opens_what_the_machine_has(tmp_path: Path, pmu: Pmu) -> None
         {}, refused=("rapl: only root\n  sudo so",), access=bare_metal(tmp_path), calls=pmu.calls, check=seen
     )
     meter.close()
-
     assert ("perf:pkg+ram", 0.001, 0.5) == (meter.source, meter.tick_s, meter.shortest_window_s)
     assert ("better source refused: rapl: only root",) == meter.warnings
 
@@ -250,7 +233,6 @@ def test_a_slow_counter_takes_windows_of_100_ticks(tmp_path: Path, pmu: Pmu) -> 
         {}, access=bare_metal(tmp_path), calls=pmu.calls, check=lambda _: CounterCheck(tick_s=0.01, spins=3)
     )
     meter.close()
-
     assert 1.0 == pytest.approx(meter.shortest_window_s)
 
 
@@ -258,7 +240,6 @@ def test_noisy_firmware_takes_windows_of_a_second(tmp_path: Path, pmu: Pmu) -> N
     plant_pmu(tmp_path)
     meter = perf_meter({}, access=bare_metal(tmp_path, flags="fpu sgx"), calls=pmu.calls, check=seen)
     meter.close()
-
     assert 1.0 == meter.shortest_window_s
     assert meter.warnings[0].startswith("this processor has SGX")
 
@@ -286,7 +267,6 @@ def test_an_event_that_tells_nonsense_is_left_out_aloud(tmp_path: Path, pmu: Pmu
     meter = perf_meter({}, access=bare_metal(tmp_path), calls=pmu.calls, check=calibrating(((1,), (3,))))
     held = pmu.held
     meter.close()
-
     assert "perf:pkg+pkg" == meter.source
     assert (
         "energy-ram of CPU 0 (ram) did not move in 200 ms: it is left out.",
@@ -299,7 +279,6 @@ def test_an_event_that_tells_nonsense_is_left_out_aloud(tmp_path: Path, pmu: Pmu
 def test_memory_alone_is_no_substitute(tmp_path: Path, pmu: Pmu) -> None:
     plant_pmu(tmp_path)
     text = refusal(bare_metal(tmp_path), pmu, calibrating(((0,), ())))
-
     assert "energy-pkg of CPU 0 (pkg) did not move in 200 ms: it is left out. Nothing is left to read." == text
     assert [] == pmu.held
 
@@ -318,7 +297,6 @@ def test_events_that_open_and_do_not_answer_are_no_source(tmp_path: Path, pmu: P
 
 def test_a_hypervisor_that_hides_the_pmu_is_reported(tmp_path: Path, pmu: Pmu) -> None:
     text = refusal(bare_metal(tmp_path, flags="fpu hypervisor"), pmu)
-
     assert text.startswith("The hypervisor of this virtual machine hides the power PMU")
     assert text.endswith("Measure on bare metal.")
 
@@ -330,7 +308,6 @@ def test_a_kernel_without_the_pmu_is_told_how_to_load_it(tmp_path: Path, pmu: Pm
 def test_another_processor_has_no_such_call(tmp_path: Path, pmu: Pmu) -> None:
     """The number of the call would be another call's."""
     plant_pmu(tmp_path)
-
     assert "The power PMU is read on x86-64 only, this processor is aarch64." == refusal(
         bare_metal(tmp_path, architecture="aarch64"), pmu
     )
@@ -338,7 +315,6 @@ def test_another_processor_has_no_such_call(tmp_path: Path, pmu: Pmu) -> None:
 
 def test_another_system_has_no_pmu(tmp_path: Path, pmu: Pmu) -> None:
     plant_pmu(tmp_path)
-
     assert "The power PMU is a part of Linux, this is Darwin." == refusal(
         SystemAccess(root=str(tmp_path), system="Darwin", architecture="x86_64"), pmu
     )
@@ -353,5 +329,4 @@ def test_this_machine_is_looked_at_by_default() -> None:
     else:
         reported = meter.source
         meter.close()
-
     assert "power PMU" in reported or reported.startswith("perf:pkg")

@@ -9,7 +9,7 @@ import pytest
 from fakes.power_pmu import KIND, SCALE, plant_pmu
 
 from pytest_hwperf.core.errors import MeterUnavailable
-from pytest_hwperf.meters.energy.power_pmu import attributes, find_events, open_event, parse_cpus
+from pytest_hwperf.meters.perf import attributes, find_events, open_event, parse_cpus
 
 _SOFTWARE, _CPU_CLOCK = 1, 0  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK: nanoseconds
 _NO_PMU = 2**31 - 1
@@ -23,7 +23,6 @@ def test_a_package_and_its_memory_are_found(tmp_path: Path) -> None:
     """Cores and graphics lie inside a package and psys holds packages: they are not added."""
     plant_pmu(tmp_path, events=("energy-cores", "energy-pkg", "energy-ram", "energy-gpu", "energy-psys"))
     events = find_events(str(tmp_path))
-
     assert [("pkg", KIND, 2, 0), ("ram", KIND, 3, 0)] == [(e.register.name, e.kind, e.config, e.cpu) for e in events]
     assert [("energy-pkg of CPU 0", SCALE, None, True), ("energy-ram of CPU 0", SCALE, None, False)] == [
         (e.register.id, e.register.joules, e.register.last, e.register.never_idle) for e in events
@@ -36,7 +35,6 @@ def test_a_package_and_its_memory_are_found(tmp_path: Path) -> None:
 )
 def test_each_cpu_of_the_mask_stands_for_a_package(tmp_path: Path, cpumask: str, cpus: tuple[int, ...]) -> None:
     plant_pmu(tmp_path, cpumask=cpumask)
-
     assert [(cpu, name) for cpu in cpus for name in ("pkg", "ram")] == [
         (event.cpu, event.register.name) for event in find_events(str(tmp_path))
     ]
@@ -46,19 +44,16 @@ def test_a_long_mask_is_read_to_its_end(tmp_path: Path) -> None:
     """One CPU for each of 32 packages: more than the 64 bytes of a counter's file."""
     cpus = [56 * package for package in range(32)]
     plant_pmu(tmp_path, cpumask=",".join(map(str, cpus)), events=("energy-pkg",))
-
     assert cpus == [event.cpu for event in find_events(str(tmp_path))]
 
 
 def test_a_processor_without_a_counter_of_memory_has_packages_alone(tmp_path: Path) -> None:
     plant_pmu(tmp_path, events=("energy-pkg",))
-
     assert ["pkg"] == [event.register.name for event in find_events(str(tmp_path))]
 
 
 def test_each_event_has_its_own_scale(tmp_path: Path) -> None:
     plant_pmu(tmp_path, scales={"energy-ram": 1.5e-05})
-
     assert [SCALE, 1.5e-05] == [event.register.joules for event in find_events(str(tmp_path))]
 
 
@@ -121,7 +116,6 @@ def test_an_empty_list_has_no_cpus() -> None:
 def test_the_attributes_name_pmu_size_and_event_and_nothing_else() -> None:
     """Flags that exclude the kernel or the user would be refused by the power PMU."""
     packed = attributes(23, 2)
-
     assert 64 == len(packed)
     assert (23, 64, 2) == struct.unpack_from("=IIQ", packed)
     assert bytes(48) == packed[16:]
@@ -144,7 +138,6 @@ def test_an_opened_event_counts_from_now_on() -> None:
     first, second = (int.from_bytes(os.read(descriptor, 8), "little") for _ in range(2))
     inherited = os.get_inheritable(descriptor)
     os.close(descriptor)
-
     assert 0 < first < second
     assert not inherited
     assert not Path(f"/proc/self/fd/{descriptor}").exists()

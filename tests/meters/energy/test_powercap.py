@@ -9,7 +9,7 @@ from fakes.powercap import AMD, AT_REST, CLIENT, INTEL_RANGE, SOCKETS, Layout, T
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_hwperf.meters.energy.powercap import Files, Zone, choose_zones, find_zones
+from pytest_hwperf.meters.powercap import Files, Zone, choose_zones, find_zones
 
 
 def readable(_zone: Zone) -> str:
@@ -27,7 +27,6 @@ def test_nested_folders_and_flat_links_hold_the_same_zones(tmp_path: Path, layou
     tree = plant(tmp_path, layout)
 
     found = find_zones(str(getattr(tree, place)))
-
     assert {zone: (name, max_uj) for zone, (name, _, max_uj) in layout.items()} == {
         zone.id: (zone.name, zone.max_uj) for zone in found
     }
@@ -38,7 +37,6 @@ def test_nested_folders_and_flat_links_hold_the_same_zones(tmp_path: Path, layou
 def test_the_sum_at_rest_counts_no_joule_twice(tmp_path: Path, layout: Layout, total_uj: int) -> None:
     """Packages and their memory, neither what lies in a package nor psys nor the MMIO twin."""
     chosen, refused = choose_zones(find_zones(str(plant(tmp_path, layout).nested)), readable)
-
     assert total_uj == sum(layout[zone.id][1] for zone in chosen)
     assert {} == refused
 
@@ -57,7 +55,6 @@ def test_ids_are_hexadecimal_and_packages_sort_by_number(tmp_path: Path) -> None
     layout = {f"intel-rapl:{index:x}": (f"package-{index}", index, 1000) for index in range(12)}
 
     chosen, _ = choose_zones(find_zones(str(plant(tmp_path, layout).nested)), readable)
-
     assert [f"package-{index}" for index in range(12)] == [zone.name for zone in chosen]
 
 
@@ -70,7 +67,6 @@ def test_dies_of_one_package_are_added(tmp_path: Path) -> None:
     }
 
     chosen, _ = choose_zones(find_zones(str(plant(tmp_path, layout).nested)), readable)
-
     assert ["package-0-die-0", "package-0-die-1", "package-1-die-0"] == [zone.name for zone in chosen]
 
 
@@ -79,7 +75,6 @@ def test_the_twin_stands_in_where_the_plain_zone_is_missing(tmp_path: Path, back
     layout = {f"{backend}:0": ("package-0", 5, 1000), f"{backend}:0:0": ("dram", 7, 1000)}
 
     chosen, _ = choose_zones(find_zones(str(plant(tmp_path, layout).nested)), readable)
-
     assert [f"{backend}:0", f"{backend}:0:0"] == chosen_ids(chosen)
 
 
@@ -88,7 +83,6 @@ def test_the_twin_stands_in_where_the_plain_zone_is_unreadable(tmp_path: Path) -
     zones = find_zones(str(plant(tmp_path, CLIENT).nested))
 
     chosen, refused = choose_zones(zones, lambda zone: "EACCES" if zone.id == "intel-rapl:0" else "")
-
     assert ["intel-rapl-mmio:0"] == chosen_ids(chosen)
     assert {} == refused
 
@@ -98,7 +92,6 @@ def test_a_package_that_nobody_can_read_is_refused_with_its_answer(tmp_path: Pat
     zones = find_zones(str(plant(tmp_path, SOCKETS).nested))
 
     chosen, refused = choose_zones(zones, lambda zone: "EIO" if zone.name == "package-2" else "")
-
     assert {"intel-rapl:1": "EIO"} == {zone.id: answer for zone, answer in refused.items()}
     assert 6 == len(chosen)
 
@@ -107,7 +100,6 @@ def test_unreadable_memory_leaves_the_package(tmp_path: Path) -> None:
     zones = find_zones(str(plant(tmp_path, SOCKETS).nested))
 
     chosen, refused = choose_zones(zones, lambda zone: "ENODATA" if zone.id == "intel-rapl:3:0" else "")
-
     assert 7 == len(chosen)
     assert ["intel-rapl:3:0"] == [zone.id for zone in refused]
 
@@ -116,7 +108,6 @@ def test_links_that_dangle_hold_no_zone(tmp_path: Path) -> None:
     """A container that hides the devices leaves the class folder's links behind."""
     tree = plant(tmp_path, CLIENT)
     shutil.rmtree(tree.nested)
-
     assert () == find_zones(str(tree.flat))
 
 
@@ -127,7 +118,6 @@ def test_a_folder_that_is_not_there_holds_no_zone(tmp_path: Path) -> None:
 def test_a_zone_without_a_readable_name_is_skipped(tmp_path: Path) -> None:
     tree = plant(tmp_path, AMD)
     (tree.zone("intel-rapl:0:0") / "name").unlink()
-
     assert ["intel-rapl:0"] == chosen_ids(find_zones(str(tree.nested)))
 
 
@@ -135,7 +125,6 @@ def test_a_zone_without_a_readable_name_is_skipped(tmp_path: Path) -> None:
 def test_a_range_that_is_no_range_is_unknown(tmp_path: Path, content: str) -> None:
     tree = plant(tmp_path, AMD)
     (tree.zone("intel-rapl:0") / "max_energy_range_uj").write_text(content)
-
     assert [None] == [zone.max_uj for zone in find_zones(str(tree.nested)) if zone.name == "package-0"]
 
 
@@ -143,7 +132,6 @@ def test_a_range_that_is_refused_is_unknown(tmp_path: Path) -> None:
     tree = plant(tmp_path, AMD)
 
     found = find_zones(str(tree.nested), refusing(errno.EACCES, "max_energy_range_uj"))
-
     assert [None, None] == [zone.max_uj for zone in found]
 
 
@@ -152,7 +140,6 @@ def test_constraints_are_never_read(tmp_path: Path) -> None:
     tree, paths = plant(tmp_path, CLIENT), list[str]()
 
     find_zones(str(tree.flat), Files(open=recording(paths)))
-
     assert {"name", "max_energy_range_uj"} == {Path(path).name for path in paths}
 
 
@@ -161,7 +148,6 @@ def test_other_folders_are_not_entered(tmp_path: Path) -> None:
     tree: Tree = plant(tmp_path, AMD)
     (tree.nested / "dtpm/dtpm:0").mkdir(parents=True)
     (tree.nested / "dtpm/dtpm:0/name").write_text("package-9\n")
-
     assert ["intel-rapl:0", "intel-rapl:0:0"] == chosen_ids(find_zones(str(tree.nested)))
 
 
@@ -188,7 +174,6 @@ def test_the_choice_does_not_depend_on_order_or_on_zones_that_must_not_be_added(
     shuffled = data.draw(st.permutations([*wanted, *added]))
 
     chosen, refused = choose_zones(shuffled, lambda _zone: "")
-
     assert {z.path for z in wanted} == {z.path for z in chosen}
     assert [f"package-{n}" for n in sockets] == [z.name for z in chosen if z.name != "dram"]
     assert (len(wanted), {}) == (len(chosen), refused)

@@ -26,10 +26,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.meters.energy.counter_meter import CounterMeter, Opening
-from pytest_hwperf.meters.energy.counters import Register
-from pytest_hwperf.meters.energy.powercap import SYSTEM, Files, Zone, choose_zones, find_zones
-from pytest_hwperf.meters.energy.rapl import powercap_counters
+from pytest_hwperf.meters.counters import CounterMeter, Opening, Register
+from pytest_hwperf.meters.powercap import SYSTEM, Files, Zone, choose_zones, find_zones
+from pytest_hwperf.meters.rapl import powercap_counters
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Meter
@@ -66,7 +65,6 @@ def test_a_window_is_the_sum_of_packages_and_memory(tmp_path: Path, clock: HandC
     for zone, (name, _, _) in SOCKETS.items():
         tree.advance(zone, 1_000_000 if name == "dram" else 3_000_000)
     clock.pass_time(1.0)
-
     assert 16.0 == meter.end(started).value
 
 
@@ -74,7 +72,6 @@ def test_the_label_names_what_is_added_up(tmp_path: Path, meter_of: Opened) -> N
     """By package, each followed by its memory; a meter is what the protocol asks for."""
     plant(tmp_path, SOCKETS)
     meter: Meter = meter_of(tmp_path)
-
     assert "rapl:package-0+dram+package-1+dram+package-2+dram+package-3+dram" == meter.source
 
 
@@ -85,7 +82,6 @@ def test_zones_inside_a_package_and_twins_add_nothing(tmp_path: Path, clock: Han
     for zone in CLIENT:
         tree.advance(zone, 2_000_000)
     clock.pass_time(1.0)
-
     assert ("rapl:package-0", 2.0) == (meter.source, meter.end(started).value)
 
 
@@ -97,7 +93,6 @@ def test_a_counter_that_starts_again_at_0_loses_nothing(tmp_path: Path, clock: H
     started = meter.start()
     tree.advance("intel-rapl:0", 60_000_000)
     clock.pass_time(1.0)
-
     assert 60.0 == meter.end(started).value
 
 
@@ -115,7 +110,6 @@ def test_each_zone_wraps_by_its_own_range(tmp_path: Path, clock: HandClock, mete
     tree.advance("intel-rapl:0", 4_000_000)
     tree.advance("intel-rapl:0:0", 1_500_000)
     clock.pass_time(1.0)
-
     assert 5.5 == meter.end(started).value
 
 
@@ -128,7 +122,6 @@ def test_windows_may_nest(tmp_path: Path, clock: HandClock, meter_of: Opened) ->
     inner = meter.start()
     tree.advance("intel-rapl:0", 2_000_000)
     clock.pass_time(1.0)
-
     assert (2.0, 3.0) == (meter.end(inner).value, meter.end(outer).value)
 
 
@@ -140,14 +133,12 @@ def test_a_short_window_is_refused_with_its_bound(tmp_path: Path, clock: HandClo
     tree.advance("intel-rapl:0", 1_000_000)
     clock.pass_time(0.012)
     reading = meter.end(started)
-
     assert (None, "a window of 12.0 ms has a bound of 8.3 %; 500 ms needed") == (reading.value, reading.reason)
 
 
 def test_a_window_of_no_length_is_refused(tmp_path: Path, meter_of: Opened) -> None:
     plant(tmp_path, AMD)
     meter = meter_of(tmp_path)
-
     assert "a window of 0 s has a bound of 100 %; 500 ms needed" == meter.end(meter.start()).reason
 
 
@@ -162,7 +153,6 @@ def test_a_window_that_could_hide_a_wrap_is_refused(
     tree.advance("intel-rapl:0", 5_000_000)
     clock.pass_time(seconds)
     reading = meter.end(started)
-
     assert measured == (reading.value is not None)
     assert measured or reading.reason.startswith("the counters were not read for 32.8 s, longer than 32.8 s")
 
@@ -170,7 +160,6 @@ def test_a_window_that_could_hide_a_wrap_is_refused(
 def test_the_counter_that_wraps_first_limits_the_window(tmp_path: Path, meter_of: Opened) -> None:
     """Packages last 262 s at 1 kW, their memory 65.7 s: half of the shorter one."""
     plant(tmp_path, SOCKETS)
-
     assert 32.8565 == pytest.approx(meter_of(tmp_path).longest_window_s, abs=1e-4)
 
 
@@ -201,7 +190,6 @@ def test_a_text_that_is_no_number_voids_the_window(
     started = meter.start()
     answers.text = text
     clock.pass_time(1.0)
-
     assert f"answers {text!r}, which is no number" in meter.end(started).reason
 
 
@@ -215,7 +203,6 @@ def test_the_reading_after_an_error_is_whole_again(tmp_path: Path, clock: HandCl
     started = meter.start()
     tree.advance("intel-rapl:0", 2_000_000)
     clock.pass_time(1.0)
-
     assert 2.0 == meter.end(started).value
 
 
@@ -226,7 +213,6 @@ def test_without_a_range_a_decrease_is_an_error(tmp_path: Path, clock: HandClock
     started = meter.start()
     (tree.zone("intel-rapl:0") / "energy_uj").write_text("17\n")
     clock.pass_time(1.0)
-
     assert (
         "intel-rapl:0 (package-0) went down, and where it starts again at 0 is not known" == meter.end(started).reason
     )
@@ -241,7 +227,6 @@ def test_without_a_range_windows_stay_under_a_minute(
     started = meter.start()
     tree.advance("intel-rapl:0", 5_000_000)
     clock.pass_time(seconds)
-
     assert joules == meter.end(started).value
 
 
@@ -266,7 +251,6 @@ def test_wraps_are_undone_within_one_unit(unit_nj: int, start: int, steps: list[
     for step in steps:
         before, after = ((value % 2**32) * unit_nj // 1000 for value in (counts, counts + step))
         counts += step
-
         assert abs(register.spent(before, after) - step * unit_nj / 1000) <= unit_nj / 1000 + 1
 
 
@@ -280,7 +264,6 @@ def test_a_package_that_stands_still_is_refused(tmp_path: Path, clock: HandClock
     clock.pass_time(1.0)
     stuck = meter.end(started)
     tree.advance("intel-rapl:3", 1_000_000)
-
     assert (None, "intel-rapl:3 (package-0) did not move in 1.00 s: it counts nothing here") == (
         stuck.value,
         stuck.reason,
@@ -296,7 +279,6 @@ def test_a_power_that_nothing_draws_is_refused(tmp_path: Path, clock: HandClock,
     tree.advance("intel-rapl:0", 3_763_000_000)
     clock.pass_time(1.0)
     reading = meter.end(started)
-
     assert (None, "intel-rapl:0 (package-0) reads 3763 W, above 2000 W: wrong unit, or it was reset") == (
         reading.value,
         reading.reason,
@@ -310,7 +292,6 @@ def test_a_counter_that_was_reset_is_no_wrap(tmp_path: Path, clock: HandClock, m
     started = meter.start()
     (tree.zone("intel-rapl:0") / "energy_uj").write_text("0\n")
     clock.pass_time(1.0)
-
     assert "reads 64533 W" in meter.end(started).reason
 
 
@@ -330,7 +311,6 @@ def test_many_counters_add_up_to_the_truth(data: st.DataObject) -> None:
                 played.grow(zone.path, step_uj)
                 truth_uj += step_uj
             clock.pass_time(0.5)
-
             assert truth_uj / 1_000_000 == pytest.approx(meter.end(started).value, abs=1e-7)
 
 
@@ -339,7 +319,6 @@ def test_closing_twice_does_nothing(tmp_path: Path, meter_of: Opened) -> None:
     meter = meter_of(tmp_path)
     meter.close()
     meter.close()
-
     assert "EBADF" in str(meter.start())
 
 
@@ -351,7 +330,6 @@ def test_descriptors_are_given_back_when_one_cannot_be_opened(tmp_path: Path) ->
 
     with pytest.raises(PermissionError):
         powercap_counters(chosen, refusing(errno.EACCES, "intel-rapl:0/energy_uj"))
-
     assert before == sorted(Path("/proc/self/fd").iterdir())
 
 
@@ -366,6 +344,5 @@ def test_counts_are_read_at_the_midpoint(tmp_path: Path, meter_of: Opened, clock
     meter = meter_of(tmp_path, Files(pread=slow))
     begun_s = clock.now_s
     counts = meter.start()
-
     assert isinstance(counts, Opening)
     assert begun_s + 0.002 == pytest.approx(counts.instant.at_s)

@@ -21,11 +21,10 @@ from fakes.powercap import (
 )
 
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
-from pytest_hwperf.meters.energy.counter_check import CounterCheck
-from pytest_hwperf.meters.energy.counters import Counters
-from pytest_hwperf.meters.energy.diagnosis import SystemAccess
-from pytest_hwperf.meters.energy.powercap import Files
-from pytest_hwperf.meters.energy.rapl import psys_meter, rapl_meter
+from pytest_hwperf.meters.counter_check import CounterCheck
+from pytest_hwperf.meters.counters import Counters
+from pytest_hwperf.meters.powercap import Files, SystemAccess
+from pytest_hwperf.meters.rapl import psys_meter, rapl_meter
 
 
 def test_rapl_meter_reads_the_usual_places(tmp_path: Path) -> None:
@@ -49,7 +48,6 @@ def test_the_class_folder_serves_where_it_alone_leads_to_zones(tmp_path: Path) -
         link.symlink_to(target)
     meter = rapl_meter({}, access=bare_metal(tmp_path), check=calm)
     meter.close()
-
     assert "rapl:package-0" == meter.source
 
 
@@ -59,7 +57,6 @@ def test_the_environment_variable_replaces_the_usual_places(tmp_path: Path) -> N
     other = plant(tmp_path / "host", SOCKETS)
     meter = rapl_meter({"HWPERF_POWERCAP_ROOT": str(other.nested)}, access=bare_metal(tmp_path), check=calm)
     meter.close()
-
     assert 8 == len(meter.domains)
 
 
@@ -67,7 +64,6 @@ def test_noise_against_side_channels_asks_for_longer_windows(tmp_path: Path) -> 
     plant(tmp_path, AMD)
     meter = rapl_meter({}, access=bare_metal(tmp_path, flags="fpu sgx"), check=calm)
     meter.close()
-
     assert 1.0 == meter.shortest_window_s
     assert meter.warnings[0].startswith("this processor has SGX")
 
@@ -76,7 +72,6 @@ def test_why_better_sources_were_refused_is_kept(tmp_path: Path) -> None:
     plant(tmp_path, AMD)
     meter = rapl_meter({}, refused=("better: not here",), access=bare_metal(tmp_path), check=calm)
     meter.close()
-
     assert ("better source refused: better: not here",) == meter.warnings
 
 
@@ -86,7 +81,6 @@ def test_a_zone_without_a_value_is_left_out_aloud(tmp_path: Path, number: int) -
     files = refusing(number, "intel-rapl:3:0/energy_uj")
     meter = rapl_meter({}, access=bare_metal(tmp_path, files=files), check=calm)
     meter.close()
-
     assert "rapl:package-0+package-1+dram+package-2+dram+package-3+dram" == meter.source
     assert [f"intel-rapl:3:0 (dram) answers {errno.errorcode[number]}"] == [
         warning.partition(": the firmware gives no value")[0] for warning in meter.warnings
@@ -99,7 +93,6 @@ def test_the_twin_serves_where_root_alone_reads_the_first(tmp_path: Path) -> Non
         {}, access=bare_metal(tmp_path, files=refusing(errno.EACCES, "/intel-rapl:0/energy_uj")), check=calm
     )
     meter.close()
-
     assert ("rapl:package-0", ()) == (meter.source, meter.warnings)
 
 
@@ -115,7 +108,6 @@ def test_constraints_and_power_files_are_never_opened(tmp_path: Path) -> None:
     tree, paths = plant(tmp_path, CLIENT), list[str]()
     meter = rapl_meter({}, access=bare_metal(tmp_path, files=Files(open=recording(paths))), check=calm)
     meter.close()
-
     assert {"name", "max_energy_range_uj", "energy_uj"} == {Path(path).name for path in paths}
     assert str(tree.zone("intel-rapl:1") / "energy_uj") not in paths
 
@@ -126,7 +118,6 @@ def test_unreadable_ranges_alone_do_not_close_the_meter(tmp_path: Path) -> None:
     files = refusing(errno.EACCES, "max_energy_range_uj")
     meter = rapl_meter({}, access=bare_metal(tmp_path, files=files), check=calm)
     meter.close()
-
     assert 60.0 == meter.longest_window_s
 
 
@@ -159,7 +150,6 @@ def test_an_opened_meter_reads_the_sum_at_rest(tmp_path: Path, name: str, layout
         return calm(counters)
 
     rapl_meter({}, access=bare_metal(tmp_path), check=look).close()
-
     assert (name, [total_uj]) == (name, read)
 
 
@@ -167,7 +157,6 @@ def test_a_zone_that_stands_still_is_left_out_aloud(tmp_path: Path) -> None:
     plant(tmp_path, SOCKETS)
     meter = rapl_meter({}, access=bare_metal(tmp_path), check=Seen(stuck="intel-rapl:3:0"))
     meter.close()
-
     assert "rapl:package-0+package-1+dram+package-2+dram+package-3+dram" == meter.source
     assert ("intel-rapl:3:0 (dram) did not move in 200 ms: it is left out.",) == meter.warnings
 
@@ -176,7 +165,6 @@ def test_a_zone_of_a_wrong_unit_is_left_out_aloud(tmp_path: Path) -> None:
     plant(tmp_path, SOCKETS)
     meter = rapl_meter({}, access=bare_metal(tmp_path), check=Seen(absurd="intel-rapl:0"))
     meter.close()
-
     assert "package-3" not in meter.domains
     assert ("intel-rapl:0 (package-3) reads 3763 W, above 2000 W: wrong unit; it is left out.",) == meter.warnings
 
@@ -194,7 +182,6 @@ def test_windows_hold_a_hundred_steps(tmp_path: Path) -> None:
     plant(tmp_path, AMD)
     meter = rapl_meter({}, access=bare_metal(tmp_path), check=Seen(tick_s=0.02))
     meter.close()
-
     assert (2.0, 0.02) == (meter.shortest_window_s, meter.tick_s)
 
 
@@ -213,7 +200,6 @@ def test_the_platform_counter_is_read_on_demand(tmp_path: Path) -> None:
     plant(tmp_path, CLIENT)
     meter = psys_meter({}, access=bare_metal(tmp_path), check=calm)
     meter.close()
-
     assert "rapl:psys" == meter.source
 
 
@@ -252,7 +238,6 @@ def test_the_memory_of_a_package_that_is_left_out_goes_with_it(tmp_path: Path) -
     plant(tmp_path, SOCKETS)
     meter = rapl_meter({}, access=bare_metal(tmp_path), check=Seen(stuck="intel-rapl:3"))
     meter.close()
-
     assert "rapl:package-1+dram+package-2+dram+package-3+dram" == meter.source
 
 
@@ -263,7 +248,6 @@ def test_memory_beside_a_package_that_only_its_twin_tells_is_added(tmp_path: Pat
     host = bare_metal(tmp_path, files=refusing(errno.EIO, "/intel-rapl:0/energy_uj"))
     meter = rapl_meter({}, access=host, check=calm)
     meter.close()
-
     assert "rapl:package-0+dram+package-1+dram" == meter.source
 
 
@@ -271,7 +255,6 @@ def test_the_platform_is_counted_once_however_many_ways_show_it(tmp_path: Path) 
     plant(tmp_path, {**CLIENT, "intel-rapl-tpmi:0": ("psys", 101230055321, CLIENT["intel-rapl:1"][2])})
     meter = psys_meter({}, access=bare_metal(tmp_path), check=calm)
     meter.close()
-
     assert "rapl:psys" == meter.source
 
 
@@ -291,5 +274,4 @@ def test_a_platform_counter_that_stands_still_is_no_0_joules(tmp_path: Path) -> 
         return calm(some)
 
     psys_meter({}, access=bare_metal(tmp_path), check=look).close()
-
     assert [True] == [register.never_idle for register in counters[0].registers]

@@ -8,9 +8,9 @@ from fakes.clocks import HandClock
 
 from pytest_hwperf.core.contracts import Covered
 from pytest_hwperf.core.records import Reading
-from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
-from pytest_hwperf.meters.energy.estimate import EstimateMeter, Watts, estimate_meter
-from pytest_hwperf.meters.energy.window import EnergyMeter
+from pytest_hwperf.meters.cpu_time import CpuTimeMeter
+from pytest_hwperf.meters.energy_window import EnergyMeter
+from pytest_hwperf.meters.estimate import EstimateMeter, Watts, estimate_meter
 
 
 class ScriptedMeter:
@@ -54,7 +54,6 @@ def test_a_block_tells_joules_watts_and_bound() -> None:
     with EnergyMeter(counter, clock).window() as reading:
         counter.joules += 30.0
         clock.pass_time(2.0)
-
     assert (30.0, 15.0, 2.0, 0.0005) == (reading.joules, reading.watts, reading.window_s, reading.bound)
     assert ("rapl:package-0", ("package-0",), "") == (reading.source, reading.domains, reading.reason)
 
@@ -65,7 +64,6 @@ def test_a_block_of_any_length_is_attended_and_tells_whose_work_it_was() -> None
     with EnergyMeter(counter, clock).window() as reading:
         during = counter.attending
         clock.pass_time(2.0)
-
     assert (1, 0, 0.97) == (during, counter.attending, reading.share)
 
 
@@ -81,7 +79,6 @@ def test_a_refused_window_keeps_its_length_and_the_reason() -> None:
     refusal = "a window of 12.0 ms has a bound of 8.3 %; 500 ms needed"
     with EnergyMeter(ScriptedMeter(refusal), clock).window() as reading:
         clock.pass_time(0.012)
-
     assert (None, None, None, refusal) == (reading.joules, reading.watts, reading.bound, reading.reason)
     assert 0.012 == pytest.approx(reading.window_s)
 
@@ -90,7 +87,6 @@ def test_a_refused_window_keeps_its_length_and_the_reason() -> None:
 def test_what_a_block_raises_goes_on_and_leaves_no_figure(kind: type[BaseException]) -> None:
     with pytest.raises(kind), EnergyMeter(ScriptedMeter(), HandClock()).window() as reading:
         raise kind
-
     assert (None, None, None) == (reading.joules, reading.watts, reading.bound)
     assert f"the block raised {kind.__name__} before its window ended" == reading.reason
 
@@ -105,7 +101,6 @@ def test_windows_nest() -> None:
         with energy.window() as inner:
             counter.joules += 2.0
             clock.pass_time(1.0)
-
     assert (3.0, 2.0) == (outer.joules, inner.joules)
 
 
@@ -113,7 +108,6 @@ def test_energy_that_is_off_says_so() -> None:
     """Before and after the block: there is nothing to wait for."""
     with EnergyMeter(None).window() as reading:
         during = reading.reason
-
     assert "energy is off (--hwperf-energy=off)" == during == reading.reason
     assert (None, None, "", ()) == (reading.joules, reading.watts, reading.source, reading.domains)
 
@@ -128,7 +122,6 @@ def test_a_window_of_no_length_has_neither_power_nor_bound() -> None:
     counter = ScriptedMeter()
     with EnergyMeter(counter, HandClock()).window() as reading:
         counter.joules += 1.0
-
     assert (1.0, None, None) == (reading.joules, reading.watts, reading.bound)
 
 
@@ -137,7 +130,6 @@ def test_a_source_without_a_tick_has_no_bound() -> None:
     clock = HandClock()
     with EnergyMeter(estimate_meter({}), clock).window() as reading:
         clock.pass_time(1.0)
-
     assert (None, "estimate:cpu-time", ()) == (reading.bound, reading.source, reading.domains)
     assert reading.joules is not None
     assert 0.0 <= reading.joules
@@ -151,7 +143,6 @@ def test_an_estimate_has_no_watts_over_a_short_block(window_s: float, watts: flo
     with EnergyMeter(meter, clock).window() as reading:
         cpu[0] += 4.0
         clock.pass_time(window_s)
-
     assert 4.0 == pytest.approx(reading.joules)
     assert watts == (None if reading.watts is None else pytest.approx(reading.watts, rel=1e-6))
 
@@ -161,5 +152,4 @@ def test_a_counter_has_watts_over_any_block() -> None:
     with EnergyMeter(counter, clock).window() as reading:
         counter.joules += 0.5
         clock.pass_time(0.01)
-
     assert 50.0 == pytest.approx(reading.watts)

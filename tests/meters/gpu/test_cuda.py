@@ -4,9 +4,8 @@ import pytest
 from fakes.nvml import FakeCupy, FakeTorchCuda, torch_with
 
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
-from pytest_hwperf.host.gpu_work import synchronise, uses_cuda
-from pytest_hwperf.meters.gpu.cuda import visible_boards
-from pytest_hwperf.meters.gpu.nvml_library import Board
+from pytest_hwperf.host.nvidia import synchronise, uses_cuda
+from pytest_hwperf.meters.nvml_library import Board, visible_boards
 
 UUIDS = (
     "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6",
@@ -50,7 +49,6 @@ def holder(instance: str) -> str:
 def test_the_boards_are_those_that_cuda_shows(text: str, indices: list[int]) -> None:
     """Whatever follows an unknown or ambiguous name is hidden."""
     seen = visible_boards(THREE, {"CUDA_VISIBLE_DEVICES": text}, holder)
-
     assert indices == [board.index for board in seen]
 
 
@@ -108,7 +106,6 @@ def test_torch_is_waited_for_on_the_devices_that_hold_memory() -> None:
     """Device 1 is unused, and waiting for it would start it up; device 3 does not tell."""
     cuda = FakeTorchCuda(held=(0, 0, 4096, None), present=0)
     synchronise(torch_with(cuda))
-
     assert [0, 2, 3] == cuda.waited
 
 
@@ -116,7 +113,6 @@ def test_torch_that_has_not_begun_is_left_alone() -> None:
     cuda = FakeTorchCuda(initialised=False)
     modules = torch_with(cuda)
     synchronise(modules)
-
     assert ([], False) == (cuda.waited, uses_cuda(modules))
 
 
@@ -127,7 +123,6 @@ def test_torch_that_has_begun_uses_a_board() -> None:
 def test_cupy_is_waited_for() -> None:
     cupy = FakeCupy()
     synchronise({"cupy": cupy})
-
     assert 1 == cupy.waits
 
 
@@ -135,7 +130,6 @@ def test_nothing_is_imported() -> None:
     """A module that is not there, or was barred with None, is nobody's work."""
     modules = {"torch": None}
     synchronise(modules)
-
     assert ({"torch": None}, False) == (modules, uses_cuda(modules))
     assert not uses_cuda({})
 

@@ -8,8 +8,8 @@ import pytest
 from fakes.nvml import DRIVER_NOT_LOADED, NO_PERMISSION, FakeBoard, FakeNvml, FakeTorchCuda, Running, torch_with
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.meters.gpu.context import make_context
-from pytest_hwperf.meters.gpu.memory import BY_DRIVER, BY_TORCH, GpuMemory, MemoryAccess
+from pytest_hwperf.meters.gpu_memory import BY_DRIVER, BY_TORCH, GpuMemory, MemoryAccess
+from pytest_hwperf.meters.nvml_library import make_context
 
 OWN, MB = 4000, 1_000_000
 CONTEXT = 300 * MB
@@ -48,7 +48,6 @@ def found(memory: GpuMemory, driver: FakeDriver, held: Sequence[int | None]) -> 
 def test_the_driver_counts_the_most_between_calls_above_the_context() -> None:
     board = FakeBoard("GPU-a")
     nvml, driver = FakeNvml(board), FakeDriver(board)
-
     assert (80 * MB, BY_DRIVER) == found(looking(nvml, driver), driver, [50 * MB, 80 * MB, 60 * MB])
     assert 0 == nvml.inits
 
@@ -97,7 +96,6 @@ def test_pytorch_keeps_the_peak_itself() -> None:
     memory.begin()
     cuda.peaks[0] = 90 * MB
     memory.note()
-
     assert (70 * MB, BY_TORCH) == memory.peak()
 
 
@@ -135,7 +133,6 @@ class FakeCuda:
 def test_the_context_is_the_one_that_every_runtime_shares() -> None:
     cuda = FakeCuda()
     make_context(cuda)
-
     assert ["cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain"] == cuda.asked
 
 

@@ -8,7 +8,7 @@ from fakes.nvml import GPU_IS_LOST, LIBRARY_NOT_FOUND, FakeBoard, FakeNvml, Fake
 
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.records import Reading
-from pytest_hwperf.meters.gpu.utilisation import UtilisationAccess, UtilisationMeter, utilisation_meter
+from pytest_hwperf.meters.gpu_utilisation import UtilisationAccess, UtilisationMeter, utilisation_meter
 
 OWN = 4000
 TORCH = torch_with(FakeTorchCuda())
@@ -34,7 +34,6 @@ def test_the_boards_that_name_this_process_are_read() -> None:
     clock = HandClock()
     nvml = FakeNvml(board("a", OWN, busy=90), board("b", OWN, busy=50), board("c", 7, busy=100))
     meter = opened(nvml, clock=clock)
-
     assert ("gpu_utilisation", "nvml:0+1", ()) == (meter.metric, meter.source, meter.warnings)
     assert 0.7 == pytest.approx(window(meter, clock, 1.25).value)
     meter.close()
@@ -45,7 +44,6 @@ def test_the_boards_that_name_this_process_are_read() -> None:
 def test_a_window_shorter_than_the_drivers_period_holds_what_was_before_it() -> None:
     clock = HandClock()
     reading = window(opened(FakeNvml(board("a", OWN)), clock=clock), clock, 0.5)
-
     assert (None, "a window of 500 ms; 1.00 s needed") == (reading.value, reading.reason)
 
 
@@ -59,7 +57,6 @@ def test_a_window_shorter_than_the_drivers_period_holds_what_was_before_it() -> 
 def test_what_the_driver_refuses_is_no_zero(parts: dict[str, Any], reason: str) -> None:
     clock = HandClock()
     reading = window(opened(FakeNvml(board("a", OWN, **parts)), clock=clock), clock, 2)
-
     assert reading.value is None
     assert reading.reason.startswith(reason)
 
@@ -68,7 +65,6 @@ def test_what_the_driver_refuses_is_no_zero(parts: dict[str, Any], reason: str) 
 def test_the_only_board_is_the_one_that_is_used(known: dict[str, Any]) -> None:
     """In a container the driver names this process by another number."""
     meter = opened(FakeNvml(board("a", 12)), **known)
-
     assert ("GPU 0 was shared with process 12: its utilisation is the whole board's",) == meter.warnings
 
 

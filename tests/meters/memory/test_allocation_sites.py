@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.meters.memory.allocation_sites import (
+from pytest_hwperf.meters.allocation_sites import (
     AllocationSite,
     StackFrame,
     allocation_site_of,
@@ -53,7 +53,6 @@ def test_the_plugins_own_lines_are_not_the_users() -> None:
 
     file = str(Path(own.__file__))
     root = Path(own.__file__).parents[2]
-
     assert (
         "tests/a.py:5"
         == allocation_site_of([LIBRARY, ("work", file, 1), ("t", f"{root}/tests/a.py", 5)], root).called_at
@@ -76,7 +75,6 @@ def test_the_largest_block_is_named_first(tmp_path: Path) -> None:
         small()
 
     first, second, *_ = allocation_sites_of(work, Path(__file__).parent, tmp_path / "record")
-
     assert ("large", "test_allocation_sites.py", 1) == (first.function, first.file, first.allocations)
     assert 32 << 20 == pytest.approx(first.size, rel=0.01)
     assert ("small", 2) == (second.function.rpartition(".")[2].replace("<genexpr>", "small"), second.allocations)
@@ -93,7 +91,6 @@ def test_memray_at_work_already_is_a_reason(tmp_path: Path) -> None:
 @pytest.mark.parametrize("folder", ["env/lib/python3.12/site-packages/pkg", "usr/lib/python3/dist-packages/pkg"])
 def test_what_was_installed_within_the_root_is_not_the_users_own(tmp_path: Path, folder: str) -> None:
     frames = [("load", str(tmp_path / folder / "mod.py"), 3), ("test_it", str(tmp_path / "test_a.py"), 5)]
-
     assert "test_a.py:5" == allocation_site_of(frames, tmp_path).called_at
 
 
@@ -101,7 +98,6 @@ def test_the_interpreters_own_files_are_not_the_users_even_below_the_root() -> N
     """Containers run with / as the root."""
     decoder = json.decoder.__file__
     frames = [("decode", decoder, 353), ("test_it", "/work/test_a.py", 5)]
-
     assert allocation_site_of(frames, Path("/")).called_at.endswith("test_a.py:5")
 
 

@@ -9,12 +9,12 @@ import pytest
 from fakes.resident import FakeResident, Process
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.host.peak_rss import resident
-from pytest_hwperf.meters.memory.meter import MemoryMeter, PeakRss
+from pytest_hwperf.host.memory import resident
+from pytest_hwperf.meters.memory import MemoryMeter, PeakRss
 
 # Each answer in bytes: peak of a call that keeps nothing, what is left, peak after a reset, what a kept block leaves.
 _CODE = """
-from pytest_hwperf.meters.memory.meter import MemoryMeter
+from pytest_hwperf.meters.memory import MemoryMeter
 meter = MemoryMeter()
 meter.enter("a")
 bytearray(b"1") * (64 << 20)
@@ -41,7 +41,6 @@ def test_peak_and_retained_are_counted_from_where_a_part_begins(process: Process
     meter = meter_of(process)
     meter.enter("call")
     process.show(peak_kb=5000, now_kb=1200)
-
     assert (4000 * 1024, 200 * 1024) == (meter.peak("call"), meter.retained("call"))
 
 
@@ -54,7 +53,6 @@ def test_a_part_that_goes_on_later_counts_what_it_held_before(process: Process) 
     process.show(peak_kb=6200, now_kb=6200)
     meter.enter("imports")
     process.show(peak_kb=6600, now_kb=6500)
-
     assert (600 * 1024, 500 * 1024) == (meter.peak("imports"), meter.retained("imports"))
     assert 600 * 1024 == meter.peak()
 
@@ -63,7 +61,6 @@ def test_a_process_that_shrank_retains_less_than_nothing(process: Process) -> No
     meter = meter_of(process)
     meter.enter("call")
     process.show(peak_kb=1000, now_kb=900)
-
     assert -100 * 1024 == meter.retained("call")
 
 
@@ -77,7 +74,6 @@ def test_without_a_peak_there_is_a_reason_and_no_number(process: Process, missin
         status.write_text(status.read_text().replace(missing, "Vm"))
     meter = meter_of(process)
     meter.enter("call")
-
     assert "memory cannot be measured here" in meter.reason
     for read in (meter.peak, meter.now):
         with pytest.raises(MeasurementError, match="memory cannot be measured here"):
@@ -87,7 +83,6 @@ def test_without_a_peak_there_is_a_reason_and_no_number(process: Process, missin
 
 def test_source_and_warnings_are_those_of_what_is_read() -> None:
     meter = MemoryMeter(lambda: PeakRss(FakeResident()))
-
     assert ("fake peak", ("played back",)) == (meter.source, meter.warnings)
     assert (0, "fake size") == meter.now()
 
@@ -102,7 +97,6 @@ def test_a_reset_loses_nobody_elses_peak() -> None:
     inner = peak_rss.begin()
     held.put(30)
     held.put(-30)
-
     assert (100, 30) == (peak_rss.peak(outer), peak_rss.peak(inner))
     peak_rss.end(inner)
     held.put(90)
@@ -118,7 +112,6 @@ def test_what_has_ended_hears_of_no_later_peak() -> None:
     assert 10 == peak_rss.peak(first)
     peak_rss.end(first)
     held.put(40)
-
     assert 50 == peak_rss.peak(second)
     assert 10 == first.high
 
@@ -130,5 +123,4 @@ def test_a_fresh_process_measures_what_it_takes() -> None:
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
     ended = subprocess.run([sys.executable, "-c", _CODE], env=environment, check=True, capture_output=True, text=True)
     first, left, cleared, second, kept = (int(word) / _MIB for word in ended.stdout.split())
-
     assert [64, 0, 0, 8, 8] == pytest.approx([first, left, cleared, second, kept], abs=0.5)

@@ -6,8 +6,7 @@ import pytest
 from fakes.resident import FakeResident
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.meters.memory.meter import PeakRss
-from pytest_hwperf.meters.memory.window import MemoryWindows
+from pytest_hwperf.meters.memory import MemoryWindows, PeakRss
 
 
 def windows_on(peak_rss: PeakRss) -> MemoryWindows:
@@ -27,7 +26,6 @@ def test_a_block_tells_its_peak_and_what_it_keeps(held: FakeResident) -> None:
     with windows_on(PeakRss(held)).window() as reading:
         held.put(500)
         held.put(-300)
-
     assert (500, 200, "") == (reading.peak_bytes, reading.retained_bytes, reading.reason)
     assert "fake peak" == reading.source
 
@@ -53,7 +51,6 @@ def test_what_a_block_raises_goes_on_and_leaves_no_figure(held: FakeResident, ki
     peak_rss = PeakRss(held)
     with pytest.raises(kind), windows_on(peak_rss).window() as reading:
         raise kind
-
     assert (None, None) == (reading.peak_bytes, reading.retained_bytes)
     assert f"the block raised {kind.__name__} before its window ended" == reading.reason
 
@@ -67,7 +64,6 @@ def test_nested_windows_keep_their_peaks(held: FakeResident) -> None:
         with windows.window() as inner:
             held.put(300)
             held.put(-250)
-
     assert (900, 150) == (outer.peak_bytes, outer.retained_bytes)
     assert (300, 50) == (inner.peak_bytes, inner.retained_bytes)
 
@@ -80,7 +76,6 @@ def test_an_inner_peak_is_the_outer_ones_too(held: FakeResident) -> None:
             held.put(700)
             held.put(-700)
             raise ZeroDivisionError
-
     assert 800 == outer.peak_bytes
 
 
@@ -91,7 +86,6 @@ def test_a_hidden_peak_is_unmeasured_and_what_is_kept_is_not() -> None:
     held.put(-3000)
     with windows_on(PeakRss(held)).window() as reading:
         held.put(500)
-
     assert (None, 500) == (reading.peak_bytes, reading.retained_bytes)
     assert reading.reason.startswith("the peak is at most 3.00 kB: an earlier one of this process hides it")
 
@@ -105,7 +99,6 @@ def test_a_system_that_tells_nothing_gives_its_reason() -> None:
     ran = []
     with MemoryWindows(refuse).window() as reading:
         ran.append(True)
-
     assert (None, None) == (reading.peak_bytes, reading.retained_bytes)
     assert ("", "no memory is reported here") == (reading.source, reading.reason)
     assert ran == [True]

@@ -16,8 +16,7 @@ from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.roofline import PeakRate, Work, roofline_of
 from pytest_hwperf.reports.groups import groups_of
 from pytest_hwperf.reports.html import content, scenarios
-from pytest_hwperf.reports.html.flames import tree_of
-from pytest_hwperf.reports.html.numbers import packed, quantiles, rounded
+from pytest_hwperf.reports.html.details import packed, quantiles, rounded, tree_of
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.evidence import Gate
@@ -57,7 +56,6 @@ def test_a_regression_says_how_it_was_decided() -> None:
     row = rows["rows"][0]
     (verdict,) = details[row["j"]]["verdicts"]
     words = " ".join(verdict["words"])
-
     assert "regressed" == row["g"]
     assert "Asked: did latency p50 get worse by more than the margin of 2 %?" in words
     pairs = sum(one[1] == "confirm" for one in verdict["pairs"])
@@ -79,7 +77,6 @@ def test_a_regression_says_how_it_was_decided() -> None:
 )
 def test_how_the_sides_were_alive_is_said(apart: bool, said: str) -> None:
     rows, details, _ = embedded(slower(apart=apart))
-
     assert said in " ".join(details[rows["rows"][0]["j"]]["verdicts"][0]["words"])
 
 
@@ -96,7 +93,6 @@ def test_blocks_of_all_pairs_are_in_one_unit() -> None:
     report = replace(report, gates=(replace(gate, evidence=replace(gate.evidence, pairs=pairs)),))
     rows, details, _ = embedded(report)
     one, other, *rest = details[rows["rows"][0]["j"]]["verdicts"][0]["blocks"]
-
     assert {one["u"]} == {block["u"] for block in (other, *rest)}
     assert 900 < one["b"][0] * one["f"] / (other["b"][0] * other["f"]) < 1100
 
@@ -107,7 +103,6 @@ def test_pairs_and_blocks_are_those_of_the_evidence() -> None:
     verdict = details[rows["rows"][0]["j"]]["verdicts"][0]
     pairs = report.gates[0].evidence.pairs
     first = pairs[0].observations[0]
-
     assert [[pair.number, pair.stage] for pair in pairs] == [one[:2] for one in verdict["pairs"]]
     block = verdict["blocks"][0]
     assert list(first.baseline) == pytest.approx([value * block["f"] * 1e-3 for value in block["b"]], rel=1e-3)
@@ -118,7 +113,6 @@ def test_pairs_and_blocks_are_those_of_the_evidence() -> None:
 def test_what_is_inconclusive_or_unanswered_is_never_said_to_be_well() -> None:
     rows, details, found = embedded(fake.report())
     words = [" ".join(one["words"]) for detail in details for one in detail["verdicts"]]
-
     assert {
         "regressed": 1,
         "failed": 1,
@@ -138,7 +132,6 @@ def test_of_a_large_report_what_is_well_is_left_out_first(monkeypatch: pytest.Mo
     monkeypatch.setattr(content, "_MOST_DETAILS", 2)
     monkeypatch.setattr(content, "_MOST_BLOCKS", 1)
     rows, details, found = embedded(slower())
-
     assert 1 == sum(len(one["verdicts"]) for one in details)
     assert 3 == len(rows["rows"])
     assert "0 verdicts of 1" in found.left_out[1]
@@ -149,7 +142,6 @@ def test_of_a_large_report_what_is_well_is_left_out_first(monkeypatch: pytest.Mo
 def test_scenarios_of_a_test_are_compared_by_what_all_have() -> None:
     report = replace(fake.report(), judgements=(fake.sklearn_judgement(), fake.onnx_judgement()))
     (found,) = scenarios.tradeoffs_of(report)
-
     assert ["accuracy", "latency"] == [*found["axes"]]
     assert {"onnx_fp32": True, "sklearn_fp32": False} == dict(zip(found["names"], found["front"], strict=True))
     assert [] == scenarios.tradeoffs_of(replace(report, judgements=report.judgements[:1]))
@@ -162,7 +154,6 @@ def test_work_stands_beside_what_numpy_reaches_with_its_threads() -> None:
     judgement = fake.plain_judgement()
     judgements = [replace(judgement, run=replace(judgement.run, roofline=one)) for one in (known, unknown, None)]
     (found,) = scenarios.rooflines_of(replace(fake.report(), judgements=tuple(judgements)))
-
     assert (1e11, 1e10, 2) == (found["flops"], found["bytes"], found["threads"])
     assert [["tests/test_text.py::test_tokenise long text", 1000, rounded(1e9 / 0.015), "compute"]] == found["points"]
 
@@ -171,14 +162,12 @@ def test_differences_are_named_once_with_their_tests() -> None:
     report = fake.report()
     elsewhere = replace(report, machine=fake.machine(cores=2))
     (found,) = scenarios.differences_of(elsewhere)
-
     assert {"name": "cores", "baseline": "2", "now": "4", "tests": 3} == found
 
 
 def test_stacks_of_both_sides_are_one_tree() -> None:
     """A frame has what it takes itself and what it calls; callers come first, and what is too narrow is left out."""
     tree = tree_of({"a": (1.0, 3.0), "a;b": (2.0,)}, {"a;b": (5.0,), "a;c\x1b": (1.0,), "a;d": (1e-6,)})
-
     assert [[-1, "a", 4.0, 6.0], [0, "b", 2.0, 5.0], [0, r"c\x1b", 0.0, 1.0]] == tree
     assert [] == tree_of({}, {})
 

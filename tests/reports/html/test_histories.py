@@ -9,10 +9,9 @@ import pytest
 from fakes import records as fake
 from fakes.histories import STEP, note, revision, series, slower
 
-from pytest_hwperf.core.history import Annotation, Series
+from pytest_hwperf.core.history import Annotation, Series, Trend, trend_of
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.trends import Trend, trend_of
 from pytest_hwperf.reports.groups import groups_of
 from pytest_hwperf.reports.html import assets, content, histories
 
@@ -43,7 +42,6 @@ def shown(*found: Series, notes: Sequence[Annotation] = (), report: Report = REP
 
 def test_a_chart_ends_with_this_run() -> None:
     ((chart,),), _ = shown(past())
-
     assert ("latency p50", "ms", True) == (chart["metric"], chart["unit"], chart["now"])
     assert [JUDGEMENT.run.started_at, 6.31] == [chart["rows"][-1][0], chart["rows"][-1][2]]
 
@@ -52,7 +50,6 @@ def test_a_run_that_is_saved_already_is_one_point() -> None:
     line = past((0.006, 0.0061, 0.0062, 0.0063))
     again = replace(line.values[-1], started_at=JUDGEMENT.run.started_at)
     ((chart,),), _ = shown(replace(line, values=(*line.values[:-1], again)))
-
     assert 4 == len(chart["rows"])
 
 
@@ -62,14 +59,12 @@ def test_less_than_three_earlier_runs_and_statistics_without_a_row_are_not_drawn
 
 def test_another_machine_is_a_chart_of_its_own_without_this_run() -> None:
     (charts,), _ = shown(past(machine=fake.machine(cores=99)), past())
-
     assert ["this machine", "another machine"] == [one["title"].rpartition(", ")[2] for one in charts]
     assert ["The last one" in one["says"] for one in charts] == [one["now"] for one in charts] == [True, False]
 
 
 def test_changes_and_notes_are_told_beside_the_chart() -> None:
     ((chart,),), _ = shown(past(slower()), notes=[note(STEP, HOSTILE)])
-
     assert chart["notes"][0].startswith("Changed by +10")
     assert chart["notes"][-1].endswith(SHOWN)
     ((place, earliest, latest),) = chart["changes"]
@@ -80,7 +75,6 @@ def test_changes_and_notes_are_told_beside_the_chart() -> None:
 
 def test_markup_in_a_history_stays_text_in_the_page() -> None:
     _, made = shown(past(), notes=[note(0, HOSTILE)])
-
     assert not any(b"<script" in detail for detail in made.details)
 
 
@@ -89,7 +83,6 @@ def test_what_is_too_much_for_a_page_is_left_out_and_said(monkeypatch: pytest.Mo
     monkeypatch.setattr(histories, limit, 1)
     other = replace(JUDGEMENT, run=replace(JUDGEMENT.run, test="other"))
     found, made = shown(past(), past(test="other"), report=replace(REPORT, judgements=(JUDGEMENT, other)))
-
     assert any(not charts for charts in found)
     assert made.left_out[-1].startswith("The history of ")
 
@@ -98,7 +91,7 @@ def page(*trends: Trend, baseline: str = "main") -> tuple[str, list[list[Any]]]:
     """Return the page of a history, and the charts of each test that are embedded in it."""
     pytest.importorskip("jinja2", reason="HTML reports need pytest-hwperf[report]")
     pytest.importorskip("plotly", reason="HTML reports need pytest-hwperf[report]")
-    library = assets.Library(packed="cGxhY2Vob2xkZXI=", hash=assets.hash_of("placeholder"))
+    library = assets.PageScript(packed="cGxhY2Vob2xkZXI=", hash=assets.hash_of("placeholder"))
     text = histories.render(trends, baseline, library=library).decode()
     found = re.findall(r'<script type="application/json" id="data-history">([^<>&]*)</script>', text)
     (charts,) = map(json.loads, found)
@@ -109,7 +102,6 @@ def test_a_page_of_its_own_has_each_value_with_its_interval() -> None:
     other = trend_of(series(slower(), test="other"), [])
     text, charts = page(trend_of(series(slower()), [note(3, "new runner")]), other)
     ((chart,), (second,)) = charts
-
     assert ["latency p50", "latency p50"] == [chart["title"], second["title"]]
     assert "40 runs, 1 change of level; the newest: 11.01 ms." in chart["says"]
     started, code, value, low, high, n, accepted = chart["rows"][0]
@@ -124,28 +116,24 @@ def test_a_run_that_was_not_accepted_is_told_apart_and_an_open_end_is_none() -> 
     one = series(slower())
     open_end = replace(one.values[0], accepted=False, estimate=replace(one.values[0].estimate, high=None))
     _, (((chart,)),) = page(trend_of(replace(one, values=(open_end, *one.values[1:])), []))
-
     assert [(None, False), (True, True)] == [(row[4] and True, row[6]) for row in chart["rows"][:2]]
 
 
 def test_one_value_and_equal_values_can_be_drawn() -> None:
     alone, zeros = trend_of(series([0.01]), []), trend_of(series([0.0] * 3, "own"), [])
     _, ((first, second),) = page(alone, zeros)
-
     assert ([1, 3], "too few to look for changes" in first["says"]) == ([len(first["rows"]), len(second["rows"])], True)
 
 
 def test_changes_from_an_anchor_are_percentages() -> None:
     moved = [0.001 * (place % 5) for place in range(2 * STEP)]
     _, ((chart,),) = page(trend_of(series(moved, anchor=revision(1)), []))
-
     assert ("latency p50, change from 0000000000", "%", 0.4) == (chart["title"], chart["unit"], chart["rows"][-1][2])
 
 
 def test_foreign_text_on_a_page_of_its_own_is_shown_and_not_obeyed() -> None:
     one = replace(series(slower(), test=HOSTILE), source=HOSTILE, label=HOSTILE)
     text, ((chart,),) = page(trend_of(one, [note(1, HOSTILE)]), baseline=HOSTILE)
-
     assert "<script>alert" not in text
     assert not {"\x1b", "\u202e"} & set(text)
     assert SHOWN in chart["says"]

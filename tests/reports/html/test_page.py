@@ -17,7 +17,7 @@ from pytest_hwperf.reports.html import assets, page
 pytest.importorskip("jinja2", reason="HTML reports need pytest-hwperf[report]")
 pytest.importorskip("plotly", reason="HTML reports need pytest-hwperf[report]")
 
-LIBRARY = assets.Library(packed="cGxhY2Vob2xkZXI=", hash=assets.hash_of("placeholder"))
+LIBRARY = assets.PageScript(packed="cGxhY2Vob2xkZXI=", hash=assets.hash_of("placeholder"))
 HOSTILE = "t.py::t[<script>alert(1)</script>\x1b[2J\u202egnp\x00" + "x" * 300 + "]"
 
 
@@ -76,7 +76,6 @@ def test_a_small_report_is_written_as_agreed(golden: Callable[[str, bytes], None
 def test_a_page_is_the_same_each_time_and_loads_nothing(report: Report) -> None:
     content = rendered(report)
     reader = read(content)
-
     assert content == rendered(report)
     sources = [value for _, attributes in reader.tags for name, value in attributes.items() if name in ("src", "href")]
     assert {"#results"} == {*sources}
@@ -104,7 +103,6 @@ def test_what_comes_from_outside_is_text() -> None:
     """Markup stays text, control characters and bidirectional overrides are shown as escapes, long names whole."""
     content = rendered(hostile())
     reader = read(content)
-
     assert b"<script>alert" not in content
     assert "img" not in {tag for tag, _ in reader.tags}
     assert [] == [attributes for _, attributes in reader.tags for name in attributes if name.startswith("on")]

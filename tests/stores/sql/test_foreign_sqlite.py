@@ -177,7 +177,6 @@ def test_rows_of_another_type_are_damage(folder: Path, capsys: pytest.CaptureFix
         SqlStore(f"sqlite:///{folder}/team.db").save("main", [fake.session(test="new", median_s=2.0)])
     except StoreError as error:
         said += str(error)
-
     assert {*codes} <= {0, 1, USAGE}
     assert re.search("damaged|valid run", said)
 
@@ -188,7 +187,6 @@ def test_a_name_that_is_no_text_is_no_mistake_of_ours(folder: Path) -> None:
     database.execute("UPDATE sqlite_master SET name = CAST(x'fffe' AS TEXT) WHERE name = 'annotation'")
     database.commit()
     database.close()
-
     assert {ran(command) for command in ("list", "history", "upgrade")} <= {0, 1, USAGE}
 
 
@@ -219,7 +217,6 @@ def test_a_statement_that_never_ends_is_cut_off(
     """A table of many rows takes as long as a view that recurs; here the time has run out before it begins."""
     monkeypatch.setattr(sqlite_file, "_LONGEST_S", 0.0)
     monkeypatch.setattr(sqlite_file, "_STEPS", 1)
-
     assert ran("list") == USAGE
     assert "team.db takes too long to answer (interrupted): restore a backup" in capsys.readouterr().err
 

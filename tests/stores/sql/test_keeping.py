@@ -85,7 +85,6 @@ def test_a_report_is_kept_once_whatever_comes_first(store: SqlStore, path: Path)
     store.hold("main", stored[1:2])
     for _ in range(2):
         store.keep("main", report)
-
     assert store.newest("main") == (stored[0],)
     assert [*store.histories("main", held=True)] == [(stored[1],)]
     assert rows(path, "SELECT state FROM run ORDER BY id") == [("accepted",), ("held",), ("kept",)]
@@ -98,7 +97,6 @@ def test_a_report_is_kept_once_whatever_comes_first(store: SqlStore, path: Path)
 
 def test_an_empty_report_keeps_nothing(store: SqlStore, path: Path) -> None:
     store.keep("main", fake.empty_report())
-
     assert not path.exists()
 
 
@@ -108,7 +106,6 @@ def test_changes_from_an_anchor_are_a_series_of_their_own(store: SqlStore, path:
     store.keep("main", anchored(0.01, 1))
     store.keep("main", anchored(0.02, 3, against="origin/main"))
     raw, paired = store.history("main")
-
     assert (raw.anchor, paired.anchor, len(raw.values)) == ("", ANCHOR, 3)
     assert (paired.key, paired.source, paired.better) == (("latency", "p50"), "perf_counter", "lower")
     assert [one.estimate.value for one in paired.values] == [0.01, 0.03]
@@ -160,7 +157,6 @@ def test_a_dashboard_reads_verdicts_by_the_query_of_the_docs(
 
 def test_what_goes_with_a_run_is_removed_with_it(store: SqlStore, path: Path) -> None:
     store.keep("main", anchored(0.03, 2))
-
     assert store.remove("main", "*") == (fake.TEST,)
     for table in ("run", "estimate", "verdict"):
         assert rows(path, f"SELECT count(*) FROM {table}") == [(0,)]  # noqa: S608 - ours

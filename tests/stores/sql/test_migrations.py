@@ -9,7 +9,7 @@ pytest.importorskip("alembic", reason="SQLAlchemy and Alembic are not installed"
 
 from alembic.script import ScriptDirectory
 
-from pytest_hwperf.stores.sql import migrating, tables
+from pytest_hwperf.stores.sql import tables
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
@@ -28,6 +28,5 @@ def test_the_schema_is_written_as_agreed(golden: Callable[[str, bytes], None], k
 
 
 def test_the_schema_is_the_only_step() -> None:
-    script = ScriptDirectory(str(Path(migrating.__file__).parent / "migrations"))
-
+    script = ScriptDirectory(str(Path(tables.__file__).parent / "migrations"))
     assert [step.revision for step in script.walk_revisions()] == [tables.VERSION]

@@ -98,7 +98,6 @@ def test_a_restart_in_the_middle_is_waited_for(server: postgres.Server, store: S
     server.stop(signal.SIGKILL)
     server.start()
     store.save("main", [fake.session(median_s=2.0)])
-
     assert medians(store) == [1.0, 2.0]
 
 
@@ -148,7 +147,6 @@ def test_a_writer_that_never_ends_is_named(server: postgres.Server, schema: str,
 
 def test_what_is_acknowledged_is_flushed_though_the_server_would_not(server: postgres.Server, schema: str) -> None:
     store = SqlStore(f"{server.url(schema=schema)}%20-csynchronous_commit%3Doff")
-
     assert store._database.write(lambda one: one.exec_driver_sql("SHOW synchronous_commit").scalar()) == "on"
     assert store._database.read(lambda one: one.exec_driver_sql("SHOW synchronous_commit").scalar(), None) == "off"
     store.close()
@@ -181,7 +179,6 @@ def test_a_store_may_be_used_before_and_after_a_fork(store: SqlStore) -> None:
     child = os.fork()
     if not child:
         os._exit(not isinstance(store.save("main", [fake.session(median_s=2.0)])[0], str))
-
     assert os.waitpid(child, 0)[1] == 0
     store.save("main", [fake.session(median_s=3.0)])
     assert medians(store) == [1.0, 2.0, 3.0]
@@ -192,7 +189,6 @@ def test_writers_at_once_lose_nothing(server: postgres.Server, schema: str) -> N
     """Two processes, that begin with a schema without tables."""
     url = server.url(schema=schema)
     reported = store_writers.saved_together(url, 2, 10)
-
     assert store_writers.lost(url, reported, most=20) == "20 acknowledged, none lost, 0 more there"
 
 
@@ -202,6 +198,5 @@ def test_a_killed_server_and_killed_writers_lose_nothing(server: postgres.Server
     said = [store_writers.killed_writers(url, 1)]
     server.execute(f"DROP SCHEMA {schema} CASCADE", f"CREATE SCHEMA {schema}")
     said.append(store_writers.killed_servers(server, url, 1))
-
     assert all("none lost" in one for one in said)
     assert not said[1].startswith("0 acknowledged")

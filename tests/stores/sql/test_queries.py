@@ -10,7 +10,7 @@ pytest.importorskip("alembic", reason="SQLAlchemy and Alembic are not installed"
 from fakes import records as fake
 
 from pytest_hwperf.stores.sql import reading, writing
-from pytest_hwperf.stores.sql.entries import entry_of
+from pytest_hwperf.stores.sql.reading import entry_of
 from pytest_hwperf.stores.sql.store import SqlStore
 from pytest_hwperf.stores.sql.tables import table
 
@@ -57,7 +57,6 @@ def explain(connection: Any, text: str, values: tuple[Any, ...]) -> list[str]:
 @pytest.mark.parametrize("name", READING)
 def test_nothing_is_looked_at_row_by_row(store: SqlStore, name: str) -> None:
     plan = plan_of(store, READING[name]())
-
     assert any(step.startswith("SEARCH") for step in plan)
     assert [] == [step for step in plan if step.startswith("SCAN") and step != "SCAN chosen"]
 

@@ -20,7 +20,7 @@ from fakes import records as fake
 from fakes import store_writers
 
 from pytest_hwperf.core.errors import StoreError
-from pytest_hwperf.stores.sql import entries
+from pytest_hwperf.stores.sql import reading
 from pytest_hwperf.stores.sql import store as module
 from pytest_hwperf.stores.sql.store import SqlStore
 from pytest_hwperf.stores.sql.tables import restored, storable
@@ -66,7 +66,6 @@ def test_every_connection_is_durable_and_holds_to_foreign_keys(path: Path) -> No
         found = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in asked]
 
         longest = connection.getlimit(sqlite3.SQLITE_LIMIT_LENGTH)
-
     assert found == [2, 1, 0, 60_000]
     assert longest == 100_000_000
 
@@ -161,7 +160,7 @@ def refusal(call: Callable[[], object]) -> str:
 
 def test_few_bytes_that_stand_for_many_are_not_unpacked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved(path)
-    monkeypatch.setattr(entries, "LARGEST", 100)
+    monkeypatch.setattr(reading, "LARGEST", 100)
 
     with pytest.raises(StoreError, match="cut off, or larger than any run"):
         medians(opened(path))
@@ -193,7 +192,6 @@ def test_what_is_superseded_stays_in_the_history(path: Path) -> None:
     store.hold("main", [fake.session(median_s=2.0, revision="a"), fake.session(median_s=3.0, revision="b")])
     store.accept("main", "*")
     (series,) = store.history("main")
-
     assert [(one.estimate.value, one.accepted) for one in series.values] == [(0.00631, True), (2.0, False), (3.0, True)]
     assert [one.estimate.value for one in store.history("main", newest=2)[0].values] == [2.0, 3.0]
     store.save("main", [fake.session()])  # it was of the baseline once, and a repeated upload changes nothing
@@ -209,7 +207,6 @@ def test_a_store_may_be_used_before_and_after_a_fork(path: Path) -> None:
     child = os.fork()
     if not child:
         os._exit(not isinstance(store.save("main", [fake.session(median_s=2.0)])[0], str))
-
     assert os.waitpid(child, 0)[1] == 0
     store.save("main", [fake.session(median_s=3.0)])
     assert medians(store) == [0.00631, 2.0, 3.0]
@@ -290,7 +287,6 @@ def test_who_may_only_read_can_compare(shared_folder: Path, mode: int) -> None:
     assert medians(store) == [0.00631]
     path.chmod(0o644)
     shared_folder.chmod(mode)
-
     assert as_nobody(lambda: str(medians(opened(path)))) == "[0.00631]"
     assert as_nobody(lambda: refusal(lambda: opened(path).check("main", writing=False))) == ""
     refused: tuple[Callable[[], object], ...] = (
@@ -308,13 +304,11 @@ def test_writers_at_once_lose_nothing(path: Path) -> None:
     """They also begin at once, with a file that is not there yet."""
     url = f"sqlite:///{path}"
     reported = store_writers.saved_together(url, 4, 5)
-
     assert store_writers.lost(url, reported, most=20) == "20 acknowledged, none lost, 0 more there"
 
 
 @pytest.mark.live
 def test_killed_writers_lose_nothing(path: Path) -> None:
     said = store_writers.killed_writers(f"sqlite:///{path}", 3)
-
     assert "none lost" in said
     assert not said.startswith("0 acknowledged")

@@ -1,0 +1,356 @@
+"""What disturbed a measurement: other processes, a quota, heat. It explains noise and corrects nothing."""
+
+import os
+import re
+import resource
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Any, NamedTuple
+
+from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.host.files import read_text
+
+# Idle, waiting for disks, and what a hypervisor took are not work; guest time is a part of user time already.
+_BUSY = ("user", "nice", "system", "irq", "softirq", "interrupt", "dpc")
+_GUEST = ("guest", "guest_nice")
+_CHOSEN = re.compile(r"\[(\w+)\]")
+
+
+class MachineCpuTime(NamedTuple):
+    """Seconds of all CPUs since the system started, in steps of 10 ms."""
+
+    busy_s: float
+    stolen_s: float | None  # that the host of a virtual machine gave to others; None where it is not counted
+    total_s: float  # of all states
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemState:
+    """What the system reports; None where it does not."""
+
+    load_1min: float | None  # running processes, mean of the last minute, of the whole machine
+    steal_share: float | None  # of all CPU time since the start that the host gave to others
+    swap_bytes: int | None  # of swap
+    swap_used_bytes: int | None
+    huge_pages: str | None  # transparent ones: "always", "madvise" or "never"
+
+
+def _psutil(name: str) -> Any:
+    """Call a function of psutil."""
+    import psutil
+
+    return getattr(psutil, name)()
+
+
+_LOAD: Callable[[], tuple[float, ...]] = partial(_psutil, "getloadavg")
+_CPU_TIMES: Callable[[], Any] = partial(_psutil, "cpu_times")
+_SWAP: Callable[[], Any] = partial(_psutil, "swap_memory")
+
+
+def machine_cpu_time(read: Callable[[], Any] = _CPU_TIMES) -> MachineCpuTime | None:
+    """Return the CPU time of the whole machine, None where the system does not report it."""
+    try:
+        seconds = read()._asdict()
+    except OSError:
+        return None
+    return MachineCpuTime(
+        busy_s=sum(seconds.get(state, 0.0) for state in _BUSY),
+        stolen_s=seconds.get("steal"),
+        total_s=sum(spent for state, spent in seconds.items() if state not in _GUEST),
+    )
+
+
+def busy_cpu_seconds() -> float | None:
+    """Return the seconds that all CPUs have worked, None where the system does not report them."""
+    spent = machine_cpu_time()
+    return None if spent is None else spent.busy_s
+
+
+def load_average(read: Callable[[], tuple[float, ...]] = _LOAD) -> float | None:
+    """Return the mean number of running processes over the last minute, None where the system does not report it."""
+    try:
+        return read()[0]
+    except OSError:
+        return None
+
+
+def read_system_state(
+    root: str | Path = "/",
+    *,
+    load: Callable[[], tuple[float, ...]] = _LOAD,
+    cpu_times: Callable[[], Any] = _CPU_TIMES,
+    swap: Callable[[], Any] = _SWAP,
+) -> SystemState:
+    """Return the present state; nothing is waited for. `root` is the parent of /sys, the others are psutil's functions.
+
+    Source: Linux, Documentation/admin-guide/mm/transhuge.rst.
+    """
+    spent = machine_cpu_time(cpu_times)
+    total, used = _swap(swap)
+    chosen = _CHOSEN.search(read_text(Path(root, "sys/kernel/mm/transparent_hugepage/enabled")))
+    return SystemState(
+        load_1min=load_average(load),
+        steal_share=spent.stolen_s / spent.total_s if spent and spent.stolen_s is not None and spent.total_s else None,
+        swap_bytes=total,
+        swap_used_bytes=used,
+        huge_pages=chosen[1] if chosen else None,
+    )
+
+
+def _swap(read: Callable[[], Any]) -> tuple[int | None, int | None]:
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of psutil, that pages swapped in and out are not counted here
+            swap = read()
+    except OSError:
+        return None, None
+    return swap.total, swap.used
+
+
+_NO_LIMIT = 2**60  # bytes; version 1 writes the largest number of whole pages
+
+
+class Throttling(NamedTuple):
+    """Counters of all groups together, since each was made."""
+
+    periods: int  # in which a group had used up its quota
+    seconds: float  # for which its CPUs then stood still, added up over CPUs
+
+
+def control_groups(root: str | Path = "/", controller: str = "cpu") -> Iterator[Path]:
+    """Yield the folders of the process's control groups and of all their parents, whether or not they exist.
+
+    Version 1 mounts each controller in a folder of its own.
+    """
+    mounts = Path(root) / "sys/fs/cgroup"
+    for line in read_text(Path(root) / "proc/self/cgroup").splitlines():
+        _, controllers, group = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        places = [mounts / controllers, mounts / controller] if controllers else [mounts, mounts / "unified"]
+        # In a container the path may be the host's: then only the top exists, and it is the container's own group.
+        inner = Path(group.lstrip("/"))
+        for place in dict.fromkeys(places):
+            for folder in (inner, *inner.parents):
+                yield place / folder
+
+
+def cpu_quota(root: str | Path = "/") -> float | None:
+    """Return the CPU time that the tightest control group grants, in cores; None where none has a limit.
+
+    Source: cgroup v2 cpu.max, cgroup v1 cpu.cfs_quota_us and cpu.cfs_period_us.
+    """
+    return min((quota for group in control_groups(root) for quota in _quotas(group)), default=None)
+
+
+def memory_limit(root: str | Path = "/") -> int | None:
+    """Return the bytes that the tightest control group grants; None where none has a limit.
+
+    Source: cgroup v2 memory.max, cgroup v1 memory.limit_in_bytes, which has a number near 2^63 for no limit.
+    """
+    texts = (
+        read_text(group / name)
+        for group in control_groups(root, "memory")
+        for name in ("memory.max", "memory.limit_in_bytes")
+    )
+    return min((int(text) for text in texts if text.isdecimal() and int(text) < _NO_LIMIT), default=None)
+
+
+def read_throttling(groups: Iterable[Path]) -> Throttling | None:
+    """Add up the throttling of `groups`; None where none counts it: no quota was ever set, or the system hides it."""
+    folders = dict.fromkeys(group.resolve() for group in groups)  # `cpu` may be a link to `cpu,cpuacct`
+    found = [one for folder in folders if (one := _throttling(folder)) is not None]
+    return Throttling(sum(one.periods for one in found), sum(one.seconds for one in found)) if found else None
+
+
+def _quotas(group: Path) -> Iterator[float]:
+    """Yield the cores that one control group grants, nothing where it has no limit (`max`, or -1 in version 1)."""
+    words = read_text(group / "cpu.max").split()
+    if not words:  # version 1 keeps the two numbers in two files
+        words = [read_text(group / name) for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")]
+    if all(word.isdecimal() and int(word) for word in words):
+        quota, period = map(int, words)
+        yield quota / period
+
+
+def _throttling(group: Path) -> Throttling | None:
+    lines = read_text(group / "cpu.stat").splitlines()
+    fields = {name: int(count) for name, _, count in (line.partition(" ") for line in lines) if count.isdecimal()}
+    if "nr_throttled" not in fields:
+        return None
+    # Version 2 counts microseconds, version 1 nanoseconds.
+    seconds = fields.get("throttled_usec", 0) / 1e6 + fields.get("throttled_time", 0) / 1e9
+    return Throttling(fields["nr_throttled"], seconds)
+
+
+_CPUS = "sys/devices/system/cpu"
+_CPU = re.compile(r"cpu\d+")
+_HEAT_COUNTERS = ("core_throttle_count", "package_throttle_count")
+_KILO = 1000  # cpufreq is in kHz
+# File, what it holds where turbo is on, and what turns turbo off.
+_TURBO_SWITCHES = (("intel_pstate/no_turbo", "0", "1"), ("cpufreq/boost", "1", "0"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockRate:
+    """What decides the clock rate."""
+
+    governors: tuple[str, ...]  # the different ones of all CPUs, sorted; () = not shown
+    turbo: bool | None  # whether the processor may run above its nominal rate
+    turbo_switch: str  # the file that turns it off, as users see it, "" = none
+    turbo_off: str  # what to write into it
+    sibling_threads: bool | None  # whether two threads of a core are on
+    clock_rate_hz: float | None  # of the CPU that runs fastest at this moment
+    highest_clock_rate_hz: float | None  # of the fastest CPU, by its hardware
+    heat_throttle_count: int | None  # slow-downs for heat or power since the machine started, of all CPUs
+
+
+def read_clock_rate(root: str | Path = "/") -> ClockRate:
+    """Return what is shown under `root`."""
+    place = Path(root)
+    turbo, switch, off = _turbo(place)
+    return ClockRate(
+        governors=tuple(sorted(set(_texts(place, "cpufreq/scaling_governor")))),
+        turbo=turbo,
+        turbo_switch=switch,
+        turbo_off=off,
+        sibling_threads={"1": True, "0": False}.get(read_text(place / _CPUS / "smt/active")),
+        clock_rate_hz=current_hz(place),
+        highest_clock_rate_hz=_fastest(place, "cpufreq/cpuinfo_max_freq"),
+        heat_throttle_count=heat_events(place),
+    )
+
+
+def current_hz(root: str | Path = "/") -> float | None:
+    """Return the rate of the CPU that runs fastest now: with one busy thread, the CPU of that thread."""
+    return _fastest(Path(root), "cpufreq/scaling_cur_freq")
+
+
+def heat_events(root: str | Path = "/") -> int | None:
+    """Return how often any CPU was slowed down for heat since the machine started; None where it is not counted.
+
+    A package's events are counted by each of its CPUs, so that only growth means something, not its size.
+    """
+    counts = [count for name in _HEAT_COUNTERS for count in _counts(Path(root), f"thermal_throttle/{name}")]
+    return sum(counts) if counts else None
+
+
+def _turbo(root: Path) -> tuple[bool | None, str, str]:
+    """Return whether turbo is on, and how to turn it off: the file, and its content."""
+    for name, on, off in _TURBO_SWITCHES:
+        found = read_text(root / _CPUS / name)
+        if found in {on, off}:
+            return found == on, f"/{_CPUS}/{name}", off
+    return None, "", ""
+
+
+def _fastest(root: Path, name: str) -> float | None:
+    rates = [count * _KILO for count in _counts(root, name) if count > 0]
+    return float(max(rates)) if rates else None
+
+
+def _counts(root: Path, name: str) -> list[int]:
+    """Return the numbers; drivers may also say `<unknown>`."""
+    return [int(text) for text in _texts(root, name) if text.isdecimal()]
+
+
+def _texts(root: Path, name: str) -> Iterator[str]:
+    """Yield the content of the file of this name of each CPU that has it; of one that is offline it is unreadable."""
+    try:
+        cpus = [entry for entry in (root / _CPUS).iterdir() if _CPU.fullmatch(entry.name)]
+    except OSError:
+        return  # no such folder: another system
+    yield from filter(None, (read_text(cpu / name) for cpu in cpus))
+
+
+_HIGH_STEAL = 0.02  # share of all CPU time that the host gave to others
+_HIGH_LOAD = 1.5  # running processes per core
+_SWITCHES_PER_S = 50.0  # involuntary; one busy thread on 2 cores: 5 alone, 120 with three busy neighbours
+_RATE_LOSS = 0.10  # of the clock rate, from before to after; a rise may be that of a processor waking up
+_GIGA = 1e9
+
+
+class Snapshot(NamedTuple):
+    """Counters at one moment; None where the system does not report them."""
+
+    switches: int  # involuntary context switches of the measuring thread
+    cpu: MachineCpuTime | None
+    load: float | None  # mean of running processes over the last minute
+    wall_s: float
+    throttling: Throttling | None = None  # by a quota of CPU time
+    heat: int | None = None  # events of all CPUs that were slowed down for heat
+    hz: float | None = None  # of the CPU that ran fastest at this moment
+
+
+class Interference:
+    """Compares two snapshots, taken before and after a measurement."""
+
+    def __init__(self, read: Callable[[], Snapshot] | None = None, cores: int | None = None) -> None:
+        """Take the first snapshot now, by `read`, or of this machine where it is None."""
+        self._read = read or snapshot
+        self._cores = cores or os.cpu_count() or 1
+        self._before = self._read()
+
+    def end(self) -> tuple[dict[str, str], tuple[Statement, ...]]:
+        """Take the second snapshot; return entries for the run's context, and warnings about what was much."""
+        before, after = self._before, self._read()
+        seconds = after.wall_s - before.wall_s
+        switches = after.switches - before.switches
+        context, warnings = {"involuntary_switches": str(switches)}, list[Statement]()
+        if seconds > 0 and switches / seconds > _SWITCHES_PER_S:
+            warnings.append(state("preempted", times=switches / seconds))
+        if after.load is not None:
+            context["load_1min"] = f"{after.load:.2f}"
+            if after.load > _HIGH_LOAD * self._cores:
+                warnings.append(state("load", load=after.load, cores=self._cores))
+        steal = _steal(before.cpu, after.cpu)
+        if steal is not None:
+            context["steal"] = f"{steal:.1%}"
+            if steal > _HIGH_STEAL:
+                warnings.append(state("steal", share=steal))
+        slowed, more = _slowed(before, after)
+        return {**context, **slowed}, (*warnings, *more)
+
+
+def snapshot(root: str | Path = "/", groups: Iterable[Path] = ()) -> Snapshot:
+    """Read this machine's counters; `groups` are this process's control groups, whose quotas may throttle it."""
+    return Snapshot(
+        switches=resource.getrusage(getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)).ru_nivcsw,
+        cpu=machine_cpu_time(),
+        load=load_average(),
+        wall_s=monotonic(),
+        throttling=read_throttling(groups),
+        heat=heat_events(root),
+        hz=current_hz(root),
+    )
+
+
+def _slowed(before: Snapshot, after: Snapshot) -> tuple[dict[str, str], list[Statement]]:
+    """Return what slowed the processor or this process, as context and warnings."""
+    context, warnings = dict[str, str](), list[Statement]()
+    if before.throttling is not None and after.throttling is not None:
+        periods = after.throttling.periods - before.throttling.periods
+        seconds = after.throttling.seconds - before.throttling.seconds
+        context["quota_stops"] = str(periods)
+        if periods > 0:
+            warnings.append(state("quota", periods=periods, seconds=seconds))
+    if before.heat is not None and after.heat is not None:
+        rises = after.heat - before.heat
+        context["heat_throttles"] = str(rises)
+        if rises > 0:
+            warnings.append(state("heat", rises=rises))
+    if before.hz and after.hz:
+        context["clock_rate"] = f"{before.hz / _GIGA:.2f} .. {after.hz / _GIGA:.2f} GHz"
+        if after.hz < before.hz * (1 - _RATE_LOSS):
+            warnings.append(state("clock rate", before=before.hz / _GIGA, after=after.hz / _GIGA))
+    return context, warnings
+
+
+def _steal(before: MachineCpuTime | None, after: MachineCpuTime | None) -> float | None:
+    if before is None or after is None or before.stolen_s is None or after.stolen_s is None:
+        return None
+    total_s = after.total_s - before.total_s
+    return (after.stolen_s - before.stolen_s) / total_s if total_s > 0 else 0.0

@@ -1,0 +1,284 @@
+"""Where the time of a call goes in functions of Python: the stack is sampled while calls are made.
+
+That happens in a process of its own, never where time is taken, and the same calls are timed there without it, so that
+its cost is known.
+"""
+
+import signal
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from itertools import islice
+from pathlib import Path
+from random import Random
+from time import perf_counter, perf_counter_ns
+from types import CodeType, FrameType
+from typing import NamedTuple
+
+from pytest_hwperf.core.changed_code import digest_of
+from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.movers import SampledCalls, SampledFunction
+from pytest_hwperf.core.statements import state
+from pytest_hwperf.host.source_files import is_of_this_package, is_own, relative
+
+_LONGEST_NAME = 200  # characters
+_DEEPEST = 100  # frames that are kept of a stack, the outermost
+# Comprehensions are frames of their own in some versions of Python only.
+_WITHIN = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>")
+_MADE = "compiled at run time"  # in place of a file
+_AROUND = {"_pytest", "pluggy"}  # packages that call what is measured
+_TRACER = {("site-packages", "coverage"), ("dist-packages", "coverage")}  # it is called at any frame, also at ours
+_is_of_this_package = cache(is_of_this_package)
+
+
+class Function(NamedTuple):
+    """A function, as an interpreter tells it."""
+
+    name: str
+    file: str
+    line: int  # on which it begins
+    code: CodeType | None = None
+
+
+def function_of(code: CodeType) -> Function:
+    """Return the function that a piece of code belongs to."""
+    return Function(code.co_qualname, code.co_filename, code.co_firstlineno, code)
+
+
+class FrameNames:
+    """Names of frames in one tree: `Model.predict (src/model.py)`."""
+
+    def __init__(self, root: Path) -> None:
+        """Name files relative to `root`, that of the tests."""
+        self.lines: dict[str, int] = {}  # frame → line on which its function begins
+        self.own: set[str] = set()  # frames of the user's own code
+        self.codes: dict[str, str] = {}  # frame of the user's own code → digest of it
+        self._is_own = cache(lambda file: is_own(file, root))
+        self._relative = cache(lambda file: relative(file, root))
+
+    def frame(self, function: Function) -> str:
+        """Return the name of a frame; no character of it separates frames."""
+        is_made = not function.file or function.file.startswith("<")  # such as "<string>"
+        file = _MADE if is_made else self._relative(function.file)
+        shown = visible(f"{function.name[:_LONGEST_NAME]} ({file[-_LONGEST_NAME:]})").replace(";", ",")
+        self.lines.setdefault(shown, 0 if is_made else function.line)
+        if not is_made and self._is_own(function.file):
+            self.own.add(shown)
+            if function.code is not None and shown not in self.codes:
+                self.codes[shown] = digest_of(function.code)
+        return shown
+
+    def path(self, stack: Sequence[Function]) -> tuple[str, ...]:
+        """Return the frames of a stack from the measured callable inwards: none of this package and of pytest.
+
+        A function that calls itself is there once.
+        """
+        named: list[str] = []
+        for function in _measured(stack):
+            if named and _is_within(function):
+                continue
+            frame = self.frame(function)
+            if not named or named[-1] != frame:
+                named.append(frame)
+        return tuple(named[:_DEEPEST])
+
+
+def is_measured(function: Function) -> bool:
+    """Whether a function is part of what is measured, as far as its file tells: a frame, and not part of one."""
+    return not (_is_within(function) or _is_of_this_package(function.file) or _leads(function))
+
+
+def _measured(stack: Sequence[Function]) -> Iterator[Function]:
+    """Yield the frames below the last one of this package, without those that only lead to the call."""
+    own = max((place for place, one in enumerate(stack) if _is_of_this_package(one.file)), default=None)
+    if own is None:
+        return
+    leading = True
+    for function in stack[own + 1 :]:
+        leading = leading and _leads(function)
+        if not leading:
+            yield function
+
+
+def _is_within(function: Function) -> bool:
+    """Whether a frame counts to the one that it is called from."""
+    return function.name.rpartition(".")[2] in _WITHIN
+
+
+def _leads(function: Function) -> bool:
+    """Whether a frame lies between this package and what is measured: one of pytest's, or of a tracer."""
+    parts = Path(function.file).parts
+    return parts[-3:-1] in _TRACER or not _AROUND.isdisjoint(parts)
+
+
+_RESUMED = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR  # each of their items looks like a call
+
+
+def count_functions(
+    work: Callable[[], object], calls: int, within: CodeType | None = None
+) -> dict[Function, float | None]:
+    """Return how often each function is called in one call, by their qualified names; None where it cannot be told."""
+    seen, is_inside = Counter[CodeType](), within is None
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        nonlocal is_inside
+        if event == "call" and is_inside:
+            seen[frame.f_code] += 1
+        if frame.f_code is within and event in {"call", "return"}:
+            is_inside = event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return {function_of(code): None if code.co_flags & _RESUMED else count / calls for code, count in seen.items()}
+
+
+_SOON_S = 0.001  # for a timer whose time is over: 0 would stop it
+_DEEPEST_SAMPLED = 500  # frames of a stack that are looked at, the innermost
+
+
+class Samples:
+    """What was sampled: stacks, the outermost function first, each with its seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.seconds: dict[tuple[CodeType, ...], float] = {}
+        self.count = 0
+        self.is_over = False  # whether a tick that comes late, after the end of the block, is no sample
+        self._clock, self._last = clock, clock()
+
+    def take(self, frame: FrameType | None) -> None:
+        """Note the stack of a frame for the time since the last sample; what this takes itself is nobody's."""
+        stack = list[CodeType]()
+        now = self._clock()
+        while frame is not None and len(stack) < _DEEPEST_SAMPLED:
+            stack.append(frame.f_code)
+            frame = frame.f_back
+        key = tuple(reversed(stack))
+        self.seconds[key] = self.seconds.get(key, 0.0) + now - self._last
+        self.count += 1
+        self._last = self._clock()
+
+
+@contextmanager
+def sampling(interval_s: float, clock: Callable[[], float] = perf_counter) -> Iterator[Samples]:
+    """Sample the main thread within the block, every `interval_s` on average.
+
+    Another user of the timer, such as pytest-timeout, waits meanwhile and goes on with the time that it had left.
+    """
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        raise MeasurementError("functions are sampled by a timer of POSIX systems, in the main thread alone")
+    drawn, samples = Random(0), Samples(clock)  # noqa: S311 - intervals are no secret
+
+    def on_tick(_: int, frame: FrameType | None) -> None:
+        if not samples.is_over:
+            samples.take(frame)
+            signal.setitimer(signal.ITIMER_REAL, interval_s * drawn.uniform(0.5, 1.5))
+
+    handler = signal.signal(signal.SIGALRM, on_tick)
+    began, (left_s, every_s) = clock(), signal.setitimer(signal.ITIMER_REAL, interval_s)
+    try:
+        yield samples
+    finally:
+        samples.is_over = True
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if callable(handler):  # by default the signal ends the process, also one that is under way
+            signal.signal(signal.SIGALRM, handler)
+        if left_s:
+            signal.setitimer(signal.ITIMER_REAL, max(left_s - (clock() - began), _SOON_S), every_s)
+
+
+_INTERVAL_S = 0.0005
+_BLOCK_NS = 5_000_000
+_COUNTED = 2  # calls in which functions are counted
+_ROUNDS = 5  # in each of which calls are made without the profiler, then with it: a machine changes its speed
+_PLAIN = 0.5  # of the time: in which calls are made without the profiler
+_LEAST_SHARE = 0.0005  # of a call: about one sample; less counts to the frame that it is in
+_MOST_FUNCTIONS = 2000
+
+Batch = Callable[[int], int]  # makes that many calls; returns the ns of all
+
+
+def sample_functions(batch: Batch, root: Path, seconds: float, within: CodeType | None = None) -> SampledCalls:
+    """Profile calls for some seconds, after they were counted and timed without a profiler."""
+    if sys.getprofile() is not None:
+        raise MeasurementError(f"another profiler watches the process: {sys.getprofile()!r}")
+    names = FrameNames(root)
+    counted = count_functions(lambda: batch(_COUNTED), _COUNTED, within)
+    plain, slowed, sessions, size = list[float](), list[float](), list[Samples](), 1
+    for _ in range(_ROUNDS):
+        taken_ns, size = _timed(batch, seconds * _PLAIN / _ROUNDS, size)
+        plain += taken_ns
+        with sampling(_INTERVAL_S) as samples:
+            taken_ns, _ = _timed(batch, seconds / _ROUNDS, size)
+            samples.is_over = True  # leaving the block is no call
+        sessions.append(samples)
+        slowed += taken_ns
+    stacks = _stacks(sessions, names, within)
+    total = sum(stacks.values())
+    if not total:
+        raise MeasurementError(str(state("not sampled")))
+    kept = folded(stacks, _LEAST_SHARE * total)
+    return SampledCalls(
+        source=f"stacks sampled every {_INTERVAL_S * 1000:g} ms",
+        stacks={";".join(path): taken / total * _undisturbed(slowed) * 1e-9 for path, taken in kept.items()},
+        functions=_functions(names, counted),
+        call_s=_undisturbed(slowed) * 1e-9,
+        plain_s=_undisturbed(plain) * 1e-9,
+        samples=sum(one.count for one in sessions),
+    )
+
+
+def _timed(batch: Batch, seconds: float, size: int) -> tuple[list[float], int]:
+    """Make blocks of calls for some seconds, longer ones while they are short; return ns of a call in each, and a size.
+
+    Blocks are short, so that other work of the machine is in few of them.
+    """
+    began, taken = perf_counter_ns(), list[float]()
+    while not taken or perf_counter_ns() - began < seconds * 1e9:
+        started = perf_counter_ns()
+        taken.append(batch(size) / size)
+        if perf_counter_ns() - started < _BLOCK_NS / 2:  # with what is done between its calls
+            size *= 2
+    return taken, size
+
+
+def _undisturbed(blocks: Sequence[float]) -> float:
+    """Return the lower quartile: other work only makes blocks longer."""
+    return sorted(blocks)[len(blocks) // 4]
+
+
+def _stacks(sessions: Sequence[Samples], names: FrameNames, within: CodeType | None) -> dict[tuple[str, ...], float]:
+    found: dict[tuple[str, ...], float] = {}
+    for stack, seconds in (item for one in sessions for item in one.seconds.items()):
+        path = names.path([function_of(code) for code in stack]) if within is None or within in stack else ()
+        if path:
+            found[path] = found.get(path, 0.0) + seconds
+    return found
+
+
+def folded(stacks: Mapping[tuple[str, ...], float], least: float) -> dict[tuple[str, ...], float]:
+    """Return stacks of which those that hold less than `least` count to the frame that they are in."""
+    kept = dict(stacks)
+    for depth in range(max(map(len, stacks), default=0), 1, -1):
+        for path in [path for path in kept if len(path) == depth and kept[path] < least]:
+            kept[path[:-1]] = kept.get(path[:-1], 0.0) + kept.pop(path)
+    return kept
+
+
+def _functions(names: FrameNames, counted: Mapping[Function, float | None]) -> dict[str, SampledFunction]:
+    """Return what is known of each function that was sampled or counted."""
+    calls = {names.frame(one): count for one, count in counted.items() if is_measured(one)}
+    return {
+        frame: SampledFunction(
+            line=line, own=frame in names.own, calls=calls.get(frame), code=names.codes.get(frame, "")
+        )
+        for frame, line in islice(names.lines.items(), _MOST_FUNCTIONS)
+    }

@@ -1,1 +1,0 @@
-"""Energy: counters of the processor, counters of boards, and an estimate."""

@@ -1,1 +1,0 @@
-"""Meters of GPUs, and the library of their driver that those of energy read too."""

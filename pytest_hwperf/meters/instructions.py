@@ -1,0 +1,112 @@
+"""Instructions that this process retires in user space, its threads and children included, by perf events of Linux.
+
+Reference: perf_event_open(2).
+"""
+
+import os
+import platform
+import struct
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from pytest_hwperf.core.contracts import Covered
+from pytest_hwperf.core.errors import MeterUnavailable
+from pytest_hwperf.core.records import Reading
+from pytest_hwperf.core.units import show_share
+from pytest_hwperf.meters.perf import perf_event_open
+
+_HARDWARE, _INSTRUCTIONS = 0, 1  # PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS
+_INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR = 1 << 1, 1 << 5, 1 << 6
+_TIMES = 1 | 2  # read_format: the times that the event was enabled and running come behind the value
+# As in `power_pmu`: type, size, config, sample_period, sample_type, read_format, flags, and three that stay 0.
+_ATTRIBUTES = struct.Struct("=IIQQQQQIIQ")
+_COUNT = struct.Struct("=QQQ")  # value, ns enabled, ns running
+_EACH_CPU = -1
+_PARANOID = "proc/sys/kernel/perf_event_paranoid"
+
+Open = Callable[[int], int]  # thread → descriptor
+Counts = tuple[int, int, int]  # of one reading: instructions, ns enabled, ns running
+
+
+class InstructionMeter:
+    """Counts retired instructions of every thread that there is, and of what these start."""
+
+    metric = "instructions"
+    covers: Covered = "process"
+    source = "perf:instructions:u"
+    shortest_window_s = 0.0
+    warnings: tuple[str, ...] = ()
+
+    def __init__(self, descriptors: Sequence[int], read: Callable[[int, int], bytes] = os.read) -> None:
+        """Read each of `descriptors`, which it closes in the end."""
+        self._descriptors = descriptors
+        self._read = read
+
+    def start(self) -> Counts:
+        counts = [_COUNT.unpack(self._read(one, _COUNT.size)) for one in self._descriptors]
+        values, enabled, running = (sum(column) for column in zip(*counts, strict=True))
+        return values, enabled, running
+
+    def end(self, started: Counts) -> Reading:
+        """Return the instructions since `started`; none where the counter was lent to others meanwhile."""
+        value, enabled, running = (now - then for now, then in zip(self.start(), started, strict=True))
+        if running < enabled:
+            return Reading(
+                value=None, reason=f"others used the counter for {show_share(1 - running / enabled)} of the window"
+            )
+        return Reading(value=float(value))
+
+    def close(self) -> None:
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+
+
+def instruction_meter(root: str = "/", open_one: Open | None = None, machine: str = "") -> InstructionMeter:
+    """Open a counter for each thread of this process; it also counts the threads and processes that these start."""
+    if (machine or platform.machine()) != "x86_64":
+        raise MeterUnavailable("perf events are read on Linux on x86-64 only.")
+    opened = list[int]()
+    try:
+        for thread in _threads(root):
+            with suppress(ProcessLookupError):  # it has ended
+                opened.append((open_one or open_counter)(thread))
+    except OSError as error:
+        InstructionMeter(opened).close()
+        raise MeterUnavailable(_why(error, root)) from error
+    if not opened:
+        raise MeterUnavailable("no thread of this process can be counted.")
+    return InstructionMeter(opened)
+
+
+def open_counter(thread: int) -> int:
+    """Open a counter of the user-space instructions of a thread and of all that it starts."""
+    return perf_event_open(attributes(), thread, _EACH_CPU)
+
+
+def attributes() -> bytes:
+    """Return the 64 bytes of perf_event_attr."""
+    flags = _INHERIT | _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR
+    return _ATTRIBUTES.pack(_HARDWARE, _ATTRIBUTES.size, _INSTRUCTIONS, 0, 0, _TIMES, flags, 0, 0, 0)
+
+
+def _threads(root: str) -> list[int]:
+    """Return this process's threads; its own number where /proc is hidden."""
+    try:
+        return sorted(int(one.name) for one in Path(root, "proc/self/task").iterdir())
+    except OSError:
+        return [0]
+
+
+def _why(error: OSError, root: str) -> str:
+    if isinstance(error, PermissionError):
+        with suppress(OSError, ValueError):
+            level = int(Path(root, _PARANOID).read_text(encoding="ascii"))
+            return (
+                f"perf events are forbidden (perf_event_paranoid is {level}): sudo sysctl kernel.perf_event_paranoid=2"
+            )
+        return "perf events are forbidden here, as in many containers."
+    return (
+        f"this machine has no counter of instructions ({error.strerror}): hypervisors often hide it. "
+        "--hwperf-instructions=callgrind counts them under Valgrind."
+    )

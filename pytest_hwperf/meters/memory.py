@@ -1,0 +1,222 @@
+"""Memory of this process above a point in time: its peak, and what is still held.
+
+In a used process every peak depends on earlier calls: what they freed is allocated again without growth.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock
+
+from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.core.statements import state
+from pytest_hwperf.core.units import show
+from pytest_hwperf.host.clocks import touched_by_children
+from pytest_hwperf.host.memory import Resident, resident
+
+_ALL = "all parts"
+# Bytes, which no default margin notices; a small program such as uname touches less.
+_LEAST_OF_CHILDREN = 1_000_000
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Mark:
+    """A point in time, and the peak since then."""
+
+    start: int  # B held then
+    high: int  # B
+    hidden: int  # B: an earlier peak that could not be reset, so that nothing below it is seen; 0 for none
+
+
+class PeakRss:
+    """The high-water mark of the process, of which there is one: resetting it loses no other user's peak."""
+
+    def __init__(self, held: Resident) -> None:
+        """Read and clear `held`."""
+        self.held = held
+        self._marks: list[Mark] = []
+        self._lock = Lock()
+
+    def begin(self) -> Mark:
+        """Watch from now on, until `end`."""
+        with self._lock:
+            earlier = self._update()
+            hidden = earlier if self.held.clear() else 0
+            now, _ = self.held.now()
+            mark = Mark(start=now, high=now, hidden=hidden)
+            self._marks.append(mark)
+        return mark
+
+    def peak(self, mark: Mark) -> int:
+        """Return the peak above `mark.start` since then, in B."""
+        with self._lock:
+            self._update()
+        if mark.hidden and mark.high <= mark.hidden:
+            raise MeasurementError(
+                f"the peak is at most {show(max(0, mark.hidden - mark.start), 'B')}: an earlier one of this process "
+                f"hides it, and {self.held.clear()}"
+            )
+        return mark.high - mark.start
+
+    def end(self, mark: Mark) -> None:
+        with self._lock:
+            self._marks.remove(mark)
+
+    def _update(self) -> int:
+        """Pass the peak so far on to every mark, and return it."""
+        high = self.held.high()
+        for mark in self._marks:
+            mark.high = max(mark.high, high)
+        return high
+
+
+class MemoryMeter:
+    """Peaks of the parts of which a process consists, in B; what is nobody's part counts in none of them."""
+
+    def __init__(
+        self,
+        opening: Callable[[], PeakRss] = lambda: PeakRss(resident()),
+        children: Callable[[], int] = touched_by_children,
+    ) -> None:
+        """Use the high-water mark that `opening` returns; `children` tells how much those of this process touched."""
+        self.reason = ""  # why memory is unknown, "" where it is known
+        self.peak_rss: PeakRss | None = None
+        self._children = children
+        self._part = ""
+        self._mark: Mark | None = None
+        self._touched = 0  # by children, when the part began
+        self._held, self._by_children = Counter[str](), Counter[str]()
+        self._high, self._hidden = Counter[str](), Counter[str]()
+        try:
+            self.peak_rss = opening()
+        except MeasurementError as error:
+            self.reason = str(error)
+
+    @property
+    def source(self) -> str:
+        """What peaks are read from."""
+        return self.peak_rss.held.source if self.peak_rss else ""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Limits of the peaks."""
+        return self.peak_rss.held.warnings if self.peak_rss else ()
+
+    def enter(self, part: str) -> None:
+        """Count for `part` from now on; for "" nothing is counted."""
+        if self.peak_rss is None:
+            return
+        if self._mark is not None:
+            self._close(self.peak_rss, self._mark)
+        self._part, self._mark = part, None
+        if part:
+            self._mark, self._touched = self.peak_rss.begin(), self._children()
+
+    def peak(self, *parts: str) -> int:
+        """Return the peak of `parts`, each above what the ones before it hold; without any, that of all parts."""
+        if self.peak_rss is None:
+            raise MeasurementError(self.reason)
+        self.enter(self._part)
+        keys = parts or (_ALL,)
+        self._check_children(parts or tuple(self._by_children))
+        held = [sum(self._held[part] for part in keys[:place]) for place in range(len(keys))]
+        high = max(before + self._high[key] for before, key in zip(held, keys, strict=True))
+        hidden = max(before + self._hidden[key] for before, key in zip(held, keys, strict=True))
+        if hidden > high:
+            raise MeasurementError(
+                f"the peak is at most {show(hidden, 'B')}: an earlier one of this process hides it, "
+                f"and {self.peak_rss.held.clear()}"
+            )
+        return high
+
+    def retained(self, *parts: str) -> int:
+        """Return the bytes that `parts` hold now; below 0 where they have freed what was held before."""
+        self.enter(self._part)
+        return sum(self._held[part] for part in parts)
+
+    def now(self) -> tuple[int, str]:
+        """Return the bytes that the process holds now, and their source."""
+        if self.peak_rss is None:
+            raise MeasurementError(self.reason)
+        return self.peak_rss.held.now()
+
+    def _close(self, peak_rss: PeakRss, mark: Mark) -> None:
+        """Add what the part took since it began to what it took before."""
+        taken = peak_rss.held.now()[0] - mark.start
+        try:
+            high, hidden = peak_rss.peak(mark), 0
+        except MeasurementError:
+            high, hidden = max(taken, 0), mark.hidden - mark.start
+        peak_rss.end(mark)
+        for key, before in ((_ALL, self._held.total()), (self._part, self._held[self._part])):
+            self._high[key] = max(self._high[key], before + high)
+            self._hidden[key] = max(self._hidden[key], before + hidden)
+        self._held[self._part] += taken
+        self._by_children[self._part] += self._children() - self._touched
+
+    def _check_children(self, parts: Sequence[str]) -> None:
+        touched = sum(self._by_children[part] for part in parts)
+        if touched > _LEAST_OF_CHILDREN:
+            raise MeasurementError(str(state("memory of children")))
+
+
+_OPEN = "the window is still open: read it after the block"
+_USED = "a used process: what earlier code has freed is allocated again, and the block seems to need less"
+_UNPINNED = "the allocator is not pinned: how much of what is freed goes back to the system varies"
+
+
+@dataclass(slots=True)
+class MemoryReading:
+    """Result of one window; filled in when it ends."""
+
+    source: str  # as `VmHWM after clear_refs`, "" where nothing can be read
+    warnings: tuple[str, ...]  # limits of the figures
+    reason: str  # why anything is unmeasured, "" where all is there
+    peak_bytes: int | None = None  # highest above the block's beginning; None = unmeasured
+    retained_bytes: int | None = None  # still held when it ended, below 0 where memory was freed
+
+
+class MemoryWindows:
+    """Makes windows around blocks of code; they may nest and overlap without losing peaks."""
+
+    def __init__(self, opening: Callable[[], PeakRss]) -> None:
+        self._opening = opening
+
+    @contextmanager
+    def window(self) -> Iterator[MemoryReading]:
+        """Watch the block; the reading it yields is filled in when the block has ended.
+
+        A block that raises is unmeasured, and its exception passes on: the peak of half a block means nothing.
+        """
+        try:
+            peak_rss = self._opening()
+            mark = peak_rss.begin()
+        except MeasurementError as error:
+            refused = str(error)
+        else:
+            yield from self._watched(peak_rss, mark)
+            return
+        yield MemoryReading("", (), refused)
+
+    def _watched(self, peak_rss: PeakRss, mark: Mark) -> Iterator[MemoryReading]:
+        reading = MemoryReading(peak_rss.held.source, (_USED, _UNPINNED, *peak_rss.held.warnings), _OPEN)
+        try:
+            yield reading
+        except BaseException as error:
+            reading.reason = f"the block raised {type(error).__name__} before its window ended"
+            raise
+        else:
+            reading.reason = _fill(reading, peak_rss, mark)
+        finally:
+            peak_rss.end(mark)
+
+
+def _fill(reading: MemoryReading, peak_rss: PeakRss, mark: Mark) -> str:
+    """Read what can be read; return why anything cannot."""
+    try:
+        reading.retained_bytes = peak_rss.held.now()[0] - mark.start
+        reading.peak_bytes = peak_rss.peak(mark)
+    except MeasurementError as error:
+        return str(error)
+    return ""

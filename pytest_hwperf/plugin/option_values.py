@@ -1,0 +1,165 @@
+"""Values of options and ini keys, checked one by one: a bad one is a usage error that says what is allowed."""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+DEFAULT_ALPHA = "1%"
+DEFAULT_BASELINE = "main"
+REPORTS = (".html", ".json", ".md")  # suffixes of reports in one file; any other path is a folder
+
+
+def choice(*allowed: str) -> "Callable[[str, str], str]":
+    """Return a parser that takes one of `allowed`."""
+
+    def parse(flag: str, value: str) -> str:
+        if value not in allowed:
+            from pytest_hwperf.core.budgets import nearest
+
+            hint = nearest(value, allowed)
+            raise pytest.UsageError(f"{flag}={value!r}: unknown value.{hint} Allowed: {', '.join(allowed)}")
+        return value
+
+    return parse
+
+
+def seconds(most: int) -> "Callable[[str, str], float]":
+    """Return a parser of seconds above 0 up to `most`."""
+
+    def parse(flag: str, text: str) -> float:
+        try:
+            seconds = float(text)
+        except ValueError:
+            seconds = 0.0
+        if not 0 < seconds <= most:  # NaN and infinity fail too
+            raise pytest.UsageError(f"{flag}={text!r}: a number of seconds above 0 up to {most}, such as 2")
+        return seconds
+
+    return parse
+
+
+def rows(flag: str, text: str) -> int:
+    """Parse a number of rows."""
+    if not text.isdecimal():
+        raise pytest.UsageError(f"{flag}={text!r}: a whole number of rows, such as 32; 0 declares none")
+    return int(text)
+
+
+def builds(flag: str, text: str) -> int:
+    """Parse a number of builds."""
+    if re.fullmatch(r"[1-9]\d{0,3}", text, re.ASCII):
+        return int(text)
+    raise pytest.UsageError(f"{flag}={text}: a number of builds from 1 to 9999, such as 365 for a year of nightly ones")
+
+
+def reports(flag: str, given: Sequence[str]) -> tuple[str, ...]:
+    """Refuse what was meant as a test, which `--hwperf-report tests/` would swallow, and files of other formats."""
+    for path in given:
+        if "::" in path or path.endswith(".py"):
+            raise pytest.UsageError(f"{flag}={path!r} looks like a test; write {flag}=PATH")
+        name = path.rpartition("/")[2]
+        if "." in name.lstrip(".") and not name.endswith(REPORTS) and not os.path.isdir(path):  # noqa: PTH112 - in time
+            raise pytest.UsageError(
+                f"{flag}={path!r}: no format of this name; end it in {', '.join(REPORTS)}, or give a folder, as {path}/"
+            )
+    return tuple(given)
+
+
+def baseline(flag: str, name: str) -> str:
+    """Check a name; the rules are loaded only for another than the default."""
+    if name == DEFAULT_BASELINE:
+        return name
+    from pytest_hwperf.stores.location import check_name
+
+    try:
+        check_name(name)
+    except ValueError as problem:
+        raise pytest.UsageError(f"{flag}={problem}") from problem
+    return name
+
+
+def alpha(flag: str, text: str) -> float:
+    """Parse the rate; the parser is loaded only for another than the default."""
+    return 0.01 if text == DEFAULT_ALPHA else by_core("units", "parse_rate", flag, text)
+
+
+def requirements(flag: str, given: Sequence[str]) -> tuple[str, ...]:
+    """Refuse what is no requirement of a package, such as an option of pip."""
+    if not given:
+        return ()
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    for text in given:
+        try:
+            Requirement(text)
+        except InvalidRequirement as error:
+            reason = str(error).splitlines()[0]
+            raise pytest.UsageError(
+                f"{flag}={text!r} is no requirement ({reason}): give a package with a version, such as "
+                f"{flag}=onnxruntime==1.22.0"
+            ) from error
+    return tuple(text.strip() for text in given)
+
+
+def shared(flag: str, given: Sequence[str]) -> tuple[str, ...]:
+    """Refuse words that exclude each other."""
+    if {"auto", "none"} <= {*given}:
+        raise pytest.UsageError(f"{flag}=auto and {flag}=none exclude each other: give one of them")
+    return tuple(given)
+
+
+def commands(flag: str, given: Sequence[str]) -> tuple[str, ...]:
+    """Refuse what needs a shell: its words would be arguments of the program before them."""
+    import shlex
+
+    for text in given:
+        try:
+            words = shlex.split(text)
+        except ValueError as error:
+            raise pytest.UsageError(
+                f"{flag}={text!r} cannot be split into words ({error}): close its quotes"
+            ) from error
+        if operators := {"&&", "||", ";", "|", "&", ">", ">>", "<"}.intersection(words):
+            raise pytest.UsageError(
+                f"{flag}={text!r}: it runs without a shell, which {min(operators)} needs: give {flag} once for each "
+                "command, or name a script"
+            )
+    return tuple(given)
+
+
+def side_by_side(flag: str, text: str) -> int:
+    """Parse a number of pairs; each needs a processor of its own."""
+    if text == "1":
+        return 1
+    from pytest_hwperf.host.machine import count_usable_cores
+
+    most = count_usable_cores()
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= most):
+        raise pytest.UsageError(
+            f"{flag}={text!r}: give a number of pairs from 1 to {most}, the processors that pytest may use here"
+        )
+    return int(text)
+
+
+def planted(flag: str, text: str) -> float:
+    """Parse a share of work; "" is 0."""
+    return by_core("budgets", "parse_size", text, "relative", flag=flag) if text else 0.0
+
+
+def lines(module: str, function: str, empty: Any = ()) -> Callable[[str, list[str]], Any]:
+    """Return a parser of lines by the core, which is loaded only where there is something to parse."""
+    return lambda flag, lines: by_core(module, function, lines, flag=flag) if lines else empty
+
+
+def by_core(module: str, function: str, *arguments: Any, flag: str = "") -> Any:
+    """Parse by a function of the core, whose errors become usage errors."""
+    from pytest_hwperf.core.errors import UsageProblem
+
+    try:
+        return getattr(import_module(f"pytest_hwperf.core.{module}"), function)(*arguments)
+    except UsageProblem as problem:
+        raise pytest.UsageError(f"{flag}: {problem}" if flag else str(problem)) from problem

@@ -1,0 +1,231 @@
+"""What moved, where there is more to say than the first mover, which stands with the verdict."""
+
+import json
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from statistics import fmean
+from typing import Any
+
+from pytest_hwperf.core.evidence import Explanation, Side
+from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.metrics import metric_of
+from pytest_hwperf.core.movers import Mover, Operator, OperatorProfile
+from pytest_hwperf.core.records import Run
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.roofline import Roofline
+from pytest_hwperf.core.structs import Record
+from pytest_hwperf.core.units import counted, show, show_amount, show_number, show_share
+from pytest_hwperf.reports.rows import title_of
+
+_INDENT = "  "
+_GAP = "  "
+
+
+def lines_of(report: Report, width: int) -> list[str]:
+    """Return lines for each explanation of several movers, with remarks, or of what improved: no failure tells it."""
+    improved = {
+        (judgement.run.test, judgement.run.label, *one.key)
+        for judgement in report.judgements
+        for one in judgement.comparisons
+        if one.outcome == "improved"
+    }
+    found = ((one, gate.kind) for gate in report.gates for one in gate.explanations if one.movers)
+    return [
+        line
+        for one, kind in found
+        if len(one.movers) > 1
+        or one.remarks
+        or (one.measurement.test, one.measurement.label, one.metric, one.statistic) in improved
+        for line in _lines(one, kind, width)
+    ]
+
+
+def _lines(one: Explanation, kind: str, width: int) -> Iterator[str]:
+    unit = "B" if one.kind == "allocation" else "s"
+    name = " ".join(filter(None, [one.measurement.test, one.measurement.label, kind and f"on {kind}"]))
+    rate = ", a call " if metric_of(one.metric).is_rate else " "
+    change = f"{one.metric} {one.statistic}{rate}{show(one.baseline, unit)} → {show(one.candidate, unit)}"
+    yield from _wrapped(f"what moved in {name}: {change}", width)
+    rows = [_mover_row(mover, unit) for mover in one.movers]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [cell.ljust(cells) for cell, cells in zip(row[:-1], widths, strict=False)]
+        yield from _wrapped(_GAP.join([*cells, row[-1]]).rstrip(), width, _INDENT)
+    for remark in one.remarks:
+        yield from _wrapped(str(remark), width, _INDENT)
+    told = any(remark.kind == "profiler slows" for remark in one.remarks)
+    overhead = "" if told or one.overhead is None else f"; calls took {show_share(one.overhead)} longer under it"
+    each = counted(one.repeats, "profile")
+    yield from _wrapped(f"by {one.method}, {each} of each side in fresh processes{overhead}", width, _INDENT)
+
+
+def _mover_row(mover: Mover, unit: str) -> Sequence[str]:
+    sign = "-" if mover.moved < 0 else "+"
+    spread = f"({show_share(min(mover.spread))} .. {show_share(max(mover.spread))})"
+    then, now = mover.baseline_calls, mover.candidate_calls
+    called = ["" if number is None else show_number(number) for number in (then, now)]
+    calls = f"called {called[0]} → {called[1]} ×" if all(called) and called[0] != called[1] else ""
+    inner = f"most of it in {mover.within}" if mover.within else ""
+    held = f"in which changed: {mover.holds}" if mover.holds else ""
+    what = ", ".join(filter(None, [" ".join(filter(None, [mover.name, mover.where])), held, inner, calls]))
+    return f"{sign}{show(abs(mover.moved), unit)}", show_share(mover.share), spread, visible(what)
+
+
+def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """Cut a text into lines; what is longer than a line is broken."""
+    return textwrap.wrap(visible(text), max(width, 40), initial_indent=indent, subsequent_indent=f"{indent}{_INDENT}")
+
+
+_FOLDER = "explain"
+_LONGEST_NAME = 80  # characters
+_US = 1e6  # of a second: the unit of a Chrome trace
+
+
+def render(report: Report) -> dict[str, bytes]:
+    """Return the content of each file under its name; none where no functions were profiled."""
+    found: dict[str, bytes] = {}
+    for one, kind in ((one, gate.kind) for gate in report.gates for one in gate.explanations):
+        sides = {side: seconds for side, seconds in _sides(one).items() if seconds}
+        if not sides:
+            continue
+        name = f"{_FOLDER}/{safe_name(one, kind)}"
+        found |= {f"{name}.{side}.collapsed": _collapsed(seconds) for side, seconds in sides.items()}
+        found[f"{name}.trace.json"] = _trace(sides)
+    return found
+
+
+def safe_name(explanation: Explanation, kind: str = "") -> str:
+    """Return a name of a file for what was explained: no path, no character with a meaning, no name of another one."""
+    named = [explanation.measurement.test, explanation.measurement.label, explanation.metric, explanation.statistic]
+    named += [kind] if kind else []
+    text = re.sub(r"[^A-Za-z0-9_]+", "-", named[0].rpartition("::")[2] + f"-{named[1]}").strip("-")
+    return f"{text[:_LONGEST_NAME] or 'test'}-{sha256(json.dumps(named).encode()).hexdigest()[:8]}"
+
+
+def _sides(explanation: Explanation) -> Mapping[Side, Mapping[str, float]]:
+    """Return the mean seconds of each stack of each side."""
+    return {
+        "baseline": {stack: fmean(seconds) for stack, seconds in explanation.baseline_stacks.items() if seconds},
+        "candidate": {stack: fmean(seconds) for stack, seconds in explanation.candidate_stacks.items() if seconds},
+    }
+
+
+def _collapsed(stacks: Mapping[str, float]) -> bytes:
+    lines = (f"{visible(stack)} {round(seconds * 1e9)}" for stack, seconds in sorted(stacks.items()))
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _trace(sides: Mapping[Side, Mapping[str, float]]) -> bytes:
+    events: list[dict[str, Any]] = []
+    for process, (side, stacks) in enumerate(sides.items(), 1):
+        at = {"pid": process, "tid": 1}
+        events.append({"name": "process_name", "ph": "M", **at, "args": {"name": f"{side}, a mean call"}})
+        paths = {tuple(visible(stack).split(";")): seconds * _US for stack, seconds in stacks.items()}
+        events.extend(
+            {"name": name, "ph": "X", "ts": round(start, 3), "dur": round(lasts, 3), **at}
+            for name, start, lasts in _spans(paths, 0.0)
+        )
+    return json.dumps({"displayTimeUnit": "ms", "traceEvents": events}).encode()
+
+
+def _spans(paths: Mapping[tuple[str, ...], float], start: float) -> Iterator[tuple[str, float, float]]:
+    """Yield name, start and duration of each function, those that it calls within it."""
+    below: dict[str, dict[tuple[str, ...], float]] = {}
+    for path, taken in paths.items():
+        if path:
+            below.setdefault(path[0], {})[path[1:]] = taken
+    for name, inner in sorted(below.items()):
+        lasts = sum(inner.values())
+        yield name, start, lasts
+        yield from _spans(inner, start)
+        start += lasts
+
+
+FRAMEWORK = "framework"  # the row of what no operator takes
+_COLUMNS = ("operator", "calls", "share", "time", "node")
+_MOST = 8  # operators that are listed, unless all are asked for
+_MOVED = "weights + inputs + outputs, each moved once"
+_LONGEST_NODE = 40  # characters; its end tells nodes apart
+
+
+class OperatorTable(Record, frozen=True, kw_only=True):
+    """The operators of one measurement."""
+
+    title: str  # test, label and scenario
+    setting: str  # what the shares are of and where they are from, or why there are none
+    rows: tuple[tuple[str, ...], ...]  # their head first; none where the shares are withheld
+    work: tuple[str, ...] = ()  # what a call does and what limits it; () where that is not known
+
+
+def operator_tables(report: Report, *, every: bool) -> tuple[OperatorTable, ...]:
+    """Return a table for each measurement with a profile."""
+    runs = [judgement.run for judgement in report.judgements]
+    return tuple(_table(run, run.operators, every=every) for run in runs if run.operators is not None)
+
+
+def _table(run: Run, profile: OperatorProfile, *, every: bool) -> OperatorTable:
+    own = run.scenario not in title_of(run)
+    title = " ".join(filter(None, ["operators of", title_of(run), run.scenario if own else ""]))
+    if profile.withheld:
+        source = f" ({profile.source})" if profile.source else ""
+        why = visible(f"withheld: {profile.withheld}{source}")
+        return OperatorTable(title=visible(title), setting=why, rows=(), work=_work(run.roofline))
+    scaled = "under the profiler" if profile.under_profiler else "scaled to the median without a profiler"
+    setting = (
+        f"{show_share(profile.coverage)} of {show(profile.latency_s, 's')} a call; {profile.source}, "
+        f"n={counted(profile.calls, 'call')}, {scaled}"
+    )
+    shown = profile.operators if every else profile.operators[:_MOST]
+    rows = (_COLUMNS, *map(_operator_row, shown), *_rest(profile.operators[len(shown) :]), _framework(profile))
+    cells = tuple(tuple(map(visible, row)) for row in rows)
+    return OperatorTable(title=visible(title), setting=visible(setting), rows=cells, work=_work(run.roofline))
+
+
+def _operator_row(one: Operator) -> tuple[str, ...]:
+    node = one.name if len(one.name) <= _LONGEST_NODE else f"…{one.name[1 - _LONGEST_NODE :]}"
+    return one.kind, f"{one.calls:.6g}", show_share(one.share, 1), show(one.seconds, "s"), node
+
+
+def _rest(left_out: Sequence[Operator]) -> Iterator[tuple[str, ...]]:
+    """Yield a row for those that are not listed."""
+    if left_out:
+        calls, share = sum(one.calls for one in left_out), sum(one.share for one in left_out)
+        seconds = show(sum(one.seconds for one in left_out), "s")
+        yield counted(len(left_out), "other"), f"{calls:.6g}", show_share(share, 1), seconds, ""
+
+
+def _framework(profile: OperatorProfile) -> tuple[str, ...]:
+    return FRAMEWORK, "", show_share(1 - profile.coverage, 1), show(profile.framework_s, "s"), ""
+
+
+def _work(found: Roofline | None) -> tuple[str, ...]:
+    """Say what a call does at least, how fast that is, and what limits it."""
+    if found is None:
+        return ()
+    work = found.work
+    operations = ((work.flops, "FLOP"), (work.integer_ops, "OP on integers"))
+    counted_of = " and ".join(show_amount(value, unit) for value, unit in operations if value)
+    none = "no operation was counted" if work.uncounted else "no operation"
+    least = "at least " if work.uncounted else ""
+    least_moved = "" if counted_of else least  # said once
+    bytes_of = f"{least_moved}{show_amount(work.moved_bytes or 0, 'B')} ({_MOVED})"
+    moved = "no byte was counted" if work.moved_bytes is None else bytes_of
+    intensity = [f"{show_number(found.intensity)} FLOP/B"] if found.intensity else []
+    speeds = ((found.flops_per_s, "FLOP/s"), (found.bytes_per_s, "B/s"))
+    rates = " and ".join(show_amount(value, unit) for value, unit in speeds if value)
+    speed = [f"over its median {rates}"] if rates else []
+    parts = [f"a call: {f'{least}{counted_of}' if counted_of else none}, {moved}", *intensity, *speed]
+    return visible("; ".join(parts)), visible(_verdict(found))
+
+
+def _verdict(found: Roofline) -> str:
+    if found.bound is None or found.peak is None or found.explained is None:
+        return f"what limits it is not known: {found.withheld}"
+    reached, threads = found.peak, counted(found.peak.threads, "thread")
+    rates = f"{show_amount(reached.flops_per_s, 'FLOP/s')} and {show_amount(reached.bytes_per_s, 'B/s')}, {threads}"
+    if found.explained > 1:  # numpy is no ceiling
+        return f"{found.bound}-bound: ×{show_number(found.explained, 2)} as fast as numpy here ({rates})"
+    took = f"it would take {show_share(found.explained)} of its time"
+    return f"{found.bound}-bound: at the rates that numpy reaches here ({rates}) {took}"
