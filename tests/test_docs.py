@@ -226,9 +226,19 @@ def test_a_link_to_a_missing_heading_is_noticed() -> None:
     assert not _exists(README, "docs/no-such-page.md")
 
 
-def test_every_decision_has_a_number_of_its_own() -> None:
-    numbers = [path.name[:4] for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
-    assert [f"{number:04}" for number in range(1, len(numbers) + 1)] == numbers
+def test_every_topic_of_the_design_notes_has_an_address_of_its_own() -> None:
+    titles = re.findall(r"^##+ (.+)$", text_of(ROOT / "docs" / "design-notes.md"), re.MULTILINE)
+    assert len(titles) > 30
+    assert len(titles) == len({title.lower() for title in titles})
+
+
+@pytest.mark.parametrize("folder", ["pytest_hwperf", "tests", "benchmarks"])
+def test_pages_that_code_names_are_there(folder: str) -> None:
+    """And the heading, where one is named."""
+    texts = [text_of(path) for path in (ROOT / folder).rglob("*.py") if path != Path(__file__)]
+    named = {target for text in texts for target in re.findall(r"\bdocs/[a-z/-]+\.md(?:#[\w-]+)?", text)}
+    assert named
+    assert [] == sorted(target for target in named if not _exists(README, target))
 
 
 def test_every_option_stands_in_the_reference(help_of_hwperf: str) -> None:

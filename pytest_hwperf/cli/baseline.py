@@ -130,7 +130,7 @@ _HELD = "a failed run is held by pytest --hwperf-save"
 
 
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    baseline = commands.add_parser("baseline", help="what is stored to compare with")
+    baseline = commands.add_parser("baseline", help="list, show, accept, remove or copy stored runs")
     show_help_alone(baseline)
     actions = baseline.add_subparsers(metavar="ACTION")
     listed = _action(actions, "list", list_runs, "list the tests of which runs are stored")

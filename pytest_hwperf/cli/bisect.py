@@ -130,7 +130,7 @@ _LEAST_SURE, _MOST_SURE = 0.5, 0.9999
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "bisect",
-        help="find the commit that brought a regression, in pairs of fresh processes",
+        help="find the commit that brought a regression",
         usage="%(prog)s GOOD BAD [option ...] -- TEST [PYTEST_ARGUMENT ...]",
         description="Search the commits between GOOD and BAD for the one that made a test slower. Each step compares "
         "BAD with a commit in pairs of fresh processes; inconclusive steps are repeated. Your checkout stays as it is. "

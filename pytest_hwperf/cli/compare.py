@@ -109,7 +109,7 @@ _KINDS: tuple[TargetKind, ...] = ("ONNX file", "estimator", "function", "address
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     compare = commands.add_parser(
         "compare",
-        help="decide whether a new version of a model is rolled out",
+        help="decide whether to roll out a new version of a model",
         description="Let two versions of a model take turns on the same rows. Exit code 0, go: nothing is worse by "
         "more than its margin, and every requirement is met; 1, no-go: something is worse, or a requirement is missed; "
         "3, inconclusive: something could not be decided; 4: usage.",

@@ -109,7 +109,7 @@ _SHOWN = frozenset(
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     history = commands.add_parser(
         "history",
-        help="show the values of tests over time, and where their level changed",
+        help="show how tests changed over time, and at which commits",
         description="Show what a store remembers of tests: a line for each statistic and machine, where its level "
         "changed and between which revisions, and the team's notes, which `hwperf history note REV TEXT` keeps. Exit "
         "code 0: shown or exported; 4: usage, or nothing matches.",

@@ -46,7 +46,7 @@ class BuildRecord(Record, frozen=True, kw_only=True):
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     check = commands.add_parser(
         "selfcheck",
-        help="show on your own tests that the paired gate keeps its rate here, and what it finds",
+        help="measure false alarms and detection on your tests and machine",
         description="Run your tests against a copy of themselves, where every alarm is a false one, and with planted "
         "work, where every missing alarm is a miss. Results are kept for this machine and added up. Exit code 1: "
         "surely more false alarms than stated.",

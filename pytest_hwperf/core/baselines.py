@@ -217,7 +217,7 @@ def _compare_exact(run: Run, kept: StoredRun, margin: Margin, criteria: Criteria
     """Compare values with those of the newest stored run: it describes the code that was accepted last.
 
     Each test is judged before the next one runs, so that alpha is split evenly. Holm's rule would fail the
-    same builds: docs/decisions/0020-alpha-against-stored-accuracies.md.
+    same builds: docs/design-notes.md#alpha-against-stored-accuracies.
     """
     old, new = kept.run.sample(margin.metric), run.sample(margin.metric)
     stored, values = (sample.values if sample is not None else () for sample in (old, new))

@@ -4,7 +4,7 @@ Values of successive runs depend on each other: the machine of a day, a cache, a
 independent finds changes where there are none. Here the autocorrelation is estimated after the best change was taken
 out, corrected for its bias and raised by one standard error; how large the statistic gets by chance is simulated with
 it. Values are replaced by their normal scores, so that single bursts weigh little.
-Simulated rates: benchmarks/README.md. Why this method: docs/decisions/0037-change-points.md.
+Simulated rates: benchmarks/README.md. Why this method: docs/design-notes.md#change-points-and-drift.
 """
 
 import math

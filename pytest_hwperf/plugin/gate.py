@@ -92,8 +92,8 @@ def check_against(config: pytest.Config) -> None:
         if settings.against:
             _check_baseline(config, settings.against)
     except HwperfError as error:
-        option = "anchor" if settings.is_anchored else "against"
-        raise pytest.UsageError(visible_lines(f"--hwperf-{option}: {error}")) from error
+        option = "hwperf_anchor" if settings.is_anchored else "--hwperf-against"
+        raise pytest.UsageError(visible_lines(f"{option}: {error}")) from error
     if _workers(config):
         raise pytest.UsageError(
             "--hwperf-against needs the machine for itself, and -n starts test workers side by side: run measured "

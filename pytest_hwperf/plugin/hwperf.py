@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from functools import partial
 from inspect import iscoroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -33,6 +33,9 @@ from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios, rounds_after
 from pytest_hwperf.plugin.session import LONGEST_LABEL, checked_label, label_of_models, session_of, test_of
 from pytest_hwperf.plugin.whole_suites import measure_if_repeatable
+
+if TYPE_CHECKING:
+    from pytest_hwperf.gate.models import CompareSettings
 
 
 class Hwperf:
@@ -256,7 +259,7 @@ class Hwperf:
         Raises:
             UsageProblem: not two models, or one that cannot be loaded.
         """
-        from pytest_hwperf.gate.models import CompareSettings, compare_models
+        from pytest_hwperf.gate.models import compare_models
         from pytest_hwperf.plugin.progress import ProgressLine
 
         self._check_time()
@@ -266,28 +269,30 @@ class Hwperf:
         run = empty_run(self._item, checked_label(label) or label_of_models(new_name, old_name))
         if run.label in self._test.labels:
             raise UsageProblem(f"hwperf.compare: the label {run.label!r} is used twice; give each its own label=")
-        margins, session = self._test.markers.margins, self._session.settings
         with ProgressLine(self._item.config) as shown, timeout_paused(self._item):
-            settings = CompareSettings(
-                margins=tuple(margin for margin in margins if METRICS[margin.metric].between_models),
-                alpha=session.alpha,
-                batch_size=batch_size,
-                threads=threads,
-                time_s=session.gate_time_s,
-                hold_collector=session.gc == "off",
-                measurement=Measurement(test=self._item.nodeid, label=run.label),
-                progress=shown.show,
-            )
+            settings = self._compare_settings(batch_size, threads, run.label, shown.show)
             comparisons, gate = compare_models(old, new, X, y_true, settings)
-        conditions = {
-            "baseline": old,
-            "candidate": new,
-            "batch_size": str(batch_size),
-            "threads": str(threads),
-            "gc": session.gc,
-        }
-        self._test.compared.append((replace(run, conditions=conditions), comparisons, gate))
+        called = {"batch_size": str(batch_size), "threads": str(threads), "gc": self._session.settings.gc}
+        compared = replace(run, conditions={"baseline": old, "candidate": new, **called})
+        self._test.compared.append((compared, comparisons, gate))
         return comparisons
+
+    def _compare_settings(
+        self, batch_size: int, threads: int, label: str, show: Callable[[Any], None]
+    ) -> "CompareSettings":
+        from pytest_hwperf.gate.models import CompareSettings
+
+        margins, session = self._test.markers.margins, self._session.settings
+        return CompareSettings(
+            margins=tuple(margin for margin in margins if METRICS[margin.metric].between_models),
+            alpha=session.alpha,
+            batch_size=batch_size,
+            threads=threads,
+            time_s=session.time_limit_s,
+            hold_collector=session.gc == "off",
+            measurement=Measurement(test=self._item.nodeid, label=label),
+            progress=show,
+        )
 
     def _prepared(
         self, loop: Loop, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, label: str, **data: Any

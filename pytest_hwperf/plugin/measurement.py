@@ -141,16 +141,9 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     watch = Interference(partial(snapshot, groups=tuple(control_groups())))
     shown = countdown_of(item)
     with loaded.scope(), closing(instructions) if instructions else nullcontext(), closing(shown):
-        limits = SamplingLimits(
-            max_time_s=test_of(item).max_time_s or shared.settings.sample_time_s,
-            hold_collector=subject.conditions.get("gc") == "off",
-            single_calls=_tail_is_asked(item),
-            compiles=loaded.compiles,
-        )
-        if _is_only_shown(item):
-            limits = limits.brief()
+        limits, stream = _limits_of(item, subject, loaded), loaded.stream()
         counted = loaded.rounds is not None and loaded.rounds.rounds is not None
-        chosen, stream = RoundSampler if counted else Sampler, loaded.stream()
+        chosen = RoundSampler if counted else Sampler
         sampler = chosen(stream, limits, tell=shown.tell, answers=loaded.answers)
         meters, apart = meters_around(stream, meters)
         under = UnderLoad.of(item, subject, stream, label, shown.announce)
@@ -182,6 +175,16 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         unmeasured={**absent, **apart, **uncounted, **unmeasured, **withheld, **missing, **unobserved},
     ).with_result(measured.result)
     return _extended(run, *carbon_samples(run.samples, run.unmeasured, shared.settings.carbon, rows=rows))
+
+
+def _limits_of(item: pytest.Item, subject: Subject, loaded: LoadedSubject) -> SamplingLimits:
+    limits = SamplingLimits(
+        max_time_s=test_of(item).max_time_s or session_of(item.config).settings.sample_time_s,
+        hold_collector=subject.conditions.get("gc") == "off",
+        single_calls=_tail_is_asked(item),
+        compiles=loaded.compiles,
+    )
+    return limits.brief() if _is_only_shown(item) else limits
 
 
 def _loaded(item: pytest.Item, subject: Subject) -> LoadedSubject:

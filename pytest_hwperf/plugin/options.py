@@ -178,13 +178,13 @@ _MORE = (
         "shard",
         "Run part K of N; hwperf report merges the parts.",
         metavar="K/N",
-        parse=lambda flag, text: by_core("shards", "parse_shard", text, flag=flag) if text else None,
+        parse=lambda flag, text: by_core("report", "parse_shard", text, flag=flag) if text else None,
     ),
     Option(
         "machine-kind",
         "Name of this kind of machine, of N; hwperf report shows all kinds side by side.",
         metavar="NAME[/N]",
-        parse=lambda flag, text: by_core("shards", "parse_kind", text, flag=flag) if text else None,
+        parse=lambda flag, text: by_core("report", "parse_kind", text, flag=flag) if text else None,
     ),
     Option(
         "parallel",

@@ -32,7 +32,7 @@ def check_resources(config: pytest.Config) -> None:
             registry.check("energy_meters", settings.energy)
     except HwperfError as error:
         raise pytest.UsageError(str(error)) from error
-    if settings.affected and (settings.reruns or settings.compare) and sys.version_info < (3, 12):
+    if settings.affected and (settings.against or settings.compare) and sys.version_info < (3, 12):
         raise pytest.UsageError(
             "--hwperf-affected needs Python 3.12 or later: run python3.12 -m pytest, or leave the option and its line "
             "in the configuration file out"
@@ -49,7 +49,7 @@ def check_resources(config: pytest.Config) -> None:
 
 
 def _check_outputs(config: pytest.Config, settings: Settings) -> None:
-    folder, configuration = config.invocation_params.dir, config.inipath
+    folder, junit = config.invocation_params.dir, config.getoption("xmlpath", None)
     named = {f"--hwperf-report={shortened(name)}": folder / name for name in settings.reports}
     folders = {given: place for given, place in named.items() if not place.name.endswith(REPORTS)}
     for given, place in named.items():
@@ -59,10 +59,8 @@ def _check_outputs(config: pytest.Config, settings: Settings) -> None:
             raise pytest.UsageError(f"{given} is a file; give a folder, or a file that ends in {', '.join(REPORTS)}")
         if given not in folders and is_folder(place):
             raise pytest.UsageError(f"{given} is a folder; give a file in it")
-    read = {configuration.name: configuration} if configuration else {}
-    read |= {f"{name} of {given}": place / name for given, place in folders.items() for name in _SUMMARIES}
-    junit = config.getoption("xmlpath", None)
-    _check_apart(read | ({"--junitxml": folder / junit} if junit else {}) | named, settings.location)
+    within = {f"{name} of {given}": place / name for given, place in folders.items() for name in _SUMMARIES}
+    _check_apart(within | ({"--junitxml": folder / junit} if junit else {}) | named, settings.location)
     for given, place in named.items():
         _check_writable(given, place, is_folder=given in folders)
     if any(place.suffix == ".html" for place in named.values()):

@@ -20,7 +20,7 @@ _TESTS = re.compile(r"(.+_)?(tests?|bench|benchmarks?)(_.+)?")  # names of folde
 _PLAIN = frozenset({"test", "tests", "bench", "benchmark", "benchmarks"})
 _OWN_PYTHON = (
     "give --hwperf-base-python=PATH, the Python of an environment with the baseline installed, or have one built with "
-    "-ohwperf_base_env=build"
+    "-o hwperf_base_env=build"
 )
 
 

@@ -363,7 +363,7 @@ def test_raised(hwperf):
 def test_a_whole_run_of_pytest_obeys_nothing(pytester: pytest.Pytester) -> None:
     """Labels, reasons and sources from outside, in the terminal and in JUnit, whose file stays XML."""
     pytester.makepyfile(HOSTILE_TESTS.format(hostile=ascii(HOSTILE)))
-    result = pytester.runpytest_inprocess("--junitxml=exports.xml", "-rs", "--hwperf-energy=off", "-p", "no:xdist")
+    result = pytester.runpytest_inprocess("--junitxml=junit.xml", "-rs", "--hwperf-energy=off", "-p", "no:xdist")
 
     result.assert_outcomes(failed=2, skipped=1)
     assert set() == obeyed(result.stdout.str() + result.stderr.str())

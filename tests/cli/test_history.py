@@ -78,7 +78,7 @@ def test_a_page_without_what_it_is_made_with_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(assets, "find_spec", lambda name: None if name == "plotly" else object())
-    assert USAGE == main([*HISTORY, fake.TEST, "--html=h.html"])
+    assert USAGE == main([*HISTORY, fake.TEST, "--output=h.html"])
     assert "needs plotly: pip install 'pytest-hwperf[report]'" in capsys.readouterr().err
     assert not Path("h.html").exists()
 

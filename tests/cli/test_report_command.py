@@ -7,8 +7,10 @@ from fakes import records as fake
 
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.report import OK
+from pytest_hwperf.core.records import StoredRun, replace
 from pytest_hwperf.reports import annotations, json_file, markdown
 from pytest_hwperf.reports.html import assets, page
+from pytest_hwperf.stores.json_files import JsonStore
 
 
 @pytest.fixture
@@ -74,3 +76,23 @@ def test_a_report_is_written_as_html(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert shown.read_bytes() == page.render(fake.report())
     monkeypatch.setattr(assets, "find_spec", lambda _: None)
     assert USAGE == main(["report", "none.json", f"--output={shown}"])
+
+
+def test_a_page_shows_the_history_of_a_store(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the name of the report's baseline."""
+    pytest.importorskip("plotly", reason="HTML reports need pytest-hwperf[report]")
+    monkeypatch.chdir(written.parent)
+    monkeypatch.setattr(assets, "plotly", lambda: assets.pack("placeholder"))
+    run = fake.sklearn_judgement().run
+    past = [replace(run, started_at=f"2026-02-0{day}T09:30:00+00:00") for day in (1, 2, 3)]
+    figures = fake.sklearn_judgement().figures
+    store = JsonStore(written.parent / ".hwperf")
+    store.save("main", [StoredRun(run=replace(one, samples=()), figures=figures) for one in past])
+
+    assert OK == main(["report", str(written), "--output=page.html", "--store=json:.hwperf"])
+    shown = Path("page.html").read_bytes()
+    assert shown != page.render(fake.report())
+    assert shown == page.render(
+        fake.report(),
+        history=lambda measured, newest: (store.history_of("main", measured, newest=newest), store.annotations()),
+    )

@@ -1,22 +1,20 @@
 """Simulated builds of fifty tests: false alarms within the stated rate, a planted slowdown found.
 
-A small seeded version of `benchmarks/builds.py`, whose full tables are in docs/statistics.md. Each rate is held against
+A small seeded version of the benchmark `builds`, whose full tables are in docs/statistics.md. Each rate is held against
 the 99 % Clopper-Pearson interval of what was counted.
 """
 
-import runpy
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from fakes.benchmarks import functions_of
 
 from pytest_hwperf.core.timetable import PAIR_PLAN
 
 pytestmark = pytest.mark.simulation
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "builds.py"
 FEW = 40
 NOISES = (
     "normal, sd 1 %",
@@ -31,7 +29,7 @@ NOISES = (
 @pytest.fixture(scope="module")
 def builds() -> dict[str, Any]:
     """The functions of the benchmark script."""
-    return runpy.run_path(str(SCRIPT))
+    return functions_of("gate.builds")
 
 
 def test_every_noise_of_the_script_is_simulated_here(builds: dict[str, Any]) -> None:

@@ -350,7 +350,7 @@ def test_a_budget_that_memory_decides_later_takes_all_the_time() -> None:
 def test_stopping_at_every_doubling_hardly_costs_the_stated_level() -> None:
     """The limit is the true p95 of exponential calls, so every clear answer is wrong.
 
-    benchmarks/simulate.py asks at 300, 600 … 9600 calls: at the reported 90 % each wrong answer comes in 15 % of the
+    The benchmark `simulate` asks at 300, 600 … 9600 calls: at the reported 90 % each wrong answer comes in 15 % of the
     runs, at 99 % in 5, of which the last look alone may have all. The bound here is 7.5 % (five looks at 0.5 % and the
     last at 5 %) and four standard errors of 500 runs.
     """

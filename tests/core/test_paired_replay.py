@@ -1,24 +1,21 @@
 """The paired rules on recorded timings of two small models: the tables that came with the recording."""
 
 import math
-import runpy
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.benchmarks import ROOT, functions_of
 
 from pytest_hwperf.core.ranks import hodges_lehmann, signed_rank_p, walsh_bounds
 
-ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "benchmarks" / "replay.py"
 WORKLOADS = ("np", "ort")
 
 
 @pytest.fixture(scope="module")
 def replay() -> dict[str, Any]:
     """The functions of the benchmark script."""
-    return runpy.run_path(str(SCRIPT))
+    return functions_of("gate.replay")
 
 
 @pytest.fixture(scope="module")

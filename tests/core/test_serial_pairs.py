@@ -1,23 +1,20 @@
 """Simulated builds of a test that one side at a time runs: no more false alarms than stated, less lost to drift.
 
-A small version of `benchmarks/serial_pairs.py`, whose table is in docs/statistics.md.
+A small version of the benchmark `serial_pairs`, whose table is in docs/statistics.md.
 """
 
-import runpy
-from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.benchmarks import functions_of
 
 pytestmark = pytest.mark.simulation
-
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "serial_pairs.py"
 
 
 @pytest.fixture(scope="module")
 def simulated() -> dict[str, Any]:
     """The functions of the benchmark script."""
-    return runpy.run_path(str(SCRIPT))
+    return functions_of("gate.serial_pairs")
 
 
 @pytest.mark.parametrize("change", [0.0, 0.02])

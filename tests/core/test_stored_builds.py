@@ -1,12 +1,10 @@
 """Simulated builds against stored accuracies: an even split of alpha keeps the rate, and fails the builds Holm would.
 
-A small seeded version of `benchmarks/stored_builds.py`, whose table is in docs/decisions.
+A small seeded version of the benchmark `stored_builds`, whose table is in docs/design-notes.md.
 """
 
-import runpy
-from pathlib import Path
-
 import pytest
+from fakes.benchmarks import functions_of
 from fakes.records import run, sample
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +14,7 @@ from pytest_hwperf.core.budgets import DEFAULT_MARGINS
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.records import Judgement, Run
 
-SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "stored_builds.py"))
+SCRIPT = functions_of("stores.stored_builds")
 TESTS, FLIPPED, EXAMPLES = SCRIPT["TESTS"], SCRIPT["FLIPPED"], SCRIPT["EXAMPLES"]
 FEW = 300
 

@@ -1,22 +1,19 @@
 """The stored-baseline rule on recorded timings of two small models: true alarms and false ones, counted."""
 
-import runpy
-from pathlib import Path
+import sys
 from typing import Any
 
 import pytest
+from fakes.benchmarks import ROOT, functions_of
 
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.stored_timings import compare_with_history
-
-ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "benchmarks" / "replay.py"
 
 
 @pytest.fixture(scope="module")
 def replay() -> dict[str, Any]:
     """The functions of the benchmark script."""
-    return runpy.run_path(str(SCRIPT))
+    return functions_of("gate.replay")
 
 
 @pytest.mark.parametrize(("stored", "of"), [(1, 632), (3, 616), (8, 576)])
@@ -63,6 +60,9 @@ def test_equal_code_rarely_looks_improved(replay: dict[str, Any]) -> None:
 
 
 @pytest.mark.simulation
-def test_documented_tables_are_what_the_script_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    runpy.run_path(str(SCRIPT), run_name="__main__")
+def test_documented_tables_are_what_the_script_prints(
+    replay: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["replay"])
+    replay["main"]()
     assert capsys.readouterr().out in (ROOT / "docs" / "statistics.md").read_text(encoding="utf-8")

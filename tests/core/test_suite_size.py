@@ -1,22 +1,18 @@
-"""Suites that do not fit into their time: a few builds of `benchmarks/suite_size.py`, with a clock that is reckoned."""
+"""Suites that do not fit into their time: a few builds of the benchmark `suite_size`, with a clock that is reckoned."""
 
-import runpy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from fakes.benchmarks import functions_of
 
 pytestmark = pytest.mark.simulation
 
-ROOT = Path(__file__).parents[2]
-
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def script() -> dict[str, Any]:
     """The functions of the benchmark script."""
-    monkeypatch.syspath_prepend(str(ROOT))
-    return runpy.run_path(str(ROOT / "benchmarks" / "suite_size.py"))
+    return functions_of("gate.suite_size")
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,8 @@ def test_a_gate_is_run_and_nothing_of_it_stays(
 KILLED = """import os, signal, sys
 from pytest_hwperf.core.fleet import Order
 from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.fleet.on_host import Line, answer
-line = Line(tell=lambda _: os.kill(os.getpid(), signal.SIGKILL), is_wanted=lambda: True)
+from pytest_hwperf.fleet.on_host import ReturnLine, answer
+line = ReturnLine(tell=lambda _: os.kill(os.getpid(), signal.SIGKILL), is_wanted=lambda: True)
 answer(from_json(Order, sys.argv[1].encode()), b"", line)
 """
 

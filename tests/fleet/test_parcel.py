@@ -37,7 +37,7 @@ def test_the_wheel_is_of_this_version_with_its_plugin_and_command() -> None:
     assert f"Version: {__version__}" in wheel.read(f"{info}/METADATA").decode()
     assert "[pytest11]\nhwperf = pytest_hwperf.plugin" in wheel.read(f"{info}/entry_points.txt").decode()
     assert Path(parcel.__file__).read_bytes() == wheel.read("pytest_hwperf/fleet/parcel.py")
-    assert "pytest_hwperf/reports/html/page.html.jinja" in wheel.namelist()
+    assert "pytest_hwperf/reports/html/report.html.jinja" in wheel.namelist()
     assert len(wheel.namelist()) == len(record)
     assert not [name for name in wheel.namelist() if "__pycache__" in name]
 

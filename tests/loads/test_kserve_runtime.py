@@ -84,6 +84,6 @@ def test_the_command_puts_a_load_on_a_model(
 ) -> None:
     monkeypatch.setattr("pytest_hwperf.gate.load_target._WARM_UP_S", 0.05)
     np.save(tmp_path / "rows.npy", X)
-    url = f"{address}/v2/models/double/infer"
-    assert main(["load", url, "--kind=offline", "--calls=60", f"--data={tmp_path / 'rows.npy'}"]) in (0, 3)
-    assert "60 calls due at once, tasks, at most 256 at once" in " ".join(capsys.readouterr().out.split())
+    url, load = f"{address}/v2/models/double/infer", ["--kind=offline", "--calls=60", "--in-flight=4"]
+    assert main(["load", url, *load, f"--data={tmp_path / 'rows.npy'}"]) in (0, 3)
+    assert "60 calls due at once, tasks, at most 4 at once" in " ".join(capsys.readouterr().out.split())

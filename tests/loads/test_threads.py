@@ -65,7 +65,7 @@ def test_a_failed_call_is_counted_and_does_not_end_the_load() -> None:
     [
         (Load(kind="server", qps=1000, seconds=60), "times.sleep"),
         (Load(kind="server", qps=1000, seconds=60, in_flight=2), "times.sleep"),
-        (Load(kind="concurrency", in_flight=2, seconds=600), "threads.Future.result"),
+        (Load(kind="concurrency", in_flight=2, seconds=600), "local.Future.result"),
     ],
 )
 def test_an_interrupt_ends_it_and_keeps_what_was_measured(

@@ -130,7 +130,7 @@ def test_a_pinned_release_is_rerun_with_its_part_of_the_rate_and_remembered(proj
     assert any("1 commit; search them with hwperf bisect v1 HEAD -- " in one for one in project.report().warnings)
     assert 9 == sum(pair.stage == "confirm" for pair in gate.evidence.pairs)
     shown = project.pytester.run(
-        sys.executable, "-m", "pytest_hwperf.cli", "history", "*", f"--store={database}", "--json=history.json"
+        sys.executable, "-m", "pytest_hwperf.cli", "history", "*", f"--store={database}", "--output=history.json"
     )
     trends = from_json(TrendFile, (project.path / "history.json").read_bytes()).trends
     assert pytest.ExitCode.OK == shown.ret

@@ -27,5 +27,5 @@ def test_a_missing_extra_is_a_usage_error_at_the_start(
     result = pytester.runpytest_inprocess(*QUICK, "--hwperf-report=report.html")
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(
-        ["*--hwperf-report=FILE.html: an HTML report needs jinja2 and plotly: pip install *[[]report[]]'"]
+        ["*--hwperf-report: an HTML report needs jinja2 and plotly: pip install *[[]report[]]'"]
     )

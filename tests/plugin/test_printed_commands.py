@@ -43,7 +43,7 @@ def printed(result: pytest.RunResult, start: str) -> list[str]:
     [
         ("test_plain", ["--hwperf-all"]),
         ("test_benchmarked", ["--hwperf-benchmark"]),
-        ("test_benchmarked", ["--hwperf-all", "--hwperf-benchmark", "hwperf_shortest", "0.001"]),
+        ("test_benchmarked", ["--hwperf-all", "--hwperf-benchmark", "-o", "hwperf_shortest=0.001"]),
         ("test_own", []),
     ],
 )

@@ -1,4 +1,4 @@
-"""A suite with every strictness that packages have, through the whole gate; others are in `benchmarks/layouts.py`."""
+"""A suite with every strictness that packages have, through the whole gate; others are in the benchmark `layouts`."""
 
 import pytest
 from fakes.reruns import COMPARED, REHEARSED, repository

@@ -34,7 +34,7 @@ def test_a_served_batch_is_a_number(pytester: pytest.Pytester, given: str) -> No
     pytester.makepyfile("def test_it(): pass")
     result = pytester.runpytest_inprocess(f"-ohwperf_serving_batch={given}")
     assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines([f"*-o hwperf_serving_batch='{given}': a whole number of rows, such as 32*"])
+    result.stderr.fnmatch_lines([f"*: hwperf_serving_batch='{given}': a whole number of rows, such as 32*"])
 
 
 def test_limits_on_means_alone(pytester: pytest.Pytester) -> None:

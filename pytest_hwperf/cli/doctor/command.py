@@ -120,7 +120,7 @@ _AN_HOUR_S = 3600.0
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     doctor = commands.add_parser(
         "doctor",
-        help="what can be measured on this machine, and what makes it noisy",
+        help="show what this machine can measure, and what makes it noisy",
         description="Look for energy counters, memory peaks, clocks and everything that disturbs timings; then let "
         "equal processes take turns, to see how noisy this machine is now. Exit code 1: an ability named by "
         "--require is missing.",

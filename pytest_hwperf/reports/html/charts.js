@@ -196,7 +196,7 @@ function historyChart(one) {
       data: [
         {
           type: "scatter", mode: "lines+markers", x: places, y: values, text, hovertemplate: "%{text}<extra></extra>", line: { width: 1.5, color: colour("baseline") },
-          marker: { size: rows.map((_, place) => (isNow(place) ? 12 : 7)), color: tones, symbol: rows.map((row) => (row[6] ? "circle" : "circle-open")), line: { width: 1.5, color: tones } },
+          marker: { opacity: 1, size: rows.map((_, place) => (isNow(place) ? 12 : 7)), color: tones, symbol: rows.map((row) => (row[6] ? "circle" : "circle-open")), line: { width: 1.5, color: tones } },
           error_y: { type: "data", symmetric: false, array: values.map((value, place) => (whole(place) ? highs[place] - value : 0)), arrayminus: values.map((value, place) => (whole(place) ? value - lows[place] : 0)), color: colour("baseline"), thickness: 1.5, width: 0 },
         },
         {

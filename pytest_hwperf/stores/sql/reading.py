@@ -5,7 +5,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pytest_hwperf.core.codec import from_json, to_json, to_short_json
 from pytest_hwperf.core.errors import SerialisationError, StoreError
@@ -84,9 +84,10 @@ def baseline_key(name: str, fingerprint: str, test: str, label: str) -> str:
     return key_of(name, fingerprint, test, label)
 
 
-_ESTIMATE = ("run_id", "metric_id", "value", "low", "high", "n", "warnings")
+T = TypeVar("T")
 
-_AT_ONCE = 500  # parameters of a statement: each database has its own limit
+_ESTIMATE = ("run_id", "metric_id", "value", "low", "high", "n", "warnings")
+_AT_ONCE = 500  # values in a condition: each database has its own limit of parameters
 KEEP = 20  # newest accepted runs of a test on a machine that are compared with, as the store of JSON files keeps
 
 
@@ -98,6 +99,11 @@ class RunsPlace(NamedTuple):
     machine_id: int
     test: str
     label: str
+
+
+def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield the values, as many at once as a condition takes."""
+    return (values[first : first + _AT_ONCE] for first in range(0, len(values), _AT_ONCE))
 
 
 def newest_accepted(baseline: str, fingerprint: str, test: str, label: str) -> "Select[Any]":
@@ -222,8 +228,7 @@ def places_measured(baseline: str, keys: Collection[str]) -> "Select[Any]":
 def places_of(connection: "Connection", baseline: str, measured: Sequence[tuple[str, str]]) -> list[RunsPlace]:
     """Return some tests of a baseline, each with its label."""
     keys = [test_key(test, label) for test, label in measured]
-    parts = (keys[begin : begin + _AT_ONCE] for begin in range(0, len(keys), _AT_ONCE))
-    return [RunsPlace(*row) for part in parts for row in connection.execute(places_measured(baseline, part))]
+    return [RunsPlace(*row) for part in chunks(keys) for row in connection.execute(places_measured(baseline, part))]
 
 
 def places_with_runs(connection: "Connection", baseline: str) -> list[RunsPlace]:

@@ -122,7 +122,7 @@ def _column_type() -> "type[TypeDecorator[Any]]":
     class Held(TypeDecorator[Any]):
         """What a column holds: SQLite lets whoever writes the file put anything there."""
 
-        impl = NullType
+        impl: TypeEngine[Any] | type[TypeEngine[Any]] = NullType
         cache_ok = True
 
         def __init__(self, kind: TypeEngine[Any], held: Any, *, is_foreign: bool = False) -> None:

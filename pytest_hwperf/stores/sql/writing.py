@@ -1,6 +1,6 @@
 """Statements that change the database; each function is called by the only writer, within its transaction."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_hwperf.core.baselines import stored_run_of
@@ -14,6 +14,7 @@ from pytest_hwperf.stores.sql.reading import (
     RunsPlace,
     StoredRow,
     baseline_key,
+    chunks,
     entry_of,
     held_rows,
     key_of,
@@ -36,8 +37,6 @@ SUPERSEDED, KEPT = "superseded", "kept"  # was of the baseline; never was, and w
 # what was replaced in the baseline does not come back.
 _BECOMES = {ACCEPTED: (KEPT, HELD), HELD: (KEPT,), KEPT: ()}
 
-_CHUNK = 500  # values in a condition
-
 
 def add_runs(connection: "Connection", name: str, entries: Sequence[StoredRow], state: str) -> list[int]:
     """Add runs to a baseline, but for those that it has already; return the number of each row."""
@@ -50,8 +49,8 @@ def add_runs(connection: "Connection", name: str, entries: Sequence[StoredRow], 
             number += 1
             known[key], new[key] = number, entry
     _insert(connection, table("run"), [_run_row(known[key], key[0], entry, state) for key, entry in new.items()])
-    stored = {known[key]: entry.stored for key, entry in new.items()}
-    figures = {number: (one.run, [(figure, {}) for figure in one.figures]) for number, one in stored.items()}
+    stored, none = {known[key]: entry.stored for key, entry in new.items()}, dict[str, Any]()
+    figures = {number: (one.run, [(figure, none) for figure in one.figures]) for number, one in stored.items()}
     add_values(connection, "estimate", figures)
     for before in _BECOMES[state]:
         _change_state(connection, [known[key] for key in of_entry if key not in new], before, state)
@@ -87,7 +86,7 @@ def accept_runs(connection: "Connection", place: RunsPlace) -> bool:
 def remove_places(connection: "Connection", places: Iterable[RunsPlace]) -> None:
     """Remove all runs of some tests, with what is known of them."""
     baseline = table("baseline")
-    for chunk in _chunks([place.id for place in places]):
+    for chunk in chunks([place.id for place in places]):
         connection.execute(baseline.delete().where(baseline.c.id.in_(chunk)))
 
 
@@ -103,7 +102,7 @@ def supersede_replaced(connection: "Connection", places: Sequence[RunsPlace], ma
         and known[place.machine_id].fingerprint != machine.fingerprint
     ]
     run = table("run")
-    for chunk in _chunks([place.id for place in old]):
+    for chunk in chunks([place.id for place in old]):
         connection.execute(
             run.update().where(run.c.baseline_id.in_(chunk), run.c.state == ACCEPTED).values(state=SUPERSEDED)
         )
@@ -135,7 +134,7 @@ def ids_of(connection: "Connection", keyed: "Table", rows: Mapping[str, Row]) ->
     from sqlalchemy import select
 
     found = dict[str, int]()
-    for chunk in _chunks(list(rows)):
+    for chunk in chunks(list(rows)):
         chosen = select(keyed.c.key, keyed.c.id).where(keyed.c.key.in_(chunk))
         found |= {key: number for key, number in connection.execute(chosen)}  # noqa: C416 - rows are no pairs to mypy
     missing = [key for key in rows if key not in found]
@@ -167,7 +166,7 @@ def _known_runs(connection: "Connection", of_entry: Sequence[tuple[int, bytes]])
 
     run, wanted = table("run"), {*of_entry}
     found = dict[tuple[int, bytes], int]()
-    for chunk in _chunks(list({digest for _, digest in of_entry})):
+    for chunk in chunks(list({digest for _, digest in of_entry})):
         chosen = select(run.c.baseline_id, run.c.digest, run.c.id).where(run.c.digest.in_(chunk))
         rows = [((place, bytes(digest)), number) for place, digest, number in connection.execute(chosen)]
         found |= {key: number for key, number in rows if key in wanted}
@@ -230,7 +229,7 @@ def _place_key(name: str, run: Run) -> str:
 
 def _change_state(connection: "Connection", runs: Sequence[int], before: str, after: str) -> None:
     run = table("run")
-    for chunk in _chunks(runs):
+    for chunk in chunks(runs):
         connection.execute(run.update().where(run.c.id.in_(chunk), run.c.state == before).values(state=after))
 
 
@@ -243,10 +242,6 @@ def _last_id(connection: "Connection", numbered: "Table") -> int:
 def _insert(connection: "Connection", into: "Table", rows: Sequence[Row]) -> None:
     if rows:
         connection.execute(into.insert(), rows)
-
-
-def _chunks(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    return (values[first : first + _CHUNK] for first in range(0, len(values), _CHUNK))
 
 
 _NOTHING = Estimate(value=0.0, low=None, high=None, confidence=0.0, n=0, method="")
@@ -284,8 +279,8 @@ def _with_verdicts(connection: "Connection", runs: Sequence[int]) -> set[int]:
     from sqlalchemy import select
 
     verdict, found = table("verdict"), set[int]()
-    for first in range(0, len(runs), 500):
-        chosen = select(verdict.c.run_id).where(verdict.c.run_id.in_(runs[first : first + 500]), verdict.c.place == 0)
+    for chunk in chunks(runs):
+        chosen = select(verdict.c.run_id).where(verdict.c.run_id.in_(chunk), verdict.c.place == 0)
         found |= {*connection.scalars(chosen)}
     return found
 

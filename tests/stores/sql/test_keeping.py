@@ -145,13 +145,13 @@ def test_a_dashboard_reads_verdicts_by_the_query_of_the_docs(
         location = server.url(schema="dashboard")
     store = SqlStore(location)
     store.keep("main", anchored(0.03, 2))
-    found = store._database.read(lambda connection: connection.exec_driver_sql(query).all(), [])
+    found = store._database.read(lambda one: [tuple(row) for row in one.exec_driver_sql(query)], list[Any]())
     store.close()
 
-    shown = [tuple(row)[2:] for row in found]
+    shown = [row[2:] for row in found]
     assert shown == [
         (fake.TEST, "", "latency", "p95", "failed", None, None, None, 0.005, ""),
-        (fake.TEST, "", "latency", "p50", "regressed", 0.03, 0.02, 0.04, 0.02, "anchor"),
+        (fake.TEST, "", "latency", "p50", "regressed", 0.03, 0.03 - 0.01, 0.03 + 0.01, 0.02, "anchor"),
     ]
 
 

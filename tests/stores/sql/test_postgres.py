@@ -88,6 +88,14 @@ def test_roles_may_no_more_than_they_need(server: postgres.Server, schema: str, 
         one.close()
 
 
+def test_tables_of_another_program_are_left_alone(server: postgres.Server, schema: str, store: SqlStore) -> None:
+    server.execute(f"CREATE TABLE {schema}.verdict (id INT)")
+
+    for writing in (False, True):
+        with pytest.raises(StoreError, match="holds a table verdict of another program: give a database of its own"):
+            store.check("main", writing=writing)
+
+
 @pytest.mark.live
 def test_a_restart_in_the_middle_is_waited_for(server: postgres.Server, store: SqlStore) -> None:
     """By a writer and by a reader whose connections are gone, also after a crash of the server."""

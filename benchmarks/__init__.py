@@ -1,0 +1,1 @@
+"""Benchmarks, one folder for each question: `python -m benchmarks` lists them."""
