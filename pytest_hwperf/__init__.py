@@ -6,8 +6,9 @@ PYTEST_DONT_REWRITE: it may be loaded before pytest starts, and its assertions a
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_hwperf.core.errors import HwperfError, ScenarioUnavailable, UsageProblem
-    from pytest_hwperf.core.records import Comparison, Estimate, Run, Sample, Verdict
+    from pytest_hwperf.records.errors import HwperfError, ScenarioUnavailable, UsageProblem
+    from pytest_hwperf.records.run import Estimate, Run, Sample
+    from pytest_hwperf.records.verdict import Comparison, Verdict
 
 __version__ = "0.1.0"
 __all__ = [
@@ -22,15 +23,13 @@ __all__ = [
     "__version__",
 ]
 
-_ERRORS = ("HwperfError", "ScenarioUnavailable", "UsageProblem")
+_HOMES = {"Comparison": "verdict", "Verdict": "verdict", "Estimate": "run", "Run": "run", "Sample": "run"}
 
 
 def __getattr__(name: str) -> object:
     """Load public names on first use: making the records takes milliseconds that an unused plugin must not."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in _ERRORS:
-        from pytest_hwperf.core import errors as home
-    else:
-        from pytest_hwperf.core import records as home  # type: ignore[no-redef]
-    return getattr(home, name)
+    from importlib import import_module
+
+    return getattr(import_module(f"pytest_hwperf.records.{_HOMES.get(name, 'errors')}"), name)

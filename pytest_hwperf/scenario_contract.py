@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any, ClassVar
 from unittest import SkipTest  # pytest takes it for a skip
 
-from pytest_hwperf.core.contracts import Predictor, Probabilities, Scenario, ScenarioFactory
-from pytest_hwperf.core.errors import HwperfError, MeasurementError, ScenarioUnavailable, UsageProblem
-from pytest_hwperf.core.units import show_share
 from pytest_hwperf.host.clocks import shares_of_threads
+from pytest_hwperf.records.contracts import Predictor, Probabilities, Scenario, ScenarioFactory
+from pytest_hwperf.records.errors import HwperfError, MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.records.units import show_share
 
 _FRESH = "HWPERF_SCENARIO_CONTRACT"  # in the environment of the fresh process
 _LEAST_SHARE = 0.1  # of the CPU time: a thread with less only sorted something out

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from pytest_hwperf.pairs.channel import Message
+from pytest_hwperf.gate.channel import Message
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pytest_hwperf"

@@ -13,10 +13,10 @@ from typing import get_args
 
 import pytest
 
-from pytest_hwperf.core.budgets import BUDGET_KEYWORDS, DEFAULT_MARGINS, parse_budgets
-from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import BudgetOutcome, ComparisonOutcome
-from pytest_hwperf.core.units import show, show_limit
+from pytest_hwperf.records.budgets import BUDGET_KEYWORDS, DEFAULT_MARGINS, parse_budgets
+from pytest_hwperf.records.metrics import METRICS
+from pytest_hwperf.records.units import show, show_limit
+from pytest_hwperf.records.verdict import BudgetOutcome, ComparisonOutcome
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"

@@ -7,8 +7,8 @@ from typing import Any
 import example_checks
 import pytest
 
-from pytest_hwperf.core.codec import to_json
-from pytest_hwperf.core.statements import Kind, state
+from pytest_hwperf.records.codec import to_json
+from pytest_hwperf.records.messages import Kind, state
 
 
 def cause(kind: Kind, **facts: str) -> Any:

@@ -18,10 +18,10 @@ PACKAGE = ROOT / "pytest_hwperf"
 # contract → (file, offending line): one for each contract of pyproject.toml
 OFFENCES = {
     "The storeys": ("meters/cpu_time.py", "from pytest_hwperf.stores import json_files"),
-    "The core is pure": ("core/estimates.py", "import time"),
+    "Records and decisions are pure": ("stats/estimates.py", "import time"),
     "Only the plugin knows pytest": ("measure/sampling.py", "import pytest"),
     "No private pytest": ("plugin/options.py", "from _pytest.config import Config"),
-    "Reports are pure and decide nothing": ("reports/table.py", "from pytest_hwperf.core.verdicts import judge"),
+    "Reports are pure and decide nothing": ("reports/table.py", "from pytest_hwperf.stats.verdicts import judge"),
 }
 
 # What a bare `import pytest` leaves loaded is taken away, then the plugin is imported under an audit.
@@ -44,7 +44,7 @@ OBEYING = {
     *("subprocess.getoutput", "subprocess.getstatusoutput"),
     *(f"{owner}.{name}" for owner in ("pickle", "joblib", "marshal", "torch") for name in ("load", "loads")),
 }
-COMPILED_ONLY = {"core/changed_code.py": ["compile"]}  # whose code is compared and never run
+COMPILED_ONLY = {"stats/changed_code.py": ["compile"]}  # whose code is compared and never run
 OBEYING_READERS = {"read_pickle", "Unpickler"}
 
 
@@ -234,7 +234,7 @@ def commands_of(source: str, program: str) -> int:
 def test_git_is_run_in_one_place() -> None:
     """With settings by which it obeys no repository."""
     found = {path: commands_of(path.read_text(encoding="utf-8"), "git") for path in PACKAGE.rglob("*.py")}
-    assert {PACKAGE / "trees" / "git.py": 1} == {path: count for path, count in found.items() if count}
+    assert {PACKAGE / "checkout" / "git.py": 1} == {path: count for path, count in found.items() if count}
 
 
 def test_the_public_names_are_there() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_hwperf import registry
-from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.stores.json_files import JsonStore
 
 

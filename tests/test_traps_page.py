@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from pytest_hwperf.core.statements import _SENTENCES, Trap
+from pytest_hwperf.records.messages import _SENTENCES, Trap
 
 PAGE = Path(__file__).parents[1] / "docs" / "traps.md"
 SAID = re.compile(r"^\|[^|]*\|([^|]*)\|", re.MULTILINE)

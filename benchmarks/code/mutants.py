@@ -35,13 +35,14 @@ from benchmarks import arms, tables
 from benchmarks.projects import ROOT
 
 JUDGED = (
-    "core/*.py",
+    "records/*.py",
+    "stats/*.py",
     "gate/processes.py",
     "gate/rehearsal.py",
     "gate/schedule.py",
     "gate/tests.py",
-    "pairs/conductor.py",
-    "pairs/lockstep.py",
+    "gate/conductor.py",
+    "gate/lockstep.py",
     "plugin/collector.py",
     "plugin/judging.py",
     "plugin/unjudged.py",

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.cost.intervals import Row, answer_about, middle
-from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.core.report import ReportFile
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.report import ReportFile
 
 TARGET_S = 10e-9
 _TESTS = Path(__file__).with_name("noop_session.py")

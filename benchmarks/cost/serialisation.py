@@ -20,9 +20,9 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from benchmarks import tables
 from benchmarks.cost.judging_many import judged_report
-from pytest_hwperf.core.codec import from_json, to_json
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.structs import Record
+from pytest_hwperf.records.codec import from_json, to_json
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.structs import Record
 
 RESULTS, STORED, SEED, REPEATS = 1000, 5, 1, 7
 IMPORT = """

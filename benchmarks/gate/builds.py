@@ -21,15 +21,16 @@ from functools import lru_cache, partial
 import numpy as np
 
 from benchmarks.projects import RECORDING
-from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Observation, Pair, Stage
-from pytest_hwperf.core.exact import share_interval
-from pytest_hwperf.core.paired import MOST_PAIRS
-from pytest_hwperf.core.ranks import signed_rank_p
-from pytest_hwperf.core.records import Margin, replace
-from pytest_hwperf.core.report import shard_of
-from pytest_hwperf.core.screen import FIRST_PAIRS, SCREEN_PAIRS
-from pytest_hwperf.core.sequence import decide, next_step
-from pytest_hwperf.core.timetable import FINE, PAIR_PLAN
+from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Observation, Pair, Stage
+from pytest_hwperf.records.report import shard_of
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Margin
+from pytest_hwperf.stats.exact import share_interval
+from pytest_hwperf.stats.paired import MOST_PAIRS
+from pytest_hwperf.stats.ranks import signed_rank_p
+from pytest_hwperf.stats.screen import FIRST_PAIRS, SCREEN_PAIRS
+from pytest_hwperf.stats.sequence import decide, next_step
+from pytest_hwperf.stats.timetable import FINE, PAIR_PLAN
 
 BUILDS, TESTS, MOST = 2000, 50, 40  # pairs that a build of fifty tests can take at most
 SHARDS = 4

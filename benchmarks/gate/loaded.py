@@ -20,12 +20,13 @@ from pathlib import Path
 from benchmarks import tables
 from benchmarks.arms import busy
 from benchmarks.projects import commit
-from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.core.evidence import Evidence, Hypothesis
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY
-from pytest_hwperf.core.records import Comparison, ComparisonOutcome, replace
-from pytest_hwperf.core.report import ReportFile
-from pytest_hwperf.core.sequence import decide
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.evidence import Evidence, Hypothesis
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY
+from pytest_hwperf.records.report import ReportFile
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome
+from pytest_hwperf.stats.sequence import decide
 
 TIME_S, PROCESSES = 600, 5
 _SETTLING_S = 20  # in which the load rises

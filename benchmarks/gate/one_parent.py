@@ -21,19 +21,19 @@ from typing import Any
 
 from benchmarks import arms, tables
 from benchmarks.arms import Record
-from pytest_hwperf.core.evidence import Side
-from pytest_hwperf.core.hypotheses import SIDES
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY
-from pytest_hwperf.core.paired import pair_value
-from pytest_hwperf.core.ranks import hodges_lehmann
-from pytest_hwperf.core.timetable import PAIR_PLAN
+from pytest_hwperf.gate.chance import Chance
+from pytest_hwperf.gate.conductor import Conductor
+from pytest_hwperf.gate.holding import Holder
+from pytest_hwperf.gate.lockstep import Program
+from pytest_hwperf.gate.shared_imports import SharedImports
+from pytest_hwperf.gate.turns import processors
 from pytest_hwperf.host.launch import Command
-from pytest_hwperf.pairs.chance import Chance
-from pytest_hwperf.pairs.conductor import Conductor
-from pytest_hwperf.pairs.holding import Holder
-from pytest_hwperf.pairs.lockstep import Program
-from pytest_hwperf.pairs.shared_imports import SharedImports
-from pytest_hwperf.pairs.turns import processors
+from pytest_hwperf.records.evidence import Side
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY
+from pytest_hwperf.stats.hypotheses import SIDES
+from pytest_hwperf.stats.paired import pair_value
+from pytest_hwperf.stats.ranks import hodges_lehmann
+from pytest_hwperf.stats.timetable import PAIR_PLAN
 
 FOREVER = math.inf
 WAYS = ("two processes", "one parent", "one parent, ahead")

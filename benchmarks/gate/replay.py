@@ -19,14 +19,15 @@ import numpy as np
 from scipy.stats import mannwhitneyu, wilcoxon
 
 from benchmarks.projects import RECORDING
-from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Observation, Pair, Stage
-from pytest_hwperf.core.exact import share_interval
-from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.paired import compare_pairs
-from pytest_hwperf.core.ranks import signed_rank_p
-from pytest_hwperf.core.records import Comparison, Margin, replace
-from pytest_hwperf.core.sequence import SHARES, decide, looks, next_step
-from pytest_hwperf.core.stored_timings import compare_with_history, prediction_limit
+from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Observation, Pair, Stage
+from pytest_hwperf.records.metrics import METRICS
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Comparison, Margin
+from pytest_hwperf.stats.exact import share_interval
+from pytest_hwperf.stats.paired import compare_pairs
+from pytest_hwperf.stats.ranks import signed_rank_p
+from pytest_hwperf.stats.sequence import SHARES, decide, looks, next_step
+from pytest_hwperf.stats.stored_timings import compare_with_history, prediction_limit
 
 MARGIN = Margin(metric="latency", statistic="p50", size=0.02)
 HISTORIES = (1, 2, 3, 5, 8)  # stored sessions

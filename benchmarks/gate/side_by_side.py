@@ -16,10 +16,10 @@ from typing import Any
 
 from benchmarks import arms, projects, tables
 from benchmarks.arms import Record
-from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY
-from pytest_hwperf.core.report import ReportFile
-from pytest_hwperf.core.screen import SCREEN_PAIRS
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY
+from pytest_hwperf.records.report import ReportFile
+from pytest_hwperf.stats.screen import SCREEN_PAIRS
 
 WORKLOADS = """
 import numpy as np

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from pytest_hwperf.core.estimates import STOPPING_CONFIDENCE, clear_of, estimate
-from pytest_hwperf.core.exact import compare_accuracy
-from pytest_hwperf.core.records import Margin, Sample
+from pytest_hwperf.records.run import Sample
+from pytest_hwperf.records.verdict import Margin
+from pytest_hwperf.stats.estimates import STOPPING_CONFIDENCE, clear_of, estimate
+from pytest_hwperf.stats.exact import compare_accuracy
 
 RUNS = 2000
 Values = np.ndarray[tuple[int, ...], np.dtype[np.float64]]

@@ -20,13 +20,14 @@ import numpy as np
 
 from benchmarks.gate.builds import Values, share
 from benchmarks.projects import RECORDING
-from pytest_hwperf.core.block_plans import BlockPlan
-from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Observation, Pair, Stage
-from pytest_hwperf.core.records import Margin, replace
-from pytest_hwperf.core.screen import FIRST_PAIRS
-from pytest_hwperf.core.sequence import Step, decide, next_step
-from pytest_hwperf.core.statements import state
-from pytest_hwperf.core.timetable import PAIR_PLAN, REHEARSAL_PLAN, CallTimes, Screening, TestTime, Timetable
+from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Observation, Pair, Stage
+from pytest_hwperf.records.messages import state
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Margin
+from pytest_hwperf.stats.block_plans import BlockPlan
+from pytest_hwperf.stats.screen import FIRST_PAIRS
+from pytest_hwperf.stats.sequence import Step, decide, next_step
+from pytest_hwperf.stats.timetable import PAIR_PLAN, REHEARSAL_PLAN, CallTimes, Screening, TestTime, Timetable
 
 BUILDS = 200
 START_S = 0.6  # of a pair, until its first test

@@ -25,10 +25,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks import tables
-from pytest_hwperf.core.loads import Load, Served, why_not_served
-from pytest_hwperf.core.ranks import early_stopping, nearest_rank, rank_from_above
 from pytest_hwperf.loads.local import drive
 from pytest_hwperf.loads.times import Times
+from pytest_hwperf.records.load import Load, Served
+from pytest_hwperf.stats.loads import why_not_served
+from pytest_hwperf.stats.ranks import early_stopping, nearest_rank, rank_from_above
 
 CALL_S, SECONDS, QPS, WITHIN_MS, ROWS = 0.0005, 3.0, 500.0, 10.0, 8
 _LINE = re.compile(r"^ *([^:\n]+?) *: *([^\n]*?) *$", re.MULTILINE)

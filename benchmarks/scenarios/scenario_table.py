@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks import tables
 from benchmarks.projects import ROOT
 from benchmarks.scenarios.scenario_models import IMAGES, KEPT, MODELS, SETS
-from pytest_hwperf.core.units import show
+from pytest_hwperf.records.units import show
 
 BATCHES = (1, 32, 256)
 _TORCH = ("torch_fp32", "torch_compile", "torch_int8")

@@ -21,8 +21,8 @@ from random import Random
 from statistics import fmean, median
 
 from benchmarks import tables
-from pytest_hwperf.core.records import Estimate, Figure, Machine, Run, Sample, StoredRun
 from pytest_hwperf.host.machine import describe_machine
+from pytest_hwperf.records.run import Estimate, Figure, Machine, Run, Sample, StoredRun
 from pytest_hwperf.stores.sql.store import SqlStore
 
 TESTS = 2000

@@ -14,8 +14,8 @@ from functools import cache
 from itertools import product
 from random import Random
 
-from pytest_hwperf.core.budgets import DEFAULT_MARGINS
-from pytest_hwperf.core.exact import compare_accuracy
+from pytest_hwperf.records.budgets import DEFAULT_MARGINS
+from pytest_hwperf.stats.exact import compare_accuracy
 
 BUILDS, TESTS, ALPHA = 4000, 50, 0.01
 EXAMPLES, FLIPPED = 2000, 120  # of each test; 6 % of its answers have changed

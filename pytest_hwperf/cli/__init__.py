@@ -19,8 +19,8 @@ from pytest_hwperf.cli.output import (
     show_help_alone,
     tolerate_any_encoding,
 )
-from pytest_hwperf.core.budgets import nearest, nearest_or_all
-from pytest_hwperf.core.errors import HwperfError
+from pytest_hwperf.records.budgets import nearest, nearest_or_all
+from pytest_hwperf.records.errors import HwperfError
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite

@@ -10,15 +10,15 @@ from typing import Any
 
 from pytest_hwperf import registry
 from pytest_hwperf.cli.output import complain, say_lines
-from pytest_hwperf.core.codec import to_json
-from pytest_hwperf.core.contracts import Store
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.foreign_text import visible, visible_json
-from pytest_hwperf.core.history import HistoryStore
-from pytest_hwperf.core.loads import LONGEST_S
-from pytest_hwperf.core.structs import Record
 from pytest_hwperf.gate.targets import check_target
 from pytest_hwperf.host.files import check_writable, is_file, replace_file, same_place
+from pytest_hwperf.records.codec import to_json
+from pytest_hwperf.records.contracts import Store
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.load import LONGEST_S
+from pytest_hwperf.records.structs import Record
+from pytest_hwperf.records.text import visible, visible_json
+from pytest_hwperf.stats.history import HistoryStore
 from pytest_hwperf.stores.location import locate
 
 _WRITTEN = ("html", "json", "markdown", "output", "plot", "record")  # options whose file is replaced

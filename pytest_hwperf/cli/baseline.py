@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pytest_hwperf.cli.arguments import DEFAULT, HELP, open_store
 from pytest_hwperf.cli.output import complain, say, show_help_alone
-from pytest_hwperf.core.codec import to_json
-from pytest_hwperf.core.contracts import Store
-from pytest_hwperf.core.errors import StoreError, UsageProblem
-from pytest_hwperf.core.evidence import COMMIT_DIGITS
-from pytest_hwperf.core.history import HistoryStore
-from pytest_hwperf.core.records import Figure, Run, StoredRun
-from pytest_hwperf.core.units import counted, show_interval
 from pytest_hwperf.host.machine import describe_machine
+from pytest_hwperf.records.codec import to_json
+from pytest_hwperf.records.contracts import Store
+from pytest_hwperf.records.errors import StoreError, UsageProblem
+from pytest_hwperf.records.evidence import COMMIT_DIGITS
+from pytest_hwperf.records.run import Figure, Run, StoredRun
+from pytest_hwperf.records.units import counted, show_interval
 from pytest_hwperf.reports.rows import metric_of
+from pytest_hwperf.stats.history import HistoryStore
 
 OK, NOTHING = 0, 1  # the second also where a run could not be copied
 

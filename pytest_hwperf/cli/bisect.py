@@ -8,10 +8,20 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from time import monotonic
 
+from pytest_hwperf.checkout.ignored import named
+from pytest_hwperf.checkout.revision import describe, ends, history_between, private_git_folder, top_of
 from pytest_hwperf.cli.arguments import check_files, check_time, write_record
 from pytest_hwperf.cli.bisect_steps import BisectionState, Comparer
 from pytest_hwperf.cli.output import ProgressText, clear_progress, complain, say
-from pytest_hwperf.core.bisection import (
+from pytest_hwperf.gate.bisection import BisectionTools, bisect, moved_arguments, tree_of_bad
+from pytest_hwperf.host.ticker import ticking
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.evidence import COMMIT_DIGITS, Evidence
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY, metric_of
+from pytest_hwperf.records.run import Estimate, replace
+from pytest_hwperf.records.units import counted, show_change_interval
+from pytest_hwperf.records.verdict import Policy
+from pytest_hwperf.stats.bisection import (
     Bisection,
     BisectionFile,
     BisectionQuestion,
@@ -22,16 +32,7 @@ from pytest_hwperf.core.bisection import (
     compared_in_pairs,
     known_change,
 )
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.evidence import COMMIT_DIGITS, Evidence
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY, metric_of
-from pytest_hwperf.core.records import Estimate, Policy, replace
-from pytest_hwperf.core.units import counted, show_change_interval
-from pytest_hwperf.core.verdicts import explain, judge_comparison
-from pytest_hwperf.gate.bisection import BisectionTools, bisect, moved_arguments, tree_of_bad
-from pytest_hwperf.host.ticker import ticking
-from pytest_hwperf.trees.ignored import named
-from pytest_hwperf.trees.revision import describe, ends, history_between, private_git_folder, top_of
+from pytest_hwperf.stats.verdicts import explain, judge_comparison
 
 _SHOWN = 20  # suspects
 _GO_ON = "the same command continues, and with --restart it starts again"

@@ -7,16 +7,16 @@ from pathlib import Path
 from time import monotonic
 
 from pytest_hwperf.cli.pytest_session import Session, run_pytest
-from pytest_hwperf.core.bisection import Bisection, BisectionQuestion, BisectionStep, History, KnownChange, pair_values
-from pytest_hwperf.core.budgets import DEFAULT_MARGINS
-from pytest_hwperf.core.codec import from_file, to_json
-from pytest_hwperf.core.errors import SerialisationError, UsageProblem
-from pytest_hwperf.core.evidence import Evidence
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.report import Report
 from pytest_hwperf.gate.bisection import BadTree
 from pytest_hwperf.host.files import read_file, replace_file
+from pytest_hwperf.records.budgets import DEFAULT_MARGINS
+from pytest_hwperf.records.codec import from_file, to_json
+from pytest_hwperf.records.errors import SerialisationError, UsageProblem
+from pytest_hwperf.records.evidence import Evidence
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.stats.bisection import Bisection, BisectionQuestion, BisectionStep, History, KnownChange, pair_values
 
 _LEAST_S = 1.0  # of a session: less is no time
 _LONGEST_REASON = 300  # characters

@@ -8,16 +8,17 @@ from pytest_hwperf.cli.arguments import add_shared, check_files, write_record
 from pytest_hwperf.cli.capacity_plan import carbon_inputs, is_load, line_of, lines_of, load_lines, named, plan_of
 from pytest_hwperf.cli.inputs import read_report
 from pytest_hwperf.cli.output import say
-from pytest_hwperf.core import capacity
-from pytest_hwperf.core.budgets import nearest
-from pytest_hwperf.core.capacity import SAFETY, TOO_HIGH, Service, fitting
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.metrics import BOARD_MEMORY, MEDIAN_LATENCY
-from pytest_hwperf.core.records import SCHEMA, Judgement, figure_of
-from pytest_hwperf.core.structs import Count, Record, Size
-from pytest_hwperf.core.units import counted, show
 from pytest_hwperf.host.disturbance import memory_limit
 from pytest_hwperf.host.machine import count_usable_cores, installed_memory
+from pytest_hwperf.records.budgets import nearest
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.metrics import BOARD_MEMORY, MEDIAN_LATENCY
+from pytest_hwperf.records.run import SCHEMA, figure_of
+from pytest_hwperf.records.structs import Count, Record, Size
+from pytest_hwperf.records.units import counted, show
+from pytest_hwperf.records.verdict import Judgement
+from pytest_hwperf.stats import capacity
+from pytest_hwperf.stats.capacity import SAFETY, TOO_HIGH, Service, fitting
 
 MILLION = 1e6
 _MEMORY = "memory"

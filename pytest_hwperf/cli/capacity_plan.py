@@ -5,17 +5,18 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_hwperf.core import capacity
-from pytest_hwperf.core.candidates import rows_of_call
-from pytest_hwperf.core.capacity import HIGH, SAFETY, TOO_HIGH, Concurrency, Instances, Level, Service, Wait
-from pytest_hwperf.core.carbon import CarbonInputs, parse_carbon_lines
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.loads import FASTEST_QPS, MOST_IN_FLIGHT
-from pytest_hwperf.core.metrics import BOARD_ENERGY, ENERGY, MEDIAN_LATENCY
-from pytest_hwperf.core.records import SCHEMA, Judgement, figure_of
-from pytest_hwperf.core.structs import Record
-from pytest_hwperf.core.units import counted, plural, show, show_number, show_share
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.load import FASTEST_QPS, MOST_IN_FLIGHT
+from pytest_hwperf.records.metrics import BOARD_ENERGY, ENERGY, MEDIAN_LATENCY
+from pytest_hwperf.records.run import SCHEMA, figure_of
+from pytest_hwperf.records.structs import Record
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import counted, plural, show, show_number, show_share
+from pytest_hwperf.records.verdict import Judgement
+from pytest_hwperf.stats import capacity
+from pytest_hwperf.stats.candidates import rows_of_call
+from pytest_hwperf.stats.capacity import HIGH, SAFETY, TOO_HIGH, Concurrency, Instances, Level, Service, Wait
+from pytest_hwperf.stats.carbon import CarbonInputs, parse_carbon_lines
 
 MILLION = 1e6
 J_PER_KWH = 3.6e6

@@ -19,23 +19,23 @@ from pytest_hwperf.cli.arguments import (
 )
 from pytest_hwperf.cli.inputs import read_data, read_requirements
 from pytest_hwperf.cli.output import ProgressText, clear_progress, say_lines, width
-from pytest_hwperf.core import rollout_plan as words
-from pytest_hwperf.core.budgets import DEFAULT_MARGINS, MODELS_COMPARED, parse_margin_lines
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import Budget, Comparison, Margin, Policy
-from pytest_hwperf.core.rollout import P95, Decision, decide, requirements_of
-from pytest_hwperf.core.rollout_plan import Plan, RolloutFile, Rows, VersionRecord, plan_of
-from pytest_hwperf.core.units import counted, parse_rate
-from pytest_hwperf.core.verdicts import explain, judge_comparison
+from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.load_target import headers_of
 from pytest_hwperf.gate.models import CompareSettings
 from pytest_hwperf.gate.rollout import MeasuredVersions, contender, digest_of, measure_versions
 from pytest_hwperf.gate.targets import TargetKind, check_target, shown
 from pytest_hwperf.host.machine import describe_machine
-from pytest_hwperf.pairs.conductor import Progress
+from pytest_hwperf.records.budgets import DEFAULT_MARGINS, MODELS_COMPARED, parse_margin_lines
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.metrics import METRICS
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import counted, parse_rate
+from pytest_hwperf.records.verdict import Budget, Comparison, Margin, Policy
 from pytest_hwperf.reports.rollout import render
+from pytest_hwperf.stats import rollout_plan as words
+from pytest_hwperf.stats.rollout import P95, Decision, decide, requirements_of
+from pytest_hwperf.stats.rollout_plan import Plan, RolloutFile, Rows, VersionRecord, plan_of
+from pytest_hwperf.stats.verdicts import explain, judge_comparison
 
 _WIDEST = 80
 

@@ -11,18 +11,18 @@ from time import monotonic
 from pytest_hwperf import __version__
 from pytest_hwperf.cli.output import complain
 from pytest_hwperf.cli.report import OPEN, add_output, check_output, show_report
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.fleet import ENDED, Host, Order, Task, last_lines
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.merging import merge_kinds
-from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.report import MOST_KINDS, MOST_SHARDS, Report
 from pytest_hwperf.fleet.dispatch import Dispatch, Outcome
 from pytest_hwperf.fleet.hosts import LOCAL, HostEntry, read_hosts
 from pytest_hwperf.fleet.orders import Project, arguments_of, installed_by, project_of
 from pytest_hwperf.fleet.reaching import check_tools, clustered
 from pytest_hwperf.gate.progress import fit
 from pytest_hwperf.host.workdirs import workdir
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.fleet import ENDED, Host, Order, Task, last_lines
+from pytest_hwperf.records.report import MOST_KINDS, MOST_SHARDS, Report
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.stats.merging import merge_kinds
 
 _UP, _CLEAR = "\033[{}A", "\r\033[J"  # lines up; all that is below
 _TOLD = ("starting", "ending", "ended", "lost", "has not")  # what is worth a line where nothing can be written over

@@ -6,17 +6,19 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from pytest_hwperf.core.codec import from_foreign
-from pytest_hwperf.core.errors import HwperfError, SerialisationError, UsageProblem
-from pytest_hwperf.core.estimates import REPORTED_CONFIDENCE, figures, mean_of_rounds
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY
-from pytest_hwperf.core.movers import OperatorProfile, profiler_costs, under_profiler
-from pytest_hwperf.core.records import Estimate, Figure, Judgement, Run, Sample
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.structs import Count, ForeignRecord, Size
 from pytest_hwperf.host.files import read_file
 from pytest_hwperf.host.machine import describe_machine
+from pytest_hwperf.records.codec import from_foreign
+from pytest_hwperf.records.errors import HwperfError, SerialisationError, UsageProblem
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY
+from pytest_hwperf.records.profiles import OperatorProfile
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import Estimate, Figure, Run, Sample
+from pytest_hwperf.records.structs import Count, ForeignRecord, Size
+from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.scenarios.profiles import parse_calls
+from pytest_hwperf.stats.estimates import REPORTED_CONFIDENCE, figures, mean_of_rounds
+from pytest_hwperf.stats.movers import profiler_costs, under_profiler
 
 T = TypeVar("T")
 _LARGEST = 256 * 2**20  # bytes

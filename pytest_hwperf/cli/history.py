@@ -8,20 +8,20 @@ from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 
+from pytest_hwperf.checkout.revision import resolve
 from pytest_hwperf.cli.arguments import DEFAULT, HELP, check_files, open_history, write_export, write_file, write_record
 from pytest_hwperf.cli.output import complain, say, width
-from pytest_hwperf.core.budgets import DEFAULT_MARGINS, nearest
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.foreign_text import shortened, visible
-from pytest_hwperf.core.history import ALPHA, Annotation, HistoryStore, LevelChange, Series, Trend, TrendFile, trend_of
-from pytest_hwperf.core.metrics import metric_of
-from pytest_hwperf.core.records import Estimate
-from pytest_hwperf.core.units import counted, show_change_interval, show_interval, show_share
+from pytest_hwperf.records.budgets import DEFAULT_MARGINS, nearest
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.metrics import metric_of
+from pytest_hwperf.records.run import Estimate
+from pytest_hwperf.records.text import shortened, visible
+from pytest_hwperf.records.units import counted, show_change_interval, show_interval, show_share
 from pytest_hwperf.reports import history_files
 from pytest_hwperf.reports.html.assets import check_installed
 from pytest_hwperf.reports.html.histories import render
 from pytest_hwperf.reports.wrapping import wrapped
-from pytest_hwperf.trees.revision import resolve
+from pytest_hwperf.stats.history import ALPHA, Annotation, HistoryStore, LevelChange, Series, Trend, TrendFile, trend_of
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _WIDEST = 60  # values of a sparkline: the newest

@@ -11,19 +11,20 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile, is_zipfile
 
-from pytest_hwperf.core.budgets import nearest, nearest_or_all, parse_budgets
-from pytest_hwperf.core.candidates import by_test, candidates_of, distinct, rows_of_call
-from pytest_hwperf.core.codec import from_file
-from pytest_hwperf.core.errors import SerialisationError, UsageProblem
-from pytest_hwperf.core.estimates import pressure_of
-from pytest_hwperf.core.metrics import ENERGY, MEDIAN_LATENCY, MEMORY_PRESSURE, METRICS, metric_of, stage_metric
-from pytest_hwperf.core.recommendations import STAGES
-from pytest_hwperf.core.records import Budget, Estimate, Key
-from pytest_hwperf.core.report import Report, ReportFile
-from pytest_hwperf.core.rivals import ACCURACY, MEMORY, Candidate, scaled
-from pytest_hwperf.core.structs import LARGEST
-from pytest_hwperf.core.units import EXPORT_UNITS, exported_name
 from pytest_hwperf.host.files import is_file, read_file, refused_name
+from pytest_hwperf.records.budgets import nearest, nearest_or_all, parse_budgets
+from pytest_hwperf.records.codec import from_file
+from pytest_hwperf.records.errors import SerialisationError, UsageProblem
+from pytest_hwperf.records.metrics import ENERGY, MEDIAN_LATENCY, MEMORY_PRESSURE, METRICS, metric_of, stage_metric
+from pytest_hwperf.records.report import Report, ReportFile
+from pytest_hwperf.records.run import Estimate, Key
+from pytest_hwperf.records.structs import LARGEST
+from pytest_hwperf.records.units import EXPORT_UNITS, exported_name
+from pytest_hwperf.records.verdict import Budget
+from pytest_hwperf.stats.candidates import by_test, candidates_of, distinct, rows_of_call
+from pytest_hwperf.stats.estimates import pressure_of
+from pytest_hwperf.stats.recommendations import STAGES
+from pytest_hwperf.stats.rivals import ACCURACY, MEMORY, Candidate, scaled
 
 _LARGEST_ROWS = 2_000_000_000  # bytes, packed and unpacked
 _FORMS = "give an .npz with X and perhaps y, an .npy, or a .csv"

@@ -13,16 +13,6 @@ from typing import Any
 from pytest_hwperf.cli.arguments import add_shared, check_files, check_timeout, write_file
 from pytest_hwperf.cli.inputs import read_data
 from pytest_hwperf.cli.output import ProgressText, clear_progress, say, say_lines, width
-from pytest_hwperf.core.budgets import parse_budget_lines
-from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.estimates import figures
-from pytest_hwperf.core.loads import Load, Served, bound_of
-from pytest_hwperf.core.plans import is_address, parse_load
-from pytest_hwperf.core.records import OF_A_LOAD, Budget, Judgement, Policy, Run, Sample, replace
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.statements import state
-from pytest_hwperf.core.units import counted, show
-from pytest_hwperf.core.verdicts import judge
 from pytest_hwperf.gate.load import (
     PeakSearch,
     Try,
@@ -46,9 +36,21 @@ from pytest_hwperf.loads.times import Times, doubts_of, load_samples
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import Subject
+from pytest_hwperf.records.budgets import parse_budget_lines
+from pytest_hwperf.records.errors import MeasurementError, UsageProblem
+from pytest_hwperf.records.load import Load, Served
+from pytest_hwperf.records.messages import state
+from pytest_hwperf.records.plans import is_address, parse_load
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import OF_A_LOAD, Run, Sample, replace
+from pytest_hwperf.records.units import counted, show
+from pytest_hwperf.records.verdict import Budget, Judgement, Policy
 from pytest_hwperf.reports import json_file, terminal
 from pytest_hwperf.reports.table import Detail
 from pytest_hwperf.reports.wrapping import wrapped
+from pytest_hwperf.stats.estimates import figures
+from pytest_hwperf.stats.loads import bound_of
+from pytest_hwperf.stats.verdicts import judge
 
 OK, NOT_SERVED, INCONCLUSIVE, INTERRUPTED = 0, 1, 3, 130
 

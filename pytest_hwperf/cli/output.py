@@ -7,9 +7,9 @@ import sys
 from contextlib import suppress
 from io import TextIOWrapper
 
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.foreign_text import visible, visible_lines
 from pytest_hwperf.gate.progress import fit
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.text import visible, visible_lines
 
 USAGE = 4  # pytest's own exit code; 0 and 1 are as in pytest too
 

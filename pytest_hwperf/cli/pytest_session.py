@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_hwperf.cli.inputs import read_report
-from pytest_hwperf.core.report import Report
 from pytest_hwperf.host.launch import run_to_end
 from pytest_hwperf.host.workdirs import workdir
+from pytest_hwperf.records.report import Report
 
 _LAST_WORDS = 2000  # characters of what pytest has said
 

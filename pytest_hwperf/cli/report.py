@@ -10,14 +10,11 @@ from pytest_hwperf.cli.foreign import FORMS, read_foreign
 from pytest_hwperf.cli.inputs import read_report
 from pytest_hwperf.cli.load import show_table
 from pytest_hwperf.cli.output import say, width
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.history import Annotation, HistoryStore, Series
-from pytest_hwperf.core.merging import failed_by_themselves, is_failed, merge_kinds, why_open
-from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.replay import recompute
-from pytest_hwperf.core.report import Report, parse_kinds
-from pytest_hwperf.core.units import counted
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.report import Report, parse_kinds
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import counted
 from pytest_hwperf.reports import annotations, exports, json_file, markdown
 from pytest_hwperf.reports.exports import Exported
 from pytest_hwperf.reports.headline import headline_of
@@ -25,6 +22,9 @@ from pytest_hwperf.reports.html import page
 from pytest_hwperf.reports.html.assets import check_installed
 from pytest_hwperf.reports.html.histories import Reader
 from pytest_hwperf.reports.wrapping import wrapped
+from pytest_hwperf.stats.history import Annotation, HistoryStore, Series
+from pytest_hwperf.stats.merging import failed_by_themselves, is_failed, merge_kinds, why_open
+from pytest_hwperf.stats.replay import recompute
 
 OK, FAILED, OPEN = 0, 1, 3
 DIFFERENT = 1  # of --verify

@@ -6,21 +6,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
 
+from pytest_hwperf.checkout.revision import top_of
 from pytest_hwperf.cli.doctor.noise import CHANGES, pairs_for
 from pytest_hwperf.cli.output import say
 from pytest_hwperf.cli.pytest_session import run_pytest
-from pytest_hwperf.core.budgets import parse_size
-from pytest_hwperf.core.codec import from_json, to_json
-from pytest_hwperf.core.errors import SerialisationError, UsageProblem
-from pytest_hwperf.core.evidence import Stage
-from pytest_hwperf.core.exact import share_interval
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.sequence import SHARES
-from pytest_hwperf.core.structs import Record
-from pytest_hwperf.core.units import counted, parse_rate, show, show_share
 from pytest_hwperf.host.files import read_file, replace_file
-from pytest_hwperf.trees.revision import top_of
+from pytest_hwperf.records.budgets import parse_size
+from pytest_hwperf.records.codec import from_json, to_json
+from pytest_hwperf.records.errors import SerialisationError, UsageProblem
+from pytest_hwperf.records.evidence import Stage
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.structs import Record
+from pytest_hwperf.records.units import counted, parse_rate, show, show_share
+from pytest_hwperf.stats.exact import share_interval
+from pytest_hwperf.stats.sequence import SHARES
 
 OK, TOO_MANY = 0, 1
 _LARGEST = 50_000_000  # bytes of a record

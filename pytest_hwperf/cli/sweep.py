@@ -15,18 +15,19 @@ from pytest_hwperf import registry
 from pytest_hwperf.cli.arguments import add_shared, check_files, check_model, check_time, write_file, write_record
 from pytest_hwperf.cli.inputs import read_data
 from pytest_hwperf.cli.output import ProgressText, clear_progress, say, say_lines, width
-from pytest_hwperf.core.contracts import Meter
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.plans import SweepPlan, parse_sweep
-from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.report import SweepFile
-from pytest_hwperf.core.sweeps import BATCH, Goal, Sweep, SweepPoint, row_of
 from pytest_hwperf.gate.sweeps import ROUNDS, ModelAtPoints, SweepTools, Swept, memory_of, sweep_model, watch_machine
 from pytest_hwperf.gate.targets import find_module
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.host.workdirs import workdir
+from pytest_hwperf.records.contracts import Meter
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.plans import SweepPlan, parse_sweep
+from pytest_hwperf.records.report import SweepFile
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.sweep import BATCH, Goal, Sweep, SweepPoint
 from pytest_hwperf.reports import plots
 from pytest_hwperf.reports.sweeps import lines_of, notes_of
+from pytest_hwperf.stats.sweeps import row_of
 
 OK, MISSED, INCONCLUSIVE, INTERRUPTED = 0, 1, 3, 130
 _LIMITS = ("latency_p50_ms", "latency_p95_ms", "latency_p99_ms", "throughput_min_sps", "memory_max_mb")

@@ -13,8 +13,18 @@ from pytest_hwperf.cli.inputs import CandidateGroups, measured_in, read_candidat
 from pytest_hwperf.cli.output import ProgressText, clear_progress, say, say_lines
 from pytest_hwperf.cli.pytest_session import run_pytest
 from pytest_hwperf.cli.tradeoffs_text import Choice, Ranked, lines_of, ranked, why_unranked, worths
-from pytest_hwperf.core.budgets import nearest
-from pytest_hwperf.core.candidates import (
+from pytest_hwperf.fleet.hosts import prices_of, read_hosts
+from pytest_hwperf.gate.conductor import Progress
+from pytest_hwperf.gate.models import RivalSettings, compare_rivals
+from pytest_hwperf.records.budgets import nearest
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.evidence import Gate, Measurement
+from pytest_hwperf.records.messages import Statement
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY
+from pytest_hwperf.records.run import SCHEMA, Estimate
+from pytest_hwperf.records.structs import Number, Record
+from pytest_hwperf.records.verdict import Budget, BudgetOutcome, Comparison
+from pytest_hwperf.stats.candidates import (
     CONDITIONS,
     USUAL_REFERENCE,
     described,
@@ -23,18 +33,9 @@ from pytest_hwperf.core.candidates import (
     parse_point,
     points_of,
 )
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.evidence import Gate, Measurement
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY
-from pytest_hwperf.core.recommendations import OnHardware, on_hardware
-from pytest_hwperf.core.records import SCHEMA, Budget, BudgetOutcome, Comparison, Estimate
-from pytest_hwperf.core.rivals import ALPHA, DIMENSIONS, Candidate, lost_by, per_row
-from pytest_hwperf.core.statements import Statement
-from pytest_hwperf.core.structs import Number, Record
-from pytest_hwperf.core.tradeoffs import RequirementFit, Score, answers, dimensions_of, meets, pareto, parse_weights
-from pytest_hwperf.fleet.hosts import prices_of, read_hosts
-from pytest_hwperf.gate.models import RivalSettings, compare_rivals
-from pytest_hwperf.pairs.conductor import Progress
+from pytest_hwperf.stats.recommendations import OnHardware, on_hardware
+from pytest_hwperf.stats.rivals import ALPHA, DIMENSIONS, Candidate, lost_by, per_row
+from pytest_hwperf.stats.tradeoffs import RequirementFit, Score, answers, dimensions_of, meets, pareto, parse_weights
 
 
 def in_pairs(choices: Sequence[Choice], arguments: Sequence[str], time_s: float) -> Iterator[Choice]:

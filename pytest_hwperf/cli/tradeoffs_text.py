@@ -5,14 +5,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pytest_hwperf.core.candidates import pairs_of
-from pytest_hwperf.core.evidence import Gate
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.metrics import METRICS, metric_of
-from pytest_hwperf.core.quantisation import LEAST_GAIN, Worth, quantised_pairs, worth_of
-from pytest_hwperf.core.recommendations import Advice, as_cheap, bottlenecks, matrix, on_hardware
-from pytest_hwperf.core.records import Comparison, Estimate, Key
-from pytest_hwperf.core.rivals import (
+from pytest_hwperf.records.evidence import Gate
+from pytest_hwperf.records.metrics import METRICS, metric_of
+from pytest_hwperf.records.run import Estimate, Key
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import (
+    counted,
+    show,
+    show_change_interval,
+    show_excess,
+    show_interval,
+    show_limit,
+    show_number,
+    show_share,
+)
+from pytest_hwperf.records.verdict import Comparison
+from pytest_hwperf.reports.wrapping import wrapped
+from pytest_hwperf.stats.candidates import pairs_of
+from pytest_hwperf.stats.quantisation import LEAST_GAIN, Worth, quantised_pairs, worth_of
+from pytest_hwperf.stats.recommendations import Advice, as_cheap, bottlenecks, matrix, on_hardware
+from pytest_hwperf.stats.rivals import (
     DIMENSIONS,
     MOST_LOSS,
     Candidate,
@@ -21,7 +33,7 @@ from pytest_hwperf.core.rivals import (
     lost_by,
     per_row,
 )
-from pytest_hwperf.core.tradeoffs import (
+from pytest_hwperf.stats.tradeoffs import (
     RequirementFit,
     Score,
     best_by,
@@ -34,17 +46,6 @@ from pytest_hwperf.core.tradeoffs import (
     weights_of,
     with_estimates,
 )
-from pytest_hwperf.core.units import (
-    counted,
-    show,
-    show_change_interval,
-    show_excess,
-    show_interval,
-    show_limit,
-    show_number,
-    show_share,
-)
-from pytest_hwperf.reports.wrapping import wrapped
 
 _WIDTH = 100
 _ADVICE: Mapping[Advice, str] = {

@@ -7,10 +7,10 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from pytest_hwperf.core.codec import to_json
-from pytest_hwperf.core.fleet import Host, Order, Task
 from pytest_hwperf.fleet.dask_task import carry_out
 from pytest_hwperf.fleet.dispatch import Mail, News
+from pytest_hwperf.records.codec import to_json
+from pytest_hwperf.records.fleet import Host, Order, Task
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -8,8 +8,8 @@ from typing import Any, Protocol, TypeVar
 from distributed.deploy import ssh
 from distributed.deploy.spec import ProcessInterface
 
-from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.host.interruption import uninterrupted
+from pytest_hwperf.records.text import visible
 
 _MOST = 300  # characters of what a host says
 

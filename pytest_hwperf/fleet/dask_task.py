@@ -2,9 +2,9 @@
 
 import zlib
 
-from pytest_hwperf.core.codec import from_json, to_json
-from pytest_hwperf.core.fleet import HostAnswer, Order
 from pytest_hwperf.fleet.on_host import ReturnLine, answer
+from pytest_hwperf.records.codec import from_json, to_json
+from pytest_hwperf.records.fleet import HostAnswer, Order
 
 _AT_WORK = ("running", "paused")  # states of a worker that is not being closed
 PART = 1 << 22  # bytes of an answer in one message

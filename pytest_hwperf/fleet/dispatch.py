@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.core.errors import SerialisationError
-from pytest_hwperf.core.fleet import Host, HostAnswer, Task, why_useless
-from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.host.interruption import uninterrupted
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.errors import SerialisationError
+from pytest_hwperf.records.fleet import Host, HostAnswer, Task, why_useless
+from pytest_hwperf.records.text import visible
 
 _ATTEMPTS = 3  # of a task: what ends three hosts is the task itself
 _PAUSE_S = 1.0  # longest wait for news: how late a silence is noticed

@@ -8,12 +8,12 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.core.budgets import nearest
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.fleet import Host
-from pytest_hwperf.core.foreign_text import shortened
-from pytest_hwperf.core.report import parse_kind
 from pytest_hwperf.host.files import read_file
+from pytest_hwperf.records.budgets import nearest
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.fleet import Host
+from pytest_hwperf.records.report import parse_kind
+from pytest_hwperf.records.text import shortened
 
 LOCAL = "local"  # address of this machine, without SSH
 _MOST = 1000  # hosts

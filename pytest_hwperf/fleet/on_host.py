@@ -11,12 +11,12 @@ from subprocess import TimeoutExpired
 from time import monotonic
 
 from pytest_hwperf import __version__
-from pytest_hwperf.core.errors import HwperfError, WorkerError
-from pytest_hwperf.core.fleet import HostAnswer, Order, last_lines
+from pytest_hwperf.checkout import bundle
 from pytest_hwperf.fleet.parcel import BUNDLE, SHARED, unpack
 from pytest_hwperf.host.launch import started
 from pytest_hwperf.host.workdirs import workdir
-from pytest_hwperf.trees import bundle
+from pytest_hwperf.records.errors import HwperfError, WorkerError
+from pytest_hwperf.records.fleet import HostAnswer, Order, last_lines
 
 _EVERY_S = 1.0  # of a sign of life
 _TAIL = 1 << 12  # bytes of a log that are looked at

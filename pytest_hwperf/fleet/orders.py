@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_hwperf.core.errors import UsageProblem, WorkerError
-from pytest_hwperf.core.fleet import Task
+from pytest_hwperf.checkout import bundle
+from pytest_hwperf.checkout.revision import resolve, top_of
 from pytest_hwperf.fleet import parcel
 from pytest_hwperf.host.files import read_file
-from pytest_hwperf.trees import bundle
-from pytest_hwperf.trees.revision import resolve, top_of
+from pytest_hwperf.records.errors import UsageProblem, WorkerError
+from pytest_hwperf.records.fleet import Task
 
 _AGAINST, _SHARE = "--hwperf-against", "--hwperf-share"
 _REPORT = "--hwperf-report"

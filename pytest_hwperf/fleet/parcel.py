@@ -10,8 +10,8 @@ from importlib.metadata import distribution
 from pathlib import Path, PurePosixPath
 
 import pytest_hwperf
-from pytest_hwperf.core.errors import UsageProblem, WorkerError
-from pytest_hwperf.core.foreign_text import shortened
+from pytest_hwperf.records.errors import UsageProblem, WorkerError
+from pytest_hwperf.records.text import shortened
 
 BUNDLE, SHARED = "project.bundle", "shared"
 _NAME = "pytest_hwperf"

@@ -7,8 +7,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.fleet.dask_cluster import RESOURCE, DaskCluster
 from pytest_hwperf.fleet.dask_ssh import closing
 from pytest_hwperf.fleet.hosts import HostEntry
@@ -18,6 +16,8 @@ from pytest_hwperf.fleet.schedulers import at_scheduler, check_encrypted, known_
 from pytest_hwperf.fleet.ssh import reachable, ssh_cluster, tidy
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.workdirs import sweep
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.text import visible
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -5,16 +5,16 @@ from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.fleet import Host
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.report import parse_kind
 from pytest_hwperf.fleet.dask_cluster import RESOURCE, STAYS, DaskCluster, asked
 from pytest_hwperf.fleet.dask_ssh import closing
 from pytest_hwperf.fleet.hosts import LOCAL, machine_of
 from pytest_hwperf.fleet.plain_data import refuse_pickles
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.workdirs import sweep
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.fleet import Host
+from pytest_hwperf.records.report import parse_kind
+from pytest_hwperf.records.text import visible
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from pytest_hwperf import __version__
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.fleet.dask_cluster import STAYS
 from pytest_hwperf.fleet.dask_ssh import closing
 from pytest_hwperf.fleet.hosts import SSH_PORT, HostEntry
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.text import visible
 
 _TIDY_S = 10.0  # until a host has removed what is left there
 _ASK = (

@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pytest_hwperf.core.affected import (
+from pytest_hwperf.checkout.both import Trees, loaded_code, with_leftovers
+from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.records.evidence import Side
+from pytest_hwperf.stats.affected import (
     EVERY_TEST,
     Changes,
     Split,
@@ -21,10 +24,7 @@ from pytest_hwperf.core.affected import (
     watch_of,
     why_every_test,
 )
-from pytest_hwperf.core.evidence import Side
-from pytest_hwperf.core.hypotheses import SIDES
-from pytest_hwperf.pairs.lockstep import PairTrace
-from pytest_hwperf.trees.both import Trees, loaded_code, with_leftovers
+from pytest_hwperf.stats.hypotheses import SIDES
 
 _MOST_ROUNDS = 4  # of rehearsals by themselves, after which no test is left out
 

@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_hwperf.core.bisection import SURE, Bisection, BisectionStep, History, Standing, standing
-from pytest_hwperf.core.records import replace
+from pytest_hwperf.checkout.isolation import own_paths, python_path, translated
+from pytest_hwperf.checkout.overlay import digest_of, lay_over, modules_below, share
+from pytest_hwperf.checkout.worktree import fill_submodules, worktree
 from pytest_hwperf.host.files import is_file, is_folder
-from pytest_hwperf.trees.isolation import own_paths, python_path, translated
-from pytest_hwperf.trees.overlay import digest_of, lay_over, modules_below, share
-from pytest_hwperf.trees.worktree import fill_submodules, worktree
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.stats.bisection import SURE, Bisection, BisectionStep, History, Standing, standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

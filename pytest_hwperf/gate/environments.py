@@ -12,13 +12,13 @@ from pathlib import Path
 from time import monotonic
 from typing import Literal
 
-from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.checkout.both import PREFIXES, Trees
+from pytest_hwperf.checkout.building import fill, install, projects_in, ways_to_install, why_not_shared
+from pytest_hwperf.checkout.layer import make_layer, name_of_interpreter, packages_here, packages_of, site_of
+from pytest_hwperf.checkout.needs import Needs, needs_of
 from pytest_hwperf.host.files import cache_folder, new_folder
 from pytest_hwperf.host.workdirs import remove_tree
-from pytest_hwperf.trees.both import PREFIXES, Trees
-from pytest_hwperf.trees.building import fill, install, projects_in, ways_to_install, why_not_shared
-from pytest_hwperf.trees.layer import make_layer, name_of_interpreter, packages_here, packages_of, site_of
-from pytest_hwperf.trees.needs import Needs, needs_of
+from pytest_hwperf.records.errors import UsageProblem
 
 Install = Callable[[Path, Sequence[str], float], None]  # interpreter, arguments of pip, seconds at most
 Policy = Literal["auto", "shared", "build"]  # whether the baseline has an environment of its own

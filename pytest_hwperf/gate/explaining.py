@@ -6,9 +6,16 @@ from functools import partial
 from time import monotonic
 from typing import Literal
 
-from pytest_hwperf.core.errors import HwperfError, MeasurementError
-from pytest_hwperf.core.evidence import Evidence, Explanation, Hypothesis, Measurement, PairedProfiles, Side
-from pytest_hwperf.core.explanations import (
+from pytest_hwperf.gate.conductor import Progress
+from pytest_hwperf.gate.processes import BothSides
+from pytest_hwperf.host.worker_protocol import Role, WorkerResult, WorkerTask
+from pytest_hwperf.records.errors import HwperfError, MeasurementError
+from pytest_hwperf.records.evidence import Evidence, Explanation, Hypothesis, Measurement, PairedProfiles, Side
+from pytest_hwperf.records.messages import Statement, said, state
+from pytest_hwperf.records.metrics import metric_of
+from pytest_hwperf.records.profiles import ProfiledCalls
+from pytest_hwperf.records.verdict import Comparison
+from pytest_hwperf.stats.explanations import (
     MOST_OF_IT,
     explain_functions,
     explain_memory,
@@ -17,15 +24,8 @@ from pytest_hwperf.core.explanations import (
     has_changed,
     unexplained,
 )
-from pytest_hwperf.core.hypotheses import SIDES, Facts
-from pytest_hwperf.core.metrics import metric_of
-from pytest_hwperf.core.movers import ProfiledCalls
-from pytest_hwperf.core.records import Comparison
-from pytest_hwperf.core.sequence import decide
-from pytest_hwperf.core.statements import Statement, said, state
-from pytest_hwperf.gate.processes import BothSides
-from pytest_hwperf.host.worker_protocol import Role, WorkerResult, WorkerTask
-from pytest_hwperf.pairs.conductor import Progress
+from pytest_hwperf.stats.hypotheses import SIDES, Facts
+from pytest_hwperf.stats.sequence import decide
 
 REPEATS = 3  # profiles of each side, for their spread
 Explain = Literal["auto", "always", "never"]

@@ -7,12 +7,6 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.loads import LONGEST_S, Load, Served, next_rate, why_not_served, why_unsure
-from pytest_hwperf.core.ranks import early_stopping, fewest_calls
-from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.statements import Statement
-from pytest_hwperf.core.units import counted
 from pytest_hwperf.host.launch import Command, undisturbed
 from pytest_hwperf.host.one_shot import ask, numbers, ready
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, decode_task
@@ -20,6 +14,13 @@ from pytest_hwperf.loads.local import drive, drive_share, drive_tasks
 from pytest_hwperf.loads.times import Times
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.meters.cpu_time import CpuTimeMeter
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.load import LONGEST_S, Load, Served
+from pytest_hwperf.records.messages import Statement
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.units import counted
+from pytest_hwperf.stats.loads import next_rate, why_not_served, why_unsure
+from pytest_hwperf.stats.ranks import early_stopping, fewest_calls
 
 
 def run_load(load: Load, stream: Stream, times: Times) -> None:

@@ -8,11 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.core.codec import from_json, to_json
-from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.loads import Load
-from pytest_hwperf.core.records import replace as replace_record
-from pytest_hwperf.core.rollout import Requests
 from pytest_hwperf.gate.targets import check_target, failures_explained, find_module, function_of, kind_of
 from pytest_hwperf.host.files import read_file, replace_file
 from pytest_hwperf.host.worker_protocol import ModelSpec
@@ -34,7 +29,12 @@ from pytest_hwperf.measure.rows import count_rows, cut_rows
 from pytest_hwperf.measure.sampling import Sampler
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import LoadedSubject, Subject, subject_of_callable, subject_of_scenario
+from pytest_hwperf.records.codec import from_json, to_json
+from pytest_hwperf.records.errors import MeasurementError, UsageProblem
+from pytest_hwperf.records.load import Load
+from pytest_hwperf.records.run import replace as replace_record
 from pytest_hwperf.scenarios.onnx_file import compared_file
+from pytest_hwperf.stats.rollout import Requests
 
 _WARM_UP_S = 1.0
 

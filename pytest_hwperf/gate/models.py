@@ -10,24 +10,25 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from pytest_hwperf.core.budgets import DEFAULT_MARGINS, MODELS_COMPARED
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.evidence import Evidence, Gate, Measurement, Side
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.hypotheses import MeasuredTest, Questions, questions_of
-from pytest_hwperf.core.records import Comparison, Key, Margin
-from pytest_hwperf.core.statements import state
-from pytest_hwperf.core.timetable import rounded_up, seconds_needed_from_rehearsal
+from pytest_hwperf.gate.conductor import Conductor, Progress
+from pytest_hwperf.gate.lockstep import PairTrace
 from pytest_hwperf.gate.model_worker import MODULE
 from pytest_hwperf.gate.processes import answers_of
 from pytest_hwperf.gate.rehearsal import repeat_alarms
 from pytest_hwperf.gate.targets import kind_of, shown
+from pytest_hwperf.gate.turns import processors
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.launch import Command, undisturbed
 from pytest_hwperf.host.worker_protocol import ModelSpec
-from pytest_hwperf.pairs.conductor import Conductor, Progress
-from pytest_hwperf.pairs.lockstep import PairTrace
-from pytest_hwperf.pairs.turns import processors
+from pytest_hwperf.records.budgets import DEFAULT_MARGINS, MODELS_COMPARED
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.evidence import Evidence, Gate, Measurement, Side
+from pytest_hwperf.records.messages import state
+from pytest_hwperf.records.run import Key
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.verdict import Comparison, Margin
+from pytest_hwperf.stats.hypotheses import MeasuredTest, Questions, questions_of
+from pytest_hwperf.stats.timetable import rounded_up, seconds_needed_from_rehearsal
 
 _HERE = Measurement(test="compare", label="")
 

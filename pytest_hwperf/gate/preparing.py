@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
-from pytest_hwperf.core.evidence import Hypothesis
-from pytest_hwperf.core.hypotheses import EnergySource, MeasuredTest
-from pytest_hwperf.core.metrics import metric_of
-from pytest_hwperf.core.records import Comparison
-from pytest_hwperf.core.units import show_change
+from pytest_hwperf.checkout.both import Trees, commands, with_leftovers
+from pytest_hwperf.checkout.building import BuildPlace, Built, run_builds
+from pytest_hwperf.checkout.ignored import check_ignored, named
+from pytest_hwperf.checkout.isolation import loaded_files
+from pytest_hwperf.checkout.layer import Interpreter, with_plugins
+from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.environments import BaseEnvironment, Policy, environment_built, environment_with
 from pytest_hwperf.gate.explaining import Explain
 from pytest_hwperf.gate.sharing import NONE, Sharer
 from pytest_hwperf.host.launch import PytestCommand
-from pytest_hwperf.pairs.conductor import Progress
-from pytest_hwperf.trees.both import Trees, commands, with_leftovers
-from pytest_hwperf.trees.building import BuildPlace, Built, run_builds
-from pytest_hwperf.trees.ignored import check_ignored, named
-from pytest_hwperf.trees.isolation import loaded_files
-from pytest_hwperf.trees.layer import Interpreter, with_plugins
+from pytest_hwperf.records.evidence import Hypothesis
+from pytest_hwperf.records.metrics import metric_of
+from pytest_hwperf.records.units import show_change
+from pytest_hwperf.records.verdict import Comparison
+from pytest_hwperf.stats.hypotheses import EnergySource, MeasuredTest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,15 @@ from functools import partial
 from random import Random
 from time import monotonic
 
-from pytest_hwperf.core.errors import HwperfError, UsageProblem
-from pytest_hwperf.core.evidence import (
+from pytest_hwperf.gate.conductor import Conductor, Progress
+from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.parent import Parent
+from pytest_hwperf.gate.shared_imports import SharedImports
+from pytest_hwperf.host.launch import Command, Launched
+from pytest_hwperf.host.one_shot import Given, ask
+from pytest_hwperf.host.worker_protocol import Role, WorkerResult, WorkerTask
+from pytest_hwperf.records.errors import HwperfError, UsageProblem
+from pytest_hwperf.records.evidence import (
     Evidence,
     Explanation,
     FixedSample,
@@ -19,20 +26,13 @@ from pytest_hwperf.core.evidence import (
     PairedProfiles,
     Side,
 )
-from pytest_hwperf.core.explanations import explained
-from pytest_hwperf.core.hypotheses import FEWEST_PROCESSES, SIDES, PairedAnswers, Questions, is_open, processes_needed
-from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.sequence import decide
-from pytest_hwperf.core.statements import Statement, said, state
-from pytest_hwperf.core.timetable import rounded_up
-from pytest_hwperf.core.units import counted
-from pytest_hwperf.host.launch import Command, Launched
-from pytest_hwperf.host.one_shot import Given, ask
-from pytest_hwperf.host.worker_protocol import Role, WorkerResult, WorkerTask
-from pytest_hwperf.pairs.conductor import Conductor, Progress
-from pytest_hwperf.pairs.lockstep import PairTrace
-from pytest_hwperf.pairs.parent import Parent
-from pytest_hwperf.pairs.shared_imports import SharedImports
+from pytest_hwperf.records.messages import Statement, said, state
+from pytest_hwperf.records.metrics import METRICS
+from pytest_hwperf.records.units import counted
+from pytest_hwperf.stats.explanations import explained
+from pytest_hwperf.stats.hypotheses import FEWEST_PROCESSES, SIDES, PairedAnswers, Questions, is_open, processes_needed
+from pytest_hwperf.stats.sequence import decide
+from pytest_hwperf.stats.timetable import rounded_up
 
 _SHARE = 0.5  # of the time that is left, where pairs follow
 _LONGEST_REASON = 500  # characters that are kept of what a process says

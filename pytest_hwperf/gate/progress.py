@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from pytest_hwperf.pairs.conductor import Progress
+from pytest_hwperf.gate.conductor import Progress
 
 _OTHERS: Mapping[str, str] = {  # stages that are no pairs
     "explain": "what moved,",

@@ -6,18 +6,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.core.evidence import Gate, Side
-from pytest_hwperf.core.hypotheses import SIDES
-from pytest_hwperf.core.metrics import taken_by
-from pytest_hwperf.core.records import Budget, Comparison, Figure
-from pytest_hwperf.core.rollout import Contender, Requests, figures_of, taken_for
 from pytest_hwperf.gate.load_target import requests_in
 from pytest_hwperf.gate.models import CompareSettings, compare_models, model_spec, save_rows
 from pytest_hwperf.gate.sweeps import memory_figures
 from pytest_hwperf.gate.targets import kind_of, shown
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.files import is_file
+from pytest_hwperf.records.evidence import Gate, Side
+from pytest_hwperf.records.metrics import taken_by
+from pytest_hwperf.records.run import Figure
+from pytest_hwperf.records.verdict import Budget, Comparison
 from pytest_hwperf.scenarios.onnx_source import read_source
+from pytest_hwperf.stats.hypotheses import SIDES
+from pytest_hwperf.stats.rollout import Contender, Requests, figures_of, taken_for
 
 _BLOCK = 1 << 20
 

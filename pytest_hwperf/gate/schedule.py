@@ -6,15 +6,15 @@ from dataclasses import replace
 from itertools import chain, pairwise
 from statistics import median
 
-from pytest_hwperf.core.block_plans import BlockPlan
-from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Pair
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY, metric_of
-from pytest_hwperf.core.paired import least_calls
-from pytest_hwperf.core.screen import FAR, SCREEN_PAIRS
-from pytest_hwperf.core.timetable import REHEARSAL_PLAN, CallTimes, TestTime, Timetable, rounded_up
-from pytest_hwperf.core.units import counted
-from pytest_hwperf.pairs.interleaving import ENERGY_WINDOW_S
-from pytest_hwperf.pairs.lockstep import PairTrace
+from pytest_hwperf.gate.interleaving import ENERGY_WINDOW_S
+from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pair
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY, metric_of
+from pytest_hwperf.records.units import counted
+from pytest_hwperf.stats.block_plans import BlockPlan
+from pytest_hwperf.stats.paired import least_calls
+from pytest_hwperf.stats.screen import FAR, SCREEN_PAIRS
+from pytest_hwperf.stats.timetable import REHEARSAL_PLAN, CallTimes, TestTime, Timetable, rounded_up
 
 _SHORTEST_S = 1e-9  # that a call takes
 _TWICE = 2  # as many processes of each side, where one side is alive at a time, as in its rehearsal

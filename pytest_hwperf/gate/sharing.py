@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.hypotheses import collection_error
-from pytest_hwperf.core.records import replace
+from pytest_hwperf.checkout.both import Trees
+from pytest_hwperf.checkout.ignored import missing_files, named, sharing
+from pytest_hwperf.checkout.sharing import Found, Used, shareable, with_shared
+from pytest_hwperf.gate.lockstep import PairTrace
 from pytest_hwperf.host.opened_files import Opened
-from pytest_hwperf.pairs.lockstep import PairTrace
-from pytest_hwperf.trees.both import Trees
-from pytest_hwperf.trees.ignored import missing_files, named, sharing
-from pytest_hwperf.trees.sharing import Found, Used, shareable, with_shared
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.stats.hypotheses import collection_error
 
 AUTO, NONE = "auto", "none"  # instead of a glob of --hwperf-share
 _REPEATS = 3  # rehearsals at most after the first: a model may name further files

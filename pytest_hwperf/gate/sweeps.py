@@ -9,27 +9,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from pytest_hwperf.core.contracts import Meter
-from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.core.estimates import estimate
-from pytest_hwperf.core.metrics import metric_of, taken_by
-from pytest_hwperf.core.records import Figure, replace
-from pytest_hwperf.core.rounds import Round, figures_of, figures_of_calls
-from pytest_hwperf.core.statements import Statement, state
-from pytest_hwperf.core.sweeps import (
-    BATCH,
-    Sweep,
-    SweepPoint,
-    SweepRow,
-    fits,
-    is_beyond,
-    largest_batch,
-    missed,
-    next_batch,
-    row_of,
-    sweep_of,
-    why_unfit,
-)
 from pytest_hwperf.gate.model_worker import MODULE
 from pytest_hwperf.gate.targets import failures_explained, function_of, is_function
 from pytest_hwperf.host.disturbance import Interference, control_groups, snapshot
@@ -41,8 +20,17 @@ from pytest_hwperf.measure.samples import memory_samples
 from pytest_hwperf.measure.sampling import Sampler
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import LoadedSubject, subject_of_callable, subject_of_scenario
+from pytest_hwperf.records.contracts import Meter
+from pytest_hwperf.records.errors import WorkerError
+from pytest_hwperf.records.messages import Statement, state
+from pytest_hwperf.records.metrics import metric_of, taken_by
+from pytest_hwperf.records.run import Figure, replace
+from pytest_hwperf.records.sweep import BATCH, Sweep, SweepPoint, SweepRow
 from pytest_hwperf.scenarios.onnx_file import compared_file
 from pytest_hwperf.scenarios.threads import limit_threads
+from pytest_hwperf.stats.estimates import estimate
+from pytest_hwperf.stats.rounds import Round, figures_of, figures_of_calls
+from pytest_hwperf.stats.sweeps import fits, is_beyond, largest_batch, missed, next_batch, row_of, sweep_of, why_unfit
 
 Measure = Callable[[SweepPoint, float], Round]  # calls a point for about so many seconds
 Memory = Callable[[SweepPoint], Sequence[Figure]]  # measures it in fresh processes

@@ -8,47 +8,47 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from pytest_hwperf.core.changed_code import Xfails, is_expected
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.evidence import Evidence, Explanation, Gate, Measurement, PairedProfiles, Side
-from pytest_hwperf.core.hypotheses import (
+from pytest_hwperf.checkout.both import Trees, both_trees, commands, prove, xfails_of
+from pytest_hwperf.checkout.ignored import check_ignored
+from pytest_hwperf.checkout.layer import own_folders
+from pytest_hwperf.checkout.revision import date_of
+from pytest_hwperf.gate.affected import Search, Untouched, untouched_tests, watches_of
+from pytest_hwperf.gate.conductor import Conductor, Progress
+from pytest_hwperf.gate.explaining import REPEATS, Explainer, SideProfiler
+from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.preparing import GateRequest, prepared, sharer_of
+from pytest_hwperf.gate.processes import BothSides, ProcessSampler, answers_of, time_limit
+from pytest_hwperf.gate.rehearsal import Rehearser, repeat_alarms
+from pytest_hwperf.gate.schedule import GroupSchedule, clearest_first
+from pytest_hwperf.gate.sharing import globs_of
+from pytest_hwperf.gate.turns import processors
+from pytest_hwperf.host.files import CACHE_VARIABLE
+from pytest_hwperf.host.interruption import interruptible
+from pytest_hwperf.host.launch import Command
+from pytest_hwperf.host.workdirs import remove_tree, workdir
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.evidence import Evidence, Explanation, Gate, Measurement, PairedProfiles, Side
+from pytest_hwperf.records.messages import Statement, reasons, state
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS
+from pytest_hwperf.records.report import baseline_code
+from pytest_hwperf.records.run import Key, replace
+from pytest_hwperf.records.units import counted
+from pytest_hwperf.stats.changed_code import Xfails, is_expected
+from pytest_hwperf.stats.hypotheses import (
     PairedAnswers,
     Questions,
     Reason,
     questions_of,
     seen_beside,
 )
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS
-from pytest_hwperf.core.records import Key, replace
-from pytest_hwperf.core.report import baseline_code
-from pytest_hwperf.core.sequence import check_alpha, decide
-from pytest_hwperf.core.statements import Statement, reasons, state
-from pytest_hwperf.core.timetable import (
+from pytest_hwperf.stats.sequence import check_alpha, decide
+from pytest_hwperf.stats.timetable import (
     Completeness,
     completeness,
     more_time,
     rounded_up,
     seconds_needed,
 )
-from pytest_hwperf.core.units import counted
-from pytest_hwperf.gate.affected import Search, Untouched, untouched_tests, watches_of
-from pytest_hwperf.gate.explaining import REPEATS, Explainer, SideProfiler
-from pytest_hwperf.gate.preparing import GateRequest, prepared, sharer_of
-from pytest_hwperf.gate.processes import BothSides, ProcessSampler, answers_of, time_limit
-from pytest_hwperf.gate.rehearsal import Rehearser, repeat_alarms
-from pytest_hwperf.gate.schedule import GroupSchedule, clearest_first
-from pytest_hwperf.gate.sharing import globs_of
-from pytest_hwperf.host.files import CACHE_VARIABLE
-from pytest_hwperf.host.interruption import interruptible
-from pytest_hwperf.host.launch import Command
-from pytest_hwperf.host.workdirs import remove_tree, workdir
-from pytest_hwperf.pairs.conductor import Conductor, Progress
-from pytest_hwperf.pairs.lockstep import PairTrace
-from pytest_hwperf.pairs.turns import processors
-from pytest_hwperf.trees.both import Trees, both_trees, commands, prove, xfails_of
-from pytest_hwperf.trees.ignored import check_ignored
-from pytest_hwperf.trees.layer import own_folders
-from pytest_hwperf.trees.revision import date_of
 
 _UNTOUCHED: Reason = ("equivalent", state("untouched"))
 _KEPT = 0.2  # of the gate's time, at the most, for an explanation

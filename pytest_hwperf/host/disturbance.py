@@ -11,8 +11,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
 
-from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.host.files import read_text
+from pytest_hwperf.records.messages import Statement, state
 
 # Idle, waiting for disks, and what a hypervisor took are not work; guest time is a part of user time already.
 _BUSY = ("user", "nice", "system", "irq", "softirq", "interrupt", "dpc")

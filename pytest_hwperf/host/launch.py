@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.core.records import replace
 from pytest_hwperf.host import guard
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.pair_parent import STARTED
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, ModelSpec, WorkerTask, encode
+from pytest_hwperf.records.errors import WorkerError
+from pytest_hwperf.records.run import replace
 
 LONGEST_SILENCE_S = 300.0  # unless the user gives another: fixtures train models
 _OF_COVERAGE = ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START")  # coverage follows into whoever inherits them

@@ -8,9 +8,9 @@ from collections.abc import Callable, Container, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from pytest_hwperf.core.records import Machine
 from pytest_hwperf.host.disturbance import cpu_quota
 from pytest_hwperf.host.files import read_text
+from pytest_hwperf.records.run import Machine
 
 # Runtimes whose version decides speed; read from their metadata, which imports nothing.
 _LIBRARIES = (

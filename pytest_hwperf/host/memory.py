@@ -11,8 +11,8 @@ from pathlib import Path
 from platform import libc_ver
 from typing import Any, Protocol
 
-from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.core.units import show
+from pytest_hwperf.records.errors import MeasurementError
+from pytest_hwperf.records.units import show
 
 # About 1.5 kB, more with many groups and processors; small enough to come from memory that is held already.
 _FILE_SIZE = 16_384

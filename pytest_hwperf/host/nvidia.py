@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.host.files import read_text
+from pytest_hwperf.records.errors import MeasurementError
 
 _DRIVER = Path("proc/driver/nvidia")
 _MODULE = Path("sys/module/nvidia/version")

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from time import monotonic, perf_counter, sleep
 
-from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.core.records import replace
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.files import read_file, read_text, replace_file
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.launch import Command, Launched, launch
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask, decode_result
+from pytest_hwperf.records.errors import WorkerError
+from pytest_hwperf.records.run import replace
 
 _READY, _BEGIN, _NUMBERS = "ready", "begin", "numbers"
 _LEAD_S = 0.05  # between the word to begin and the beginning: each process has seen it by then

@@ -15,8 +15,8 @@ from pathlib import PurePath
 from types import FrameType
 from typing import Any
 
-from pytest_hwperf.core.structs import Record
 from pytest_hwperf.host.started_programs import STARTING, StartedPrograms
+from pytest_hwperf.records.structs import Record
 
 WATCHES_FILES = "HWPERF_WATCHES_FILES"  # set in a process that notes its files
 # How a path is used, a letter each.

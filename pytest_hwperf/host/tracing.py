@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from types import CodeType
 from typing import Any, TypeVar
 
-from pytest_hwperf.core.changed_code import MODULE, key_of
+from pytest_hwperf.stats.changed_code import MODULE, key_of
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import FrameType, FunctionType
 from typing import Any
 
-from pytest_hwperf.core.affected import EVERY_TEST, Usage, Watch
 from pytest_hwperf.host.tracing import CodeWatch
+from pytest_hwperf.stats.affected import EVERY_TEST, Usage, Watch
 
 _OPENED, _OVERFLOW = 0x20, 0x4000
 _NONBLOCKING, _CLOSED_ON_EXEC = os.O_NONBLOCK, os.O_CLOEXEC

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.host.interruption import interruptible
+from pytest_hwperf.records.errors import WorkerError
 
 try:
     import fcntl

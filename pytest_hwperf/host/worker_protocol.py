@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from pytest_hwperf.core.codec import from_json, to_json
-from pytest_hwperf.core.errors import SerialisationError, WorkerError
-from pytest_hwperf.core.evidence import Side
-from pytest_hwperf.core.movers import HeldMemory, ProfiledCalls, SampledCalls
-from pytest_hwperf.core.records import Run
-from pytest_hwperf.core.structs import Number, Record
 from pytest_hwperf.host.files import replace_file
+from pytest_hwperf.records.codec import from_json, to_json
+from pytest_hwperf.records.errors import SerialisationError, WorkerError
+from pytest_hwperf.records.evidence import Side
+from pytest_hwperf.records.profiles import HeldMemory, ProfiledCalls, SampledCalls
+from pytest_hwperf.records.run import Run
+from pytest_hwperf.records.structs import Number, Record
 
 PROTOCOL = 11  # both sides must speak the same: a worker may run another version of this package
 ENVIRONMENT = "HWPERF_WORKER"  # holds the task; its presence makes a pytest process a worker

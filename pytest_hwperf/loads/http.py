@@ -13,12 +13,12 @@ from types import MappingProxyType
 from typing import Any, NoReturn, Protocol
 from urllib.parse import urlsplit
 
-from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.foreign_text import shortened
-from pytest_hwperf.core.loads import TIMEOUT_S
-from pytest_hwperf.core.plans import shown_address
-from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.structs import Record
+from pytest_hwperf.records.errors import MeasurementError, UsageProblem
+from pytest_hwperf.records.load import TIMEOUT_S
+from pytest_hwperf.records.plans import shown_address
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.structs import Record
+from pytest_hwperf.records.text import shortened
 
 LARGEST_ANSWER = 64_000_000  # bytes, unpacked
 _LARGEST_TOGETHER = 4 * LARGEST_ANSWER  # of all answers that are being read

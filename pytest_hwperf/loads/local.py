@@ -11,9 +11,9 @@ from itertools import count
 from time import perf_counter
 from typing import Any
 
-from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.loads import LONGEST_S, Load
 from pytest_hwperf.loads.times import Times, schedule, wait_until
+from pytest_hwperf.records.errors import MeasurementError, UsageProblem
+from pytest_hwperf.records.load import LONGEST_S, Load
 
 Call = Callable[[int], object]  # makes the n-th call of a load, from 0
 _Make = Callable[[int, float, float], None]  # number, due, issued: makes that call and notes it

@@ -13,11 +13,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.loads import Load
-from pytest_hwperf.core.records import Values
-from pytest_hwperf.core.structs import Record
 from pytest_hwperf.loads.http import LARGEST_ANSWER, Request
+from pytest_hwperf.records.errors import MeasurementError, UsageProblem
+from pytest_hwperf.records.load import Load
+from pytest_hwperf.records.run import Values
+from pytest_hwperf.records.structs import Record
 
 _STARTS_S = 60.0  # in which Locust's processes have to start and to end
 _LOG = 2000  # characters of its log that are quoted

@@ -7,18 +7,10 @@ from array import array
 from collections.abc import Iterator, Sequence
 from time import perf_counter, sleep
 
-from pytest_hwperf.core.loads import (
-    Load,
-    Served,
-    rates,
-    why_degrading,
-    why_not_served,
-    why_slower,
-    why_unsteady,
-    why_unsure,
-)
-from pytest_hwperf.core.records import OF_A_LOAD, Sample, Values, replace
-from pytest_hwperf.core.statements import Remark, Statement
+from pytest_hwperf.records.load import Load, Served
+from pytest_hwperf.records.messages import Remark, Statement
+from pytest_hwperf.records.run import OF_A_LOAD, Sample, Values, replace
+from pytest_hwperf.stats.loads import rates, why_degrading, why_not_served, why_slower, why_unsteady, why_unsure
 
 _LATE_S = 0.0002  # a sleep may end so much late, on an idle machine
 

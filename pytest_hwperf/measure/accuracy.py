@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_hwperf.core.contracts import Predictor, Probabilities
-from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.core.metrics import ACCURACY
-from pytest_hwperf.core.records import Classes, Sample, replace
-from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.measure.rows import batch_rows
+from pytest_hwperf.records.contracts import Predictor, Probabilities
+from pytest_hwperf.records.errors import MeasurementError
+from pytest_hwperf.records.messages import Statement, state
+from pytest_hwperf.records.metrics import ACCURACY
+from pytest_hwperf.records.run import Classes, Sample, replace
 
 
 def is_numeric(output: object) -> bool:

@@ -7,8 +7,8 @@ from contextvars import copy_context
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.host.tracing import untraced_wait
+from pytest_hwperf.records.errors import UsageProblem
 
 if TYPE_CHECKING:
     import asyncio  # which takes longer to import than most sessions need of it

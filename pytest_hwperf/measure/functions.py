@@ -19,12 +19,12 @@ from time import perf_counter, perf_counter_ns
 from types import CodeType, FrameType
 from typing import NamedTuple
 
-from pytest_hwperf.core.changed_code import digest_of
-from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.movers import SampledCalls, SampledFunction
-from pytest_hwperf.core.statements import state
 from pytest_hwperf.host.source_files import is_of_this_package, is_own, relative
+from pytest_hwperf.records.errors import MeasurementError
+from pytest_hwperf.records.messages import state
+from pytest_hwperf.records.profiles import SampledCalls, SampledFunction
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.stats.changed_code import digest_of
 
 _LONGEST_NAME = 200  # characters
 _DEEPEST = 100  # frames that are kept of a stack, the outermost

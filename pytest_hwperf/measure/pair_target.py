@@ -9,14 +9,6 @@ from itertools import pairwise
 from time import perf_counter_ns
 from typing import Any
 
-from pytest_hwperf.core.contracts import Meter
-from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
-from pytest_hwperf.core.evidence import EnergyWindow
-from pytest_hwperf.core.loads import Served
-from pytest_hwperf.core.metrics import BALANCED_ACCURACY, WORST_CLASS, taken_by
-from pytest_hwperf.core.records import Sample
-from pytest_hwperf.core.statements import Statement, said, state
-from pytest_hwperf.core.units import show
 from pytest_hwperf.host.tracing import lasting_tracers, untraced
 from pytest_hwperf.measure.accuracy import (
     MOST_CLASSES,
@@ -29,6 +21,14 @@ from pytest_hwperf.measure.plan import collect_between, collection
 from pytest_hwperf.measure.rounds import RoundStream
 from pytest_hwperf.measure.stream import FirstCall, Stream
 from pytest_hwperf.measure.subjects import LoadedSubject, Subject
+from pytest_hwperf.records.contracts import Meter
+from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
+from pytest_hwperf.records.evidence import EnergyWindow
+from pytest_hwperf.records.load import Served
+from pytest_hwperf.records.messages import Statement, said, state
+from pytest_hwperf.records.metrics import BALANCED_ACCURACY, WORST_CLASS, taken_by
+from pytest_hwperf.records.run import Sample
+from pytest_hwperf.records.units import show
 
 _ROUNDS = 15  # calls and a block of iterations; the shortest of either counts: the rest was disturbed
 _CALLS = 3  # in a round: in turn with the loop, so that both ran on the same processors at the same speeds

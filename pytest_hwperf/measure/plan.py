@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from pytest_hwperf.core.contracts import CountingMeter, Meter
+from pytest_hwperf.records.contracts import CountingMeter, Meter
 
 FEWEST_WINDOWS = 5  # of counters that need long ones, whatever the time: fewer give no useful interval
 _PATIENCE = 3  # planned lengths of a window after which it is ended

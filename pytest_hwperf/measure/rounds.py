@@ -10,9 +10,6 @@ from time import perf_counter_ns, thread_time_ns
 from types import CodeType
 from typing import Any
 
-from pytest_hwperf.core.contracts import Meter
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.records import Values
 from pytest_hwperf.host.clocks import cpu_seconds
 from pytest_hwperf.host.tracing import untraced
 from pytest_hwperf.measure.accuracy import refuse_nan
@@ -20,6 +17,9 @@ from pytest_hwperf.measure.event_loop import Loop
 from pytest_hwperf.measure.plan import collect_between, collection
 from pytest_hwperf.measure.sampling import RawSamples, Sampler, Window, end_window
 from pytest_hwperf.measure.stream import Clock, FirstCall, Stream
+from pytest_hwperf.records.contracts import Meter
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.run import Values
 
 BETWEEN = "setup and teardown lie between the calls, and would be counted too"
 

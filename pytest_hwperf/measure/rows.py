@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.records.errors import MeasurementError, UsageProblem
+from pytest_hwperf.records.messages import Statement, state
 
 
 def count_rows(X: Any) -> int:

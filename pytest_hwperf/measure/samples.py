@@ -7,19 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from statistics import median
 
-from pytest_hwperf.core.contracts import CountingMeter, Meter
-from pytest_hwperf.core.leaks import Growth, growth, is_leak, least
-from pytest_hwperf.core.loads import why_drifting
-from pytest_hwperf.core.metrics import METRICS, Spread
-from pytest_hwperf.core.records import Reading, Sample, Values, replace
-from pytest_hwperf.core.statements import Remark, Statement, said, state
-from pytest_hwperf.core.units import show_interval, show_number
 from pytest_hwperf.host.memory import COUNTED, EXACT, resolution
 from pytest_hwperf.host.worker_protocol import WorkerResult
 from pytest_hwperf.measure.plan import FEWEST_WINDOWS
 from pytest_hwperf.measure.sampling import RawSamples, Window
 from pytest_hwperf.measure.stream import ItemTimes
 from pytest_hwperf.measure.worker_tasks import GROWTH
+from pytest_hwperf.records.contracts import CountingMeter, Meter
+from pytest_hwperf.records.messages import Remark, Statement, said, state
+from pytest_hwperf.records.metrics import METRICS, Spread
+from pytest_hwperf.records.run import Reading, Sample, Values, replace
+from pytest_hwperf.records.units import show_interval, show_number
+from pytest_hwperf.stats.leaks import Growth, growth, is_leak, least
+from pytest_hwperf.stats.loads import why_drifting
 
 CLOCK = "perf_counter"
 

@@ -9,13 +9,13 @@ from functools import partial
 from statistics import median
 from time import perf_counter_ns
 
-from pytest_hwperf.core.contracts import DerivedMeter, Meter
-from pytest_hwperf.core.records import Reading, Values
-from pytest_hwperf.core.statements import Kind, Remark, Statement, state
 from pytest_hwperf.host.tracing import untraced
 from pytest_hwperf.measure.accuracy import refuse_nan, why_unfinished
 from pytest_hwperf.measure.plan import SamplingLimits, WindowPlan, collect_between, collection
 from pytest_hwperf.measure.stream import ItemTimes, Stream
+from pytest_hwperf.records.contracts import DerivedMeter, Meter
+from pytest_hwperf.records.messages import Kind, Remark, Statement, state
+from pytest_hwperf.records.run import Reading, Values
 
 _SECOND = 1_000_000_000  # ns
 _STEADY = 3  # successive blocks of the warm-up that agree

@@ -10,15 +10,15 @@ from statistics import median
 from time import perf_counter_ns
 from typing import Any
 
-from pytest_hwperf.core.contracts import CallStage
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.foreign_text import shortened
-from pytest_hwperf.core.metrics import LONGEST_STAGE, stage_metric
-from pytest_hwperf.core.records import Sample, Values
-from pytest_hwperf.core.statements import Remark, state
 from pytest_hwperf.host.tracing import untraced
 from pytest_hwperf.measure.plan import SamplingLimits, collection
 from pytest_hwperf.measure.stream import Stream
+from pytest_hwperf.records.contracts import CallStage
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.messages import Remark, state
+from pytest_hwperf.records.metrics import LONGEST_STAGE, stage_metric
+from pytest_hwperf.records.run import Sample, Values
+from pytest_hwperf.records.text import shortened
 
 SOURCE = "separate calls by perf_counter"
 

@@ -13,9 +13,9 @@ from time import perf_counter_ns
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from pytest_hwperf.core.records import Values
 from pytest_hwperf.host.nvidia import allocations, is_on_gpu, waiter
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop
+from pytest_hwperf.records.run import Values
 
 if TYPE_CHECKING:
     Instants = array[int]

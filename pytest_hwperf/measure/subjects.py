@@ -8,20 +8,6 @@ from itertools import count
 from time import perf_counter_ns
 from typing import Any
 
-from pytest_hwperf.core.contracts import (
-    Arenas,
-    CallStage,
-    Compiling,
-    Counted,
-    Profiled,
-    Referring,
-    Scenario,
-    Staged,
-)
-from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.movers import OperatorProfile, ProfiledCalls, profile_of
-from pytest_hwperf.core.roofline import Peaks, Roofline, Work, roofline_of
-from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.measure.accuracy import Predictions, call_all, check_all, check_first, copied, digest, predict_all
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop
 from pytest_hwperf.measure.rounds import Rounds, RoundStream
@@ -37,6 +23,22 @@ from pytest_hwperf.measure.rows import (
 )
 from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.stream import Stream
+from pytest_hwperf.records.contracts import (
+    Arenas,
+    CallStage,
+    Compiling,
+    Counted,
+    Profiled,
+    Referring,
+    Scenario,
+    Staged,
+)
+from pytest_hwperf.records.errors import MeasurementError, UsageProblem
+from pytest_hwperf.records.messages import Statement, said, state
+from pytest_hwperf.records.profiles import OperatorProfile, ProfiledCalls
+from pytest_hwperf.records.work import Peaks, Roofline, Work
+from pytest_hwperf.stats.movers import profile_of
+from pytest_hwperf.stats.roofline import roofline_of
 
 REFERENCE = "onnx_fp32"  # the scenario that all others are compared with
 ORIGINAL = "sklearn_fp32"  # what the reference itself is compared with: with itself it would always agree

@@ -7,13 +7,13 @@ from functools import partial
 from itertools import pairwise
 from typing import Protocol
 
-from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.core.metrics import BOARD_MEMORY, METRICS, taken_by
-from pytest_hwperf.core.statements import state
 from pytest_hwperf.host.memory import give_back_free
 from pytest_hwperf.host.tracing import lasting_tracers, untraced
 from pytest_hwperf.host.worker_protocol import WorkerResult
 from pytest_hwperf.measure.startup import FIRST, FIXTURES, LATER, LOAD, OWN, THIRD_PARTY, Part, Startup
+from pytest_hwperf.records.errors import MeasurementError
+from pytest_hwperf.records.messages import state
+from pytest_hwperf.records.metrics import BOARD_MEMORY, METRICS, taken_by
 
 GROWTH = "held_after_call"  # series of the role `memory`: B held after each call, warm-up left out
 

@@ -10,9 +10,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.core.movers import HeldMemory
 from pytest_hwperf.host.source_files import is_own, relative
+from pytest_hwperf.records.errors import MeasurementError
+from pytest_hwperf.records.profiles import HeldMemory
 
 StackFrame = tuple[str, str, int]  # function, file, line
 

@@ -17,8 +17,8 @@ from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 
-from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
 from pytest_hwperf.host.launch import Command
+from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 
 SOURCE = "callgrind"
 

@@ -8,9 +8,9 @@ from itertools import pairwise
 from statistics import median
 from typing import TypeVar
 
-from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
-from pytest_hwperf.core.units import show
 from pytest_hwperf.meters.counters import MOST_W, CounterMeter, Counters, Register, Share, Traits
+from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
+from pytest_hwperf.records.units import show
 
 _CHANGES = 50  # of each counter, then its step is known
 _LEAST_S = 0.2  # a counter that has not moved by then is stuck: an idle package moves every millisecond

@@ -10,12 +10,12 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from pytest_hwperf.core.contracts import Covered
-from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.core.records import Reading
-from pytest_hwperf.core.units import show, show_number
 from pytest_hwperf.host.clocks import cpu_seconds
 from pytest_hwperf.host.disturbance import busy_cpu_seconds
+from pytest_hwperf.records.contracts import Covered
+from pytest_hwperf.records.errors import MeasurementError
+from pytest_hwperf.records.run import Reading
+from pytest_hwperf.records.units import show, show_number
 
 MOST_W = 2000.0  # no package, memory or board draws more; Atom packages read with a wrong unit showed 3763 W
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from pytest_hwperf.core.contracts import Covered
-from pytest_hwperf.core.records import Reading
 from pytest_hwperf.host.clocks import cpu_seconds, cpu_seconds_of_living
+from pytest_hwperf.records.contracts import Covered
+from pytest_hwperf.records.run import Reading
 
 
 class CpuTimeMeter:

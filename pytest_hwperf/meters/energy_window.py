@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
-from pytest_hwperf.core.contracts import CountingMeter, Meter
-from pytest_hwperf.core.records import Reading
-from pytest_hwperf.core.units import show_share
 from pytest_hwperf.host.disturbance import busy_cpu_seconds
+from pytest_hwperf.records.contracts import CountingMeter, Meter
+from pytest_hwperf.records.run import Reading
+from pytest_hwperf.records.units import show_share
 
 _OPEN = "the window is still open: read it after the block"
 _OFF = "energy is off (--hwperf-energy=off)"

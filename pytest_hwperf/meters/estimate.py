@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_hwperf.core.contracts import Covered, Meter
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.records import Reading
 from pytest_hwperf.host.machine import read_processor
 from pytest_hwperf.meters.counters import refusal_warnings
 from pytest_hwperf.meters.cpu_time import CpuTimeMeter
+from pytest_hwperf.records.contracts import Covered, Meter
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.run import Reading
 
 WATTS_VARIABLE = "HWPERF_WATTS"  # IDLE..BUSY in W per vCPU
 

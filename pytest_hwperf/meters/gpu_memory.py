@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_hwperf.core.errors import HwperfError, MeasurementError
 from pytest_hwperf.host.nvidia import forget_peak, memory_peak, uses_cuda
 from pytest_hwperf.meters.nvml_library import BoardProcess, boards_of, make_context, open_library
+from pytest_hwperf.records.errors import HwperfError, MeasurementError
 
 BY_TORCH = "torch.cuda.max_memory_allocated"
 BY_DRIVER = "nvml, above the context of the process, read between calls"

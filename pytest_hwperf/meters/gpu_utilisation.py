@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_hwperf.core.contracts import Covered
-from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
-from pytest_hwperf.core.metrics import BOARD_UTILISATION
-from pytest_hwperf.core.records import Reading
-from pytest_hwperf.core.units import show
 from pytest_hwperf.host.nvidia import uses_cuda
 from pytest_hwperf.meters.nvml_library import Board, Library, boards_of, open_library
+from pytest_hwperf.records.contracts import Covered
+from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
+from pytest_hwperf.records.metrics import BOARD_UTILISATION
+from pytest_hwperf.records.run import Reading
+from pytest_hwperf.records.units import show
 
 _PERIOD_S = 1.0  # the longest: between 1/6 s and 1 s, by product
 _NO_GPU = "this process uses no GPU"

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pytest_hwperf.core.contracts import Covered
-from pytest_hwperf.core.errors import MeterUnavailable
-from pytest_hwperf.core.records import Reading
-from pytest_hwperf.core.units import show_share
 from pytest_hwperf.meters.perf import perf_event_open
+from pytest_hwperf.records.contracts import Covered
+from pytest_hwperf.records.errors import MeterUnavailable
+from pytest_hwperf.records.run import Reading
+from pytest_hwperf.records.units import show_share
 
 _HARDWARE, _INSTRUCTIONS = 0, 1  # PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS
 _INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR = 1 << 1, 1 << 5, 1 << 6

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 
-from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.core.statements import state
-from pytest_hwperf.core.units import show
 from pytest_hwperf.host.clocks import touched_by_children
 from pytest_hwperf.host.memory import Resident, resident
+from pytest_hwperf.records.errors import MeasurementError
+from pytest_hwperf.records.messages import state
+from pytest_hwperf.records.units import show
 
 _ALL = "all parts"
 # Bytes, which no default margin notices; a small program such as uname touches less.

@@ -9,10 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
-from pytest_hwperf.core.metrics import BOARD_ENERGY, ENERGY
-from pytest_hwperf.core.records import Reading
-from pytest_hwperf.core.units import show
 from pytest_hwperf.host.nvidia import synchronise, uses_cuda
 from pytest_hwperf.meters.counter_check import Check, check_counters
 from pytest_hwperf.meters.counters import (
@@ -25,6 +21,10 @@ from pytest_hwperf.meters.counters import (
     seconds_suspended,
 )
 from pytest_hwperf.meters.nvml_library import Board, BoardProcess, Library, boards_of, open_library
+from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
+from pytest_hwperf.records.metrics import BOARD_ENERGY, ENERGY
+from pytest_hwperf.records.run import Reading
+from pytest_hwperf.records.units import show
 
 EVERY_S = 0.02  # sensors give a new value every 20 to 100 ms
 _GAP_S = 0.25  # longer without a value, what lies between is a guess

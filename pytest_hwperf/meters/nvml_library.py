@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
+from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 
 _POWER_INSTANT = 186  # NVML_FI_DEV_POWER_INSTANT of nvml.h, mW; not the mean over a second of nvmlDeviceGetPowerUsage
 _MILLI, _PERCENT = 1e-3, 1e-2

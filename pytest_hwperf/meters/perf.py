@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.meters.counter_check import Check, check_counters, open_checked, processor_meter
 from pytest_hwperf.meters.counters import (
     CounterMeter,
@@ -24,6 +23,7 @@ from pytest_hwperf.meters.counters import (
     refusal_warnings,
 )
 from pytest_hwperf.meters.powercap import SystemAccess
+from pytest_hwperf.records.errors import MeterUnavailable
 
 FOLDER = "sys/bus/event_source/devices/power"
 PACKAGE = "energy-pkg"

@@ -5,7 +5,6 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.meters.counter_check import Check, check_counters, open_checked, processor_meter
 from pytest_hwperf.meters.counters import CounterMeter, DescriptorCounters, Register, refusal_warnings
 from pytest_hwperf.meters.powercap import (
@@ -21,6 +20,7 @@ from pytest_hwperf.meters.powercap import (
     why_not_here,
     why_unreadable,
 )
+from pytest_hwperf.records.errors import MeterUnavailable
 
 _WRAP_W = 1000.0  # no package draws more for long: sets how soon a counter may start again at 0
 _LONGEST_UNKNOWN_S = 60.0  # without a readable range; the smallest usual one, 65.7 kJ, lasts 65 s at 1 kW

@@ -140,8 +140,8 @@ def hwperf_fixture(request: pytest.FixtureRequest) -> "Hwperf":
 @pytest.fixture
 def scenario(request: pytest.FixtureRequest, hwperf_model: Any, hwperf_data: Any) -> "ReadyScenario":
     """The model of `hwperf_model` in one runtime, on the data of `hwperf_data`; see the marker `hwscenarios`."""
-    from pytest_hwperf.core.errors import HwperfError
     from pytest_hwperf.plugin.scenarios import ready_scenario
+    from pytest_hwperf.records.errors import HwperfError
 
     if not hasattr(request, "param"):
         pytest.fail(

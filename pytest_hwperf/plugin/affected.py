@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.core.affected import Usage, Watch
-from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.core.errors import SerialisationError, WorkerError
+from pytest_hwperf.checkout.revision import Revision, revision_of
 from pytest_hwperf.host.files import read_file
 from pytest_hwperf.host.usage import Recorder
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_task
 from pytest_hwperf.plugin.session import session_of
-from pytest_hwperf.trees.revision import Revision, revision_of
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.errors import SerialisationError, WorkerError
+from pytest_hwperf.stats.affected import Usage, Watch
 
 _LARGEST = 50_000_000  # bytes of a list of what has changed
 _FIXTURE = "fixture"  # before the name of one that serves several tests; no id of a test begins so

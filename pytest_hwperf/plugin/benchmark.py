@@ -7,12 +7,12 @@ from typing import Any, NoReturn, Protocol
 
 import pytest
 
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.records import Run, Sample, replace
-from pytest_hwperf.core.rounds import Stats
 from pytest_hwperf.measure.rounds import Rounds, arguments_of
 from pytest_hwperf.plugin.hwperf import Hwperf
 from pytest_hwperf.plugin.session import BODY_ENDED, session_of, test_of
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.run import Run, Sample, replace
+from pytest_hwperf.stats.rounds import Stats
 
 
 class BenchmarkNotes(Protocol):

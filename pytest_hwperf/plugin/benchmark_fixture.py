@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.core.budgets import nearest_or_all
 from pytest_hwperf.plugin.benchmark import Benchmark, benchmark_of
 from pytest_hwperf.plugin.hwperf import Hwperf
+from pytest_hwperf.records.budgets import nearest_or_all
 
 _THEIRS = "pytest_benchmark.plugin"
 _MARKER = (

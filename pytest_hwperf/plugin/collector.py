@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_hwperf.core.foreign_text import visible, visible_lines
-from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.units import counted, some_of
 from pytest_hwperf.plugin.failure import draw_failure
 from pytest_hwperf.plugin.session import session_of
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.text import visible, visible_lines
+from pytest_hwperf.records.units import counted, some_of
 
 if TYPE_CHECKING:
-    from pytest_hwperf.core.report import Report, Shard
     from pytest_hwperf.gate.tests import GateResult
     from pytest_hwperf.plugin.settings import Settings
+    from pytest_hwperf.records.report import Report, Shard
 
 
 @dataclass(slots=True, kw_only=True)

@@ -9,16 +9,16 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 
 import pytest
 
-from pytest_hwperf.core.errors import HwperfError, WorkerError
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.movers import HeldMemory
-from pytest_hwperf.core.records import Budget, Judgement
-from pytest_hwperf.core.units import counted, show
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.meters.allocation_sites import MISSING
 from pytest_hwperf.plugin.command import command_for, timeout_paused
+from pytest_hwperf.records.errors import HwperfError, WorkerError
+from pytest_hwperf.records.metrics import METRICS
+from pytest_hwperf.records.profiles import HeldMemory
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import counted, show
+from pytest_hwperf.records.verdict import Budget, Judgement
 from pytest_hwperf.reports.wrapping import wrapped
 
 LOOK_FURTHER = "details: "  # how the command that shows more begins

@@ -8,15 +8,11 @@ from time import monotonic
 
 import pytest
 
-from pytest_hwperf.core.contracts import CountingMeter
-from pytest_hwperf.core.errors import HwperfError, UsageProblem
-from pytest_hwperf.core.foreign_text import shortened, visible_lines
-from pytest_hwperf.core.history import ANCHOR
-from pytest_hwperf.core.hypotheses import EnergySource, MeasuredTest, why_not_rerun
-from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.report import named_code, present_code
-from pytest_hwperf.core.sequence import check_alpha
-from pytest_hwperf.core.units import counted
+from pytest_hwperf.checkout.both import tree_of
+from pytest_hwperf.checkout.building import BuildPlace, Built, run_builds
+from pytest_hwperf.checkout.isolation import loaded_files
+from pytest_hwperf.checkout.layer import Interpreter
+from pytest_hwperf.checkout.revision import date_of, has_commit, named_revision, resolve
 from pytest_hwperf.gate.preparing import GateRequest
 from pytest_hwperf.gate.tests import run_gate, summary
 from pytest_hwperf.host.files import is_file, is_folder
@@ -27,11 +23,15 @@ from pytest_hwperf.plugin.progress import ProgressLine
 from pytest_hwperf.plugin.session import is_measured, session_of, test_of
 from pytest_hwperf.plugin.settings import Settings
 from pytest_hwperf.plugin.startup import REMEDY, trained_by
-from pytest_hwperf.trees.both import tree_of
-from pytest_hwperf.trees.building import BuildPlace, Built, run_builds
-from pytest_hwperf.trees.isolation import loaded_files
-from pytest_hwperf.trees.layer import Interpreter
-from pytest_hwperf.trees.revision import date_of, has_commit, named_revision, resolve
+from pytest_hwperf.records.contracts import CountingMeter
+from pytest_hwperf.records.errors import HwperfError, UsageProblem
+from pytest_hwperf.records.metrics import METRICS
+from pytest_hwperf.records.report import named_code, present_code
+from pytest_hwperf.records.text import shortened, visible_lines
+from pytest_hwperf.records.units import counted
+from pytest_hwperf.stats.history import ANCHOR
+from pytest_hwperf.stats.hypotheses import EnergySource, MeasuredTest, why_not_rerun
+from pytest_hwperf.stats.sequence import check_alpha
 
 
 def rerun(session: pytest.Session) -> None:

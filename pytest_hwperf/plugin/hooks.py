@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.core.foreign_text import visible, visible_lines
 from pytest_hwperf.host.interruption import interruptible
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT
 from pytest_hwperf.plugin.collector import Collector
@@ -29,6 +28,7 @@ from pytest_hwperf.plugin.session import (
     test_of,
 )
 from pytest_hwperf.plugin.settings import read_settings
+from pytest_hwperf.records.text import visible, visible_lines
 from pytest_hwperf.reports.wrapping import wrapped
 
 _LONG_S = 1.0  # of a fixture that trains: less is not worth a word

@@ -12,15 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_hwperf.core.budgets import RECORDED_MARGIN, parse_size
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.evidence import Measurement
-from pytest_hwperf.core.foreign_text import shortened
-from pytest_hwperf.core.metrics import METRICS, Better, is_stage
-from pytest_hwperf.core.plans import ADDRESSES, is_address
-from pytest_hwperf.core.records import Comparison, Margin, Run, Sample, replace
-from pytest_hwperf.core.structs import LARGEST
-from pytest_hwperf.core.sweeps import BATCH
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop, TestLoop
 from pytest_hwperf.measure.rounds import Rounds
 from pytest_hwperf.measure.stages import Stages
@@ -33,6 +24,16 @@ from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios, rounds_after
 from pytest_hwperf.plugin.session import LONGEST_LABEL, checked_label, label_of_models, session_of, test_of
 from pytest_hwperf.plugin.whole_suites import measure_if_repeatable
+from pytest_hwperf.records.budgets import RECORDED_MARGIN, parse_size
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.evidence import Measurement
+from pytest_hwperf.records.metrics import METRICS, Better, is_stage
+from pytest_hwperf.records.plans import ADDRESSES, is_address
+from pytest_hwperf.records.run import Run, Sample, replace
+from pytest_hwperf.records.structs import LARGEST
+from pytest_hwperf.records.sweep import BATCH
+from pytest_hwperf.records.text import shortened
+from pytest_hwperf.records.verdict import Comparison, Margin
 
 if TYPE_CHECKING:
     from pytest_hwperf.gate.models import CompareSettings

@@ -11,7 +11,27 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.core.baselines import (
+from pytest_hwperf.host.machine import loaded_libraries
+from pytest_hwperf.host.one_shot import ask
+from pytest_hwperf.host.worker_protocol import WorkerTask
+from pytest_hwperf.plugin.command import command_for, repeated, timeout_paused
+from pytest_hwperf.plugin.failure import LOOK_FURTHER, lines_of_sites
+from pytest_hwperf.plugin.markers import note_miss
+from pytest_hwperf.plugin.measurement import empty_run, repeat_runs
+from pytest_hwperf.plugin.progress import countdown_of
+from pytest_hwperf.plugin.session import Markers, SessionState, session_of, test_of
+from pytest_hwperf.plugin.whole_suites import unmeasured_run
+from pytest_hwperf.records.codec import to_json
+from pytest_hwperf.records.errors import HwperfError
+from pytest_hwperf.records.evidence import Measurement
+from pytest_hwperf.records.messages import said, state
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY
+from pytest_hwperf.records.report import ReportPart
+from pytest_hwperf.records.run import Figure, Key, Run, figure_of, replace
+from pytest_hwperf.records.text import visible, visible_pattern
+from pytest_hwperf.records.verdict import Budget, Comparison, Judgement, Policy, Skip, Verdict
+from pytest_hwperf.reports.exports import properties
+from pytest_hwperf.stats.baselines import (
     Criteria,
     Stored,
     choose,
@@ -24,40 +44,9 @@ from pytest_hwperf.core.baselines import (
     required_of,
     unless_agreed,
 )
-from pytest_hwperf.core.codec import to_json
-from pytest_hwperf.core.errors import HwperfError
-from pytest_hwperf.core.estimates import figures
-from pytest_hwperf.core.evidence import Measurement
-from pytest_hwperf.core.foreign_text import visible, visible_pattern
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY
-from pytest_hwperf.core.records import (
-    Budget,
-    Comparison,
-    Figure,
-    Judgement,
-    Key,
-    Policy,
-    Run,
-    Skip,
-    Verdict,
-    figure_of,
-    replace,
-)
-from pytest_hwperf.core.report import ReportPart
-from pytest_hwperf.core.statements import said, state
-from pytest_hwperf.core.stored_timings import needs_repeats
-from pytest_hwperf.core.verdicts import MOST_RETRIES, answers_markers, failure_lines, is_timed, judge, keeps
-from pytest_hwperf.host.machine import loaded_libraries
-from pytest_hwperf.host.one_shot import ask
-from pytest_hwperf.host.worker_protocol import WorkerTask
-from pytest_hwperf.plugin.command import command_for, repeated, timeout_paused
-from pytest_hwperf.plugin.failure import LOOK_FURTHER, lines_of_sites
-from pytest_hwperf.plugin.markers import note_miss
-from pytest_hwperf.plugin.measurement import empty_run, repeat_runs
-from pytest_hwperf.plugin.progress import countdown_of
-from pytest_hwperf.plugin.session import Markers, SessionState, session_of, test_of
-from pytest_hwperf.plugin.whole_suites import unmeasured_run
-from pytest_hwperf.reports.exports import properties
+from pytest_hwperf.stats.estimates import figures
+from pytest_hwperf.stats.stored_timings import needs_repeats
+from pytest_hwperf.stats.verdicts import MOST_RETRIES, answers_markers, failure_lines, is_timed, judge, keeps
 
 
 @dataclass(slots=True)

@@ -6,14 +6,6 @@ from functools import partial
 
 import pytest
 
-from pytest_hwperf.core.contracts import Meter
-from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.loads import TIMEOUT_S, Load, Served, bound_of, piece_of, share_of_one, undelayed
-from pytest_hwperf.core.metrics import ENERGY
-from pytest_hwperf.core.records import Budget, Sample
-from pytest_hwperf.core.records import replace as replace_record
-from pytest_hwperf.core.statements import Statement, said, state
-from pytest_hwperf.core.units import show
 from pytest_hwperf.gate.load import carrier_of, check_processes, reply_share, run_by_processes, served_by
 from pytest_hwperf.gate.load_target import subject_of_address
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
@@ -28,6 +20,16 @@ from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.meters.cpu_time import CpuTimeMeter
 from pytest_hwperf.plugin.command import command_for, timeout_paused
 from pytest_hwperf.plugin.session import session_of, test_of
+from pytest_hwperf.records.contracts import Meter
+from pytest_hwperf.records.errors import MeasurementError, UsageProblem
+from pytest_hwperf.records.load import TIMEOUT_S, Load, Served
+from pytest_hwperf.records.messages import Statement, said, state
+from pytest_hwperf.records.metrics import ENERGY
+from pytest_hwperf.records.run import Sample
+from pytest_hwperf.records.run import replace as replace_record
+from pytest_hwperf.records.units import show
+from pytest_hwperf.records.verdict import Budget
+from pytest_hwperf.stats.loads import bound_of, piece_of, share_of_one, undelayed
 
 _SLOWEST_QPS = 5  # of a server load in pairs
 _OWN = frozenset({"latency", "throughput", "sample_throughput"})  # what a load says otherwise than calls in a row

@@ -9,15 +9,17 @@ from unittest import TestCase
 import pytest
 
 from pytest_hwperf import registry
-from pytest_hwperf.core.budgets import closest, closest_margins, nearest, parse_budgets, parse_margins
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.plans import COUNTED, SweepPlan, parse_load, parse_sweep
-from pytest_hwperf.core.records import Budget, Judgement, replace
-from pytest_hwperf.core.report import ReportPart
-from pytest_hwperf.core.statements import Statement, state
-from pytest_hwperf.core.sweeps import Sweep, SweepPoint, SweepRow, is_beyond, missed, row_of, sweep_of
 from pytest_hwperf.plugin.session import MARKS, Markers, is_asked_for, session_of, test_of
+from pytest_hwperf.records.budgets import closest, closest_margins, nearest, parse_budgets, parse_margins
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.messages import Statement, state
+from pytest_hwperf.records.plans import COUNTED, SweepPlan, parse_load, parse_sweep
+from pytest_hwperf.records.report import ReportPart
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.sweep import Sweep, SweepPoint, SweepRow
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.verdict import Budget, Judgement
+from pytest_hwperf.stats.sweeps import is_beyond, missed, row_of, sweep_of
 
 _POINT = "_hwperf_point"  # the fixture that carries the point, also of names that no argument takes
 

@@ -10,16 +10,6 @@ from typing import Literal
 
 import pytest
 
-from pytest_hwperf.core.carbon import carbon_samples
-from pytest_hwperf.core.contracts import Meter
-from pytest_hwperf.core.estimates import enough
-from pytest_hwperf.core.hypotheses import PROCESSES
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS, Taken, taken_by
-from pytest_hwperf.core.ranks import is_tail
-from pytest_hwperf.core.records import Run, Sample, replace
-from pytest_hwperf.core.statements import Remark, Statement, state
-from pytest_hwperf.core.stored_timings import REPEATS
-from pytest_hwperf.core.verdicts import why_it_cannot_pass
 from pytest_hwperf.host.clocks import ThreadTime, thread_times, times_since
 from pytest_hwperf.host.disturbance import Interference, control_groups, snapshot
 from pytest_hwperf.host.one_shot import ask
@@ -41,7 +31,17 @@ from pytest_hwperf.plugin.meters import IdlePower, meters_around, meters_of
 from pytest_hwperf.plugin.profiles import counted_by_callgrind, open_meter
 from pytest_hwperf.plugin.progress import countdown_of, time_told
 from pytest_hwperf.plugin.session import SessionState, called_there, session_of, test_of
+from pytest_hwperf.records.contracts import Meter
+from pytest_hwperf.records.messages import Remark, Statement, state
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS, Taken, taken_by
+from pytest_hwperf.records.run import Run, Sample, replace
 from pytest_hwperf.scenarios.threads import oversubscription, waiting_threads
+from pytest_hwperf.stats.carbon import carbon_samples
+from pytest_hwperf.stats.estimates import enough
+from pytest_hwperf.stats.hypotheses import PROCESSES
+from pytest_hwperf.stats.ranks import is_tail
+from pytest_hwperf.stats.stored_timings import REPEATS
+from pytest_hwperf.stats.verdicts import why_it_cannot_pass
 
 _ONCE = "first_call"
 

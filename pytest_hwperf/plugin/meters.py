@@ -5,11 +5,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_hwperf.core.contracts import CountingMeter, Meter
-from pytest_hwperf.core.errors import MeterUnavailable
-from pytest_hwperf.core.metrics import BOARD_ENERGY, BOARD_UTILISATION, ENERGY
-from pytest_hwperf.core.records import Reading, Sample
-from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.measure.rounds import BETWEEN, RoundStream
 from pytest_hwperf.measure.samples import net_energy
 from pytest_hwperf.measure.sampling import RawSamples
@@ -18,6 +13,11 @@ from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.meters.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.energy_window import idle_watts
 from pytest_hwperf.plugin.session import session_of, test_of
+from pytest_hwperf.records.contracts import CountingMeter, Meter
+from pytest_hwperf.records.errors import MeterUnavailable
+from pytest_hwperf.records.messages import Statement, said, state
+from pytest_hwperf.records.metrics import BOARD_ENERGY, BOARD_UTILISATION, ENERGY
+from pytest_hwperf.records.run import Reading, Sample
 
 
 def meters_of(item: pytest.Item, subject: Subject) -> tuple[list[Meter], dict[str, Statement]]:

@@ -18,7 +18,7 @@ def choice(*allowed: str) -> "Callable[[str, str], str]":
 
     def parse(flag: str, value: str) -> str:
         if value not in allowed:
-            from pytest_hwperf.core.budgets import nearest
+            from pytest_hwperf.records.budgets import nearest
 
             hint = nearest(value, allowed)
             raise pytest.UsageError(f"{flag}={value!r}: unknown value.{hint} Allowed: {', '.join(allowed)}")
@@ -84,7 +84,7 @@ def baseline(flag: str, name: str) -> str:
 
 def alpha(flag: str, text: str) -> float:
     """Parse the rate; the parser is loaded only for another than the default."""
-    return 0.01 if text == DEFAULT_ALPHA else by_core("units", "parse_rate", flag, text)
+    return 0.01 if text == DEFAULT_ALPHA else by_core("records.units", "parse_rate", flag, text)
 
 
 def requirements(flag: str, given: Sequence[str]) -> tuple[str, ...]:
@@ -147,7 +147,7 @@ def side_by_side(flag: str, text: str) -> int:
 
 def planted(flag: str, text: str) -> float:
     """Parse a share of work; "" is 0."""
-    return by_core("budgets", "parse_size", text, "relative", flag=flag) if text else 0.0
+    return by_core("records.budgets", "parse_size", text, "relative", flag=flag) if text else 0.0
 
 
 def lines(module: str, function: str, empty: Any = ()) -> Callable[[str, list[str]], Any]:
@@ -157,9 +157,9 @@ def lines(module: str, function: str, empty: Any = ()) -> Callable[[str, list[st
 
 def by_core(module: str, function: str, *arguments: Any, flag: str = "") -> Any:
     """Parse by a function of the core, whose errors become usage errors."""
-    from pytest_hwperf.core.errors import UsageProblem
+    from pytest_hwperf.records.errors import UsageProblem
 
     try:
-        return getattr(import_module(f"pytest_hwperf.core.{module}"), function)(*arguments)
+        return getattr(import_module(f"pytest_hwperf.{module}"), function)(*arguments)
     except UsageProblem as problem:
         raise pytest.UsageError(f"{flag}: {problem}" if flag else str(problem)) from problem

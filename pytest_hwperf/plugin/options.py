@@ -69,7 +69,7 @@ _EVERYDAY = (
         "Smallest change that matters, e.g. latency_p95=15%%.",
         kind="args",
         metavar="[METRIC=]SIZE",
-        parse=lines("budgets", "parse_margin_lines"),
+        parse=lines("records.budgets", "parse_margin_lines"),
         field="margins",
     ),
     Option(
@@ -178,13 +178,13 @@ _MORE = (
         "shard",
         "Run part K of N; hwperf report merges the parts.",
         metavar="K/N",
-        parse=lambda flag, text: by_core("report", "parse_shard", text, flag=flag) if text else None,
+        parse=lambda flag, text: by_core("records.report", "parse_shard", text, flag=flag) if text else None,
     ),
     Option(
         "machine-kind",
         "Name of this kind of machine, of N; hwperf report shows all kinds side by side.",
         metavar="NAME[/N]",
-        parse=lambda flag, text: by_core("report", "parse_kind", text, flag=flag) if text else None,
+        parse=lambda flag, text: by_core("records.report", "parse_kind", text, flag=flag) if text else None,
     ),
     Option(
         "parallel",
@@ -202,13 +202,13 @@ _INI = (
         "budgets",
         "Budgets of every measured test, one KEYWORD=LIMIT a line; a marker's keyword wins.",
         kind="lines",
-        parse=lines("budgets", "parse_budget_lines"),
+        parse=lines("records.budgets", "parse_budget_lines"),
     ),
     Option(
         "carbon",
         "Report the carbon of each call, one KEY=VALUE a line, e.g. intensity_g_per_kwh=400.",
         kind="lines",
-        parse=lines("carbon", "parse_carbon_lines", empty=None),
+        parse=lines("stats.carbon", "parse_carbon_lines", empty=None),
     ),
     Option(
         "rerun",

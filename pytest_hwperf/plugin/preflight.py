@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf import registry
-from pytest_hwperf.core.errors import HwperfError, UsageProblem
-from pytest_hwperf.core.foreign_text import shortened, visible
-from pytest_hwperf.core.units import counted
 from pytest_hwperf.host.files import check_writable, is_file, is_folder, refused_name, same_place
 from pytest_hwperf.meters.estimate import WATTS_VARIABLE, watts_here
 from pytest_hwperf.plugin.option_values import REPORTS
 from pytest_hwperf.plugin.session import session_of, without_collection
 from pytest_hwperf.plugin.settings import Settings
+from pytest_hwperf.records.errors import HwperfError, UsageProblem
+from pytest_hwperf.records.text import shortened, visible
+from pytest_hwperf.records.units import counted
 from pytest_hwperf.reports.wrapping import wrapped
 
 _SUMMARIES = ("benchmark_summary.json", "hardware_tradeoffs_summary.json")  # the artifacts that other reports are like

@@ -5,10 +5,6 @@ from time import perf_counter_ns
 
 import pytest
 
-from pytest_hwperf.core.errors import HwperfError, MeterUnavailable
-from pytest_hwperf.core.movers import SampledCalls
-from pytest_hwperf.core.records import Sample
-from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
@@ -18,14 +14,18 @@ from pytest_hwperf.meters.instructions import InstructionMeter, instruction_mete
 from pytest_hwperf.plugin.command import command_for, timeout_paused
 from pytest_hwperf.plugin.progress import time_told
 from pytest_hwperf.plugin.session import session_of, test_of
+from pytest_hwperf.records.errors import HwperfError, MeterUnavailable
+from pytest_hwperf.records.messages import Statement, said, state
+from pytest_hwperf.records.profiles import SampledCalls
+from pytest_hwperf.records.run import Sample
 
 
 def instructions_of(subject: Subject) -> WorkerResult:
     """Make counted calls; the collector is held, which runs after so many objects of any kind."""
-    from pytest_hwperf.core.errors import MeasurementError
     from pytest_hwperf.measure.plan import collection
     from pytest_hwperf.measure.rounds import BETWEEN
     from pytest_hwperf.meters.callgrind import count_calls
+    from pytest_hwperf.records.errors import MeasurementError
 
     loaded = subject.load_one()
     stream = loaded.stream()
@@ -45,7 +45,7 @@ def instructions_of(subject: Subject) -> WorkerResult:
 
 def operators_of(subject: Subject) -> WorkerResult:
     """Ask the runtime where the time of a call goes."""
-    from pytest_hwperf.core.errors import MeasurementError
+    from pytest_hwperf.records.errors import MeasurementError
 
     found, reasons = None, {"operators": "its runtime shows no operators"}
     if subject.profile is not None:
@@ -58,8 +58,8 @@ def operators_of(subject: Subject) -> WorkerResult:
 
 def functions_of(item: pytest.Item, asked_s: float, subject: Subject) -> WorkerResult:
     """Profile the functions of calls that are made one after the other in this thread, for `asked_s` if it is not 0."""
-    from pytest_hwperf.core.errors import MeasurementError
     from pytest_hwperf.measure.functions import sample_functions
+    from pytest_hwperf.records.errors import MeasurementError
 
     loaded = subject.load()
     stream = loaded.stream()

@@ -11,13 +11,13 @@ from typing import Protocol, Self
 
 import pytest
 
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.units import show
+from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.progress import fit, progress_text
 from pytest_hwperf.host.ticker import beside
 from pytest_hwperf.host.worker_protocol import Role
-from pytest_hwperf.pairs.conductor import Progress
 from pytest_hwperf.plugin.session import session_of
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import show
 
 _EVERY_S = 1.0
 _LEAST_LEFT_S = 1.0  # for less, no line is begun

@@ -9,38 +9,39 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_hwperf.core.advice import advice
-from pytest_hwperf.core.baselines import may_hide_a_change, stored_run_of
-from pytest_hwperf.core.candidates import candidate_of, measured_together, pairs_of
-from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.core.errors import StoreError
-from pytest_hwperf.core.foreign_text import visible_pattern
-from pytest_hwperf.core.history import Annotation, HistoryStore, ReportStore, Series
-from pytest_hwperf.core.hypotheses import why_not_rerun
-from pytest_hwperf.core.merging import assigned
-from pytest_hwperf.core.quantisation import slower_than_fp32
-from pytest_hwperf.core.records import Comparison, Judgement, Policy, StoredRun
-from pytest_hwperf.core.report import Report, ReportPart, Shard
-from pytest_hwperf.core.statements import Statement
-from pytest_hwperf.core.stored_timings import machine_drift
-from pytest_hwperf.core.units import counted
-from pytest_hwperf.core.verdicts import baseline_failed, pairs_failed
 from pytest_hwperf.host.files import create_file, leads_out, replace_files
 from pytest_hwperf.plugin.command import published
 from pytest_hwperf.plugin.markers import sweeps_of
 from pytest_hwperf.plugin.option_values import REPORTS
 from pytest_hwperf.plugin.session import session_of, without_collection
 from pytest_hwperf.plugin.unjudged import named
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.errors import StoreError
+from pytest_hwperf.records.messages import Statement
+from pytest_hwperf.records.report import Report, ReportPart, Shard
+from pytest_hwperf.records.run import StoredRun
+from pytest_hwperf.records.text import visible_pattern
+from pytest_hwperf.records.units import counted
+from pytest_hwperf.records.verdict import Comparison, Judgement, Policy
 from pytest_hwperf.reports import csv_files, explained, json_file, markdown, plots, tradeoff_files
 from pytest_hwperf.reports import sweeps as sweep_report
 from pytest_hwperf.reports import terminal as terminal_report
 from pytest_hwperf.reports.headline import hidden_by_xfails
 from pytest_hwperf.reports.plots import is_matplotlib_there
 from pytest_hwperf.reports.rows import families
+from pytest_hwperf.stats.advice import advice
+from pytest_hwperf.stats.baselines import may_hide_a_change, stored_run_of
+from pytest_hwperf.stats.candidates import candidate_of, measured_together, pairs_of
+from pytest_hwperf.stats.history import Annotation, HistoryStore, ReportStore, Series
+from pytest_hwperf.stats.hypotheses import why_not_rerun
+from pytest_hwperf.stats.merging import assigned
+from pytest_hwperf.stats.quantisation import slower_than_fp32
+from pytest_hwperf.stats.stored_timings import machine_drift
+from pytest_hwperf.stats.verdicts import baseline_failed, pairs_failed
 
 if TYPE_CHECKING:
-    from pytest_hwperf.core.contracts import Store
     from pytest_hwperf.plugin.settings import Settings
+    from pytest_hwperf.records.contracts import Store
     from pytest_hwperf.reports.table import Detail
 
 

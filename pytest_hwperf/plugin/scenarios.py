@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from pytest_hwperf import registry
-from pytest_hwperf.core.contracts import Scenario
-from pytest_hwperf.core.errors import ScenarioUnavailable, UsageProblem
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.plans import is_address
-from pytest_hwperf.core.records import Skip
-from pytest_hwperf.core.statements import cause_of
 from pytest_hwperf.measure.rounds import Rounds, arguments_of
 from pytest_hwperf.measure.subjects import reference_of
 from pytest_hwperf.plugin.judging import gone_scenarios
 from pytest_hwperf.plugin.markers import BUILT_IN_SCENARIOS, swept_value
 from pytest_hwperf.plugin.session import test_of
+from pytest_hwperf.records.contracts import Scenario
+from pytest_hwperf.records.errors import ScenarioUnavailable, UsageProblem
+from pytest_hwperf.records.messages import cause_of
+from pytest_hwperf.records.plans import is_address
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.verdict import Skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -11,16 +11,12 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pytest
 
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.foreign_text import shortened
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.text import shortened
 
 if TYPE_CHECKING:
-    from pytest_hwperf.core.contracts import Meter, Store
-    from pytest_hwperf.core.evidence import Gate
-    from pytest_hwperf.core.loads import Load
-    from pytest_hwperf.core.records import Budget, Comparison, Machine, Margin, Run, Skip
-    from pytest_hwperf.core.statements import Statement
-    from pytest_hwperf.core.sweeps import SweepPoint
+    from pytest_hwperf.checkout.building import Built
+    from pytest_hwperf.checkout.revision import Revision
     from pytest_hwperf.gate.tests import GateResult
     from pytest_hwperf.host.opened_files import OpenedFiles
     from pytest_hwperf.measure.startup import Startup
@@ -29,8 +25,13 @@ if TYPE_CHECKING:
     from pytest_hwperf.plugin.settings import Settings
     from pytest_hwperf.plugin.shards import Division
     from pytest_hwperf.plugin.whole_suites import FixtureValues
-    from pytest_hwperf.trees.building import Built
-    from pytest_hwperf.trees.revision import Revision
+    from pytest_hwperf.records.contracts import Meter, Store
+    from pytest_hwperf.records.evidence import Gate
+    from pytest_hwperf.records.load import Load
+    from pytest_hwperf.records.messages import Statement
+    from pytest_hwperf.records.run import Machine, Run
+    from pytest_hwperf.records.sweep import SweepPoint
+    from pytest_hwperf.records.verdict import Budget, Comparison, Margin, Skip
 
 
 T = TypeVar("T")
@@ -96,14 +97,14 @@ class SessionState:
     @cached_property
     def revision(self) -> "Revision":
         """The revision of the tests' repository, "" where there is none."""
-        from pytest_hwperf.trees.revision import revision_of
+        from pytest_hwperf.checkout.revision import revision_of
 
         return revision_of(self.root)
 
     @cached_property
     def revision_date(self) -> str:
         """When its author made that revision, YYYY-MM-DD."""
-        from pytest_hwperf.trees.revision import date_of
+        from pytest_hwperf.checkout.revision import date_of
 
         return date_of(self.root, self.revision.commit)
 
@@ -134,8 +135,8 @@ class SessionState:
 
     def boards(self) -> "Meter | None":
         """Return a meter of the GPUs that this process uses; None where it uses none."""
-        from pytest_hwperf.core.errors import MeterUnavailable
         from pytest_hwperf.meters.nvml import in_use
+        from pytest_hwperf.records.errors import MeterUnavailable
 
         if self.settings.energy == "nvml" or not in_use(os.environ):
             return None
@@ -200,7 +201,7 @@ class Markers:
 
     def ask_for(self, metric: str) -> bool:
         """Whether there is a budget for `metric`, or for what is made of it, or a margin that the user named."""
-        from pytest_hwperf.core.metrics import METRICS
+        from pytest_hwperf.records.metrics import METRICS
 
         limited = [one for budget in self.limits for one in (budget.metric, *METRICS[budget.metric].made_of)]
         return metric in {*limited, *(margin.metric for margin in self.named)}

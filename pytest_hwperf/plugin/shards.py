@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.core.report import Shard, selection_of, shard_of
 from pytest_hwperf.plugin.session import is_measured, session_of
+from pytest_hwperf.records.report import Shard, selection_of, shard_of
 
 # Settings on which verdicts depend, by the options that give them.
 _COMPARED: Mapping[str, str] = {

@@ -7,13 +7,13 @@ from types import FunctionType, ModuleType
 
 import pytest
 
-from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.core.units import show
+from pytest_hwperf.checkout.isolation import own_code
 from pytest_hwperf.host.source_files import is_of_this_package, is_own, watch_imports
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_task
 from pytest_hwperf.measure.startup import FIXTURES, Startup
 from pytest_hwperf.plugin.session import session_of
-from pytest_hwperf.trees.isolation import own_code
+from pytest_hwperf.records.errors import WorkerError
+from pytest_hwperf.records.units import show
 
 _STARTUP = pytest.StashKey["_Parts"]()
 _TRAINING = frozenset({"fit", "fit_transform", "fit_predict", "partial_fit", "backward", "train_on_batch"})

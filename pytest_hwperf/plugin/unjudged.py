@@ -8,22 +8,23 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_hwperf.core.budgets import DEFAULT_MARGINS
-from pytest_hwperf.core.codec import from_json, to_json
-from pytest_hwperf.core.errors import HwperfError, StoreError
-from pytest_hwperf.core.evidence import Gate, Measurement
-from pytest_hwperf.core.history import HistoryStore, Series, drifted, explained, suspects_of
-from pytest_hwperf.core.records import Comparison, Judgement, Policy, replace, uncompared
-from pytest_hwperf.core.report import ReportPart
-from pytest_hwperf.core.units import counted
-from pytest_hwperf.core.verdicts import judge
+from pytest_hwperf.checkout.revision import ends, history_between
 from pytest_hwperf.gate.tests import GateResult
 from pytest_hwperf.plugin.collector import Ends
 from pytest_hwperf.plugin.failure import Failure
 from pytest_hwperf.plugin.judging import failures
 from pytest_hwperf.plugin.measurement import unmeasured
 from pytest_hwperf.plugin.session import session_of, test_of
-from pytest_hwperf.trees.revision import ends, history_between
+from pytest_hwperf.records.budgets import DEFAULT_MARGINS
+from pytest_hwperf.records.codec import from_json, to_json
+from pytest_hwperf.records.errors import HwperfError, StoreError
+from pytest_hwperf.records.evidence import Gate, Measurement
+from pytest_hwperf.records.report import ReportPart
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.units import counted
+from pytest_hwperf.records.verdict import Comparison, Judgement, Policy, uncompared
+from pytest_hwperf.stats.history import HistoryStore, Series, drifted, explained, suspects_of
+from pytest_hwperf.stats.verdicts import judge
 
 ADDED = "xfail added"  # how pytest's last line counts tests whose failure a new `xfail` hides
 

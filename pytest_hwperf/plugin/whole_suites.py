@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.core.errors import HwperfError, MeasurementError
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY
-from pytest_hwperf.core.records import Run, Skip, replace
-from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.host.tracing import untraced
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.session import session_of, test_of
+from pytest_hwperf.records.errors import HwperfError, MeasurementError
+from pytest_hwperf.records.messages import Statement, said, state
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY
+from pytest_hwperf.records.run import Run, replace
+from pytest_hwperf.records.verdict import Skip
 
 _RAISED = (Exception, pytest.fail.Exception, pytest.skip.Exception, pytest.xfail.Exception)
 _CONTAINERS = (list, dict, set, bytearray, deque)

@@ -13,10 +13,9 @@ from typing import Literal
 
 import pytest
 
-from pytest_hwperf.core.hypotheses import Facts, Recorded, SideOutcome
-from pytest_hwperf.core.metrics import taken_by
-from pytest_hwperf.core.records import Run, replace
-from pytest_hwperf.core.statements import state
+from pytest_hwperf.checkout.isolation import loaded_files, modules_before_pytest
+from pytest_hwperf.gate.channel import Ended, Ready
+from pytest_hwperf.gate.turns import Turns
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.host.worker_protocol import (
     ENVIRONMENT,
@@ -28,13 +27,14 @@ from pytest_hwperf.host.worker_protocol import (
 )
 from pytest_hwperf.measure.subjects import Subject, loader_of
 from pytest_hwperf.measure.worker_tasks import Load, measure_cold_start, measure_memory
-from pytest_hwperf.pairs.channel import Ended, Ready
-from pytest_hwperf.pairs.turns import Turns
 from pytest_hwperf.plugin.affected import usage_of
 from pytest_hwperf.plugin.profiles import functions_of, instructions_of, operators_of
 from pytest_hwperf.plugin.session import BODY_ENDED, OPENED, is_measured, session_of, test_of
 from pytest_hwperf.plugin.startup import startup_of
-from pytest_hwperf.trees.isolation import loaded_files, modules_before_pytest
+from pytest_hwperf.records.messages import state
+from pytest_hwperf.records.metrics import taken_by
+from pytest_hwperf.records.run import Run, replace
+from pytest_hwperf.stats.hypotheses import Facts, Recorded, SideOutcome
 
 _LONGEST_REASON = 500  # characters of a failure that are sent
 _OF_ROWS = ("data", "lengths", "batch_size", "load")  # conditions in which two scenarios that are compared agree
@@ -44,7 +44,7 @@ _MEMRAY = "memray_manager"  # the name under which pytest-memray registers what 
 
 def worker_of(environment: Mapping[str, str]) -> "OneShotWorker | PairWorker":
     """Read the task of this process, and return the mode that carries it out."""
-    from pytest_hwperf.core.errors import WorkerError
+    from pytest_hwperf.records.errors import WorkerError
 
     try:
         task = decode_task(environment[ENVIRONMENT])
@@ -106,8 +106,8 @@ class OneShotWorker:
         return result
 
     def _observe(self, item: pytest.Item, subject: Subject) -> WorkerResult:
-        from pytest_hwperf.core.loads import share_of_one
         from pytest_hwperf.gate.load import served_by
+        from pytest_hwperf.stats.loads import share_of_one
 
         config = item.config
         if subject.elsewhere:
@@ -137,8 +137,8 @@ class OneShotWorker:
         )
 
     def _sites(self, config: pytest.Config, imports: Sequence[str], load: Load) -> WorkerResult:
-        from pytest_hwperf.core.errors import MeasurementError
         from pytest_hwperf.meters.allocation_sites import allocation_sites_of
+        from pytest_hwperf.records.errors import MeasurementError
 
         for module in imports:
             importlib.import_module(module)

@@ -6,8 +6,8 @@ characters are visible, and what the runner would take for the end of a property
 
 from collections.abc import Iterator
 
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.report import Report
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.text import visible
 from pytest_hwperf.reports.groups import VerdictRow, groups_of
 from pytest_hwperf.reports.headline import headline_of
 

@@ -18,15 +18,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-from pytest_hwperf.core.effects import Changes, changes_of, cohens_d, decisive
-from pytest_hwperf.core.estimates import estimate, middle
-from pytest_hwperf.core.evidence import Measurement, MeasurementKey
-from pytest_hwperf.core.foreign_text import spreadsheet_cell
-from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import Comparison, Estimate, Figure, Judgement, Key, Run, Sample, figure_of
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.units import EXPORT_UNITS, counted, exported_name
+from pytest_hwperf.records.evidence import Measurement, MeasurementKey
+from pytest_hwperf.records.metrics import METRICS
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import Estimate, Figure, Key, Run, Sample, figure_of
+from pytest_hwperf.records.text import spreadsheet_cell
+from pytest_hwperf.records.units import EXPORT_UNITS, counted, exported_name
+from pytest_hwperf.records.verdict import Comparison, Judgement
 from pytest_hwperf.reports.rows import IN_PAIRS, metric_of, sorted_keys
+from pytest_hwperf.stats.effects import Changes, changes_of, cohens_d, decisive
+from pytest_hwperf.stats.estimates import estimate, middle
 
 Cell: TypeAlias = str | float | None  # None is missing
 Row: TypeAlias = Sequence[str]  # cells as they are written

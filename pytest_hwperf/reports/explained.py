@@ -8,15 +8,15 @@ from hashlib import sha256
 from statistics import fmean
 from typing import Any
 
-from pytest_hwperf.core.evidence import Explanation, Side
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.metrics import metric_of
-from pytest_hwperf.core.movers import Mover, Operator, OperatorProfile
-from pytest_hwperf.core.records import Run
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.roofline import Roofline
-from pytest_hwperf.core.structs import Record
-from pytest_hwperf.core.units import counted, show, show_amount, show_number, show_share
+from pytest_hwperf.records.evidence import Explanation, Side
+from pytest_hwperf.records.metrics import metric_of
+from pytest_hwperf.records.profiles import Mover, Operator, OperatorProfile
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import Run
+from pytest_hwperf.records.structs import Record
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import counted, show, show_amount, show_number, show_share
+from pytest_hwperf.records.work import Roofline
 from pytest_hwperf.reports.rows import title_of
 
 _INDENT = "  "

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_hwperf import __version__
-from pytest_hwperf.core.foreign_text import shortened, spreadsheet_cell, visible, visible_json
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY, Better
-from pytest_hwperf.core.records import Budget, Comparison, Estimate, Figure, Judgement, Machine, Run, Sample
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.rounds import Stats
-from pytest_hwperf.core.structs import Count, Number, Record
-from pytest_hwperf.core.units import EXPORT_UNITS, counted, exported_name, show_number
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY, Better
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import Estimate, Figure, Machine, Run, Sample
+from pytest_hwperf.records.structs import Count, Number, Record
+from pytest_hwperf.records.text import shortened, spreadsheet_cell, visible, visible_json
+from pytest_hwperf.records.units import EXPORT_UNITS, counted, exported_name, show_number
+from pytest_hwperf.records.verdict import Budget, Comparison, Judgement
 from pytest_hwperf.reports.rows import metric_of, title_of
+from pytest_hwperf.stats.rounds import Stats
 
 _UNITS = {"ms": "ms", "mb": "MB", "mj": "mJ", "mg": "mg", "per_s": "1/s", "": "1"}  # as a person writes them
 

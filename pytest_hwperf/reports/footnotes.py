@@ -3,13 +3,14 @@
 from collections.abc import Hashable, Iterator, Sequence
 from functools import lru_cache
 
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import Budget, Comparison, Judgement, Run
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.statements import Remark, Statement, sentence, state
-from pytest_hwperf.core.structs import Record
-from pytest_hwperf.core.units import counted
+from pytest_hwperf.records.messages import Remark, Statement, sentence, state
+from pytest_hwperf.records.metrics import METRICS
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import Run
+from pytest_hwperf.records.structs import Record
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import counted
+from pytest_hwperf.records.verdict import Budget, Comparison, Judgement
 from pytest_hwperf.reports.rows import RowEntry, metric_of
 
 

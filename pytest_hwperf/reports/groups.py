@@ -5,12 +5,13 @@ Surfaces that show more than a table draw these rows; they add no number of thei
 
 from collections.abc import Callable, Iterator, Mapping
 
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.metrics import Metric
-from pytest_hwperf.core.records import Comparison, Figure, Judgement, Verdict, figure_of
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.structs import Record
-from pytest_hwperf.core.units import show_move, show_size
+from pytest_hwperf.records.metrics import Metric
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import Figure, figure_of
+from pytest_hwperf.records.structs import Record
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import show_move, show_size
+from pytest_hwperf.records.verdict import Comparison, Judgement, Verdict
 from pytest_hwperf.reports.rows import cells_of, entries_of, metric_of, title_of
 
 _LEAST_MARGIN = 0.001  # 0.1 % or 0.1 points: without a margin, any change would be infinitely many of them

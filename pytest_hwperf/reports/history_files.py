@@ -9,9 +9,9 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pytest_hwperf.core.foreign_text import spreadsheet_cell, visible
-from pytest_hwperf.core.history import PastValue, Series
-from pytest_hwperf.core.metrics import metric_of
+from pytest_hwperf.records.metrics import metric_of
+from pytest_hwperf.records.text import spreadsheet_cell, visible
+from pytest_hwperf.stats.history import PastValue, Series
 
 # Columns of the Parquet file with their Arrow types; values in base units.
 COLUMNS = {

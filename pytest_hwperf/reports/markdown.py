@@ -8,11 +8,11 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.records import Comparison, Judgement
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.statements import Kind
-from pytest_hwperf.core.units import counted, show
+from pytest_hwperf.records.messages import Kind
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import counted, show
+from pytest_hwperf.records.verdict import Comparison, Judgement
 from pytest_hwperf.reports.groups import Groups, VerdictRow, groups_of
 from pytest_hwperf.reports.headline import State, headline_of
 from pytest_hwperf.reports.markdown_text import MOST_ROWS, MarkdownTable, code, draw, fenced, fixed, row, size, text

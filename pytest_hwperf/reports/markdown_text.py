@@ -8,8 +8,8 @@ code. In sentences a zero-width space, as other bots set it, stands behind the s
 import re
 from collections.abc import Sequence
 
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.structs import Record
+from pytest_hwperf.records.structs import Record
+from pytest_hwperf.records.text import visible
 
 LONGEST_NAME = 120  # characters of a test id in a table
 LONGEST_TEXT = 300  # of a sentence in one

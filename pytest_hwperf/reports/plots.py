@@ -5,15 +5,15 @@ from importlib.util import find_spec
 from io import BytesIO
 from typing import Any
 
-from pytest_hwperf.core.candidates import Measured, measured_together
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY, metric_of
-from pytest_hwperf.core.records import Estimate, Key, figure_of
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.rivals import ACCURACY, MEMORY, Candidate, per_row
-from pytest_hwperf.core.sweeps import BATCH, Sweep, SweepRow
-from pytest_hwperf.core.units import show
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY, metric_of
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import Estimate, Key, figure_of
+from pytest_hwperf.records.sweep import BATCH, Sweep, SweepRow
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import show
+from pytest_hwperf.stats.candidates import Measured, measured_together
+from pytest_hwperf.stats.rivals import ACCURACY, MEMORY, Candidate, per_row
 
 _PANELS: tuple[tuple[str, tuple[Key, ...]], ...] = (
     ("latency", (("latency", "p50"), ("latency", "p95"))),

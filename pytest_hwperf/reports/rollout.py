@@ -3,14 +3,14 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from pytest_hwperf.core import rollout_plan as words
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.metrics import metric_of
-from pytest_hwperf.core.records import Key
-from pytest_hwperf.core.rollout import Contender
-from pytest_hwperf.core.rollout_plan import RolloutFile
-from pytest_hwperf.core.units import counted, show, show_excess, show_measured
+from pytest_hwperf.records.metrics import metric_of
+from pytest_hwperf.records.run import Key
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import counted, show, show_excess, show_measured
 from pytest_hwperf.reports.markdown_text import code, fenced, text
+from pytest_hwperf.stats import rollout_plan as words
+from pytest_hwperf.stats.rollout import Contender
+from pytest_hwperf.stats.rollout_plan import RolloutFile
 
 _DIGITS = 12  # of a digest
 

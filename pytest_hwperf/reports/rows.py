@@ -3,25 +3,13 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from pytest_hwperf.core import metrics
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS, STATISTICS, Metric, is_stage
-from pytest_hwperf.core.records import (
-    OF_A_LOAD,
-    Budget,
-    Comparison,
-    Figure,
-    Judgement,
-    Key,
-    Run,
-    Skip,
-    Verdict,
-    figure_of,
-    replace,
-)
-from pytest_hwperf.core.statements import is_lacking
-from pytest_hwperf.core.structs import Record
-from pytest_hwperf.core.units import (
+from pytest_hwperf.records import metrics
+from pytest_hwperf.records.messages import is_lacking
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS, STATISTICS, Metric, is_stage
+from pytest_hwperf.records.run import OF_A_LOAD, Figure, Key, Run, figure_of, replace
+from pytest_hwperf.records.structs import Record
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import (
     counted,
     show_change,
     show_change_interval,
@@ -29,6 +17,7 @@ from pytest_hwperf.core.units import (
     show_limit,
     show_measured,
 )
+from pytest_hwperf.records.verdict import Budget, Comparison, Judgement, Skip, Verdict
 
 IN_PAIRS = "pairs of fresh processes"  # source of what the judged run has no figure of
 _APART = "  this run"  # name of a figure below the comparison of other processes

@@ -10,23 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle, groupby
 from typing import Literal, get_args
 
-from pytest_hwperf.core.advice import tightest
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS, Metric
-from pytest_hwperf.core.records import (
-    Budget,
-    BudgetOutcome,
-    Comparison,
-    ComparisonOutcome,
-    Figure,
-    Judgement,
-    Key,
-    Verdict,
-)
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.statements import Remark, Statement
-from pytest_hwperf.core.structs import Record
-from pytest_hwperf.core.units import (
+from pytest_hwperf.records.messages import Remark, Statement
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS, Metric
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import Figure, Key
+from pytest_hwperf.records.structs import Record
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import (
     counted,
     show_change,
     show_limit,
@@ -35,8 +25,10 @@ from pytest_hwperf.core.units import (
     show_times,
     split_unit,
 )
+from pytest_hwperf.records.verdict import Budget, BudgetOutcome, Comparison, ComparisonOutcome, Judgement, Verdict
 from pytest_hwperf.reports.footnotes import ALARMS, Footnotes, Note, unshown_remarks
 from pytest_hwperf.reports.rows import IN_PAIRS, Family, RowEntry, cells_of, families, metric_of, title_of, unit_of
+from pytest_hwperf.stats.advice import tightest
 
 
 def verdict_counts(report: Report) -> list[str]:

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.metrics import metric_of
-from pytest_hwperf.core.records import Figure, figure_of
-from pytest_hwperf.core.sweeps import SHOWN, Best, Goal, Sweep, SweepRow
-from pytest_hwperf.core.units import counted, show, show_interval, show_limit, show_measured
+from pytest_hwperf.records.metrics import metric_of
+from pytest_hwperf.records.run import Figure, figure_of
+from pytest_hwperf.records.sweep import Best, Goal, Sweep, SweepRow
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import counted, show, show_interval, show_limit, show_measured
 from pytest_hwperf.reports.wrapping import INDENT, wrapped
+from pytest_hwperf.stats.sweeps import SHOWN
 
 _GOALS: Mapping[Goal, str] = {
     "latency": "lowest latency",

@@ -8,19 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Literal
 
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.metrics import METRICS, metric_of
-from pytest_hwperf.core.records import (
-    Figure,
-    Judgement,
-    Key,
-    Run,
-    Verdict,
-    replace,
-)
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.structs import Record
-from pytest_hwperf.core.units import plural, show_number
+from pytest_hwperf.records.metrics import METRICS, metric_of
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import Figure, Key, Run, replace
+from pytest_hwperf.records.structs import Record
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import plural, show_number
+from pytest_hwperf.records.verdict import Judgement, Verdict
 from pytest_hwperf.reports.explained import OperatorTable, operator_tables
 from pytest_hwperf.reports.footnotes import Footnotes, notes_of
 from pytest_hwperf.reports.rows import (

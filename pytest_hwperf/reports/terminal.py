@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from pytest_hwperf.core.report import Report
+from pytest_hwperf.records.report import Report
 from pytest_hwperf.reports import explained
 from pytest_hwperf.reports.explained import OperatorTable, operator_tables
 from pytest_hwperf.reports.summary import HEADS, Summary, summary_of

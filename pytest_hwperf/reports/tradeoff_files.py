@@ -13,10 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_hwperf.core.advice import tightest
-from pytest_hwperf.core.candidates import Measured, measured_together
-from pytest_hwperf.core.foreign_text import visible_json
-from pytest_hwperf.core.metrics import (
+from pytest_hwperf.records.metrics import (
     BALANCED_ACCURACY,
     ENERGY,
     MEDIAN_LATENCY,
@@ -25,12 +22,19 @@ from pytest_hwperf.core.metrics import (
     WORST_CLASS,
     stage_metric,
 )
-from pytest_hwperf.core.metrics import metric_of as known_metric
-from pytest_hwperf.core.recommendations import STAGES
-from pytest_hwperf.core.records import Judgement, Key, Run, figure_of
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.rivals import ACCURACY, DIMENSIONS, MEMORY, per_row
-from pytest_hwperf.core.tradeoffs import (
+from pytest_hwperf.records.metrics import metric_of as known_metric
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import Key, Run, figure_of
+from pytest_hwperf.records.text import visible_json
+from pytest_hwperf.records.units import EXPORT_UNITS, exported_name
+from pytest_hwperf.records.verdict import Judgement
+from pytest_hwperf.reports.csv_files import Cell, Row, as_written, conditions_of, figure_cells, file_of
+from pytest_hwperf.reports.rows import metric_of
+from pytest_hwperf.stats.advice import tightest
+from pytest_hwperf.stats.candidates import Measured, measured_together
+from pytest_hwperf.stats.recommendations import STAGES
+from pytest_hwperf.stats.rivals import ACCURACY, DIMENSIONS, MEMORY, per_row
+from pytest_hwperf.stats.tradeoffs import (
     WEIGHTS,
     Score,
     best_by,
@@ -40,9 +44,6 @@ from pytest_hwperf.core.tradeoffs import (
     score,
     weights_of,
 )
-from pytest_hwperf.core.units import EXPORT_UNITS, exported_name
-from pytest_hwperf.reports.csv_files import Cell, Row, as_written, conditions_of, figure_cells, file_of
-from pytest_hwperf.reports.rows import metric_of
 
 _FIGURES: Sequence[Key] = (
     *(

@@ -7,8 +7,8 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-from pytest_hwperf.core.errors import ScenarioUnavailable
-from pytest_hwperf.core.records import AS_TRAINED
+from pytest_hwperf.records.errors import ScenarioUnavailable
+from pytest_hwperf.records.run import AS_TRAINED
 from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, FittedEstimator, inspect_estimator
 from pytest_hwperf.scenarios.prepared import EstimatorPredictor, PreparedScenario
 from pytest_hwperf.scenarios.rows import evenly_spaced

@@ -8,8 +8,8 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any
 
-from pytest_hwperf.core.errors import HwperfError, ScenarioUnavailable
-from pytest_hwperf.core.statements import state
+from pytest_hwperf.records.errors import HwperfError, ScenarioUnavailable
+from pytest_hwperf.records.messages import state
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
 from pytest_hwperf.scenarios.converters import (
     DOMAIN_VERSION,

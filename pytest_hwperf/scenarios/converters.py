@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from pytest_hwperf.core.errors import HwperfError, MeasurementError, ScenarioUnavailable
-from pytest_hwperf.core.statements import Statement
+from pytest_hwperf.records.errors import HwperfError, MeasurementError, ScenarioUnavailable
+from pytest_hwperf.records.messages import Statement
 from pytest_hwperf.scenarios.cache import own_frame
 from pytest_hwperf.scenarios.estimators import FittedEstimator, last_step
 

@@ -11,11 +11,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.core.contracts import Predictor
-from pytest_hwperf.core.errors import ScenarioUnavailable, UsageProblem
-from pytest_hwperf.core.records import AS_TRAINED
-from pytest_hwperf.core.statements import state
 from pytest_hwperf.host.files import is_file
+from pytest_hwperf.records.contracts import Predictor
+from pytest_hwperf.records.errors import ScenarioUnavailable, UsageProblem
+from pytest_hwperf.records.messages import state
+from pytest_hwperf.records.run import AS_TRAINED
 from pytest_hwperf.scenarios.cache import key_of, load_or_build
 from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, inspect_estimator, one_line
 from pytest_hwperf.scenarios.onnx_file import OUTPUTS, FilePredictor, Output, digest_first_rows, output_kind

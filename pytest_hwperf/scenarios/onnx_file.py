@@ -8,8 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
-from pytest_hwperf.core.records import AS_TRAINED
+from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.records.run import AS_TRAINED
 from pytest_hwperf.scenarios.cache import key_of, load_or_build
 from pytest_hwperf.scenarios.onnx_source import ModelInputs, OnnxSource, is_onnx, read_source
 from pytest_hwperf.scenarios.ort import (

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.host.nvidia import NvidiaGpus, find_nvidia_gpus
+from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
 from pytest_hwperf.scenarios.conversion import agreement, checked_rows, convert_estimator
 from pytest_hwperf.scenarios.estimators import FittedEstimator, one_line

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.host.files import is_file
+from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 
 LITERT_IDENTIFIER = b"TFL3"
 _BLOCK = 1 << 20

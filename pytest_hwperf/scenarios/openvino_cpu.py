@@ -9,11 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.core.codec import from_json, to_json
-from pytest_hwperf.core.contracts import Predictor
-from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
-from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.host.machine import name_processor, read_processor
+from pytest_hwperf.records.codec import from_json, to_json
+from pytest_hwperf.records.contracts import Predictor
+from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
+from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
 from pytest_hwperf.scenarios.conversion import CHECKED_ROWS, agreement, checked_rows, convert_estimator
 from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, FittedEstimator, one_line

@@ -6,9 +6,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.core.roofline import Graph, GraphNode, Tensor, Work, count_work
+from pytest_hwperf.records.errors import MeasurementError
+from pytest_hwperf.records.work import Graph, GraphNode, Tensor, Work
 from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS
+from pytest_hwperf.stats.roofline import count_work
 
 PROVIDER = "CPUExecutionProvider"
 _DISTRIBUTIONS = ("onnxruntime-gpu", "onnxruntime")  # the former is often installed over the latter

@@ -5,11 +5,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_hwperf.core.contracts import CallStage, Predictor
-from pytest_hwperf.core.errors import ScenarioUnavailable
-from pytest_hwperf.core.movers import ProfiledCalls
-from pytest_hwperf.core.roofline import Work
 from pytest_hwperf.host.nvidia import NvidiaGpus
+from pytest_hwperf.records.contracts import CallStage, Predictor
+from pytest_hwperf.records.errors import ScenarioUnavailable
+from pytest_hwperf.records.profiles import ProfiledCalls
+from pytest_hwperf.records.work import Work
 from pytest_hwperf.scenarios.estimators import FittedEstimator
 from pytest_hwperf.scenarios.rows import split_batches
 from pytest_hwperf.scenarios.torch_modules import FittedModule

@@ -13,10 +13,10 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from pytest_hwperf.core.contracts import Predictor
-from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.core.movers import ProfiledCalls, ProfiledOperator
 from pytest_hwperf.host.workdirs import workdir
+from pytest_hwperf.records.contracts import Predictor
+from pytest_hwperf.records.errors import MeasurementError
+from pytest_hwperf.records.profiles import ProfiledCalls, ProfiledOperator
 from pytest_hwperf.scenarios.ort import open_session, run_all
 
 # Operators that hold a model's weights, as ONNX Runtime 1.18 to 1.31 names its kernels. Only among these is it decided

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_hwperf.core.codec import from_json, to_json
-from pytest_hwperf.core.errors import ScenarioUnavailable, UsageProblem
-from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.host.machine import read_processor, saturates_bytes
 from pytest_hwperf.host.workdirs import workdir
+from pytest_hwperf.records.codec import from_json, to_json
+from pytest_hwperf.records.errors import ScenarioUnavailable, UsageProblem
+from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
 from pytest_hwperf.scenarios.conversion import (
     MATMUL_FORM,

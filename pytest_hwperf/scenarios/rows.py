@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.records.errors import MeasurementError
 
 
 def matrix(X: Any) -> Any:

@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.core.contracts import CallStage
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.records import AS_TRAINED
+from pytest_hwperf.records.contracts import CallStage
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.run import AS_TRAINED
+from pytest_hwperf.records.text import visible
 from pytest_hwperf.scenarios.estimators import (
     FittedEstimator,
     inspect_estimator,

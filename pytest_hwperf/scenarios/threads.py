@@ -4,8 +4,8 @@ import sys
 from collections.abc import Collection, Container
 from contextlib import AbstractContextManager
 
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.messages import Statement, state
 
 # Read by a pool when it is loaded.
 _VARIABLES = {"openblas": "OPENBLAS_NUM_THREADS", "mkl": "MKL_NUM_THREADS", "blis": "BLIS_NUM_THREADS"}

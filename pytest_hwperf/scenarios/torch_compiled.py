@@ -14,9 +14,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.host.workdirs import folder_of_process
 from pytest_hwperf.host.worker_protocol import SHARES_COMPILED
+from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.scenarios.cache import folder
 from pytest_hwperf.scenarios.prepared import PreparedScenario
 from pytest_hwperf.scenarios.threads import check_threads

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal
 
-from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.host.nvidia import NvidiaGpus, find_nvidia_gpus
+from pytest_hwperf.records.errors import MeasurementError
 from pytest_hwperf.scenarios.prepared import ArenaScenario, PreparedScenario, require_gpu
 from pytest_hwperf.scenarios.threads import check_threads
 from pytest_hwperf.scenarios.torch_eager import (

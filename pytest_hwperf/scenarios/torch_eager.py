@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pytest_hwperf.core.movers import ProfiledCalls
-from pytest_hwperf.core.records import AS_TRAINED
+from pytest_hwperf.records.profiles import ProfiledCalls
+from pytest_hwperf.records.run import AS_TRAINED
 from pytest_hwperf.scenarios.prepared import PreparedScenario
 from pytest_hwperf.scenarios.rows import split_batches
 from pytest_hwperf.scenarios.threads import check_threads

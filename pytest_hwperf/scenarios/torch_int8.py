@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pytest_hwperf.core.errors import ScenarioUnavailable
-from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.records.errors import ScenarioUnavailable
+from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, one_line
 from pytest_hwperf.scenarios.prepared import PreparedScenario
 from pytest_hwperf.scenarios.profiles import OperatorTime, describe_operators

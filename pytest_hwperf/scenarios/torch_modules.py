@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, Output, is_module, one_line
 from pytest_hwperf.scenarios.rows import evenly_spaced
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from pytest_hwperf.core.errors import ScenarioUnavailable
-from pytest_hwperf.core.statements import state
+from pytest_hwperf.records.errors import ScenarioUnavailable
+from pytest_hwperf.records.messages import state
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
 from pytest_hwperf.scenarios.estimators import one_line
 from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, run_all

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
-from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.core.movers import ProfiledCalls, ProfiledOperator
+from pytest_hwperf.records.errors import MeasurementError
+from pytest_hwperf.records.profiles import ProfiledCalls, ProfiledOperator
 from pytest_hwperf.scenarios.profiles import OperatorTime
 
 # Operators that hold a module's weights on the processor, as PyTorch 2.13 names them.

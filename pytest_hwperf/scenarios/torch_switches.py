@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_hwperf.core.errors import ScenarioUnavailable
+from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.scenarios.torch_modules import FittedModule
 
 _IMAGE = 3  # axes of a row: channels, height, width

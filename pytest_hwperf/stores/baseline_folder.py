@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from pytest_hwperf.core.errors import StoreError
-from pytest_hwperf.core.foreign_text import shortened
 from pytest_hwperf.host.files import read_file, refused_name, replace_file, replace_files
+from pytest_hwperf.records.errors import StoreError
+from pytest_hwperf.records.text import shortened
 from pytest_hwperf.stores.baseline_format import EARLIER_SUFFIX, LARGEST, SUFFIX, Entry, parse, render
 from pytest_hwperf.stores.location import check_name
 

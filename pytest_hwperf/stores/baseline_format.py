@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_hwperf.core.codec import from_file, from_json, to_json
-from pytest_hwperf.core.errors import SerialisationError, StoreError
-from pytest_hwperf.core.records import SCHEMA, Run, StoredRun, replace
-from pytest_hwperf.core.structs import Record
+from pytest_hwperf.records.codec import from_file, from_json, to_json
+from pytest_hwperf.records.errors import SerialisationError, StoreError
+from pytest_hwperf.records.run import SCHEMA, Run, StoredRun, replace
+from pytest_hwperf.records.structs import Record
 
 SUFFIX, EARLIER_SUFFIX = ".jsonl", ".json"  # the second of versions that read schema 1
 _OLDER = "delete it, and save a new baseline with pytest --hwperf-save"

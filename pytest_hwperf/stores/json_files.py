@@ -9,11 +9,11 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from pytest_hwperf.core.codec import from_json, to_json
-from pytest_hwperf.core.errors import SerialisationError, StoreError
-from pytest_hwperf.core.history import Annotation, Series, series_of
-from pytest_hwperf.core.records import Machine, StoredRun
 from pytest_hwperf.host.files import check_writable, create_file, read_file, replace_file
+from pytest_hwperf.records.codec import from_json, to_json
+from pytest_hwperf.records.errors import SerialisationError, StoreError
+from pytest_hwperf.records.run import Machine, StoredRun
+from pytest_hwperf.stats.history import Annotation, Series, series_of
 from pytest_hwperf.stores.baseline_folder import BaselineFolder, Entries, baseline_files, closed, machine_folders, sweep
 from pytest_hwperf.stores.baseline_format import bounded, entries_of, file_name, place, unknown_in
 from pytest_hwperf.stores.location import check_name

@@ -15,12 +15,12 @@ import filelock
 import pytest
 from fakes.repositories import commit, git, repository_with
 
-from pytest_hwperf.core.errors import HwperfError, StoreError
+from pytest_hwperf.checkout.overlay import candidate_ini, lay_over
+from pytest_hwperf.checkout.revision import has_commit, resolve, revision_of, top_of
+from pytest_hwperf.checkout.worktree import copy_of, worktree
 from pytest_hwperf.host.files import read_file
+from pytest_hwperf.records.errors import HwperfError, StoreError
 from pytest_hwperf.stores.json_files import JsonStore
-from pytest_hwperf.trees.overlay import candidate_ini, lay_over
-from pytest_hwperf.trees.revision import has_commit, resolve, revision_of, top_of
-from pytest_hwperf.trees.worktree import copy_of, worktree
 
 pytestmark = [
     pytest.mark.usefixtures("temporary"),

@@ -20,7 +20,7 @@ import pytest
 from fakes.processes import left_in
 from fakes.repositories import commit, git, repository_with
 
-from pytest_hwperf.trees.worktree import worktree
+from pytest_hwperf.checkout.worktree import worktree
 
 pytestmark = [pytest.mark.live, pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")]
 

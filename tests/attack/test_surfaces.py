@@ -22,14 +22,14 @@ from fakes import records as fake
 from pytest_hwperf.cli import INTERNAL, USAGE, main
 from pytest_hwperf.cli.doctor import command as doctor
 from pytest_hwperf.cli.output import ProgressText
-from pytest_hwperf.core import errors
-from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.core.foreign_text import visible, visible_json, visible_lines, visible_pattern
-from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.report import Report, ReportFile
-from pytest_hwperf.core.verdicts import explain
+from pytest_hwperf.records import errors
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.metrics import METRICS
+from pytest_hwperf.records.report import Report, ReportFile
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.text import visible, visible_json, visible_lines, visible_pattern
 from pytest_hwperf.reports import csv_files, exports, json_file, terminal
+from pytest_hwperf.stats.verdicts import explain
 from pytest_hwperf.stores.json_files import JsonStore
 
 CONTROLS = [*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0))]
@@ -311,9 +311,9 @@ HOSTILE_TESTS = """
 import pytest
 
 from fakes import records as fake
-from pytest_hwperf.core.errors import ScenarioUnavailable
-from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import replace
+from pytest_hwperf.records.errors import ScenarioUnavailable
+from pytest_hwperf.records.metrics import METRICS
+from pytest_hwperf.records.run import replace
 from pytest_hwperf.gate import models
 
 HOSTILE = {hostile}

@@ -9,9 +9,9 @@ from fakes import records as fake
 from pytest_hwperf import registry
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.baseline import NOTHING, OK
-from pytest_hwperf.core.evidence import COMMIT_DIGITS
-from pytest_hwperf.core.records import replace
 from pytest_hwperf.host.machine import describe_machine
+from pytest_hwperf.records.evidence import COMMIT_DIGITS
+from pytest_hwperf.records.run import replace
 from pytest_hwperf.stores.json_files import JsonStore
 
 

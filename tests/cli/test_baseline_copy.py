@@ -12,9 +12,9 @@ from fakes import records as fake
 
 from pytest_hwperf.cli import USAGE, baseline, main
 from pytest_hwperf.cli.baseline import NOTHING, OK
-from pytest_hwperf.core.errors import StoreError
-from pytest_hwperf.core.history import Annotation
-from pytest_hwperf.core.records import StoredRun
+from pytest_hwperf.records.errors import StoreError
+from pytest_hwperf.records.run import StoredRun
+from pytest_hwperf.stats.history import Annotation
 from pytest_hwperf.stores.json_files import JsonStore
 from pytest_hwperf.stores.sql.store import SqlStore
 

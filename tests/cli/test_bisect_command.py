@@ -17,12 +17,13 @@ from pytest_hwperf.cli import INTERRUPTED, USAGE, bisect, main
 from pytest_hwperf.cli.bisect import result_lines
 from pytest_hwperf.cli.bisect_steps import Comparer
 from pytest_hwperf.cli.pytest_session import Session
-from pytest_hwperf.core.bisection import BisectionFile, BisectionQuestion, Suspect
-from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.core.evidence import Evidence, Gate
-from pytest_hwperf.core.records import Judgement, Policy, replace, uncompared
-from pytest_hwperf.core.statements import said
-from pytest_hwperf.core.verdicts import judge
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.evidence import Evidence, Gate
+from pytest_hwperf.records.messages import said
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Judgement, Policy, uncompared
+from pytest_hwperf.stats.bisection import BisectionFile, BisectionQuestion, Suspect
+from pytest_hwperf.stats.verdicts import judge
 
 FOUND, NO_REGRESSION, INCONCLUSIVE = 0, 1, 3
 TEST = "tests/test_models.py::test_0"

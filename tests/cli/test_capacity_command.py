@@ -8,9 +8,10 @@ from fakes import records as fake
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.capacity import OK, TOO_BUSY, ModelsPlan
 from pytest_hwperf.cli.capacity_plan import CapacityPlan
-from pytest_hwperf.core.codec import from_file, from_json
-from pytest_hwperf.core.records import Judgement, replace
-from pytest_hwperf.core.statements import said as said_of_it
+from pytest_hwperf.records.codec import from_file, from_json
+from pytest_hwperf.records.messages import said as said_of_it
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.reports.json_file import render
 
 SAMPLES = (

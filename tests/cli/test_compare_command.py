@@ -14,13 +14,14 @@ from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.arguments import make_folder_of
 from pytest_hwperf.cli.compare import INCONCLUSIVE, OK, REGRESSED, exit_code
 from pytest_hwperf.cli.inputs import read_data
-from pytest_hwperf.core.block_plans import BlockPlan
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.evidence import Evidence, Pair
-from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin, replace, uncompared
-from pytest_hwperf.core.rollout import decide
-from pytest_hwperf.core.statements import Kind, Statement, state
-from pytest_hwperf.pairs.conductor import Conductor
+from pytest_hwperf.gate.conductor import Conductor
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.evidence import Evidence, Pair
+from pytest_hwperf.records.messages import Kind, Statement, state
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Margin, uncompared
+from pytest_hwperf.stats.block_plans import BlockPlan
+from pytest_hwperf.stats.rollout import decide
 
 QUICK = BlockPlan(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
 COLUMNS = 64

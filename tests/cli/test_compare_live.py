@@ -12,10 +12,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.compare import INCONCLUSIVE, OK, REGRESSED
-from pytest_hwperf.core.block_plans import BlockPlan
+from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.model_worker import subject_of
 from pytest_hwperf.host.worker_protocol import ModelSpec
-from pytest_hwperf.pairs.conductor import Conductor
+from pytest_hwperf.stats.block_plans import BlockPlan
 
 pytestmark = pytest.mark.live
 
@@ -90,7 +90,7 @@ def test_what_differs_from_process_to_process_is_inconclusive(
 ) -> None:
     for name in ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START"):
         monkeypatch.setenv(name, "")  # neither reaches a model
-    monkeypatch.setattr("pytest_hwperf.core.sequence.LOOKS", {2: 0.25})  # two further pairs
+    monkeypatch.setattr("pytest_hwperf.stats.sequence.LOOKS", {2: 0.25})  # two further pairs
     assert INCONCLUSIVE == main(["compare", "models:steady", "models:changing", "--data=rows.npy", "--margin=10%"])
     out = capsys.readouterr().out
     assert "INCONCLUSIVE  latency p50 " in out

@@ -10,11 +10,11 @@ from fakes.played_models import Right, play
 
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.compare import INCONCLUSIVE, OK, REGRESSED
-from pytest_hwperf.core.codec import from_file
-from pytest_hwperf.core.evidence import Evidence, Side
-from pytest_hwperf.core.rollout_plan import RolloutFile, VersionRecord
-from pytest_hwperf.core.statements import Statement
-from pytest_hwperf.pairs.conductor import Conductor
+from pytest_hwperf.gate.conductor import Conductor
+from pytest_hwperf.records.codec import from_file
+from pytest_hwperf.records.evidence import Evidence, Side
+from pytest_hwperf.records.messages import Statement
+from pytest_hwperf.stats.rollout_plan import RolloutFile, VersionRecord
 
 AGAIN = {"other": "write it again", "older": "write it again"}
 

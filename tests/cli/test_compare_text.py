@@ -3,7 +3,7 @@
 from fakes.rollouts import accuracy, file, latency, limit, version
 
 from pytest_hwperf.cli.compare import lines_of
-from pytest_hwperf.core.rollout import Requests
+from pytest_hwperf.stats.rollout import Requests
 
 P95 = limit("latency_p95_ms", "latency", "p95", 0.0015)
 

@@ -17,7 +17,7 @@ import pytest
 from pytest_hwperf.cli import INTERNAL, UNREAD, USAGE, _parser, baseline, compare, main, report, selfcheck
 from pytest_hwperf.cli.doctor import command as doctor
 from pytest_hwperf.cli.inputs import read_data
-from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.records.errors import UsageProblem
 
 ANSWERS = {0, 1, 3}
 X = np.random.default_rng(0).normal(size=(50, 4))

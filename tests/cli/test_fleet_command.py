@@ -15,9 +15,9 @@ from pytest_hwperf.cli import USAGE, fleet, main
 from pytest_hwperf.cli.fleet import HostLines
 from pytest_hwperf.cli.inputs import read_report
 from pytest_hwperf.cli.report import FAILED, OK, OPEN
-from pytest_hwperf.core.codec import to_json
-from pytest_hwperf.core.fleet import HostAnswer, Order, Task
 from pytest_hwperf.fleet.dispatch import News
+from pytest_hwperf.records.codec import to_json
+from pytest_hwperf.records.fleet import HostAnswer, Order, Task
 
 ARM, X86 = host("a1", "arm"), host("x1", "x86")
 

@@ -10,9 +10,9 @@ from fakes import records as fake
 
 from pytest_hwperf.cli import USAGE, foreign, main
 from pytest_hwperf.cli.report import OK
-from pytest_hwperf.core.errors import HwperfError
-from pytest_hwperf.core.records import Estimate, Key
-from pytest_hwperf.core.report import Report
+from pytest_hwperf.records.errors import HwperfError
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import Estimate, Key
 from pytest_hwperf.reports import exports, json_file
 
 # Ten rounds: mean 2 ms, deviation 0.1 ms.

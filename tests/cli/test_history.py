@@ -11,9 +11,9 @@ from fakes.repositories import commit, git
 
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.history import NOTHING, OK, lines_of, sparkline
-from pytest_hwperf.core.history import trend_of
-from pytest_hwperf.core.records import StoredRun, replace
+from pytest_hwperf.records.run import StoredRun, replace
 from pytest_hwperf.reports.html import assets
+from pytest_hwperf.stats.history import trend_of
 from pytest_hwperf.stores.json_files import JsonStore
 
 HISTORY = ["history", "--store=json:.hwperf"]

@@ -7,7 +7,7 @@ from fakes import records as fake
 
 from pytest_hwperf.cli import USAGE, arguments, history, main
 from pytest_hwperf.cli.history import OK
-from pytest_hwperf.core.records import StoredRun, replace
+from pytest_hwperf.records.run import StoredRun, replace
 from pytest_hwperf.reports import history_files
 from pytest_hwperf.stores.json_files import JsonStore
 

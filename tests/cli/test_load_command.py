@@ -12,11 +12,11 @@ import pytest
 
 from pytest_hwperf.cli import USAGE, load, main
 from pytest_hwperf.cli.load import INCONCLUSIVE, INTERRUPTED, NOT_SERVED, OK
-from pytest_hwperf.core.loads import Load
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerTask, decode_result, encode
 from pytest_hwperf.loads.times import Times, schedule
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable
+from pytest_hwperf.records.load import Load
 
 CALL = """
 import threading

@@ -7,7 +7,7 @@ from fakes import records as fake
 
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.report import OK
-from pytest_hwperf.core.records import StoredRun, replace
+from pytest_hwperf.records.run import StoredRun, replace
 from pytest_hwperf.reports import annotations, json_file, markdown
 from pytest_hwperf.reports.html import assets, page
 from pytest_hwperf.stores.json_files import JsonStore

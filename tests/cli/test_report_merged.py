@@ -8,7 +8,7 @@ from fakes import shards
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.inputs import read_report
 from pytest_hwperf.cli.report import FAILED, OK, OPEN
-from pytest_hwperf.core.report import Report
+from pytest_hwperf.records.report import Report
 from pytest_hwperf.reports import json_file
 
 

@@ -10,8 +10,8 @@ from fakes.reruns import REPEATED, SIMULATED, WORK
 
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.selfcheck import Build, build_of, needed, read_record, render, tree, write_record
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.records import replace
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.run import replace
 
 
 def builds(red: int, green: int, *, planted: float = 0.0) -> list[Build]:

@@ -12,12 +12,14 @@ from onnx import TensorProto, helper
 
 from pytest_hwperf.cli import INTERRUPTED, USAGE, main, sweep
 from pytest_hwperf.cli.sweep import INCONCLUSIVE, MISSED, OK, exit_code
-from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.core.records import Budget, replace
-from pytest_hwperf.core.report import SweepFile
-from pytest_hwperf.core.statements import state
-from pytest_hwperf.core.sweeps import SweepPoint, row_of, sweep_of
 from pytest_hwperf.gate import sweeps
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.messages import state
+from pytest_hwperf.records.report import SweepFile
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.sweep import SweepPoint
+from pytest_hwperf.records.verdict import Budget
+from pytest_hwperf.stats.sweeps import row_of, sweep_of
 
 QUICK = ["--time=0.012", "--energy=off", "--seed=3"]
 P95 = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)

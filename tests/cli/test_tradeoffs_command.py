@@ -13,12 +13,13 @@ from fakes import records as fake
 from pytest_hwperf.cli import USAGE, main, tradeoffs
 from pytest_hwperf.cli.pytest_session import Session
 from pytest_hwperf.cli.tradeoffs import INCONCLUSIVE, NONE_MEETS, OK, TradeoffsFile
-from pytest_hwperf.core.budgets import DEFAULT_MARGINS
-from pytest_hwperf.core.codec import from_file
-from pytest_hwperf.core.evidence import Evidence, Gate, Measurement
-from pytest_hwperf.core.records import Classes, Comparison, Judgement, Key, replace, uncompared
-from pytest_hwperf.core.statements import state
 from pytest_hwperf.gate.models import RivalSettings
+from pytest_hwperf.records.budgets import DEFAULT_MARGINS
+from pytest_hwperf.records.codec import from_file
+from pytest_hwperf.records.evidence import Evidence, Gate, Measurement
+from pytest_hwperf.records.messages import state
+from pytest_hwperf.records.run import Classes, Key, replace
+from pytest_hwperf.records.verdict import Comparison, Judgement, uncompared
 from pytest_hwperf.reports.json_file import render
 
 TEST = "a.py::test_model"

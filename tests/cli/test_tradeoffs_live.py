@@ -7,7 +7,7 @@ import pytest
 
 from pytest_hwperf.cli import main
 from pytest_hwperf.cli.tradeoffs import OK, TradeoffsFile
-from pytest_hwperf.core.codec import from_file
+from pytest_hwperf.records.codec import from_file
 
 pytestmark = pytest.mark.live
 

@@ -5,13 +5,14 @@ from fakes import records as fake
 
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.output import width
-from pytest_hwperf.core.budgets import parse_budget_lines, parse_margin_lines
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import Comparison, Estimate, Policy, replace
-from pytest_hwperf.core.units import show_change
-from pytest_hwperf.core.verdicts import judge_comparison
+from pytest_hwperf.records.budgets import parse_budget_lines, parse_margin_lines
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.metrics import METRICS
+from pytest_hwperf.records.run import Estimate, replace
+from pytest_hwperf.records.units import show_change
+from pytest_hwperf.records.verdict import Comparison, Policy
 from pytest_hwperf.reports.rows import _change
+from pytest_hwperf.stats.verdicts import judge_comparison
 
 
 @pytest.mark.parametrize(("columns", "expected"), [("80", 80), ("120", 120), ("", 100)])

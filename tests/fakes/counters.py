@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.meters.counters import Register
+from pytest_hwperf.records.errors import MeasurementError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

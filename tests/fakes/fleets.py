@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from fakes import shards
 
-from pytest_hwperf.core.codec import to_json
-from pytest_hwperf.core.fleet import Host, HostAnswer, Task
 from pytest_hwperf.fleet.dispatch import News
+from pytest_hwperf.records.codec import to_json
+from pytest_hwperf.records.fleet import Host, HostAnswer, Task
 from pytest_hwperf.reports import json_file
 
 Script = Callable[

@@ -18,9 +18,9 @@ from typing import Any, NoReturn, cast
 
 from fakes import scripted_worker
 
-from pytest_hwperf.core.records import replace
 from pytest_hwperf.host.launch import Command, Launched
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerTask, encode
+from pytest_hwperf.records.run import replace
 
 _MOST_DESCRIPTORS = 4096
 

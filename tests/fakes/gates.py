@@ -6,8 +6,7 @@ from random import Random
 
 from fakes import records as fake
 
-from pytest_hwperf.core.estimates import figures
-from pytest_hwperf.core.evidence import (
+from pytest_hwperf.records.evidence import (
     Assignment,
     Evidence,
     FixedSample,
@@ -18,12 +17,14 @@ from pytest_hwperf.core.evidence import (
     Pair,
     Stage,
 )
-from pytest_hwperf.core.metrics import METRICS, Better
-from pytest_hwperf.core.paired import pair_value
-from pytest_hwperf.core.records import Budget, Judgement, Margin, Policy, replace
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.sequence import decide, next_step
-from pytest_hwperf.core.verdicts import judge
+from pytest_hwperf.records.metrics import METRICS, Better
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Budget, Judgement, Margin, Policy
+from pytest_hwperf.stats.estimates import figures
+from pytest_hwperf.stats.paired import pair_value
+from pytest_hwperf.stats.sequence import decide, next_step
+from pytest_hwperf.stats.verdicts import judge
 
 LATENCY = Margin(metric="latency", statistic="p50", size=0.02)
 ACCURACY = Margin(metric="accuracy", statistic="mean", size=0.0, scale="absolute")

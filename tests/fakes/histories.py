@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 from fakes import records as fake
 
-from pytest_hwperf.core.history import Annotation, PastValue, Series
-from pytest_hwperf.core.metrics import Better
+from pytest_hwperf.records.metrics import Better
+from pytest_hwperf.stats.history import Annotation, PastValue, Series
 
 STEP = 20  # runs before and after the change
 

@@ -10,11 +10,11 @@ from array import array
 
 import pytest
 
-from pytest_hwperf.core.evidence import Evidence, Observation, Pair
-from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.sequence import next_step
-from pytest_hwperf.core.statements import Statement
-from pytest_hwperf.pairs.conductor import Conductor
+from pytest_hwperf.gate.conductor import Conductor
+from pytest_hwperf.records.evidence import Evidence, Observation, Pair
+from pytest_hwperf.records.messages import Statement
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.stats.sequence import next_step
 
 
 def conduct(self: Conductor, evidence: Evidence, until: float, why_late: Statement | None) -> Evidence:

@@ -5,10 +5,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pytest_hwperf.core.evidence import EnergyWindow
-from pytest_hwperf.core.hypotheses import Facts, Recorded, SideOutcome
-from pytest_hwperf.core.records import Sample
-from pytest_hwperf.pairs.channel import (
+from pytest_hwperf.gate.channel import (
     AskEnergy,
     AskExact,
     BlockTimes,
@@ -28,6 +25,9 @@ from pytest_hwperf.pairs.channel import (
     ToWorker,
     WorkerLostError,
 )
+from pytest_hwperf.records.evidence import EnergyWindow
+from pytest_hwperf.records.run import Sample
+from pytest_hwperf.stats.hypotheses import Facts, Recorded, SideOutcome
 
 Taken = Callable[[int], int]  # number of a call, from 0 → its nanoseconds
 

@@ -9,15 +9,15 @@ from fakes.powercap import calm
 
 from pytest_hwperf.cli.doctor.conditions import Threads
 from pytest_hwperf.cli.doctor.findings import KeptPeaks, Probes
-from pytest_hwperf.core.contracts import Meter
-from pytest_hwperf.core.errors import MeterUnavailable
-from pytest_hwperf.core.roofline import PeakRate
 from pytest_hwperf.host.clocks import ClockPrecision
 from pytest_hwperf.host.disturbance import read_system_state
 from pytest_hwperf.meters.estimate import estimate_meter
 from pytest_hwperf.meters.perf import perf_meter
 from pytest_hwperf.meters.powercap import SystemAccess
 from pytest_hwperf.meters.rapl import rapl_meter
+from pytest_hwperf.records.contracts import Meter
+from pytest_hwperf.records.errors import MeterUnavailable
+from pytest_hwperf.records.work import PeakRate
 
 ONE_THREAD = Threads(
     blas_threads={"openblas 0.3": 1},

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from pytest_hwperf.core.movers import ProfiledCalls, ProfiledOperator, SampledCalls, SampledFunction
+from pytest_hwperf.records.profiles import ProfiledCalls, ProfiledOperator, SampledCalls, SampledFunction
 
 _SPREAD = (0.99, 1.0, 1.01)  # of a part, from repeat to repeat
 

@@ -3,26 +3,20 @@
 from array import array
 from collections.abc import Iterable, Mapping
 
-from pytest_hwperf.core.records import (
+from pytest_hwperf.records.messages import Remark, Statement, said, state
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import Estimate, Figure, Machine, Run, Sample, StoredRun, replace
+from pytest_hwperf.records.verdict import (
     Budget,
     BudgetOutcome,
     Comparison,
     ComparisonOutcome,
-    Estimate,
-    Figure,
     Judgement,
-    Machine,
     Margin,
-    Run,
-    Sample,
     Skip,
-    StoredRun,
     Verdict,
-    replace,
     uncompared,
 )
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.statements import Remark, Statement, said, state
 
 TEST = "tests/test_iris.py::test_classifier"
 STARTED = "2026-03-02T09:30:00+00:00"

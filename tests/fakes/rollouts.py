@@ -2,12 +2,13 @@
 
 from fakes import records as fake
 
-from pytest_hwperf.core.evidence import Evidence, Gate
-from pytest_hwperf.core.exact import compare_accuracy
-from pytest_hwperf.core.records import Budget, Comparison, ComparisonOutcome, Estimate, Figure, Margin
-from pytest_hwperf.core.rollout import Contender, Requests, decide, requirements_of
-from pytest_hwperf.core.rollout_plan import RolloutFile, Rows, VersionRecord, plan_of
-from pytest_hwperf.core.statements import state
+from pytest_hwperf.records.evidence import Evidence, Gate
+from pytest_hwperf.records.messages import state
+from pytest_hwperf.records.run import Estimate, Figure
+from pytest_hwperf.records.verdict import Budget, Comparison, ComparisonOutcome, Margin
+from pytest_hwperf.stats.exact import compare_accuracy
+from pytest_hwperf.stats.rollout import Contender, Requests, decide, requirements_of
+from pytest_hwperf.stats.rollout_plan import RolloutFile, Rows, VersionRecord, plan_of
 
 ACCURACY = ("accuracy", "mean")
 SHA = {"old.onnx": "1" * 64, "new.onnx": "2" * 64}

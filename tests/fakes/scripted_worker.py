@@ -22,12 +22,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.core.evidence import EnergyWindow
-from pytest_hwperf.core.hypotheses import Recorded, SideOutcome
-from pytest_hwperf.core.records import Sample
+from pytest_hwperf.gate.channel import Ended, Ready
+from pytest_hwperf.gate.turns import Turns, processors
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_task
-from pytest_hwperf.pairs.channel import Ended, Ready
-from pytest_hwperf.pairs.turns import Turns, processors
+from pytest_hwperf.records.evidence import EnergyWindow
+from pytest_hwperf.records.run import Sample
+from pytest_hwperf.stats.hypotheses import Recorded, SideOutcome
 
 
 class Scripted:

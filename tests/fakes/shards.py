@@ -5,13 +5,14 @@ from random import Random
 from fakes import gates
 from fakes import records as fake
 
-from pytest_hwperf.core.estimates import figures
-from pytest_hwperf.core.evidence import Gate
-from pytest_hwperf.core.merging import assigned
-from pytest_hwperf.core.records import Judgement, Machine, Policy, replace
-from pytest_hwperf.core.report import Report, Shard
-from pytest_hwperf.core.sequence import decide
-from pytest_hwperf.core.verdicts import judge
+from pytest_hwperf.records.evidence import Gate
+from pytest_hwperf.records.report import Report, Shard
+from pytest_hwperf.records.run import Machine, replace
+from pytest_hwperf.records.verdict import Judgement, Policy
+from pytest_hwperf.stats.estimates import figures
+from pytest_hwperf.stats.merging import assigned
+from pytest_hwperf.stats.sequence import decide
+from pytest_hwperf.stats.verdicts import judge
 
 ALPHA, OF = 0.01, 3
 AGAINST = "origin/main"

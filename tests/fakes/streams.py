@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 
-from pytest_hwperf.core.contracts import Covered
-from pytest_hwperf.core.records import Reading
+from pytest_hwperf.records.contracts import Covered
+from pytest_hwperf.records.run import Reading
 
 
 class FakeClock:

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from pytest_hwperf.core.errors import HwperfError
+from pytest_hwperf.records.errors import HwperfError
 
 ROOT = Path(__file__).parents[2]
 _EXPRESSION = re.compile(r"\$\{\{ *(.*?) *\}\}")

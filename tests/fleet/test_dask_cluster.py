@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from fakes.dask_clients import Client
 
-from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.core.fleet import Host, HostAnswer, Order, Task
 from pytest_hwperf.fleet import dask_cluster
 from pytest_hwperf.fleet.dask_cluster import DaskCluster
 from pytest_hwperf.fleet.dask_task import parts_of
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.fleet import Host, HostAnswer, Order, Task
 
 TASK, HOST = Task(kind="arm"), Host(name="a1", kind="arm", machine="a1")
 

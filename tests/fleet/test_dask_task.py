@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.core.codec import to_json
-from pytest_hwperf.core.fleet import HostAnswer, Order
 from pytest_hwperf.fleet import dask_task
 from pytest_hwperf.fleet.dispatch import Mail
 from pytest_hwperf.fleet.on_host import ReturnLine
+from pytest_hwperf.records.codec import to_json
+from pytest_hwperf.records.fleet import HostAnswer, Order
 
 distributed = pytest.importorskip("distributed", reason="the extra fleet is not installed")
 ORDER = Order(version="1", job="j", arguments=(), folder=".", candidate="", snapshot="", install=None, limit_s=9.0)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 import pytest
 from fakes.fleets import FakeCluster, Script, answer, dying, good, hanging, host
 
-from pytest_hwperf.core.codec import to_json
-from pytest_hwperf.core.fleet import HostAnswer, Task
 from pytest_hwperf.fleet.dispatch import Dispatch, News, Outcome
 from pytest_hwperf.host.interruption import interruptible
+from pytest_hwperf.records.codec import to_json
+from pytest_hwperf.records.fleet import HostAnswer, Task
 
 ARM, X86 = Task(kind="arm"), Task(kind="x86")
 HOSTS = [host("a1", "arm"), host("a2", "arm"), host("x1", "x86")]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.fleet.hosts import machine_of, read_hosts
+from pytest_hwperf.records.errors import UsageProblem
 
 WHOLE = """
 [[host]]

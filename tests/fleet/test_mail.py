@@ -5,11 +5,11 @@ import zlib
 
 import pytest
 
-from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.core.fleet import HostAnswer
 from pytest_hwperf.fleet import dispatch
 from pytest_hwperf.fleet.dask_task import parts_of
 from pytest_hwperf.fleet.dispatch import Mail, News
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.fleet import HostAnswer
 
 
 def test_an_answer_in_parts_comes_back_in_whatever_order(monkeypatch: pytest.MonkeyPatch) -> None:

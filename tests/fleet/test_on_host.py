@@ -11,12 +11,12 @@ import pytest
 from fakes.repositories import repository_with
 
 from pytest_hwperf import __version__
-from pytest_hwperf.core.codec import to_json
-from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.core.fleet import HostAnswer, Order
 from pytest_hwperf.fleet import on_host, ssh
 from pytest_hwperf.fleet.on_host import NotWantedError, ReturnLine, answer, last_line
 from pytest_hwperf.fleet.orders import Project, project_of
+from pytest_hwperf.records.codec import to_json
+from pytest_hwperf.records.errors import WorkerError
+from pytest_hwperf.records.fleet import HostAnswer, Order
 
 TEST = "def test_one(hwperf):\n    hwperf.record('tokens', 4.0, better='lower')\n"
 SLEEP = [sys.executable, "-c", "import time; print('at work', flush=True); time.sleep(60)"]
@@ -64,8 +64,8 @@ def test_a_gate_is_run_and_nothing_of_it_stays(
 
 
 KILLED = """import os, signal, sys
-from pytest_hwperf.core.fleet import Order
-from pytest_hwperf.core.codec import from_json
+from pytest_hwperf.records.fleet import Order
+from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.fleet.on_host import ReturnLine, answer
 line = ReturnLine(tell=lambda _: os.kill(os.getpid(), signal.SIGKILL), is_wanted=lambda: True)
 answer(from_json(Order, sys.argv[1].encode()), b"", line)

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from fakes.repositories import commit, git, repository_with
 
-from pytest_hwperf.core.errors import UsageProblem, WorkerError
-from pytest_hwperf.core.fleet import Task
 from pytest_hwperf.fleet.orders import Project, arguments_of, installed_by, project_of
+from pytest_hwperf.records.errors import UsageProblem, WorkerError
+from pytest_hwperf.records.fleet import Task
 
 
 @pytest.fixture

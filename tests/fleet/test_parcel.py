@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf import __version__
-from pytest_hwperf.core.errors import UsageProblem, WorkerError
 from pytest_hwperf.fleet import parcel
+from pytest_hwperf.records.errors import UsageProblem, WorkerError
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ from fakes.dask_clients import Client
 from fakes.repositories import repository_with
 
 from pytest_hwperf.cli.report import OK
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.fleet import Host, Order, Task
 from pytest_hwperf.fleet import reaching
 from pytest_hwperf.fleet.dask_cluster import DaskCluster
 from pytest_hwperf.fleet.hosts import HostEntry
 from pytest_hwperf.fleet.reaching import check_tools, clustered, looked_at
 from pytest_hwperf.host.workdirs import workdir
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.fleet import Host, Order, Task
 
 
 def entry(address: str, number: int = 1, **given: Any) -> HostEntry:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from fakes.dask_clients import Client
 
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.fleet import Order, Task
 from pytest_hwperf.fleet import schedulers
 from pytest_hwperf.fleet.schedulers import at_scheduler, check_encrypted, of_scheduler, tidy
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.fleet import Order, Task
 
 ONE = {"nthreads": 1, "resources": {"hwperf.arm": 1}}
 NETWORK = "tcp://10.0.0.7:8786"

@@ -8,10 +8,10 @@ import pytest
 from fakes.ssh_hosts import Connection, Hanging, Ssh, Stream
 
 from pytest_hwperf import __version__
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.fleet import Host
 from pytest_hwperf.fleet import ssh
 from pytest_hwperf.fleet.hosts import HostEntry
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.fleet import Host
 
 distributed = pytest.importorskip("distributed", reason="the extra fleet is not installed")
 GOOD = f'["{__version__}", "{distributed.__version__}", true]'

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.core.affected import Changes, Usage
-from pytest_hwperf.core.evidence import Measurement, Side
-from pytest_hwperf.core.hypotheses import SIDES, SideOutcome
+from pytest_hwperf.checkout.both import Trees
 from pytest_hwperf.gate.affected import Search, Untouched, untouched_tests, watches_of
-from pytest_hwperf.pairs.lockstep import PairTrace
-from pytest_hwperf.trees.both import Trees
+from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.records.evidence import Measurement, Side
+from pytest_hwperf.stats.affected import Changes, Usage
+from pytest_hwperf.stats.hypotheses import SIDES, SideOutcome
 
 A, B, C = "tests/test_a.py::test_a", "tests/test_b.py::test_b", "tests/test_b.py::test_c"
 PASSED, FAILED = SideOutcome(outcome="passed"), SideOutcome(outcome="failed")

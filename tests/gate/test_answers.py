@@ -2,13 +2,13 @@
 
 from fakes.gates import hypothesis
 
-from pytest_hwperf.core.evidence import Evidence
-from pytest_hwperf.core.hypotheses import Questions
-from pytest_hwperf.core.metrics import metric_of
-from pytest_hwperf.core.records import Policy
-from pytest_hwperf.core.statements import said, state
-from pytest_hwperf.core.verdicts import judge_comparison
 from pytest_hwperf.gate.processes import answers_of
+from pytest_hwperf.records.evidence import Evidence
+from pytest_hwperf.records.messages import said, state
+from pytest_hwperf.records.metrics import metric_of
+from pytest_hwperf.records.verdict import Policy
+from pytest_hwperf.stats.hypotheses import Questions
+from pytest_hwperf.stats.verdicts import judge_comparison
 
 TWO = (hypothesis(0), hypothesis(1))
 LATE = state("out of time", limit=60)

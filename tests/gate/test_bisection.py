@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from fakes.repositories import commit, git
 
-from pytest_hwperf.core.bisection import (
+from pytest_hwperf.gate.bisection import BisectionTools, bisect, moved_arguments, tree_of_bad
+from pytest_hwperf.records.evidence import Measurement
+from pytest_hwperf.records.run import Estimate
+from pytest_hwperf.stats.bisection import (
     Bisection,
     BisectionQuestion,
     BisectionStep,
@@ -17,9 +20,6 @@ from pytest_hwperf.core.bisection import (
     KnownChange,
     Standing,
 )
-from pytest_hwperf.core.evidence import Measurement
-from pytest_hwperf.core.records import Estimate
-from pytest_hwperf.gate.bisection import BisectionTools, bisect, moved_arguments, tree_of_bad
 
 HISTORY = History(tuple(Commit(name=str(n), parents=(str(n - 1),)) for n in range(8)))
 TEN = math.log(1.1)

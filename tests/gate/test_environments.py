@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.checkout.both import Trees
 from pytest_hwperf.gate import environments
 from pytest_hwperf.gate.environments import BaseEnvironment, Policy, environment_built, environment_with
 from pytest_hwperf.host.files import CACHE_VARIABLE
-from pytest_hwperf.trees.both import Trees
+from pytest_hwperf.records.errors import UsageProblem
 
 
 class FakeInstall:
@@ -44,7 +44,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return folder / "bin" / "python"
 
     monkeypatch.setattr(environments, "make_layer", made)
-    monkeypatch.setattr("pytest_hwperf.trees.layer.site_of", lambda folder: folder / "site")
+    monkeypatch.setattr("pytest_hwperf.checkout.layer.site_of", lambda folder: folder / "site")
     monkeypatch.setattr(environments, "packages_here", lambda _: {"ort": "1.23.0"})
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     return tmp_path / "cache" / "environments"
@@ -136,7 +136,7 @@ def built(
 def ways(monkeypatch: pytest.MonkeyPatch) -> None:
     """What builds the project is at hand, and nothing was installed from the tree."""
     monkeypatch.setattr(environments, "ways_to_install", lambda *_: iter([["quick"], ["slow"]]))
-    monkeypatch.setattr("pytest_hwperf.trees.building.distributions", lambda **_: [])
+    monkeypatch.setattr("pytest_hwperf.checkout.building.distributions", lambda **_: [])
 
 
 @pytest.mark.usefixtures("ways")

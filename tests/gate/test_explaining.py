@@ -11,18 +11,19 @@ from fakes import records as fake
 from fakes.clocks import HandClock
 from fakes.profiles import sampled
 
-from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.core.evidence import Evidence, Explanation, FixedSample, Hypothesis, PairedProfiles, Side
-from pytest_hwperf.core.explanations import explained
-from pytest_hwperf.core.hypotheses import SIDES
-from pytest_hwperf.core.metrics import metric_of
-from pytest_hwperf.core.movers import HeldMemory, ProfiledCalls, ProfiledOperator
-from pytest_hwperf.core.records import Comparison, Margin, replace
+from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.explaining import Explain, Explainer
 from pytest_hwperf.gate.processes import BothSides
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
-from pytest_hwperf.pairs.conductor import Progress
+from pytest_hwperf.records.errors import WorkerError
+from pytest_hwperf.records.evidence import Evidence, Explanation, FixedSample, Hypothesis, PairedProfiles, Side
+from pytest_hwperf.records.metrics import metric_of
+from pytest_hwperf.records.profiles import HeldMemory, ProfiledCalls, ProfiledOperator
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Comparison, Margin
+from pytest_hwperf.stats.explanations import explained
+from pytest_hwperf.stats.hypotheses import SIDES
 
 PROCESS_S = 3.0
 

@@ -8,8 +8,6 @@ from time import monotonic
 
 import pytest
 
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.loads import Load
 from pytest_hwperf.gate import load
 from pytest_hwperf.gate.load import (
     asked_share,
@@ -23,6 +21,8 @@ from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, Worker
 from pytest_hwperf.loads.times import Times
 from pytest_hwperf.measure.event_loop import OwnLoop
 from pytest_hwperf.measure.stream import Stream
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.load import Load
 
 LOAD = Load(kind="offline", calls=6, in_flight=2, carriers="processes")
 TASK = WorkerTask(role="load", node="test_it.py::test_it")

@@ -13,14 +13,15 @@ from fakes.clocks import HandClock
 from fakes.played_models import out_of_time
 from fakes.played_models import play as play_models
 
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.evidence import Evidence, Measurement, Observation, Pair, Side
-from pytest_hwperf.core.hypotheses import Questions
-from pytest_hwperf.core.records import ComparisonOutcome, Margin, Values, replace
-from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.models import CompareSettings, compare_models, compare_with_itself, rehearsed
 from pytest_hwperf.host.workdirs import private_folder
-from pytest_hwperf.pairs.conductor import Conductor
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.evidence import Evidence, Measurement, Observation, Pair, Side
+from pytest_hwperf.records.messages import Statement, state
+from pytest_hwperf.records.run import Values, replace
+from pytest_hwperf.records.verdict import ComparisonOutcome, Margin
+from pytest_hwperf.stats.hypotheses import Questions
 
 SETTINGS = CompareSettings(time_s=20.0)
 ASKED = Evidence(alpha=0.01, hypotheses=(), pairs=())

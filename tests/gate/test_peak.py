@@ -4,10 +4,10 @@ from array import array
 
 import pytest
 
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.loads import Load, Served
 from pytest_hwperf.gate.load import PeakSearch
 from pytest_hwperf.loads.times import schedule
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.load import Load, Served
 
 
 def search(served_below: float, *unlucky: int) -> PeakSearch:

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from fakes.repositories import commit, git
 
-from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.checkout.both import Trees
+from pytest_hwperf.checkout.building import BuildPlace, Built
+from pytest_hwperf.checkout.layer import Interpreter
 from pytest_hwperf.gate import preparing
 from pytest_hwperf.gate.environments import BaseEnvironment
 from pytest_hwperf.gate.preparing import GateRequest, prepared, sharer_of
 from pytest_hwperf.host.launch import PytestCommand
-from pytest_hwperf.trees.both import Trees
-from pytest_hwperf.trees.building import BuildPlace, Built
-from pytest_hwperf.trees.layer import Interpreter
+from pytest_hwperf.records.errors import UsageProblem
 
 Asked = Callable[..., GateRequest]
 

@@ -8,15 +8,15 @@ from typing import cast
 import pytest
 from fakes.clocks import HandClock
 
-from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Measurement, Side
-from pytest_hwperf.core.hypotheses import Questions
-from pytest_hwperf.core.records import Margin
-from pytest_hwperf.core.statements import state
+from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.processes import ProcessSampler, time_limit
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
-from pytest_hwperf.pairs.conductor import Progress
+from pytest_hwperf.records.errors import WorkerError
+from pytest_hwperf.records.evidence import FixedSample, Hypothesis, Measurement, Side
+from pytest_hwperf.records.messages import state
+from pytest_hwperf.records.verdict import Margin
+from pytest_hwperf.stats.hypotheses import Questions
 
 MEMORY = Margin(metric="memory", statistic="p50", size=0.01, floor=1e6)
 LATE = state("out of time", limit=20)

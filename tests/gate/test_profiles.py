@@ -8,15 +8,15 @@ import pytest
 from fakes import gates
 from fakes.clocks import HandClock
 
-from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.core.evidence import Evidence, Measurement, Side
-from pytest_hwperf.core.hypotheses import SIDES, Facts
-from pytest_hwperf.core.movers import ProfiledCalls
+from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.explaining import SideProfiler
 from pytest_hwperf.gate.processes import BothSides
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
-from pytest_hwperf.pairs.conductor import Progress
+from pytest_hwperf.records.errors import WorkerError
+from pytest_hwperf.records.evidence import Evidence, Measurement, Side
+from pytest_hwperf.records.profiles import ProfiledCalls
+from pytest_hwperf.stats.hypotheses import SIDES, Facts
 
 FOUND = ProfiledCalls(source="fake", operators=(), call_s=1e-3, calls=20, rows=256)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.progress import fit, progress_text
-from pytest_hwperf.pairs.conductor import Progress
 
 
 @pytest.mark.parametrize(

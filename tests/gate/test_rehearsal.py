@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.evidence import Side
-from pytest_hwperf.core.hypotheses import SIDES, SideOutcome
-from pytest_hwperf.core.statements import state
+from pytest_hwperf.gate.lockstep import PairTrace
 from pytest_hwperf.gate.rehearsal import Rehearser
 from pytest_hwperf.host.opened_files import ABSENT, ASKED, Opened
-from pytest_hwperf.pairs.lockstep import PairTrace
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.evidence import Side
+from pytest_hwperf.records.messages import state
+from pytest_hwperf.stats.hypotheses import SIDES, SideOutcome
 
 ONE, TWO = "t.py::one", "t.py::two"
 PASSED = SideOutcome(outcome="passed")
@@ -328,7 +328,7 @@ def test_a_limit_below_the_rehearsal_names_the_time_that_is_needed(monkeypatch: 
     )
     assert "; about 330 s are needed. Give --hwperf-time-limit=330, or select" in refusal(2.0, earlier_s=40.0)
     assert "; at least 180 s are needed. Give --hwperf-time-limit=180, or select" in refusal(None)
-    monkeypatch.setattr("pytest_hwperf.core.timetable.LONGEST_GATE_S", 100)
+    monkeypatch.setattr("pytest_hwperf.stats.timetable.LONGEST_GATE_S", 100)
     assert refusal(None).endswith(" s are needed. Select fewer tests with -k")
 
 

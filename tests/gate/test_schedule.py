@@ -5,12 +5,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_hwperf.core.evidence import Assignment, Evidence, Hypothesis, Measurement, Observation, Pair
-from pytest_hwperf.core.records import Margin, replace
-from pytest_hwperf.core.timetable import PAIR_PLAN, REHEARSAL_PLAN
+from pytest_hwperf.gate.interleaving import Interleaving
+from pytest_hwperf.gate.lockstep import ApartTimes, PairTrace
 from pytest_hwperf.gate.schedule import GroupSchedule, clearest_first
-from pytest_hwperf.pairs.interleaving import Interleaving
-from pytest_hwperf.pairs.lockstep import ApartTimes, PairTrace
+from pytest_hwperf.records.evidence import Assignment, Evidence, Hypothesis, Measurement, Observation, Pair
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Margin
+from pytest_hwperf.stats.timetable import PAIR_PLAN, REHEARSAL_PLAN
 
 MILLI = 1e-3
 

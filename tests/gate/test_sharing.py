@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from fakes.repositories import commit, git
 
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.hypotheses import SideOutcome
+from pytest_hwperf.checkout.both import Trees
+from pytest_hwperf.gate.lockstep import PairTrace
 from pytest_hwperf.gate.sharing import Sharer, globs_of
 from pytest_hwperf.host.opened_files import Opened
-from pytest_hwperf.pairs.lockstep import PairTrace
-from pytest_hwperf.trees.both import Trees
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.stats.hypotheses import SideOutcome
 
 TEST = "t.py::test"
 PASSED = SideOutcome(outcome="passed")

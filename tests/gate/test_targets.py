@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.gate.targets import TargetKind, check_target, kind_of, shown
+from pytest_hwperf.records.errors import UsageProblem
 
 ALL: tuple[TargetKind, ...] = ("ONNX file", "estimator", "function", "address")
 

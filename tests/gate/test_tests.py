@@ -5,12 +5,12 @@ from random import Random
 import pytest
 from fakes import gates
 
-from pytest_hwperf.core.evidence import Evidence, Gate, Pair
-from pytest_hwperf.core.hypotheses import PairedAnswers, Questions
-from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.statements import Statement, state
-from pytest_hwperf.core.timetable import completeness
 from pytest_hwperf.gate.tests import GateResult, conducted, summary
+from pytest_hwperf.records.evidence import Evidence, Gate, Pair
+from pytest_hwperf.records.messages import Statement, state
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.stats.hypotheses import PairedAnswers, Questions
+from pytest_hwperf.stats.timetable import completeness
 
 
 @pytest.mark.parametrize(

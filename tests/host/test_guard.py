@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from fakes.processes import ends, left_in
 
-from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.host import guard, launch
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import WorkerTask
+from pytest_hwperf.records.errors import WorkerError
 
 pytestmark = [pytest.mark.live, pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")]
 

@@ -9,8 +9,8 @@ from typing import Any
 import psutil
 import pytest
 
-from pytest_hwperf.core.records import Machine
 from pytest_hwperf.host import machine
+from pytest_hwperf.records.run import Machine
 
 CPUINFO = """\
 processor\t: 0

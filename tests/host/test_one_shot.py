@@ -11,10 +11,10 @@ import psutil
 import pytest
 from fakes.processes import processes_in
 
-from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerResult, WorkerTask, encode
+from pytest_hwperf.records.errors import WorkerError
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("other_plugins")]  # but for this one
 

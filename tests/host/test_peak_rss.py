@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from fakes.resident import Process
 
-from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.host.memory import EXACT, ProcResident, resident, resolution
+from pytest_hwperf.records.errors import MeasurementError
 
 LATE = "the kernel's own count of resident pages is exact within"
 _UNPRIVILEGED = """

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.host import one_shot
 from pytest_hwperf.host.launch import Command, Launched
 from pytest_hwperf.host.one_shot import begin_together, numbers, ready
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask, encode
+from pytest_hwperf.records.errors import WorkerError
 
 if TYPE_CHECKING:
     import subprocess

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_hwperf.core.affected import EVERY_TEST, Watch
 from pytest_hwperf.host.tracing import CodeWatch
 from pytest_hwperf.host.usage import FileWatch, Recorder
+from pytest_hwperf.stats.affected import EVERY_TEST, Watch
 
 if TYPE_CHECKING:
     from types import CodeType

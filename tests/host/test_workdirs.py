@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.workdirs import folder_of_process, leftovers, private_folder, remove_tree, workdir
+from pytest_hwperf.records.errors import WorkerError
 
 fcntl = pytest.importorskip("fcntl")
 

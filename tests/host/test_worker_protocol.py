@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.core.errors import SerialisationError, WorkerError
-from pytest_hwperf.core.movers import HeldMemory
 from pytest_hwperf.host.worker_protocol import (
     PROTOCOL,
     WorkerResult,
@@ -18,6 +16,8 @@ from pytest_hwperf.host.worker_protocol import (
     encode,
     reply,
 )
+from pytest_hwperf.records.errors import SerialisationError, WorkerError
+from pytest_hwperf.records.profiles import HeldMemory
 
 TASK = WorkerTask(role="memory", node="t.py::test[é ✓ a/b]", label="batch 32", reply_to="x/result.json")
 ANSWER = WorkerResult(

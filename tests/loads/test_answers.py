@@ -2,8 +2,8 @@
 
 import pytest
 
-from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.loads.http import labels_of
+from pytest_hwperf.records.errors import MeasurementError
 
 
 @pytest.mark.parametrize(

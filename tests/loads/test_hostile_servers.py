@@ -10,13 +10,13 @@ import pytest
 from fakes.hostile_server import hostile_server
 
 from pytest_hwperf.cli import main
-from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.core.loads import Load
 from pytest_hwperf.gate.load import served_by
 from pytest_hwperf.gate.load_target import subject_of_address
 from pytest_hwperf.loads import http
 from pytest_hwperf.loads.http import Client, Request, inputs_of
 from pytest_hwperf.measure.event_loop import OwnLoop
+from pytest_hwperf.records.errors import MeasurementError
+from pytest_hwperf.records.load import Load
 
 pytestmark = pytest.mark.runtime
 

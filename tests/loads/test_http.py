@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.gate.load_target import headers_of
 from pytest_hwperf.loads.http import bodies_of, headers_for, without_port
+from pytest_hwperf.records.errors import UsageProblem
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.loads.http import infer_bodies, is_infer
+from pytest_hwperf.records.errors import UsageProblem
 
 ROWS = np.array([[1, 2], [3, 4]])
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from pytest_hwperf.cli import main
-from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.loads import Load
 from pytest_hwperf.gate.load_target import subject_of_address
 from pytest_hwperf.loads.http import Request
 from pytest_hwperf.measure.event_loop import OwnLoop
+from pytest_hwperf.records.errors import MeasurementError, UsageProblem
+from pytest_hwperf.records.load import Load
 
 pytestmark = pytest.mark.runtime
 LOAD = Load(kind="server", qps=300, seconds=0.2)

@@ -4,10 +4,10 @@ from array import array
 
 import pytest
 
-from pytest_hwperf.core.estimates import clear_of, estimate
-from pytest_hwperf.core.loads import Load, Served
-from pytest_hwperf.core.records import Sample
 from pytest_hwperf.loads.times import load_samples
+from pytest_hwperf.records.load import Load, Served
+from pytest_hwperf.records.run import Sample
+from pytest_hwperf.stats.estimates import clear_of, estimate
 
 LOAD = Load(kind="single_stream", seconds=1)
 

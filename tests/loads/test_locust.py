@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.loads import Load
 from pytest_hwperf.loads import locust
 from pytest_hwperf.loads.http import Request
 from pytest_hwperf.loads.locust import drive_locust, locustfile_of, read_statistics
 from pytest_hwperf.loads.times import schedule
+from pytest_hwperf.records.errors import MeasurementError, UsageProblem
+from pytest_hwperf.records.load import Load
 
 LOAD = Load(kind="server", qps=80, seconds=2, seed=4, shape=2)
 REQUEST = Request(url="http://127.0.0.1:9/it's", headers={"a": '"b"'})

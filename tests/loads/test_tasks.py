@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.loads import Load, piece_of
 from pytest_hwperf.loads.local import drive_tasks
 from pytest_hwperf.loads.times import Times, schedule
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.load import Load
+from pytest_hwperf.stats.loads import piece_of
 
 
 def test_every_call_of_a_schedule_is_made() -> None:

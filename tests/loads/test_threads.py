@@ -5,9 +5,10 @@ from time import perf_counter
 
 import pytest
 
-from pytest_hwperf.core.loads import Load, piece_of
 from pytest_hwperf.loads.local import drive, drive_share
 from pytest_hwperf.loads.times import Times, schedule
+from pytest_hwperf.records.load import Load
+from pytest_hwperf.stats.loads import piece_of
 
 
 def test_every_call_of_a_schedule_is_made_in_its_order() -> None:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.measure.accuracy import correctness, digest, flips, probability_differences
+from pytest_hwperf.records.errors import MeasurementError
 
 
 def test_correctness_is_one_value_per_example() -> None:

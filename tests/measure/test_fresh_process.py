@@ -4,12 +4,12 @@ import mmap
 
 import pytest
 
-from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.host.memory import COUNTED, EXACT
 from pytest_hwperf.host.worker_protocol import WorkerResult
 from pytest_hwperf.measure.samples import cold_samples, memory_samples
 from pytest_hwperf.measure.worker_tasks import GROWTH
+from pytest_hwperf.records.errors import MeasurementError
+from pytest_hwperf.records.metrics import taken_by
 
 MEMORY = taken_by("memory")
 LATE = "exact within 262 kB here"

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.measure.accuracy import refuse_nan, why_unfinished
+from pytest_hwperf.records.errors import MeasurementError
 
 NAN = float("nan")
 

@@ -12,15 +12,15 @@ from itertools import count
 import numpy as np
 import pytest
 
-from pytest_hwperf.core.errors import ScenarioUnavailable
-from pytest_hwperf.core.evidence import EnergyWindow
-from pytest_hwperf.core.loads import Served
-from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.measure.accuracy import Predictions
 from pytest_hwperf.measure.event_loop import OwnLoop
 from pytest_hwperf.measure.pair_target import PairTarget, exact_samples, planted, ready_target
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import LoadedSubject, subject_of_callable
+from pytest_hwperf.records.errors import ScenarioUnavailable
+from pytest_hwperf.records.evidence import EnergyWindow
+from pytest_hwperf.records.load import Served
+from pytest_hwperf.records.messages import Statement
 
 
 def on_turn(function: Callable[[], object], plant: float = 0.0, *, held: bool = False) -> PairTarget:

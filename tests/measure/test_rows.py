@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.measure.rows import arrays_of, batch_rows, count_rows, cut_rows, shapes_of
 from pytest_hwperf.measure.subjects import subject_of_callable
+from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 
 NAMED = {"ids": np.arange(6), "mask": np.ones((6, 2))}
 

@@ -6,10 +6,10 @@ from contextlib import AbstractContextManager, nullcontext
 import pytest
 from fakes.streams import FakeMeter
 
-from pytest_hwperf.core.records import Reading, Sample
-from pytest_hwperf.core.statements import Statement, said
 from pytest_hwperf.measure.samples import net_energy, samples_of
 from pytest_hwperf.measure.sampling import RawSamples, Window
+from pytest_hwperf.records.messages import Statement, said
+from pytest_hwperf.records.run import Reading, Sample
 
 
 def measured(*windows: Window, calls_per_value: int = 1) -> RawSamples:

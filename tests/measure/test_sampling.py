@@ -7,12 +7,12 @@ from itertools import pairwise
 import pytest
 from fakes.streams import FakeClock, FakeMeter, TimedCall, at_once, never
 
-from pytest_hwperf.core.estimates import estimate
-from pytest_hwperf.core.records import Reading
 from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.samples import samples_of
 from pytest_hwperf.measure.sampling import RawSamples, Sampler
 from pytest_hwperf.measure.stream import Stream
+from pytest_hwperf.records.run import Reading
+from pytest_hwperf.stats.estimates import estimate
 
 pytestmark = pytest.mark.usefixtures("frozen_heap")
 

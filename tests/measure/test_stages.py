@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from fakes.streams import FakeClock, at_once
 
-from pytest_hwperf.core.contracts import CallStage
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.records import Sample
 from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.sampling import Sampler
 from pytest_hwperf.measure.stages import SOURCE, Stages, StageTimes, stage_samples, time_chained, time_named
 from pytest_hwperf.measure.stream import Stream
+from pytest_hwperf.records.contracts import CallStage
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.run import Sample
 
 LIMITS = SamplingLimits(max_time_s=1.0)  # stages have a tenth of it
 MS, SECOND = 1_000_000, 1_000_000_000

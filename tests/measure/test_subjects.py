@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.measure.subjects import (
     LoadedSubject,
     Subject,
@@ -16,6 +15,7 @@ from pytest_hwperf.measure.subjects import (
     subject_of_callable,
     subject_of_scenario,
 )
+from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 
 X = np.arange(20, dtype="float32").reshape(10, 2)
 

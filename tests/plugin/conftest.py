@@ -22,7 +22,7 @@ import sklearn.ensemble  # noqa: F401 - see above
 from fakes.reruns import QUICK
 
 import pytest_hwperf
-from pytest_hwperf.pairs.conductor import Conductor
+from pytest_hwperf.gate.conductor import Conductor
 
 for module in pkgutil.walk_packages(pytest_hwperf.__path__, "pytest_hwperf."):
     # The one is a command and no part, the other imports PyTorch's compiler, where there is one.

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.core.affected import EVERY_TEST, Usage, Watch
-from pytest_hwperf.core.codec import to_json
+from pytest_hwperf.checkout.revision import Revision
 from pytest_hwperf.host.usage import Recorder
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerTask, encode
 from pytest_hwperf.plugin.affected import _Contexts, usage_of, watch
-from pytest_hwperf.trees.revision import Revision
+from pytest_hwperf.records.codec import to_json
+from pytest_hwperf.stats.affected import EVERY_TEST, Usage, Watch
 
 
 class Played:

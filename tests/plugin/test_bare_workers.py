@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import WorkerTask
-from pytest_hwperf.pairs.conductor import Conductor
 
 pytestmark = pytest.mark.live
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from fakes.reruns import REPEATED, WORK, repository
 
-from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.core.report import ReportFile
 from pytest_hwperf.plugin.benchmark import EXTRA_INFO, GROUP
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.report import ReportFile
 
 QUICK = ("--hwperf-benchmark", "--hwperf-sample-time=0.05", "--hwperf-energy=off", "-pno:cacheprovider")
 

@@ -7,11 +7,11 @@ from fakes.played_models import out_of_time, play
 from fakes.records import comparison_verdict
 
 from pytest_hwperf.cli import main
-from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.core.evidence import Evidence, Gate
-from pytest_hwperf.core.records import ComparisonOutcome
-from pytest_hwperf.core.report import ReportFile
-from pytest_hwperf.pairs.turns import processors
+from pytest_hwperf.gate.turns import processors
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.evidence import Evidence, Gate
+from pytest_hwperf.records.report import ReportFile
+from pytest_hwperf.records.verdict import ComparisonOutcome
 
 MODELS = """
 def quick(X):

@@ -8,13 +8,13 @@ from time import monotonic
 
 import pytest
 
-from pytest_hwperf.core.block_plans import BlockPlan
-from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement
-from pytest_hwperf.core.records import Margin
-from pytest_hwperf.core.sequence import decide
-from pytest_hwperf.core.statements import said
+from pytest_hwperf.gate.conductor import Conductor, Progress
 from pytest_hwperf.host.launch import Command
-from pytest_hwperf.pairs.conductor import Conductor, Progress
+from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement
+from pytest_hwperf.records.messages import said
+from pytest_hwperf.records.verdict import Margin
+from pytest_hwperf.stats.block_plans import BlockPlan
+from pytest_hwperf.stats.sequence import decide
 
 pytestmark = pytest.mark.live
 

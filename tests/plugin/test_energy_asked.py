@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_hwperf.core.contracts import Covered
-from pytest_hwperf.core.hypotheses import EnergySource
-from pytest_hwperf.core.records import Reading
 from pytest_hwperf.plugin.gate import _energy
+from pytest_hwperf.records.contracts import Covered
+from pytest_hwperf.records.run import Reading
+from pytest_hwperf.stats.hypotheses import EnergySource
 
 
 class Simple:

@@ -12,11 +12,11 @@ from fakes.powercap import AMD_RANGE, Tree, bare_metal, plant
 from fakes.streams import FakeMeter
 
 from pytest_hwperf import registry
-from pytest_hwperf.core.errors import MeterUnavailable
-from pytest_hwperf.core.records import Reading
 from pytest_hwperf.meters.energy_window import idle_watts
 from pytest_hwperf.meters.powercap import Files
 from pytest_hwperf.meters.rapl import rapl_meter
+from pytest_hwperf.records.errors import MeterUnavailable
+from pytest_hwperf.records.run import Reading
 
 WATTS = 20.0
 TICK_S = 0.001

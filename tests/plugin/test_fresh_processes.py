@@ -7,11 +7,11 @@ import psutil
 import pytest
 from fakes.processes import ends
 
-from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.core.hypotheses import PROCESSES
-from pytest_hwperf.core.records import Judgement
-from pytest_hwperf.core.report import Report, ReportFile
 from pytest_hwperf.plugin.command import drop
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.report import Report, ReportFile
+from pytest_hwperf.records.verdict import Judgement
+from pytest_hwperf.stats.hypotheses import PROCESSES
 
 MIB = 2**20
 QUICK = ("--hwperf-sample-time=0.1", "--hwperf-energy=off", "-p", "fakes.short_growth")

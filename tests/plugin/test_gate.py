@@ -14,10 +14,10 @@ import pytest
 from fakes.reruns import COMPARED, REHEARSED, REPEATED, SIMULATED
 
 from pytest_hwperf.cli import main
-from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.core.records import Comparison
-from pytest_hwperf.core.report import Report, ReportFile
-from pytest_hwperf.pairs.turns import processors
+from pytest_hwperf.gate.turns import processors
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.report import Report, ReportFile
+from pytest_hwperf.records.verdict import Comparison
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]
 

@@ -9,10 +9,10 @@ import pytest
 from fakes.reruns import INI, QUICK, REPEATED, WORK, Project, measured, repository
 
 from pytest_hwperf.cli import main
-from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.core.history import TrendFile
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY
-from pytest_hwperf.pairs.conductor import Conductor
+from pytest_hwperf.gate.conductor import Conductor
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY
+from pytest_hwperf.stats.history import TrendFile
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]
 

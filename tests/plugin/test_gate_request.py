@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from fakes.reruns import INI, Project, repository
 
-from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.gate.preparing import GateRequest
+from pytest_hwperf.records.errors import UsageProblem
 
 TEST = "def test_call(hwperf):\n    hwperf(sum, [1, 2])\n"
 

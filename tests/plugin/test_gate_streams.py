@@ -3,7 +3,7 @@
 import pytest
 from fakes.reruns import INI, REPEATED, Project, repository
 
-from pytest_hwperf.core.records import ComparisonOutcome
+from pytest_hwperf.records.verdict import ComparisonOutcome
 
 pytest.importorskip("pytest_asyncio")
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]

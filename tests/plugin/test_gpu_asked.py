@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from fakes.streams import FakeMeter
 
-from pytest_hwperf.core.records import Reading
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
 from pytest_hwperf.plugin import measurement
+from pytest_hwperf.records.run import Reading
 
 
 @pytest.fixture

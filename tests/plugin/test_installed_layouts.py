@@ -12,8 +12,8 @@ import pytest
 from fakes.repositories import commit, git
 from fakes.reruns import COMPARED, REHEARSED
 
-from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.core.report import ReportFile
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.report import ReportFile
 
 FAKES = str(Path(__file__).parents[1])
 _ALONE = (70, 1)  # the first setuptools that builds wheels by itself

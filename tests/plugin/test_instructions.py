@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from fakes.worker_items import item_in_a_fresh_process
 
-from pytest_hwperf.core.errors import MeterUnavailable, WorkerError
-from pytest_hwperf.core.records import Reading
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask, decode_result
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.plugin import profiles as module
 from pytest_hwperf.plugin.worker import OneShotWorker
+from pytest_hwperf.records.errors import MeterUnavailable, WorkerError
+from pytest_hwperf.records.run import Reading
 
 QUICK = ("-p", "fakes.simulated_time", "--hwperf-energy=off")
 TEST = """

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.loads import Load, piece_of
-from pytest_hwperf.core.records import replace
 from pytest_hwperf.gate.load import served_by
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.loads.times import Times, schedule
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import loader_of, subject_of_callable
 from pytest_hwperf.plugin.loads import batch_size_under, block_under
+from pytest_hwperf.records.errors import MeasurementError, UsageProblem
+from pytest_hwperf.records.load import Load
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.stats.loads import piece_of
 
 QUICK = ("-v", "--hwperf-sample-time=0.02", "--hwperf-energy=off", "--hwperf-report=report.json")
 SERVER = "hwload(kind='server', qps=2000, seconds=0.05)"

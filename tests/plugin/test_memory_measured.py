@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.core.records import Sample
-from pytest_hwperf.core.report import ReportFile
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.report import ReportFile
+from pytest_hwperf.records.run import Sample
 
 MIB = 2**20
 GROWING = ("--hwperf-sample-time=0.2", "--hwperf-energy=off", "--hwperf-report=report.json")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.core.report import ReportFile
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.report import ReportFile
 
 QUICK = (
     "-p",

@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 from fakes.worker_items import item_in_a_fresh_process
 
-from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.core.movers import ProfiledCalls
-from pytest_hwperf.core.roofline import PeakRate, Peaks
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.host.peaks import save_peaks
 from pytest_hwperf.host.worker_protocol import WorkerTask, decode_result
 from pytest_hwperf.plugin.worker import OneShotWorker
+from pytest_hwperf.records.errors import MeasurementError
+from pytest_hwperf.records.profiles import ProfiledCalls
+from pytest_hwperf.records.work import PeakRate, Peaks
 
 QUICK = ("-p", "fakes.simulated_time", "--hwperf-energy=off", "--hwperf-report=report.json")
 TEST = """
 import pytest
 from contextlib import nullcontext
 from fakes.simulated_time import spend
-from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.core.movers import ProfiledCalls, ProfiledOperator
-from pytest_hwperf.core.roofline import Work
+from pytest_hwperf.records.errors import MeasurementError
+from pytest_hwperf.records.profiles import ProfiledCalls, ProfiledOperator
+from pytest_hwperf.records.work import Work
 from pytest_hwperf.plugin.scenarios import ReadyScenario
 
 class Predictor:

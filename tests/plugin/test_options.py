@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from pytest_hwperf.core.timetable import LONGEST_GATE_S
-from pytest_hwperf.core.verdicts import LONGEST_SAMPLING_S
 from pytest_hwperf.plugin.options import OPTIONS
+from pytest_hwperf.stats.timetable import LONGEST_GATE_S
+from pytest_hwperf.stats.verdicts import LONGEST_SAMPLING_S
 
 MEASURED = "import pytest\n\n\n@pytest.mark.hwbudget(latency_p95_ms=1000)\ndef test_it():\n    pass\n"
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_hwperf.core.hypotheses import SideOutcome
+from pytest_hwperf.gate.turns import Turns
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.measure.stream import FirstCall
-from pytest_hwperf.pairs.turns import Turns
 from pytest_hwperf.plugin.worker import PairWorker
+from pytest_hwperf.stats.hypotheses import SideOutcome
 
 if TYPE_CHECKING:
-    from pytest_hwperf.pairs.channel import Ended
+    from pytest_hwperf.gate.channel import Ended
 
 
 FIRST = FirstCall(value=None, seconds=0.0, items=None)

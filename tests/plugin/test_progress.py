@@ -7,7 +7,7 @@ from pytest_hwperf.host.worker_protocol import Role
 from pytest_hwperf.plugin.progress import ProgressLine, processes_left
 
 SHOWING = """
-from pytest_hwperf.pairs.conductor import Progress
+from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.plugin.progress import ProgressLine
 
 def test_it(request):
@@ -72,9 +72,9 @@ def test_a_line_of_a_terminal_is_cut_to_its_width_and_removed(
 def test_the_line_is_removed_when_a_comparison_ends_by_an_error(pytester: pytest.Pytester) -> None:
     """What is written next, as the error, would stand behind it."""
     failing = """
-from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.gate import models
-from pytest_hwperf.pairs.conductor import Progress
+from pytest_hwperf.gate.conductor import Progress
 
 def fail(old, new, X, y, settings):
     settings.progress(Progress(stage="screen", pair=1, of=6, test="test_it"))

@@ -9,9 +9,9 @@ import pytest
 from fakes.records import run as run_of
 from fakes.records import sample
 
-from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.core.records import Run, replace
 from pytest_hwperf.host.worker_protocol import WorkerResult
+from pytest_hwperf.records.errors import WorkerError
+from pytest_hwperf.records.run import Run, replace
 
 CALLS_S = [0.001, 0.002] * 200  # the interval of the median goes from the one to the other
 OPTIONS = ("--hwperf-energy=off", "--hwperf-sample-time=0.05")

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.core.records import ComparisonOutcome, Judgement, replace
-from pytest_hwperf.core.statements import state
 from pytest_hwperf.plugin.reporting import _interrupted, _lost_classes, _shared_causes, _slower_int8
+from pytest_hwperf.records.messages import state
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import ComparisonOutcome, Judgement
 
 
 def judged(test: str, scenario: str, precision: str, seconds: float, label: str = "") -> Judgement:

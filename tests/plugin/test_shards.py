@@ -10,11 +10,11 @@ from fakes.reruns import INI, Project, repository
 
 from pytest_hwperf.cli import main
 from pytest_hwperf.cli.report import FAILED, OK, OPEN
-from pytest_hwperf.core.baselines import Criteria
-from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.report import Report, ReportFile
 from pytest_hwperf.gate.preparing import GateRequest
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.report import Report, ReportFile
+from pytest_hwperf.stats.baselines import Criteria
 
 TESTS = """
 import pytest

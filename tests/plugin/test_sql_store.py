@@ -9,7 +9,7 @@ pytest.importorskip("alembic", reason="SQLAlchemy and Alembic are not installed"
 
 from fakes.reruns import SIMULATED
 
-from pytest_hwperf.core.errors import StoreError
+from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.stores.sql.store import SqlStore
 
 QUICK = ("--hwperf-sample-time=0.2", "--hwperf-energy=off", "-p", "no:cacheprovider", *SIMULATED)

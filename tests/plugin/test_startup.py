@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_hwperf.checkout.isolation import own_code
 from pytest_hwperf.plugin.startup import trains
-from pytest_hwperf.trees.isolation import own_code
 
 
 class Model:

@@ -9,11 +9,12 @@ import pytest
 from fakes import records as fake
 from fakes.repositories import commit, git
 
-from pytest_hwperf.core.errors import StoreError
-from pytest_hwperf.core.evidence import Evidence, Gate
-from pytest_hwperf.core.history import HistoryStore
-from pytest_hwperf.core.records import Comparison, Judgement, Verdict, replace
 from pytest_hwperf.plugin import unjudged
+from pytest_hwperf.records.errors import StoreError
+from pytest_hwperf.records.evidence import Evidence, Gate
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Comparison, Judgement, Verdict
+from pytest_hwperf.stats.history import HistoryStore
 
 REGRESSION = Comparison(
     metric="latency", statistic="p50", outcome="regressed", change=fake.estimate(0.03, 0.025, 0.035, 17),

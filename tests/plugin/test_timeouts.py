@@ -5,7 +5,7 @@ from typing import NoReturn
 
 import pytest
 
-from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.records.errors import WorkerError
 
 pytest.importorskip("pytest_timeout")
 OPTIONS = ("--hwperf-sample-time=0.05", "--hwperf-energy=off")

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from fakes.tracers import CoverageTracer
 
-from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.measure.pair_target import ready_target
 from pytest_hwperf.measure.startup import Startup
 from pytest_hwperf.measure.subjects import subject_of_callable
 from pytest_hwperf.measure.worker_tasks import measure_cold_start
+from pytest_hwperf.records.errors import MeasurementError
 
 OPTIONS = ("--hwperf-sample-time=0.05", "--hwperf-energy=off", "--hwperf-report=report.json")
 TEST = """

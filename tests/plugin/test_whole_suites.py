@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from fakes.reruns import REPEATED, repository
 
-from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.core.report import Report, ReportFile
 from pytest_hwperf.plugin.whole_suites import FixtureValues
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.report import Report, ReportFile
 
 QUICK = (
     "-p",

@@ -4,8 +4,9 @@ import re
 
 from fakes import records as fake
 
-from pytest_hwperf.core.records import Judgement, replace
-from pytest_hwperf.core.statements import state
+from pytest_hwperf.records.messages import state
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.reports.annotations import lines_of
 
 

@@ -11,11 +11,12 @@ import pytest
 from fakes import gates
 from fakes import records as fake
 
-from pytest_hwperf.core.evidence import Assignment, Evidence, Gate, Measurement, Observation, Pair
-from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import Judgement, replace
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.units import EXPORT_UNITS
+from pytest_hwperf.records.evidence import Assignment, Evidence, Gate, Measurement, Observation, Pair
+from pytest_hwperf.records.metrics import METRICS
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.units import EXPORT_UNITS
+from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.reports.csv_files import render
 
 RUNS, SUMMARY, COMPARISONS = "stat_benchmark_runs.csv", "stat_benchmark_summary.csv", "statistical_comparisons.csv"

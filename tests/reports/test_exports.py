@@ -12,8 +12,9 @@ import pytest
 from fakes import records as fake
 
 from pytest_hwperf import __version__
-from pytest_hwperf.core.records import Judgement, replace
-from pytest_hwperf.core.report import Report
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.reports import exports
 from pytest_hwperf.reports.exports import Exported, measures_of
 

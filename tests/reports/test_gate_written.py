@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from fakes import records as fake
 
-from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.core.evidence import (
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.evidence import (
     Assignment,
     Evidence,
     FixedSample,
@@ -16,11 +16,12 @@ from pytest_hwperf.core.evidence import (
     Observation,
     Pair,
 )
-from pytest_hwperf.core.records import Margin, replace
-from pytest_hwperf.core.report import ReportFile
-from pytest_hwperf.core.sequence import decide
-from pytest_hwperf.core.statements import said, state
+from pytest_hwperf.records.messages import said, state
+from pytest_hwperf.records.report import ReportFile
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Margin
 from pytest_hwperf.reports.json_file import render
+from pytest_hwperf.stats.sequence import decide
 
 HERE = Measurement(test="tests/test_text.py::test_tokenise", label="long text")
 LATENCY = Hypothesis(measurement=HERE, margin=Margin(metric="latency", statistic="p50", size=0.02), better="lower")

@@ -4,9 +4,10 @@ from typing import Any, get_args
 
 from fakes import records as fake
 
-from pytest_hwperf.core.records import BudgetOutcome, Comparison, ComparisonOutcome, Judgement, Verdict, replace
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.statements import said, state
+from pytest_hwperf.records.messages import said, state
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import BudgetOutcome, Comparison, ComparisonOutcome, Judgement, Verdict
 from pytest_hwperf.reports.groups import _GROUPS, Groups, VerdictRow, groups_of, row_of
 
 

@@ -7,10 +7,11 @@ import pytest
 from fakes import gates
 from fakes import records as fake
 
-from pytest_hwperf.core.evidence import Evidence, Gate
-from pytest_hwperf.core.records import ComparisonOutcome, Judgement, Verdict, replace
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.statements import differing, state
+from pytest_hwperf.records.evidence import Evidence, Gate
+from pytest_hwperf.records.messages import differing, state
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import ComparisonOutcome, Judgement, Verdict
 from pytest_hwperf.reports.headline import Headline, headline_of
 
 

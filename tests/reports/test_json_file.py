@@ -8,10 +8,10 @@ from typing import cast
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.core.codec import from_json
-from pytest_hwperf.core.errors import SerialisationError
-from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.report import ReportFile
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.errors import SerialisationError
+from pytest_hwperf.records.report import ReportFile
+from pytest_hwperf.records.run import replace
 from pytest_hwperf.reports.json_file import render
 
 

@@ -13,9 +13,9 @@ import pytest
 from fakes import gates
 from fakes import records as fake
 
-from pytest_hwperf.core.records import SCHEMA
-from pytest_hwperf.core.report import ReportFile
-from pytest_hwperf.core.structs import Record
+from pytest_hwperf.records.report import ReportFile
+from pytest_hwperf.records.run import SCHEMA
+from pytest_hwperf.records.structs import Record
 from pytest_hwperf.reports import json_file
 
 PAGE = Path(__file__).parents[2] / "docs" / "report.schema.json"

@@ -3,9 +3,9 @@
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import Judgement
-from pytest_hwperf.core.units import EXPORT_UNITS
+from pytest_hwperf.records.metrics import METRICS
+from pytest_hwperf.records.units import EXPORT_UNITS
+from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.reports.exports import properties
 
 

@@ -4,8 +4,9 @@ import json
 
 from fakes import records as fake
 
-from pytest_hwperf.core.records import Judgement, replace
-from pytest_hwperf.core.report import Report
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.reports.exports import properties
 from pytest_hwperf.reports.groups import groups_of
 from pytest_hwperf.reports.html.content import content_of

@@ -6,10 +6,11 @@ from collections.abc import Callable
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.core.evidence import Evidence, Gate
-from pytest_hwperf.core.records import ComparisonOutcome, Judgement, replace
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.statements import said, state
+from pytest_hwperf.records.evidence import Evidence, Gate
+from pytest_hwperf.records.messages import said, state
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import ComparisonOutcome, Judgement
 from pytest_hwperf.reports.markdown import LARGEST, MARKER, render
 from pytest_hwperf.reports.markdown_text import LONGEST_NAME, code, fenced, text
 

@@ -7,13 +7,13 @@ from fakes import gates
 from fakes import records as fake
 from fakes.profiles import repeats
 
-from pytest_hwperf.core.evidence import Explanation, Gate, Measurement
-from pytest_hwperf.core.explanations import explain_functions
-from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.sequence import decide
+from pytest_hwperf.records.evidence import Explanation, Gate, Measurement
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import replace
 from pytest_hwperf.reports.explained import lines_of
 from pytest_hwperf.reports.terminal import render, render_summary
+from pytest_hwperf.stats.explanations import explain_functions
+from pytest_hwperf.stats.sequence import decide
 
 SLOWER = gates.hypothesis(0)
 BEFORE = {"predict>tokenize": 1, "predict>embed": 4, "predict>score": 5}

@@ -4,13 +4,14 @@ from typing import Any
 
 from fakes import records as fake
 
-from pytest_hwperf.core.movers import Operator, OperatorProfile
-from pytest_hwperf.core.records import Run, replace
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.roofline import PeakRate, Work, roofline_of
-from pytest_hwperf.core.statements import said
+from pytest_hwperf.records.messages import said
+from pytest_hwperf.records.profiles import Operator, OperatorProfile
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import Run, replace
+from pytest_hwperf.records.work import PeakRate, Work
 from pytest_hwperf.reports.explained import OperatorTable, operator_tables
 from pytest_hwperf.reports.terminal import render
+from pytest_hwperf.stats.roofline import roofline_of
 
 NODES = 10
 

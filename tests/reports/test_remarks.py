@@ -3,9 +3,10 @@
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.core.records import Judgement, replace
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.statements import Remark, state
+from pytest_hwperf.records.messages import Remark, state
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.reports.summary import summary_of
 from pytest_hwperf.reports.table import rows
 

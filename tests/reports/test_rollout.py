@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from fakes.rollouts import accuracy, file, latency, limit, version
 
-from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.rollout import Requests
+from pytest_hwperf.records.run import replace
 from pytest_hwperf.reports.rollout import render
+from pytest_hwperf.stats.rollout import Requests
 
 OLD, NEW = version("old.onnx", 1.0), version("new.onnx", 1.0)
 P95 = limit("latency_p95_ms", "latency", "p95", 0.0015)

@@ -8,13 +8,13 @@ from fakes import gates
 from fakes import records as fake
 from fakes.profiles import repeats
 
-from pytest_hwperf.core.evidence import Explanation, Gate, Measurement
-from pytest_hwperf.core.explanations import explain_functions, explain_nothing
-from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.sequence import decide
-from pytest_hwperf.core.statements import said
+from pytest_hwperf.records.evidence import Explanation, Gate, Measurement
+from pytest_hwperf.records.messages import said
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import replace
 from pytest_hwperf.reports.explained import render, safe_name
+from pytest_hwperf.stats.explanations import explain_functions, explain_nothing
+from pytest_hwperf.stats.sequence import decide
 
 SLOWER = gates.hypothesis(0)
 BEFORE = {"predict": 1, "predict>tokenize": 3}

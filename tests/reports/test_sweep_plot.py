@@ -3,10 +3,11 @@
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.records import Budget
-from pytest_hwperf.core.sweeps import Sweep, SweepPoint, SweepRow, row_of, sweep_of
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.sweep import Sweep, SweepPoint, SweepRow
+from pytest_hwperf.records.verdict import Budget
 from pytest_hwperf.reports import plots
+from pytest_hwperf.stats.sweeps import row_of, sweep_of
 
 LIMIT = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)
 

@@ -3,10 +3,12 @@
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.core.records import Budget, Figure
-from pytest_hwperf.core.statements import state
-from pytest_hwperf.core.sweeps import SweepPoint, SweepRow, row_of, sweep_of
+from pytest_hwperf.records.messages import state
+from pytest_hwperf.records.run import Figure
+from pytest_hwperf.records.sweep import SweepPoint, SweepRow
+from pytest_hwperf.records.verdict import Budget
 from pytest_hwperf.reports.sweeps import lines_of, notes_of
+from pytest_hwperf.stats.sweeps import row_of, sweep_of
 
 LIMIT = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)
 

@@ -6,21 +6,13 @@ from typing import get_args
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import (
-    Budget,
-    BudgetOutcome,
-    Comparison,
-    ComparisonOutcome,
-    Judgement,
-    Skip,
-    Verdict,
-    replace,
-)
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.statements import Statement, said, state
-from pytest_hwperf.core.units import _SCALES, counted
+from pytest_hwperf.records.messages import Statement, said, state
+from pytest_hwperf.records.metrics import METRICS
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import _SCALES, counted
+from pytest_hwperf.records.verdict import Budget, BudgetOutcome, Comparison, ComparisonOutcome, Judgement, Skip, Verdict
 from pytest_hwperf.reports.rows import metric_of, sorted_keys, unit_of
 from pytest_hwperf.reports.table import COLUMNS, Section, Table, rows
 

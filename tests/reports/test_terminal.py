@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.core.records import Comparison, Judgement, replace
-from pytest_hwperf.core.statements import state
+from pytest_hwperf.records.messages import state
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Comparison, Judgement
 from pytest_hwperf.reports.table import Detail, rows
 from pytest_hwperf.reports.terminal import Line, render, render_counts, render_summary
 

@@ -12,13 +12,15 @@ import pytest
 from fakes import records as fake
 
 from pytest_hwperf.cli.inputs import read_candidates
-from pytest_hwperf.core.candidates import measured_together
-from pytest_hwperf.core.movers import OperatorProfile
-from pytest_hwperf.core.records import Judgement, replace
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.roofline import Work, roofline_of
-from pytest_hwperf.core.statements import said
+from pytest_hwperf.records.messages import said
+from pytest_hwperf.records.profiles import OperatorProfile
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Judgement
+from pytest_hwperf.records.work import Work
 from pytest_hwperf.reports import csv_files, plots, tradeoff_files
+from pytest_hwperf.stats.candidates import measured_together
+from pytest_hwperf.stats.roofline import roofline_of
 
 ROOT = Path(__file__).parents[2]
 TRADEOFFS, DASHBOARD = "hardware_tradeoffs.csv", "benchmark_dashboard.csv"

@@ -13,7 +13,7 @@ from fakes.fitted_models import breast_cancer, digits, fitted
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pytest_hwperf.core.errors import ScenarioUnavailable
+from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.scenario_contract import ScenarioContract
 from pytest_hwperf.scenarios import boosters, conversion
 from pytest_hwperf.scenarios import cache as models

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from fakes.fitted_models import data_of, fitted
 
-from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.scenario_contract import ScenarioContract
 from pytest_hwperf.scenarios import cache
 from pytest_hwperf.scenarios.onnx import onnx_fp32

@@ -13,7 +13,7 @@ from skl2onnx._supported_operators import sklearn_operator_name_map
 from skl2onnx.common import _registration as pools
 from sklearn.linear_model import LinearRegression
 
-from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
+from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.scenarios import cache
 from pytest_hwperf.scenarios.conversion import convert_estimator
 from pytest_hwperf.scenarios.converters import registered

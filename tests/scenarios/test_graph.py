@@ -10,11 +10,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from sklearn.neural_network import MLPClassifier
 
-from pytest_hwperf.core.contracts import Counted
-from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.core.roofline import count_work
+from pytest_hwperf.records.contracts import Counted
+from pytest_hwperf.records.errors import MeasurementError
 from pytest_hwperf.scenarios.onnx import onnx_fp32
 from pytest_hwperf.scenarios.ort import count_work_of, read_graph
+from pytest_hwperf.stats.roofline import count_work
 
 F = TensorProto.FLOAT
 

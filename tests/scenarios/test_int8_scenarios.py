@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from fakes.fitted_models import breast_cancer, data_of, fitted
 
-from pytest_hwperf.core.contracts import ScenarioFactory
-from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
-from pytest_hwperf.core.statements import cause_of, state
 from pytest_hwperf.host.machine import read_processor, saturates_bytes
 from pytest_hwperf.host.workdirs import workdir
+from pytest_hwperf.records.contracts import ScenarioFactory
+from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.records.messages import cause_of, state
 from pytest_hwperf.scenarios import cache
 from pytest_hwperf.scenarios.conversion import convert_with_skl2onnx
 from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimator

@@ -10,8 +10,8 @@ import pytest
 from fakes.fitted_models import data_of, fitted
 from fakes.tflite_models import FLOAT, HALF, INT8, linear
 
-from pytest_hwperf.core.errors import ScenarioUnavailable, UsageProblem
-from pytest_hwperf.core.statements import cause_of
+from pytest_hwperf.records.errors import ScenarioUnavailable, UsageProblem
+from pytest_hwperf.records.messages import cause_of
 from pytest_hwperf.scenario_contract import ScenarioContract
 from pytest_hwperf.scenarios import cache, litert
 from pytest_hwperf.scenarios.litert import litert_fp32, litert_int8, read_litert

@@ -12,7 +12,7 @@ import pytest
 from fakes.fitted_models import data_of, fitted
 from onnx import TensorProto, helper, numpy_helper
 
-from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.scenario_contract import ScenarioContract
 from pytest_hwperf.scenarios import cache
 from pytest_hwperf.scenarios import onnx_file as files

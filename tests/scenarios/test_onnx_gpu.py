@@ -10,8 +10,8 @@ import pytest
 from fakes.fitted_models import data_of, fitted
 from fakes.gpu_runtime import CPU, FakeRuntime
 
-from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.host.nvidia import NvidiaGpus
+from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.scenario_contract import ScenarioContract
 from pytest_hwperf.scenarios import cache, onnx_gpu
 from pytest_hwperf.scenarios.onnx_gpu import OnnxGpuAccess, gpu_scenario, onnx_cuda, onnx_tensorrt, onnx_tensorrt_fp16

@@ -12,8 +12,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pytest_hwperf.core.contracts import Scenario, ScenarioFactory
-from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.records.contracts import Scenario, ScenarioFactory
+from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.scenarios import cache
 from pytest_hwperf.scenarios.conversion import agreement, convert_estimator, convert_with_skl2onnx
 from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimator

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from fakes.fitted_models import breast_cancer, data_of, fitted
 
-from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
-from pytest_hwperf.core.statements import cause_of
+from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
+from pytest_hwperf.records.messages import cause_of
 from pytest_hwperf.scenario_contract import ScenarioContract
 from pytest_hwperf.scenarios import cache, openvino_cpu
 from pytest_hwperf.scenarios.onnx import onnx_fp32

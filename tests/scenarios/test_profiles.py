@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from sklearn.neural_network import MLPClassifier
 
-from pytest_hwperf.core.contracts import Arenas, Profiled
-from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.core.movers import profile_of
-from pytest_hwperf.core.statements import state
+from pytest_hwperf.records.contracts import Arenas, Profiled
+from pytest_hwperf.records.errors import MeasurementError
+from pytest_hwperf.records.messages import state
 from pytest_hwperf.scenarios import profiles
 from pytest_hwperf.scenarios.onnx import onnx_fp32
 from pytest_hwperf.scenarios.profiles import (
@@ -26,6 +25,7 @@ from pytest_hwperf.scenarios.profiles import (
 )
 from pytest_hwperf.scenarios.quantise import why_not_int8
 from pytest_hwperf.scenarios.sklearn_native import sklearn_fp32
+from pytest_hwperf.stats.movers import profile_of
 
 FLOAT = (("FusedGemm", 2, 900), ("Softmax", 1, 100))
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.records.errors import MeasurementError
 from pytest_hwperf.scenarios.rows import count_shared, digest_rows, evenly_spaced, matrix, split_batches
 
 

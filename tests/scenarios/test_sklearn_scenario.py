@@ -16,8 +16,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from pytest_hwperf.core.contracts import Scenario, ScenarioFactory, Staged
-from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.records.contracts import Scenario, ScenarioFactory, Staged
+from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.scenarios.estimators import inspect_estimator, last_step, one_line
 from pytest_hwperf.scenarios.sklearn_native import sklearn_fp32
 

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from fakes.gpus import FakeTensor, FakeTorch
 
-from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
-from pytest_hwperf.core.movers import profile_of
 from pytest_hwperf.host.nvidia import NvidiaGpus
 from pytest_hwperf.host.workdirs import goes_with_a_run
 from pytest_hwperf.host.worker_protocol import SHARES_COMPILED
+from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.scenarios import torch_compiled
 from pytest_hwperf.scenarios.estimators import inspect_estimator, is_module
 from pytest_hwperf.scenarios.profiles import OperatorTime
@@ -24,6 +23,7 @@ from pytest_hwperf.scenarios.torch_int8 import Trial, refused
 from pytest_hwperf.scenarios.torch_modules import SizeCounter, module_rows, output_of
 from pytest_hwperf.scenarios.torch_operators import calls_of, operator_times
 from pytest_hwperf.scenarios.torch_switches import untraced_compiler
+from pytest_hwperf.stats.movers import profile_of
 
 SURE = [[0.25, 0.75], [0.5, 0.5]]
 

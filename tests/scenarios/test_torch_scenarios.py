@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from fakes.gpu_runtime import CPU, FakeRuntime
 
-from pytest_hwperf.core.contracts import Compiling, Probabilities, Profiled, ScenarioFactory
-from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
-from pytest_hwperf.core.statements import cause_of
 from pytest_hwperf.host.nvidia import NvidiaGpus
 from pytest_hwperf.host.tracing import lasting_tracers
 from pytest_hwperf.measure.subjects import reference_of, subject_of_scenario
+from pytest_hwperf.records.contracts import Compiling, Probabilities, Profiled, ScenarioFactory
+from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.records.messages import cause_of
 from pytest_hwperf.scenarios import cache
 from pytest_hwperf.scenarios.onnx import onnx_fp32
 from pytest_hwperf.scenarios.onnx_gpu import OnnxGpuAccess, gpu_scenario

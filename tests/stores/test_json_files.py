@@ -15,12 +15,12 @@ from fakes import records as fake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_hwperf.core.codec import to_json
-from pytest_hwperf.core.contracts import Store
-from pytest_hwperf.core.errors import StoreError
-from pytest_hwperf.core.history import Annotation
-from pytest_hwperf.core.records import StoredRun, replace
 from pytest_hwperf.host.files import create_file, replace_file
+from pytest_hwperf.records.codec import to_json
+from pytest_hwperf.records.contracts import Store
+from pytest_hwperf.records.errors import StoreError
+from pytest_hwperf.records.run import StoredRun, replace
+from pytest_hwperf.stats.history import Annotation
 from pytest_hwperf.stores import baseline_folder, baseline_format, json_files
 from pytest_hwperf.stores.json_files import JsonStore
 

@@ -9,10 +9,10 @@ import pytest
 from fakes import postgres
 from fakes import records as fake
 
-from pytest_hwperf.core.contracts import Store
-from pytest_hwperf.core.errors import StoreError
-from pytest_hwperf.core.history import Annotation
-from pytest_hwperf.core.records import StoredRun, replace
+from pytest_hwperf.records.contracts import Store
+from pytest_hwperf.records.errors import StoreError
+from pytest_hwperf.records.run import StoredRun, replace
+from pytest_hwperf.stats.history import Annotation
 from pytest_hwperf.stores.json_files import JsonStore
 from pytest_hwperf.stores.sql.store import SqlStore
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_hwperf import registry
-from pytest_hwperf.core.block_plans import BlockPlan
-from pytest_hwperf.core.contracts import Meter
-from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable, UsageProblem
-from pytest_hwperf.core.units import show
 from pytest_hwperf.host.clocks import ClockPrecision, clock_source
 from pytest_hwperf.host.memory import resident, resolution
 from pytest_hwperf.meters.powercap import SystemAccess, Zone, choose_zones, refusal
+from pytest_hwperf.records.contracts import Meter
+from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable, UsageProblem
+from pytest_hwperf.records.units import show
+from pytest_hwperf.stats.block_plans import BlockPlan
 
 Open = Callable[[str], Meter]  # opens the energy source of that name
 

@@ -14,11 +14,11 @@ from pytest_hwperf.cli.doctor.conditions import facts_of
 from pytest_hwperf.cli.doctor.findings import ABILITIES, Findings, Probes, collect_findings, plain_data, render_peaks
 from pytest_hwperf.cli.doctor.noise import Noise, pair_for, read_noise, render_noise
 from pytest_hwperf.cli.output import ProgressText, clear_progress, complain, say_lines
-from pytest_hwperf.core.budgets import nearest_or_all
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.units import counted
 from pytest_hwperf.host.disturbance import control_groups, snapshot
+from pytest_hwperf.records.budgets import nearest_or_all
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import counted
 
 NARROWEST, WIDEST = 80, 100
 

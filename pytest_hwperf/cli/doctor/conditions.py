@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from pytest_hwperf.core.units import counted, show, show_number
 from pytest_hwperf.host.disturbance import (
     ClockRate,
     SystemState,
@@ -16,6 +15,7 @@ from pytest_hwperf.host.disturbance import (
     read_throttling,
 )
 from pytest_hwperf.meters.powercap import SystemAccess
+from pytest_hwperf.records.units import counted, show, show_number
 
 _STEADY = {"performance"}  # governors that leave the clock rate alone
 _BUSY_LOAD = 0.5  # running processes per core

@@ -21,14 +21,14 @@ from pytest_hwperf.cli.doctor.abilities import (
 )
 from pytest_hwperf.cli.doctor.conditions import Conditions, Threads, facts_of, read_conditions, read_threads
 from pytest_hwperf.cli.doctor.noise import Noise
-from pytest_hwperf.core.records import Machine
-from pytest_hwperf.core.roofline import PeakRate
-from pytest_hwperf.core.units import counted, show_amount
 from pytest_hwperf.host.clocks import ClockPrecision, cpu_time_step, observe_clock
 from pytest_hwperf.host.disturbance import SystemState, read_system_state
 from pytest_hwperf.host.machine import count_usable_cores, describe_machine
 from pytest_hwperf.host.peaks import measure_peaks, save_peaks
 from pytest_hwperf.meters.powercap import SystemAccess
+from pytest_hwperf.records.run import Machine
+from pytest_hwperf.records.units import counted, show_amount
+from pytest_hwperf.records.work import PeakRate
 from pytest_hwperf.scenarios.threads import limit_threads
 
 

@@ -6,17 +6,17 @@ from functools import partial
 from math import expm1
 from statistics import median
 
-from pytest_hwperf.core.budgets import DEFAULT_MARGINS
-from pytest_hwperf.core.errors import HwperfError
-from pytest_hwperf.core.paired import MOST_PAIRS, pairs_needed
-from pytest_hwperf.core.ranks import fewest_pairs
-from pytest_hwperf.core.screen import SCREEN_PAIRS
-from pytest_hwperf.core.sequence import SHARES
-from pytest_hwperf.core.units import counted, show
 from pytest_hwperf.gate.builtin_model import MODEL, ROWS, rows
+from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.models import CompareSettings, SelfComparison, compare_with_itself
 from pytest_hwperf.host.disturbance import Interference, Snapshot
-from pytest_hwperf.pairs.conductor import Progress
+from pytest_hwperf.records.budgets import DEFAULT_MARGINS
+from pytest_hwperf.records.errors import HwperfError
+from pytest_hwperf.records.units import counted, show
+from pytest_hwperf.stats.paired import MOST_PAIRS, pairs_needed
+from pytest_hwperf.stats.ranks import fewest_pairs
+from pytest_hwperf.stats.screen import SCREEN_PAIRS
+from pytest_hwperf.stats.sequence import SHARES
 
 ALPHA = 0.01  # the gate's default, per build
 MARGIN = DEFAULT_MARGINS["latency_p50"].size

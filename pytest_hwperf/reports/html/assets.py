@@ -9,8 +9,8 @@ from importlib.resources import files
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.structs import Record
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.structs import Record
 
 if TYPE_CHECKING:
     from markupsafe import Markup

@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import Budget, Judgement, Key, figure_of
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.structs import Record
-from pytest_hwperf.core.units import counted
+from pytest_hwperf.records.metrics import METRICS
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import Key, figure_of
+from pytest_hwperf.records.structs import Record
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import counted
+from pytest_hwperf.records.verdict import Budget, Judgement
 from pytest_hwperf.reports.explained import operator_tables
 from pytest_hwperf.reports.groups import Groups, VerdictRow
 from pytest_hwperf.reports.html.assets import as_json

@@ -4,12 +4,13 @@ from collections.abc import Iterator, Sequence
 from math import isclose
 from statistics import median
 
-from pytest_hwperf.core.evidence import FixedSample, Observation, Pair, Stage
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.metrics import Metric
-from pytest_hwperf.core.records import Budget, Comparison, Figure
-from pytest_hwperf.core.structs import Record
-from pytest_hwperf.core.units import counted, relative_change, show_interval, show_limit, show_measured
+from pytest_hwperf.records.evidence import FixedSample, Observation, Pair, Stage
+from pytest_hwperf.records.metrics import Metric
+from pytest_hwperf.records.run import Figure
+from pytest_hwperf.records.structs import Record
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import counted, relative_change, show_interval, show_limit, show_measured
+from pytest_hwperf.records.verdict import Budget, Comparison
 from pytest_hwperf.reports.groups import VerdictRow
 
 _SCREENS = ("screen", "unconfirmed screen", "equal pairs")

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from pytest_hwperf.core.evidence import Explanation, Gate, Measurement, Observation, Pair
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.metrics import Metric
-from pytest_hwperf.core.movers import Mover
-from pytest_hwperf.core.records import Budget, Judgement, figure_of
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.units import relative_change, scale_for, show_move, show_share
+from pytest_hwperf.records.evidence import Explanation, Gate, Measurement, Observation, Pair
+from pytest_hwperf.records.metrics import Metric
+from pytest_hwperf.records.profiles import Mover
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import figure_of
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import relative_change, scale_for, show_move, show_share
+from pytest_hwperf.records.verdict import Budget, Judgement
 from pytest_hwperf.reports.groups import VerdictRow
 from pytest_hwperf.reports.html.decision import PairData, words_of
 from pytest_hwperf.reports.rows import metric_of

@@ -5,14 +5,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.history import FEWEST_DRAWN, Annotation, Series, Trend, trend_of, with_run
-from pytest_hwperf.core.metrics import metric_of
-from pytest_hwperf.core.records import Judgement, Key
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.units import counted, scale_for, show_change_interval, show_number
+from pytest_hwperf.records.metrics import metric_of
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import Key
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import counted, scale_for, show_change_interval, show_number
+from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.reports.html.assets import PageScript, as_json, embedded, written
 from pytest_hwperf.reports.html.details import rounded
+from pytest_hwperf.stats.history import FEWEST_DRAWN, Annotation, Series, Trend, trend_of, with_run
 
 Plain = dict[str, Any]
 Measured = tuple[str, str]  # test and label

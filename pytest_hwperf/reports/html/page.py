@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.records import Machine
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.units import counted
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import Machine
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import counted
 from pytest_hwperf.reports.groups import Groups, VerdictRow, groups_of
 from pytest_hwperf.reports.headline import headline_of
 from pytest_hwperf.reports.html.assets import PageScript, as_json, embedded, written

@@ -4,16 +4,17 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_hwperf.core.candidates import candidate_of
-from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY, metric_of
-from pytest_hwperf.core.records import Judgement, Key, Machine
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.rivals import Candidate, per_row
-from pytest_hwperf.core.tradeoffs import dimensions_of, pareto
-from pytest_hwperf.core.units import scale_for
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY, metric_of
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import Key, Machine
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import scale_for
+from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.reports.html.details import rounded
 from pytest_hwperf.reports.rows import Family, families, title_of
+from pytest_hwperf.stats.candidates import candidate_of
+from pytest_hwperf.stats.rivals import Candidate, per_row
+from pytest_hwperf.stats.tradeoffs import dimensions_of, pareto
 
 Plain = dict[str, Any]
 _TOLD = ("batch_size", "threads", "load")  # conditions that tell candidates of one scenario apart

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from pytest_hwperf.core.errors import StoreError
+from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.stores.sql import problems, tables
 from pytest_hwperf.stores.sql.postgres import Postgres
 from pytest_hwperf.stores.sql.sqlite_file import SqliteFile

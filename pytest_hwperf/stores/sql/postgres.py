@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.records.text import visible
 from pytest_hwperf.stores.sql.problems import Remedies
 
 if TYPE_CHECKING:

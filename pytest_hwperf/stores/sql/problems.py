@@ -3,7 +3,7 @@
 import sqlite3
 from dataclasses import dataclass
 
-from pytest_hwperf.core.errors import StoreError
+from pytest_hwperf.records.errors import StoreError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,10 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from pytest_hwperf.core.codec import from_json, to_json, to_short_json
-from pytest_hwperf.core.errors import SerialisationError, StoreError
-from pytest_hwperf.core.history import Annotation, PastValue, Series, Statistic, lined_up
-from pytest_hwperf.core.records import Estimate, Machine, StoredRun
+from pytest_hwperf.records.codec import from_json, to_json, to_short_json
+from pytest_hwperf.records.errors import SerialisationError, StoreError
+from pytest_hwperf.records.run import Estimate, Machine, StoredRun
+from pytest_hwperf.stats.history import Annotation, PastValue, Series, Statistic, lined_up
 from pytest_hwperf.stores.sql.tables import Damaged, table
 
 if TYPE_CHECKING:

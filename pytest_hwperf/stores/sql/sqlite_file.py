@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
-from pytest_hwperf.core.errors import StoreError
-from pytest_hwperf.core.foreign_text import shortened
 from pytest_hwperf.host.files import refused_name
+from pytest_hwperf.records.errors import StoreError
+from pytest_hwperf.records.text import shortened
 from pytest_hwperf.stores.sql.problems import Remedies
 from pytest_hwperf.stores.sql.tables import VERSION_TABLE, metadata
 

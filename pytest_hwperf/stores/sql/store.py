@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar
 
-from pytest_hwperf.core.errors import StoreError
-from pytest_hwperf.core.history import Annotation, Series
-from pytest_hwperf.core.records import Machine, StoredRun
-from pytest_hwperf.core.report import Report
+from pytest_hwperf.records.errors import StoreError
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import Machine, StoredRun
+from pytest_hwperf.stats.history import Annotation, Series
 from pytest_hwperf.stores.location import check_name
 from pytest_hwperf.stores.sql import reading, writing
 from pytest_hwperf.stores.sql.database import Database

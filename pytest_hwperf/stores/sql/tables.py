@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_hwperf.core.errors import StoreError
-from pytest_hwperf.core.foreign_text import shortened
+from pytest_hwperf.records.errors import StoreError
+from pytest_hwperf.records.text import shortened
 
 if TYPE_CHECKING:
     from sqlalchemy import Column, Connection, MetaData, Table

@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_hwperf.core.baselines import stored_run_of
-from pytest_hwperf.core.codec import to_json
-from pytest_hwperf.core.evidence import Gate, Measurement
-from pytest_hwperf.core.history import is_anchor
-from pytest_hwperf.core.metrics import Better, metric_of
-from pytest_hwperf.core.records import Budget, Comparison, Estimate, Figure, Judgement, Machine, Run, Verdict, figure_of
-from pytest_hwperf.core.report import Report
+from pytest_hwperf.records.codec import to_json
+from pytest_hwperf.records.evidence import Gate, Measurement
+from pytest_hwperf.records.metrics import Better, metric_of
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import Estimate, Figure, Machine, Run, figure_of
+from pytest_hwperf.records.verdict import Budget, Comparison, Judgement, Verdict
+from pytest_hwperf.stats.baselines import stored_run_of
+from pytest_hwperf.stats.history import is_anchor
 from pytest_hwperf.stores.sql.reading import (
     RunsPlace,
     StoredRow,

@@ -19,11 +19,11 @@ from pytest_hwperf.cli.doctor.abilities import (
     read_sources,
     read_zones,
 )
-from pytest_hwperf.core.contracts import Meter
-from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
 from pytest_hwperf.host.clocks import ClockPrecision
 from pytest_hwperf.meters.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.powercap import SystemAccess
+from pytest_hwperf.records.contracts import Meter
+from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 
 
 def virtual_machine(root: Path) -> SystemAccess:

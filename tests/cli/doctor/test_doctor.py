@@ -18,11 +18,11 @@ from pytest_hwperf.cli import main
 from pytest_hwperf.cli.doctor.command import MISSING, OK, parse_required, run
 from pytest_hwperf.cli.doctor.findings import Probes
 from pytest_hwperf.cli.doctor.noise import Noise, noise_of
-from pytest_hwperf.core.contracts import Meter
-from pytest_hwperf.core.errors import MeterUnavailable, UsageProblem
+from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.models import SelfComparison
 from pytest_hwperf.meters.powercap import SystemAccess
-from pytest_hwperf.pairs.conductor import Progress
+from pytest_hwperf.records.contracts import Meter
+from pytest_hwperf.records.errors import MeterUnavailable, UsageProblem
 
 USAGE = 4
 HEADINGS = [

@@ -12,9 +12,9 @@ from fakes.powercap import bare_metal, plant
 
 from pytest_hwperf.cli.doctor.command import MISSING, OK, run
 from pytest_hwperf.cli.doctor.findings import Probes
-from pytest_hwperf.core.contracts import Covered, Meter
-from pytest_hwperf.core.errors import MeterUnavailable
-from pytest_hwperf.core.records import Reading
+from pytest_hwperf.records.contracts import Covered, Meter
+from pytest_hwperf.records.errors import MeterUnavailable
+from pytest_hwperf.records.run import Reading
 
 
 def options(*require: str) -> Namespace:

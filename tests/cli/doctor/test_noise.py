@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_hwperf.cli.doctor.noise import Noise, PairsNeeded, noise_of, pair_for, read_noise, render_noise
-from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.gate.models import SelfComparison
 from pytest_hwperf.host.disturbance import MachineCpuTime, Snapshot
+from pytest_hwperf.records.errors import WorkerError
 
 EIGHT = (-0.004, -0.003, -0.002, -0.001, 0.001, 0.002, 0.003, 0.004)  # log ratios
 QUIET = Snapshot(switches=0, cpu=MachineCpuTime(1.0, 0.0, 100.0), load=0.1, wall_s=0.0)

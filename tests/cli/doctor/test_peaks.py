@@ -8,8 +8,8 @@ from fakes import records as fake
 
 from pytest_hwperf.cli.doctor import findings as module
 from pytest_hwperf.cli.doctor.findings import keep_peaks, render_peaks, thread_counts
-from pytest_hwperf.core.roofline import PeakRate, Peaks
 from pytest_hwperf.host.peaks import read_peaks
+from pytest_hwperf.records.work import PeakRate, Peaks
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.meters.callgrind import count_calls, slopes, under_callgrind, valgrind_requests
+from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 
 RUNNING, WRITE, ZERO, START, STOP = 0x1001, 0x43540000, 0x43540001, 0x43540004, 0x43540005
 NAMES = {RUNNING: "running", WRITE: "write", ZERO: "zero", START: "start", STOP: "stop"}

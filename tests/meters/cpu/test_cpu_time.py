@@ -8,7 +8,7 @@ from pytest_hwperf.host.clocks import cpu_seconds
 from pytest_hwperf.meters.cpu_time import CpuTimeMeter
 
 if TYPE_CHECKING:
-    from pytest_hwperf.core.contracts import Meter
+    from pytest_hwperf.records.contracts import Meter
 
 _SPIN = "import time\nwhile time.process_time() < 0.1: pass"
 

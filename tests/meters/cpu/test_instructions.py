@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from fakes.power_pmu import tell_paranoia
 
-from pytest_hwperf.core.errors import MeterUnavailable
-from pytest_hwperf.core.records import Reading
 from pytest_hwperf.meters.instructions import InstructionMeter, attributes, instruction_meter
+from pytest_hwperf.records.errors import MeterUnavailable
+from pytest_hwperf.records.run import Reading
 
 THREADS = (17, 21)
 

@@ -8,8 +8,8 @@ from fakes.counters import Load, PassingClock, SteadyCounters
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.meters.counters import CounterMeter, Share, Traits
+from pytest_hwperf.records.contracts import CountingMeter
 
 if TYPE_CHECKING:
     from collections.abc import Callable

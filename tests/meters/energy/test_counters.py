@@ -6,8 +6,8 @@ import threading
 import pytest
 from fakes.counters import Load, PassingClock, SteadyCounters
 
-from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.meters.counters import Totals, seconds_suspended
+from pytest_hwperf.records.errors import MeasurementError
 
 DRAM_RANGE = 65712999613
 LONGEST_S = 32.8

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from fakes.powercap import AMD, CLIENT, PLAIN_CLIENT, SOCKETS, bare_metal, calm, describe_processor, plant, refusing
 
-from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.meters.powercap import SystemAccess
 from pytest_hwperf.meters.rapl import rapl_meter
+from pytest_hwperf.records.errors import MeterUnavailable
 
 
 def refusal(host: SystemAccess, **environ: str) -> str:

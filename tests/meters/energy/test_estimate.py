@@ -9,9 +9,6 @@ from fakes.hosts import settle_in
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_hwperf.core.contracts import Covered
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.records import Reading
 from pytest_hwperf.meters.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.estimate import (
     EstimateMeter,
@@ -21,9 +18,12 @@ from pytest_hwperf.meters.estimate import (
     watts_here,
     watts_of,
 )
+from pytest_hwperf.records.contracts import Covered
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.run import Reading
 
 if TYPE_CHECKING:
-    from pytest_hwperf.core.contracts import Meter
+    from pytest_hwperf.records.contracts import Meter
 
 SKYLAKE = Watts(processor="Skylake", idle_w=0.645, busy_w=4.19)
 GENERIC = (0.74, 3.5)

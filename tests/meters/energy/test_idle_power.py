@@ -3,9 +3,9 @@
 import pytest
 from fakes.counters import Load, PassingClock, SteadyCounters
 
-from pytest_hwperf.core.records import Reading
 from pytest_hwperf.meters.counters import CounterMeter, Traits
 from pytest_hwperf.meters.energy_window import idle_watts
+from pytest_hwperf.records.run import Reading
 
 
 def idle_power(watts: float, *, busy_s: float | None = 0.0, slept: list[float] | None = None) -> Reading:

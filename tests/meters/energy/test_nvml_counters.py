@@ -7,9 +7,9 @@ import pytest
 from fakes.clocks import HandClock
 from fakes.nvml import GPU_IS_LOST, FakeBoard, FakeNvml
 
-from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.meters.nvml import EVERY_S, PowerCounters
 from pytest_hwperf.meters.nvml_library import Library
+from pytest_hwperf.records.errors import MeasurementError
 
 MICRO = 1_000_000
 

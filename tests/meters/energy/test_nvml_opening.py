@@ -20,11 +20,11 @@ from fakes.nvml import (
     Running,
 )
 
-from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.meters.counter_check import CounterCheck, check_counters
 from pytest_hwperf.meters.counters import Counters
 from pytest_hwperf.meters.nvml import GpuAccess, nvml_meter
 from pytest_hwperf.meters.nvml_library import Library
+from pytest_hwperf.records.errors import MeterUnavailable
 
 COUNTER = "nvmlDeviceGetTotalEnergyConsumption"
 

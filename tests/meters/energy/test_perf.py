@@ -9,11 +9,11 @@ from fakes.clocks import HandClock
 from fakes.power_pmu import CONFIGS, Pmu, plant_pmu, tell_paranoia
 from fakes.powercap import bare_metal
 
-from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
 from pytest_hwperf.meters.counter_check import CounterCheck
 from pytest_hwperf.meters.counters import CounterMeter, Counters, Traits
 from pytest_hwperf.meters.perf import find_events, perf_counters, perf_meter
 from pytest_hwperf.meters.powercap import SystemAccess
+from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 
 PKG, RAM = CONFIGS["energy-pkg"], CONFIGS["energy-ram"]
 SEEN = CounterCheck(tick_s=0.001, spins=3)

@@ -25,13 +25,13 @@ from fakes.powercap import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.meters.counters import CounterMeter, Opening, Register
 from pytest_hwperf.meters.powercap import SYSTEM, Files, Zone, choose_zones, find_zones
 from pytest_hwperf.meters.rapl import powercap_counters
+from pytest_hwperf.records.errors import MeasurementError
 
 if TYPE_CHECKING:
-    from pytest_hwperf.core.contracts import Meter
+    from pytest_hwperf.records.contracts import Meter
 
 Opened = Callable[..., CounterMeter]
 

@@ -20,11 +20,11 @@ from fakes.powercap import (
     refusing,
 )
 
-from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
 from pytest_hwperf.meters.counter_check import CounterCheck
 from pytest_hwperf.meters.counters import Counters
 from pytest_hwperf.meters.powercap import Files, SystemAccess
 from pytest_hwperf.meters.rapl import psys_meter, rapl_meter
+from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 
 
 def test_rapl_meter_reads_the_usual_places(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 import pytest
 from fakes.clocks import HandClock
 
-from pytest_hwperf.core.contracts import Covered
-from pytest_hwperf.core.records import Reading
 from pytest_hwperf.meters.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.energy_window import EnergyMeter
 from pytest_hwperf.meters.estimate import EstimateMeter, Watts, estimate_meter
+from pytest_hwperf.records.contracts import Covered
+from pytest_hwperf.records.run import Reading
 
 
 class ScriptedMeter:

@@ -3,9 +3,9 @@
 import pytest
 from fakes.nvml import FakeCupy, FakeTorchCuda, torch_with
 
-from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
 from pytest_hwperf.host.nvidia import synchronise, uses_cuda
 from pytest_hwperf.meters.nvml_library import Board, visible_boards
+from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 
 UUIDS = (
     "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6",

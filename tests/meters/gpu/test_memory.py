@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from fakes.nvml import DRIVER_NOT_LOADED, NO_PERMISSION, FakeBoard, FakeNvml, FakeTorchCuda, Running, torch_with
 
-from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.meters.gpu_memory import BY_DRIVER, BY_TORCH, GpuMemory, MemoryAccess
 from pytest_hwperf.meters.nvml_library import make_context
+from pytest_hwperf.records.errors import MeasurementError
 
 OWN, MB = 4000, 1_000_000
 CONTEXT = 300 * MB

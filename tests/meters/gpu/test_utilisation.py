@@ -6,9 +6,9 @@ import pytest
 from fakes.clocks import HandClock
 from fakes.nvml import GPU_IS_LOST, LIBRARY_NOT_FOUND, FakeBoard, FakeNvml, FakeTorchCuda, Running, torch_with
 
-from pytest_hwperf.core.errors import MeterUnavailable
-from pytest_hwperf.core.records import Reading
 from pytest_hwperf.meters.gpu_utilisation import UtilisationAccess, UtilisationMeter, utilisation_meter
+from pytest_hwperf.records.errors import MeterUnavailable
+from pytest_hwperf.records.run import Reading
 
 OWN = 4000
 TORCH = torch_with(FakeTorchCuda())

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.meters.allocation_sites import (
     AllocationSite,
     StackFrame,
     allocation_site_of,
     allocation_sites_of,
 )
+from pytest_hwperf.records.errors import MeasurementError
 
 ROOT = Path("/home/me/project")
 PACKAGES = "/home/me/project/.venv/lib/python3.12/site-packages"

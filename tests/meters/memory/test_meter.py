@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from fakes.resident import FakeResident, Process
 
-from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.host.memory import resident
 from pytest_hwperf.meters.memory import MemoryMeter, PeakRss
+from pytest_hwperf.records.errors import MeasurementError
 
 # Each answer in bytes: peak of a call that keeps nothing, what is left, peak after a reset, what a kept block leaves.
 _CODE = """

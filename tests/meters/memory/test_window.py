@@ -5,8 +5,8 @@ from contextlib import suppress
 import pytest
 from fakes.resident import FakeResident
 
-from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.meters.memory import MemoryWindows, PeakRss
+from pytest_hwperf.records.errors import MeasurementError
 
 
 def windows_on(peak_rss: PeakRss) -> MemoryWindows:

@@ -10,16 +10,17 @@ import pytest
 from fakes import gates
 from fakes import records as fake
 
-from pytest_hwperf.core.hypotheses import SIDES
-from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.roofline import PeakRate, Work, roofline_of
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.work import PeakRate, Work
 from pytest_hwperf.reports.groups import groups_of
 from pytest_hwperf.reports.html import content, scenarios
 from pytest_hwperf.reports.html.details import packed, quantiles, rounded, tree_of
+from pytest_hwperf.stats.hypotheses import SIDES
+from pytest_hwperf.stats.roofline import roofline_of
 
 if TYPE_CHECKING:
-    from pytest_hwperf.core.evidence import Gate
+    from pytest_hwperf.records.evidence import Gate
 
 SEED = 7
 
@@ -36,9 +37,9 @@ def slower(*, apart: bool = False) -> Report:
 
 
 def _judged(evidence: Any) -> Iterator[Any]:
-    from pytest_hwperf.core.records import Judgement, Policy
-    from pytest_hwperf.core.sequence import decide
-    from pytest_hwperf.core.verdicts import judge
+    from pytest_hwperf.records.verdict import Judgement, Policy
+    from pytest_hwperf.stats.sequence import decide
+    from pytest_hwperf.stats.verdicts import judge
 
     for hypothesis, comparison in decide(evidence).items():
         run = fake.run(test=hypothesis.measurement.test)

@@ -9,11 +9,11 @@ import pytest
 from fakes import records as fake
 from fakes.histories import STEP, note, revision, series, slower
 
-from pytest_hwperf.core.history import Annotation, Series, Trend, trend_of
-from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.report import Report
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import replace
 from pytest_hwperf.reports.groups import groups_of
 from pytest_hwperf.reports.html import assets, content, histories
+from pytest_hwperf.stats.history import Annotation, Series, Trend, trend_of
 
 _PLAIN = fake.sklearn_judgement()
 JUDGEMENT = replace(_PLAIN, run=replace(_PLAIN.run, started_at="2026-09-01T09:30:00+00:00"))

@@ -9,9 +9,9 @@ import pytest
 from fakes import gates
 from fakes import records as fake
 
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.report import Report
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import replace
 from pytest_hwperf.reports.html import assets, page
 
 pytest.importorskip("jinja2", reason="HTML reports need pytest-hwperf[report]")

@@ -15,7 +15,7 @@ pytest.importorskip("alembic", reason="SQLAlchemy and Alembic are not installed"
 from fakes import records as fake
 
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.core.errors import StoreError
+from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.stores.sql import sqlite_file
 from pytest_hwperf.stores.sql.store import SqlStore
 

@@ -15,10 +15,11 @@ import sqlite3
 from fakes import postgres
 from fakes import records as fake
 
-from pytest_hwperf.core.baselines import stored_run_of
-from pytest_hwperf.core.evidence import Evidence, Gate, Hypothesis, Measurement, Observation, Pair
-from pytest_hwperf.core.records import Comparison, Judgement, Margin, replace
-from pytest_hwperf.core.report import Report
+from pytest_hwperf.records.evidence import Evidence, Gate, Hypothesis, Measurement, Observation, Pair
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Comparison, Judgement, Margin
+from pytest_hwperf.stats.baselines import stored_run_of
 from pytest_hwperf.stores.sql.store import SqlStore
 
 ANCHOR = "a" * 40

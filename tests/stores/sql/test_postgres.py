@@ -14,8 +14,8 @@ pytest.importorskip("alembic", reason="SQLAlchemy and Alembic are not installed"
 from fakes import postgres, store_writers
 from fakes import records as fake
 
-from pytest_hwperf.core.errors import StoreError
-from pytest_hwperf.core.history import Annotation
+from pytest_hwperf.records.errors import StoreError
+from pytest_hwperf.stats.history import Annotation
 from pytest_hwperf.stores.sql import reading
 from pytest_hwperf.stores.sql.store import SqlStore
 

@@ -19,7 +19,7 @@ pytest.importorskip("alembic", reason="SQLAlchemy and Alembic are not installed"
 from fakes import records as fake
 from fakes import store_writers
 
-from pytest_hwperf.core.errors import StoreError
+from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.stores.sql import reading
 from pytest_hwperf.stores.sql import store as module
 from pytest_hwperf.stores.sql.store import SqlStore

@@ -1,0 +1,265 @@
+"""The project of the baseline's revision, built in an environment of its own: when that is needed, and of what."""
+
+import importlib.util
+import os
+import shlex
+import shutil
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
+from pathlib import Path, PurePath
+from subprocess import CompletedProcess
+from time import monotonic
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol
+
+from pytest_hwperf.checkout.ignored import check_ignored, is_compiled
+from pytest_hwperf.checkout.isolation import SOURCES, Tree, installed_copies, own_paths
+from pytest_hwperf.checkout.layer import source_of
+from pytest_hwperf.host.files import new_folder, read_text
+from pytest_hwperf.host.launch import run_logged, run_to_end
+from pytest_hwperf.records.errors import UsageProblem, WorkerError
+
+if TYPE_CHECKING:
+    from packaging.markers import Marker
+
+
+_MADE_BY = ("pyproject.toml", "setup.py")  # of which a folder that can be installed has one
+_LEGACY = ("setuptools>=40.8.0",)  # where a project names nothing that builds it (PEP 518)
+_COMPILED = (".pyc", ".pyo")
+
+
+def why_not_shared(
+    candidate: Path,
+    baseline: Path,
+    loaded: Sequence[str],
+    prefixes: Sequence[str],
+    modules: Mapping[str, ModuleType] = sys.modules,
+) -> str:
+    """Return why the baseline cannot run its code in this environment, "" where it can."""
+    try:
+        check_ignored(candidate, baseline, {"candidate": loaded})
+    except UsageProblem as problem:
+        return str(problem).partition(", which git")[0].partition(", so that")[0]
+    tree = Tree(candidate, prefixes)
+    is_loaded = any(tree.has_code(PurePath(file), set()) for file in loaded)
+    if not is_loaded and (copies := installed_copies(loaded, candidate)):
+        return f"the package under test is installed as a copy, {min(copies)}"
+    paths = set(own_paths(sys.path, candidate, prefixes))
+    for name, module in sorted(modules.items()):
+        file = getattr(module, "__file__", None) if "." not in name else None
+        real = Path(os.path.realpath(file)) if isinstance(file, str) else None
+        if real is not None and tree.has_code(real, set()) and real.parents[real.stem == "__init__"] not in paths:
+            return f"the editable install of {name} cannot be led to another tree"
+    return ""
+
+
+def projects_in(candidate: Path, baseline: Path) -> dict[PurePath, tuple[str, ...]]:
+    """Return the folders of the baseline that can be installed, relative to its root, with their extras.
+
+    They are those from which this environment has something installed, else the root itself.
+    """
+    found = dict[PurePath, tuple[str, ...]]()
+    for package in distributions():
+        if (source := source_of(package, candidate)) is not None:
+            found[source.relative_to(candidate.resolve())] = tuple(_extras_here(package))
+    return {
+        folder: extras
+        for folder, extras in (found or {PurePath(): ()}).items()
+        if any((baseline / folder / name).is_file() for name in _MADE_BY)
+    }
+
+
+def ways_to_install(baseline: Path, projects: Mapping[PurePath, Sequence[str]]) -> Iterator[list[str]]:
+    """Yield arguments of pip that build and install them, the quickest first.
+
+    With what builds them at hand, nothing has to be loaded for it; a backend may ask for more than it names.
+    """
+    what = [str(baseline / folder) + (f"[{','.join(extras)}]" if extras else "") for folder, extras in projects.items()]
+    if all(is_here(one) for folder in projects for one in _build_requirements(baseline / folder)):
+        yield ["--no-build-isolation", *what]
+    yield what
+
+
+def fill(baseline: Path, projects: Mapping[PurePath, Sequence[str]], site: Path) -> list[str]:
+    """Copy what building has made, such as compiled modules, beside the sources of the baseline; return the files.
+
+    Whether its code is then found in the tree or in the environment, it is the same.
+    """
+    filled = []
+    for package in distributions(path=[str(site)]):
+        for file in package.files or () if package.read_text("direct_url.json") else ():
+            name = PurePath(file)
+            if name.parts[0] == ".." or name.parts[0].endswith(".dist-info") or name.suffix in _COMPILED:
+                continue
+            places = [baseline / folder / source for folder in projects for source in ("", *SOURCES)]
+            if len(name.parts) == 1 or any((place / name).exists() for place in places):
+                continue
+            for target in (place / name for place in places if (place / name).parent.is_dir()):
+                try:
+                    shutil.copy2(site / name, target)
+                except OSError as error:
+                    raise WorkerError(f"the baseline cannot be given {name} that was built of it: {error}") from error
+                filled.append(str(target.relative_to(baseline)))
+                break
+    return sorted(filled)
+
+
+def _extras_here(package: Distribution) -> Iterator[str]:
+    """Yield the extras of a package of which this environment has everything."""
+    from packaging.requirements import Requirement
+
+    needed = [Requirement(text) for text in package.requires or ()]
+    for extra in package.metadata.get_all("Provides-Extra") or ():
+        own = [one for one in needed if _is_of(one.marker, extra)]
+        if own and all(is_here(str(one).partition(";")[0]) for one in own):
+            yield extra
+
+
+def _is_of(marker: "Marker | None", extra: str) -> bool:
+    """Whether something is needed for an extra, and not without it."""
+    return marker is not None and marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""})
+
+
+def _build_requirements(folder: Path) -> Sequence[str]:
+    """Return what builds a project, as it says itself."""
+    try:
+        system = tomllib.loads(read_text(folder / "pyproject.toml")).get("build-system", {})
+        return [str(one) for one in system.get("requires", _LEGACY)]
+    except (ValueError, AttributeError, RecursionError):
+        return _LEGACY
+
+
+def is_here(requirement: str) -> bool:
+    """Whether this environment has what a requirement asks for; what is for other systems is not asked for."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        one = Requirement(requirement)
+        if one.marker and not one.marker.evaluate({"extra": ""}):
+            return True
+        return one.specifier.contains(distribution(one.name).version, prereleases=True)
+    except (InvalidRequirement, PackageNotFoundError):
+        return False
+
+
+_TAIL = 12  # lines of a log
+_HINDERING = ("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_REQUIRE_VIRTUALENV")
+_QUIET = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+_PIP = ("-P", "-m", "pip")
+
+
+class RunPython(Protocol):
+    """How an interpreter is run to its end."""
+
+    def __call__(
+        self,
+        arguments: Sequence[str],
+        *,
+        interpreter: str,
+        timeout_s: float,
+        directory: Path,
+        environment: dict[str, str],
+    ) -> CompletedProcess[str]:
+        """Run it and return what it has said."""
+
+
+def has_pip() -> bool:
+    """Whether this environment has a pip, which one over it sees too."""
+    return importlib.util.find_spec("pip") is not None
+
+
+def install(
+    python: Path,
+    what: Sequence[str],
+    timeout_s: float,
+    run: RunPython = run_to_end,
+    sees_pip: Callable[[], bool] = has_pip,
+) -> None:
+    """Install packages into the environment of `python`."""
+    given = {name: value for name, value in os.environ.items() if name not in _HINDERING} | _QUIET
+    if not sees_pip():
+        _checked(run, python, ["-P", "-m", "ensurepip", "--default-pip"], timeout_s, given)
+    _checked(run, python, [*_PIP, "install", "--no-warn-conflicts", *what], timeout_s, given)
+
+
+def _checked(run: RunPython, python: Path, arguments: Sequence[str], timeout_s: float, given: dict[str, str]) -> None:
+    shown = " ".join(["python", *arguments[1:]])
+    try:
+        done = run(arguments, interpreter=str(python), timeout_s=timeout_s, directory=python.parent, environment=given)
+    except WorkerError as error:
+        raise UsageProblem(
+            f"`{shown}` for the environment of the baseline: {error}; give more time with --hwperf-time-limit=SECONDS"
+        ) from error
+    if done.returncode:
+        lines = [f"  {line}" for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        raise UsageProblem("\n".join([f"`{shown}` for the environment of the baseline failed:", *lines[-_TAIL:]]))
+
+
+_PYTHON = frozenset({"python", "python3", "python.exe"})  # stands for the interpreter of the side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """What building a tree took."""
+
+    seconds: float = 0.0
+    stale: tuple[str, ...] = ()  # compiled files that this process had loaded before they were made anew
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildPlace:
+    """Where a tree is built."""
+
+    side: str  # "baseline" or "present tree", as it is shown
+    directory: Path  # the root of the tests in it
+    environment: Mapping[str, str]
+    interpreter: str  # for which it is built
+    logs: Path  # the log of a build that fails is kept here
+
+
+def run_builds(builds: Sequence[str], place: BuildPlace, until: float, loaded: Sequence[str] = ()) -> Built:
+    """Run the commands in a tree, one after the other."""
+    began, before = monotonic(), {file: _state(file) for file in filter(is_compiled, loaded)}
+    for build in builds:
+        _run(build, place, max(until - monotonic(), 1.0))
+    stale = tuple(file for file, state in before.items() if _state(file) != state)
+    return Built(seconds=monotonic() - began, stale=stale)
+
+
+def _state(file: str) -> tuple[int, int] | None:
+    """Return what tells whether a file was written or replaced."""
+    try:
+        found = Path(file).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def _run(build: str, place: BuildPlace, timeout_s: float) -> None:
+    first, *others = shlex.split(build)
+    words = [place.interpreter if first in _PYTHON else first, *others]
+    log = new_folder(place.logs, "build") / f"{place.side.replace(' ', '-')}.log"
+    try:
+        done = run_logged(words, log, timeout_s=timeout_s, directory=place.directory, environment=_variables(place))
+    except WorkerError as error:
+        raise UsageProblem(f"--hwperf-build={shlex.quote(build)}, in the {place.side}: {error}") from error
+    if done.code is None:
+        why = f"did not end within {timeout_s:.0f} s; give more time with --hwperf-time-limit=SECONDS"
+    elif done.code:
+        why = f"ended with code {done.code}"
+    else:
+        log.unlink()
+        log.parent.rmdir()
+        return
+    raise UsageProblem(
+        f"--hwperf-build={shlex.quote(build)}, in the {place.side}, {why}. {done.tail}\nAll of it: {log}"
+    )
+
+
+def _variables(place: BuildPlace) -> dict[str, str]:
+    """Return its environment, in which the programs beside the interpreter are found first."""
+    before = [str(PurePath(place.interpreter).parent), place.environment.get("PATH", os.defpath)]
+    return {**place.environment, "PATH": os.pathsep.join(before)}

@@ -1,0 +1,222 @@
+"""Files that the sides have opened: those that lead from one side to the other, and those that only one side reads."""
+
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePath
+
+from pytest_hwperf.checkout.differences import is_same
+from pytest_hwperf.checkout.ignored import is_compiled, named, sharing
+from pytest_hwperf.checkout.isolation import Tree
+from pytest_hwperf.checkout.overlay import INI_COPY
+from pytest_hwperf.host.opened_files import (
+    ABSENT,
+    APPENDED,
+    ASKED,
+    FOLDER,
+    LISTED,
+    MADE,
+    NAMED,
+    PUT,
+    READ,
+    Opened,
+    system_places,
+)
+from pytest_hwperf.host.workdirs import PREFIX, private_folder
+from pytest_hwperf.records.errors import UsageProblem, WorkerError
+from pytest_hwperf.records.evidence import Side
+from pytest_hwperf.stats.hypotheses import SIDES
+
+_BY_PYTHON = frozenset({MADE, APPENDED, PUT})
+_NONE = frozenset[str]()
+_CACHE = "__pycache__"
+_LOCK = re.compile("(?<![bc])lock")  # and no block or clock
+
+
+def check_shared(uses: Mapping[Side, Mapping[str, str]], prefixes: Sequence[str], since: float) -> None:
+    """Refuse a file that both sides use and that was made or changed since they began, unless it only receives.
+
+    Byte code and what belongs to an environment are left out. So is what only one side uses: its name differs from
+    that of the other side.
+    """
+    made = {path for letters in uses.values() for path in letters if FOLDER in letters[path]}
+    one, other = (_by_file(uses[side], made, since) for side in ("baseline", "candidate"))
+    one, other = one | dict(_moved(other, one)), other | dict(_moved(one, other))
+    apart = (*system_places(prefixes), f"{private_folder()}{os.sep}{PREFIX}")  # folders of this plugin come and go
+    shared = [
+        file
+        for file in sorted(one.keys() & other.keys())
+        if not file.startswith(apart) and _CACHE not in file and _is_shared(file, one[file], other[file], since)
+    ]
+    if shared:
+        raise UsageProblem(
+            f"not comparable: both sides use {named(shared)}, which was made or changed while they ran, so that one "
+            "side may measure what the other has made. Let the tests keep it in tempfile.gettempdir(), in a folder of "
+            "tmp_path_factory or in $XDG_CACHE_HOME: each side has its own. If it is a download, fetch it before you "
+            "start pytest"
+        )
+
+
+def _by_file(uses: Mapping[str, str], made: Collection[str], since: float) -> dict[str, frozenset[str]]:
+    """Return the uses of each file, links resolved; what is made within a folder counts as used with it.
+
+    So it does for who asks about a folder that a side has made, and puts nothing in it: it may take what is there.
+    """
+    found = dict[str, frozenset[str]]()
+    filled = {os.path.dirname(path) for path, letters in uses.items() if _BY_PYTHON & {*letters}}  # noqa: PTH120 - texts
+    for path, letters in uses.items():
+        real = os.path.realpath(path)
+        found[real] = found.get(real, _NONE) | {*letters}
+        within = {*letters} & {LISTED, FOLDER}
+        if ASKED in letters and path in made:
+            within |= {FOLDER} if path in filled else {LISTED, FOLDER}
+        for file in _new_in(real, since) if within else ():
+            found[file] = found.get(file, _NONE) | within
+    return {file: _with_native(letters) for file, letters in found.items()}
+
+
+def _with_native(letters: frozenset[str]) -> frozenset[str]:
+    """Count what Python has named and not opened as read, since native code may have."""
+    is_native = NAMED in letters and letters.isdisjoint({READ, MADE, APPENDED})
+    return letters - {NAMED} | ({READ} if is_native else _NONE)
+
+
+def _new_in(folder: str, since: float) -> Iterator[str]:
+    """Yield the files of a folder that were put there since: the folder itself has changed with them."""
+    if _is_new(folder, since) and os.path.isdir(folder):  # noqa: PTH112 - thousands of texts
+        with suppress(PermissionError), os.scandir(folder) as entries:
+            yield from (entry.path for entry in entries if entry.is_file(follow_symlinks=False))
+
+
+def _moved(
+    by: Mapping[str, frozenset[str]], used: Mapping[str, frozenset[str]]
+) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield what one side has used, with what it was for the other: in a folder that this one has put there."""
+    folders = {path for path, letters in used.items() if PUT in letters and os.path.isdir(path)}  # noqa: PTH112 - as above
+    for file in by if folders else ():
+        if not folders.isdisjoint(map(str, Path(file).parents)):
+            yield file, used.get(file, _NONE) | {PUT}
+
+
+def _is_shared(path: str, one: frozenset[str], other: frozenset[str], since: float) -> bool:
+    """Whether one side may know what the other has made of a path."""
+    made = (one | other) & _BY_PYTHON
+    # Names that Python code made are known to whoever lists them; of others both must have made the folder.
+    one, other = (letters - ({FOLDER} if made else {LISTED}) for letters in (one, other))
+    both = one | other
+    is_log = made == {APPENDED} and READ not in both
+    if not (one and other) or is_log or _is_lock(path) or not _has_changed(path, both, since):
+        return False
+    return not both.isdisjoint({ASKED, ABSENT, LISTED, FOLDER} | (set() if _is_empty(path) else {READ}))
+
+
+def _has_changed(path: str, letters: frozenset[str], since: float) -> bool:
+    """Whether something was made, changed or taken away; a folder that Python made is no difference by itself."""
+    if PUT in letters or (not letters.isdisjoint({MADE, ASKED}) and not os.path.lexists(path)):
+        return True
+    was_absent = ABSENT in letters and not (FOLDER in letters and os.path.isdir(path))  # noqa: PTH112 - as above
+    return _is_new(path, since) and (was_absent or os.path.isfile(path))  # noqa: PTH113 - as above
+
+
+def _is_new(path: str, since: float) -> bool:
+    """Whether it was made, changed, moved or linked since: a process can set the other times of a file as it likes."""
+    try:
+        return os.stat(path).st_ctime >= since  # noqa: PTH116 - as above
+    except OSError:
+        return False
+
+
+def _is_lock(path: str) -> bool:
+    """Whether a file only keeps others waiting: libraries ask about it before they open it."""
+    return bool(_LOCK.search(os.path.basename(path))) and (_is_empty(path) or not os.path.lexists(path))  # noqa: PTH119 - as above
+
+
+def _is_empty(path: str) -> bool:
+    return os.path.isfile(path) and not os.path.getsize(path)  # noqa: PTH113, PTH202 - as above
+
+
+_SHOWN = 3  # files
+_ANSWERS, _MADE = frozenset({ASKED, ABSENT}), frozenset({MADE, APPENDED, FOLDER, PUT})
+_SOURCE = ".py"
+_METADATA = (".egg-info", ".dist-info")  # read by whoever asks for installed packages, wherever they come from
+
+
+def check_opened(
+    opened: Mapping[Side, Opened], candidate: Path, baseline: Path, prefixes: Sequence[str], since: float
+) -> list[str]:
+    """Return warnings about data files that make the sides alike, or different."""
+    if len(opened) < len(SIDES):
+        return []
+    trees: Mapping[Side, Tree] = {
+        "candidate": Tree(candidate, prefixes, other=baseline),
+        "baseline": Tree(baseline, prefixes),
+    }
+    crossed = [file for file in opened["baseline"].read if _counts(trees["candidate"], file)]
+    if code := [file for file in crossed if file.endswith(_SOURCE) or is_compiled(file)]:
+        raise WorkerError(
+            f"the baseline has read {named(code)} of the present tree, which is not its own code: let the tests find "
+            "it by a path from their own file, as `Path(__file__).parent`"
+        )
+    here, there = (trees[side].root for side in ("candidate", "baseline"))
+    own = {file: there / PurePath(file).relative_to(here) for file in crossed}
+    if changed := [file for file in crossed if own[file].is_file() and not is_same(Path(file), own[file])]:
+        raise UsageProblem(
+            f"not comparable: the baseline has read {named(changed)} of the present tree, which differs from its own: "
+            "give it by a path relative to the tests, or in an environment variable"
+        )
+    check_shared({side: one.uses for side, one in opened.items()}, prefixes, since)
+    return [*_crossing(crossed), *_uneven(opened, trees)]
+
+
+def _crossing(files: Sequence[str]) -> Iterator[str]:
+    if files:
+        yield (
+            f"both sides have read {named(files)} of the present tree, so that a change of it is not seen: "
+            "give it by a path relative to the tests, or in an environment variable"
+        )
+
+
+def _uneven(opened: Mapping[Side, Opened], trees: Mapping[Side, Tree]) -> Iterator[str]:
+    """Yield what only one side has read of its own tree, and has not made itself."""
+    read = {side: set(own_data(opened[side], trees[side])) for side in SIDES}
+    for side, other in (SIDES, SIDES[::-1]):
+        files = sorted(read[side] - read[other])
+        absent = [file for file in files if not (trees[other].root / file).exists()]
+        if absent and side == "candidate":
+            yield f"read by the present code only, and not there in the baseline: {named(absent)}; {_remedy(absent)}"
+        if absent and side == "baseline":
+            yield f"read by the baseline only, and not there in the present tree: {named(absent)}"
+        if there := [file for file in files if file not in absent]:
+            yield f"read by the {side} only: {named(there)}"
+        asked = _asked(opened[side], trees[side], ASKED) & _asked(opened[other], trees[other], ABSENT)
+        if alone := sorted(asked - {*files}):
+            yield f"both sides ask whether it exists, and only the {side} has it: {named(alone)}"
+
+
+def _asked(opened: Opened, tree: Tree, answer: str) -> set[str]:
+    """Return what a side has asked about in its own tree with one answer only, and not made itself, as `own_data`."""
+    found = {path for path, uses in opened.uses.items() if _ANSWERS & {*uses} == {answer} and _MADE.isdisjoint(uses)}
+    files = (path for path in map(os.path.realpath, found) if _counts(tree, path))
+    return {PurePath(path).relative_to(tree.root).as_posix() for path in files}
+
+
+def _remedy(files: Sequence[str]) -> str:
+    return f"if git does not keep it, give it with {sharing(files[:_SHOWN])}"
+
+
+def own_data(opened: Opened, tree: Tree) -> Iterator[str]:
+    """Yield the files of a tree, other than Python's, that a side has read there and not made, relative to its root."""
+    for file in {*opened.read} - {*opened.written}:
+        path = PurePath(file)
+        if _counts(tree, file) and path.suffix != _SOURCE and not path.name.startswith(INI_COPY):
+            yield path.relative_to(tree.root).as_posix()
+
+
+def _counts(tree: Tree, file: str) -> bool:
+    """Whether it is a file of the tree that code reads, and not one that tools keep there for themselves."""
+    path = PurePath(file)
+    if not tree.holds(path):
+        return False
+    parts = path.relative_to(tree.root).parts
+    return not any(part.startswith(".") or part == "__pycache__" or part.endswith(_METADATA) for part in parts)

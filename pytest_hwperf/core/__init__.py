@@ -1,1 +1,0 @@
-"""The pure part: records, estimates, comparisons and verdicts, without clock, files or processes."""

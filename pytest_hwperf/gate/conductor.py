@@ -1,0 +1,386 @@
+"""Pairs of fresh processes, one or several at a time, until all of a build is decided or the time is up."""
+
+import dataclasses
+import math
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from itertools import chain, count
+from pathlib import Path
+from random import Random
+from threading import Event
+from time import monotonic
+from typing import Literal, Protocol
+
+from pytest_hwperf.gate.chance import Chance, random_of, run_side_by_side, shared_out
+from pytest_hwperf.gate.holding import Holder
+from pytest_hwperf.gate.lockstep import PairTrace, Program, Wanted, recorded, why_silent
+from pytest_hwperf.gate.parent import ParentLostError
+from pytest_hwperf.gate.serial import both, of_one_kind
+from pytest_hwperf.gate.shared_imports import SharedImports
+from pytest_hwperf.host.launch import Command
+from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pair, Side, Stage
+from pytest_hwperf.records.messages import Statement, state
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY
+from pytest_hwperf.records.run import Key, replace
+from pytest_hwperf.records.verdict import Comparison
+from pytest_hwperf.stats.affected import Watch
+from pytest_hwperf.stats.block_plans import BlockPlan
+from pytest_hwperf.stats.paired import is_ratio, pair_value
+from pytest_hwperf.stats.sequence import Step, decide, next_step
+from pytest_hwperf.stats.timetable import PAIR_PLAN, REHEARSAL_PLAN, Screening, serial_plan
+
+_PATIENCE = 3  # pairs in a row that are lost before a test is reached, after which a build ends
+_MISSES = 2  # pairs in a row without a value, after which a hypothesis is dropped
+_FIRST_S, _FIRST = 30.0, 3  # that the first forked pair may be silent: so long, and times what the rehearsal took
+_LONGEST_S = 86_400.0  # that a pair may take, where no end is given
+
+
+class Schedule(Protocol):
+    """What a build needs to know to compare its tests in groups."""
+
+    @property
+    def screening(self) -> Screening:
+        """How its tests are screened."""
+
+    def next_group(self, evidence: Evidence, left_s: float, screened_s: float) -> int:
+        """Return how many hypotheses are asked next, 0 where there is no time for any."""
+
+    def shortened(self, evidence: Evidence, left_s: float, screened_s: float) -> int:
+        """Return with how many hypotheses the last group goes on, which is being screened; arguments as above."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far the pairs are, or what is done beside them."""
+
+    stage: Stage | Literal["checkout", "processes", "operators", "explain"]
+    pair: int  # of this stage, from 1; of what is explained and the like, its number
+    beside: int = 0  # pairs that run at the same time, which have the numbers after it
+    of: int  # pairs until the next decision
+    test: str  # being measured, "" between tests
+    decided: int = 0  # hypotheses
+    hypotheses: int = 0
+    left_s: float | None = None  # until the next decision, from the pairs so far; None: not known yet
+
+
+@dataclass(slots=True, kw_only=True)
+class Conductor:
+    """Starts pairs and conducts them; every process it starts is gone when a pair is over."""
+
+    commands: Mapping[Side, Command]
+    logs: Path  # the log of a lost pair is kept here
+    seed: int = field(default_factory=partial(secrets.randbits, 63))  # of every random choice, kept with the evidence
+    plan: BlockPlan = PAIR_PLAN
+    at_once: int = 1  # pairs side by side; where `processors` are given, no more than these
+    schedule: Schedule | None = None  # None: all tests are one group, and are screened as they are confirmed
+    processors: Sequence[int] = ()  # one is drawn for each measurement of a pair; none: the scheduler chooses
+    progress: Callable[[Progress], None] = lambda _: None
+    tell: Callable[[Hypothesis, Comparison], None] = lambda *_: None  # called when a regression is decided
+    plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
+    also: Sequence[Key] = ()  # statistics that are taken too, of the calls that are made for what is asked
+    watches: Mapping[Side, Watch] = field(default_factory=dict)  # what rehearsals of both sides watch for changes
+    serial: set[str] = field(default_factory=set)  # node ids of tests that one side at a time goes through
+    shared: SharedImports | None = None  # imports that one process makes for both sides of a pair
+    clock: Callable[[], float] = monotonic
+    seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
+    dropped: dict[Hypothesis, Statement] = field(default_factory=dict)  # that gave no value again and again → why
+    so_far: Evidence | None = None  # of the build that is conducted: what an interruption leaves of it
+    random: Random = field(init=False)  # of all choices that are no pair's
+    _misses: Counter[Hypothesis] = field(default_factory=Counter)  # pairs in a row without its value
+    _crashes: Counter[str] = field(default_factory=Counter)  # node id → pairs that were lost in that test
+    _started: Iterator[int] = field(default_factory=partial(count, 1))  # numbers of what was started, for its logs
+    _conducted: int = 0  # pairs, without rehearsals
+
+    def __post_init__(self) -> None:
+        """Begin the random choices; what else is taken of the same calls needs more of them."""
+        if self.also and self.plan == PAIR_PLAN:
+            self.plan = BlockPlan()
+        self.random = Random(self.seed)  # noqa: S311 - fair coins whose throws can be repeated, no secret
+
+    def rehearse(
+        self,
+        nodes: Sequence[str],
+        until: float = math.inf,
+        silence_s: float = math.inf,
+        *,
+        as_in_pairs: Wanted | None = None,
+    ) -> PairTrace:
+        """Run a first pair whose times are discarded: it finds what crashes, and takes all that needs no clock."""
+        began, reached = self.clock(), dict[str, float]()
+
+        def watch(measurement: Measurement) -> None:
+            if measurement.test:
+                reached.setdefault(measurement.test, self.clock() - began)
+            self.progress(Progress(stage="rehearsal", pair=1, of=1, test=measurement.test))
+
+        shared, apart = ([node for node in nodes if (node in self.serial) == serial] for serial in (False, True))
+        program = Program(
+            nodes=shared,
+            wanted=as_in_pairs or (lambda _: [MEDIAN_LATENCY]),
+            exact=True,
+            plan=self._patient(self.plan, self._silence_s) if as_in_pairs else self._patient(REHEARSAL_PLAN),
+            silence_s=min(self._silence_s, silence_s),
+            watch=watch,
+            draw=self._chance.processor,
+        )
+        watch(Measurement(test="", label=""))
+        held = list[PairTrace]()
+        if shared or not apart:
+            held.append(self._holder.hold("rehearsal", program, until, self._chance))
+            held[0].reached_s = dict(reached)
+        if apart and not (held and held[0].lost):
+            program = dataclasses.replace(program, nodes=apart, silence_s=self._silence_s)
+            held.append(self._holder.hold_apart("rehearsal", program, until, self._chance))
+        self._spend("rehearsal", sum(one.wall_s for one in held))
+        return reduce(both, held)
+
+    def alone(self, side: Side, nodes: Sequence[str], until: float = math.inf) -> PairTrace:
+        """Let one side go through tests with the other side closed: nothing is measured."""
+        program = Program(nodes=nodes, wanted=lambda _: (), silence_s=self._silence_s)
+        trace = self._holder.hold("rehearsal", program, until, self._chance, sides=[side])
+        self._spend("rehearsal", trace.wall_s)
+        return trace
+
+    def share_imports(self, rehearsed: PairTrace) -> SharedImports:
+        """Let further pairs share imports that an accepted rehearsal has shown; its processes end when it is closed."""
+        seeds = Random(f"{self.seed}:parents")  # noqa: S311 - hash seeds that can be drawn again, no secret
+        self.shared = SharedImports(self.commands, rehearsed, seeds, ahead=self.at_once == 1 < len(self.processors))
+        return self.shared
+
+    def conduct(self, evidence: Evidence, until: float, why_late: Statement | None) -> Evidence:
+        """Run pairs until every hypothesis is decided."""
+        lost = 0
+        while True:
+            self.so_far = evidence
+            evidence, step = self._next(evidence, until, why_late)
+            step = of_one_kind(step, self.serial)
+            if step.stage is None:
+                return evidence
+            if self.clock() >= until:
+                return replace(evidence, stopped=why_late)
+            found = self._side_by_side(evidence, step, until)
+            evidence = replace(evidence, pairs=(*evidence.pairs, *(pair for pair, _ in found)))
+            self._tell(evidence, step)
+            if any(pair.lost for pair, _ in found) and self.clock() >= until:
+                return replace(evidence, stopped=why_late)
+            for ahead, (pair, trace) in enumerate(found):
+                evidence = self._without_silent(evidence, step.after(ahead).hypotheses, pair, trace)
+                self._crashes[trace.unfinished] += bool(pair.lost)
+                lost = lost + 1 if pair.lost and not trace.unfinished else 0
+                if lost >= _PATIENCE:
+                    return replace(evidence, stopped=state("pairs lost", lost=lost, why=str(pair.lost)))
+
+    def _tell(self, evidence: Evidence, step: Step) -> None:
+        """Tell which of the hypotheses that a pair was for have regressed by it."""
+        found = decide(evidence) if step.stage == "confirm" else {}
+        for hypothesis in step.hypotheses:
+            if hypothesis in found and found[hypothesis].outcome == "regressed":
+                self.tell(hypothesis, found[hypothesis])
+
+    def _side_by_side(self, evidence: Evidence, step: Step, until: float) -> Sequence[tuple[Pair, PairTrace]]:
+        """Run as many pairs of a step at the same time as may be; each has its own chance and its own processors."""
+        began, stop = self.clock(), Event()
+        until = min(until, began + _LONGEST_S)
+        pairs = 1 if self._is_serial(step) else min(self.at_once, step.pairs)
+        jobs = [
+            partial(
+                self._pair,
+                evidence,
+                step.after(ahead),
+                until,
+                _Place(
+                    number=len(evidence.pairs) + 1 + ahead,
+                    chance=Chance(random_of(self.seed, self._conducted + 1 + ahead), processors),
+                    stop=stop,
+                    watch=self._watch(evidence, step, pairs) if not ahead else lambda _: None,
+                ),
+            )
+            for ahead, processors in enumerate(shared_out(self.processors, pairs))
+        ]
+        self._conducted += pairs
+        found = run_side_by_side(jobs, stop)
+        self._spend(step.stage or "screen", self.clock() - began)
+        return found
+
+    def _next(self, evidence: Evidence, until: float, why_late: Statement | None) -> tuple[Evidence, Step]:
+        """Return what the next pair is for; where a group is over, the next one is begun if there is time."""
+        while True:
+            step, begun = next_step(evidence), sum(evidence.groups)
+            if self.schedule is None:
+                return evidence, step
+            times = until - self.clock(), self.seconds.get("screen", 0.0)
+            if begun and step.stage == "screen":
+                size = self.schedule.shortened(evidence, *times)
+                if size == evidence.groups[-1]:
+                    return evidence, step
+                evidence = replace(evidence, groups=(*evidence.groups[:-1], size))
+            elif begun == len(evidence.hypotheses) or (begun and step.stage):
+                return evidence, step
+            else:
+                size = self.schedule.next_group(evidence, *times)
+                if not size:
+                    return replace(evidence, stopped=why_late), Step(stage=None)
+                evidence = replace(evidence, groups=(*evidence.groups, size))
+
+    def _without_silent(
+        self, evidence: Evidence, waiting: Sequence[Hypothesis], pair: Pair, trace: PairTrace
+    ) -> Evidence:
+        """Drop hypotheses that gave no value again and again where they should have: the pairs would never end.
+
+        What is decided waits for none and stays. Of a test that only now and then crashes, or that another one's crash
+        has cut off, more pairs are run.
+        """
+        seen = {one.key for one in pair.observations}
+        for hypothesis in waiting:
+            if hypothesis.key in seen:
+                self._misses[hypothesis] = 0
+                continue
+            if pair.lost and hypothesis.measurement.test != trace.unfinished:
+                continue
+            self._misses[hypothesis] += 1
+            if self._misses[hypothesis] >= _MISSES:
+                why = str(why_silent(pair, trace, hypothesis))
+                self.dropped[hypothesis] = state("no value", pairs=_MISSES, why=why)
+        return replace(evidence, dropped=tuple(self.dropped))
+
+    def _pair(self, evidence: Evidence, step: Step, until: float, place: "_Place") -> tuple[Pair, PairTrace]:
+        stage, measurements, plan = step.stage or "screen", step.measurements, self.plan
+        if self._is_serial(step):
+            plan = serial_plan(plan)
+        elif self.schedule is not None and stage == "screen":
+            plan = self.schedule.screening.plan(plan)
+        program = Program(
+            nodes=sorted(  # what has crashed comes last: it cuts off what follows
+                dict.fromkeys(measurement.test for measurement in measurements), key=lambda node: self._crashes[node]
+            ),
+            wanted=lambda here: [
+                one.margin.key for one in evidence.hypotheses if one.measurement == here and here in measurements
+            ],
+            margin=partial(self._margin, evidence),
+            also=self.also,
+            plan=self._patient(plan),
+            silence_s=self._silence_s,
+            watch=place.watch,
+            draw=place.chance.processor,
+        )
+        if self._is_serial(step):
+            trace = self._holder.hold_apart(stage, program, until, place.chance, stop=place.stop)
+        else:
+            trace = self._held(stage, program, until, place, measurements)
+        interleavings = trace.interleavings.values()
+        pair = Pair(
+            number=place.number,
+            stage=stage,
+            first=trace.first,
+            hash_seeds=trace.hash_seeds,
+            assignments=tuple(interleaving.assignment for interleaving in interleavings),
+            observations=tuple(
+                replace(one, change=pair_value(one) if is_ratio(one) else None)
+                for one in chain(
+                    *(interleaving.observations for interleaving in interleavings),
+                    recorded(trace, evidence.hypotheses, measurements),
+                )
+            ),
+            seen=tuple(trace.seen),
+            lost=trace.lost,
+        )
+        return pair, trace
+
+    def _margin(self, evidence: Evidence, here: Measurement) -> float:
+        """Return the margin of a measurement of which nothing but the median is asked, 0 of others."""
+        margins = [one.margin for one in evidence.hypotheses if one.measurement == here]
+        is_median = not self.also and {one.key for one in margins} == {MEDIAN_LATENCY}
+        return min(one.size for one in margins) if is_median else 0.0
+
+    def _held(
+        self, stage: Stage, program: Program, until: float, place: "_Place", measurements: Sequence[Measurement]
+    ) -> PairTrace:
+        """Conduct a pair whose sides share imports; one that does not go as rehearsed is repeated without that."""
+        shared = self.shared
+        if shared is None or shared.why_not:
+            return self._holder.hold(stage, program, until, place.chance, stop=place.stop)
+        asked, is_new = program, shared.is_new(measurements)
+        if is_new:  # a library that hangs in a forked process is not waited for as long as one that trains a model
+            silence_s = min(self._silence_s, _FIRST_S + _FIRST * shared.rehearsed.wall_s)
+            plan = dataclasses.replace(program.plan, first_block_s=silence_s)
+            asked = dataclasses.replace(program, exact=True, plan=plan, silence_s=silence_s)
+        try:
+            trace = self._holder.hold(stage, asked, until, place.chance, stop=place.stop, shared=shared)
+        except ParentLostError as error:
+            shared.stop(str(error))
+            return self._holder.hold(stage, program, until, place.chance, stop=place.stop)
+        if trace.lost and self.clock() < until and not place.stop.is_set():
+            shared.stop(str(trace.lost))  # what was observed before counts, as of any pair that is lost
+        if trace.lost or not trace.is_forked or not is_new or shared.is_as_rehearsed(trace, measurements):
+            return trace
+        return self._holder.hold(stage, program, until, place.chance, stop=place.stop)
+
+    @property
+    def imports(self) -> str:
+        """What pairs have shared, "" where there were none."""
+        return self.shared.said if self.shared and self._conducted else ""
+
+    def _watch(self, evidence: Evidence, step: Step, pairs: int) -> Callable[[Measurement], None]:
+        """Return what shows the progress when a measurement of the first of the next pairs begins."""
+        stage, measurements, left = step.stage or "screen", step.measurements, step.pairs
+        whole = sum(pair.stage == stage for pair in evidence.pairs)
+        asked = {one.key for one in evidence.hypotheses if one.measurement in measurements}
+        done = sum(
+            pair.stage == stage and any(one.key in asked for one in pair.observations) for pair in evidence.pairs
+        )
+        here = Progress(
+            stage=stage,
+            pair=done + 1,
+            beside=pairs - 1,
+            of=done + left,
+            test="",
+            decided=len({hypothesis.measurement for hypothesis in evidence.hypotheses} - set(measurements)),
+            hypotheses=len(evidence.hypotheses),
+            left_s=self.seconds.get(stage, 0.0) / whole * left if whole else None,
+        )
+        return lambda measurement: self.progress(dataclasses.replace(here, test=measurement.test))
+
+    @property
+    def _silence_s(self) -> float:
+        """The longest that a process may be silent: while it starts, in a fixture that trains a model."""
+        return max(command.deadline_s for command in self.commands.values())
+
+    def _patient(self, plan: BlockPlan, patience_s: float | None = None) -> BlockPlan:
+        """Let the first block of a measurement take as long: nothing is known of it yet."""
+        patience_s = plan.patience_s if patience_s is None else patience_s
+        return dataclasses.replace(plan, first_block_s=self._silence_s, patience_s=patience_s)
+
+    def _is_serial(self, step: Step) -> bool:
+        """Whether one side at a time goes through the tests of a step."""
+        return self.serial.issuperset(measurement.test for measurement in step.measurements)
+
+    def _spend(self, stage: Stage, seconds: float) -> None:
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
+
+    @property
+    def _holder(self) -> Holder:
+        return Holder(
+            commands=self.commands,
+            logs=self.logs,
+            plant=self.plant,
+            watches=self.watches,
+            clock=self.clock,
+            numbers=self._started,
+        )
+
+    @property
+    def _chance(self) -> Chance:
+        return Chance(self.random, self.processors)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """What a pair has for itself among those that run at the same time."""
+
+    number: int
+    chance: Chance
+    stop: Event  # set: it has to end
+    watch: Callable[[Measurement], None]  # called when a measurement begins

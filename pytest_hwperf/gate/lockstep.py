@@ -1,0 +1,282 @@
+"""One pair of processes in lock-step through the same tests: what each has reached, and which has to wait.
+
+One side may also go through them alone, which shows whether it needs something that only one process can have.
+"""
+
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pytest_hwperf.gate.channel import (
+    Bye,
+    Collected,
+    Ended,
+    Endpoint,
+    Finish,
+    Message,
+    Ready,
+    Select,
+    WorkerLostError,
+    loss,
+)
+from pytest_hwperf.gate.interleaving import Interleaver, Interleaving
+from pytest_hwperf.host.opened_files import Opened
+from pytest_hwperf.records.errors import WorkerError
+from pytest_hwperf.records.evidence import Hypothesis, Measurement, Observation, Pair, Seen, Side
+from pytest_hwperf.records.messages import Statement, said
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.stats.affected import Usage
+from pytest_hwperf.stats.block_plans import BlockPlan
+from pytest_hwperf.stats.hypotheses import SIDES, Facts, Rehearsal, SideOutcome, is_too_short
+
+WHOLE_PROCESS = Measurement(test="", label="")
+_LONGEST_REASON = 500  # characters that are kept of a reason
+
+_Position = Ready | Ended | Bye
+Wanted = Callable[[Measurement], Sequence[tuple[str, str]]]  # statistics to take of it; none: it is skipped
+ByItself = Callable[[Side, Endpoint, Measurement, Facts], None]  # takes what a process has reached, and waits at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApartTimes:
+    """What processes took that are alive one after the other, one of each side; the two together, in seconds."""
+
+    start_s: float = 0.0  # until their first tests
+    tests_s: Mapping[str, float] = field(default_factory=dict)  # node id → what the test took
+    wall_s: float = 0.0  # from their starts to their ends
+
+
+@dataclass(slots=True, kw_only=True)
+class PairTrace(Rehearsal):
+    """What happened in one pair."""
+
+    first: Side = "baseline"  # started first
+    hash_seeds: Mapping[str, int] = field(default_factory=dict)  # side → PYTHONHASHSEED
+    is_forked: bool = False  # whether one parent has imported for both
+    selected: list[str] = field(default_factory=list)  # node ids that both sides run
+    interleavings: dict[Measurement, Interleaving] = field(default_factory=dict)
+    files: dict[Side, Sequence[str]] = field(default_factory=dict)  # of loaded modules
+    modules: dict[Side, Mapping[str, str]] = field(default_factory=dict)  # in a rehearsal: name → file
+    usages: dict[Side, Usage] = field(default_factory=dict)  # of what each side was to watch
+    opened: dict[Side, Opened] = field(default_factory=dict)  # of a rehearsal
+    seen: list[Seen] = field(default_factory=list)
+    lost: Statement | None = None  # why it ended early
+    is_silent: bool = False  # whether it was lost since a process hung
+    wall_s: float = 0.0  # from the start of the processes to their end
+    reached_s: Mapping[str, float] = field(default_factory=dict)  # test → from the start of the processes to it
+    apart: ApartTimes = field(default_factory=ApartTimes)  # of tests with one side alive at a time
+
+    def lose(self, error: WorkerLostError) -> None:
+        """Note that it ended early, and why."""
+        self.lost, self.is_silent = loss(error), error.is_silent
+
+    @property
+    def start_s(self) -> float | None:
+        """From the start of the processes to the first test that measures; None: none was reached."""
+        return min(self.reached_s.values(), default=self.apart.start_s if self.apart.tests_s else None)
+
+    @property
+    def unfinished(self) -> str:
+        """The test in which a pair was lost, "" where it was between tests."""
+        return next((node for node in self.selected if node not in self.outcomes), "")
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether both sides have ended by themselves before all tests were over: their pytest will not run them."""
+        return len(self.files) == len(SIDES) and bool(self.unfinished)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What a pair is to do."""
+
+    nodes: Sequence[str]  # tests to run, in this order
+    wanted: Wanted
+    margin: Callable[[Measurement], float] = lambda _: 0.0  # smallest of what is asked; 0: all turns are taken
+    also: Sequence[tuple[str, str]] = ()  # statistics to take of the same calls, where something is wanted
+    exact: bool = False  # ask for what needs no clock too
+    plan: BlockPlan = field(default_factory=BlockPlan)
+    silence_s: float = 300.0  # the longest between two messages of a process
+    watch: Callable[[Measurement], None] = lambda _: None  # called when a measurement begins
+    draw: Callable[[], int | None] = lambda: None  # a processor for each measurement; None: the scheduler chooses
+    leave: Callable[[int], None] = lambda _: None  # called with how many processors the pair leaves, at least
+    by_itself: ByItself | None = None  # measures a side that is alone; None: it makes its first calls only
+
+
+@dataclass(slots=True)
+class Pairing:
+    """Conducts both processes through a program; a state machine over two connections that reads no clock itself.
+
+    A side that is alone goes through its tests without being measured, unless the program says how: each makes its
+    first call.
+    """
+
+    connections: Mapping[Side, Endpoint]  # to both or to one, on which nothing has been sent yet
+    program: Program
+    toss: Callable[[], bool]  # a fair coin
+    trace: PairTrace = field(default_factory=PairTrace)
+
+    def run(self) -> PairTrace:
+        """Go through the whole program; a process that is lost ends it, and what was recorded until then is kept."""
+        try:
+            self._select()
+            self._follow()
+        except WorkerLostError as error:
+            self.trace.lose(error)
+        return self.trace
+
+    def _select(self) -> None:
+        for side in self._sides:
+            collected = self._receive(side)
+            if not isinstance(collected, Collected):
+                raise _out_of_turn(side, collected, Collected.__name__)
+            self.trace.collected[side] = collected.nodes
+            self.trace.errors[side] = {file: why[:_LONGEST_REASON] for file, why in collected.errors.items()}
+        there = [set(nodes) for nodes in self.trace.collected.values()]
+        self.trace.selected = [node for node in self.program.nodes if all(node in nodes for nodes in there)]
+        for side in self._drawn():
+            self.connections[side].send(Select(nodes=tuple(self.trace.selected)))
+
+    def _follow(self) -> None:
+        """Bring both sides to the same position again and again; the one that is ahead waits."""
+        at: dict[Side, _Position] = {side: self._position(side) for side in self._sides}
+        while not all(isinstance(message, Bye) for message in at.values()):
+            moved = self._moved(at)
+            order = [side for side in self._drawn() if side in moved]
+            for side in order:  # both go on before the next message of either is awaited; which is first is drawn
+                if isinstance(at[side], Ready):
+                    self.connections[side].send(Finish())
+            for side in order:
+                at[side] = self._position(side)
+        over = {side: message for side, message in at.items() if isinstance(message, Bye)}
+        self.trace.files = {side: message.files for side, message in over.items()}
+        self.trace.modules = {side: message.modules for side, message in over.items() if message.modules}
+        self.trace.opened = {side: message.opened for side, message in over.items()}
+        self._note("memory", {side: message.peak_bytes for side, message in over.items()})
+        self.trace.usages = {side: message.usage for side, message in over.items() if message.usage}
+        if self.trace.unfinished:
+            raise WorkerLostError(f"both sides ended without having run {self.trace.unfinished}")
+
+    def _position(self, side: Side) -> _Position:
+        """Return what a side has reached."""
+        message = self._receive(side)
+        if isinstance(message, Ready | Ended | Bye):
+            return message
+        raise _out_of_turn(side, message, "the next test")
+
+    def _moved(self, at: Mapping[Side, _Position]) -> Sequence[Side]:
+        """Do what both sides have reached; return those that go on."""
+        ended = {side: message for side, message in at.items() if isinstance(message, Ended)}
+        if len(ended) == len(at) and len({message.node for message in ended.values()}) == 1:
+            node = next(iter(ended.values())).node
+            self.trace.outcomes[node] = {side: _cut(message.ended) for side, message in ended.items()}
+            return self._sides
+        ahead = {side: message for side, message in at.items() if isinstance(message, Ready)}
+        if len(ahead) == len(SIDES) and len({(one.node, one.index, one.label) for one in ahead.values()}) == 1:
+            self._measure(ahead)
+            return SIDES
+        if not ahead:
+            positions = (f"{side}: {type(at[side]).__name__} {getattr(at[side], 'node', '')}" for side in SIDES)
+            raise WorkerLostError(f"both sides went different ways ({' and '.join(positions).strip()})")
+        if self.program.by_itself is None:
+            self.trace.uneven |= {_measurement(message): side for side, message in ahead.items()}
+        else:
+            for side, message in ahead.items():
+                self.program.by_itself(side, self.connections[side], _measurement(message), message.facts)
+        return list(ahead)
+
+    @property
+    def _sides(self) -> Sequence[Side]:
+        return [side for side in SIDES if side in self.connections]
+
+    def _drawn(self) -> Sequence[Side]:
+        return self._sides if self.toss() else self._sides[::-1]
+
+    def _measure(self, at: Mapping[Side, Ready]) -> None:
+        measurement, program = _measurement(at["baseline"]), self.program
+        if all(one.start_s for one in at.values()):
+            self._note("cold_start", {side: one.start_s for side, one in at.items()})
+        self.trace.facts[measurement] = {side: at[side].facts for side in SIDES}
+        statistics = () if is_too_short(self.trace.facts[measurement]) else program.wanted(measurement)
+        if not statistics:
+            return
+        program.watch(measurement)
+        interleaver = Interleaver(
+            self.connections,
+            program.plan,
+            self.toss,
+            statistics,
+            margin=program.margin(measurement),
+            processor=program.draw(),
+            also=program.also,
+            leave=program.leave,
+        )
+        found = self.trace.interleavings[measurement] = interleaver.measure(measurement)
+        if program.exact:  # after the calls: what they change in a model counts
+            self.trace.exact[measurement] = interleaver.exact()
+        self._note("cpu_time", found.cpu_s, measurement)
+
+    def _note(
+        self,
+        metric: Literal["memory", "cold_start", "cpu_time"],
+        sides: Mapping[Side, float],
+        of: Measurement = WHOLE_PROCESS,
+    ) -> None:
+        """Keep what both sides have shown beside what they were asked."""
+        if len(sides) == len(SIDES) and all(sides.values()):
+            self.trace.seen.append(
+                Seen(measurement=of, metric=metric, baseline=sides["baseline"], candidate=sides["candidate"])
+            )
+
+    def _receive(self, side: Side) -> Message:
+        try:
+            return self.connections[side].receive(self.program.silence_s).message
+        except WorkerLostError as error:
+            raise WorkerLostError(error.what, side=side, is_silent=error.is_silent) from error
+        except WorkerError as error:
+            raise WorkerLostError(str(error), side=side) from error
+
+
+def _out_of_turn(side: Side, message: Message, due: str) -> WorkerLostError:
+    return WorkerLostError(f"sent {type(message).__name__!r} where {due} was due", side=side)
+
+
+def _cut(ended: SideOutcome) -> SideOutcome:
+    """Keep no more of a reason than is shown."""
+    return replace(ended, reason=ended.reason[:_LONGEST_REASON])
+
+
+def _measurement(ready: Ready) -> Measurement:
+    return Measurement(test=ready.node, label=ready.label)
+
+
+def recorded(
+    trace: PairTrace, hypotheses: Sequence[Hypothesis], measurements: Sequence[Measurement]
+) -> Iterator[Observation]:
+    """Yield what the tests of a pair recorded themselves, for hypotheses that ask for it."""
+    for hypothesis in hypotheses:
+        sides = trace.outcomes.get(hypothesis.measurement.test, {})
+        metric = hypothesis.margin.metric
+        found = [sides[side].recorded.get(metric) for side in SIDES if side in sides]
+        values = [one.value for one in found if one is not None]
+        if hypothesis.measurement in measurements and len(values) == len(SIDES):
+            yield Observation(
+                measurement=hypothesis.measurement,
+                metric=metric,
+                statistic=hypothesis.margin.statistic,
+                baseline=array("d", [values[0]]),
+                candidate=array("d", [values[1]]),
+            )
+
+
+def why_silent(pair: Pair, trace: PairTrace, hypothesis: Hypothesis) -> Statement:
+    """Say why a hypothesis got no value in this pair."""
+    if pair.lost:
+        return pair.lost
+    test, interleaving = hypothesis.measurement.test, trace.interleavings.get(hypothesis.measurement)
+    key = hypothesis.margin.key
+    if interleaving is not None and key in interleaving.refused:
+        return interleaving.refused[key]
+    failures = [f"{side}: {ended.reason}" for side, ended in trace.outcomes.get(test, {}).items() if ended.reason]
+    return said("; ".join(failures) or "it was not measured there")

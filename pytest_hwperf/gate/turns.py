@@ -1,0 +1,273 @@
+"""The worker's side of a pair: it reports what it has reached, and computes when it is its turn."""
+
+import os
+import resource
+import socket
+import time
+from array import array
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from threading import Thread, current_thread
+from typing import Protocol
+
+from pytest_hwperf.gate.channel import (
+    AskEnergy,
+    AskExact,
+    BlockTimes,
+    Bye,
+    Collected,
+    EnergyResult,
+    ExactSamples,
+    Finish,
+    Frame,
+    FromWorker,
+    Hello,
+    Message,
+    Pinned,
+    PinTo,
+    Ready,
+    Select,
+    TimeBlock,
+    decode_frame,
+    encode_frame,
+    read_exactly,
+)
+from pytest_hwperf.host.clocks import cpu_seconds_of_children
+from pytest_hwperf.host.memory import Resident, resident
+from pytest_hwperf.host.opened_files import Opened
+from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerTask
+from pytest_hwperf.records.errors import MeasurementError, WorkerError
+from pytest_hwperf.records.evidence import EnergyWindow
+from pytest_hwperf.records.run import Sample, replace
+from pytest_hwperf.stats.affected import Usage
+
+
+def processors(thread: int = 0) -> tuple[int, ...]:
+    """Return the processors that a thread may run on, by number; none where the platform does not say."""
+    return tuple(sorted(os.sched_getaffinity(thread))) if hasattr(os, "sched_getaffinity") else ()
+
+
+def threads_here() -> tuple[int, ...]:
+    """Return the ids of this process's threads; none where the system does not list them."""
+    try:
+        return tuple(int(entry.name) for entry in Path("/proc/self/task").iterdir())
+    except FileNotFoundError:
+        return ()
+
+
+def _allow(thread: int, numbers: Iterable[int]) -> None:
+    os.sched_setaffinity(thread, numbers)  # looked up now: some platforms have none
+
+
+@dataclass(slots=True)
+class CpuPin:
+    """Keeps a thread on one processor for a while; threads that exist already stay where they are.
+
+    References:
+        sched_setaffinity(2): a process id of 0 is the calling thread, that of a thread another one; threads that a
+        thread starts inherit its processors.
+    """
+
+    allowed: Callable[[int], Collection[int]] = processors  # returns the processors of a thread, 0 = the calling one
+    allow: Callable[[int, Iterable[int]], None] = _allow  # sets them
+    threads: Callable[[], Iterable[int]] = threads_here  # returns the ids of all threads of this process
+    thread: int = 0  # id of the one to keep, 0 = the calling one
+    _before: frozenset[int] = frozenset()  # processors to go back to; empty: not pinned
+    _older: frozenset[int] = frozenset()  # threads that were there before
+    _pin: frozenset[int] = frozenset()
+
+    def pin(self, number: int) -> str:
+        """Stay on processor `number` until `release`; return why that cannot be, "" where it can."""
+        allowed, older = frozenset(self.allowed(self.thread)), frozenset(self.threads())
+        if number not in allowed:
+            return f"may run on processors {', '.join(map(str, sorted(allowed))) or 'unknown'} only"
+        try:
+            self.allow(self.thread, {number})
+        except OSError as error:
+            return f"cannot choose its processor ({error.strerror})"
+        self._before, self._older, self._pin = allowed, older, frozenset({number})
+        return ""
+
+    def release(self) -> None:
+        """Run wherever it was allowed to before, and let threads do so that have inherited the pin meanwhile."""
+        before, self._before = self._before, frozenset()
+        if not before:
+            return
+        for thread in (self.thread, *(thread for thread in self.threads() if thread not in self._older)):
+            # A thread that has ended meanwhile is no loss; a cpuset that has shrunk has set the processors itself.
+            with suppress(OSError):
+                if frozenset(self.allowed(thread)) == self._pin:
+                    self.allow(thread, before)
+
+
+_STILL_NS = 200_000  # CPU time in a millisecond of idling below which no pool spins on
+_LONGEST_PAUSE_S = 0.05  # an idle pool of ONNX Runtime spins for 35 ms
+_SECOND = 1_000_000_000  # ns
+_NONE = Opened()
+_NO_MODULES: Mapping[str, str] = {}
+
+
+class Measurable(Protocol):
+    """What can be measured when it is this side's turn."""
+
+    @property
+    def pace_s(self) -> float:
+        """Seconds from the beginning of a call to that of the next, if they do not follow each other; else 0."""
+
+    @property
+    def cpu_ns(self) -> tuple[int, int] | None:
+        """CPU time of process and calling thread in the calls of the latest block; None: that of the whole block."""
+
+    def prepare(self) -> None:
+        """Do what has to be done before a block, and belongs to none of its calls."""
+
+    def block(self, calls: int, batch: int) -> "array[int]":
+        """Time `calls` calls one by one, or in batches of `batch`; return nanoseconds of each call or batch."""
+
+    def parts(self) -> Mapping[str, float]:
+        """Return metric → median in seconds, of what the calls of the latest block consist of."""
+
+    def exact(self) -> Sequence[Sample]:
+        """Return what needs no clock: correctness by example, sizes."""
+
+    def energy(self, calls: int, seconds: float) -> EnergyWindow:
+        """Return the energy of a window of `calls` calls, or the reason why not."""
+
+
+@dataclass(slots=True)
+class Turns:
+    """The worker's end of the connection to its conductor; a conductor that is gone ends the process."""
+
+    connection: socket.socket
+    leave: Callable[[int], object] = os._exit
+    pin: Callable[[], CpuPin] = CpuPin
+    began_s: float = 0.0  # when this process was started, until its first measurement
+    memory: Resident | None = None  # opened at the beginning: that clears the peak
+
+    @classmethod
+    def connect(cls, task: WorkerTask) -> "Turns":
+        """Take the socket that the conductor of this process has left open for it, and greet."""
+        try:
+            connection = socket.socket(fileno=int(task.reply_to))
+            connection.set_inheritable(False)  # what a test starts has no part in it
+        except (OSError, ValueError, OverflowError) as error:
+            raise WorkerError(
+                f"the conductor of this process cannot be reached by its descriptor {task.reply_to!r} ({error}): "
+                "the interpreter of a process has to be started directly, and not by a program that closes what it "
+                "inherits"
+            ) from error
+        turns = cls(connection, began_s=task.began_s, memory=_memory())
+        turns.send(Hello(protocol=PROTOCOL, side=task.side or "baseline"))
+        return turns
+
+    def send(self, message: FromWorker, numbers: "array[int] | None" = None) -> None:
+        frame = Frame(message=message, numbers=numbers if numbers is not None else array("q"))
+        try:
+            self.connection.sendall(encode_frame(frame))
+        except OSError:
+            self.leave(1)
+
+    def receive(self) -> Message:
+        """Wait for the conductor's next message; end the process when there will be none."""
+        try:
+            return decode_frame(partial(read_exactly, self.connection)).message
+        except OSError:
+            self.leave(1)
+            raise
+
+    def chosen(self, nodes: Sequence[str], errors: Mapping[str, str]) -> tuple[str, ...]:
+        """Report what was collected, and return the node ids to run, in their order."""
+        self.send(Collected(nodes=tuple(nodes), errors=errors))
+        waits_s = time.monotonic()
+        message = self.receive()
+        self.began_s += (time.monotonic() - waits_s) * bool(self.began_s)  # the other side was still starting
+        if not isinstance(message, Select):
+            raise _unexpected(message)
+        return message.nodes
+
+    def serve(self, here: Ready, target: Measurable, caller: Thread | None = None) -> None:
+        """Measure `target` whenever asked to, until the measurement is over."""
+        start_s = max(0.0, time.monotonic() - self.began_s) if self.began_s else 0.0
+        self.began_s = 0.0
+        self.send(replace(here, start_s=start_s))
+        other = caller if caller is not current_thread() else None
+        pin = self.pin()
+        pin.thread = (other.native_id or 0) if other else 0
+        thread_ns = _cpu_clock(other)
+        try:
+            while not isinstance(message := self.receive(), Finish):
+                self._serve(message, target, pin, thread_ns)
+        finally:
+            pin.release()
+
+    def bye(
+        self,
+        files: Sequence[str],
+        opened: Opened = _NONE,
+        usage: Usage | None = None,
+        modules: Mapping[str, str] = _NO_MODULES,
+    ) -> None:
+        """Send the files of every loaded module and those opened, and end at once: an interpreter's exit takes long."""
+        peak = float(self.memory.high()) if self.memory else 0.0
+        self.send(Bye(files=tuple(files), opened=opened, usage=usage, peak_bytes=peak, modules=modules))
+        self.leave(0)
+
+    def _serve(self, message: Message, target: Measurable, pin: CpuPin, thread_ns: Callable[[], int]) -> None:
+        match message:
+            case TimeBlock():
+                self._run(target, message, thread_ns)
+            case PinTo(processor=number):
+                pin.release()
+                self.send(Pinned(reason="" if number is None else pin.pin(number)))
+            case AskExact():
+                self.send(ExactSamples(samples=tuple(target.exact())))
+            case AskEnergy(calls=calls, seconds=seconds):
+                self.send(EnergyResult(window=target.energy(calls, seconds)))
+                self._idle()
+            case _:
+                raise _unexpected(message)
+
+    def _run(self, target: Measurable, asked: TimeBlock, thread_ns: Callable[[], int]) -> None:
+        target.prepare()
+        switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+        children_s, cpu, thread = cpu_seconds_of_children(), time.process_time_ns(), thread_ns()
+        taken = target.block(asked.calls, asked.batch)
+        thread, cpu = thread_ns() - thread, time.process_time_ns() - cpu
+        cpu += round((cpu_seconds_of_children() - children_s) * _SECOND)
+        switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw - switches
+        cpu, thread = target.cpu_ns or (cpu, thread)
+        if asked.rest:  # the other side is next
+            self._idle()
+        times = BlockTimes(cpu_ns=cpu, thread_ns=thread, switches=switches, parts=target.parts(), pace_s=target.pace_s)
+        self.send(times, taken)
+
+    def _idle(self) -> None:
+        """Wait until this process is idle: a pool that spins on would disturb the other side's turn."""
+        deadline = time.perf_counter() + _LONGEST_PAUSE_S
+        while time.perf_counter() < deadline:
+            cpu = time.process_time_ns()
+            time.sleep(0.001)
+            if time.process_time_ns() - cpu < _STILL_NS:
+                return
+
+
+def _memory() -> Resident | None:
+    """Return what tells the most memory that this process holds from now on, None where the system does not."""
+    try:
+        return resident()
+    except MeasurementError:
+        return None
+
+
+def _cpu_clock(thread: Thread | None) -> Callable[[], int]:
+    """Return what reads the CPU time of a thread, None = the calling one; of another one where the system tells it."""
+    if thread is None or thread.ident is None or not hasattr(time, "pthread_getcpuclockid"):
+        return time.thread_time_ns
+    return partial(time.clock_gettime_ns, time.pthread_getcpuclockid(thread.ident))
+
+
+def _unexpected(message: Message) -> WorkerError:
+    return WorkerError(f"the conductor sent {type(message).__name__!r}, which is not expected here")

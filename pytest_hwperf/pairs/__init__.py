@@ -1,1 +1,0 @@
-"""Two fresh processes, alive together, that take turns at the same measurement."""

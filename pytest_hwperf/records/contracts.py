@@ -1,0 +1,278 @@
+"""Protocols of scenarios, meters and stores, which parts satisfy without importing each other."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from pytest_hwperf.records.errors import StoreError
+from pytest_hwperf.records.profiles import ProfiledCalls
+from pytest_hwperf.records.run import Machine, Reading, StoredRun
+from pytest_hwperf.records.work import Work
+
+# What a meter covers: this process, the processors, boards; or nothing, where it is an estimate.
+Covered = Literal["process", "processors", "boards", "estimate"]
+
+
+class Predictor(Protocol):
+    """A loaded model: the thing whose calls are timed."""
+
+    def batches(self, X: object, batch_size: int) -> Sequence[Any]:
+        """Cut the rows of `X` into prepared inputs of `batch_size` rows (the last may be shorter)."""
+
+    def predict(self, batch: Any) -> Any:
+        """Return the model's outputs for one prepared batch; this is the timed call and does nothing else."""
+
+    def labels(self, outputs: Any) -> Any:
+        """Turn the outputs of one batch into an array of labels (or of values, for a regressor)."""
+
+    def scope(self) -> AbstractContextManager[object]:
+        """Hold thread limits while calls are made."""
+
+
+@runtime_checkable
+class Probabilities(Protocol):
+    """What a predictor offers in addition, if its model may have probabilities."""
+
+    def probabilities(self, outputs: Any) -> Any | None:
+        """Turn the outputs of one batch into probabilities, shape (n, k); None where the model has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallStage:
+    """A part of a predictor's call that can be made by itself."""
+
+    name: str  # "preprocess", "inference", "postprocess"
+    call: Callable[[Any], Any]  # takes a prepared batch, or what the stage before it has returned
+    is_after: bool = False  # whether it follows the timed call, and is no part of the latency
+
+
+@runtime_checkable
+class Staged(Protocol):
+    """What a predictor offers in addition, if its call may consist of stages."""
+
+    def stages(self) -> Sequence[CallStage]:
+        """Return the stages in their order; none where the call is one piece."""
+        ...
+
+
+@runtime_checkable
+class Compiling(Protocol):
+    """What a predictor offers in addition, if it compiles what it is called with."""
+
+    @property
+    def compiles(self) -> bool:
+        """Whether the first call compiles, and tells nothing about the time of those after it."""
+
+
+class Scenario(Protocol):
+    """A model in a runtime at a precision and thread count, converted and ready to load."""
+
+    @property
+    def name(self) -> str:
+        """As registered."""
+
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """Modules that a fresh process imports before it loads the model."""
+
+    @property
+    def conditions(self) -> Mapping[str, str]:
+        """What must agree for a comparison: precision, threads, spinning and the like."""
+
+    @property
+    def context(self) -> Mapping[str, str]:
+        """For information: model digest, executed operators, …; `warning` is shown with every timing.
+
+        It holds `AS_TRAINED` where nothing has changed what the model predicts.
+        """
+
+    @property
+    def model_bytes(self) -> int:
+        """Serialised size."""
+
+    @property
+    def size_source(self) -> str:
+        """How that size was taken: "onnx file", "joblib"."""
+        ...
+
+    @property
+    def classifies(self) -> bool:
+        """Whether `labels` are classes, so that accuracy and flips make sense."""
+
+    def load(self) -> Predictor:
+        """Load the model as a fresh process would: this is timed as `cold_load`."""
+
+
+@runtime_checkable
+class Arenas(Protocol):
+    """What a scenario offers in addition, if its runtime has an allocator of its own that reports its size."""
+
+    def arena(self, X: Any, batch_size: int) -> Mapping[str, float]:
+        """Run the model on the first rows of `X`, in a session of its own; return peaks: metric → bytes.
+
+        Raises:
+            MeasurementError: the runtime does not report them; says why.
+        """
+
+    @property
+    def arena_source(self) -> str:
+        """Where they are from: "onnxruntime profile"."""
+        ...
+
+
+@runtime_checkable
+class Profiled(Protocol):
+    """What a scenario offers in addition, if its runtime has a profiler of operators."""
+
+    def operators(self, X: Any, batch_size: int) -> ProfiledCalls:
+        """Run the model on the first rows of `X` under the profiler, in a session of its own.
+
+        Raises:
+            MeasurementError: the runtime gives no profile; says why.
+        """
+        ...
+
+
+@runtime_checkable
+class Counted(Protocol):
+    """What a scenario offers in addition, if the operations of its model can be counted."""
+
+    def work(self, batch_size: int) -> Work:
+        """Count operations and bytes of a call of so many rows.
+
+        Raises:
+            MeasurementError: they cannot be counted; says why.
+        """
+        ...
+
+
+@runtime_checkable
+class Referring(Protocol):
+    """What a scenario offers in addition, if it is not compared with the usual reference."""
+
+    @property
+    def reference(self) -> str | None:
+        """Name of the scenario that its predictions are compared with; None for the usual one."""
+
+
+class ScenarioFactory(Protocol):
+    """What the entry-point group `pytest_hwperf.scenarios` names."""
+
+    def __call__(self, model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
+        """Convert `model`; `X` shows the input's shape and verifies the conversion, and never calibrates.
+
+        Raises:
+            ScenarioUnavailable: the model has no such form; the text is the skip's reason.
+        """
+
+
+class Meter(Protocol):
+    """A counter of a window. It keeps no state between windows, so windows may nest."""
+
+    @property
+    def metric(self) -> str:
+        """Name of what it counts: "cpu_time", "energy"."""
+        ...
+
+    @property
+    def covers(self) -> Covered:
+        """What it covers; an estimate is never compared."""
+
+    @property
+    def source(self) -> str:
+        """Shown with every figure, such as "rapl:package-0+dram"."""
+        ...
+
+    @property
+    def shortest_window_s(self) -> float:
+        """Shorter windows are refused."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why a better source was refused, what the figure is not."""
+
+    def start(self) -> object:
+        """Read the counter at the beginning of a window."""
+
+    def end(self, started: Any) -> Reading:
+        """Read again and return what was counted since `started`; a refusal carries its reason."""
+
+    def close(self) -> None:
+        """Close what it holds open."""
+
+
+@runtime_checkable
+class DerivedMeter(Meter, Protocol):
+    """A meter whose figure follows from the CPU time of the window."""
+
+    def derive(self, cpu_time: Reading) -> Reading:
+        """Return its figure where so much CPU time was counted."""
+        ...
+
+
+@runtime_checkable
+class CountingMeter(Meter, Protocol):
+    """A meter of real counters: they move in steps, and may start again at 0."""
+
+    @property
+    def tick_s(self) -> float:
+        """Time between two steps: a window is exact within one."""
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """What is added up."""
+
+    @property
+    def longest_window_s(self) -> float:
+        """After which a window has to be attended."""
+
+    def attended(self) -> AbstractContextManager[None]:
+        """Keep windows whole that are longer than `longest_window_s`, or of unknown length."""
+
+
+class Store(Protocol):
+    """The place of baselines."""
+
+    def check(self, baseline: str, *, writing: bool) -> None:
+        """Refuse a location or a file that cannot be used, before anything is measured.
+
+        Raises:
+            StoreError: names the file, what is wrong with it and what to do.
+        """
+
+    def load(self, baseline: str, machine: Machine, test: str, label: str) -> tuple[StoredRun, ...]:
+        """Return the accepted runs of that test on that machine, oldest first; () where there are none."""
+
+    def machines(self, baseline: str, test: str, label: str) -> tuple[Machine, ...]:
+        """Return the machines that have accepted runs of that test."""
+
+    def newest(self, baseline: str) -> tuple[StoredRun, ...]:
+        """Return the newest accepted run of each test and label on each machine."""
+
+    def baselines(self) -> tuple[str, ...]:
+        """Return the names of all baselines."""
+
+    def histories(self, baseline: str, pattern: str = "*", *, held: bool) -> Iterable[tuple[StoredRun, ...]]:
+        """Return the accepted or the held runs of each test, label and machine, oldest first, by a glob `pattern`."""
+
+    def remove(self, baseline: str, pattern: str) -> tuple[str, ...]:
+        """Remove accepted and held runs of the tests whose id matches the glob `pattern`; return the ids."""
+
+    def save(self, baseline: str, runs: Sequence[StoredRun]) -> Sequence[str | StoreError]:
+        """Append accepted runs; return the place of each, or why it was not stored: the others are.
+
+        A run that is there already, equal in everything, changes nothing.
+
+        Raises:
+            StoreError: none can be stored.
+        """
+
+    def hold(self, baseline: str, runs: Sequence[StoredRun]) -> Sequence[str | StoreError]:
+        """Keep failed runs apart until `accept`; return and raise as `save`."""
+
+    def accept(self, baseline: str, pattern: str) -> tuple[str, ...]:
+        """Make held runs whose test id matches the glob `pattern` the baseline; return their ids."""
+
+    def prune(self, baseline: str, machine: Machine) -> tuple[str, ...]:
+        """Remove runs that this machine saved with other versions or settings and has saved again; return their ids."""

@@ -1,0 +1,132 @@
+"""What profiles of both sides have seen: functions, operators and allocations, and what moved between them."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pytest_hwperf.records.messages import Statement
+from pytest_hwperf.records.structs import Count, Number, Record, Share, Size
+from pytest_hwperf.records.units import relative
+
+MoverKind = Literal["function", "operator", "allocation"]
+
+
+class Mover(Record, frozen=True, kw_only=True):
+    """One function, operator or allocating function, and how much more or less of a call it takes in the candidate."""
+
+    kind: MoverKind
+    name: str  # qualified name of the function; of an operator its kind, with the node where there is one
+    where: str  # FILE:LINE where it begins, in the candidate if it is there, relative to its tree; "" of operators
+    within: str = ""  # "name (FILE:LINE)" of the library's function that most of it is spent in; "" where there is none
+    holds: str = ""  # "name (FILE:LINE), …" of changed functions that an unchanged one calls
+    baseline: Size  # of a call, in s or B; mean of the repeats; 0 where it is never called
+    candidate: Size
+    low: Number  # least that any two repeats of the sides are apart (candidate - baseline), in s or B
+    high: Number  # most
+    share: Number  # of the change; below 0 where it moved against the change, above 1 where others did
+    baseline_calls: Size | None = None  # how often it is called in a call of the test; None where it was not counted
+    candidate_calls: Size | None = None
+
+    @property
+    def moved(self) -> float:
+        """Candidate minus baseline, in s or B of a call."""
+        return self.candidate - self.baseline
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """Least and most that its share of the change is between two repeats, in this order."""
+        if not self.moved:  # of a report from elsewhere: what has not moved is no mover
+            return self.share, self.share
+        return relative(self.share * self.low, self.moved), relative(self.share * self.high, self.moved)
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether it has moved beyond the spread of its repeats."""
+        return is_clear(self.low, self.high)
+
+
+class SampledFunction(Record, frozen=True, kw_only=True):
+    """What is known of one function beside its time."""
+
+    line: Count  # on which it begins
+    own: bool = True  # whether it is the user's own code, and not a library's or Python's
+    calls: Size | None = None  # in a call of the test; None where they were not counted
+    code: str = ""  # digest of what it does by itself; "" where that is not known
+
+
+class SampledCalls(Record, frozen=True, kw_only=True):
+    """What a statistical profiler shows of the calls of one fresh process."""
+
+    source: str  # "stacks sampled every 0.5 ms"
+    # Frames from the measured callable inwards, joined by ";", each "qualified name (file)" → s of a call under the
+    # profiler, without what was called from there.
+    stacks: Mapping[str, Size]
+    functions: Mapping[str, SampledFunction]  # by frame
+    call_s: Size  # mean of a call under the profiler
+    plain_s: Size  # and of one without it, in the same process
+    samples: Count
+
+
+class HeldMemory(Record, frozen=True, kw_only=True):
+    """What a line of Python held when the process held most."""
+
+    function: str  # "" where no Python was running
+    file: str  # relative to the tests' root where it lies there, else to where it was imported from
+    line: Count
+    called_at: str  # FILE:LINE of the tests' own code that led there, "" where it is the same or none
+    caller: str = ""  # function of the tests' own code that stands there
+    size: Count  # B
+    allocations: Count
+
+
+class ProfiledOperator(Record, frozen=True, kw_only=True):
+    """One node of a model as its runtime executes it, under the profiler."""
+
+    name: str  # of the node, "" where the runtime gives none
+    kind: str  # of operator, as the runtime calls it: "FusedGemm", "aten::linear"
+    calls: Size  # executions in a call of the model
+    seconds: Size  # of them together, in a call of the model
+
+
+class ProfiledCalls(Record, frozen=True, kw_only=True):
+    """What the profiler of a runtime shows of a model, in a session of its own."""
+
+    source: str  # "onnxruntime profile", "torch profile"
+    operators: tuple[ProfiledOperator, ...]
+    call_s: Size  # mean of a call under the profiler
+    calls: Count  # that were profiled
+    rows: Count  # of a call
+
+
+class Operator(Record, frozen=True, kw_only=True):
+    """One operator's part of a call that nothing profiles."""
+
+    name: str
+    kind: str
+    calls: Size
+    share: Share  # of the call
+    seconds: Size  # that share of the call's median
+
+
+class OperatorProfile(Record, frozen=True, kw_only=True):
+    """Where the time of a call goes: the shares of the profile, scaled to the median of calls without a profiler."""
+
+    source: str
+    calls: Count  # that were profiled
+    latency_s: Size  # median of a call without a profiler
+    coverage: Share  # of the call, by all operators; the rest is the runtime's own work
+    operators: tuple[Operator, ...] = ()  # the slowest first; none where they are withheld
+    withheld: Statement | None = None  # why no shares are given
+    under_profiler: bool = False  # whether `latency_s` is of calls under the profiler: of others nothing is known
+
+    @property
+    def framework_s(self) -> float:
+        """Seconds of a call that no operator takes."""
+        return (1 - self.coverage) * self.latency_s
+
+
+def is_clear(low: float, high: float) -> bool:
+    """Whether a difference is clear of its spread, `low` to `high`: farther from 0 than half of it.
+
+    All repeats of one side are then above all of the other, by more than they differ among themselves on average.
+    """
+    return max(low, -high) > (high - low) / 2

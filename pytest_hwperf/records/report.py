@@ -1,0 +1,196 @@
+"""The report of a run of pytest, for every output format."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.evidence import COMMIT_DIGITS, Gate
+from pytest_hwperf.records.run import SCHEMA, Machine, replace
+from pytest_hwperf.records.structs import Count, ErrorRate, Record
+from pytest_hwperf.records.sweep import Sweep, SweepPoint
+from pytest_hwperf.records.verdict import Judgement, Policy, Skip
+
+MOST_SHARDS = 256
+MOST_KINDS = 100
+_KIND = r"[A-Za-z][A-Za-z0-9._-]{0,39}"  # no number, which is a number of kinds; nothing that has a meaning elsewhere
+
+
+class Shard(Record, frozen=True, kw_only=True):
+    """One shard of a build: what it was given, and how it ended."""
+
+    number: Count  # from 1
+    of: Count  # shards of the build
+    alpha: ErrorRate  # false-alarm rate of all shards together
+    selected: Count  # tests that were selected, of all shards
+    selection: str  # SHA-256 of their node ids; "" where it is not known
+    settings: Mapping[str, str]  # option → value, of those on which verdicts depend: alike in all shards
+    exit_code: Count  # of this session of pytest
+    failed: tuple[str, ...] = ()  # node ids of tests that failed, by a verdict or by themselves
+    kind: str = ""  # of the machine, as its user calls it; "" where the build is for one kind
+    kinds: Count = 1  # of machines that the false-alarm rate is divided among
+
+    def __post_init__(self) -> None:
+        """Refuse a number that no shard has, and what is no name of a kind."""
+        if not 1 <= self.number <= self.of <= MOST_SHARDS:
+            raise ValueError(f"no shard has the number {self.number} of {self.of}")
+        if not 1 <= self.kinds <= MOST_KINDS or (self.kind and not re.fullmatch(_KIND, self.kind)):
+            raise ValueError(f"no kind of machine is called {self.kind[:100]!r}, of {self.kinds}")
+
+    @property
+    def own_alpha(self) -> float:
+        """The part of the false-alarm rate that this shard may spend."""
+        return self.alpha / self.of / self.kinds
+
+
+def parse_shard(text: str) -> tuple[int, int] | None:
+    """Turn `2/4`, the second of four shards, into (2, 4); "" into None."""
+    if not text:
+        return None
+    match = re.fullmatch(r"\s*(\d{1,6})\s*/\s*(\d{1,6})\s*", text, re.ASCII)
+    number, of = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 1 <= number <= of <= MOST_SHARDS:
+        raise UsageProblem(f"{text!r} is no shard: K/N, with K from 1 to N and N up to {MOST_SHARDS}, such as 2/4")
+    return number, of
+
+
+def parse_kind(text: str) -> tuple[str, int] | None:
+    """Turn `arm` into ("arm", 1), `arm/3`, one of three kinds that share the rate, into ("arm", 3); "" into None."""
+    if not text:
+        return None
+    match = re.fullmatch(rf"({_KIND})(?:/(\d{{1,6}}))?", text, re.ASCII)
+    kinds = int(match[2] or 1) if match else 0
+    if match is None or not 1 <= kinds <= MOST_KINDS:
+        raise UsageProblem(
+            f"{text!r} is no kind of machine: a letter, then up to 39 letters, digits, '.', '_' or '-', such as arm64; "
+            f"with /N, up to {MOST_KINDS}, where N kinds share the false-alarm rate"
+        )
+    return match[1], kinds
+
+
+def parse_kinds(text: str) -> tuple[tuple[str, ...], int]:
+    """Turn `arm,x86`, the kinds that a build is for, into (("arm", "x86"), 2), and `2` into ((), 2)."""
+    if text.isascii() and text.isdigit() and 1 <= int(text) <= MOST_KINDS:
+        return (), int(text)
+    names = tuple(name.strip() for name in text.split(","))
+    wrong = [name for name in names if not re.fullmatch(_KIND, name)]
+    if wrong or len(set(names)) < len(names) or len(names) > MOST_KINDS:
+        raise UsageProblem(f"{text!r}: the names of different kinds of machine, such as arm64,x86, or their number")
+    return names, len(names)
+
+
+def shard_of(name: str, of: int) -> int:
+    """Return the number of the shard that a test belongs to, from 1."""
+    return int.from_bytes(hashlib.sha256(name.encode(errors="surrogatepass")).digest()[:8]) % of + 1
+
+
+def selection_of(tests: Iterable[str]) -> str:
+    """Return the digest of the node ids of a selection, whatever their order."""
+    lines = "\n".join(sorted(tests))
+    return hashlib.sha256(lines.encode(errors="surrogatepass")).hexdigest()
+
+
+def named_code(name: str, commit: str, date: str) -> str:
+    """Write which code something is: `origin/main 4f2c1e9d4f (2026-11-02)`."""
+    short = commit[:COMMIT_DIGITS]
+    return " ".join(filter(None, [name, "" if short in name else short, date and f"({date})"]))
+
+
+def present_code(commit: str, date: str, *, changed: bool) -> str:
+    """Write which code the candidate is; without git nobody knows."""
+    name = "working tree on" if changed else "HEAD"
+    return named_code(name, commit, date) if commit else "the present code"
+
+
+def baseline_code(gate: Gate) -> str:
+    """Write which code the baseline of a gate is."""
+    return named_code(gate.against, gate.revision, gate.revision_date)
+
+
+class ReportPart(Record, frozen=True, kw_only=True):
+    """What one test adds to a report; it travels on the test's own report."""
+
+    judgements: tuple[Judgement, ...]
+    skips: tuple[Skip, ...] = ()
+    gates: tuple[Gate, ...] = ()
+    point: SweepPoint | None = None  # of a sweep, measured or skipped
+
+
+class Report(Record, frozen=True, kw_only=True):
+    """What a run of pytest measured and judged, with the evidence."""
+
+    machine: Machine
+    revision: str  # of the tests, "" where there is none
+    revision_date: str = ""  # of its author, YYYY-MM-DD
+    changed: bool = False  # whether files differed from it
+    started_at: str  # ISO 8601, UTC
+    baseline: str  # name of the baseline compared with or saved to, "" for none
+    judgements: tuple[Judgement, ...]
+    policy: Policy = Policy()  # what was done about answers that are not clear
+    skips: tuple[Skip, ...] = ()
+    warnings: tuple[str, ...] = ()  # of the whole run: machine drift, workers side by side, …
+    partial: bool = False  # interrupted: the tests that are here are complete, others are missing
+    hidden: tuple[str, ...] = ()  # node ids of tests that fail, and do not by an `xfail` that the candidate has added
+    gates: tuple[Gate, ...] = ()  # how the paired comparisons were decided; none where no pairs ran
+    sweeps: tuple[Sweep, ...] = ()
+    shards: tuple[Shard, ...] = ()  # that it is made of; none where the build was not divided
+    options: tuple[str, ...] = ()  # of this plugin, as typed, by which a test is measured and compared
+    missing_kinds: tuple[str, ...] = ()  # of machines that are not in it; "" where the name of one is not known
+
+    @property
+    def present_code(self) -> str:
+        """Its revision as every surface names it."""
+        return present_code(self.revision, self.revision_date, changed=self.changed)
+
+    @property
+    def compared_with(self) -> tuple[str, ...]:
+        """What it was compared with as every surface names it; none where nothing was."""
+        if self.gates:
+            return tuple(dict.fromkeys(baseline_code(gate) for gate in self.gates))
+        is_compared = any(one.comparisons for one in self.judgements)
+        return (f"stored runs of baseline {self.baseline}",) if self.baseline and is_compared else ()
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of machine that it holds, in their order; none where nobody named any."""
+        return tuple(dict.fromkeys(shard.kind for shard in self.shards if shard.kind))
+
+    def of_kind(self, kind: str) -> "Report":
+        """Return what one kind of machine has shown, without what was noticed of all of them."""
+        return replace(
+            self,
+            judgements=tuple(one for one in self.judgements if one.run.kind == kind),
+            skips=tuple(one for one in self.skips if one.kind == kind),
+            gates=tuple(one for one in self.gates if one.kind == kind),
+            shards=tuple(one for one in self.shards if one.kind == kind),
+            warnings=(),
+            sweeps=(),
+            partial=False,  # the exit codes of its shards say whether it is
+            missing_kinds=(),
+        )
+
+    @property
+    def missing_shards(self) -> tuple[int, ...]:
+        """Numbers of the shards of the build that are not in it, of one kind of machine."""
+        of = max((one.of for one in self.shards), default=0)
+        return tuple(sorted({*range(1, of + 1)} - {one.number for one in self.shards}))
+
+
+class ReportFile(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf report"):
+    """A report as a file for other programs."""
+
+    schema: int = SCHEMA
+    report: Report
+
+
+class SweepFile(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf sweep"):
+    """What `hwperf sweep` has shown, as a file for other programs."""
+
+    schema: int = SCHEMA
+    machine: Machine
+    model: str
+    started_at: str  # ISO 8601, UTC
+    seed: Count  # of the order of the points in each round
+    rounds: Count  # that are whole
+    partial: bool = False  # interrupted
+    sweep: Sweep

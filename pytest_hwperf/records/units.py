@@ -1,0 +1,211 @@
+"""Units: the display scale of base units, the units of exports, and rates as users write them. MB is 10^6 bytes."""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.structs import LARGEST
+
+_LARGEST_LOG = 230.0  # e^230 is a little below `LARGEST`
+_TOO_SHORT = "< clock step"
+_MANY_TIMES = 9.0
+_THOUSANDS = 999.5
+_MOST_ALARMS = 0.2  # one false alarm in five builds is noise, not a gate
+
+# For each base unit: (factor, name), largest first; the first factor that the value reaches is used.
+_SCALES: dict[str, tuple[tuple[float, str], ...]] = {
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
+    "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
+    "J": ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ")),
+    "g": ((1.0, "g"), (1e-3, "mg"), (1e-6, "µg"), (1e-9, "ng")),
+    "1/s": ((1e6, "M/s"), (1e3, "k/s"), (1.0, "/s")),
+    "1": ((1.0, ""),),
+}
+
+_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+# For each base unit: its name in exports, where all numbers of a name share one unit, and how many make a base unit.
+EXPORT_UNITS: Mapping[str, tuple[str, float]] = {
+    "s": ("ms", 1e3),
+    "B": ("mb", 1e-6),
+    "J": ("mj", 1e3),
+    "g": ("mg", 1e3),
+    "1/s": ("per_s", 1.0),
+    "1": ("", 1.0),
+}
+
+
+def scale_for(unit: str, value: float, digits: int = 3) -> tuple[float, str]:
+    """Return the factor and name of the display unit in which `value` reads well, rounded to so many digits."""
+    scales = _SCALES[unit]
+    if value == 0:
+        return next(scale for scale in scales if scale[0] == 1.0)
+    for factor, name in scales:
+        if abs(value) >= factor * _rounds_to_one(digits):
+            return factor, name
+    return scales[-1]
+
+
+def _rounds_to_one(digits: int) -> float:
+    """Return the least number that is 1.00 when it is rounded, which 999.6 of the next smaller unit would be."""
+    return 1 - 0.5 * 10.0**-digits
+
+
+def exported_name(name: str, unit: str) -> str:
+    """Append the unit in which exports give a quantity of base unit `unit`: `latency_p95` → `latency_p95_ms`."""
+    return f"{name}_{EXPORT_UNITS[unit][0]}".rstrip("_")
+
+
+def show_number(value: float, digits: int = 3) -> str:
+    """Write `value` with `digits` significant digits and no exponent; whole digits are never rounded away."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    shown = "%#.*g" % (digits, value)  # noqa: UP031 - half the time of nested fields; 0.9999 is rounded to 1.00
+    if "e" in shown:
+        return f"{value:.{max(0, digits - 1 - int(shown.partition('e')[2]))}f}"
+    return shown.removesuffix(".")
+
+
+def show(value: float, unit: str) -> str:
+    """Write a quantity in its best display unit, as `6.31 ms`."""
+    factor, name = scale_for(unit, value)
+    return f"{show_number(value / factor)} {name}".rstrip()
+
+
+def show_measured(value: float, unit: str) -> str:
+    """Write a measured quantity; no time is 0: one that reads so was shorter than its clock can tell."""
+    return _TOO_SHORT if unit == "s" and value == 0 else show(value, unit)
+
+
+def show_amount(value: float, unit: str) -> str:
+    """Write a large amount with a prefix, as `1.27 MB` or `93.2 GFLOP/s`."""
+    factor, prefix = next((one for one in _PREFIXES if value >= one[0] * _rounds_to_one(3)), (1.0, ""))
+    return f"{show_number(value / factor)} {prefix}{unit}"
+
+
+def show_limit(limit: float, unit: str, better: str) -> str:
+    """Write `<= 10 ms`, or `>= 0.85` where more is better: as many digits as were given."""
+    factor, name = scale_for(unit, limit, 6)
+    number = show_number(limit / factor, 6)
+    short = number.rstrip("0").rstrip(".") if "." in number else number
+    return f"{'<=' if better == 'lower' else '>='} {short} {name}".rstrip()
+
+
+def plural(noun: str) -> str:
+    """`batch of 16 calls` → `batches of 16 calls`; `fresh process` → `fresh processes`; `query` → `queries`."""
+    head, of, rest = noun.partition(" of ")
+    if re.search(r"[^aeiou]y$", head):
+        return f"{head[:-1]}ies{of}{rest}"
+    return f"{head}{'es' if head.endswith(('s', 'x', 'ch', 'sh')) else 's'}{of}{rest}"
+
+
+def counted(n: int, noun: str) -> str:
+    """Write `1 pair`, `2 pairs`, `1,142 calls`."""
+    return f"{n:,} {noun if n == 1 else plural(noun)}"
+
+
+def some_of(names: Sequence[str], shown: int = 3) -> str:
+    """Write `a, b, c and 2 others`."""
+    more = [f"and {counted(len(names) - shown, 'other')}"] if len(names) > shown else []
+    return " ".join([", ".join(names[:shown]), *more])
+
+
+def show_interval(value: float, low: float | None, high: float | None, unit: str) -> str:
+    """Write `6.31 ms (6.20 .. 6.45)`: all three in the unit of the value; an open end is `?`."""
+    if unit == "s" and value == 0:
+        return _TOO_SHORT
+    factor, name = scale_for(unit, value)
+    ends = ["?" if end is None else show_number(end / factor) for end in (low, high)]
+    return f"{show_number(value / factor)} {name}".rstrip() + f" ({ends[0]} .. {ends[1]})"
+
+
+def show_change(change: float, scale: str, like: float | None = None, digits: int = 1) -> str:
+    """Write a relative change as `+4.8 %` (`×2.9` from a doubling on), an absolute one as `-0.5 pp`.
+
+    An end of an interval is written `like` its value: `×2.2 (×2.0 .. ×2.3)`, never `×2.2 (+99.8 % .. ×2.3)`.
+    """
+    if scale == "absolute":
+        return f"{_without_sign_of_zero(f'{change * 100:+.2f}')} pp"
+    if (change if like is None else like) >= 1:
+        return show_times(1 + change)
+    return f"{_without_sign_of_zero(f'{change * 100:+.{digits}f}')} %"
+
+
+def show_change_interval(
+    change: float,
+    low: float | None,
+    high: float | None,
+    scale: str,
+    *,
+    digits: int = 1,
+    write: Callable[[float, str, float], str] = show_change,
+) -> str:
+    """Write `+4.8 % (+3.1 .. +6.5)`: the unit once, an open end as `?`, and an exact change alone.
+
+    `digits` are those of the change; `write` writes each number, in a scale and like another one.
+    """
+    value = write(change, scale, change) if digits == 1 else show_change(change, scale, digits=digits)
+    if low == high == change:
+        return value
+    unit = next((unit for unit in (" %", " pp") if value.endswith(unit)), "")
+    ends = ("?" if end is None else write(end, scale, change).removesuffix(unit) for end in (low, high))
+    return f"{value} ({' .. '.join(ends)})"
+
+
+def _without_sign_of_zero(number: str) -> str:
+    return number if number.strip("+-0.") else number.lstrip("+-")
+
+
+def show_share(share: float, digits: int = 0) -> str:
+    """Write a part of a whole: `86 %`, with `digits` after the point."""
+    return f"{_without_sign_of_zero(f'{100 * share:.{digits}f}')} %"
+
+
+def show_excess(share: float) -> str:
+    """Write by how much a limit is missed: `33.3 %`, or `×19` where it is ten times as much or more."""
+    return f"{100 * share:.3g} %" if share < _MANY_TIMES else show_times(1 + share)
+
+
+def show_times(factor: float) -> str:
+    """Write how many times as much: `×2.9`, `×173`, and `×556,000` with three digits from a thousand on."""
+    return f"×{show_number(factor, 2)}" if factor < _THOUSANDS else f"×{float(f'{factor:.3g}'):,.0f}"
+
+
+def show_size(size: float, scale: str, digits: int = 2) -> str:
+    """Write how large a change is, whatever its direction: `2 %`, `0.5 pp`, `×2.9` from a doubling on."""
+    if scale == "relative" and size >= 1:
+        return show_change(size, scale)
+    return f"{round(abs(size) * 100, digits):g} {'pp' if scale == 'absolute' else '%'}"
+
+
+def show_move(then: float, now: float, unit: str) -> str:
+    """Write `310 → 325 µs`, with both units where they differ."""
+    old, new = show_measured(then, unit), show_measured(now, unit)
+    (number, old_unit), (_, new_unit) = split_unit(old), split_unit(new)
+    return f"{number if old_unit == new_unit else old} → {new}"
+
+
+def split_unit(shown: str) -> tuple[str, str]:
+    """Take the unit, with the space before it, from a quantity that was written: `4.8 %` → `4.8`, ` %`."""
+    number, space, unit = shown.partition(" ")
+    return number, space + unit
+
+
+def relative_change(log_ratio: float) -> float:
+    """Turn the log of candidate over baseline into a relative change: 0.0488 → 0.05."""
+    return math.expm1(min(log_ratio, _LARGEST_LOG))
+
+
+def relative(difference: float, whole: float) -> float:
+    """Return a difference as a share of a positive whole, within the range of all numbers."""
+    return max(-LARGEST, min(LARGEST, difference / whole))
+
+
+def parse_rate(option: str, text: str) -> float:
+    """Turn `1%` or `0.01`, the accepted rate of false alarms, into 0.01."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text)
+    rate = float(match[1]) / (100 if match[2] else 1) if match else 0.0
+    if not 0 < rate <= _MOST_ALARMS:
+        raise UsageProblem(f"{option}={text!r}: a rate above 0 up to 20 %, such as 1% or 0.01")
+    return rate

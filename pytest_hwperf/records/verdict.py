@@ -1,0 +1,224 @@
+"""What is asked of a run, and what was answered: limits, margins, comparisons, verdicts and judgements."""
+
+import math
+from array import array
+from typing import TYPE_CHECKING, Literal
+
+from pytest_hwperf.records.messages import Kind, Statement, state
+from pytest_hwperf.records.metrics import METRICS, Better, Scale, metric_of
+from pytest_hwperf.records.structs import Count, Number, Record, Share, Size
+from pytest_hwperf.records.units import show_change_interval, show_limit, show_size
+
+if TYPE_CHECKING:
+    Values = array[float]
+else:
+    Values = array  # not subscriptable at run time before Python 3.12
+from pytest_hwperf.records.run import Estimate, Figure, Key, Keyed, Run
+
+Undecided = Literal["point", "retry", "pass", "fail"]
+
+
+BudgetOutcome = Literal["passed", "failed", "inconclusive", "unmeasured"]
+
+
+ComparisonOutcome = Literal["regressed", "improved", "equivalent", "inconclusive", "no baseline", "not comparable"]
+
+
+_OTHERWISE = frozenset({"other data", "other conditions", "stored otherwise"})  # kinds of causes
+
+
+_SAME = 1e-9  # relative: apart from rounding
+
+
+class Budget(Record, frozen=True, kw_only=True, tag=True):
+    """An absolute limit on one statistic of one metric."""
+
+    keyword: str  # as the user wrote it: "latency_p95_ms"
+    metric: str
+    statistic: str  # "mean", "p50" … "p99_9", "max", "iqr"
+    limit: Number  # base units; an upper limit where lower is better, else a lower one
+    default: bool = False  # from the ini file, for every test: where its metric is unmeasured it fails nothing
+
+    @property
+    def key(self) -> Key:
+        """Metric and statistic."""
+        return self.metric, self.statistic
+
+
+class Margin(Keyed, frozen=True, kw_only=True):
+    """The smallest change of one statistic that matters."""
+
+    size: Size  # 0.02 = 2 % (relative) or 2 points (absolute)
+    scale: Scale = "relative"
+    floor: Size = 0.0  # base units: a relative margin is never smaller than this
+
+
+class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
+    """Candidate against baseline, one statistic of one metric."""
+
+    outcome: ComparisonOutcome
+    change: Estimate | None = None  # candidate relative to baseline (or minus it, by `scale`); None: nothing to compare
+    scale: Scale
+    margin: Size  # same scale as `change`
+    p_value: Share | None = None
+    pairs: Count = 0  # units compared: pairs, stored runs, examples
+    method: Statement | None = None  # how the change was found; None: nothing to compare
+    detectable: Number | None = None  # the smallest change for the worse that could have been called, same scale
+    baseline: Number | None = None  # the baseline's value in base units
+    promise: Statement | None = None  # how often such an answer is wrong
+    cause: Statement | None = None  # why there is no baseline, what made it not comparable, why it is inconclusive
+    warnings: tuple[str, ...] = ()
+    interference: Share | None = None  # share of the timed blocks that were preempted; None: not known
+    moved: Statement | None = None  # the function, operator or allocation that changed most, or why it is not known
+
+    @property
+    def reason(self) -> str:
+        """The cause in words, "" where there is none."""
+        return str(self.cause or "")
+
+    @property
+    def candidate(self) -> float | None:
+        """The candidate's value in base units: that of the baseline, changed by the change; None: nothing to compare.
+
+        The three agree whatever the noise of either side, which pairs share and the change leaves out.
+        """
+        if self.baseline is None or self.change is None:
+            return None
+        return self.baseline + self.change.value * (1.0 if self.scale == "absolute" else abs(self.baseline))
+
+    @property
+    def per(self) -> str:
+        """What `pairs` counts: "pair", "example", "file", "stored run" and the like."""
+        if self.method is None:
+            return "pair"
+        named = {"examples": "example", "sessions": "stored run", "candidate": "value"}
+        known = (per for number, per in named.items() if number in self.method.numbers)
+        return self.method.texts.get("per") or next(known, "pair")
+
+    @property
+    def is_of_other_data(self) -> bool:
+        """Whether it could not be made since the data, its labels or the conditions of the calls are others."""
+        return self.outcome == "not comparable" and self.cause is not None and self.cause.kind in _OTHERWISE
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether no pair was run since nothing that its test runs has changed."""
+        return self.cause is not None and self.cause.kind == "untouched"
+
+    def is_of(self, figure: "Figure") -> bool:
+        """Whether the candidate's value is this figure of the judged run, and not one of other processes."""
+        if self.is_left_out:
+            return False
+        candidate = self.candidate
+        if self.baseline is None or candidate is None:
+            return True
+        return math.isclose(candidate, figure.estimate.value, rel_tol=_SAME, abs_tol=_SAME * abs(self.baseline))
+
+    @property
+    def how(self) -> str:
+        """How the change was found and how often that is wrong, in words; "" where there is nothing to compare."""
+        return ", ".join(str(part) for part in (self.method, self.promise) if part)
+
+    @property
+    def shift(self) -> str:
+        """The change with its interval in words; "" where there is none."""
+        if self.change is None:
+            return ""
+        return show_change_interval(self.change.value, self.change.low, self.change.high, self.scale)
+
+    @property
+    def allowed(self) -> str:
+        """The margin in words, `2 %` or `0.5 pp`; where it is an amount, as of small peaks of memory, `1 MB`."""
+        metric, amount = metric_of(self.metric), self.margin * abs(self.baseline or 0.0)
+        is_amount = self.margin >= 1 or any(math.isclose(amount, one.floor, rel_tol=1e-3) for one in metric.margins)
+        if self.scale == "absolute" or not amount or not is_amount or metric.unit == "1":
+            return show_size(self.margin, self.scale)
+        return show_limit(float(f"{amount:.3g}"), metric.unit, "lower").removeprefix("<= ")
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether every unit that was compared has the same value on both sides."""
+        return self.method is not None and self.method.kind == "equal examples"
+
+    def caught(self, better: Better) -> Statement | None:
+        """Say which changes it would have called, None where it is decided or that is not known."""
+        if self.outcome != "inconclusive" or self.detectable is None:
+            return None
+        kind: Kind = "could have caught" if self.scale == "relative" else "could have caught points"
+        return state(kind, sign=">=" if better == "lower" else "<=", change=self.detectable)
+
+    @property
+    def disturbance(self) -> Statement | None:
+        """What disturbed an inconclusive comparison and the user can change; None where nothing is known."""
+        if self.outcome != "inconclusive" or not self.interference:
+            return None
+        return state("turns preempted", percent=100 * self.interference)
+
+
+def uncompared(margin: Margin, outcome: ComparisonOutcome, cause: Statement | None) -> Comparison:
+    """Return the comparison of a margin for which there is nothing to compare; `cause` says why."""
+    return Comparison(
+        metric=margin.metric,
+        statistic=margin.statistic,
+        outcome=outcome,
+        scale=margin.scale,
+        margin=margin.size,
+        cause=cause,
+    )
+
+
+class Verdict(Record, frozen=True, kw_only=True):
+    """The answer to one budget or one comparison."""
+
+    subject: Budget | Comparison
+    outcome: BudgetOutcome | ComparisonOutcome
+    reason: str  # one line: observed with interval, limit or margin, n, source
+    cause: Statement | None = None  # why a budget is unmeasured
+    decided_by: tuple[Statement, ...] = ()  # what has answered a budget whose interval holds the limit
+    fails: bool  # whether it fails the test under the user's settings
+
+
+class Policy(Record, frozen=True, kw_only=True):
+    """How answers that are not clear are judged."""
+
+    undecided: Undecided = "point"  # a budget's interval holds the limit: judge the point, ask again, pass or fail
+    strict: bool = False  # a comparison that could not be decided fails the test
+
+
+class Judgement(Record, frozen=True, kw_only=True):
+    """One measured run with its figures and verdicts."""
+
+    run: Run
+    figures: tuple[Figure, ...]
+    verdicts: tuple[Verdict, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse metrics that are neither known nor recorded by the test."""
+        of_verdicts = [verdict.subject.metric for verdict in self.verdicts]
+        for metric in {*of_verdicts, *[figure.metric for figure in self.figures]}:
+            if metric not in METRICS and metric not in self.run.directions:
+                raise ValueError(f"no metric {metric!r}")
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """The comparisons among the verdicts' subjects."""
+        return tuple(v.subject for v in self.verdicts if isinstance(v.subject, Comparison))
+
+    @property
+    def fails(self) -> bool:
+        """Whether any verdict fails the test."""
+        return any(verdict.fails for verdict in self.verdicts)
+
+
+class Skip(Record, frozen=True, kw_only=True):
+    """A scenario in which the model cannot be prepared, or a test that is not measured; listed, never ranked."""
+
+    test: str
+    scenario: str
+    cause: Statement
+    kind: str = ""  # of the machine, as of a run
+
+    @property
+    def reason(self) -> str:
+        """The cause in words."""
+        return str(self.cause)

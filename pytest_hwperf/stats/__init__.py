@@ -1,0 +1,1 @@
+"""Arithmetic and decisions on records; pure: no clock, file, process or pytest."""

@@ -1,0 +1,321 @@
+"""What a store remembers of a team's runs: series of values, and notes at revisions."""
+
+import math
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from pytest_hwperf.records.evidence import Gate
+from pytest_hwperf.records.metrics import METRICS, Better, Scale, metric_of
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import SCHEMA, Estimate, Keyed, Machine, StoredRun, figure_of, replace
+from pytest_hwperf.records.structs import Count, ErrorRate, Record, Share
+from pytest_hwperf.records.units import counted, relative_change, show_change_interval
+from pytest_hwperf.records.verdict import Comparison, Judgement
+from pytest_hwperf.stats.change_points import FEWEST, ChangePoint, change_points
+
+ANCHOR = "anchor"  # how a gate names what it ran against where that is the pinned anchor: by this, or by more behind it
+
+
+class PastValue(Record, frozen=True, kw_only=True):
+    """One statistic of one run."""
+
+    started_at: str  # ISO 8601, UTC
+    revision: str  # "" where there is none
+    changed: bool = False  # whether files differed from it
+    estimate: Estimate  # base units; of a series with an anchor the relative change from it
+    accepted: bool  # whether the run is, or was, of a baseline
+
+
+class Series(Keyed, frozen=True, kw_only=True):
+    """One statistic of one measurement on one machine over time.
+
+    Values of other machines, sources or anchors are other series: they are never put on one axis unasked.
+    """
+
+    test: str
+    label: str
+    machine: Machine
+    source: str  # what measured it
+    better: Better
+    anchor: str = ""  # commit that ran beside each candidate in pairs; "": the figures of the runs themselves
+    values: tuple[PastValue, ...]  # oldest first
+
+
+class Annotation(Record, frozen=True, kw_only=True):
+    """A note of the team at a revision: "new runner", "accepted: larger model"."""
+
+    revision: str  # commit, in full
+    text: str
+    noted_at: str  # ISO 8601, UTC
+
+
+@runtime_checkable
+class HistoryStore(Protocol):
+    """What a store offers in addition to baselines: values over time, and notes."""
+
+    def history(self, baseline: str, pattern: str = "*", *, newest: int = 1000) -> Sequence[Series]:
+        """Return the values of each series of the tests whose id matches the glob `pattern`.
+
+        Of each test, label and machine those of its `newest` runs, whether they are of the baseline or not.
+        """
+
+    def history_of(self, baseline: str, measured: Iterable[tuple[str, str]], *, newest: int) -> Sequence[Series]:
+        """Return the same series of some tests with their labels, without a look at others."""
+
+    def tests(self, baseline: str, pattern: str = "*") -> Sequence[str]:
+        """Return the ids of all tests that have a history and match `pattern`."""
+
+    def annotate(self, note: Annotation) -> None:
+        """Keep a note; a second time it changes nothing."""
+
+    def annotations(self) -> Sequence[Annotation]:
+        """Return all notes, oldest first."""
+        ...
+
+
+@runtime_checkable
+class ReportStore(Protocol):
+    """What a store offers in addition, if it keeps more of a report than its runs."""
+
+    def keep(self, baseline: str, report: Report) -> None:
+        """Keep the runs of a report with their verdicts; a second time it changes nothing."""
+
+
+class Statistic(NamedTuple):
+    """What tells the series of one measurement on one machine from each other."""
+
+    metric: str
+    statistic: str
+    source: str
+    better: Better
+    anchor: str = ""
+
+
+def is_anchor(against: str) -> bool:
+    """Whether a gate ran against the pinned anchor: `anchor`, or `anchor v1.4`, and not a branch `anchors/new`."""
+    return against.partition(" ")[0] == ANCHOR
+
+
+def lined_up(
+    test: str, label: str, machine: Machine, values: Iterable[tuple[Statistic, PastValue]]
+) -> tuple[Series, ...]:
+    """Return the series of one measurement on one machine, each with its values in the order of time."""
+    found = dict[Statistic, list[PastValue]]()
+    for statistic, value in values:
+        found.setdefault(statistic, []).append(value)
+    return tuple(
+        Series(
+            test=test, label=label, machine=machine, **one._asdict(),
+            values=tuple(sorted(past, key=lambda value: value.started_at)),
+        )
+        for one, past in found.items()
+    )  # fmt: skip
+
+
+def series_of(runs: Sequence[StoredRun]) -> tuple[Series, ...]:
+    """Return the series of accepted runs of one test, label and machine; at least one run."""
+    first = runs[0].run
+    return lined_up(first.test, first.label, first.machine, (one for stored in runs for one in _values(stored)))
+
+
+def _values(stored: StoredRun) -> Iterator[tuple[Statistic, PastValue]]:
+    run = stored.run
+    for figure in stored.figures:
+        better = metric_of(figure.metric, run.directions.get(figure.metric, "lower")).better
+        past = PastValue(
+            started_at=run.started_at, revision=run.revision, changed=run.changed, estimate=figure.estimate,
+            accepted=True,
+        )  # fmt: skip
+        yield Statistic(figure.metric, figure.statistic, figure.source, better), past
+
+
+ALPHA = 0.01  # of a false change in a series without one
+
+
+class LevelChange(Record, frozen=True, kw_only=True):
+    """One change of level of a series."""
+
+    place: Count  # of the first value that is others, from 0
+    earliest: Count  # of the same, 95 % confidence
+    latest: Count
+    revision: str  # of that value
+    before: str  # revision of the value before it
+    shift: Estimate  # of the median: relative, or a difference, by `Trend.scale`
+    p_value: Share
+    autocorrelation: Share  # of successive values, that was allowed for
+
+
+class Trend(Record, frozen=True, kw_only=True):
+    """A series with its changes and what was noted at its revisions."""
+
+    series: Series
+    scale: Scale  # of the changes
+    changes: tuple[LevelChange, ...]
+    notes: tuple[Annotation, ...]  # at revisions that are in the series
+
+    @property
+    def is_too_short(self) -> bool:
+        """Whether it has too few values to look for changes."""
+        return len(self.series.values) < FEWEST
+
+
+class TrendFile(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf history"):
+    """What `hwperf history` has shown, as a file for other programs."""
+
+    schema: int = SCHEMA
+    baseline: str
+    alpha: ErrorRate  # of a false change in each series
+    trends: tuple[Trend, ...]
+
+
+def trend_of(series: Series, notes: Sequence[Annotation], alpha: float = ALPHA) -> Trend:
+    """Look for changes of level in a series."""
+    scale, values = _scaled(series)
+    past = series.values
+    revisions = {value.revision for value in past}
+    return Trend(
+        series=series,
+        scale=scale,
+        changes=tuple(_change(one, past, scale) for one in change_points(values, alpha)),
+        notes=tuple(note for note in notes if note.revision in revisions),
+    )
+
+
+def _scaled(series: Series) -> tuple[Scale, list[float]]:
+    """Return the values on the scale on which levels are compared: logarithms, or points of what is a share."""
+    values = [value.estimate.value for value in series.values]
+    known = METRICS.get(series.metric)
+    if series.anchor and min(values) > -1:
+        return "relative", [math.log1p(value) for value in values]
+    is_share = any(one.scale == "absolute" for one in known.margins) if known else False
+    if not series.anchor and min(values) > 0 and not is_share:
+        return "relative", [math.log(value) for value in values]
+    return "absolute", values
+
+
+def _change(one: ChangePoint, past: Sequence[PastValue], scale: Scale) -> LevelChange:
+    shift = one.shift
+    if scale == "relative":
+        low, high = (None if end is None else relative_change(end) for end in (shift.low, shift.high))
+        shift = Estimate(
+            value=relative_change(shift.value), low=low, high=high, confidence=shift.confidence, n=shift.n,
+            method=shift.method,
+        )  # fmt: skip
+    return LevelChange(
+        place=one.at,
+        earliest=one.earliest,
+        latest=one.latest,
+        revision=past[one.at].revision,
+        before=past[one.at - 1].revision,
+        shift=shift,
+        p_value=one.p_value,
+        autocorrelation=one.autocorrelation,
+    )
+
+
+FEWEST_DRAWN = 3  # runs before this one, below which a series tells too little to be drawn
+
+
+def with_run(series: Series, judgement: Judgement, gates: Sequence[Gate]) -> Series:
+    """Return a series of a test that ends with a run of it, whether that is stored already or not."""
+    run = judgement.run
+    if series.machine.fingerprint != run.machine.fingerprint:
+        return series
+    estimate = _latest_change(series, judgement, gates) if series.anchor else _figure(series, judgement)
+    earlier = tuple(one for one in series.values if one.started_at != run.started_at)
+    stored = next((one for one in series.values if one.started_at == run.started_at), None)
+    if estimate is None:
+        return series
+    now = PastValue(
+        started_at=run.started_at, revision=run.revision, changed=run.changed, estimate=estimate,
+        accepted=stored is not None and stored.accepted,
+    )  # fmt: skip
+    return replace(series, values=(*earlier, now))
+
+
+def _figure(series: Series, judgement: Judgement) -> Estimate | None:
+    figure = figure_of(judgement.figures, series.key)
+    return figure.estimate if figure is not None and figure.source == series.source else None
+
+
+def _latest_change(series: Series, judgement: Judgement, gates: Sequence[Gate]) -> Estimate | None:
+    """Return the change from the anchor of a series, if a gate of the run was against it."""
+    run = judgement.run
+    if not any(is_anchor(one.against) and one.revision == series.anchor and one.kind == run.kind for one in gates):
+        return None
+    found = (one for one in judgement.comparisons if one.key == series.key and one.scale == "relative")
+    return next((one.change for one in found), None)
+
+
+_DIGITS = 10  # of a commit
+
+
+class Suspects(Record, frozen=True, kw_only=True):
+    """The commits after `good` up to `bad`, one or more of which have made a test slower than the release."""
+
+    test: str
+    metric: str  # with its statistic, as reports call it
+    good: str  # revision
+    bad: str
+    shift: str = ""  # of the change from the release, with its interval; "" where no change of level is known
+    runs: Count  # of the history that was looked at, this one too
+
+
+def drifted(judgements: Sequence[Judgement], gates: Sequence[Gate]) -> Iterator[tuple[Judgement, Comparison, Gate]]:
+    """Yield what is worse than a pinned release: of each measurement the first statistic that shows it."""
+    anchors = {gate.kind: gate for gate in gates if is_anchor(gate.against) and gate.revision}
+    for one in judgements:
+        found = next((compared for compared in one.comparisons if compared.outcome == "regressed"), None)
+        if found is not None and one.run.kind in anchors:
+            yield one, found, anchors[one.run.kind]
+
+
+def suspects_of(judgement: Judgement, compared: Comparison, gate: Gate, history: Sequence[Series]) -> Suspects:
+    """Say which commits to search: around the largest change for the worse that the history shows, else all."""
+    run = judgement.run
+    metric = metric_of(compared.metric, run.directions.get(compared.metric, "lower"))
+    mine = (compared.key, gate.revision, run.test, run.label, run.machine.fingerprint)
+    found = [one for one in history if (one.key, one.anchor, one.test, one.label, one.machine.fingerprint) == mine]
+    line = with_run(found[0], judgement, (gate,)) if found else None
+    named = gate.against.split()[1:2]
+    everything = Suspects(
+        test=run.test,
+        metric=metric.called(compared.statistic.replace("_", ".")),
+        good=named[0] if named else gate.revision[:_DIGITS],
+        bad="HEAD",
+        runs=len(line.values) if line else 1,
+    )
+    change = _largest(line) if line else None
+    if line is None or change is None:
+        return everything
+    good, bad = _around(change, line.values)
+    if not (good and bad) or good == bad:
+        return everything
+    shift = show_change_interval(change.shift.value, change.shift.low, change.shift.high, "relative")
+    return replace(everything, good=good[:_DIGITS], bad=bad[:_DIGITS], shift=shift)
+
+
+def explained(one: Suspects, commits: int | None) -> str:
+    """Say which commits are suspected, with what to type."""
+    command = shlex.join(["hwperf", "bisect", one.good, one.bad, "--", one.test])
+    between = f"between {one.good} and {one.bad}"
+    if commits is not None:
+        between += f", {counted(commits, 'commit')}"
+    if one.shift:
+        where = f"the change from the release went by {one.shift} {between} (95 %, of {counted(one.runs, 'run')})"
+    else:
+        where = f"its history of {counted(one.runs, 'run')} shows no change of level, which leaves all {between}"
+    return f"drift of {one.test}, {one.metric}: {where}; search them with {command}"
+
+
+def _largest(line: Series) -> LevelChange | None:
+    """Return the largest change of level for the worse."""
+    worse = 1 if line.better == "lower" else -1
+    found = [one for one in trend_of(line, ()).changes if worse * one.shift.value > 0]
+    return max(found, key=lambda one: worse * one.shift.value, default=None)
+
+
+def _around(change: LevelChange, values: Sequence[PastValue]) -> tuple[str, str]:
+    """Return the revisions of the last run that is surely before a change, and of the first that surely has it."""
+    return values[max(0, change.earliest - 1)].revision, values[change.latest].revision

@@ -1,0 +1,279 @@
+"""The timetable of a build: how long its tests take, and how many of them are compared next in the time that is left.
+
+What does not fit into the time is split into groups that are screened and confirmed one after the other, so that
+what is started gets a verdict. Groups are made of times and never of what the pairs say which side is slower.
+"""
+
+import dataclasses
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_hwperf.records.evidence import Evidence, Hypothesis
+from pytest_hwperf.records.messages import Statement
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import counted, some_of
+from pytest_hwperf.records.verdict import Comparison
+from pytest_hwperf.stats.block_plans import BlockPlan
+from pytest_hwperf.stats.screen import SCREEN_P, SCREEN_PAIRS
+from pytest_hwperf.stats.sequence import decide, looks
+
+# Of recorded calls, blocks differ more from each other than the calls of a block do: short ones tell as much.
+PAIR_PLAN = BlockPlan(
+    doubles=12,
+    block_s=0.006,
+    warm_block_s=0.003,
+    calls=10,
+    long_block_s=0.06,
+    cold_calls=3,
+    longest_s=12.0,
+    longest_apart_s=1.0,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screening:
+    """How a build is screened: what fails nothing may be coarser than what does."""
+
+    doubles: int  # double blocks at most
+
+    def plan(self, plan: BlockPlan) -> BlockPlan:
+        """Return how finely the pairs of this screen take turns, where those of the confirmation do so by `plan`."""
+        return dataclasses.replace(plan, doubles=min(self.doubles, plan.doubles))
+
+
+REHEARSAL_PLAN = dataclasses.replace(PAIR_PLAN, doubles=1, warm_blocks=4, warm_s=0.5)  # its times decide nothing
+FINE, COARSE = Screening(doubles=6), Screening(doubles=2)
+
+
+def serial_plan(plan: BlockPlan) -> BlockPlan:
+    """Return how one side at a time goes through its turns: six double blocks at most, of which none ends early."""
+    return FINE.plan(plan)
+
+
+_WHOLE = 0.8  # of the time that is left, which all tests may be expected to take: an expectation may be wrong
+_SOON_S = 150.0  # fine screens are taken where all tests need no longer
+_ONE_GROUP = 1 / 3  # of the time that is left, which one group of all tests may take: a machine may slow down
+_GROUP = 0.25  # the same of one group among several
+_SUSPECTS = 0.05  # of equal tests: 0 to 10 %, by recorded pairs of five workloads
+_CONFIRMED = 0.25  # of the time that is reserved for confirmations, which equal code takes
+_LEAST_GROUP_S = 45.0  # of one group: each starts pairs of its own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallTimes:
+    """What the turns of a measurement depend on; see `BlockPlan.seconds`."""
+
+    calls_s: tuple[float, float]
+    needed: int = 0
+    margin: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestTime:
+    """How long one test takes in a pair; durations in seconds."""
+
+    __test__ = False  # no test class of pytest
+
+    test: str  # node id
+    hypotheses: int  # about it
+    beside_s: float  # its fixtures, and what pytest does
+    measurements: tuple[CallTimes, ...]
+    is_serial: bool = False  # whether a pair of it is four processes, one after the other
+
+    def pair_s(self, plan: BlockPlan) -> float:
+        """Return what it takes by a plan."""
+        plan, processes = (serial_plan(plan), 2) if self.is_serial else (plan, 1)
+        return self.beside_s + sum(
+            plan.seconds(
+                one.calls_s, needed=one.needed, margin=0.0 if self.is_serial else one.margin, processes=processes
+            )
+            for one in self.measurements
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timetable:
+    """How long the tests of a build take."""
+
+    start_s: float  # of a pair, until its first test
+    serial_start_s: float = 0.0  # the same of four processes, one after the other
+    tests: Sequence[TestTime]  # in the order in which they are compared
+    alpha: float  # false-alarm rate of the build
+    plan: BlockPlan = PAIR_PLAN  # of the confirmation
+    pace: float = 1.0  # what pairs take, among what they were expected to take
+    at_once: int = 1  # pairs side by side
+
+    def screening(self, left_s: float) -> Screening:
+        """Return how tests are screened: more than four turns of each side are taken where all are over soon."""
+        return FINE if self.needed_s(self.tests, FINE) <= min(_WHOLE * left_s, _SOON_S) else COARSE
+
+    def screen_s(self, tests: Sequence[TestTime], screening: Screening, seen: Mapping[str, int] | None = None) -> float:
+        """Return what the screen of some tests is expected to take, without the pairs that each has been seen in."""
+        left = {one.test: max(0, SCREEN_PAIRS - (seen or {}).get(one.test, 0)) for one in tests}
+        return self._pairs_s(tests, left, screening.plan(self.plan))
+
+    def usual_s(self, screening: Screening) -> float:
+        """Return what all tests take as a rule: the first look needs no more than some of them."""
+        screen_s = self.pace * self.screen_s(self.tests, screening)
+        return screen_s + _CONFIRMED * (self.needed_s(self.tests, screening) - screen_s)
+
+    def needed_s(self, tests: Sequence[TestTime], screening: Screening, seen: Mapping[str, int] | None = None) -> float:
+        """Return what some tests are expected to take: what is left of their screen, and fresh pairs for suspects."""
+        asked = sum(one.hypotheses for one in tests)
+        suspects = 1 + math.floor(_SUSPECTS * asked)
+        pairs = looks(suspects, self.alpha)[suspects > 1]  # what is slower is decided at the first look, as a rule
+        each = {one.test: pairs for one in tests}
+        confirming_s = self._pairs_s(tests, each, self.plan, suspects / max(1, asked))
+        return self.pace * (self.screen_s(tests, screening, seen) + confirming_s)
+
+    def _pairs_s(
+        self, tests: Sequence[TestTime], pairs: Mapping[str, int], plan: BlockPlan, share: float = 1.0
+    ) -> float:
+        """Return what pairs of some tests, or of a share of them, take; those of one kind share their processes.
+
+        Pairs that run side by side take as long as one; with one side at a time there are none.
+        """
+        seconds = 0.0
+        for is_serial, start_s, beside in ((False, self.start_s, self.at_once), (True, self.serial_start_s, 1)):
+            rounds = [(one, math.ceil(pairs[one.test] / beside)) for one in tests if one.is_serial == is_serial]
+            starts = max((count for _, count in rounds), default=0)
+            seconds += starts * start_s + share * sum(count * one.pair_s(plan) for one, count in rounds if count)
+        return seconds
+
+    def next_group(self, done: int, left_s: float, screening: Screening, seen: Mapping[str, int] | None = None) -> int:
+        """Return how many tests are compared next: all that are left, or a part that fits; 0: no time for any."""
+        left = self.tests[done:]
+        if self.needed_s(left, screening, seen) <= _ONE_GROUP * left_s:
+            return len(left)
+        limits = (max(_GROUP * left_s, min(_LEAST_GROUP_S, left_s / 2)), _WHOLE * left_s, left_s)
+        return next(filter(None, (self._fitting(left, limit, screening, seen) for limit in limits)), int(not done))
+
+    def shortened(self, tests: Sequence[TestTime], left_s: float, screening: Screening, seen: Mapping[str, int]) -> int:
+        """Return with how many of its first tests a group goes on that will not be over in time; at least one."""
+        if self.needed_s(tests, screening, seen) <= left_s:
+            return len(tests)
+        return max(1, self._fitting(tests, _WHOLE * left_s, screening, seen))
+
+    def _fitting(
+        self, tests: Sequence[TestTime], seconds: float, screening: Screening, seen: Mapping[str, int] | None
+    ) -> int:
+        """Return how many of the first tests are expected to take no longer."""
+        fitting, beyond = 0, len(tests) + 1
+        while beyond - fitting > 1:
+            middle = (fitting + beyond) // 2
+            if self.needed_s(tests[:middle], screening, seen) <= seconds:
+                fitting = middle
+            else:
+                beyond = middle
+        return fitting
+
+
+LONGEST_GATE_S = 24 * 3600  # that --hwperf-time-limit takes
+
+_PAIR = 2.0  # what a pair takes, in rehearsals of the same tests: its warm-up and its turns are longer
+_RESERVE = 1.25  # pairs differ, and one may have to be repeated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completeness:
+    """What became of the measured tests of a build."""
+
+    tests: int  # all of them
+    compared: frozenset[str]  # node ids of those of which at least one statistic was compared
+    unfinished: frozenset[str]  # of those about which the pairs ended before something was decided
+    regressed: bool  # whether any statistic was found to be worse
+    stopped: Statement | None  # why the pairs ended early
+    untouched: frozenset[str] = frozenset()  # of those that nothing reaches of what has changed: no pair is needed
+    unreached: frozenset[str] = frozenset()  # of the unfinished ones: in no group that was begun
+
+    @property
+    def decided(self) -> int:
+        """Number of tests that were compared, and of which no early end left anything open."""
+        return len(self.compared - self.unfinished)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no test was decided and none was found to be worse, so that passing would mean nothing."""
+        return not self.decided and not self.regressed and not self.untouched
+
+    @property
+    def shortfall(self) -> str:
+        """Say how many tests were decided, where the pairs ended before they all were; "" elsewhere."""
+        if not self.unfinished:
+            return ""
+        tests, late = counted(self.tests, "test"), len(self.unfinished - self.unreached)
+        names = some_of(sorted(map(visible, self.unreached)))
+        parts = [f"{self.decided} of {tests} decided"]
+        parts += [f"{late} not"] if late or not self.unreached else []
+        parts += [f"{len(self.unreached)} not reached ({names})"] if self.unreached else []
+        return f"{', '.join(parts)}: {self.stopped}"
+
+
+def completeness(
+    tests: Collection[str],
+    evidence: Evidence,
+    comparisons: Mapping[Hypothesis, Comparison],
+    untouched: Collection[str] = (),
+) -> Completeness:
+    """Sort the tests of a build by what its pairs have decided."""
+    compared = {one.measurement.test for one, found in comparisons.items() if found.outcome != "not comparable"}
+    waiting = [one for one in evidence.hypotheses if one not in comparisons and one not in evidence.dropped]
+    if evidence.stopped is not None:
+        # Further pairs are for equivalence alone: whether something is slower had been answered before them.
+        asked = decide(replace(evidence, until_equivalent=False)) if evidence.until_equivalent else comparisons
+        waiting += [one for one, found in asked.items() if found.cause == evidence.stopped]
+    return Completeness(
+        tests=len(tests),
+        compared=frozenset(compared),
+        unfinished=frozenset(one.measurement.test for one in waiting),
+        unreached=evidence.unreached_tests,
+        regressed=any(found.outcome == "regressed" for found in comparisons.values()),
+        stopped=evidence.stopped,
+        untouched=frozenset(untouched),
+    )
+
+
+def seconds_needed(evidence: Evidence, seconds: Mapping[str, float], rehearsed_s: float) -> float:
+    """Return about how long the build would take: its screen, and fresh pairs for what chance lets look slower.
+
+    A pair takes as long as those of the screen took or, where there was none, twice a rehearsal.
+    """
+    apart = [any(one.apart for one in pair.observations) for pair in evidence.pairs if pair.stage == "screen"]
+    screened = max(apart.count(False), apart.count(True))  # tests that cannot bear both sides have pairs of their own
+    a_pair = seconds["screen"] / screened if screened else _PAIR * rehearsed_s
+    before = sum(seconds.get(stage, 0.0) for stage in ("checkout", "rehearsal", "processes"))
+    return before + _pairs_needed(len(evidence.hypotheses), len(evidence.fixed_samples), evidence.alpha) * a_pair
+
+
+def seconds_needed_from_rehearsal(
+    tests: int, rehearsed: int, alpha: float, seconds: Mapping[str, float], pair_s: float, start_s: float | None
+) -> float:
+    """Return the same of a build whose rehearsal was cut off: at least that, where no test was reached."""
+    whole, before = pair_s, seconds.get("checkout", 0.0) + seconds["rehearsal"] - pair_s
+    if start_s is not None:
+        whole = start_s + (pair_s - start_s) * max(1.0, tests / (rehearsed + 1))
+    return before + whole * (1 + _PAIR * _pairs_needed(tests, 0, alpha))
+
+
+def _pairs_needed(hypotheses: int, fixed_samples: int, alpha: float) -> float:
+    """Return how many pairs of all tests a build takes, with a reserve; a pair of some of them counts as a part."""
+    asked = max(1, hypotheses)
+    suspects = 1 + math.floor(SCREEN_P * asked)
+    confirming = looks(suspects + fixed_samples, alpha)[-1] * suspects / asked
+    return _RESERVE * (SCREEN_PAIRS + confirming)
+
+
+def more_time(limit_s: float, seconds: float, *, least: bool = False) -> str:
+    """Say how long a build takes that has exceeded its limit, and what to type."""
+    needed = rounded_up(max(seconds, limit_s + 1))
+    option = f"Give --hwperf-time-limit={needed}, or select" if needed <= LONGEST_GATE_S else "Select"
+    return f"{'at least' if least else 'about'} {needed} s are needed. {option} fewer tests with -k"
+
+
+def rounded_up(seconds: float) -> int:
+    """Return whole seconds, rounded up to two digits: 1260 becomes 1300."""
+    whole = max(1, math.ceil(seconds))
+    step = int(10 ** max(0, len(str(whole)) - 2))
+    return math.ceil(whole / step) * step

@@ -1,0 +1,134 @@
+"""Copies of a folder of the user's, and what a tree lacks."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from fakes.repositories import commit, git, repository_with
+
+from pytest_hwperf.checkout.worktree import copy_of, lfs_pointers
+from pytest_hwperf.records.errors import UsageProblem, WorkerError
+
+pytestmark = [
+    pytest.mark.usefixtures("temporary"),
+    pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed"),
+]
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+
+
+def test_pointers_of_git_lfs_are_found(repository: Path) -> None:
+    (repository / "models").mkdir()
+    (repository / "models" / "big.onnx").write_text(POINTER)
+    (repository / "small.onnx").write_text(POINTER)
+    (repository / "about.md").write_text(f"See {POINTER}")
+    (repository / "long.onnx").write_text(POINTER + " " * 1024)
+    (repository / "link.onnx").symlink_to("small.onnx")
+    (repository / ".git" / "pointer").write_text(POINTER)
+    assert lfs_pointers(repository) == ["models/big.onnx", "small.onnx"]
+
+
+def copied(directory: Path) -> set[str]:
+    with copy_of(directory) as tree:
+        return {str(path.relative_to(tree)) for path in tree.rglob("*") if not path.is_dir() or path.is_symlink()}
+
+
+def test_a_copy_holds_what_git_knows_or_would_add(repository: Path, temporary: Path) -> None:
+    commit(repository, __gitignore="*.log\n")
+    (repository / "trained.log").write_text("ignored")
+    (repository / "untracked.py").write_text("new")
+    (repository / "model.py").write_text("changed")
+    (repository / "model.py").chmod(0o755)
+
+    with copy_of(repository) as tree:
+        assert tree.name == "project"
+        assert (tree / "model.py").read_text() == "changed"
+        assert os.access(tree / "model.py", os.X_OK)
+        (tree / "model.py").write_text("written by a test")
+    assert copied(repository) == {".gitignore", "model.py", "untracked.py"}
+    assert (repository / "model.py").read_text() == "changed"
+    assert not list(temporary.iterdir())
+
+
+def test_a_copy_skips_files_that_were_deleted_and_follows_submodules(with_submodule: Path) -> None:
+    (with_submodule / "model.py").unlink()
+    repository_with(with_submodule / "within", c="1")
+    assert copied(with_submodule) == {".gitmodules", "vendored/weights", "within/c"}
+
+
+def test_a_submodule_that_was_never_filled_is_empty(with_submodule: Path) -> None:
+    git(with_submodule, "submodule", "deinit", "--force", "vendored")
+    assert copied(with_submodule) == {".gitmodules", "model.py"}
+
+
+def test_a_copy_of_a_folder_that_git_ignores_is_whole(repository: Path) -> None:
+    commit(repository, __gitignore="old\n")
+    (repository / "old" / "pkg").mkdir(parents=True)
+    (repository / "old" / "pkg" / "a.py").write_text("1")
+    assert copied(repository / "old") == {"pkg/a.py"}
+
+
+def test_without_git_all_but_caches_and_environments_is_copied(tmp_path: Path) -> None:
+    source = tmp_path / "plain"
+    kept = ["a.py", "pkg/b.py", "pkg/data/c.npz", ".hidden", "hwperf-base-mine/a.py"]
+    skipped = [
+        ".git",  # the file of a work tree whose repository is not here
+        "pkg/__pycache__/b.pyc",
+        "node_modules/x.js",
+        ".tox/py311/x",
+        "env/pyvenv.cfg",
+        "env/lib/x.py",
+    ]
+    for name in kept + skipped:
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text("")
+    assert copied(source) == set(kept)
+
+
+@pytest.mark.parametrize("target", ["{source}/real.py", "real.py", "../plain/real.py"])
+def test_links_within_a_copied_folder_stay_in_the_copy(tmp_path: Path, target: str) -> None:
+    """Written through, a link back would change the user's own file."""
+    source = tmp_path / "plain"
+    source.mkdir()
+    (source / "real.py").write_text("1")
+    (source / "link.py").symlink_to(target.format(source=source))
+
+    with copy_of(source) as tree:
+        assert (tree / "link.py").resolve() == tree / "real.py"
+
+
+def test_links_to_elsewhere_still_lead_there(tmp_path: Path) -> None:
+    source = tmp_path / "plain"
+    source.mkdir()
+    (tmp_path / "shared.npz").write_text("1")
+    (source / "link.npz").symlink_to("../shared.npz")
+
+    with copy_of(source) as tree:
+        assert (tree / "link.npz").resolve() == tmp_path / "shared.npz"
+
+
+def test_what_is_no_folder_is_not_copied(tmp_path: Path) -> None:
+    with (
+        pytest.raises(UsageProblem, match="nowhere is not a folder: give the folder of the baseline"),
+        copy_of(tmp_path / "nowhere"),
+    ):
+        pytest.fail("there is nothing to copy")
+
+
+def test_a_file_that_cannot_be_copied_is_an_error(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / "a").write_text("")
+    monkeypatch.setattr(shutil, "copy2", full)
+
+    with (
+        pytest.raises(WorkerError, match=r"plain cannot be copied for the baseline: .*No space left"),
+        copy_of(tmp_path / "plain"),
+    ):
+        pytest.fail("nothing could be copied")
+    assert not list(temporary.iterdir())

@@ -1,0 +1,175 @@
+"""Files that one side lacks since git ignores them: refused, or named with what to type."""
+
+from collections.abc import Sequence
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import pytest
+from fakes.repositories import commit, git
+
+from pytest_hwperf.checkout.both import Trees, same_code
+from pytest_hwperf.checkout.ignored import check_ignored, missing_files, sharing
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.evidence import Side
+
+COMPILED = f"pkg/fast{EXTENSION_SUFFIXES[0]}"
+ONNX = (
+    "NoSuchFile: [ONNXRuntimeError] : 3 : NO_SUCHFILE : Load model from {file} failed:Load model {file} failed. "
+    "File doesn't exist"
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A repository that ignores what is generated, and a baseline beside it that has nothing."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    git(folder, "init")
+    commit(folder, __gitignore="*_generated.py\n*.so\n.venv\n__pycache__\n")
+    (tmp_path / "baseline").mkdir()
+    return folder
+
+
+def put(folder: Path, *files: str) -> None:
+    """Write empty files."""
+    for file in files:
+        (folder / file).parent.mkdir(exist_ok=True, parents=True)
+        (folder / file).write_bytes(b"")
+
+
+def check(project: Path, *files: str, side: Side = "candidate") -> None:
+    """Let a side have loaded these of its files."""
+    baseline = project.parent / "baseline"
+    root = baseline if side == "baseline" else project
+    put(root, *files)
+    check_ignored(project, baseline, {side: [str(root / file) for file in files]}, [str(project / ".venv")])
+
+
+def test_an_ignored_module_is_refused_with_the_option_that_shares_it(project: Path) -> None:
+    with pytest.raises(UsageProblem, match="loaded by the tests and ignored by git") as caught:
+        check(project, "pkg/a_generated.py", "b b_generated.py")
+    assert "--hwperf-share='b b_generated.py'" in str(caught.value)
+    assert "--hwperf-share=pkg/a_generated.py" in str(caught.value)
+
+
+def test_code_compiled_in_place_is_refused_with_the_interpreter_to_give(project: Path) -> None:
+    compiled = [f"pkg/fast{number}{EXTENSION_SUFFIXES[0]}" for number in range(5)]
+
+    with pytest.raises(UsageProblem, match=r"fast2.* and 2 more: compiled in place, .*--hwperf-base-python=PATH"):
+        check(project, "pkg/plain_generated.py", *compiled)
+
+
+def test_compiled_code_that_git_neither_ignores_nor_has_is_refused_too(project: Path) -> None:
+    """In a repository that keeps it, the baseline has another file, or none."""
+    commit(project, __gitignore="")
+
+    with pytest.raises(UsageProblem, match=r"fast.*: compiled in place"):
+        check(project, COMPILED)
+    commit(project)
+    check(project, COMPILED)
+
+
+def test_code_compiled_in_the_baseline_only_is_refused_with_how_to_build_it(project: Path) -> None:
+    """A folder without git, in which somebody has built."""
+    with pytest.raises(UsageProblem, match=r"fast.*: compiled in the baseline only, .*build it here .*`pip install -e"):
+        check(project, COMPILED, side="baseline")
+
+
+@pytest.mark.parametrize("side", ["candidate", "baseline"])
+def test_without_git_the_source_on_the_other_side_tells_what_was_compiled(project: Path, side: Side) -> None:
+    (project / ".git").rename(project.parent / "away")
+    check(project, COMPILED, side=side)  # nothing of it there: it may be new, or no longer needed
+    put(project if side == "baseline" else project.parent / "baseline", "pkg/fast.py")
+
+    with pytest.raises(UsageProblem, match=r"fast.*: compiled in "):
+        check(project, COMPILED, side=side)
+
+
+def test_a_module_that_only_the_baseline_has_generated_is_refused(project: Path) -> None:
+    with pytest.raises(UsageProblem, match=r"a_generated.py: loaded by the tests of the baseline .*generate it here"):
+        check(project, "a_generated.py", side="baseline")
+
+
+def test_what_both_have_or_git_does_not_ignore_is_no_trouble(project: Path) -> None:
+    """A new module, one that was shared, one of an environment inside the tree, one that a process made for itself."""
+    put(project.parent / "baseline", "shared_generated.py")
+    environment = (".venv/lib/x_generated.py", "lib/site-packages/y_generated.py", f"__pycache__/{Path(COMPILED).name}")
+
+    check(project, "new.py", "shared_generated.py", *environment)
+    check(project, "old.py", side="baseline")
+
+
+@pytest.mark.parametrize("side", ["candidate", "baseline"])
+def test_what_is_part_of_a_revision_is_not_ignored_whatever_the_rules_say(project: Path, side: Side) -> None:
+    """A file that was added by force, and one that was deleted and is generated and ignored since."""
+    baseline = project.parent / "baseline"
+    git(baseline, "init")
+    root = baseline if side == "baseline" else project
+    put(root, "a_generated.py")
+    git(root, "add", "--force", "a_generated.py")
+
+    check(project, "a_generated.py", side=side)
+
+
+def test_a_prefix_around_the_tree_hides_nothing(project: Path) -> None:
+    put(project, "a_generated.py")
+
+    with pytest.raises(UsageProblem, match="ignored by git"):
+        check_ignored(
+            project,
+            project.parent / "baseline",
+            {"candidate": [str(project / "a_generated.py")]},
+            [str(project.parent)],
+        )
+
+
+def test_outside_of_a_repository_nothing_is_ignored(tmp_path: Path, project: Path) -> None:
+    (project / ".git").rename(tmp_path / "away")
+
+    check(project, "a_generated.py")
+
+
+@pytest.mark.parametrize(
+    ("text", "files"),
+    [
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'models/a b.onnx'", ["models/a b.onnx"]),
+        ("NoSuchFile: : 3 : NO_SUCHFILE : Load model from models/c.onnx failed:Load", ["models/c.onnx"]),
+        (ONNX.format(file="weights"), ["weights"]),
+        (ONNX.format(file="model/c"), ["model/c"]),
+        ("NoSuchFile: the model weights", ["weights"]),
+        ("No such file or directory: the folder model", []),
+        ("no such file: 'BASELINE/models/c.onnx', 'models/c.onnx'", ["models/c.onnx"]),
+        ("FileNotFoundError: 'rows.csv'", ["tests/rows.csv"]),
+        ("NotADirectoryError: 'models'", ["models"]),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'models'", ["models"]),
+        ("TypeError: models() got an unexpected keyword argument 'tests'", []),
+        ("AssertionError: this isn't " + "x" * 5000 + " what it doesn't say, 'models/c.onnx'", ["models/c.onnx"]),
+        ("FileNotFoundError: '../secret.txt', '/etc/hostname', 'both.csv', 'neither.csv', 'new.py'", []),
+    ],
+)
+def test_data_that_the_baseline_lacks_is_found_in_what_it_says(project: Path, text: str, files: Sequence[str]) -> None:
+    """Wherever it was opened: libraries say the path in their own words."""
+    baseline = project.parent / "baseline"
+    put(project, "models/a b.onnx", "models/c.onnx", "tests/rows.csv", "both.csv", "new.py", "weights", "model/c")
+    put(project.parent, "secret.txt")
+    put(baseline, "both.csv")
+    said = text.replace("BASELINE", str(baseline))
+    assert files == missing_files(said, project, baseline, [project, project / "tests"])
+
+
+def test_options_that_share_files_are_quoted_for_a_shell() -> None:
+    assert "--hwperf-share='a b.onnx' --hwperf-share=c.onnx" == sharing(["a b.onnx", "c.onnx"])
+
+
+def test_compiled_code_that_is_shared_is_the_same_on_both_sides(tmp_path: Path) -> None:
+    trees = Trees(
+        candidate=tmp_path / "project",
+        baseline=tmp_path,
+        revision="",
+        shared={COMPILED: "0", "a.py": "0"},
+        changed=frozenset(),
+        warnings=(),
+    )
+    assert same_code(trees, {"baseline": [str(tmp_path / COMPILED)]}).endswith(f"same compiled code of it: {COMPILED}")
+    assert "" == same_code(trees, {"baseline": [str(tmp_path / "a.py")]})
+    assert "" == same_code(trees, {})

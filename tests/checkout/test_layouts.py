@@ -1,0 +1,280 @@
+"""Every usual way to lay out and install a project: which side's code a worker gets, and whether the proof sees it.
+
+Real repositories and virtual environments; what an installer would write into them is written by hand.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from fakes.repositories import commit, git
+
+import pytest_hwperf
+from pytest_hwperf.checkout.isolation import check_isolation, python_path, translated
+from pytest_hwperf.checkout.worktree import worktree
+from pytest_hwperf.records.errors import WorkerError
+
+pytestmark = [pytest.mark.live, pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")]
+
+PREAMBLE = f"""
+import json, sys
+from pathlib import Path
+sys.path.append({str(Path(pytest_hwperf.__file__).parents[1])!r})
+from pytest_hwperf.checkout.isolation import loaded_files, own_paths
+"""
+CONDUCTOR = """
+prefixes = [sys.prefix, sys.exec_prefix, sys.base_prefix]
+paths = own_paths(sys.path, Path(sys.argv[1]), prefixes)
+print(json.dumps({"paths": list(map(str, paths)), "prefixes": prefixes}))
+"""
+WORKER = """
+import pkg.model
+print(json.dumps({"side": pkg.model.SIDE, "files": loaded_files()}))
+"""
+
+# What setuptools' editable install does for a flat layout: a finder that knows the package, after all others, and an
+# entry of sys.path that is no folder.
+LAST_FINDER = """
+import sys
+from importlib.util import spec_from_file_location
+MAPPING = {{"pkg": {package!r}}}
+class _EditableFinder:
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name in MAPPING:
+            return spec_from_file_location(name, MAPPING[name] + "/__init__.py")
+def install():
+    sys.meta_path.append(_EditableFinder)
+    sys.path.append("__editable__.pkg-0.1.finder.__path_hook__")
+"""
+# What meson-python's and scikit-build-core's do: a finder before all others.
+FIRST_FINDER = """
+import sys
+from importlib.util import spec_from_file_location
+class Finder:
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name == "pkg":
+            return spec_from_file_location(name, {package!r} + "/__init__.py")
+def install():
+    sys.meta_path.insert(0, Finder)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """A candidate with its environment inside, and the baseline's work tree."""
+
+    candidate: Path
+    baseline: Path
+    python: Path  # the candidate's
+    package: Path  # of the candidate
+
+    @property
+    def site(self) -> Path:
+        """Where the candidate's environment has its packages."""
+        return allocation_site_of(self.python)
+
+
+def environment(folder: Path) -> Path:
+    """Make a virtual environment and return its interpreter."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, capture_output=True)
+    return folder / "bin" / "python"
+
+
+def allocation_site_of(python: Path) -> Path:
+    (site,) = (python.parents[1] / "lib").glob("python3*/site-packages")
+    return site
+
+
+@pytest.fixture
+def project(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    candidate = tmp_path / "project"
+    package = candidate / getattr(request, "param", "src") / "pkg"
+    package.mkdir(parents=True)
+    git(candidate, "init")
+    (package / "__init__.py").write_text("")
+    (package / "model.py").write_text("SIDE = 'baseline'")
+    baseline = commit(candidate, __gitignore=".venv\n__pycache__\n")
+    (package / "model.py").write_text("SIDE = 'candidate'")
+    python = environment(candidate / ".venv")
+    with worktree(candidate, baseline) as tree:
+        yield Project(candidate=candidate, baseline=tree, python=python, package=package)
+
+
+def notes(project: Project, site: Path, *, editable: bool, files: Sequence[str]) -> None:
+    """Write what pip notes of an install from a folder (PEP 610)."""
+    folder = site / "pkg-0.1.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: pkg\nVersion: 0.1\n")
+    direct = {"url": project.candidate.as_uri(), "dir_info": {"editable": True} if editable else {}}
+    (folder / "direct_url.json").write_text(json.dumps(direct))
+    (folder / "RECORD").write_text("".join(f"{name},,\n" for name in files))
+
+
+def not_installed(project: Project) -> None:
+    assert not list(project.site.iterdir())
+
+
+def by_path_of_setuptools(project: Project) -> None:
+    (project.site / "__editable__.pkg-0.1.pth").write_text(f"{project.package.parent}\n")
+    notes(project, project.site, editable=True, files=["__editable__.pkg-0.1.pth"])
+
+
+def by_path_of_hatchling(project: Project) -> None:
+    (project.site / "_pkg.pth").write_text(str(project.package.parent))
+    notes(project, project.site, editable=True, files=["_pkg.pth"])
+
+
+def by_finder(text: str) -> Callable[[Project], None]:
+    def install(project: Project) -> None:
+        module = "__editable___pkg_0_1_finder"
+        (project.site / f"{module}.py").write_text(text.format(package=str(project.package)))
+        (project.site / "__editable__.pkg-0.1.pth").write_text(f"import {module}; {module}.install()")
+        notes(project, project.site, editable=True, files=[f"{module}.py", "__editable__.pkg-0.1.pth"])
+
+    return install
+
+
+def as_copy(project: Project) -> None:
+    shutil.copytree(project.package, project.site / "pkg")
+    notes(project, project.site, editable=False, files=["pkg/__init__.py", "pkg/model.py"])
+
+
+def run(python: Path, script: str, folder: Path, path: str, *arguments: str, safe: bool = False) -> dict[str, Any]:
+    """Run a script in `folder`, which is on sys.path as with `python -m pytest`, unless `safe`."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV"))}
+    command = [str(python), *(["-P"] if safe else []), "-c", PREAMBLE + script, *arguments]
+    done = subprocess.run(
+        command, cwd=folder, env={**kept, "PYTHONPATH": path}, check=True, stdout=subprocess.PIPE, text=True
+    )
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def sides(project: Project, given: str = "", base_python: Path | None = None) -> tuple[str, str | WorkerError]:
+    """Start both workers as the conductor would; return whose code the baseline got, and what the proof says.
+
+    Args:
+        project: with its package installed.
+        given: folder that the ini file's `pythonpath` names.
+        base_python: of the baseline, if it is another one than the candidate's.
+    """
+    ini = str(project.candidate / given) if given else ""
+    conductor = run(project.python, CONDUCTOR, project.candidate, ini, str(project.candidate), safe=True)
+    own = [Path(path) for path in conductor["paths"]]
+    theirs = translated(own, project.candidate, project.baseline)
+    candidate = run(project.python, WORKER, project.candidate, python_path(own))
+    baseline = run(base_python or project.python, WORKER, project.baseline, python_path(theirs))
+    assert "candidate" == candidate["side"]
+    try:
+        check_isolation(
+            baseline["files"],
+            candidate["files"],
+            project.baseline,
+            project.candidate,
+            test_files=[],
+            prefixes=conductor["prefixes"],
+            own_interpreter=base_python is not None,
+        )
+    except WorkerError as error:
+        return baseline["side"], error
+    return baseline["side"], "proven"
+
+
+Side = Literal["baseline", "candidate"]
+FLAT, SRC = ".", "src"
+LEAK = "the baseline has loaded"
+
+# Layout, how it is installed, the folder of the ini file's pythonpath, whose code a worker gets that is merely started
+# in the work tree, and whose it gets with the paths translated.
+ROWS = {
+    "flat, not installed, pythonpath": (FLAT, not_installed, ".", "baseline", "baseline"),
+    "src, not installed, pythonpath": (SRC, not_installed, "src", None, "baseline"),
+    "flat, finder of setuptools": (FLAT, by_finder(LAST_FINDER), "", "baseline", "baseline"),
+    "src, finder of setuptools": (SRC, by_finder(LAST_FINDER), "", "candidate", "baseline"),
+    "flat, path of setuptools": (FLAT, by_path_of_setuptools, "", "baseline", "baseline"),
+    "src, path of setuptools": (SRC, by_path_of_setuptools, "", "candidate", "baseline"),
+    "src, path of hatchling": (SRC, by_path_of_hatchling, "", "candidate", "baseline"),
+    "flat, installed copy": (FLAT, as_copy, "", "baseline", "baseline"),
+}
+
+
+@pytest.mark.parametrize(
+    ("project", "install", "given", "started", "led"),
+    [pytest.param(*row, id=name) for name, row in ROWS.items()],
+    indirect=["project"],
+)
+def test_the_baseline_gets_its_own_code_and_it_is_proven(
+    project: Project, install: Callable[[Project], None], given: str, started: Side | None, led: Side
+) -> None:
+    install(project)
+
+    if started is not None:
+        assert started == run(project.python, WORKER, project.baseline, "")["side"]
+    if install is as_copy:  # only the working directory, which `python -m pytest` puts first, leads to the tree
+        given = "."
+    assert (led, "proven") == sides(project, given)
+
+
+def test_without_translated_paths_the_leak_is_seen(project: Project) -> None:
+    """The proof does not rest on the paths: it would fail without them."""
+    by_path_of_hatchling(project)
+    files = {tree: run(project.python, WORKER, tree, "")["files"] for tree in (project.baseline, project.candidate)}
+
+    with pytest.raises(WorkerError, match=rf"{LEAK} {project.package}/__init__.py and 1 more of the candidate's tree"):
+        check_isolation(
+            files[project.baseline], files[project.candidate], project.baseline, project.candidate,
+            test_files=[], prefixes=[str(project.candidate / ".venv")], own_interpreter=False,
+        )  # fmt: skip
+
+
+def test_a_copy_that_both_sides_import_is_an_error(project: Project) -> None:
+    """No file of the other tree is loaded anywhere: only the lack of own code shows it."""
+    as_copy(project)
+
+    side, error = sides(project)
+    assert "candidate" == side
+    assert f"the package under test is imported from {project.site / 'pkg'}, not from either tree" in str(error)
+    assert f"install it with `pip install -e {project.candidate}`, or give --hwperf-base-python=" in str(error)
+
+
+@pytest.mark.parametrize("project", [FLAT, SRC], indirect=True)
+def test_a_finder_before_all_others_is_an_error(project: Project) -> None:
+    """No path can lead past it."""
+    by_finder(FIRST_FINDER)(project)
+
+    side, error = sides(project)
+    assert "candidate" == side
+    assert f"{LEAK} {project.package}/__init__.py and 1 more of the candidate's tree" in str(error)
+    assert "give --hwperf-base-python=PATH" in str(error)
+
+
+@pytest.mark.parametrize("install", [as_copy, by_finder(FIRST_FINDER)], ids=["installed copy", "finder before all"])
+def test_what_the_errors_tell_to_do_works(project: Project, tmp_path: Path, install: Callable[[Project], None]) -> None:
+    """With an environment of its own, the baseline's code is that which is installed there."""
+    install(project)
+    python = environment(tmp_path / "base")
+    shutil.copytree(project.baseline / "src" / "pkg", allocation_site_of(python) / "pkg")
+    notes(project, allocation_site_of(python), editable=False, files=["pkg/__init__.py", "pkg/model.py"])
+    assert ("baseline", "proven") == sides(project, base_python=python)
+
+
+def test_an_environment_of_its_own_that_holds_the_candidate_is_an_error(project: Project, tmp_path: Path) -> None:
+    by_path_of_setuptools(project)
+    python = environment(tmp_path / "base")
+    (allocation_site_of(python) / "_pkg.pth").write_text(str(project.package.parent))
+    (project.baseline / "src").rename(project.baseline / "elsewhere")
+
+    side, error = sides(project, base_python=python)
+    assert "candidate" == side
+    assert LEAK in str(error)

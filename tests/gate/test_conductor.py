@@ -1,0 +1,292 @@
+"""Pairs of real processes that say scripted times: what is decided, what is repeated, what is left behind."""
+
+import json
+import os
+import socket
+from array import array
+from collections.abc import Callable
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from fakes import forked
+from fakes.processes import ends
+
+from pytest_hwperf.gate.conductor import Conductor, Progress
+from pytest_hwperf.gate.turns import processors
+from pytest_hwperf.host.launch import Command
+from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pair
+from pytest_hwperf.records.messages import said, state
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Margin
+from pytest_hwperf.stats.block_plans import BlockPlan
+from pytest_hwperf.stats.hypotheses import SIDES
+from pytest_hwperf.stats.sequence import decide
+
+pytestmark = pytest.mark.live
+
+FAKES = Path(__file__).parents[1] / "fakes"
+NODE = "t.py::test"
+HERE = Measurement(test=NODE, label="")
+TRIAL = Hypothesis(measurement=HERE, margin=Margin(metric="latency", statistic="p50", size=0.02), better="lower")
+QUICK = BlockPlan(doubles=1, calls=10, block_s=0.001)
+
+Make = Callable[..., Conductor]
+
+
+@pytest.fixture
+def conductor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """Make a conductor of two scripted sides."""
+    monkeypatch.setattr("pytest_hwperf.gate.holding.launch", forked.launch)
+
+    def command(side: str, script: dict[str, Any]) -> Command:
+        whole = {"ns": 1_000_000, "nodes": [NODE], "counter": str(tmp_path / f"{side}.starts"), **script}
+        return Command(
+            module="scripted_worker",
+            arguments=[json.dumps(whole)],
+            directory=tmp_path,
+            environment={**os.environ, "PYTHONPATH": str(FAKES)},
+        )
+
+    def make(baseline: dict[str, Any] | None = None, candidate: dict[str, Any] | None = None, **more: Any) -> Conductor:
+        return Conductor(
+            commands={
+                "baseline": command("baseline", baseline or {}),
+                "candidate": command("candidate", candidate or {}),
+            },
+            seed=7,
+            logs=tmp_path / "logs",
+            plan=QUICK,
+            **more,
+        )
+
+    return make
+
+
+def asking(*hypotheses: Hypothesis) -> Evidence:
+    return Evidence(alpha=0.01, hypotheses=hypotheses or (TRIAL,), pairs=())
+
+
+def for_ever(found: Conductor, evidence: Evidence) -> Evidence:
+    return found.conduct(evidence, found.clock() + 600, said("the time was up"))
+
+
+def test_a_slower_candidate_is_screened_and_confirmed(conductor: Make) -> None:
+    evidence = for_ever(conductor(candidate={"ns": 1_100_000}), asking())
+    assert [pair.stage for pair in evidence.pairs] == ["screen"] * 6 + ["confirm"] * 8
+    comparison = decide(evidence)[TRIAL]
+    assert comparison.outcome == "regressed"
+    assert comparison.change is not None
+    assert comparison.change.value == pytest.approx(0.1)
+    assert evidence.stopped is None
+
+
+def test_the_record_holds_what_chance_decided(conductor: Make) -> None:
+    first, *others = for_ever(conductor(), asking()).pairs
+    assert {"baseline", "candidate"} == set(first.hash_seeds)
+    assert first.assignments[0].turns in {"BCCB", "CBBC"}
+    assert {"BCCB", "CBBC"} == {pair.assignments[0].turns for pair in (first, *others)}
+    assert {"baseline", "candidate"} == {pair.first for pair in (first, *others)}
+    assert len({pair.hash_seeds["baseline"] for pair in (first, *others)}) == 6
+    assert [pair.number for pair in (first, *others)] == [*range(1, 7)]
+
+
+def test_a_processor_is_drawn_for_each_measurement_of_a_pair(conductor: Make, tmp_path: Path) -> None:
+    """And both processes go there, for their turns alone."""
+    here, seats = processors(), [tmp_path / side for side in SIDES]
+    scripts = [{"seats": str(path)} for path in seats]
+    drawn = [pair.assignments[0].processor for pair in for_ever(conductor(*scripts, processors=here), asking()).pairs]
+    assert len(drawn) == 6
+    assert len({*drawn}) > 1 or len(here) == 1
+    for path in seats:
+        blocks = path.read_text(encoding="ascii").splitlines()
+        places = [place for place, following in zip_longest(blocks, blocks[1:]) if place != following]
+        assert places == [one for number in drawn for one in (str(here), str((number,)))] or len(here) == 1
+
+
+def test_two_sides_that_need_one_port_are_measured_one_after_the_other(conductor: Make) -> None:
+    """Each process of either side listens on it for as long as it lives."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+    nodes = ["t.py::one", "t.py::two"]
+    asked = [replace(TRIAL, measurement=Measurement(test=node, label="")) for node in nodes]
+    script = {"port": port, "nodes": nodes}
+    evidence = for_ever(conductor(script, script, serial={*nodes}), asking(*asked))
+    assert [None] * 6 == [pair.lost for pair in evidence.pairs]
+    assert {2} == {len(pair.observations) for pair in evidence.pairs}
+    assert all(one.apart for pair in evidence.pairs for one in pair.observations)
+    assert {"equivalent"} == {one.outcome for one in decide(evidence).values()}
+
+
+def test_without_processors_the_scheduler_chooses(conductor: Make) -> None:
+    assert [pair.assignments[0].processor for pair in for_ever(conductor(), asking()).pairs] == [None] * 6
+
+
+def test_a_pair_that_is_lost_is_repeated_and_its_log_kept(conductor: Make) -> None:
+    evidence = for_ever(conductor(candidate={"crash_in": [2]}), asking())
+
+    lost = [pair for pair in evidence.pairs if pair.lost]
+    assert len(lost) == 1
+    assert "candidate: ended with code -9 in the middle of the pair (log: " in str(lost[0].lost)
+    assert lost[0].lost is not None
+    log = Path(lost[0].lost.texts["log"]) / "candidate.log"
+    assert "the worker has begun" in log.read_text(encoding="utf-8")
+    assert decide(evidence)[TRIAL].outcome == "equivalent"
+
+
+def test_a_kept_log_follows_no_link_that_was_there(conductor: Make, tmp_path: Path) -> None:
+    """The folder of logs is in the repository, where anything may be."""
+    (tmp_path / "logs" / "pair-1").mkdir(parents=True)
+    (tmp_path / "victim").write_text("years of work")
+    (tmp_path / "logs" / "pair-1" / "candidate.log").symlink_to(tmp_path / "victim")
+    found = conductor(candidate={"crash_in": [0]})
+    for_ever(found, asking())
+    assert "years of work" == (tmp_path / "victim").read_text()
+
+
+def test_a_test_that_takes_its_process_down_again_and_again_is_dropped(conductor: Make) -> None:
+    found = conductor(baseline={"crash_in": [*range(50)]})
+    evidence = for_ever(found, asking())
+    assert (TRIAL,) == evidence.dropped
+    assert str(found.dropped[TRIAL]).startswith("gave no value in 2 pairs in a row: baseline: ended with code -9")
+
+
+def test_a_test_that_crashes_now_and_then_leaves_none_inconclusive(conductor: Make) -> None:
+    """It is run after the other one then, which it cuts off no more; its own pairs are repeated."""
+    nodes = ["t.py::flaky", "t.py::other"]
+    flaky, other = (replace(TRIAL, measurement=Measurement(test=node, label="")) for node in nodes)
+    found = conductor({"nodes": nodes}, {"nodes": nodes, "crash_in": [1, 3, 5, 7], "ends_at": nodes[0]})
+    evidence = for_ever(found, asking(flaky, other))
+    lost = [pair for pair in evidence.pairs if pair.lost]
+    assert (4, 10) == (len(lost), len(evidence.pairs))
+    assert [0, 1, 1, 0] == [len(pair.observations) for pair in lost]
+    assert (None, ()) == (evidence.stopped, evidence.dropped)
+    assert ["equivalent", "equivalent"] == [decide(evidence)[one].outcome for one in (flaky, other)]
+
+
+def test_what_is_decided_stays_when_another_statistic_loses_its_values(conductor: Make) -> None:
+    """The median is slower in every pair; the tail is now within its margin and now beyond, until all crash."""
+    tail = Hypothesis(measurement=HERE, margin=Margin(metric="latency", statistic="p95", size=0.1), better="lower")
+    found = conductor(candidate={"ns": [1_090_000, 1_120_000], "crash_in": [*range(15, 60)]})
+    evidence = for_ever(found, asking(TRIAL, tail))
+    assert ["screen"] * 6 + ["confirm"] * 11 == [pair.stage for pair in evidence.pairs]
+    assert (tail,) == evidence.dropped
+    assert {TRIAL: "regressed"} == {one: comparison.outcome for one, comparison in decide(evidence).items()}
+
+
+def test_lost_pairs_end_the_build(conductor: Make) -> None:
+    """Before any test is reached there is nobody to drop."""
+    evidence = for_ever(conductor(baseline={"early_exit": True}), asking())
+    assert "3 pairs in a row were lost, the last one as baseline: ended with code 1 before it had connected" in str(
+        evidence.stopped
+    )
+    assert "no module named x" in str(evidence.stopped)
+
+
+def test_no_pair_is_begun_when_the_time_is_up(conductor: Make) -> None:
+    found = conductor()
+    evidence = found.conduct(asking(), found.clock() - 1, state("out of time", limit=5))
+    assert ((), "the time of 5 s was up") == (evidence.pairs, str(evidence.stopped))
+
+
+def test_a_pair_is_cut_off_when_the_time_is_up(conductor: Make) -> None:
+    """One side says nothing any more, and might be waited for."""
+    found = conductor(candidate={"silent_in": [1]})
+    late = state("out of time", limit=5)
+    evidence = found.conduct(asking(), found.clock() + 5, late)
+    assert late == evidence.stopped
+    assert "candidate: was cut off when the time was up (log: " in str(evidence.pairs[-1].lost)
+    assert () == evidence.dropped
+
+
+def test_a_rehearsal_is_cut_off_when_the_time_is_up(conductor: Make) -> None:
+    found = conductor(baseline={"silent_in": [0]})
+    trace = found.rehearse([NODE], found.clock() + 3)
+    assert str(trace.lost).startswith("baseline: was cut off when the time was up")
+    assert NODE == trace.unfinished
+
+
+def test_a_pair_opens_no_port(conductor: Make) -> None:
+    """Another user of the machine could connect to it; neither this process nor one that it started has any."""
+    ports: list[object] = []
+
+    def look(_: Progress) -> None:
+        this = psutil.Process()
+        for process in (this, *this.children(recursive=True)):
+            ports.extend(process.net_connections("inet"))
+
+    trace = conductor(progress=look).rehearse([NODE])
+    assert ([], None) == (ports, trace.lost)
+
+
+def test_a_child_of_a_test_does_not_outlive_its_pair(conductor: Make, tmp_path: Path) -> None:
+    note = tmp_path / "orphan"
+    trace = conductor(candidate={"orphan": str(note)}).rehearse([NODE])
+    assert trace.lost is None
+    assert ends(int(note.read_text(encoding="ascii")))
+
+
+def test_a_trial_without_values_is_not_waited_for(conductor: Make) -> None:
+    energy = Hypothesis(measurement=HERE, margin=Margin(metric="energy", statistic="mean", size=0.05), better="lower")
+    found = conductor()
+    evidence = for_ever(found, asking(TRIAL, energy))
+    assert (energy,) == evidence.dropped
+    assert decide(evidence)[TRIAL].outcome == "equivalent"
+    (reason,) = found.dropped.values()
+    assert str(reason).startswith("gave no value in 2 pairs in a row: ")
+    assert "no meter for " in str(reason)  # the words of the side that refused
+
+
+def test_a_test_that_measures_on_one_side_only_is_dropped(conductor: Make) -> None:
+    found = conductor(candidate={"unmeasured": [*range(50)]})
+    evidence = for_ever(found, asking())
+    assert (TRIAL,) == evidence.dropped
+    assert decide(evidence) == {}
+
+
+def test_what_tests_record_is_observed(conductor: Make) -> None:
+    own = Hypothesis(measurement=HERE, margin=Margin(metric="rouge", statistic="p50", size=0.02), better="higher")
+
+    def facts(value: float) -> dict[str, Any]:
+        return {"recorded": {"rouge": {"value": value, "better": "higher", "margin": 0.02, "label": ""}}}
+
+    evidence = for_ever(conductor(facts(0.5), facts(0.4)), asking(own))
+    values = [one for pair in evidence.pairs for one in pair.observations]
+    assert (array("d", [0.5]), array("d", [0.4])) == (values[0].baseline, values[0].candidate)
+    assert decide(evidence)[own].outcome == "regressed"
+
+
+def test_each_pair_says_what_it_took_of_its_stage(conductor: Make) -> None:
+    found = conductor()
+    wall_s = [found.rehearse([NODE]).wall_s for _ in range(2)]
+    assert min(wall_s) > 0
+    assert sum(wall_s) == found.seconds["rehearsal"]
+
+
+def test_progress_is_reported(conductor: Make) -> None:
+    shown: list[Progress] = []
+    found = conductor(progress=shown.append)
+    found.rehearse([NODE])
+    for_ever(found, asking())
+
+    stages = [(one.stage, one.pair, one.of) for one in shown if one.test]
+    assert [("rehearsal", 1, 1), *(("screen", number, 6) for number in range(1, 7))] == stages
+    assert shown[2].left_s is None
+    assert shown[-1].left_s is not None
+    assert found.seconds.keys() == {"rehearsal", "screen"}
+
+
+def without_machine(pair: Pair) -> Pair:
+    return replace(pair, seen=(), observations=tuple(replace(one, preempted=0.0) for one in pair.observations))
+
+
+def test_two_real_pairs_at_once_are_those_of_one_after_the_other(conductor: Make) -> None:
+    """What chance decided is the same, and so is what was found."""
+    alone, beside = (for_ever(conductor(at_once=number), asking()) for number in (1, 2))
+    assert [] == [(pair.number, str(pair.lost)) for pair in beside.pairs if pair.lost]
+    assert 6 == len(beside.pairs)
+    # what processes hold besides, and how often the machine interrupts them, is never the same
+    alone, beside = (replace(one, pairs=tuple(map(without_machine, one.pairs))) for one in (alone, beside))
+    assert alone == beside

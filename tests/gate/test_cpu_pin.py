@@ -1,0 +1,124 @@
+"""The processor of a thread: on the real system, and where it cannot be chosen."""
+
+import errno
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event, Thread, get_native_id, main_thread
+
+import pytest
+
+from pytest_hwperf.gate.turns import CpuPin, processors, threads_here
+
+GONE = 9
+needs_affinity = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the platform has no affinity")
+
+
+Asked = list[tuple[int, list[int]]]
+
+
+@pytest.fixture
+def in_a_thread() -> Iterator[Callable[[Callable[[], None]], None]]:
+    """Run something in a thread of its own, so that this one stays free whatever becomes of it."""
+    with ThreadPoolExecutor(1) as pool:
+        yield lambda what: pool.submit(what).result()
+
+
+@needs_affinity
+def test_a_thread_stays_where_it_is_told_to_and_goes_back(in_a_thread: Callable[[Callable[[], None]], None]) -> None:
+    def sit() -> None:
+        before, pin = processors(), CpuPin()
+        assert pin.pin(before[-1]) == ""
+        assert processors() == before[-1:]
+        pin.release()
+        assert processors() == before
+
+    in_a_thread(sit)
+
+
+@needs_affinity
+def test_only_the_thread_that_asks_is_kept(in_a_thread: Callable[[Callable[[], None]], None]) -> None:
+    """A pool that exists already must stay free."""
+    before = processors()
+
+    def sit() -> None:
+        assert CpuPin().pin(before[0]) == ""
+        assert processors() == before[:1]
+        assert processors(get_native_id()) == before[:1]
+        assert processors(main_thread().native_id or -1) == before
+
+    in_a_thread(sit)
+    assert processors() == before
+
+
+@needs_affinity
+def test_a_thread_that_was_started_meanwhile_is_freed_too(in_a_thread: Callable[[Callable[[], None]], None]) -> None:
+    """It has inherited the pin, and may be a pool that later calls need."""
+    before = processors()
+
+    def sit() -> None:
+        pin, over = CpuPin(), Event()
+        assert pin.pin(before[0]) == ""
+        pool = Thread(target=over.wait)
+        pool.start()
+        inherited = processors(pool.native_id or -1)
+        pin.release()
+        freed = processors(pool.native_id or -1)
+        over.set()
+        pool.join()
+        assert (before[:1], before) == (inherited, freed)
+
+    in_a_thread(sit)
+
+
+def test_only_what_has_inherited_the_seat_is_freed() -> None:
+    """Not a thread that was there before (7), nor one that chose its own (8), nor one that is gone (9)."""
+    threads, of, asked = [0, 7], dict[int, set[int]]({0: {0, 1}, 7: {1}, 8: {0}, 10: {1}}), Asked()
+
+    def allow(thread: int, numbers: Iterable[int]) -> None:
+        of[thread] = {*numbers}
+        asked.append((thread, sorted(of[thread])))
+
+    def allowed(thread: int) -> set[int]:
+        if thread == GONE:
+            raise ProcessLookupError(thread)
+        return of[thread]
+
+    pin = CpuPin(allowed, allow, lambda: threads)
+    assert pin.pin(1) == ""
+    threads += [8, GONE, 10]
+    pin.release()
+    pin.release()
+    assert [(0, [1]), (0, [0, 1]), (10, [0, 1])] == asked
+
+
+@pytest.mark.parametrize(("allowed", "shown"), [({0, 2}, "0, 2"), ((), "unknown")])
+def test_a_processor_that_is_not_allowed_is_not_asked_for(allowed: set[int], shown: str) -> None:
+    asked = Asked()
+    pin = CpuPin(lambda _: allowed, lambda thread, numbers: asked.append((thread, [*numbers])))
+    assert pin.pin(1) == f"may run on processors {shown} only"
+    pin.release()
+    assert asked == []
+
+
+def test_a_system_that_refuses_is_quoted() -> None:
+    def refuse(thread: int, numbers: Iterable[int]) -> None:
+        raise OSError(errno.EPERM, f"{[*numbers]} not permitted to {thread}")
+
+    pin = CpuPin(lambda _: {0, 1}, refuse)
+    assert pin.pin(1) == "cannot choose its processor ([1] not permitted to 0)"
+    pin.release()  # nothing to go back from
+
+
+def test_a_platform_without_affinity_has_no_processors_to_choose(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert processors() == ()
+
+
+def test_a_platform_that_lists_no_threads_frees_the_caller_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(path: Path) -> list[Path]:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(Path, "iterdir", none)
+    assert threads_here() == ()

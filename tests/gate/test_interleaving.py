@@ -1,0 +1,376 @@
+"""One measurement in turns, with processes that take scripted times: what is dropped, batched, pooled and kept."""
+
+import math
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
+
+import pytest
+from fakes.lines import FakeLine, FakeMeasurement, FakeTest, Taken
+
+from pytest_hwperf.gate.channel import (
+    AskEnergy,
+    BlockTimes,
+    Collected,
+    Frame,
+    Pinned,
+    PinTo,
+    Ready,
+    Select,
+    TimeBlock,
+    WorkerLostError,
+)
+from pytest_hwperf.gate.interleaving import Interleaver, Interleaving
+from pytest_hwperf.records.evidence import Measurement, Observation, Side
+from pytest_hwperf.stats.block_plans import BlockPlan
+from pytest_hwperf.stats.paired import pair_value
+
+NODE = "t.py::test"
+HERE = Measurement(test=NODE, label="")
+MILLI = 1_000_000  # ns
+COUNTS = BlockTimes(cpu_ns=0, thread_ns=0, switches=0)
+HEADS: Callable[[], bool] = lambda: True  # noqa: E731 - the baseline is always first
+
+
+def constant(taken_ns: int) -> FakeMeasurement:
+    return FakeMeasurement(taken=lambda _: taken_ns)
+
+
+def line(measurement: FakeMeasurement) -> FakeLine:
+    """A process that stands before its measurement."""
+    found = FakeLine({NODE: FakeTest(measurements=[measurement])})
+    assert isinstance(found.receive(1).message, Collected)
+    found.send(Select(nodes=(NODE,)))
+    assert isinstance(found.receive(1).message, Ready)
+    return found
+
+
+def interleaving(  # noqa: PLR0913 - what an interleaver takes
+    baseline: FakeMeasurement,
+    candidate: FakeMeasurement,
+    *statistics: tuple[str, str],
+    plan: BlockPlan | None = None,
+    toss: Callable[[], bool] = HEADS,
+    processor: int | None = None,
+    also: Sequence[tuple[str, str]] = (),
+    margin: float = 0.0,
+) -> tuple[Interleaving, Mapping[Side, FakeLine]]:
+    lines: Mapping[Side, FakeLine] = {"baseline": line(baseline), "candidate": line(candidate)}
+    asked = statistics or [("latency", "p50")]
+    interleaver = Interleaver(lines, plan or BlockPlan(), toss, asked, margin=margin, processor=processor, also=also)
+    return interleaver.measure(HERE), lines
+
+
+def only(found: Interleaving) -> Observation:
+    (observation,) = found.observations
+    return observation
+
+
+def asked(lines: Mapping[Side, FakeLine], side: Side = "baseline") -> list[tuple[int, int]]:
+    """Calls and batch of every turn of a side."""
+    return [(sent.calls, sent.batch) for sent in lines[side].sent if isinstance(sent, TimeBlock)]
+
+
+def seats(lines: Mapping[Side, FakeLine]) -> dict[Side, list[int | None]]:
+    """Processors that each side was asked to stay on, in this order."""
+    return {side: [sent.processor for sent in end.sent if isinstance(sent, PinTo)] for side, end in lines.items()}
+
+
+def test_a_slower_candidate_is_seen_in_every_block() -> None:
+    found, _ = interleaving(constant(MILLI), constant(int(1.05 * MILLI)))
+
+    observation = only(found)
+    assert [1e-3] * 12 == pytest.approx(list(observation.baseline))
+    assert [1.05e-3] * 12 == pytest.approx(list(observation.candidate))
+    assert observation.preempted == 0.0
+
+
+def test_turns_end_where_the_blocks_agree() -> None:
+    """Two double blocks of constant calls; all of them where no margin says what is enough."""
+    sides = constant(MILLI), constant(2 * MILLI)
+    found, _ = interleaving(*sides, margin=0.05)
+    whole, _ = interleaving(*sides, ("latency", "p50"), ("latency", "p95"))
+    assert (8, 4) == (len(found.assignment.turns), len(only(found).baseline))
+    assert 24 == len(whole.assignment.turns)
+
+
+def test_both_sides_make_equally_many_calls_whichever_is_which() -> None:
+    """The length of a block depends on both alike: else the labels would not be exchangeable."""
+    _, one = interleaving(constant(MILLI), constant(2 * MILLI))
+    _, other = interleaving(constant(2 * MILLI), constant(MILLI))
+
+    turns = BlockPlan().doubles * 2
+    assert asked(one)[-turns:] == asked(one, "candidate")[-turns:] == asked(other)[-turns:]
+
+
+@pytest.mark.parametrize(
+    ("taken_ns", "taken"),
+    [
+        (MILLI, ["latency p50", "latency mean", "latency p95", "latency p99"]),  # 180 calls a side
+        (40 * MILLI, ["latency p50", "latency mean", "latency p95"]),  # 36
+        (1000 * MILLI, ["latency p50", "latency mean"]),  # 12
+    ],
+)
+def test_what_is_taken_too_costs_no_further_call(taken_ns: int, taken: list[str]) -> None:
+    """A percentile is left out where no call would lie beyond it."""
+    also = [("latency", "mean"), ("latency", "p50"), ("latency", "p95"), ("latency", "p99")]
+    found, lines = interleaving(constant(taken_ns), constant(taken_ns), also=also)
+    _, without = interleaving(constant(taken_ns), constant(taken_ns))
+    assert taken == [f"{one.metric} {one.statistic}" for one in found.observations]
+    assert asked(without) == asked(lines)
+
+
+def test_the_coin_decides_each_double_block() -> None:
+    assignment = cycle([True, False])
+    found, _ = interleaving(constant(MILLI), constant(MILLI), toss=lambda: next(assignment))
+    assert found.assignment.turns == "CBBCBCCB" * 3  # the first throw was for the warm-up
+
+
+def test_calls_after_a_hand_over_are_cold_and_dropped() -> None:
+    """The first five of a block take four times as long; with a sixth the mean would tell."""
+    for cold_calls, mean in ((5, 1e-3), (6, 1e-3 + 3e-3 / 15)):
+        cold = FakeMeasurement(taken=lambda _: MILLI, cold=(cold_calls, 3 * MILLI))
+        found, lines = interleaving(cold, constant(MILLI), ("latency", "mean"), plan=BlockPlan(warm_blocks=1))
+        assert asked(lines)[-1] == (20, 1)
+        assert [mean] == pytest.approx(list(only(found).baseline))
+
+
+def test_short_calls_share_a_clock_reading() -> None:
+    found, lines = interleaving(constant(1_000), constant(1_000))
+
+    _, batch = asked(lines)[-1]
+    assert batch == 100
+    assert [1e-6] * 12 == pytest.approx(list(only(found).baseline))
+
+
+def test_percentiles_are_of_single_calls_however_short() -> None:
+    """400 calls a side a pair for p95, the cold ones not counted."""
+    found, lines = interleaving(constant(1_000), constant(1_000), ("latency", "p95"))
+
+    turns = asked(lines)[-12:]
+    assert {batch for _, batch in turns} == {1}
+    assert sum(count for count, _ in turns) >= 400
+    assert [1e-6] == pytest.approx(list(only(found).candidate))
+
+
+def test_percentiles_of_long_calls_take_as_many_calls_as_they_need() -> None:
+    """20 / (1 - 0.95) = 400 kept calls in 12 blocks: 34 and the 5 cold ones."""
+    _, lines = interleaving(constant(10 * MILLI), constant(10 * MILLI), ("latency", "p95"))
+    assert asked(lines)[-1] == (39, 1)
+
+
+def test_second_long_calls_are_few() -> None:
+    _, lines = interleaving(constant(1000 * MILLI), constant(1000 * MILLI))
+    assert asked(lines)[-1] == (1, 1)
+
+
+def test_many_threads_get_more_cold_calls() -> None:
+    many = FakeMeasurement(taken=lambda _: MILLI, threads=2)
+    _, lines = interleaving(many, many, ("latency", "p95"))
+    assert asked(lines)[-1] == (34 + 10, 1)
+
+
+def test_the_time_of_the_cpu_and_the_rate_come_from_the_same_blocks() -> None:
+    many = FakeMeasurement(taken=lambda _: MILLI, threads=2)
+    found, _ = interleaving(many, constant(MILLI), ("cpu_time", "mean"), ("throughput", "mean"))
+
+    cpu, rate = found.observations
+    assert ("cpu_time", "throughput") == (cpu.metric, rate.metric)
+    assert [2e-3] * 12 == pytest.approx(list(cpu.baseline))
+    assert [1000.0] == pytest.approx(list(rate.baseline))
+
+
+@pytest.mark.parametrize(("usual_ns", "batch"), [(MILLI, 1), (1_000, 100)], ids=["calls", "batches"])
+def test_slow_calls_take_throughput_and_leave_the_median(usual_ns: int, batch: int) -> None:
+    """One of 20 takes 18 times as long: +85 % in the mean, and calls per second fall by 46 %."""
+    tail = FakeMeasurement(taken=lambda number: usual_ns * (18 if number % 20 == 0 else 1))
+    found, lines = interleaving(
+        constant(usual_ns), tail, ("latency", "p50"), ("throughput", "mean"), plan=BlockPlan(cold_calls=0, cold_share=0)
+    )
+    median, rate = found.observations
+    assert 0.0 == pytest.approx(pair_value(median))
+    assert math.log(1 / 1.85) == pytest.approx(pair_value(rate), abs=0.01)
+    assert batch == asked(lines)[-1][1]
+
+
+def streaming(*parts: dict[str, float]) -> FakeMeasurement:
+    return FakeMeasurement(parts=parts)
+
+
+def test_items_of_a_stream_are_compared_by_the_medians_of_their_blocks() -> None:
+    baseline, candidate = streaming({"first_item": 0.5, "item": 0.1}), streaming({"first_item": 0.5, "item": 0.2})
+    found, _ = interleaving(baseline, candidate, ("latency", "p50"), ("first_item", "p50"), ("item", "p50"))
+    seen = {one.metric: ({*one.baseline}, {*one.candidate}) for one in found.observations}
+    assert {"first_item": ({0.5}, {0.5}), "item": ({0.1}, {0.2})}.items() <= seen.items()
+    assert {len(one.baseline) for one in found.observations} == {12}
+
+
+def test_the_rate_of_a_load_is_that_of_all_its_blocks() -> None:
+    """As many calls at 100 a second as at 300 are 150 a second; that of calls in a row is one over their mean."""
+    uneven = streaming(*[{"throughput": 100.0}, {"throughput": 300.0}] * 20)
+    found, _ = interleaving(streaming({"throughput": 200.0}), uneven, ("throughput", "mean"))
+    assert [[200.0], [150.0]] == [pytest.approx(list(side)) for side in (only(found).baseline, only(found).candidate)]
+
+
+def test_a_stream_without_items_in_some_blocks_has_no_value() -> None:
+    """Blocks of both sides are compared side by side."""
+    found, _ = interleaving(streaming({"item": 0.1}), streaming(*[{"item": 0.1}] * 5, {}), ("item", "p50"))
+    assert not found.observations
+
+
+def test_the_mean_is_of_all_kept_calls() -> None:
+    found, _ = interleaving(constant(MILLI), constant(2 * MILLI), ("latency", "mean"))
+    assert [2e-3] == pytest.approx(list(only(found).candidate))
+
+
+def test_energy_is_read_once_a_side() -> None:
+    metered = FakeMeasurement(taken=lambda _: MILLI, joules=0.5)
+    found, _ = interleaving(metered, FakeMeasurement(taken=lambda _: MILLI, joules=0.6), ("energy", "mean"))
+    assert [0.5] == list(only(found).baseline)
+    assert [0.6] == list(only(found).candidate)
+
+
+def test_energy_that_is_refused_is_no_number() -> None:
+    found, _ = interleaving(constant(MILLI), constant(MILLI), ("energy", "mean"))
+    assert found.observations == []
+    (reason,) = found.refused.values()
+    assert str(reason).endswith(": no meter")
+
+
+@pytest.mark.parametrize(("needed_s", "windows"), [(1.25, [0.6, 1.25]), (0.5, [0.6]), (21.0, [0.6])])
+def test_a_meter_that_needs_longer_windows_gets_them_up_to_a_limit(needed_s: float, windows: list[float]) -> None:
+    """Counters of processors with SGX need 1 s, boards up to 10 s, both with a reserve."""
+    metered = FakeMeasurement(taken=lambda _: MILLI, joules=0.5, energy_window_s=needed_s)
+    found, lines = interleaving(metered, metered, ("energy", "mean"))
+    offered = [sent.seconds for sent in lines["candidate"].sent if isinstance(sent, AskEnergy)]
+
+    if needed_s > 20:
+        assert "windows of 21 s are needed" in str(found.refused["energy", "mean"])
+    else:
+        assert [0.5] == list(only(found).candidate)
+        assert windows == pytest.approx(offered)
+
+
+def test_energies_of_different_sources_are_not_compared() -> None:
+    """One side lost its memory's counter: the joules are of something else."""
+    then = FakeMeasurement(taken=lambda _: MILLI, joules=0.5, energy_source="rapl:package-0+dram")
+    now = FakeMeasurement(taken=lambda _: MILLI, joules=0.4)
+    found, _ = interleaving(then, now, ("energy", "mean"))
+    assert found.observations == []
+    assert "source: rapl:package-0+dram, rapl:package-0 (baseline, now)" == str(found.refused["energy", "mean"])
+
+
+def test_calls_that_never_get_steady_are_flagged() -> None:
+    never_idle = FakeMeasurement(taken=lambda call: MILLI * (1 + 2 * (call // 15 % 2)))
+    found, _ = interleaving(never_idle, constant(MILLI), plan=BlockPlan(warm_blocks=6))
+    assert only(found).warnings == ("baseline: no steady state in its warm-up",)
+
+
+def test_calls_too_slow_for_a_warm_up_are_flagged() -> None:
+    """Two seconds each: what they settle at cannot be seen."""
+    found, _ = interleaving(constant(2000 * MILLI), constant(MILLI), plan=BlockPlan(doubles=1, calls=1))
+    assert only(found).warnings == ("baseline: calls too slow for a warm-up of three blocks",)
+
+
+def test_preempted_blocks_are_counted() -> None:
+    found, _ = interleaving(FakeMeasurement(taken=lambda _: MILLI, switches=1), constant(MILLI))
+    assert only(found).preempted == 0.5
+
+
+@pytest.mark.parametrize(
+    ("frame", "why"),
+    [
+        (Frame(message=COUNTS), "baseline: answered with 0 times where 1 were due"),
+        (Frame(message=COUNTS, numbers=array("q", [0])), "calls that took no time at all"),
+        (Frame(message=Pinned(), numbers=array("q", [5])), "baseline: sent 'Pinned' where 'BlockTimes' was due"),
+    ],
+)
+def test_an_answer_that_is_none_ends_the_pair(frame: Frame, why: str) -> None:
+    class Liar(FakeLine):
+        def receive(self, deadline_s: float) -> Frame:
+            assert deadline_s > 0
+            return frame
+
+    lines: Mapping[Side, FakeLine] = {"baseline": Liar({}), "candidate": line(constant(MILLI))}
+    with pytest.raises(WorkerLostError, match=why):
+        Interleaver(lines, BlockPlan(), HEADS, [("latency", "p50")]).measure(HERE)
+
+
+def test_a_block_may_take_three_times_as_long_and_no_longer() -> None:
+    """A hang differs from a slow block by the expected time."""
+    waited: list[float] = []
+
+    class Watched(FakeLine):
+        def receive(self, deadline_s: float) -> Frame:
+            waited.append(deadline_s)
+            return super().receive(deadline_s)
+
+    baseline = Watched({NODE: FakeTest(measurements=[constant(MILLI)])})
+    baseline.receive(1)
+    baseline.send(Select(nodes=(NODE,)))
+    baseline.receive(1)
+    lines: Mapping[Side, FakeLine] = {"baseline": baseline, "candidate": line(constant(MILLI))}
+    Interleaver(lines, BlockPlan(), HEADS, [("latency", "p50")]).measure(HERE)
+    assert waited[2] == BlockPlan().first_block_s
+    assert math.isclose(waited[-1], BlockPlan().patience_s + 3 * 20 * 1e-3)
+
+
+def test_both_sides_share_a_processor_in_their_turns() -> None:
+    """Not in their warm-up, which shows whether several threads are at work; a first turn there does not count."""
+    found, lines = interleaving(constant(MILLI), constant(MILLI), plan=BlockPlan(warm_blocks=1), processor=3)
+    assert found.assignment.processor == 3
+    for end in lines.values():
+        assert [type(sent) for sent in end.sent] == [Select, TimeBlock, PinTo, TimeBlock, *[TimeBlock] * 12]
+    assert len(only(found).baseline) == 12
+    assert seats(lines) == {"baseline": [3], "candidate": [3]}
+
+
+@pytest.mark.parametrize("threads", [(2, 1), (1, 2)], ids=["baseline", "candidate"])
+def test_where_a_side_has_a_pool_neither_is_kept_on_a_processor(threads: tuple[int, int]) -> None:
+    sides = [FakeMeasurement(threads=count) for count in threads]
+    found, lines = interleaving(sides[0], sides[1], processor=3)
+    assert found.assignment.processor is None
+    assert seats(lines) == {"baseline": [], "candidate": []}
+
+
+@pytest.mark.parametrize(("threads", "waits"), [(1, (0, 0)), (2, (7, 6))])
+def test_only_a_pool_is_waited_for_before_the_other_side(threads: int, waits: tuple[int, int]) -> None:
+    """It may spin on after the calls; every second turn is followed by one of the other side, and the last by none."""
+    side = FakeMeasurement(taken=lambda _: MILLI, threads=threads)
+    _, lines = interleaving(side, side, plan=BlockPlan(warm_blocks=1))
+
+    for end, count in zip(lines.values(), waits, strict=True):
+        warm_up, *turns = (sent.rest for sent in end.sent if isinstance(sent, TimeBlock))
+        assert (warm_up, sum(turns), len(turns)) == (True, count, 12)
+
+
+@pytest.mark.parametrize(("blocks", "shared"), [(0, 3), (1, 3), (2, None)])
+def test_threads_that_spin_after_their_start_are_no_pool(blocks: int, shared: int | None) -> None:
+    """Most of the last three blocks of the warm-up decide: BLAS creates its pool when it is imported."""
+    sides = [FakeMeasurement(spinning_blocks=blocks), FakeMeasurement()]
+    found, _ = interleaving(sides[0], sides[1], processor=3)
+    assert found.assignment.processor == shared
+
+
+def test_a_block_of_microseconds_tells_nothing_of_threads() -> None:
+    """Both clocks are not read at the same instant: 0.2 ms of other threads is not enough."""
+    for taken_ns, shared in ((190_000, 3), (210_000, None)):
+        side = FakeMeasurement(taken=lambda _, ns=taken_ns: ns, threads=2)  # type: ignore[misc]
+        found, _ = interleaving(side, side, plan=BlockPlan(warm_blocks=1), processor=3)
+        assert found.assignment.processor == shared
+
+
+def test_where_a_side_cannot_stay_on_a_processor_neither_does() -> None:
+    """One side pinned beside one that is not would be two different conditions."""
+    found, lines = interleaving(constant(MILLI), FakeMeasurement(sits=lambda number: f"not on {number}"), processor=3)
+    assert found.assignment.processor is None
+    assert seats(lines) == {"baseline": [3, None], "candidate": [3, None]}
+    assert only(found).warnings == ("the sides do not share a processor: candidate: not on 3",)
+
+
+def test_taken_is_a_function_of_the_call() -> None:
+    """The fake's own promise."""
+    taken: Taken = lambda call: call + 1  # noqa: E731 - a typed constant
+    found = line(FakeMeasurement(taken=taken))
+    found.send(TimeBlock(calls=3, batch=2, rest=True))
+    assert [2, 4, 6] == list(found.receive(1).numbers)

@@ -1,0 +1,351 @@
+"""Tests that cannot bear both sides at once, on simulated channels: who is alive when, and what a pair is worth."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from threading import Event
+from typing import Any
+
+import pytest
+from fakes.clocks import HandClock
+from fakes.lines import FakeLine, FakeMeasurement, FakeTest
+
+from pytest_hwperf.gate.chance import Chance
+from pytest_hwperf.gate.channel import PinTo, TimeBlock
+from pytest_hwperf.gate.conductor import Conductor
+from pytest_hwperf.gate.holding import Holder
+from pytest_hwperf.gate.lockstep import Pairing, PairTrace, Program
+from pytest_hwperf.gate.serial import both
+from pytest_hwperf.host.opened_files import Opened
+from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pair, Side
+from pytest_hwperf.records.messages import said
+from pytest_hwperf.records.run import Sample
+from pytest_hwperf.records.verdict import Margin
+from pytest_hwperf.stats.affected import Usage
+from pytest_hwperf.stats.block_plans import BlockPlan
+from pytest_hwperf.stats.hypotheses import SIDES, Facts, SideOutcome
+from pytest_hwperf.stats.sequence import Step, decide
+
+PORT, FREE = "t.py::port", "t.py::free"
+MILLI = 1_000_000  # ns
+Tests = Callable[[Side, int], Mapping[str, FakeTest]]  # side and number of its process, from 0 → its tests
+Taken = Callable[[Side, int], float]  # the same → ns of a call
+
+
+def asking(node: str = PORT, key: tuple[str, str] = ("latency", "p50")) -> Hypothesis:
+    margin = Margin(metric=key[0], statistic=key[1], size=0.05)
+    return Hypothesis(measurement=Measurement(test=node, label=""), margin=margin, better="lower")
+
+
+def taking(taken: Taken, *nodes: str, **more: Any) -> Tests:
+    """Each test makes one measurement, whose calls take so long."""
+
+    def tests(side: Side, number: int) -> Mapping[str, FakeTest]:
+        call_ns = round(taken(side, number))
+        return {
+            node: FakeTest(measurements=[FakeMeasurement(taken=lambda _: call_ns, **more)]) for node in nodes or (PORT,)
+        }
+
+    return tests
+
+
+@dataclass
+class Channel:
+    """Stands for `Holder.hold`: each process is played, and takes a second until its first test and at its end."""
+
+    tests: Tests
+    clock: HandClock = field(default_factory=HandClock)
+    alive: list[tuple[Sequence[Side], tuple[str, ...]]] = field(default_factory=list)  # together, with what they run
+    lines: list[FakeLine] = field(default_factory=list)
+    dies_in: Sequence[int] = ()  # numbers of processes whose trace says so
+
+    def hold(
+        self, program: Program, until: float, sides: Sequence[Side] = SIDES, *, toss: Callable[[], bool]
+    ) -> PairTrace:
+        assert until > 0
+        number = len(self.alive)
+        self.alive.append((tuple(sides), tuple(program.nodes)))
+        lines: dict[Side, FakeLine] = {side: FakeLine(self.tests(side, number), files=[f"{side}.py"]) for side in sides}
+        self.lines += lines.values()
+        self.clock.pass_time(1.0)
+        trace = Pairing(lines, program, toss).run()
+        self.clock.pass_time(1.0)
+        trace.hash_seeds, trace.wall_s = dict.fromkeys(sides, number), 2.0
+        return trace
+
+    def conductor(self, monkeypatch: pytest.MonkeyPatch, **more: Any) -> Conductor:
+        def hold(
+            _: Holder,
+            stage: str,
+            program: Program,
+            until: float,
+            chance: Chance,
+            *,
+            sides: Sequence[Side] = SIDES,
+            stop: Event | None = None,
+        ) -> PairTrace:
+            assert stage
+            assert stop is None or not stop.is_set()
+            return self.hold(program, until, sides, toss=chance.toss)
+
+        monkeypatch.setattr(Holder, "hold", hold)
+        monkeypatch.setattr(Conductor, "_silence_s", 300.0)
+        given = {"serial": {PORT}, "plan": BlockPlan(doubles=2, calls=4, block_s=0.001, cold_calls=1), **more}
+        return Conductor(commands={}, logs=Path(), clock=self.clock, seed=3, **given)
+
+    @property
+    def order(self) -> str:
+        """The sides of all processes, in the order in which they were alive."""
+        return "".join(side[0].upper() for sides, _ in self.alive for side in sides)
+
+
+def conducted(found: Conductor, *hypotheses: Hypothesis) -> Evidence:
+    evidence = Evidence(alpha=0.01, hypotheses=hypotheses or (asking(),), pairs=())
+    return found.conduct(evidence, 1e9, said("the time was up"))
+
+
+def first_pair(monkeypatch: pytest.MonkeyPatch, channel: Channel, *asked: Hypothesis, **more: Any) -> Pair:
+    return conducted(channel.conductor(monkeypatch, **more), *asked).pairs[0]
+
+
+def test_a_pair_is_four_processes_of_which_one_is_alive_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = Channel(taking(lambda *_: MILLI))
+    pairs = conducted(channel.conductor(monkeypatch)).pairs
+
+    orders = [channel.order[start : start + 4] for start in range(0, len(channel.order), 4)]
+    assert (24, 6) == (len(channel.alive), len(pairs))
+    assert {"BCCB", "CBBC"} == {*orders}
+    assert [{"B": "baseline", "C": "candidate"}[order[0]] for order in orders] == [pair.first for pair in pairs]
+    assert orders == [one.assignments[0].turns for one in pairs]
+    assert {"baseline", "baseline 2", "candidate", "candidate 2"} == {*pairs[0].hash_seeds}
+    assert 4 == len({*pairs[0].hash_seeds.values()})
+
+
+def test_a_drift_from_process_to_process_cancels_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each process is 5 % slower than the one before: two of each side have one mean, whichever begins."""
+    pair = first_pair(monkeypatch, Channel(taking(lambda _, number: MILLI * 1.05**number)))
+    (found,) = pair.observations
+    assert (2, 2, True) == (len(found.baseline), len(found.candidate), found.apart)
+    assert 0.0 == pytest.approx(found.change, abs=1e-6)
+
+
+def test_a_slower_candidate_is_found_between_processes_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes vary by 5 %, the candidate takes 30 % more."""
+    noise = Random(1)
+    slower = {"baseline": 1.0, "candidate": 1.3}
+    channel = Channel(taking(lambda side, _: MILLI * slower[side] * (1 + 0.05 * noise.random())))
+    evidence = conducted(channel.conductor(monkeypatch))
+    found = decide(evidence)[asking()]
+    assert ["screen"] * 6 + ["confirm"] * 8 == [pair.stage for pair in evidence.pairs]
+    assert "regressed" == found.outcome
+    assert found.change is not None
+    assert 0.3 == pytest.approx(found.change.value, abs=0.03)
+    assert "8 fresh pairs, exact signed-rank, each of four processes one after the other" == str(found.method)
+    assert found.warnings[0].startswith("one side at a time (hwserial): ")
+
+
+def test_equal_code_is_not_found_slower_and_the_screen_says_how_it_was_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    noise = Random(2)
+    found = decide(conducted(Channel(taking(lambda *_: MILLI * (1 + 0.05 * noise.random()))).conductor(monkeypatch)))[
+        asking()
+    ]
+    assert found.outcome in ("equivalent", "inconclusive")
+    assert found.warnings[0].startswith("one side at a time (hwserial): ")
+
+
+def test_tests_that_bear_both_sides_share_their_pairs_and_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = Channel(taking(lambda *_: MILLI, PORT, FREE))
+    pairs = conducted(channel.conductor(monkeypatch), asking(), asking(FREE)).pairs
+    assert [(SIDES, (FREE,))] * 6 == channel.alive[:6]
+    assert {(PORT,)} == {nodes for _, nodes in channel.alive[6:]}
+    assert {1} == {len(sides) for sides, _ in channel.alive[6:]}
+    assert [False] * 6 + [True] * 6 == [pair.observations[0].apart for pair in pairs]
+
+
+def test_every_process_of_a_pair_makes_as_many_calls_on_one_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the first of them has found: of calls that differ, a block would have other lengths on each side."""
+    slower = {"baseline": 1.0, "candidate": 3.0}
+    channel = Channel(taking(lambda side, _: 10 * MILLI * slower[side]))
+    pair = first_pair(monkeypatch, channel, processors=[5])
+    turns = [[sent for sent in line.sent if isinstance(sent, TimeBlock)][-2:] for line in channel.lines[:4]]
+    seats = [[sent.processor for sent in line.sent if isinstance(sent, PinTo)] for line in channel.lines[:4]]
+    assert 1 == len({(one.calls, one.batch) for blocks in turns for one in blocks})
+    assert [[5]] * 4 == seats
+    assert 5 == pair.assignments[0].processor
+
+
+def test_what_disturbs_a_process_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has a pool, or is refused its processor, or does not get steady."""
+    pool = first_pair(monkeypatch, Channel(taking(lambda *_: MILLI, threads=4)), processors=[5])
+    refused = first_pair(monkeypatch, Channel(taking(lambda *_: MILLI, sits=lambda _: "no right")), processors=[5])
+    slow = first_pair(monkeypatch, Channel(taking(lambda *_: 2000 * MILLI)))
+    assert pool.assignments[0].processor is None
+    expected = [f"{side}: it does not stay on the processor of the others: no right" for side in SIDES]
+    assert expected == sorted(refused.observations[0].warnings)
+    assert "baseline: calls too slow for a warm-up of three blocks" in slow.observations[0].warnings
+
+
+def test_a_percentile_is_of_all_calls_of_a_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = Channel(taking(lambda _, number: MILLI * (1 + number % 2)))
+    pair = first_pair(
+        monkeypatch, channel, asking(key=("latency", "p95")), also=[("latency", "p50"), ("latency", "p99")]
+    )
+    seen = {one.statistic: (len(one.baseline), len(one.candidate)) for one in pair.observations}
+    assert {"p95": (1, 1), "p50": (2, 2), "p99": (1, 1)} == seen
+
+
+def test_throughput_is_of_all_calls_of_a_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 1 and 2 ms for as many calls each."""
+    channel = Channel(taking(lambda _, number: MILLI * (1 + number // 2)))
+    pair = first_pair(monkeypatch, channel, asking(key=("throughput", "mean")))
+    assert [1000 / 1.5] == pytest.approx([*pair.observations[0].baseline])
+
+
+def test_energy_is_read_in_every_process_by_one_counter(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = ("energy", "mean")
+    pair = first_pair(monkeypatch, Channel(taking(lambda *_: MILLI, joules=2.5)), asking(key=key))
+
+    def others(side: Side, _: int) -> Mapping[str, FakeTest]:
+        return {PORT: FakeTest(measurements=[FakeMeasurement(joules=2.5, energy_source=side)])}
+
+    none = conducted(Channel(taking(lambda *_: MILLI)).conductor(monkeypatch), asking(key=key))
+    differing = Channel(others).conductor(monkeypatch)
+    conducted(differing, asking(key=key))
+    assert [2.5, 2.5] == list(pair.observations[0].baseline)
+    assert [()] * 2 == [one.observations for one in none.pairs]
+    assert "source: baseline, candidate" in str(differing.dropped[asking(key=key)])
+
+
+def test_a_measurement_of_which_nothing_is_asked_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    both_made = [FakeMeasurement(), FakeMeasurement(label="more")]
+    channel = Channel(lambda *_: {PORT: FakeTest(measurements=both_made)})
+    pair = first_pair(monkeypatch, channel)
+    assert [""] == [one.measurement.label for one in pair.assignments]
+    assert [""] == [one.measurement.label for one in pair.observations]
+
+
+def test_a_stream_without_items_has_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    metric = ("item", "p50")
+    pair = first_pair(monkeypatch, Channel(taking(lambda *_: MILLI)), asking(), asking(key=metric))
+    assert ["latency"] == [one.metric for one in pair.observations]
+
+
+@pytest.mark.parametrize("at", [0, 1, 3])
+def test_a_process_that_is_lost_ends_its_pair_and_is_blamed_for_its_own_test(
+    monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    def tests(_: Side, number: int) -> Mapping[str, FakeTest]:
+        return {FREE: FakeTest(), PORT: FakeTest(dies=number == at), "t.py::last": FakeTest()}
+
+    channel = Channel(tests)
+    conductor = channel.conductor(monkeypatch, serial={FREE, PORT, "t.py::last"})
+    asked = (asking(FREE), asking())
+    ((pair, trace),) = conductor._side_by_side(Evidence(alpha=0.01, hypotheses=asked, pairs=()), _step(*asked), 1e9)
+    assert at + 1 == len(channel.alive)
+    assert PORT == trace.unfinished
+    assert pair.lost is not None
+    assert "ended with code -9" in str(pair.lost)
+    assert ([FREE] if at == 3 else []) == [one.measurement.test for one in pair.observations]
+
+
+def _step(*hypotheses: Hypothesis) -> Step:
+    return Step(stage="screen", hypotheses=hypotheses, pairs=6, lacking=(6,) * len(hypotheses))
+
+
+def test_a_rehearsal_takes_one_process_of_each_side_after_the_pair_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    size = Sample(metric="model_size", values=[7.0], per="model", source="file")  # type: ignore[arg-type]
+    facts = Facts(scenario="onnx_fp32")
+    channel = Channel(taking(lambda *_: MILLI, PORT, FREE, exact=[size], facts=facts))
+    trace = channel.conductor(monkeypatch).rehearse([PORT, FREE])
+    measurements = [Measurement(test=node, label="") for node in (FREE, PORT)]
+
+    first, second = (sides for sides, _ in channel.alive[1:])
+    assert [(SIDES, (FREE,)), (first, (PORT,)), (second, (PORT,))] == channel.alive
+    assert {*SIDES} == {*first, *second}
+    assert measurements == [*trace.interleavings] == [*trace.facts] == [*trace.exact]
+    assert dict.fromkeys(SIDES, facts) == trace.facts[measurements[1]]
+    assert dict.fromkeys(SIDES, (size,)) == trace.exact[measurements[1]]
+    assert dict.fromkeys(SIDES, "passed") == {side: one.outcome for side, one in trace.outcomes[PORT].items()}
+    assert ([FREE, PORT], 6.0) == (trace.selected, trace.wall_s)
+    assert {FREE: 1.0} == trace.reached_s
+    assert (2.0, {PORT: 2.0}, 4.0) == (trace.apart.start_s, trace.apart.tests_s, trace.apart.wall_s)
+
+
+def test_tests_that_share_processes_have_their_own_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = Channel(taking(lambda *_: MILLI, PORT, FREE))
+    conductor = channel.conductor(monkeypatch, serial={PORT, FREE})
+    conductor.progress = lambda _: channel.clock.pass_time(0.5)
+    trace = conductor.rehearse([PORT, FREE])
+    assert {PORT: 1.0, FREE: 3.0} == trace.apart.tests_s
+    assert trace.start_s == trace.apart.start_s == 2.0
+
+
+def test_what_a_side_does_not_have_or_measure_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tests(side: Side, _: int) -> Mapping[str, FakeTest]:
+        new = {"t.py::new": FakeTest()} if side == "candidate" else {}
+        more = [FakeMeasurement(label="more")] if side == "baseline" else []
+        return {PORT: FakeTest(measurements=[FakeMeasurement(), *more]), **new}
+
+    trace = Channel(tests).conductor(monkeypatch, serial={PORT, "t.py::new"}).rehearse([PORT, "t.py::new"])
+    assert {Measurement(test=PORT, label="more"): "baseline"} == trace.uneven
+    assert [PORT] == trace.selected == [*trace.outcomes]
+    assert [Measurement(test=PORT, label="")] == [*trace.facts]
+
+
+def test_a_failure_in_either_process_of_a_side_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tests(side: Side, number: int) -> Mapping[str, FakeTest]:
+        return {PORT: FakeTest(outcome="failed" if number == 1 else "passed", reason=f"{side} {number}")}
+
+    channel = Channel(tests)
+    evidence = Evidence(alpha=0.01, hypotheses=(asking(),), pairs=())
+    ((_, trace),) = channel.conductor(monkeypatch)._side_by_side(evidence, _step(asking()), 1e9)
+    side = channel.alive[1][0][0]
+    assert ("failed", f"{side} 1") == (trace.outcomes[PORT][side].outcome, trace.outcomes[PORT][side].reason)
+
+
+def test_a_rehearsal_that_is_lost_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = Channel(lambda *_: {FREE: FakeTest(dies=True), PORT: FakeTest()})
+    apart = Channel(lambda *_: {FREE: FakeTest(), PORT: FakeTest(dies=True)})
+    traces = [one.conductor(monkeypatch).rehearse([FREE, PORT]) for one in (shared, apart)]
+    assert [FREE, PORT] == [trace.unfinished for trace in traces]
+    assert [1, 2] == [len(one.alive) for one in (shared, apart)]
+    assert [False, False] == [trace.is_cut_short for trace in traces]
+    assert None not in [trace.lost for trace in traces]
+
+
+def test_nothing_that_either_part_of_a_rehearsal_has_used_is_forgotten() -> None:
+    passed = {side: SideOutcome(outcome="passed") for side in SIDES}
+    shared = PairTrace(
+        outcomes={FREE: passed},
+        uneven={Measurement(test=PORT, label=""): "baseline"},
+        collected={"baseline": (FREE,), "candidate": (FREE, PORT)},
+        files={"baseline": ("a.py",), "candidate": ("b.py",)},
+        opened={"baseline": Opened(read=("one",), written=("two",))},
+        usages={"baseline": Usage(used={"": ("a change",), FREE: ("f",)})},
+    )
+    apart = PairTrace(
+        outcomes={PORT: passed},
+        files={"baseline": ("a.py", "c.py")},
+        collected={"baseline": (FREE, PORT), "candidate": (FREE, PORT)},
+        opened={"baseline": Opened(read=("three",))},
+        usages={"baseline": Usage(used={"": ("another",), PORT: ("g",)})},
+    )
+    found = both(shared, apart)
+    assert ({PORT: passed, FREE: passed}, {}) == (found.outcomes, found.uneven)
+    assert {"baseline": (FREE, PORT), "candidate": (FREE, PORT)} == found.collected
+    assert {"baseline": ("a.py", "c.py"), "candidate": ("b.py",)} == found.files
+    assert {"baseline": Opened(read=("one", "three"), written=("two",)), "candidate": Opened()} == found.opened
+    used = {"": ("a change", "another"), FREE: ("f",), PORT: ("g",)}
+    assert {"baseline": Usage(used=used)} == found.usages
+
+
+def test_an_observation_of_both_sides_at_once_says_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = Channel(taking(lambda *_: MILLI))
+    evidence = conducted(channel.conductor(monkeypatch, serial=set()))
+    (found,) = {one.apart for pair in evidence.pairs for one in pair.observations}
+    assert (False, ()) == (found, decide(evidence)[asking()].warnings)

@@ -1,0 +1,215 @@
+"""What the sides of a build share, by their rehearsal; and what a forked pair is dropped for."""
+
+import os
+from array import array
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, cast
+
+import pytest
+
+from pytest_hwperf.gate.interleaving import Interleaving
+from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.parent import Imports, Parent, ParentLostError
+from pytest_hwperf.gate.shared_imports import SharedImports
+from pytest_hwperf.host.launch import Command
+from pytest_hwperf.records.errors import WorkerError
+from pytest_hwperf.records.evidence import Assignment, Measurement, Side
+from pytest_hwperf.records.run import Sample
+from pytest_hwperf.stats.hypotheses import SIDES
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="nothing is shared on this system")
+
+NODE = "t.py::test"
+HERE = Measurement(test=NODE, label="")
+SAME = {"numpy": "/site/numpy.py", "numpy.linalg": "/site/linalg.py"}
+
+
+def commands(**variables: tuple[str, str]) -> dict[Side, Command]:
+    """Return both commands; a variable of the environment has a value on each side."""
+    return {
+        side: Command(
+            arguments=[], directory=Path(side), environment={"HOME": "/home"} | {n: v[at] for n, v in variables.items()}
+        )
+        for at, side in enumerate(SIDES)
+    }
+
+
+def rehearsed(**modules: Mapping[str, str]) -> PairTrace:
+    return PairTrace(modules=cast("Any", {side: modules.get(side, SAME) for side in SIDES}))
+
+
+def sharing(found: PairTrace, both: Mapping[Side, Command] | None = None) -> SharedImports:
+    return SharedImports(both or commands(), found, Random(7), ahead=True)
+
+
+def modules_of(shared: SharedImports, monkeypatch: pytest.MonkeyPatch) -> Imports:
+    """Return what its parent is told to import."""
+    started = play(monkeypatch, {})
+    shared.parent(9.0)
+    return started[0].imports
+
+
+def test_what_both_sides_load_from_one_file_is_shared_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    baseline = {"only": "/site/only.py", **SAME, "code": "/old/code.py", "last": "/site/last.py"}
+    candidate = {"last": "/site/last.py", **SAME, "code": "/new/code.py"}
+    both = commands(TMPDIR=("/a", "/b"), PYTHONPATH=("/old:/modules", "/new:/modules"))
+    found = modules_of(sharing(rehearsed(baseline=baseline, candidate=candidate), both), monkeypatch)
+    assert ["last", "numpy", "numpy.linalg"] == list(found.modules)
+    assert {"HOME": "/home", "PYTHONPATH": "/modules"} == found.environment
+    assert {"TMPDIR", "PYTHONPATH"} == found.differing
+
+
+@pytest.mark.parametrize(
+    ("both", "modules", "why"),
+    [
+        (commands(), None, "no rehearsal of both sides has said which modules they load"),
+        (commands(LD_PRELOAD=("/a", "/b")), SAME, "LD_PRELOAD differs between the sides"),
+        (commands(PYTHONOPTIMIZE=("", "1")), SAME, "PYTHONOPTIMIZE differs between the sides"),
+        (
+            commands(PYTHONPATH=("/old", "/new")),
+            {**SAME, "sitecustomize": "/new/sitecustomize.py"},
+            "a side has its own sitecustomize.py",
+        ),
+        (commands(PYTHONPATH=("/old", "/new")), {**SAME, "sitecustomize": "/site/sitecustomize.py"}, ""),
+    ],
+)
+def test_what_keeps_the_sides_apart(both: Mapping[Side, Command], modules: Mapping[str, str] | None, why: str) -> None:
+    found = sharing(rehearsed(baseline=modules, candidate=modules) if modules else PairTrace(), both)
+    assert why == found.why_not
+    assert not why or found.parent(9.0) is None
+
+
+def test_interpreters_of_their_own_share_nothing() -> None:
+    both = commands()
+    both["baseline"] = Command(arguments=[], directory=Path(), environment={}, interpreter="/other/python")
+    assert "each side has an interpreter of its own" == sharing(rehearsed(), both).why_not
+
+
+class Played:
+    """A parent that answers as it is told."""
+
+    def __init__(self, answer: Mapping[str, str] | None, imports: Imports) -> None:
+        self.answer, self.imports, self.is_over, self.waits = answer, imports, False, False
+        self.imported = ["numpy", "numpy.linalg", "json"]
+
+    def refused(self, _: float) -> Mapping[str, str]:
+        if self.answer is None:
+            raise ParentLostError("the parent of a pair is silent")
+        return self.answer
+
+    def wait(self) -> None:
+        self.waits = True
+
+    def go_on(self) -> None:
+        self.waits = False
+
+    def end(self) -> None:
+        self.is_over = True
+
+
+def play(monkeypatch: pytest.MonkeyPatch, *answers: Mapping[str, str] | WorkerError | None) -> list[Played]:
+    """Let each parent that is started answer as the next of these."""
+    started, left = list[Played](), list(answers)
+
+    def start(_: Command, imports: Imports, seed: int) -> Played:
+        del seed
+        answer = left.pop(0)
+        if isinstance(answer, WorkerError):
+            raise answer
+        started.append(Played(answer, imports))
+        return started[-1]
+
+    monkeypatch.setattr(Parent, "start", start)
+    return started
+
+
+def test_packages_that_a_parent_refuses_are_left_to_the_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    started, found = play(monkeypatch, {"numpy": "it starts a Python thread"}, {}), sharing(rehearsed())
+    assert cast("Any", found.parent(9.0)) is started[1]
+    assert started[0].is_over
+    assert {} == started[1].imports.modules
+    assert (
+        "1 package imported once for both sides of a pair; each side imports numpy: it starts a Python thread"
+        == found.said
+    )
+
+
+def test_where_each_parent_refuses_something_nothing_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    started, found = play(monkeypatch, *({f"p{at}": "it loads x"} for at in range(5))), sharing(rehearsed())
+    assert found.parent(9.0) is None
+    assert all(one.is_over for one in started)
+    assert "each side imports everything itself: too many packages cannot be imported for both sides" == found.said
+
+
+@pytest.mark.parametrize("lost", [None, WorkerError("no memory is left")])
+def test_a_parent_that_is_lost_ends_the_sharing(monkeypatch: pytest.MonkeyPatch, lost: WorkerError | None) -> None:
+    """Whether it is silent when a pair needs it, or cannot be started ahead: the pair goes on."""
+    started, found = play(monkeypatch, {}, lost), sharing(rehearsed())
+    found.try_out(9.0)
+    found.parent(9.0)
+    found.prepare()
+    assert found.parent(9.0) is None
+    assert found.why_not in ("the parent of a pair is silent", "no memory is left")
+    found.close()
+    assert all(one.is_over for one in started)
+
+
+def test_the_next_parent_imports_while_a_pair_leaves_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    started, found = play(monkeypatch, {}, {}), sharing(rehearsed())
+    found.try_out(9.0)
+    found.parent(9.0)
+    found.use(0)
+    found.prepare()
+    found.prepare()
+    assert 2 == len(started)
+    found.use(0)
+    assert started[1].waits
+    found.use(1)
+    assert not started[1].waits
+    found.close()
+    assert all(one.is_over for one in started)
+
+
+def measured(pools: frozenset[Side] = frozenset(), answers: Sequence[float] = (1.0, 1.0), **files: str) -> PairTrace:
+    """Return what a pair has gone through."""
+    exact = {
+        side: [Sample(metric="accuracy", values=array("d", [value]), per="example", source="labels")]
+        for side, value in zip(SIDES, answers, strict=True)
+    }
+    interleaving = Interleaving(assignment=Assignment(measurement=HERE, turns=""), observations=[], pools=pools)
+    return PairTrace(
+        interleavings={HERE: interleaving},
+        exact={HERE: cast("Any", exact)},
+        files={side: [files.get(side, "/site/numpy.py")] for side in SIDES},
+        modules=cast("Any", dict.fromkeys(SIDES, SAME)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "trial", "why"),
+    [
+        (measured(), measured(), ""),
+        (measured(pools=frozenset(SIDES)), measured(), f"{NODE} uses other threads in a forked process"),
+        (measured(), measured(pools=frozenset(SIDES)), f"{NODE} uses other threads in a forked process"),
+        (measured(pools=frozenset({"baseline"})), measured(pools=frozenset({"candidate"})), ""),
+        (measured(pools=frozenset({"baseline"})), measured(), ""),
+        (measured(), measured(answers=(1.0, 0.0)), f"{NODE} has other answers in a forked process"),
+        (measured(answers=(1.0, 0.0)), measured(answers=(0.0, 0.0)), ""),  # a model without a seed
+        (
+            measured(baseline="/old/code.py", candidate="/new/code.py"),
+            measured(baseline="/new/code.py", candidate="/new/code.py"),
+            "the baseline has loaded /new/code.py, which only the candidate had loaded in the rehearsal",
+        ),
+    ],
+)
+def test_a_forked_pair_works_as_the_rehearsal_did(before: PairTrace, trial: PairTrace, why: str) -> None:
+    """Once it may be chance; the second time nothing is shared any more."""
+    found = sharing(before)
+    assert found.is_new([HERE])
+    assert found.is_as_rehearsed(trial, [HERE]) == (not why)
+    assert found.is_new([HERE]) == bool(why)
+    assert not found.why_not
+    found.is_as_rehearsed(trial, [HERE])
+    assert why == found.why_not

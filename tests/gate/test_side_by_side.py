@@ -1,0 +1,129 @@
+"""Pairs side by side: jobs at the same time, how an error ends all of them, and what each pair draws for itself."""
+
+from array import array
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event, current_thread, main_thread
+from typing import Any
+
+import pytest
+
+from pytest_hwperf.gate.chance import Chance, random_of, run_side_by_side, shared_out
+from pytest_hwperf.gate.conductor import Conductor, Progress
+from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.progress import progress_text
+from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Observation, Pair
+from pytest_hwperf.records.verdict import Margin
+from pytest_hwperf.stats.sequence import Step
+
+LONG_S = 60.0
+HERE = Measurement(test="test_model.py::test_forward", label="")
+TRIAL = Hypothesis(measurement=HERE, margin=Margin(metric="latency", statistic="p50", size=0.02), better="lower")
+
+
+def test_no_processor_is_in_two_pairs() -> None:
+    assert [(0, 2, 4), (1, 3)] == shared_out((0, 1, 2, 3, 4), 2)
+    assert [(), ()] == shared_out((), 2)
+
+
+def test_jobs_run_at_the_same_time_and_answer_in_their_order() -> None:
+    first, second = Event(), Event()
+
+    def meet(mine: Event, other: Event) -> bool:
+        mine.set()
+        assert other.wait(LONG_S)
+        return current_thread() is main_thread()
+
+    assert [True, False] == run_side_by_side([lambda: meet(first, second), lambda: meet(second, first)], Event())
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_an_error_of_the_first_stops_the_others_and_waits_for_them(error: type[BaseException]) -> None:
+    stop, ended = Event(), Event()
+
+    def fail() -> None:
+        raise error
+
+    def until_stopped() -> None:
+        assert stop.wait(LONG_S)
+        ended.set()
+
+    with pytest.raises(error):
+        run_side_by_side([fail, until_stopped], stop)
+    assert ended.is_set()
+
+
+def test_an_error_of_another_is_raised_too() -> None:
+    def fail() -> None:
+        raise OSError("no space")
+
+    with pytest.raises(OSError, match="no space"):
+        run_side_by_side([lambda: None, fail], Event())
+
+
+def test_a_pair_draws_from_its_seed_and_its_number_alone() -> None:
+    draws = [
+        [chance.hash_seed() for _ in range(3)]
+        for chance in (Chance(random_of(seed, pair)) for seed, pair in ((7, 1), (7, 2), (8, 1), (7, 1)))
+    ]
+    assert draws[0] == draws[3]
+    assert 9 == len({one for drawn in draws for one in drawn})
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Evidence, list[Progress]]]:
+    """Conduct pairs of equal code that take no time."""
+
+    def one_pair(self: Conductor, evidence: Evidence, step: Step, until: float, place: Any) -> tuple[Pair, PairTrace]:
+        del self, evidence, until
+        place.watch(HERE)
+        once = array("d", [1.0])
+        seen = [
+            Observation(measurement=one.measurement, metric="latency", statistic="p50", baseline=once, candidate=once)
+            for one in step.hypotheses
+        ]
+        seeds = {"baseline": place.chance.hash_seed(), "candidate": place.chance.processor() or 0}
+        pair = Pair(
+            number=place.number,
+            stage="screen",
+            first="baseline",
+            hash_seeds=seeds,
+            assignments=(),
+            observations=tuple(seen),
+        )
+        return pair, PairTrace()
+
+    monkeypatch.setattr(Conductor, "_pair", one_pair)
+
+    def conduct(at_once: int, processors: tuple[int, ...] = ()) -> tuple[Evidence, list[Progress]]:
+        shown = list[Progress]()
+        conductor = Conductor(
+            commands={}, logs=Path(), seed=7, at_once=at_once, processors=processors, progress=shown.append
+        )
+        asked = Evidence(alpha=0.01, hypotheses=(TRIAL,), pairs=())
+        return conductor.conduct(asked, conductor.clock() + LONG_S, None), shown
+
+    return conduct
+
+
+@pytest.mark.parametrize("at_once", [2, 4, 9])
+def test_what_is_drawn_does_not_depend_on_how_many_run_at_once(
+    played: Callable[..., tuple[Evidence, list[Progress]]], at_once: int
+) -> None:
+    """Nor does the number of pairs: never more than the step asks for."""
+    evidence, _ = played(at_once)
+    assert [1, 2, 3, 4, 5, 6] == [pair.number for pair in evidence.pairs]
+    assert played(1)[0] == evidence
+
+
+def test_each_pair_takes_its_turns_on_its_own_processors(
+    played: Callable[..., tuple[Evidence, list[Progress]]],
+) -> None:
+    drawn = [pair.hash_seeds["candidate"] for pair in played(2, (4, 5))[0].pairs]
+    assert [4, 5] * 3 == drawn
+
+
+def test_one_line_shows_all_that_run(played: Callable[..., tuple[Evidence, list[Progress]]]) -> None:
+    _, shown = played(4)
+    assert [(1, 3), (5, 1)] == [(one.pair, one.beside) for one in shown]
+    assert "hwperf: screen pairs 1–4 of 6" in progress_text(shown[0])

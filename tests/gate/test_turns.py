@@ -1,0 +1,302 @@
+"""A process of a pair, seen from its conductor's end of a real socket."""
+
+import socket
+import threading
+import time
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from fakes import records as fake
+
+from pytest_hwperf.gate.channel import (
+    AskEnergy,
+    AskExact,
+    BlockTimes,
+    Bye,
+    Collected,
+    Ended,
+    EnergyResult,
+    ExactSamples,
+    Finish,
+    Frame,
+    Hello,
+    Message,
+    Pinned,
+    PinTo,
+    Ready,
+    Select,
+    TimeBlock,
+    decode_frame,
+    encode_frame,
+)
+from pytest_hwperf.gate.turns import CpuPin, Turns, processors
+from pytest_hwperf.host.memory import UnresettableResident
+from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerTask
+from pytest_hwperf.records.errors import WorkerError
+from pytest_hwperf.records.evidence import EnergyWindow
+from pytest_hwperf.records.run import Sample, replace
+from pytest_hwperf.stats.hypotheses import Facts, SideOutcome
+
+TASK = WorkerTask(role="pair", side="baseline", reply_to="0")
+HERE = Ready(node="t.py::test", index=0, label="", facts=Facts(scenario="onnx_fp32"))
+SIZES = fake.sample("model_size", [5e6], per="model")
+BLOCK = TimeBlock(calls=1, batch=1, rest=False)
+
+
+class Left(Exception):  # noqa: N818 - no error: what `os._exit` does to a real process
+    pass
+
+
+def leave(code: int) -> None:
+    raise Left(code)
+
+
+class FakeSubject:
+    """Takes five nanoseconds for each call."""
+
+    pace_s = 0.0
+    cpu_ns = None
+
+    def prepare(self) -> None:
+        pass
+
+    def block(self, calls: int, batch: int) -> "array[int]":
+        return array("q", [5 * batch] * calls)
+
+    def parts(self) -> Mapping[str, float]:
+        return {"item": 0.25}
+
+    def exact(self) -> Sequence[Sample]:
+        return [SIZES]
+
+    def energy(self, calls: int, seconds: float) -> EnergyWindow:
+        return EnergyWindow(joules=0.25 * calls, needed_s=seconds)
+
+
+class Computing(FakeSubject):
+    """Takes two milliseconds of CPU time in the thread that answers."""
+
+    def block(self, calls: int, batch: int) -> "array[int]":
+        until = time.thread_time_ns() + 2_000_000
+        while time.thread_time_ns() < until:
+            pass
+        return super().block(calls, batch)
+
+
+@pytest.fixture
+def line() -> Iterator[tuple[Turns, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    yield Turns(theirs, leave), ours
+    ours.close()
+    theirs.close()
+
+
+def receive(end: socket.socket) -> Frame:
+    return decode_frame(lambda count: end.recv(count, socket.MSG_WAITALL))
+
+
+def send(end: socket.socket, *messages: Message) -> None:
+    for message in messages:
+        end.sendall(encode_frame(Frame(message=message)))
+
+
+def test_it_greets_over_the_socket_that_it_inherits() -> None:
+    ours, theirs = socket.socketpair()
+    theirs.set_inheritable(True)
+    with ours, Turns.connect(replace(TASK, reply_to=str(theirs.detach()))).connection as inherited:
+        assert Hello(protocol=PROTOCOL, side="baseline") == receive(ours).message
+        assert not inherited.get_inheritable()  # by what the tests start
+
+
+@pytest.mark.parametrize("reply_to", ["987654", "-1", "9" * 30, "no number"])
+def test_a_conductor_that_is_gone_is_a_clear_error(reply_to: str) -> None:
+    with pytest.raises(WorkerError, match=f"cannot be reached by its descriptor '{reply_to}'"):
+        Turns.connect(replace(TASK, reply_to=reply_to))
+
+
+def test_another_file_is_no_conductor(tmp_path: Path) -> None:
+    with (tmp_path / "file").open("wb") as file, pytest.raises(WorkerError, match="cannot be reached"):
+        Turns.connect(replace(TASK, reply_to=str(file.fileno())))
+
+
+def test_it_runs_what_was_selected(line: tuple[Turns, socket.socket]) -> None:
+    turns, end = line
+    send(end, Select(nodes=("b", "a")))
+    assert turns.chosen(["a", "b", "c"], {"x.py": "ImportError"}) == ("b", "a")
+    assert Collected(nodes=("a", "b", "c"), errors={"x.py": "ImportError"}) == receive(end).message
+
+
+def test_anything_else_than_a_selection_is_refused(line: tuple[Turns, socket.socket]) -> None:
+    turns, end = line
+    send(end, BLOCK)
+
+    with pytest.raises(WorkerError, match="the conductor sent 'TimeBlock', which is not expected here"):
+        turns.chosen([], {})
+
+
+def test_it_measures_until_it_is_told_to_go_on(line: tuple[Turns, socket.socket]) -> None:
+    turns, end = line
+    send(end, TimeBlock(calls=3, batch=2, rest=True), AskExact(), AskEnergy(calls=4, seconds=0.6), Finish())
+    turns.serve(HERE, FakeSubject())
+
+    ready, times, exact, energy = (receive(end) for _ in range(4))
+    assert HERE == ready.message
+    assert [10, 10, 10] == list(times.numbers)
+    assert isinstance(times.message, BlockTimes)
+    assert times.message.parts == {"item": 0.25}
+    assert isinstance(times.message, BlockTimes)
+    assert ExactSamples(samples=(SIZES,)) == exact.message
+    assert EnergyResult(window=EnergyWindow(joules=1.0, needed_s=0.6)) == energy.message
+
+
+def test_what_is_prepared_belongs_to_no_call(
+    line: tuple[Turns, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0]
+
+    class Preparing(FakeSubject):
+        def prepare(self) -> None:
+            now[0] += 80_000_000
+
+        def block(self, calls: int, batch: int) -> "array[int]":
+            now[0] += 5 * batch * calls
+            return super().block(calls, batch)
+
+    clock = SimpleNamespace(process_time_ns=lambda: now[0], thread_time_ns=lambda: now[0])
+    monkeypatch.setattr("pytest_hwperf.gate.turns.time", clock)
+    turns, end = line
+    send(end, TimeBlock(calls=3, batch=2, rest=False), Finish())
+    turns.serve(HERE, Preparing())
+
+    _, times = receive(end), receive(end).message
+    assert isinstance(times, BlockTimes)
+    assert (30, 30) == (times.cpu_ns, times.thread_ns)
+
+
+def test_the_cpu_time_of_children_belongs_to_the_calls(
+    line: tuple[Turns, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    children_s = iter([7.0, 10.0])
+    monkeypatch.setattr("pytest_hwperf.gate.turns.cpu_seconds_of_children", lambda: next(children_s))
+    turns, end = line
+    send(end, TimeBlock(calls=3, batch=2, rest=False), Finish())
+    turns.serve(HERE, FakeSubject())
+
+    _, times = receive(end), receive(end).message
+    assert isinstance(times, BlockTimes)
+    assert times.cpu_ns >= 3_000_000_000
+
+
+def test_it_stays_on_a_processor_until_it_is_told_to_go_on() -> None:
+    allowed = [{0, 1, 2}]  # the latest is the present
+    seen: list[set[int]] = []
+
+    class Watched(FakeSubject):
+        def block(self, calls: int, batch: int) -> "array[int]":
+            seen.append(allowed[-1])
+            return super().block(calls, batch)
+
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        pin = CpuPin(lambda _: allowed[-1], lambda _, numbers: allowed.append({*numbers}), lambda: ())
+        turns = Turns(theirs, leave, lambda: pin)
+        for number in (1, 2, 7):
+            send(ours, PinTo(processor=number), BLOCK)
+        send(ours, PinTo(processor=1), Finish())
+        turns.serve(HERE, Watched())
+        answers = [receive(ours).message for _ in range(8)]
+    assert seen == [{1}, {2}, {0, 1, 2}]
+    reasons = [answer.reason for answer in answers if isinstance(answer, Pinned)]
+    assert ["", "", "may run on processors 0, 1, 2 only", ""] == reasons
+    assert allowed[-1] == {0, 1, 2}
+
+
+@pytest.mark.skipif(not hasattr(time, "pthread_getcpuclockid"), reason="this system tells no thread's CPU time")
+def test_the_thread_that_makes_the_calls_is_the_one_that_is_kept_and_timed() -> None:
+    """As the loop's thread of an async test, for which another one answers the conductor."""
+    kept, over = list[tuple[int, set[int]]](), threading.Event()
+    caller = threading.Thread(target=over.wait)
+    caller.start()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        pin = CpuPin(lambda _: {0, 1}, lambda thread, numbers: kept.append((thread, {*numbers})), lambda: ())
+        send(ours, PinTo(processor=1), BLOCK, Finish())
+        Turns(theirs, leave, lambda: pin).serve(HERE, Computing(), caller)
+        over.set()
+        times = next(message for _ in range(3) if isinstance(message := receive(ours).message, BlockTimes))
+    assert [(caller.native_id, {1})] == kept[:1]
+    assert times.thread_ns < 1_000_000 < times.cpu_ns
+    caller.join()
+
+
+def test_a_call_that_fails_frees_its_thread(line: tuple[Turns, socket.socket]) -> None:
+    class Failing(FakeSubject):
+        def block(self, calls: int, batch: int) -> "array[int]":
+            raise ZeroDivisionError(f"{calls} calls in {batch}")
+
+    before = processors()
+    turns, end = line
+    send(end, PinTo(processor=before[0]), BLOCK)
+    with pytest.raises(ZeroDivisionError):
+        turns.serve(HERE, Failing())
+    assert processors() == before
+
+
+def test_what_it_does_not_know_it_refuses(line: tuple[Turns, socket.socket]) -> None:
+    turns, end = line
+    send(end, Select(nodes=()))
+
+    with pytest.raises(WorkerError, match="the conductor sent 'Select', which is not expected here"):
+        turns.serve(HERE, FakeSubject())
+
+
+@pytest.mark.parametrize(
+    ("busy_ms", "rest", "waited_ms"),
+    [(0, True, 1), (35, True, 36), (1000, True, 50), (1000, False, 0)],
+    ids=["stands still", "a pool that spins on for a while", "one that never stops", "no hand-over"],
+)
+def test_it_waits_for_its_own_threads_before_it_gives_the_turn_away(
+    line: tuple[Turns, socket.socket], monkeypatch: pytest.MonkeyPatch, busy_ms: int, *, rest: bool, waited_ms: int
+) -> None:
+    """By a clock that only sleeping moves: other threads compute for the first `busy_ms` of it."""
+    turns, end = line
+    slept = [0]  # milliseconds
+
+    def sleep(seconds: float) -> None:
+        slept[0] += round(seconds * 1000)
+
+    clock = SimpleNamespace(
+        sleep=sleep,
+        perf_counter=lambda: slept[0] / 1000,
+        thread_time_ns=lambda: 0,
+        process_time_ns=lambda: min(slept[0], busy_ms) * 1_000_000,
+    )
+    monkeypatch.setattr("pytest_hwperf.gate.turns.time", clock)
+    send(end, TimeBlock(calls=1, batch=1, rest=rest), Finish())
+    turns.serve(HERE, FakeSubject())
+    assert [waited_ms] == slept
+
+
+def test_a_conductor_that_is_gone_ends_the_process(line: tuple[Turns, socket.socket]) -> None:
+    turns, end = line
+    end.close()
+
+    with pytest.raises(Left):
+        turns.receive()
+    with pytest.raises(Left):
+        turns.send(Ended(node="t.py::test", ended=SideOutcome(outcome="passed")))
+
+
+def test_it_leaves_at_once_when_it_has_said_farewell(line: tuple[Turns, socket.socket]) -> None:
+    turns, end = line
+    turns.memory = UnresettableResident(source="", read_high=lambda: 5_000_000, read_now=int, now_source="")
+    with pytest.raises(Left):
+        turns.bye(["a.py"])
+
+    message = receive(end).message
+    assert isinstance(message, Bye)
+    assert ("a.py",) == message.files
+    assert 5e6 == message.peak_bytes

@@ -1,0 +1,219 @@
+"""Keywords, ini lines and option values → budgets and margins."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_hwperf.records.budgets import (
+    BUDGET_KEYWORDS,
+    DEFAULT_MARGINS,
+    closest,
+    closest_margins,
+    nearest,
+    parse_assignments,
+    parse_budget_lines,
+    parse_budgets,
+    parse_margin_lines,
+    parse_margins,
+    parse_size,
+)
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.metrics import METRICS
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Budget, Margin
+
+SHARES = {
+    "accuracy_min",
+    "accuracy_worst_class_min",
+    "balanced_accuracy_min",
+    "flip_rate_max",
+    "probability_diff_max",
+    "probability_diff_mean",
+}  # at most 1
+
+
+def test_every_keyword_of_the_public_interface_is_known() -> None:
+    """The names are part of the public interface: none may be lost."""
+    latencies = {f"latency_{statistic}_ms" for statistic in ("mean", "p50", "p90", "p95", "p99", "p99_9", "max", "iqr")}
+
+    items = {
+        f"{metric}_{statistic}_ms"
+        for metric in ("first_item", "item")
+        for statistic in ("mean", "p50", "p90", "p95", "p99", "max")
+    }
+    assert latencies | items | {
+        "cold_start_ms",
+        "throughput_min_qps",
+        "throughput_min_sps",
+        "throughput_min_ips",
+        "accuracy_min",
+        "accuracy_worst_class_min",
+        "balanced_accuracy_min",
+        "flip_rate_max",
+        "probability_diff_max",
+        "probability_diff_mean",
+        "memory_max_mb",
+        "memory_call_max_mb",
+        "memory_leak_max_kb",
+        "memory_pressure_max",
+        "gpu_memory_max_mb",
+        "model_size_max_mb",
+        "cpu_time_max_ms",
+        "cpu_max_percent",
+        "gpu_max_percent",
+        "instructions_max",
+        "energy_budget_mj",
+        "goodput_min_qps",
+    } == set(BUDGET_KEYWORDS)
+
+
+@pytest.mark.parametrize(
+    ("keyword", "limit", "metric", "statistic", "base"),
+    [
+        ("latency_p95_ms", 100, "latency", "p95", 0.1),  # ms → s
+        ("memory_max_mb", 10, "memory", "p50", 10e6),  # MB = 10^6 B
+        ("energy_budget_mj", 2.0, "energy", "mean", 0.002),  # mJ → J
+        ("throughput_min_qps", 5000, "throughput", "mean", 5000.0),
+        ("gpu_memory_max_mb", 10, "gpu_memory", "p50", 10e6),
+        ("gpu_max_percent", 80, "gpu_utilisation", "mean", 0.8),
+        ("cpu_max_percent", 50, "cpu_utilisation", "mean", 0.5),
+        ("accuracy_min", 0.85, "accuracy", "mean", 0.85),
+    ],
+)
+def test_limits_become_base_units(keyword: str, limit: float, metric: str, statistic: str, base: float) -> None:
+    (budget,) = parse_budgets({keyword: limit})
+    assert (keyword, metric, statistic) == (budget.keyword, budget.metric, budget.statistic)
+    assert budget.limit == pytest.approx(base)
+
+
+def test_the_name_of_a_lower_limit_ends_in_min() -> None:
+    """`_min` stands exactly on the metrics of which more is better."""
+    lower_limits = {keyword for keyword in BUDGET_KEYWORDS if "_min" in keyword}
+    assert lower_limits == {k for k, (metric, _) in BUDGET_KEYWORDS.items() if metric.better == "higher"}
+
+
+def test_a_misspelt_keyword_is_reported_with_the_nearest() -> None:
+    with pytest.raises(UsageProblem) as caught:
+        parse_budgets({"latncy_p95_ms": 1})
+
+    text = str(caught.value)
+    assert text.startswith("hwbudget(latncy_p95_ms=1): unknown keyword 'latncy_p95_ms'. Did you mean 'latency_p95_ms'?")
+    assert 3 > sum(keyword in text for keyword in BUDGET_KEYWORDS)
+
+
+def test_every_problem_is_reported_at_once() -> None:
+    with pytest.raises(UsageProblem) as caught:
+        parse_budgets({"latency_p95": 5, "accuracy_min": 85, "memory_max_mb": -1, "latency_p50_ms": "5"})
+
+    reported = str(caught.value).splitlines()
+    assert len(reported) == 4
+    assert reported[0].startswith("hwbudget(latency_p95=5): unknown keyword 'latency_p95'.")
+    assert reported[1].startswith("hwbudget(accuracy_min=85): this limit is a share between 0 and 1")
+    assert reported[2] == "hwbudget(memory_max_mb=-1): a limit is never negative"
+    assert reported[3].startswith("hwbudget(latency_p50_ms='5'): a limit is a finite number")
+
+
+@pytest.mark.parametrize("limit", [True, None, "100", math.nan, math.inf, [1]])
+def test_a_limit_that_is_no_finite_number_is_refused(limit: object) -> None:
+    with pytest.raises(UsageProblem, match="a limit is a finite number, such as 100"):
+        parse_budgets({"latency_p95_ms": limit})
+
+
+def test_ini_lines_are_budgets() -> None:
+    expected = tuple(replace(b, default=True) for b in parse_budgets({"latency_p95_ms": 100.0, "accuracy_min": 0.9}))
+    assert expected == parse_budget_lines(["latency_p95_ms=100", " accuracy_min = 0.9 "])
+
+
+@pytest.mark.parametrize("line", ["latency_p95_ms", "=5", "latency_p95_ms=", "latency_p95_ms=fast"])
+def test_a_bad_ini_line_is_refused(line: str) -> None:
+    with pytest.raises(UsageProblem, match=r"KEYWORD=VALUE|finite number"):
+        parse_budget_lines([line])
+
+
+def test_margins_have_the_scale_of_their_metric() -> None:
+    latency, accuracy = parse_margins({"latency_p95": "15%", "accuracy": "0.5pp"})
+    assert Margin(metric="latency", statistic="p95", size=0.15) == latency
+    assert Margin(metric="accuracy", statistic="mean", size=0.005, scale="absolute") == accuracy
+
+
+def test_a_margin_of_memory_keeps_its_floor_of_one_megabyte() -> None:
+    (margin,) = parse_margins({"memory": "3%"})
+    assert Margin(metric="memory", statistic="p50", size=0.03, floor=1e6) == margin
+
+
+@pytest.mark.parametrize(
+    ("keyword", "size", "reported"),
+    [
+        ("latency_p50", "0.5pp", "a margin is a percentage, such as '2%'"),
+        ("accuracy", "2%", "a margin is points of the metric, such as '0.5pp'"),
+        ("latency_p50", 2, "a margin is a percentage"),
+        ("latency_p50", "-2%", "a margin is a percentage"),
+        ("latency_max", "2%", "unknown keyword 'latency_max'"),
+        ("latncy_p50", "2%", "Did you mean 'latency_p50'?"),
+    ],
+)
+def test_a_bad_margin_is_refused(keyword: str, size: object, reported: str) -> None:
+    with pytest.raises(UsageProblem) as caught:
+        parse_margins({keyword: size})
+    assert reported in str(caught.value)
+
+
+def test_a_bare_size_is_the_margin_of_the_median_latency() -> None:
+    assert parse_margins({"latency_p50": "3%", "latency_p95": "12%"}) == parse_margin_lines(["3%", "latency_p95=12%"])
+
+
+def test_an_assignment_without_equals_names_the_allowed() -> None:
+    with pytest.raises(UsageProblem, match=r"'x' is not of the form KEYWORD=VALUE\. Allowed keywords: a, b"):
+        parse_assignments(["x"], ["a", "b"])
+
+
+def test_the_closest_budget_wins_per_keyword() -> None:
+    far = parse_budgets({"latency_p95_ms": 100, "accuracy_min": 0.8})
+    near = parse_budgets({"latency_p95_ms": 50})
+    assert {"latency_p95_ms": 0.05, "accuracy_min": 0.8} == {b.keyword: b.limit for b in closest([far, near])}
+
+
+def test_named_margins_stand_beside_those_that_are_always_compared() -> None:
+    margins = closest_margins(
+        [parse_margins({"latency_p50": "5%"}), parse_margins({"latency_p50": "3%", "energy": "9%"})]
+    )
+    sizes = {(m.metric, m.statistic): m.size for m in margins}
+    assert {
+        ("latency", "p50"): 0.03,
+        ("accuracy", "mean"): 0.0,
+        ("memory", "p50"): 0.01,
+        ("model_size", "p50"): 0.05,
+        ("energy", "mean"): 0.09,
+    } == sizes
+
+
+def test_every_default_margin_speaks_of_a_known_metric() -> None:
+    assert {margin.metric for margin in DEFAULT_MARGINS.values()} <= set(METRICS)
+
+
+def test_a_word_that_is_near_nothing_gets_no_hint() -> None:
+    assert nearest("zzz", ["latency"]) == ""
+
+
+@given(st.floats(0, 1e9), st.sampled_from(sorted(set(BUDGET_KEYWORDS) - SHARES)))
+def test_a_budget_reads_back_what_it_was_given(limit: float, keyword: str) -> None:
+    """Parsing the ini form of a budget gives the budget."""
+    (budget,) = parse_budgets({keyword: limit})
+    assert parse_budget_lines([f"{keyword}={limit!r}"]) == (replace(budget, default=True),)
+
+
+@given(st.integers(0, 10_000))
+def test_a_size_reads_back(hundredths: int) -> None:
+    assert parse_size(f"{hundredths / 100:.2f}%", "relative") == pytest.approx(hundredths / 10_000)
+
+
+def test_budgets_are_records() -> None:
+    expected = Budget(keyword="latency_p50_ms", metric="latency", statistic="p50", limit=0.005)
+    assert (expected,) == parse_budgets({"latency_p50_ms": 5})
+
+
+def test_a_margin_that_cannot_fail_is_refused() -> None:
+    with pytest.raises(UsageProblem, match="a margin of 100 points or more never fails"):
+        parse_margins({"accuracy": "100pp"})

@@ -1,0 +1,80 @@
+"""Candidates that the measurements of a report are."""
+
+import pytest
+from fakes import records as fake
+
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Judgement
+from pytest_hwperf.stats import candidates
+from pytest_hwperf.stats.candidates import measured_together
+from pytest_hwperf.stats.rivals import without_parameters
+
+
+@pytest.mark.parametrize(
+    ("test", "alone"),
+    [
+        ("a.py::test_x", "a.py::test_x"),
+        ("a.py::TestA::test_x[int8-32]", "a.py::TestA::test_x"),
+        ("a.py::test_x[a[0]]", "a.py::test_x"),
+        ("a.py::test_x[a::b]", "a.py::test_x"),
+        ("part[1]/a.py::test_x[1]", "part[1]/a.py::test_x"),
+        ("part[1]/a.py::test_x", "part[1]/a.py::test_x"),
+        ("of others [1]", "of others "),
+        ("", ""),
+    ],
+)
+def test_parameters_are_what_a_function_is_followed_by(test: str, alone: str) -> None:
+    assert alone == without_parameters(test)
+
+
+def test_a_report_of_strangers_is_read_fast() -> None:
+    """A pattern that begins anew at each bracket would take hours."""
+    assert "[" * 1_000_000 == without_parameters("[" * 1_000_000)
+
+
+def test_measurements_are_sorted_by_test_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A suite of thousands of tests would take minutes if each looked through all measurements."""
+    one, asked = fake.sklearn_judgement(), list[str]()
+    many = [replace(one, run=replace(one.run, test=f"a.py::test_{number}")) for number in range(20)]
+
+    def counted(test: str) -> str:
+        asked.append(test)
+        return without_parameters(test)
+
+    monkeypatch.setattr(candidates, "without_parameters", counted)
+    assert [f"a.py::test_{number}" for number in range(20)] == [found.test for found in measured_together(many)]
+    assert 20 == len(asked)
+
+
+def measured(test: str, scenario: str, **conditions: str) -> Judgement:
+    one = fake.onnx_judgement()
+    return replace(one, run=replace(one.run, test=test, scenario=scenario, conditions=conditions))
+
+
+@pytest.mark.parametrize("ids", ["{}-{}", "{1}-{0}"])
+def test_other_parameters_are_other_tests(ids: str) -> None:
+    """A model on two data sets is no candidate twice, and each table has its own reference."""
+    found = measured_together(
+        [
+            measured(f"a.py::test_x[{ids.format(name, size)}]", name)
+            for name in ("sklearn_fp32", "onnx_fp32")
+            for size in ("small", "l-arge")
+        ]
+    )
+    assert ["a.py::test_x[small]", "a.py::test_x[l-arge]"] == [one.test for one in found]
+    assert [["sklearn_fp32", "onnx_fp32"]] * 2 == [[of.name for of in one.candidates] for one in found]
+    assert ["onnx_fp32"] * 2 == [one.reference.name for one in found]
+
+
+def test_points_of_a_sweep_are_candidates_of_one_test() -> None:
+    swept = [measured(f"a.py::test_x[onnx_fp32-{rows}]", "onnx_fp32", batch_size=rows) for rows in ("1", "32")]
+    assert [("a.py::test_x", "batch_size=1"), ("a.py::test_x", "batch_size=32")] == [
+        (one.test, one.point) for one in measured_together(swept)
+    ]
+
+
+def test_the_usual_reference_is_found_where_candidates_are_numbered() -> None:
+    """Two of one name cannot be told apart, and neither is another scenario."""
+    twice = [measured("a.py::test_x", name) for name in ("sklearn_fp32", "onnx_fp32", "onnx_fp32")]
+    (found,) = measured_together(twice)
+    assert "onnx_fp32 (1)" == found.reference.name

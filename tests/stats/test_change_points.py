@@ -1,0 +1,103 @@
+"""Change points: what is found in series of known answers, and how rarely in series without a change."""
+
+from random import Random
+
+import pytest
+
+from pytest_hwperf.stats.change_points import FEWEST, ChangePoint, change_points
+
+
+def noise(count: int, *, rho: float = 0.0, seed: int = 1) -> list[float]:
+    random, values = Random(seed), [0.0]
+    while len(values) <= count + 50:
+        values.append(rho * values[-1] + random.gauss(0, 1))
+    return values[-count:]
+
+
+def stepped(levels: list[tuple[int, float]], seed: int = 1) -> list[float]:
+    """Noise of one standard deviation on levels that hold for so many values each."""
+    levels_of = [level for count, level in levels for _ in range(count)]
+    return [level + value for level, value in zip(levels_of, noise(len(levels_of), seed=seed), strict=True)]
+
+
+def only(found: tuple[ChangePoint, ...]) -> ChangePoint:
+    (one,) = found
+    return one
+
+
+def test_a_step_is_found_where_it_is() -> None:
+    found = only(change_points(stepped([(30, 0.0), (30, 5.0)])))
+    assert found.earliest <= found.at <= found.latest
+    assert abs(found.at - 30) <= 1
+    assert found.latest - found.earliest <= 4
+    assert found.shift.low is not None
+    assert found.shift.high is not None
+    assert found.shift.low < 5.0 < found.shift.high
+    assert found.shift.n == 60
+    assert found.p_value == 1 / 2000
+
+
+def test_two_steps_are_found_in_the_order_of_time() -> None:
+    found = change_points(stepped([(40, 0.0), (40, 6.0), (40, -2.0)]))
+    assert [40, 80] == pytest.approx([one.at for one in found], abs=1)
+    assert [6.0, -8.0] == pytest.approx([one.shift.value for one in found], abs=1.0)
+
+
+def test_a_change_between_others_is_placed_without_them() -> None:
+    """In the whole series the levels around look like dependent values, and the place of each change less sure."""
+    first, last = change_points(stepped([(25, 0.0), (35, 6.0), (30, 2.0)]))
+    assert (first.latest - first.earliest, last.latest - last.earliest) <= (4, 6)
+    assert first.autocorrelation <= 0.4
+
+
+def test_a_change_next_to_others_has_the_values_between_them() -> None:
+    found = change_points(stepped([(40, 0.0), (5, 100.0), (5, 200.0), (40, 300.0)]), 0.2)
+    assert [40, 45, 50] == pytest.approx([one.at for one in found], abs=1)
+    assert found[1].shift.n in {10, 11}
+    assert found[1].shift.value == pytest.approx(100, abs=4)
+
+
+def test_a_step_near_the_end_is_found() -> None:
+    assert abs(only(change_points(stepped([(60, 0.0), (6, 6.0)]))).at - 60) <= 1
+
+
+def test_a_step_without_noise_is_found_exactly() -> None:
+    """As a file that has grown; values are ties."""
+    found = only(change_points([10.0] * 20 + [11.0] * 20))
+    assert (20, 20, 20, 1.0) == (found.at, found.earliest, found.latest, found.shift.value)
+
+
+@pytest.mark.parametrize("values", [[], [1.0] * 50, [0.0, 9.0] * (FEWEST // 2 - 1)])
+def test_of_few_or_constant_values_nothing_is_said(values: list[float]) -> None:
+    assert change_points(values) == ()
+
+
+def test_a_burst_is_no_change() -> None:
+    values = noise(60)
+    values[20:23] = [50.0, 60.0, 40.0]
+    assert change_points(values) == ()
+
+
+def test_drifting_noise_is_no_change() -> None:
+    """Of values that correlate by .8 a test for independent ones would call most series changed."""
+    found = [bool(change_points(noise(60, rho=0.8, seed=seed))) for seed in range(60)]
+    assert sum(found) <= 4
+
+
+def test_independent_noise_is_hardly_ever_a_change() -> None:
+    assert sum(bool(change_points(noise(50, seed=seed))) for seed in range(100)) <= 3
+
+
+def test_autocorrelation_is_allowed_for() -> None:
+    """Of thousands of values the newest thousand count, and places are those of the whole series."""
+    values = [value + 9 * (place >= 1500) for place, value in enumerate(noise(2000, rho=0.6))]
+    found = only(change_points(values))
+    assert 0.55 <= found.autocorrelation <= 0.75
+    assert abs(found.at - 1500) <= 2
+    assert found.shift.n == 1000
+    assert "autocorrelation 0." in found.shift.method
+
+
+def test_the_answer_is_the_same_again() -> None:
+    values = stepped([(20, 0.0), (20, 1.2)])
+    assert change_points(values, 0.2) == change_points(values, 0.2)

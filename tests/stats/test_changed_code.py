@@ -1,0 +1,105 @@
+"""Which code of a file has changed between two versions; sources are compiled and never run."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from pytest_hwperf.stats.changed_code import MODULE, changed_code, key_of
+
+WHOLE = {MODULE}
+SOURCE = """
+LIMIT = 10
+
+
+def add(x, y=1):
+    return x + y
+
+
+class Sums:
+    start = 0
+
+    def total(self, rows):
+        return sum(rows, self.start)
+
+    def each(self, rows):
+        def one(row):
+            return row + 1
+
+        return [one(row) for row in rows]
+
+
+pick = lambda row: row[0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "baseline", "candidate"),
+    [
+        ("LIMIT = 10", "LIMIT = 10  # rows", set(), set()),
+        ("LIMIT = 10\n", "\n\nLIMIT = 10\n", set(), set()),
+        ("return x + y", "return y + x", {"add:5"}, {"add:5"}),
+        ("LIMIT = 10\n\n\ndef add(x, y=1):\n    return x + y", "LIMIT = 10\n\ndef add(x, y=1):\n    return 0",
+         {"add:5"}, {"add:4"}),
+        ("return sum(rows, self.start)", "return sum(rows)", {"Sums.total:12"}, {"Sums.total:12"}),
+        ("return row + 1", "return row + 1.0", {"Sums.each.<locals>.one:16"}, {"Sums.each.<locals>.one:16"}),
+        ("row[0]", "row[1]", {"<lambda>:22"}, {"<lambda>:22"}),
+        ("start = 0", "start = 1", {"Sums:9"}, {"Sums:9"}),
+        ("start = 0", "start = 0.0", {"Sums:9"}, {"Sums:9"}),
+        ("LIMIT = 10", "LIMIT = 20", WHOLE, WHOLE),
+        ("y=1", "y=2", WHOLE, WHOLE),
+        ("(x, y=1)", "(x, y=1, *more)", WHOLE, WHOLE),
+        ("def add", "@staticmethod\ndef add", WHOLE, WHOLE),
+        ("    return x + y", '    """Add."""\n    return x + y', WHOLE, WHOLE),
+        ("pick = ", "def more():\n    pass\n\n\npick = ", WHOLE, WHOLE),
+        ("LIMIT = 10", "LIMIT = (", WHOLE, WHOLE),
+        ("LIMIT = 10", "LIMIT = '\\0", WHOLE, WHOLE),
+    ],
+)  # fmt: skip
+def test_changed_code_is_named(before: str, after: str, baseline: set[str], candidate: set[str]) -> None:
+    """What can be seen of a function without a call of it is a change of the code around it."""
+    assert before in SOURCE
+
+    found = changed_code(SOURCE.encode(), SOURCE.replace(before, after).encode())
+    assert [baseline, candidate] == [set(keys) for keys in found]
+
+
+def test_code_that_is_run_has_the_same_key() -> None:
+    """A piece of code of a running process is found by its name and its first line, that of its decorator."""
+    space: dict[str, object] = {}
+    exec(compile("\n@classmethod\ndef one(cls): pass\n", "it.py", "exec"), space)  # noqa: S102 - the text above
+    assert key_of(space["one"].__func__.__code__) == "one:2"  # type: ignore[attr-defined]
+
+
+def test_the_line_of_a_class_is_no_change_of_it() -> None:
+    """From 3.13 on a class keeps its first line, which another comment above it moves."""
+    source = b"class A:\n    __firstlineno__ = 1\n    x = 3\n"
+    assert (frozenset(), frozenset()) == changed_code(source, b"# A\nclass A:\n    __firstlineno__ = 2\n    x = 3\n")
+
+
+@pytest.mark.parametrize(
+    ("other", "is_same"),
+    [
+        ("def f(x):\n    # a comment\n    return x in {'a', 'b', 'c'}", True),
+        ("def f(x):\n    return x in {'a', 'b', 'd'}", False),
+        ("def f(x):\n    return x not in {'a', 'b', 'c'}", False),
+    ],
+)
+def test_a_digest_tells_versions_apart_in_any_process(other: str, is_same: bool) -> None:
+    """A set of constants has another order in a process with another hash seed; lines and comments do not count."""
+    shown = "import sys\nfrom pytest_hwperf.stats.changed_code import digest_of\n"
+    shown += "exec(sys.argv[1])\nprint(digest_of(f.__code__))"
+    first = "def f(x):\n    return x in {'a', 'b', 'c'}"
+    digests = [
+        subprocess.run(
+            [sys.executable, "-c", shown, source],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for source, seed in ((first, "1"), (first, "2"), (other, "3"))
+    ]
+    assert digests[0] == digests[1]
+    assert is_same == (digests[0] == digests[2])

@@ -1,0 +1,428 @@
+"""Statistics of one run: known answers, what too few values cannot say, and when sampling may stop."""
+
+import math
+from array import array
+from collections.abc import Iterable
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fakes.records import run
+from fakes.records import sample as sample_of
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from pytest_hwperf.records.errors import MeasurementError, UsageProblem
+from pytest_hwperf.records.metrics import METRICS, STATISTICS, Better
+from pytest_hwperf.records.run import Estimate, Sample, replace
+from pytest_hwperf.records.verdict import Budget
+from pytest_hwperf.stats.estimates import (
+    STOPPING_CONFIDENCE,
+    clear_of,
+    enough,
+    estimate,
+    figures,
+    mean_of_rounds,
+    needed_for_bound,
+)
+
+VALUES = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=80)
+SPREAD_AND_QUARTILES = [("iqr", 0.9), ("p25", 0.95), ("p75", 0.95)]
+
+
+def calls(values: Iterable[float]) -> Sample:
+    return sample_of("latency", values)
+
+
+def one_to(n: int) -> Sample:
+    """A shuffled 1..n, so that a value is its own rank."""
+    return calls(np.random.default_rng(n).permutation(np.arange(1.0, n + 1)))
+
+
+def windows(values: Iterable[float], metric: str = "cpu_time") -> Sample:
+    return sample_of(metric, values, per="window")
+
+
+def processes(values: Iterable[float]) -> Sample:
+    return sample_of("memory", values, per="fresh process")
+
+
+def examples(ones: int, n: int) -> Sample:
+    return sample_of("accuracy", [1.0] * ones + [0.0] * (n - ones), per="example")
+
+
+def numbers(found: Estimate) -> tuple[float, float | None, float | None]:
+    return found.value, found.low, found.high
+
+
+@pytest.mark.parametrize(
+    ("statistic", "n", "rank"),
+    [
+        ("p50", 4, 2),
+        ("p50", 5, 3),
+        ("p90", 10, 9),
+        ("p95", 20, 19),
+        ("p99", 300, 297),
+        ("p99_9", 3000, 2997),
+        ("p7", 100, 7),  # .07 * 100 is 7.000000000000001 in floating point: rank 8
+        ("p55", 100, 55),  # .55 * 100 likewise
+    ],
+)
+def test_percentile_is_the_nearest_rank(statistic: str, n: int, rank: int) -> None:
+    """The value is x[ceil(qn)], and that rank is found in whole numbers."""
+    found = estimate(one_to(n), statistic)
+    assert rank == found.value
+    assert "nearest rank, order-statistic interval, this process only" == found.method
+    assert n == found.n
+
+
+def test_interval_of_a_median() -> None:
+    """Of 100 calls the 42nd and the 59th hold the median with 90 %: Binom(100, .5) has ppf(.05) = 42, ppf(.95) = 58."""
+    assert (50.0, 42.0, 59.0) == numbers(estimate(one_to(100), "p50"))
+
+
+@given(n=st.integers(1, 400), q=st.sampled_from([0.07, 0.5, 0.9, 0.95, 0.99]), confidence=st.sampled_from([0.9, 0.99]))
+def test_interval_ranks_are_those_of_the_binomial(n: int, q: float, confidence: float) -> None:
+    tail = (1 - confidence) / 2
+    low, high = int(stats.binom.ppf(tail, n, q)), int(stats.binom.ppf(1 - tail, n, q)) + 1
+    found = estimate(one_to(n), f"p{q * 100:.0f}", confidence=confidence)
+    assert (low or None, high if high <= n else None) == (found.low, found.high)
+
+
+@pytest.mark.parametrize(("confidence", "needed"), [(0.90, (5, 29, 59, 299, 2995)), (0.98, (7, 44, 90, 459, 4603))])
+def test_needed_for_an_upper_bound(confidence: float, needed: tuple[int, ...]) -> None:
+    """q^n <= .05 or .01, at 90 and 98 % two-sided."""
+    assert needed == tuple(needed_for_bound(q, confidence) for q in (0.5, 0.9, 0.95, 0.99, 0.999))
+
+
+@pytest.mark.parametrize("statistic", ["p50", "p90", "p95", "p99"])
+def test_needed_is_where_the_bound_appears(statistic: str) -> None:
+    """One call fewer has no upper bound and says how many it takes."""
+    needed = needed_for_bound(Fraction(statistic[1:]) / 100, 0.90)
+    found, short = estimate(one_to(needed), statistic), estimate(one_to(needed - 1), statistic)
+    assert (needed, ()) == (found.high, found.warnings)
+    assert short.high is None
+    assert (f"{statistic} has no upper 95 % bound below n={needed}, have n={needed - 1}",) == tuple(
+        map(str, short.warnings)
+    )
+
+
+def test_a_percentile_that_is_the_maximum_says_so() -> None:
+    """Nineteen calls hold nothing above their p95."""
+    found = estimate(one_to(19), "p95")
+    assert (
+        "p95 of n=19 is the maximum: a rank below it needs n=20",
+        "p95 has no upper 95 % bound below n=59, have n=19",
+    ) == tuple(map(str, found.warnings))
+    assert (19.0, 16.0, None) == numbers(found)
+
+
+def test_a_low_percentile_lacks_its_lower_bound() -> None:
+    """Below the median it is the other bound that few calls cannot give: .9^29 <= .05."""
+    found = estimate(one_to(28), "p10")
+    assert found.low is None
+    assert ("p10 has no lower 95 % bound below n=29, have n=28",) == tuple(map(str, found.warnings))
+
+
+def test_t_interval_of_a_mean() -> None:
+    """A published answer (golang/perf, benchmath): 95 % of [-8, 2, 3, 4, 5, 6]."""
+    found = estimate(windows([-8, 2, 3, 4, 5, 6]), "mean", confidence=0.95)
+    assert pytest.approx((2.0, -3.351092806, 7.351092806), abs=1e-9) == numbers(found)
+    assert "mean, t interval, this process only" == found.method
+
+
+@pytest.mark.parametrize(("metric", "low"), [("energy", 0.0), ("energy_net", -8.6311), ("throughput", 0.09222)])
+def test_what_cannot_be_negative_has_no_bound_below_0(metric: str, low: float) -> None:
+    """2 ± 10.63 of two windows: the t interval knows no such limit."""
+    found = estimate(windows([0.3162, 3.6838], metric), "mean")
+    assert pytest.approx(low, abs=1e-4) == found.low
+
+
+def test_mean_of_equal_values_has_no_width() -> None:
+    """0.1 + 0.1 + 0.1 is not 0.3: equal readings are reported without rounding."""
+    assert (0.1, 0.1, 0.1) == numbers(estimate(windows([0.1] * 3), "mean"))
+
+
+@pytest.mark.parametrize("metric", ["cpu_time", "throughput"])
+def test_mean_of_one_window_has_no_interval(metric: str) -> None:
+    found = estimate(windows([4.0], metric), "mean")
+    assert (4.0, None, None) == numbers(found)
+    assert ("one window only: no interval",) == tuple(map(str, found.warnings))
+
+
+def test_throughput_is_completed_over_wall() -> None:
+    """60 calls at 30/s and 60 at 60/s are 120 calls in 3 s: 40/s, not the 45/s between the rates."""
+    found = estimate(windows([30.0, 60.0], "throughput"), "mean")
+    assert pytest.approx(40.0) == found.value
+    assert found.high is None  # the t interval of 1/30 and 1/60 s reaches below 0 s, which is no rate
+
+
+def weighted(metric: str, values: Iterable[float], weights: Iterable[float]) -> Sample:
+    return replace(windows(values, metric), weights=array("d", weights))
+
+
+def test_windows_of_unequal_calls_count_by_their_calls() -> None:
+    """60 calls at 30/s and 6 at 3/s are 66 calls in 4 s; 0.1 s for each of 60 and 1 s for each of 6 are 12 s of CPU."""
+    assert pytest.approx(66 / 4) == estimate(weighted("throughput", [30.0, 3.0], [60, 6]), "mean").value
+    assert pytest.approx(12 / 66) == estimate(weighted("cpu_time", [0.1, 1.0], [60, 6]), "mean").value
+
+
+@pytest.mark.parametrize("metric", ["cpu_time", "throughput"])
+def test_equal_weights_change_nothing(metric: str) -> None:
+    plain = estimate(windows([4.0, 5.0, 7.0, 4.5], metric), "mean")
+    found = estimate(weighted(metric, [4.0, 5.0, 7.0, 4.5], [3.0] * 4), "mean")
+    assert pytest.approx(numbers(plain)) == numbers(found)
+
+
+def test_one_window_with_a_weight_has_no_interval() -> None:
+    assert (4.0, None, None) == numbers(estimate(weighted("throughput", [4.0], [3]), "mean"))
+
+
+def test_throughput_interval_is_that_of_the_seconds() -> None:
+    """t(.95, 3) = 2.353363; seconds 1, 2, 2, 3 have mean 2 and sd .816497: 2 -+ .960757."""
+    found = estimate(windows([1.0, 1 / 2, 1 / 2, 1 / 3], "sample_throughput"), "mean")
+    assert pytest.approx((1 / 2, 1 / 2.960757, 1 / 1.039243), rel=1e-6) == numbers(found)
+
+
+@pytest.mark.parametrize(("ones", "n"), [(0, 20), (20, 20), (145, 150), (1, 1), (7, 19)])
+def test_accuracy_has_a_clopper_pearson_interval(ones: int, n: int) -> None:
+    interval = stats.binomtest(ones, n).proportion_ci(0.90, method="exact")
+    found = estimate(examples(ones, n), "mean")
+    assert pytest.approx((ones / n, interval.low, interval.high)) == numbers(found)
+    assert "share of examples, Clopper-Pearson interval" == found.method
+
+
+def test_differences_of_probabilities_are_exact_for_the_rows_that_were_compared() -> None:
+    """They are no shares: three rows that differ by a half, a quarter and nothing have a mean of a quarter."""
+    sample = sample_of("probability_diff", [0.5, 0.25, 0.0], per="example")
+    assert (0.5, 0.5, 0.5) == numbers(estimate(sample, "max"))
+    assert (0.25, 0.25, 0.25) == numbers(estimate(sample, "mean"))
+    assert "mean of these rows, no claim beyond them" == estimate(sample, "mean").method
+
+
+def test_fresh_processes_have_a_median_and_a_range() -> None:
+    """The median of n processes lies outside their range only if all fall on one side: 2 * 2^-4 for four."""
+    found = estimate(processes([5.0, 1.0, 2.0, 3.0]), "p50")
+    assert (2.5, 1.0, 5.0) == numbers(found)
+    assert 0.875 == found.confidence
+    assert "median and range of 4 fresh processes" == found.method
+
+
+def test_one_fresh_process_shows_no_spread() -> None:
+    found = estimate(processes([5.0]), "p50")
+    assert (5.0, None, None) == numbers(found)
+    assert ("one fresh process only: no interval",) == tuple(map(str, found.warnings))
+
+
+def test_tail_of_fresh_processes_is_an_ordinary_percentile() -> None:
+    assert "nearest rank" in estimate(processes([1.0, 2.0, 3.0]), "p95").method
+
+
+def test_a_size_is_what_it_is() -> None:
+    assert (812.0, 812.0, 812.0) == numbers(estimate(sample_of("model_size", [812.0], per="model"), "p50"))
+
+
+def test_maximum_claims_nothing_beyond_the_run() -> None:
+    found = estimate(one_to(30), "max")
+    assert (30.0, 30.0, 30.0) == numbers(found)
+    assert "observed maximum, no claim beyond this run" == found.method
+
+
+@pytest.mark.parametrize("metric", ["first_call", "bleu"])
+def test_what_happens_once_is_a_single_reading(metric: str) -> None:
+    """The first call, or a number of the user's own, comes alone by nature: that is worth no warning."""
+    found = estimate(sample_of(metric, [3.0]), "p50")
+    assert (3.0, None, None) == numbers(found)
+    assert ("single reading, no interval", ()) == (found.method, found.warnings)
+
+
+def test_one_call_of_many_that_are_meant_is_warned_about() -> None:
+    assert estimate(calls([3.0]), "p50").warnings
+
+
+@pytest.mark.parametrize("statistic", ["median", "p0", "p100", "p", "px", "95", "p-5"])
+def test_unknown_statistic_is_refused(statistic: str) -> None:
+    with pytest.raises(UsageProblem, match="Allowed: mean, max, iqr, and percentiles such as p50"):
+        estimate(calls([1.0]), statistic)
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "problem"),
+    [
+        ("throughput", [0.0, 1.0], "throughput holds 0: a rate is positive"),
+        ("accuracy", [0.0, 1e99], r"accuracy holds 0 \.\. 1e\+99: shares lie between 0 and 1"),
+    ],
+)
+def test_values_that_a_metric_cannot_have_are_no_estimate(metric: str, values: list[float], problem: str) -> None:
+    with pytest.raises(MeasurementError, match=f"^{problem}$"):
+        estimate(sample_of(metric, values), "mean")
+
+
+@pytest.mark.parametrize("weights", [[1.0], [1.0, 0.0], [1.0, -2.0]])
+def test_weights_that_are_no_counts_are_no_estimate(weights: list[float]) -> None:
+    sample = replace(sample_of("cpu_time", [0.001, 0.002]), weights=array("d", weights))
+
+    with pytest.raises(MeasurementError, match=r"^cpu_time has 2 values: each window has calls$"):
+        estimate(sample, "mean")
+
+
+def test_no_values_are_no_estimate() -> None:
+    with pytest.raises(MeasurementError, match="latency has no values: measure at least one call"):
+        estimate(calls([]), "p50")
+
+
+@given(values=VALUES, exponent=st.integers(-30, 30), statistic=st.sampled_from(STATISTICS))
+def test_scaling_the_unit_scales_the_estimate(values: list[float], exponent: int, statistic: str) -> None:
+    """A power of two scales without rounding, so every number follows exactly."""
+    factor = 2.0**exponent
+    once, scaled = (estimate(calls(v), statistic) for v in (values, [value * factor for value in values]))
+    assert [None if x is None else x * factor for x in numbers(once)] == list(numbers(scaled))
+
+
+@given(values=VALUES, statistic=st.sampled_from(STATISTICS))
+def test_the_value_lies_in_its_interval_and_order_matters_nothing(values: list[float], statistic: str) -> None:
+    found = estimate(calls(values), statistic)
+    assert found.low is None or found.low <= found.value
+    assert found.high is None or found.high >= found.value
+    assert estimate(calls(values[::-1]), statistic) == found
+
+
+def test_figures_hold_every_statistic_shown() -> None:
+    """Source and unit of replication travel along; a metric of the user's own shows the middle."""
+    found = figures(run(samples=(sample_of(), sample_of("bleu", [30.1], per="test", source="record"))))
+    assert [*METRICS["latency"].statistics, "p50"] == [figure.statistic for figure in found]
+    assert ("bleu", "record", "test") == (found[-1].metric, found[-1].source, found[-1].per)
+    assert estimate(sample_of(), "p95") == found[3].estimate
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "better", "clear"),
+    [
+        (1.0, 2.0, "lower", True),  # a bound on the limit keeps it
+        (2.0, 3.0, "lower", None),
+        (2.1, 3.0, "lower", False),
+        (2.1, None, "lower", False),  # breaks it however far it reaches
+        (1.0, None, "lower", None),
+        (None, 2.0, "lower", True),
+        (None, 3.0, "lower", None),
+        (2.0, 3.0, "higher", True),
+        (1.0, 2.0, "higher", None),
+        (1.0, 1.9, "higher", False),
+        (None, 1.9, "higher", False),
+        (2.0, None, "higher", True),
+        (None, None, "higher", None),
+    ],
+)
+def test_clear_of_a_limit_of_2(low: float | None, high: float | None, better: Better, *, clear: bool | None) -> None:
+    found = Estimate(value=2.0, low=low, high=high, confidence=0.9, n=9, method="")
+    assert clear is clear_of(found, 2.0, better)
+
+
+def budget(metric: str, statistic: str, limit: float) -> Budget:
+    return Budget(keyword=f"{metric}_{statistic}", metric=metric, statistic=statistic, limit=limit)
+
+
+@pytest.mark.parametrize(
+    ("budgets", "stop"),
+    [
+        ((), True),
+        ((budget("latency", "p50", 200.0),), True),
+        ((budget("latency", "p50", 10.0),), True),  # hopeless: no further call would mend it
+        ((budget("latency", "p50", 51.0),), False),
+        ((budget("latency", "p99", 200.0),), False),  # no upper bound yet
+        ((budget("latency", "p50", 200.0), budget("latency", "p99", 200.0)), False),
+        ((budget("memory", "p50", 1.0),), True),  # measured elsewhere
+    ],
+)
+def test_enough_when_every_budget_is_clear(budgets: tuple[Budget, ...], *, stop: bool) -> None:
+    assert stop is enough([one_to(100)], budgets)
+
+
+def test_a_budget_that_memory_decides_later_takes_all_the_time() -> None:
+    """One window has no interval: the index would be inconclusive however far from its limit it is."""
+    pressure = (budget("memory_pressure_index", "p50", 5.0),)
+    assert not enough([windows([50.0], "throughput")], pressure)
+    assert enough([one_to(100)], pressure)
+
+
+@pytest.mark.simulation
+def test_stopping_at_every_doubling_hardly_costs_the_stated_level() -> None:
+    """The limit is the true p95 of exponential calls, so every clear answer is wrong.
+
+    The benchmark `simulate` asks at 300, 600 … 9600 calls: at the reported 90 % each wrong answer comes in 15 % of the
+    runs, at 99 % in 5, of which the last look alone may have all. The bound here is 7.5 % (five looks at 0.5 % and the
+    last at 5 %) and four standard errors of 500 runs.
+    """
+    rng = np.random.default_rng(20)
+    truth, wrong = -math.log(0.05), {True: 0, False: 0}
+    for _ in range(500):
+        taken = rng.exponential(size=9600)
+        for n in (300, 600, 1200, 2400, 4800, 9600):
+            looked = Sample(metric="latency", values=array("d", taken[:n]), per="call", source="simulated")
+            confidence = STOPPING_CONFIDENCE if n < len(taken) else 0.90
+            answer = clear_of(estimate(looked, "p95", confidence=confidence), truth, "lower")
+            if answer is not None:
+                wrong[answer] += 1
+                break
+    assert max(wrong.values()) <= 500 * 0.075 + 4 * math.sqrt(500 * 0.075 * 0.925)
+
+
+@pytest.mark.parametrize(("statistic", "percent"), [("p50", [12, 21]), ("p95", [71, 79])])
+def test_one_process_says_little_about_the_next(statistic: str, percent: list[int]) -> None:
+    """How often a process's 90 % interval holds the median process's value, on recorded calls of two workloads."""
+    with np.load(Path(__file__).parents[1] / "data" / "recorded_rounds.npz", allow_pickle=False) as recording:
+        solo = recording["solo_ns"][:, :, 0].astype(np.float64)  # round, workload, call
+    held = []
+    for workload in range(solo.shape[1]):
+        found = [estimate(calls(taken), statistic) for taken in solo[:, workload]]
+        middle = float(np.median([one.value for one in found]))
+        inside = [(one.low or 0.0) <= middle <= (one.high or math.inf) for one in found]
+        held.append(round(100 * sum(inside) / len(inside)))
+    assert percent == held
+
+
+def test_the_mean_of_rounds_of_which_only_statistics_are_known() -> None:
+    """t(9, 0.95) = 1.8331: 2 ± 1.8331 × 0.1 / sqrt(10) = ± 0.057968."""
+    found, single = mean_of_rounds(2.0, 0.1, 10), mean_of_rounds(2.0, 0.0, 1)
+    assert pytest.approx(1.942032) == found.low
+    assert pytest.approx(2.057968) == found.high
+    assert (2.0, 10) == (found.value, found.n)
+    assert (2.0, None, None, 1) == (single.value, single.low, single.high, single.n)
+
+
+def test_memory_pressure_is_made_of_the_figures_of_a_run() -> None:
+    """3 MB of three processes at 100 rows a second are 0.03; without rows, calls count."""
+    memory, rate = processes([3e6] * 3), windows([50.0, 50.0], "throughput")
+    rows = windows([100.0, 100.0], "sample_throughput")
+    found = {one.key: one.estimate for one in figures(run(samples=(rate, rows, memory)))}[
+        "memory_pressure_index", "p50"
+    ]
+    by_calls = figures(run(samples=(rate, memory)))[-1].estimate
+    assert pytest.approx((0.03, 0.03, 0.03)) == numbers(found)
+    assert 3 == found.n
+    assert pytest.approx(0.06) == by_calls.value
+    assert "memory_pressure_index" not in {one.metric for one in figures(run(samples=(memory,)))}
+
+
+def test_the_pressure_of_memory_has_the_ends_of_both() -> None:
+    memory, lone = processes([2e6, 3e6, 4e6]), windows([100.0], "throughput")
+    spread = windows([50.0, 200.0, 100.0, 100.0], "throughput")
+    whole, half = (figures(run(samples=(one, memory)))[-1].estimate for one in (spread, lone))
+    assert (whole.low or 0) < whole.value < (whole.high or 0)
+    assert (None, None) == (half.low, half.high)
+
+
+def test_the_spread_has_the_ends_of_both_quartiles() -> None:
+    """Of 1 .. 400 the quartiles are 100 and 300, each with an order-statistic interval at half of the error."""
+    found, lower, upper = (estimate(one_to(400), name, confidence=level) for name, level in SPREAD_AND_QUARTILES)
+    assert 200.0 == found.value
+    assert None not in (lower.low, lower.high, upper.low, upper.high)
+    assert ((upper.low or 0) - (lower.high or 0), (upper.high or 0) - (lower.low or 0)) == (found.low, found.high)
+
+
+def test_few_calls_bound_no_spread() -> None:
+    found = estimate(one_to(3), "iqr")
+    assert (2.0, 0.0, None) == (found.value, found.low, found.high)
+    assert found.warnings

@@ -1,0 +1,403 @@
+"""What the pairs can be asked after a rehearsal, and the reason of everything that they cannot."""
+
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from fakes import records as fake
+
+from pytest_hwperf.records.budgets import DEFAULT_MARGINS
+from pytest_hwperf.records.evidence import Hypothesis, Measurement, Side
+from pytest_hwperf.records.messages import said as words
+from pytest_hwperf.records.metrics import METRICS
+from pytest_hwperf.records.run import Sample, replace
+from pytest_hwperf.records.verdict import Margin, uncompared
+from pytest_hwperf.stats.hypotheses import (
+    SIDES,
+    EnergySource,
+    Facts,
+    MeasuredTest,
+    PairedAnswers,
+    Questions,
+    Reason,
+    Recorded,
+    Rehearsal,
+    SideOutcome,
+    is_open,
+    processes_needed,
+    questions_of,
+    why_not_rerun,
+)
+
+NODE = "tests/test_a.py::test_one"
+HERE = Measurement(test=NODE, label="")
+LATENCY = Margin(metric="latency", statistic="p50", size=0.02)
+MEAN = Margin(metric="latency", statistic="mean", size=0.02)
+RATE = Margin(metric="throughput", statistic="mean", size=0.02)
+ACCURACY = Margin(metric="accuracy", statistic="mean", size=0.0, scale="absolute")
+SIZE = Margin(metric="model_size", statistic="p50", size=0.05)
+MEMORY = Margin(metric="memory", statistic="p50", size=0.01, floor=1e6)
+ENERGY = Margin(metric="energy", statistic="mean", size=0.05)
+RAPL = EnergySource(source="rapl:package-0", step=0.002)
+PASSED = SideOutcome(outcome="passed")
+
+
+def asking(*margins: Margin, named: Sequence[Margin] = (), budgeted: Sequence[str] = ()) -> MeasuredTest:
+    statistics = frozenset((margin.metric, margin.statistic) for margin in named)
+    return MeasuredTest(node=NODE, margins=margins, named=statistics, budgeted=frozenset(budgeted))
+
+
+def rehearsal(
+    outcomes: Mapping[Side, SideOutcome] | None = None,
+    facts: Mapping[Side, Facts] | None = None,
+    exact: Mapping[Side, Sequence[Sample]] | None = None,
+) -> Rehearsal:
+    """Both sides collect, pass and measure the one test, unless something else is said."""
+    return Rehearsal(
+        collected={side: [NODE] for side in SIDES},
+        errors={side: {} for side in SIDES},
+        facts={HERE: dict(facts or dict.fromkeys(SIDES, Facts()))},
+        exact={HERE: dict(exact or {})},
+        outcomes={NODE: dict(outcomes or dict.fromkeys(SIDES, PASSED))},
+    )
+
+
+def asked(test: MeasuredTest, seen: Rehearsal | None = None, energy: EnergySource | None = None) -> Questions:
+    return questions_of([test], seen or rehearsal(), {}, "origin/main", energy)
+
+
+def test_what_is_too_short_on_both_sides_is_not_compared() -> None:
+    """What has become long enough, or is so no more, may have regressed or improved."""
+    short, shorter = Facts(short_s=2e-6, least_s=1e-4), Facts(short_s=1e-6, least_s=1e-4)
+
+    found = asked(asking(LATENCY), rehearsal(facts={"baseline": shorter, "candidate": short}))
+    assert [] == found.hypotheses
+    outcome, why = found.parts[HERE, "", ""]
+    assert "not comparable" == outcome
+    assert (
+        "a call takes 2.00 µs, and --hwperf-all measures calls of 100 µs or more: add -o hwperf_shortest=1e-06"
+    ) == str(why)
+    assert 1 == len(asked(asking(LATENCY), rehearsal(facts={"baseline": short, "candidate": Facts()})).hypotheses)
+
+
+def test_timings_become_hypotheses() -> None:
+    found = asked(asking(LATENCY))
+    assert [Hypothesis(measurement=HERE, margin=LATENCY, better="lower")] == found.hypotheses
+    assert ({}, {}, 1) == (found.tests, found.parts, found.family)
+
+
+@pytest.mark.parametrize(("then", "count"), [(("first_item", "item"), 2), (("first_item",), 1), ((), 0)])
+def test_items_are_asked_for_where_both_sides_have_them(then: tuple[str, ...], count: int) -> None:
+    margins = [DEFAULT_MARGINS[name] for name in ("first_item_p50", "item_p50")]
+    seen = rehearsal(facts=dict(zip(SIDES, [Facts(parts=then), Facts(parts=("first_item", "item"))], strict=True)))
+    assert count == len(asked(asking(*margins, named=margins), seen).hypotheses)
+
+
+def test_nothing_to_ask_is_a_family_of_one() -> None:
+    """Alpha is divided by it."""
+    assert Questions().family == 1
+
+
+def test_values_that_need_no_clock_are_compared_where_both_sides_have_them() -> None:
+    right = fake.sample("accuracy", [1.0, 0.0], per="example")
+    wrong = fake.sample("accuracy", [0.0, 0.0], per="example")
+    size = fake.sample("model_size", [5e6], per="model")
+    found = asked(asking(ACCURACY, SIZE), rehearsal(exact={"baseline": [right, size], "candidate": [wrong]}))
+
+    (one,) = found.fixed_samples
+    assert (ACCURACY, "example") == (one.hypothesis.margin, one.per)
+    assert (array("d", [1.0, 0.0]), array("d", [0.0, 0.0])) == (one.baseline, one.candidate)
+
+
+def test_sizes_are_those_of_files() -> None:
+    size = [fake.sample("model_size", [5e6], per="model")]
+    (one,) = asked(asking(SIZE), rehearsal(exact={"baseline": size, "candidate": size})).fixed_samples
+    assert one.per == "file"
+
+
+def worded(reason: Reason) -> tuple[str, str]:
+    outcome, cause = reason
+    return outcome, str(cause)
+
+
+def in_words(reasons: Mapping[Any, Reason]) -> dict[Any, tuple[str, str]]:
+    return {about: worded(reason) for about, reason in reasons.items()}
+
+
+@pytest.mark.parametrize(
+    ("test", "count"),
+    [(asking(MEMORY), 0), (asking(MEMORY, named=[MEMORY]), 1), (asking(MEMORY, budgeted=["memory"]), 1)],
+    ids=["default", "margin", "budget"],
+)
+def test_fresh_processes_are_asked_for_by_name_only(test: MeasuredTest, count: int) -> None:
+    assert count == len(asked(test).processes)
+
+
+def test_mean_latency_and_throughput_are_one_question() -> None:
+    found = asked(asking(MEAN, RATE, named=[MEAN, RATE]))
+    assert [MEAN] == [one.margin for one in found.hypotheses]
+    assert (
+        "not comparable",
+        "latency mean, its reciprocal, is compared: both would be one question asked twice",
+    ) == worded(found.parts[HERE, "throughput", "mean"])
+
+
+def test_the_median_does_not_answer_for_throughput() -> None:
+    """A tail takes calls per second and leaves the median where it is."""
+    found = asked(asking(LATENCY, RATE, named=[LATENCY, RATE]))
+    assert [LATENCY, RATE] == [one.margin for one in found.hypotheses]
+
+
+def test_under_a_load_latency_and_throughput_are_two_questions() -> None:
+    facts = Facts(conditions={"load": "server qps=200 seconds=2 seed=1"})
+    found = asked(asking(LATENCY, RATE, named=[RATE]), rehearsal(facts=dict.fromkeys(SIDES, facts)))
+    assert [LATENCY, RATE] == [one.margin for one in found.hypotheses]
+
+
+@pytest.mark.parametrize(
+    ("energy", "size", "why"),
+    [
+        (RAPL, 0.05, ""),
+        (RAPL, 0.04, "meter too coarse: rapl:package-0 can tell margins of 5 % or more, not 4 %"),
+        (EnergySource(source="rapl:package-0", step=0.06), 0.12, ""),
+        (
+            EnergySource(source="rapl:package-0", step=0.06),
+            0.11,
+            "meter too coarse: rapl:package-0 can tell margins of 12 % or more, not 11 %",
+        ),
+    ],
+)
+def test_a_margin_of_energy_needs_a_counter_that_can_tell_it(energy: EnergySource, size: float, why: str) -> None:
+    """Below 5 %, or below twice the step within the shortest window, nothing is decided."""
+    margin = Margin(metric="energy", statistic="mean", size=size)
+    found = asked(asking(margin, budgeted=["energy"]), energy=energy)
+    assert [margin] * (not why) == [one.margin for one in found.hypotheses]
+    assert [("inconclusive", why)] * bool(why) == [*map(worded, found.parts.values())]
+
+
+@pytest.mark.parametrize(
+    ("test", "energy"),
+    [(asking(ENERGY), RAPL), (asking(ENERGY, named=[ENERGY]), None)],
+    ids=["not named", "no counter"],
+)
+def test_energy_that_nobody_names_or_counts_is_not_asked(test: MeasuredTest, energy: EnergySource | None) -> None:
+    found = asked(test, energy=energy)
+    assert ([], {}) == (found.hypotheses, found.parts)
+
+
+def test_what_no_turn_and_no_process_tells_is_not_asked() -> None:
+    rows = Margin(metric="sample_throughput", statistic="mean", size=0.05)
+    found = asked(asking(rows, named=[rows]))
+    assert ([], [], [], {}) == (found.hypotheses, found.fixed_samples, found.processes, found.parts)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "why"),
+    [
+        (
+            Facts(conditions={"data": "a1"}),
+            Facts(conditions={"data": "b2"}),
+            "data: a1, b2 (baseline, now): other rows, or rows drawn without a seed",
+        ),
+        (
+            Facts(conditions={"data": "a1", "lengths": "9 (p95 4)"}),
+            Facts(conditions={"data": "b2", "lengths": "9 (p95 7)"}),
+            "data: a1, b2; lengths: 9 (p95 4), 9 (p95 7) (baseline, now): other rows, or rows drawn without a seed",
+        ),
+        (
+            Facts(conditions={"batch_size": "1", "data": "a1"}, scenario="onnx_fp32"),
+            Facts(conditions={"batch_size": "1"}, scenario="onnx_int8"),
+            "data: a1, absent; scenario: onnx_fp32, onnx_int8 (baseline, now)",
+        ),
+    ],
+)
+def test_another_quantity_is_not_compared(then: Facts, now: Facts, why: str) -> None:
+    found = asked(asking(LATENCY), rehearsal(facts={"baseline": then, "candidate": now}))
+    assert [] == found.hypotheses
+    assert {(HERE, "latency", "p50"): ("not comparable", why)} == in_words(found.parts)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "alike"),
+    [("f4 (4,)", "f4 (4,)", True), ("f4 (4,)", "f4 (5,)", False), ("", "", False)],
+)
+def test_the_times_of_calls_are_compared_on_other_data_of_the_same_shape(then: str, now: str, alike: bool) -> None:
+    """What examples show is not."""
+    sides = Facts(conditions={"data": "a1"}, shapes=then), Facts(conditions={"data": "b2"}, shapes=now)
+    found = asked(asking(LATENCY, ACCURACY), rehearsal(facts={"baseline": sides[0], "candidate": sides[1]}))
+    assert ([LATENCY] if alike else []) == [one.margin for one in found.hypotheses]
+    assert "not comparable" == found.parts[HERE, "accuracy", "mean"][0]
+
+
+@pytest.mark.parametrize(
+    ("collected", "errors", "why"),
+    [
+        (
+            {"candidate": [], "baseline": [NODE]},
+            {},
+            ("not comparable", "a fresh process of the candidate does not collect this test"),
+        ),
+        ({"candidate": [NODE], "baseline": []}, {}, ("no baseline", "origin/main does not have this test")),
+        (
+            {"candidate": [NODE], "baseline": []},
+            {"tests/test_a.py": "ImportError: x"},
+            ("no baseline", "origin/main cannot run this test: ImportError: x"),
+        ),
+        (
+            {"candidate": [NODE], "baseline": []},
+            {"tests": "ImportError: x"},
+            ("no baseline", "origin/main cannot run this test: ImportError: x"),
+        ),
+    ],
+    ids=["candidate", "new", "error of the file", "error of its folder"],
+)
+def test_a_test_that_one_side_does_not_collect_is_not_compared(
+    collected: dict[Side, Sequence[str]], errors: Mapping[str, str], why: tuple[str, str]
+) -> None:
+    seen = rehearsal()
+    seen.collected = collected
+    seen.errors = {"baseline": errors, "candidate": {}}
+    assert {NODE: why} == in_words(asked(asking(LATENCY), seen).tests)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "why"),
+    [
+        (
+            {"candidate": PASSED, "baseline": SideOutcome(outcome="failed", reason="no x")},
+            ("no baseline", "failed in origin/main: no x"),
+        ),
+        (
+            {"candidate": SideOutcome(outcome="skipped", reason="gpu"), "baseline": PASSED},
+            ("not comparable", "skipped in a fresh process of the candidate: gpu"),
+        ),
+        ({"baseline": PASSED}, ("not comparable", "lost in a fresh process of the candidate")),
+    ],
+    ids=["baseline failed", "candidate skipped", "candidate lost"],
+)
+def test_a_test_that_one_side_does_not_pass_is_not_compared(
+    outcomes: Mapping[Side, SideOutcome], why: tuple[str, str]
+) -> None:
+    assert {NODE: why} == in_words(asked(asking(LATENCY), rehearsal(outcomes)).tests)
+
+
+def test_a_test_that_was_lost_before_keeps_its_reason() -> None:
+    lost: Reason = ("no baseline", words("baseline: ended with code -9"))
+    found = questions_of([asking(LATENCY)], rehearsal(), {NODE: lost}, "origin/main", None)
+    assert ({NODE: lost}, []) == (found.tests, found.hypotheses)
+
+
+def test_a_measurement_of_one_side_only_has_nothing_beside_it() -> None:
+    seen = rehearsal()
+    seen.uneven = {
+        Measurement(test=NODE, label="extra"): "candidate",
+        Measurement(test="other", label=""): "baseline",
+    }
+    seen.facts[Measurement(test="other", label="")] = dict.fromkeys(SIDES, Facts())
+    seen.uneven[Measurement(test=NODE, label="")] = "baseline"
+    found = asked(asking(), seen)
+    assert {
+        (Measurement(test=NODE, label="extra"), "", ""): (
+            "no baseline",
+            "only the candidate makes the measurement 'extra'",
+        ),
+        (HERE, "", ""): ("no baseline", "only the baseline makes the measurement"),
+    } == in_words(found.parts)
+
+
+def test_a_users_own_metric_is_asked_where_both_sides_record_it() -> None:
+    own = Recorded(value=0.4, better="higher", margin=0.05, label="x")
+    now = SideOutcome(outcome="passed", recorded={"rouge": own, "fresh": own})
+    then = SideOutcome(outcome="passed", recorded={"rouge": own})
+    found = asked(asking(), rehearsal({"candidate": now, "baseline": then}))
+
+    there = Measurement(test=NODE, label="x")
+    margin = Margin(metric="rouge", statistic="p50", size=0.05)
+    assert [Hypothesis(measurement=there, margin=margin, better="higher")] == found.hypotheses
+    assert {(there, "fresh", "p50"): ("no baseline", "the baseline does not record it")} == in_words(found.parts)
+
+
+@pytest.mark.parametrize(("family", "count"), [(1, 7), (100, 14), (0, 7)])
+def test_an_alarm_takes_as_many_processes_as_its_level(family: int, count: int) -> None:
+    """2^-7 = 0.0078 is the first below 1 %."""
+    assert count == processes_needed(family, 0.01)
+
+
+def test_three_processes_are_the_fewest() -> None:
+    assert processes_needed(1, 0.2) == 3
+
+
+@pytest.mark.parametrize(
+    ("now", "suspect"), [([64e6] * 3, False), ([70e6] * 3, True), ([64e6, 70e6, 64e6], True), ([50e6] * 3, False)]
+)
+def test_processes_leave_a_question_open_unless_none_is_worse(now: Sequence[float], suspect: bool) -> None:
+    hypothesis = Hypothesis(measurement=HERE, margin=MEMORY, better=METRICS["memory"].better)
+    assert suspect is is_open(hypothesis, {"baseline": [64e6] * 3, "candidate": now})
+
+
+COMPARED = uncompared(LATENCY, "inconclusive", words("decided"))
+
+
+def answers(questions: Questions, *, met: bool = True, compared: bool = False) -> PairedAnswers:
+    hypothesis = Hypothesis(measurement=HERE, margin=LATENCY, better="lower")
+    return PairedAnswers(
+        comparisons={hypothesis.key: COMPARED} if compared else {},
+        questions=questions,
+        met=frozenset([HERE] if met else []),
+    )
+
+
+def said(found: PairedAnswers, *, measured: bool = True, named: bool = False) -> str | None:
+    statistic = [("latency", "p50")]
+    one = found.of(HERE, [LATENCY], statistic if measured else [], statistic if named else [])
+    return one[statistic[0]].reason if one else None
+
+
+def test_the_reason_that_speaks_of_a_statistic_comes_first() -> None:
+    whole = Questions(
+        tests={NODE: ("no baseline", words("of the test"))},
+        parts={
+            (HERE, "", ""): ("no baseline", words("of the measurement")),
+            (HERE, "latency", "p50"): ("not comparable", words("its own")),
+        },
+    )
+    assert said(answers(whole, compared=True)) == "decided"
+    assert said(answers(whole)) == "its own"
+    del whole.parts[HERE, "latency", "p50"]
+    assert said(answers(whole)) == "of the test"
+    assert said(answers(whole), measured=False) is None
+    assert said(answers(whole), measured=False, named=True) == "of the test"
+    whole.tests.clear()
+    assert said(answers(whole)) == "of the measurement"
+
+
+def test_a_measurement_that_the_pairs_did_not_meet_says_so() -> None:
+    assert said(answers(Questions())) is None
+    assert said(answers(Questions(), met=False)) == (
+        "the pairs did not meet this measurement: its label differs between processes"
+    )
+    assert said(answers(Questions(), met=False), measured=False, named=True) is None
+
+
+def test_what_one_side_has_no_values_of_is_not_compared() -> None:
+    """A worker may send an empty sample: there is nothing in it to test."""
+    some, none = (fake.sample("accuracy", values, per="example") for values in ([1.0, 0.0], []))
+    assert asked(asking(ACCURACY), rehearsal(exact={"baseline": [some], "candidate": [none]})).fixed_samples == []
+
+
+@pytest.mark.parametrize(
+    ("stored", "known", "crowded", "why"),
+    [
+        ({"revision": ""}, False, False, "it was saved outside of git, or before the first commit"),
+        ({"revision": "c" * 40, "changed": True}, True, False, "it was saved with changes that were not committed"),
+        ({"revision": "c" * 40}, False, True, "this repository does not have its revision cccccccccc"),
+        ({"revision": "c" * 40}, True, True, "test workers run side by side (-n)"),
+        ({"revision": "c" * 40}, True, False, ""),
+    ],
+)
+def test_a_stored_run_is_rerun_where_its_code_can_be_had(
+    stored: dict[str, Any], known: bool, crowded: bool, why: str
+) -> None:
+    found = why_not_rerun(replace(fake.run(), **stored), known=known, crowded=crowded)
+    assert (why in found, bool(why)) == (True, bool(found))

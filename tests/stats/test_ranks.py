@@ -1,0 +1,225 @@
+"""Exact tests by signs: known answers, full enumeration, and the bounds that belong to them."""
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import stats
+
+from pytest_hwperf.stats.ranks import (
+    MOST_FLIPPED,
+    fewest_pairs,
+    hodges_lehmann,
+    is_tail,
+    rank_count,
+    rank_sum_count,
+    shift_bound,
+    sign_flip_bounds,
+    sign_flip_p,
+    signed_rank_p,
+    walsh_bounds,
+)
+
+# Quarters: sums and halves of them are exact, so that ties stay ties whatever is added.
+few = st.lists(st.integers(-12, 12).map(lambda quarter: quarter / 4), min_size=1, max_size=9)
+untied = st.lists(st.integers(-4000, 4000), min_size=1, max_size=14, unique_by=abs).map(lambda ns: [n / 64 for n in ns])
+margins = st.integers(-8, 8).map(lambda quarter: quarter / 4)
+levels = st.sampled_from([0.001, 0.003, 0.004, 0.01, 1 / 64, 0.05, 0.11, 0.3])
+
+
+def enumerated(values: Sequence[float], margin: float, reached: Callable[[Sequence[float]], float]) -> float:
+    """Count the sign patterns of which `reached` is as large as of the values themselves."""
+    beyond = [value - margin for value in values]
+    patterns = list(product((1, -1), repeat=len(beyond)))
+    flipped = [reached([sign * abs(one) for sign, one in zip(pattern, beyond, strict=True)]) for pattern in patterns]
+    return sum(one >= reached(beyond) for one in flipped) / len(patterns)
+
+
+def attained(n: int, k: int) -> float:
+    """The level that the k-th pairwise mean really holds, P(T+ <= k - 1), from the generating function of rank sums."""
+    counts = np.ones(1)
+    for rank in range(1, n + 1):
+        counts = np.convolve(counts, [1, *[0] * (rank - 1), 1])
+    return float(counts[:k].sum() / 2**n)
+
+
+def rank_sum(values: Sequence[float]) -> float:
+    ranks = stats.rankdata(np.abs(values))
+    return float(sum(rank for rank, value in zip(ranks, values, strict=True) if value > 0))
+
+
+@pytest.mark.parametrize(
+    ("n", "alpha", "k", "level"),
+    [
+        (6, 0.05, 3, 0.0469),
+        (8, 0.004, 1, 0.0039),
+        (10, 0.05, 11, 0.0420),
+        (10, 0.01, 6, 0.0098),
+        (12, 0.01, 10, 0.0081),
+        (13, 0.003, 8, 0.0023),
+        (20, 0.003, 34, 0.0028),
+        (6, 0.01, 0, 0.0),  # six values cannot reach 1 %
+    ],
+)
+def test_rank_of_a_bound_and_the_level_it_holds(n: int, alpha: float, k: int, level: float) -> None:
+    assert (k, level) == (rank_count(n, alpha), round(attained(n, rank_count(n, alpha)), 4))
+
+
+@pytest.mark.parametrize(("alpha", "pairs"), [(0.05, 5), (0.01, 7), (0.001, 10), (1 / 64, 6), (0.5, 1), (1.0, 0)])
+def test_fewest_pairs_that_can_reject(alpha: float, pairs: int) -> None:
+    assert pairs == fewest_pairs(alpha)
+
+
+@given(alpha=st.floats(1e-15, 1.0))
+def test_one_pair_fewer_could_not_reject(alpha: float) -> None:
+    assert 2.0 ** -fewest_pairs(alpha) <= alpha < 2.0 ** -(fewest_pairs(alpha) - 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "p_value"),
+    [
+        ([1, 1, 2, -2, 3], 6 / 32),
+        ([1, 1, 2, 2, 3, 3, -1, 4], 4 / 256),
+        ([0, 1, 2, 2, 3, -1], 3 / 32),  # the zero keeps its rank and contributes nothing
+        ([6, 8, 14, 16, 23, 24, 28, 29, 41, -48, 49, 56, 60, -67, 75], 0.0206298828125),
+        ([0, 0], 1.0),
+        ([], 1.0),
+    ],
+)
+def test_known_signed_rank_p_values(values: list[float], p_value: float) -> None:
+    """Counts by hand with ties, and the example of scipy's manual."""
+    assert p_value == signed_rank_p(values)
+
+
+@pytest.mark.parametrize("n", range(1, 21))
+def test_all_values_beyond_the_margin_have_the_smallest_p_value(n: int) -> None:
+    values = [3.0 + i for i in range(n)]
+    assert [2.0**-n] * 3 == [signed_rank_p(values), signed_rank_p(values, 2.5), sign_flip_p(values)]
+
+
+@pytest.mark.simulation
+@given(values=few, margin=margins)
+def test_p_values_are_those_of_full_enumeration(values: list[float], margin: float) -> None:
+    assert enumerated(values, margin, rank_sum) == signed_rank_p(values, margin)
+    assert enumerated(values, margin, math.fsum) == sign_flip_p(values, margin)
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("seed", range(3))
+def test_twelve_values_with_ties_are_those_of_full_enumeration(seed: int) -> None:
+    values = np.random.default_rng(seed).integers(-3, 6, size=12).astype(float).tolist()
+    assert enumerated(values, 0.0, rank_sum) == signed_rank_p(values)
+    assert enumerated(values, 0.0, math.fsum) == sign_flip_p(values)
+
+
+@pytest.mark.parametrize("n", [5, 13, 20])
+def test_without_ties_scipy_agrees(n: int) -> None:
+    values = np.random.default_rng(n).normal(0.3, 1, size=n)
+    expected = stats.wilcoxon(values, alternative="greater", method="exact").pvalue
+    assert expected == pytest.approx(signed_rank_p(values.tolist()), rel=1e-12)
+
+
+def test_sum_of_twenty_values_agrees_with_a_resampling_test() -> None:
+    values = np.random.default_rng(1).normal(0.4, 1, size=20)
+    drawn = stats.permutation_test(
+        (values,), np.sum, permutation_type="samples", alternative="greater", n_resamples=20_000, rng=2
+    )
+    assert drawn.pvalue == pytest.approx(sign_flip_p(values.tolist()), abs=0.01)
+
+
+@given(values=few, margin=margins, added=margins, factor=st.sampled_from([0.5, 2.0, 1024.0]))
+def test_neither_another_unit_nor_another_origin_changes_a_p_value(
+    values: list[float], margin: float, added: float, factor: float
+) -> None:
+    for p_of in (signed_rank_p, sign_flip_p):
+        p_value = p_of(values, margin)
+        assert p_value == p_of([value + added for value in values], margin + added)
+        assert p_value == p_of([value * factor for value in values], margin * factor)
+
+
+@given(values=few, margin=margins)
+def test_both_directions_together_leave_out_nothing(values: list[float], margin: float) -> None:
+    """P(T >= t) + P(T <= t) is 1 plus the probability of t itself."""
+    for p_of in (signed_rank_p, sign_flip_p):
+        assert p_of(values, margin) + p_of([-value for value in values], -margin) > 1
+
+
+@given(values=untied, alpha=levels, margin=margins)
+def test_bound_beyond_the_margin_and_small_p_value_are_one_answer(
+    values: list[float], alpha: float, margin: float
+) -> None:
+    assume(len({abs(value - margin) for value in values}) == len(values) and margin not in values)
+    low, high = walsh_bounds(values, alpha)
+    assert (signed_rank_p(values, margin) <= alpha) == (low is not None and low > margin)
+    assert (signed_rank_p([-v for v in values], -margin) <= alpha) == (high is not None and high < margin)
+
+
+@given(values=few, alpha=levels, margin=margins)
+def test_sign_flip_bound_and_p_value_are_one_answer(values: list[float], alpha: float, margin: float) -> None:
+    low, high = sign_flip_bounds(values, alpha)
+    assert (sign_flip_p(values, margin) <= alpha) == (low is not None and low > margin)
+    assert (sign_flip_p([-v for v in values], -margin) <= alpha) == (high is not None and high < margin)
+
+
+def test_sign_flip_bounds_are_means_of_subsets() -> None:
+    """Of 1 … 7 the smallest means are 1, 1.5, 2 and 2: the second is the bound that 2 of 128 patterns reach."""
+    assert (1.5, 6.5) == sign_flip_bounds([1, 2, 3, 4, 5, 6, 7], 2 / 128)
+    assert (1, 7) == sign_flip_bounds([1, 2, 3, 4, 5, 6, 7], 1 / 128)
+    assert (None, None) == sign_flip_bounds([1, 2, 3, 4, 5, 6, 7], 0.9 / 128)
+    assert (None, None) == sign_flip_bounds([], 0.05)
+
+
+def test_bounds_of_equal_values_are_these_values() -> None:
+    assert (5.0, 5.0) == sign_flip_bounds([5.0] * 8, 0.05) == walsh_bounds([5.0] * 8, 0.05)
+
+
+@given(values=few, added=margins, alpha=levels)
+def test_interval_moves_with_its_values_and_mirrors(values: list[float], added: float, alpha: float) -> None:
+    low, high = walsh_bounds(values, alpha)
+    moved = [None if end is None else end + added for end in (low, high)]
+    mirrored = [None if end is None else -end for end in (high, low)]
+    assert moved == list(walsh_bounds([value + added for value in values], alpha))
+    assert mirrored == list(walsh_bounds([-value for value in values], alpha))
+    assert hodges_lehmann(values) + added == hodges_lehmann([value + added for value in values])
+    assert low is None or high is None or low <= hodges_lehmann(values) <= high
+
+
+def test_centre_is_the_median_of_pairwise_means() -> None:
+    assert (1.75, 4.0) == (hodges_lehmann([0, 1, 5]), hodges_lehmann([4]))
+
+
+def test_one_process_gone_wild_does_not_move_the_centre() -> None:
+    assert hodges_lehmann([0.0] * 9 + [1000.0]) == 0.0
+
+
+def test_too_many_values_for_an_exact_sum_are_refused() -> None:
+    with pytest.raises(ValueError, match="31 values: the exact test takes at most 30"):
+        sign_flip_p([1.0] * (MOST_FLIPPED + 1))
+
+
+@pytest.mark.parametrize(
+    ("statistic", "tail"),
+    [("p50", False), ("p89", False), ("p90", True), ("p99_9", True), ("max", True), ("mean", False)],
+)
+def test_the_tail_begins_at_the_ninetieth_percentile(statistic: str, tail: bool) -> None:
+    assert tail == is_tail(statistic)
+
+
+def test_the_bound_of_a_shift_is_that_of_the_rank_sum_test() -> None:
+    """Critical values of U, one-sided: 27 of ten and ten at 0.05, 19 at 0.01; one of the 70 orders of four and four."""
+    assert [28, 20] == [rank_sum_count(10, 10, alpha) for alpha in (0.05, 0.01)]
+    assert shift_bound([5, 6, 7, 8], [1, 2, 3, 4], 1 / 70) == 1
+    assert shift_bound([5, 6, 7, 8], [1, 2, 3, 4], 1 / 71) is None
+    assert shift_bound([5, 6, 70, 8], [1, 2, 3, 4], 2 / 70) == 2
+
+
+def test_every_order_of_a_rank_sum_is_counted() -> None:
+    orders = [sum(rank - at for at, rank in enumerate(ranks)) for ranks in combinations(range(7), 3)]
+    below = [sum(u <= most for u in orders) / len(orders) for most in range(13)]
+
+    for most, share in enumerate(below):
+        assert rank_sum_count(3, 4, share) == most + 1

@@ -1,0 +1,112 @@
+"""The plan of a roll-out: counts by the exact binomial, each limit from an interval that was measured."""
+
+from itertools import pairwise
+
+import pytest
+from fakes.rollouts import ACCURACY, limit, version
+from scipy.stats import binom
+
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.stats.ranks import fewest_calls
+from pytest_hwperf.stats.rollout import Requests
+from pytest_hwperf.stats.rollout_plan import SHARES, Plan, alarm_count, limits, plan_of, seen_share, stages, unwatched
+from pytest_hwperf.stats.rollout_plan import limit as told
+
+OLD, NEW = version("old.onnx", 1.0), version("new.onnx", 1.0)
+
+
+def plan(old_ms: float = 1.0, new_ms: float = 1.0, p95_limit: float | None = None) -> Plan:
+    budgets = [] if p95_limit is None else [limit("latency_p95_ms", "latency", "p95", p95_limit)]
+    return plan_of(version("old.onnx", old_ms), version("new.onnx", new_ms), budgets, 0.10, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("n", "share", "level", "count"),
+    [(130, 0.05, 0.01, 14), (100, 0.0, 0.01, 1), (5, 0.5, 0.01, 6), (1, 0.001, 0.01, 1)],
+)
+def test_too_many_are_the_fewest_that_chance_hardly_gives(n: int, share: float, level: float, count: int) -> None:
+    assert count == alarm_count(n, share, level)
+    assert binom.sf(count - 1, n, share) <= level
+    assert count == 1 or binom.sf(count - 2, n, share) > level
+
+
+def test_the_share_that_is_seen_is_found_in_nine_of_ten() -> None:
+    assert pytest.approx(0.9) == binom.sf(13, 130, seen_share(130, 14, 0.9))
+
+
+def test_stages_take_the_same_time_and_share_one_false_alarm_rate() -> None:
+    found = plan()
+    level = 0.01 / 8  # four stages, two limits
+    first = fewest_calls(0.95, 1 - level)
+    assert SHARES == tuple(stage.share for stage in found.stages)
+    assert [first, 4 * first, 10 * first, 20 * first] == [stage.requests for stage in found.stages]
+    for stage in found.stages:
+        for one in stage.alarms:
+            assert binom.sf(one.beyond - 1, stage.requests, one.limit.allowed) <= level
+    for before, after in pairwise(found.stages):
+        assert all(old.seen > new.seen for old, new in zip(before.alarms, after.alarms, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("found", "line"),
+    [
+        (plan(), "latency p95 1.10 ms: OLD's 1.00 ms (0.980 .. 1.02), and +10.0 %"),
+        (plan(new_ms=1.09), "latency p95 1.11 ms: the upper end of NEW's 1.09 ms (1.07 .. 1.11)"),
+        (
+            plan(p95_limit=0.00105),
+            "latency p95 1.05 ms: the requirement latency_p95_ms; measured 1.00 ms (0.980 .. 1.02)",
+        ),
+        (plan(p95_limit=0.5), "latency p95 1.10 ms: OLD's 1.00 ms (0.980 .. 1.02), and +10.0 %"),
+    ],
+    ids=["margin", "interval", "requirement", "wide requirement"],
+)
+def test_the_limit_of_p95_cites_the_interval_it_comes_from(found: Plan, line: str) -> None:
+    assert line == told(limits(found)[0])
+
+
+def test_accuracy_is_held_against_the_lower_end_of_the_new_version() -> None:
+    assert "accuracy 0.968: the lower end of NEW's 0.980 (0.968 .. 0.988)" == told(limits(plan())[1])
+    asked = plan_of(OLD, NEW, [limit("accuracy_min", *ACCURACY, 0.97)], 0.10, 0.01)
+    assert "accuracy 0.970: the requirement accuracy_min; measured 0.980 (0.968 .. 0.988)" == told(limits(asked)[1])
+
+
+def test_of_requests_with_several_rows_each_label_counts() -> None:
+    """Of 176 requests with 8 rows each, 1,408 labels may be wrong as often as was measured."""
+    one, eight = (plan_of(OLD, NEW, [], 0.10, 0.01, rows) for rows in (1, 8))
+    times, labels = eight.stages[0].alarms
+    assert (176, 1408) == (times.of, labels.of)
+    assert binom.sf(labels.beyond - 1, 1408, labels.limit.allowed) <= 0.01 / 8
+    assert one.stages[0].alarms[0] == times
+    assert ["5 %", "176", "20 (sees 14 %)", f"{labels.beyond} of 1408 (sees 5.5 %)"] == stages(eight)[1]
+
+
+def test_requests_that_failed_are_held_against_their_upper_end() -> None:
+    old, new = (version("http://a/p", 1.0, requests=Requests(made=1000, failed=n)) for n in (0, 2))
+    found = plan_of(old, new, [], 0.10, 0.01)
+    assert "failed requests 0.84 %: the upper end of NEW's 0.2 %, n=1000" == told(limits(found)[2])
+    assert [] == unwatched(found)
+
+
+def test_what_was_not_measured_is_said_and_has_no_limit() -> None:
+    bare = replace(NEW, figures=NEW.figures[:1])
+    found = plan_of(bare, bare, [], 0.10, 0.01)
+    assert ("latency p95", "accuracy", "failed requests") == found.unwatched
+    assert ["stage", "5 %", "20 %", "50 %", "100 %"] == [row[0] for row in stages(found)]
+    assert [2] * 5 == [len(row) for row in stages(found)]
+    assert 3 == len(unwatched(found))
+
+
+def test_a_value_without_an_interval_gives_no_limit() -> None:
+    low, high = (
+        replace(NEW.figures[n], estimate=replace(NEW.figures[n].estimate, low=None, high=None)) for n in (1, 2)
+    )
+    found = plan_of(OLD, replace(NEW, figures=(low, high), requests=Requests(made=0, failed=0)), [], 0.10, 0.01)
+    assert ("latency p95", "accuracy", "failed requests") == found.unwatched
+
+
+def test_a_share_that_is_always_allowed_raises_no_alarm() -> None:
+    """Two requests of which one failed: the share that fails may be nearly all."""
+    new = version("http://a/p", 1.0, requests=Requests(made=1, failed=1))
+    found = plan_of(new, new, [], 0.10, 0.01)
+    assert 2 == len(limits(found))
+    assert 4 == len(stages(found)[1])

@@ -1,0 +1,558 @@
+"""The build decision: screen, fresh pairs, looks, Holm's steps, and what is said of the inconclusive."""
+
+import subprocess
+import sys
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import pytest
+
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Pair, Stage
+from pytest_hwperf.records.messages import said
+from pytest_hwperf.records.metrics import Better
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Comparison, Margin
+from pytest_hwperf.stats.screen import SCREEN_PAIRS
+from pytest_hwperf.stats.sequence import Step, check_alpha, decide, looks, next_step
+
+MB = 1e6
+VARYING = [10 * MB + i for i in range(7)]  # no two processes alike
+SLOW, QUIET, SHAKY = 1.05, 1.0, 1.02  # candidate over baseline; the last one lies on the margin
+
+
+def hypothesis(test: str = "a", metric: str = "latency", *, size: float = 0.02, better: Better = "lower") -> Hypothesis:
+    return Hypothesis(
+        measurement=Measurement(test=test, label=""),
+        margin=Margin(metric=metric, statistic="p50", size=size),
+        better=better,
+    )
+
+
+A, B, C = hypothesis("a"), hypothesis("b"), hypothesis("c")
+
+
+def observation(asked: Hypothesis, change: float, number: int) -> Observation:
+    """A pair whose ratio is `change`, with a little noise that differs from pair to pair and has no tie."""
+    baseline = 1e-3 * (1 + 0.01 * number)
+    noise = 1 + 1e-4 * (number % 7) * (1 if number % 2 else -1) + 1e-6 * number
+    return Observation(
+        measurement=asked.measurement,
+        metric=asked.margin.metric,
+        statistic=asked.margin.statistic,
+        baseline=array("d", [baseline]),
+        candidate=array("d", [baseline * change * noise]),
+    )
+
+
+def of_values(asked: Hypothesis, baseline: float, candidate: float) -> Observation:
+    return replace(observation(asked, 1.0, 1), baseline=array("d", [baseline]), candidate=array("d", [candidate]))
+
+
+def pair(number: int, stage: Stage, observations: Iterable[Observation]) -> Pair:
+    return Pair(
+        number=number, stage=stage, first="baseline", hash_seeds={}, assignments=(), observations=tuple(observations)
+    )
+
+
+def pairs(stage: Stage, changes: Mapping[Hypothesis, float], count: int, start: int = 1) -> tuple[Pair, ...]:
+    """Make `count` pairs in which the candidate of each hypothesis takes so many times as long."""
+    return tuple(
+        pair(number, stage, [observation(asked, change, number) for asked, change in changes.items()])
+        for number in range(start, start + count)
+    )
+
+
+def evidence(
+    *groups: tuple[Pair, ...],
+    hypotheses: Sequence[Hypothesis] = (A, B),
+    fixed_samples: Sequence[FixedSample] = (),
+    stopped: str = "",
+    alpha: float = 0.01,
+) -> Evidence:
+    return Evidence(
+        alpha=alpha,
+        hypotheses=tuple(hypotheses),
+        pairs=tuple(one for group in groups for one in group),
+        fixed_samples=tuple(fixed_samples),
+        stopped=said(stopped) if stopped else None,
+    )
+
+
+def examples(lost: int, won: int, *, test: str = "a", margin: float = 0.0, n: int = 400) -> FixedSample:
+    """Two models of which the candidate gets `lost` examples wrong that the baseline had right."""
+    same = [1.0] * (n - lost - won)
+    return FixedSample(
+        hypothesis=Hypothesis(
+            measurement=Measurement(test=test, label=""),
+            margin=Margin(metric="accuracy", statistic="mean", size=margin, scale="absolute"),
+            better="higher",
+        ),
+        per="example",
+        baseline=array("d", [1.0] * lost + [0.0] * won + same),
+        candidate=array("d", [0.0] * lost + [1.0] * won + same),
+    )
+
+
+def values_of(
+    metric: str, per: Literal["file", "fresh process"], baseline: Sequence[float], candidate: Sequence[float]
+) -> FixedSample:
+    margin = Margin(metric=metric, statistic="p50", size=0.01, floor=MB)
+    return FixedSample(
+        hypothesis=Hypothesis(measurement=Measurement(test="a", label=""), margin=margin, better="lower"),
+        per=per,
+        baseline=array("d", baseline),
+        candidate=array("d", candidate),
+    )
+
+
+def only(found: Mapping[Hypothesis, Comparison]) -> Comparison:
+    (one,) = found.values()
+    return one
+
+
+def confidence(found: Comparison) -> float:
+    assert found.change is not None
+    return found.change.confidence
+
+
+SCREENED_A = pairs("screen", {A: SLOW, B: QUIET}, 6)  # a is to be confirmed, b is cleared
+SCREENED_BOTH = pairs("screen", {A: SLOW, B: SLOW}, 6)
+
+
+@pytest.mark.parametrize(
+    ("family", "alpha", "expected"),
+    [
+        (1, 0.01, (8, 13, 20)),
+        (3, 0.01, (10, 15, 22)),
+        (50, 0.01, (14, 19, 26)),
+        (1, 0.05, (8, 13, 20)),
+        (1, 0.001, (12, 17, 24)),
+    ],
+)
+def test_numbers_of_pairs_at_the_looks(family: int, alpha: float, expected: tuple[int, int, int]) -> None:
+    assert expected == looks(family, alpha)
+
+
+@pytest.mark.parametrize("family", [1, 2, 3, 7, 50, 1000])
+@pytest.mark.parametrize("alpha", [0.2, 0.05, 0.01, 0.001])
+def test_every_look_can_reject(family: int, alpha: float) -> None:
+    for count, share in zip(looks(family, alpha), (0.4, 0.3, 0.3), strict=True):
+        assert 2.0**-count <= share * alpha / family
+
+
+def test_rate_that_takes_too_many_pairs_is_refused() -> None:
+    check_alpha(1e-12, 100)
+    with pytest.raises(UsageProblem, match="1e-12 over 1,000 comparisons would take 64 pairs"):
+        check_alpha(1e-12, 1000)
+
+
+def test_nothing_to_ask_needs_no_pair() -> None:
+    assert Step(stage=None) == next_step(evidence(hypotheses=()))
+    assert decide(evidence(hypotheses=())) == {}
+
+
+def test_first_every_test_is_screened() -> None:
+    assert next_step(evidence()) == Step(stage="screen", hypotheses=(A, B), pairs=6)
+    started = evidence(pairs("screen", {A: QUIET, B: QUIET}, 4))
+    assert next_step(started) == Step(stage="screen", hypotheses=(A, B), pairs=2)
+
+
+@pytest.mark.parametrize(("change", "stage"), [(1.54, "confirm"), (1.52, "screen"), (0.5, "screen")])
+def test_three_pairs_far_beyond_the_margin_end_the_screen(change: float, stage: str) -> None:
+    """One and a half times beyond a margin of 2 %; a change for the better waits for all six pairs."""
+    found = next_step(evidence(pairs("screen", {A: change}, 3), hypotheses=[A]))
+    assert found.stage == stage
+    assert next_step(evidence(pairs("screen", {A: 1.54}, 2), hypotheses=[A])).stage == "screen"
+
+
+def test_one_that_is_far_beyond_does_not_wait_for_the_others_and_is_confirmed_with_them() -> None:
+    """What a pair still shows of it, as one that ran beside the third, takes nothing back."""
+    screen = pairs("screen", {A: 2.0, B: QUIET}, 3)
+    waiting = next_step(evidence(screen))
+    after = next_step(evidence(screen, pairs("screen", {A: 0.5, B: QUIET}, 3, start=4)))
+    assert ("screen", (B,), 3) == (waiting.stage, waiting.hypotheses, waiting.pairs)
+    assert ("confirm", (A,), 8) == (after.stage, after.hypotheses, after.pairs)
+
+
+def test_a_count_that_never_varies_is_screened_whole() -> None:
+    counted = hypothesis(metric="tokens")
+    three = tuple(pair(number, "screen", [of_values(counted, 100.0, 300.0)]) for number in (1, 2, 3))
+    assert next_step(evidence(three, hypotheses=[counted])).stage == "screen"
+
+
+def test_pair_that_lost_a_test_is_made_up_for() -> None:
+    uneven = evidence(pairs("screen", {A: QUIET, B: QUIET}, 4), pairs("screen", {A: QUIET}, 2, 5))
+    assert next_step(uneven) == Step(stage="screen", hypotheses=(B,), pairs=2)
+
+
+def test_rehearsal_counts_for_nothing() -> None:
+    assert next_step(evidence(pairs("rehearsal", {A: SLOW, B: SLOW}, 6))).pairs == 6
+
+
+def test_two_trials_of_one_measurement_are_measured_once() -> None:
+    both = evidence(hypotheses=[hypothesis("a"), hypothesis("a", "cpu_time")])
+    assert next_step(both).measurements == (Measurement(test="a", label=""),)
+
+
+def test_what_the_screen_clears_needs_no_more_pairs() -> None:
+    quiet = evidence(pairs("screen", {A: QUIET, B: 0.9}, 6))
+    found = decide(quiet)
+    assert Step(stage=None) == next_step(quiet)
+    assert ["equivalent", "improved"] == [found[A].outcome, found[B].outcome]
+    assert found[A].how == "screen of 6 pairs: no sign of a slowdown"
+    assert (1 - 2 / 64, 6) == (confidence(found[A]), found[A].pairs)
+
+
+def test_cleared_by_wide_values_is_inconclusive() -> None:
+    """Never a bare pass: six pairs of which five are quicker and one far slower show nothing."""
+    wide = [pair(i, "screen", [observation(A, 1.5 if i == 3 else 0.99, i)]) for i in range(1, 7)]
+    found = only(decide(evidence(tuple(wide), hypotheses=[A])))
+    assert ("inconclusive", "") == (found.outcome, found.reason)
+    assert found.detectable is not None
+
+
+@pytest.mark.parametrize(
+    ("faster", "cleared"),
+    [
+        ([], False),
+        ([4], False),  # the largest rank sum left is 21 - 4 = 17
+        ([5], True),
+        ([1, 3], False),
+        ([2, 3], True),
+    ],
+)
+def test_rank_sum_of_seventeen_is_sent_on(faster: list[int], cleared: bool) -> None:
+    """The pair numbered n has the n-th smallest change."""
+    values = [(1.0, 1 + 0.01 * n * (-1 if n in faster else 1)) for n in range(1, 7)]
+    screened = tuple(pair(n, "screen", [of_values(A, *value)]) for n, value in enumerate(values, 1))
+    assert cleared == (next_step(evidence(screened, hypotheses=[A])).stage is None)
+
+
+@pytest.mark.parametrize("better", ["lower", "higher"])
+def test_only_changes_for_the_worse_are_sent_on(better: Better) -> None:
+    rate = hypothesis("a", "throughput", better=better)
+    screened = evidence(pairs("screen", {rate: SLOW}, 6), hypotheses=[rate])
+    assert next_step(screened).stage == ("confirm" if better == "lower" else None)
+
+
+def test_first_look_is_at_eight_fresh_pairs() -> None:
+    assert next_step(evidence(SCREENED_A)) == Step(stage="confirm", hypotheses=(A,), pairs=8)
+    seven = evidence(SCREENED_A, pairs("confirm", {A: SLOW}, 7, 7))
+    assert next_step(seven) == Step(stage="confirm", hypotheses=(A,), pairs=1)
+
+
+def test_eight_slow_fresh_pairs_are_a_regression() -> None:
+    found = decide(evidence(SCREENED_A, pairs("confirm", {A: SLOW}, 8, 7)))
+    assert ("regressed", 2**-8, 8) == (found[A].outcome, found[A].p_value, found[A].pairs)
+    assert found[A].how == (
+        "8 fresh pairs, exact signed-rank, interleaved, at most 1 % false alarms per build (Holm, 1 of 2 screened)"
+    )
+    assert 1 - 2 * 0.004 == confidence(found[A])
+    assert Step(stage=None) == next_step(evidence(SCREENED_A, pairs("confirm", {A: SLOW}, 8, 7)))
+
+
+def test_screen_is_no_part_of_the_test() -> None:
+    """Six slow pairs of the screen and eight quiet fresh ones: nothing has changed."""
+    found = decide(evidence(SCREENED_A, pairs("confirm", {A: QUIET}, 8, 7)))
+    assert ("equivalent", 8) == (found[A].outcome, found[A].pairs)
+
+
+def test_improvement_is_found_by_fresh_pairs_too() -> None:
+    assert decide(evidence(SCREENED_A, pairs("confirm", {A: 0.9}, 8, 7)))[A].outcome == "improved"
+
+
+def test_never_looked_at_between_looks() -> None:
+    """Twelve pairs show what eight did; what came after the look does not count."""
+    eight = evidence(SCREENED_A, pairs("confirm", {A: SHAKY}, 8, 7))
+    more = evidence(SCREENED_A, pairs("confirm", {A: SHAKY}, 8, 7), pairs("confirm", {A: 2.0}, 4, 15))
+    assert decide(eight)[A].change == decide(more)[A].change
+    assert ("inconclusive", "pairs still missing: 5") == (decide(eight)[A].outcome, decide(eight)[A].reason)
+    assert "pairs still missing: 1" == decide(more)[A].reason
+    assert next_step(more) == Step(stage="confirm", hypotheses=(A,), pairs=1)
+
+
+def test_second_and_third_look_come_at_thirteen_and_twenty() -> None:
+    thirteen = evidence(SCREENED_A, pairs("confirm", {A: SHAKY}, 13, 7))
+    twenty = evidence(SCREENED_A, pairs("confirm", {A: SHAKY}, 20, 7))
+    assert (13, 7) == (decide(thirteen)[A].pairs, next_step(thirteen).pairs)
+    assert Step(stage=None) == next_step(twenty)
+    assert ("inconclusive", "", 20) == (decide(twenty)[A].outcome, decide(twenty)[A].reason, decide(twenty)[A].pairs)
+    assert decide(twenty)[A].change != decide(thirteen)[A].change
+
+
+def test_out_of_time_the_last_complete_look_counts() -> None:
+    late = "the time of 600 s was up"
+    stopped = evidence(SCREENED_A, pairs("confirm", {A: SHAKY}, 10, 7), stopped=late)
+    found = decide(stopped)[A]
+    assert Step(stage=None) == next_step(stopped)
+    assert ("inconclusive", late, 8) == (found.outcome, found.reason, found.pairs)
+
+
+def test_out_of_time_before_the_first_look_the_screen_is_shown_and_decides_nothing() -> None:
+    stopped = evidence(SCREENED_A, pairs("confirm", {A: SLOW}, 7, 7), stopped="late")
+    found = decide(stopped)[A]
+    assert ("inconclusive", "late", 6, None) == (found.outcome, found.reason, found.pairs, found.p_value)
+    assert found.how == "screen of 6 pairs, not confirmed"
+    assert "pairs still missing: 1" == decide(replace(stopped, stopped=""))[A].reason
+
+
+def test_screen_that_was_cut_short_decides_nothing() -> None:
+    found = decide(evidence(pairs("screen", {A: SLOW}, 5), stopped="late"))
+    assert [A] == list(found)  # of b nothing was observed
+    assert ("inconclusive", "late", 5) == (found[A].outcome, found[A].reason, found[A].pairs)
+    assert "pairs still missing: 1" == decide(evidence(pairs("screen", {A: SLOW}, 5)))[A].reason
+
+
+def test_two_hypotheses_share_the_level_until_one_is_rejected() -> None:
+    """Of two, nine pairs are looked at first: 2^-9 is at most 0.002. What is rejected passes its share on."""
+    nine = evidence(SCREENED_BOTH, pairs("confirm", {A: SLOW, B: SLOW}, 9, 7))
+    found = decide(nine)
+    assert next_step(evidence(SCREENED_BOTH)).pairs == 9
+    assert ["regressed", "regressed"] == [found[A].outcome, found[B].outcome]
+    assert 1 - 2 * 0.002 == confidence(found[A])
+
+
+def test_share_of_a_rejected_hypothesis_is_passed_on_within_the_look() -> None:
+    """Nine pairs of b with the smallest one below the margin: 2/512 is within 0.4 %, but not within 0.2 %."""
+    changes = [1.05] * 8 + [1.0195]
+    fresh = tuple(
+        pair(6 + n, "confirm", [observation(A, SLOW, n), observation(B, change, n)])
+        for n, change in enumerate(changes, 1)
+    )
+    lone = tuple(replace(one, observations=one.observations[1:]) for one in fresh)
+    together, alone = decide(evidence(SCREENED_BOTH, fresh)), decide(evidence(SCREENED_BOTH, lone))
+    assert 2 / 512 == together[B].p_value
+    assert ["regressed", "regressed"] == [together[A].outcome, together[B].outcome]
+    assert 1 - 2 * 0.004 == confidence(together[B])
+    assert ("inconclusive", 9) == (alone[B].outcome, alone[B].pairs)
+
+
+def test_decided_trial_is_not_measured_again() -> None:
+    first = evidence(SCREENED_BOTH, pairs("confirm", {A: SLOW, B: SHAKY}, 9, 7))
+    assert next_step(first) == Step(stage="confirm", hypotheses=(B,), pairs=5)
+    second = evidence(SCREENED_BOTH, pairs("confirm", {A: SLOW, B: SHAKY}, 9, 7), pairs("confirm", {B: SLOW}, 12, 16))
+    assert ("regressed", 9) == (decide(second)[A].outcome, decide(second)[A].pairs)
+    assert Step(stage=None) == next_step(second)
+
+
+def test_lost_values_delay_only_their_own_look() -> None:
+    """One test lacks two of nine values: the other is decided by its nine, the one is asked for two more."""
+    uneven = evidence(SCREENED_BOTH, pairs("confirm", {A: SLOW, B: SLOW}, 7, 7), pairs("confirm", {A: SLOW}, 2, 14))
+    assert "regressed" == decide(uneven)[A].outcome
+    assert ("inconclusive", "pairs still missing: 2") == (decide(uneven)[B].outcome, decide(uneven)[B].reason)
+    assert next_step(uneven) == Step(stage="confirm", hypotheses=(B,), pairs=2)
+
+
+def test_a_dropped_trial_keeps_what_its_last_look_has_said() -> None:
+    """Its values came with those of another statistic; one pair less, and it is not decided."""
+    last = looks(1, 0.01)[-1]
+    for count, known in ((last, True), (last - 1, False)):
+        shaky = evidence(SCREENED_A, pairs("confirm", {A: SHAKY}, count, 7))
+        assert known == (A in decide(replace(shaky, dropped=(A,))))
+
+
+def test_values_without_a_ratio_are_not_comparable() -> None:
+    negative = tuple(pair(n, "screen", [of_values(A, 1.0 + n, -1.0)]) for n in range(1, 7))
+    late = tuple(pair(6 + n, "confirm", [of_values(A, 1.0, 2.0 - 0.25 * n)]) for n in range(1, 9))
+    reason = "not every value is positive and finite, as the ratio of candidate to baseline needs"
+
+    for group in ((negative,), (negative[:2],), (SCREENED_A, late)):
+        found = decide(evidence(*group, hypotheses=[A], stopped="late"))[A]
+        assert ("not comparable", reason) == (found.outcome, found.reason)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "outcome"),
+    [
+        (100.0, 100.0, "equivalent"),
+        (100.0, 101.0, "equivalent"),
+        (100.0, 90.0, "improved"),
+        (-2.0, -2.0, "equivalent"),
+    ],
+)
+def test_recorded_values_that_never_vary_are_compared_exactly(baseline: float, candidate: float, outcome: str) -> None:
+    tokens = hypothesis("a", "tokens")
+    constant = tuple(pair(n, "screen", [of_values(tokens, baseline, candidate)]) for n in range(1, 7))
+    found = only(decide(evidence(constant, hypotheses=[tokens])))
+    assert (outcome, None, 6) == (found.outcome, found.p_value, found.pairs)
+    assert found.how == "6 pairs, equal on each side, compared exactly, no p-value"
+    assert Step(stage=None) == next_step(evidence(constant, hypotheses=[tokens]))
+
+
+@pytest.mark.parametrize(("baseline", "candidate"), [(100.0, 110.0), (0.0, 3.0), (-2.0, -1.0)])
+def test_recorded_values_that_never_vary_fail_after_fresh_pairs_only(baseline: float, candidate: float) -> None:
+    """P(8 of 8 coins) = 2^-8, which the first look allows; the six pairs of the screen decide nothing."""
+    tokens = hypothesis("a", "tokens")
+    constant = tuple(pair(n, "screen", [of_values(tokens, baseline, candidate)]) for n in range(1, 7))
+    fresh = tuple(pair(n, "confirm", [of_values(tokens, baseline, candidate)]) for n in range(7, 15))
+    screened, seven, eight = (
+        evidence(constant, fresh[:count], hypotheses=[tokens], stopped="" if count == 8 else "late")
+        for count in (0, 7, 8)
+    )
+    found = only(decide(eight))
+    assert Step(stage="confirm", hypotheses=(tokens,), pairs=8) == next_step(replace(screened, stopped=None))
+    assert ["inconclusive"] * 2 == [only(decide(one)).outcome for one in (screened, seven)]
+    assert ("regressed", 2.0**-8, 8) == (found.outcome, found.p_value, found.pairs)
+    assert found.how.startswith("8 fresh pairs, equal on each side, exact sign test")
+
+
+def test_recorded_values_that_follow_who_starts_first_do_not_fail() -> None:
+    """All six coins of the screen fell the same way; those of the confirmation do not."""
+    steps = hypothesis("a", "steps")
+    constant = tuple(pair(n, "screen", [of_values(steps, 1.0, 2.0)]) for n in range(1, 7))
+    mixed = tuple(
+        pair(n, "confirm", [of_values(steps, 1.0, 2.0) if n % 4 else of_values(steps, 2.0, 1.0)]) for n in range(7, 27)
+    )
+    assert "inconclusive" == only(decide(evidence(constant, mixed, hypotheses=[steps]))).outcome
+
+
+def test_values_of_the_fresh_pairs_that_have_no_ratio_are_not_comparable() -> None:
+    steps = hypothesis("a", "steps")
+    constant = tuple(pair(n, "screen", [of_values(steps, 0.0, 2.0)]) for n in range(1, 7))
+    varying = tuple(pair(n, "confirm", [of_values(steps, 0.0, float(n))]) for n in range(7, 15))
+    assert "not comparable" == only(decide(evidence(constant, varying, hypotheses=[steps]))).outcome
+
+
+def test_recorded_values_that_vary_are_tested() -> None:
+    tokens = hypothesis("a", "tokens")
+    varying = tuple(pair(n, "screen", [of_values(tokens, 100.0, 110.0 + n)]) for n in range(1, 7))
+    assert next_step(evidence(varying, hypotheses=[tokens])).stage == "confirm"
+
+
+def test_timings_that_happen_to_agree_are_tested_all_the_same() -> None:
+    agreeing = tuple(pair(n, "screen", [of_values(A, 1e-3, 2e-3)]) for n in range(1, 7))
+    assert next_step(evidence(agreeing, hypotheses=[A])).stage == "confirm"
+
+
+def test_trials_outside_the_evidence_are_ignored() -> None:
+    assert [A] == list(decide(evidence(SCREENED_BOTH, hypotheses=[A])))
+
+
+def test_lone_match_has_the_whole_level() -> None:
+    """P(Bin(7, 1/2) >= 7) = 2^-7 = 0.0078: below 1 %, but not below a half of it."""
+    alone = only(decide(evidence(hypotheses=[], fixed_samples=[examples(7, 0)])))
+    assert ("regressed", 2**-7) == (alone.outcome, alone.p_value)
+    assert alone.how.endswith("at most 1 % false alarms per build (Holm, 0 of 0 screened and 1 other)")
+
+
+def test_matches_share_the_level_and_pass_it_on() -> None:
+    seven, ten, mixed = examples(7, 0), examples(10, 0, test="b"), examples(9, 8, test="c")
+    both = decide(evidence(hypotheses=[], fixed_samples=[seven, ten]))
+    shared = decide(evidence(hypotheses=[], fixed_samples=[seven, mixed]))
+    assert ["regressed", "regressed"] == [both[seven.hypothesis].outcome, both[ten.hypothesis].outcome]
+    assert ["inconclusive", "inconclusive"] == [shared[seven.hypothesis].outcome, shared[mixed.hypothesis].outcome]
+
+
+def test_rejected_match_passes_its_share_to_the_pairs() -> None:
+    """Nine pairs with p = 2/512: enough at 0.4 %, which the hypothesis has once the accuracy is rejected."""
+    fresh = tuple(
+        pair(6 + n, "confirm", [observation(A, change, n)]) for n, change in enumerate([1.05] * 8 + [1.0195], 1)
+    )
+    strong, weak = examples(20, 0), examples(11, 10)
+    assert decide(evidence(SCREENED_A, fresh, fixed_samples=[strong]))[A].outcome == "regressed"
+    assert decide(evidence(SCREENED_A, fresh, fixed_samples=[weak]))[A].outcome == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    "fixed",
+    [
+        examples(0, 0),
+        examples(6, 0),  # 2^-6 is above 1 %, whatever happens
+        examples(0, 0, margin=0.01),
+        values_of("memory", "fresh process", [10 * MB] * 3, [12 * MB] * 3),
+        values_of("memory", "fresh process", [10 * MB, 11 * MB], [12 * MB, 13 * MB]),  # two cannot reach 1 %
+        values_of("model_size", "file", [100.0], [100.0]),
+    ],
+)
+def test_match_that_no_chance_can_reject_takes_no_share(fixed: FixedSample) -> None:
+    found = decide(evidence(SCREENED_A, fixed_samples=[fixed]))[fixed.hypothesis]
+    assert next_step(evidence(SCREENED_A, fixed_samples=[fixed])).pairs == 8
+    assert "Holm" not in found.how
+
+
+@pytest.mark.parametrize(
+    ("fixed", "outcome"),
+    [
+        (examples(0, 0), "equivalent"),
+        (examples(0, 9), "improved"),
+        (examples(40, 2, margin=0.01), "regressed"),
+        (examples(1, 1, margin=0.03), "equivalent"),
+        (values_of("memory", "fresh process", [10 * MB] * 3, [12 * MB] * 3), "inconclusive"),  # 2^-3 is above 1 %
+        (values_of("memory", "fresh process", [12 * MB] * 3, [10 * MB] * 3), "improved"),
+        (values_of("memory", "fresh process", [10 * MB] * 7, [12 * MB] * 7), "regressed"),
+        (values_of("memory", "fresh process", [12 * MB] * 7, [10 * MB] * 7), "improved"),
+        (values_of("memory", "fresh process", [10 * MB] * 7, [10 * MB] * 7), "equivalent"),
+        (values_of("memory", "fresh process", VARYING, [2 * MB + one for one in VARYING]), "regressed"),
+        (values_of("model_size", "file", [5 * MB], [5 * MB + 1]), "equivalent"),
+    ],
+)
+def test_outcome_of_a_match(fixed: FixedSample, outcome: str) -> None:
+    assert outcome == only(decide(evidence(hypotheses=[], fixed_samples=[fixed]))).outcome
+
+
+def test_equal_processes_share_the_level_with_what_else_is_tested() -> None:
+    """2^-7 is below 1 %, and not below a half of it; 2^-8 is."""
+    mixed = examples(9, 8, test="b")
+    for count, outcome in ((7, "inconclusive"), (8, "regressed")):
+        memory = values_of("memory", "fresh process", [10 * MB] * count, [12 * MB] * count)
+        found = decide(evidence(hypotheses=[], fixed_samples=[memory, mixed]))[memory.hypothesis]
+        assert outcome == found.outcome
+
+
+def test_exact_match_says_how_it_was_compared() -> None:
+    same = values_of("memory", "fresh process", [10 * MB] * 3, [10 * MB] * 3)
+    assert (
+        "3 fresh processes against 3 fresh processes, equal on each side, compared exactly, no p-value"
+        == only(decide(evidence(hypotheses=[], fixed_samples=[same]))).how
+    )
+
+
+def test_predictions_that_cannot_be_paired_are_not_comparable() -> None:
+    short = replace(examples(3, 0), candidate=array("d", [1.0]))
+    assert only(decide(evidence(hypotheses=[], fixed_samples=[short]))).outcome == "not comparable"
+
+
+@pytest.mark.parametrize("changes", [(QUIET, SLOW), (SHAKY, SLOW), (SHAKY, SHAKY), (SLOW, QUIET)])
+def test_every_trial_has_an_outcome_at_the_end(changes: tuple[float, float]) -> None:
+    """Going on as `next_step` asks ends after at most three looks."""
+    at = dict(zip((A, B), changes, strict=True))
+    growing = evidence()
+    while (step := next_step(growing)).stage is not None:
+        asked = {asked: change for asked, change in at.items() if asked.measurement in step.measurements}
+        more = pairs(step.stage, asked, step.pairs, len(growing.pairs) + 1)
+        growing = replace(growing, pairs=(*growing.pairs, *more))
+        assert len(growing.pairs) <= SCREEN_PAIRS + looks(2, 0.01)[-1]
+    found = decide(growing)
+    assert {A, B} == set(found)
+    assert ["" for _ in found] == [one.reason for one in found.values()]
+    assert [change == SLOW for change in changes] == [found[one].outcome == "regressed" for one in (A, B)]
+
+
+def in_another_unit(one: Pair, factor: float) -> Pair:
+    scaled = [
+        replace(
+            seen,
+            baseline=array("d", [factor * value for value in seen.baseline]),
+            candidate=array("d", [factor * value for value in seen.candidate]),
+        )
+        for seen in one.observations
+    ]
+    return replace(one, observations=tuple(scaled))
+
+
+@pytest.mark.parametrize("factor", [1024.0, 2.0**-30])
+def test_another_unit_changes_no_decision(factor: float) -> None:
+    groups = SCREENED_BOTH, pairs("confirm", {A: SLOW, B: SHAKY}, 9, 7)
+    scaled = [tuple(in_another_unit(one, factor) for one in group) for group in groups]
+    found, again = decide(evidence(*groups)), decide(evidence(*scaled))
+    assert {one: found[one].outcome for one in (A, B)} == {one: again[one].outcome for one in (A, B)}
+    assert [found[one].p_value for one in (A, B)] == [again[one].p_value for one in (A, B)]
+
+
+def test_deciding_by_pairs_does_not_import_scipy() -> None:
+    """It takes longer to import than a pair of small models takes to run."""
+    code = "import sys, pytest_hwperf.stats.sequence as s; s.looks(3, 0.01); s.check_alpha(0.01)"
+    program = f"{code}; sys.exit(any(name in sys.modules for name in ('scipy', 'numpy')))"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,0 +1,166 @@
+"""Sweeps: which points keep the limits, which is best, and what a miss says about larger batches."""
+
+from typing import Any
+
+import pytest
+from fakes import records as fake
+
+from pytest_hwperf.records.codec import from_json, to_json
+from pytest_hwperf.records.run import Figure, replace
+from pytest_hwperf.records.sweep import Sweep, SweepPoint, SweepRow
+from pytest_hwperf.records.verdict import Budget
+from pytest_hwperf.stats.sweeps import is_beyond, missed, row_of, sweep_of
+
+P95 = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)
+MEMORY = Budget(keyword="memory_max_mb", metric="memory", statistic="p50", limit=1e6)
+RATE = Budget(keyword="throughput_min_sps", metric="sample_throughput", statistic="mean", limit=100.0)
+DEFAULT = Budget(keyword="accuracy_min", metric="accuracy", statistic="mean", limit=0.9, default=True)
+
+
+def point(batch: int | None = 1, threads: int = 1, *limits: Budget, **others: Any) -> SweepPoint:
+    values: dict[str, Any] = {} if batch is None else {"batch_size": batch}
+    return SweepPoint(sweep="t.py::t", values={**values, "threads": threads}, limits=limits, **others)
+
+
+def figure(metric: str, statistic: str, value: float, *, apart: float = 0.01, source: str = "clock") -> Figure:
+    """A figure whose interval reaches 1 % to either side."""
+    low, high = value * (1 - apart), value * (1 + apart)
+    return fake.figure(metric, statistic, fake.estimate(value, low, high, 400), source=source)
+
+
+def row(of: SweepPoint, p95: float, p50: float | None = None, rows_s: float | None = None) -> SweepRow:
+    found = [figure("latency", "p95", p95), figure("latency", "p50", p50 or p95 / 2)]
+    return row_of(of, found + ([figure("sample_throughput", "mean", rows_s)] if rows_s else []))
+
+
+def best(sweep: Sweep) -> dict[str, tuple[int, ...]]:
+    return {one.goal: one.rows for one in sweep.best}
+
+
+@pytest.mark.parametrize(
+    ("p95", "outcome"), [(0.0098, "passed"), (0.0099, "passed"), (0.00995, "inconclusive"), (0.0102, "failed")]
+)
+def test_a_limit_is_answered_by_the_whole_interval(p95: float, outcome: str) -> None:
+    """1 % to either side: 9.9 ms reaches 9.999 ms, 9.95 ms reaches 10.05 ms, 10.2 ms begins at 10.1 ms."""
+    assert outcome == row(point(1, 1, P95), p95).outcome
+
+
+def test_the_worst_answer_is_that_of_the_point() -> None:
+    both = row(point(1, 1, P95, MEMORY), 0.005)
+    assert ["passed", "unmeasured"] == [answer.outcome for answer in both.answers]
+    assert "unmeasured" == both.outcome
+    assert "memory p50 <= 1 MB (unmeasured)" == str(both.answers[1])
+    assert not both.is_eligible
+
+
+def test_a_default_of_every_test_asks_nothing_where_its_metric_is_not_there() -> None:
+    assert () == row(point(1, 1, DEFAULT), 0.005).answers
+    assert None is row(point(1, 1, DEFAULT), 0.005).outcome
+
+
+def test_the_best_batch_has_the_highest_throughput_within_the_limits_not_the_most_rows() -> None:
+    """256 rows miss the limit, and of those that keep it, 32 rows are faster than 64."""
+    rows = [
+        row(point(1, 1, P95), 0.001, rows_s=1000),
+        row(point(32, 1, P95), 0.004, rows_s=9000),
+        row(point(64, 1, P95), 0.009, rows_s=8000),
+        row(point(256, 1, P95), 0.03, rows_s=12_000),
+    ]
+    assert {"latency": (0,), "throughput": (1,)} == best(sweep_of("t", rows))
+
+
+def test_an_inconclusive_point_is_never_the_best() -> None:
+    rows = [row(point(1, 1, P95), 0.001, rows_s=1000), row(point(32, 1, P95), 0.01, rows_s=9000)]
+    assert "inconclusive" == rows[1].outcome
+    assert (0,) == best(sweep_of("t", rows))["throughput"]
+
+
+def test_without_a_point_within_the_limits_there_is_no_best() -> None:
+    assert () == sweep_of("t", [row(point(1, 1, P95), 0.02)]).best
+    assert () == sweep_of("t", []).best
+
+
+@pytest.mark.parametrize(("other", "tied"), [(1038, True), (1042, False)])
+def test_points_are_told_apart_by_intervals_and_margin(other: float, *, tied: bool) -> None:
+    """1 % to either side and a margin of 2 %: 1000 reaches 1010, and 1038 begins at 1027.6 <= 1030.2."""
+    rows = [row(point(1), 0.001, rows_s=1000), row(point(8), 0.001, rows_s=other)]
+    assert ((1, 0) if tied else (1,)) == best(sweep_of("t", rows))["throughput"]
+
+
+def test_an_open_interval_tells_nothing_apart() -> None:
+    unsure = replace(figure("latency", "p50", 0.001), estimate=fake.estimate(0.001, None, None, 1))
+    assert (0, 1) == best(sweep_of("t", [row_of(point(1), [unsure]), row(point(8), 1.0)]))["latency"]
+
+
+def test_calls_are_taken_where_rows_are_not_known() -> None:
+    calls = [row_of(point(None, n), [figure("throughput", "mean", 100.0 * n)]) for n in (1, 2)]
+    assert {"throughput": (1,)} == best(sweep_of("t", calls))
+    assert {"throughput"} == {one.metric for one in sweep_of("t", calls).best}
+
+
+def test_values_of_different_sources_are_not_compared() -> None:
+    rows = [row_of(point(n), [figure("energy", "mean", 0.1, source=source)]) for n, source in ((1, "rapl"), (2, "x"))]
+    assert {} == best(sweep_of("t", rows))
+
+
+def test_the_fill_delay_is_part_of_a_latency_that_has_a_limit() -> None:
+    """255 rows at 8000/s take 31.9 ms before the call of the batch begins."""
+    filled = row(point(256, 1, P95, rate=8000.0), 0.001)
+    assert 255 / 8000 == filled.point.fill_s
+    assert "failed" == filled.outcome
+    assert "latency p95 <= 10 ms (32.9 ms)" == str(filled.answers[0])
+    assert None is point(256).fill_s
+
+
+def test_an_open_bound_stays_open_with_the_fill_delay() -> None:
+    unsure = replace(figure("latency", "p95", 0.001), estimate=fake.estimate(0.001, 0.001, None, 9))
+    assert "inconclusive" == row_of(point(2, 1, P95, rate=8000.0), [unsure]).outcome
+
+
+def test_a_miss_of_the_latency_speaks_of_larger_batches() -> None:
+    said = missed(row(point(32, 1, P95), 0.012))
+    assert "batch_size 32, threads 1 misses latency p95 <= 10 ms (12.0 ms), and a larger batch takes more" == str(said)
+
+
+@pytest.mark.parametrize(
+    "quiet",
+    [
+        row(point(32, 1, P95), 0.001),
+        row(point(32, 1, RATE), 0.001, rows_s=50),
+        row(point(None, 1, P95), 0.02),
+    ],
+    ids=["kept", "a limit that does not grow", "no batch swept"],
+)
+def test_other_answers_say_nothing_about_larger_batches(quiet: SweepRow) -> None:
+    assert None is missed(quiet)
+
+
+@pytest.mark.parametrize(
+    ("one", "beyond"),
+    [
+        (point(64), True),
+        (point(8), False),
+        (point(64, 2), False),
+        (point(64, scenario="x"), False),
+        (point(None), False),
+    ],
+)
+def test_only_a_larger_batch_of_the_same_kind_lies_beyond(one: SweepPoint, *, beyond: bool) -> None:
+    assert beyond == is_beyond(one, point(32))
+
+
+@pytest.mark.parametrize(("served", "said"), [(8, True), (32, False), (0, False)])
+def test_a_batch_that_is_served_and_not_swept_is_said(served: int, *, said: bool) -> None:
+    rows = [row(point(size, serving_batch=served), 0.001) for size in (1, 32)]
+    text = "batches of 8 are served, and batches of 1, 32 were measured: sweep the one that is served too"
+    assert ([text] if said else []) == [str(note) for note in sweep_of("t", rows).notes]
+
+
+def test_a_sweep_of_other_things_says_nothing_about_batches() -> None:
+    assert () == sweep_of("t", [row(point(None, serving_batch=8), 0.001)]).notes
+
+
+def test_a_sweep_comes_back_from_json() -> None:
+    sweep = sweep_of("t", [row(point(1, 1, P95, rate=10.0), 0.001, rows_s=5), row_of(point(2), [])])
+    assert sweep == from_json(Sweep, to_json(sweep))
+    assert 1 == from_json(Sweep, to_json(sweep)).rows[0].point.values["batch_size"]

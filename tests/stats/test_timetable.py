@@ -1,0 +1,99 @@
+"""How long tests take, how they are screened in the time that is left, and how many are compared next."""
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_hwperf.stats.timetable import (
+    COARSE,
+    FINE,
+    PAIR_PLAN,
+    CallTimes,
+    Screening,
+    TestTime,
+    Timetable,
+    serial_plan,
+)
+
+
+def table(count: int, call_s: float = 1e-3, pace: float = 1.0) -> Timetable:
+    tests = [
+        TestTime(test=str(number), hypotheses=1, beside_s=0.03, measurements=(CallTimes(calls_s=(call_s, call_s)),))
+        for number in range(count)
+    ]
+    return Timetable(start_s=0.5, tests=tests, alpha=0.01, pace=pace)
+
+
+def test_a_test_takes_its_turns_its_warm_up_and_what_is_beside_them() -> None:
+    """Turns of ten calls of 1 ms, each handed over in 1 ms: 24.5 a side; one call and two blocks warm it up."""
+    (test,) = table(1).tests
+    assert 0.03 + 2 * (24.5 * 0.011 + 0.001 + 2 * 0.003 + 3 * 0.002) == pytest.approx(test.pair_s(PAIR_PLAN))
+
+
+@pytest.mark.parametrize(("count", "screening"), [(10, FINE), (60, COARSE), (2000, COARSE)])
+def test_the_screen_gets_coarser_where_the_time_is_short(count: int, screening: Screening) -> None:
+    assert screening == table(count).screening(600.0)
+
+
+def test_all_tests_are_one_group_where_they_fit() -> None:
+    """And a machine that slows down to a third would still decide them."""
+    found = table(20)
+    needed_s = found.needed_s(found.tests, FINE)
+    assert 20 == found.next_group(0, 3.1 * needed_s, FINE)
+    assert 0 < found.next_group(0, 2.9 * needed_s, FINE) < 20
+
+
+def test_what_does_not_fit_is_split_and_no_group_takes_all_of_the_time() -> None:
+    found = table(2000)
+    size = found.next_group(0, 600.0, COARSE)
+    assert 0 < size < 2000
+    assert found.needed_s(found.tests[:size], COARSE) <= 0.25 * 600
+    assert found.needed_s(found.tests[: size + 1], COARSE) > 0.25 * 600
+    assert 0 < found.next_group(size, 240.0, COARSE) < size
+
+
+def test_a_group_that_will_not_be_over_goes_on_with_fewer_tests() -> None:
+    found = table(40)
+    seen = dict.fromkeys((one.test for one in found.tests), 3)
+    half_s = found.needed_s(found.tests, FINE, seen)
+    assert 40 == found.shortened(found.tests, half_s, FINE, seen)
+    assert 0 < found.shortened(found.tests, 0.5 * half_s, FINE, seen) < 20
+    assert 1 == found.shortened(found.tests, 0.1, FINE, seen), "one is tried in any case"
+
+
+def test_what_was_screened_before_takes_no_time_again() -> None:
+    found = table(10)
+    seen = {one.test: 6 for one in found.tests[:5]}
+    assert found.screen_s(found.tests[5:], FINE) == pytest.approx(found.screen_s(found.tests, FINE, seen))
+
+
+def test_a_slower_pace_makes_groups_smaller() -> None:
+    assert table(2000, pace=2.0).next_group(0, 600.0, COARSE) < table(2000).next_group(0, 600.0, COARSE)
+
+
+def test_the_first_test_is_tried_whatever_it_takes_and_no_later_one() -> None:
+    assert 1 == table(5, call_s=60.0).next_group(0, 10.0, COARSE)
+    assert 0 == table(5, call_s=60.0).next_group(1, 10.0, COARSE)
+
+
+def test_the_last_test_is_compared_where_it_fits_into_all_that_is_left() -> None:
+    found = table(3)
+    needed_s = found.needed_s(found.tests[:1], FINE)
+    assert 1 == found.next_group(1, 1.1 * needed_s, FINE)
+    assert 0 == found.next_group(1, 0.9 * needed_s, FINE)
+
+
+def test_a_test_that_one_side_at_a_time_runs_warms_up_in_four_processes() -> None:
+    """Beside six double blocks: one call and three blocks in each of them. Their starts are counted once for all."""
+    (test,) = table(1).tests
+    serial = replace(test, is_serial=True)
+    mixed = replace(table(0), serial_start_s=3.0, tests=(test, serial))
+
+    plan = serial_plan(PAIR_PLAN)
+    warm_s, uncounted_s = 0.001 + 2 * 0.003 + 3 * 0.002, 0.5 * 0.011
+    assert test.pair_s(plan) + 2 * (warm_s - uncounted_s) == pytest.approx(serial.pair_s(PAIR_PLAN))
+    of = {"shared": [test], "serial": [serial, serial], "both": [test, serial]}
+    starts_s = {
+        name: mixed.screen_s(tests, FINE) / 6 - sum(one.pair_s(plan) for one in tests) for name, tests in of.items()
+    }
+    assert {"shared": 0.5, "serial": 3.0, "both": 3.5} == pytest.approx(starts_s)

@@ -1,0 +1,371 @@
+"""Budgets and comparisons get their answers: outcome, reason, and whether the test fails."""
+
+import pytest
+from fakes.records import run
+
+from pytest_hwperf.records.messages import Kind, said, state
+from pytest_hwperf.records.metrics import metric_of
+from pytest_hwperf.records.run import Estimate, Figure, replace
+from pytest_hwperf.records.verdict import Budget, Comparison, ComparisonOutcome, Policy, Undecided, Verdict
+from pytest_hwperf.stats.verdicts import (
+    answers_markers,
+    explain,
+    failure_lines,
+    judge,
+    judge_budget,
+    judge_comparison,
+    pairs_failed,
+    why_it_cannot_pass,
+)
+
+BUDGET = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)
+FLOOR = Budget(keyword="throughput_min_qps", metric="throughput", statistic="mean", limit=100.0)
+
+
+def figure(low: float | None, value: float, high: float | None, metric: str = "latency", stat: str = "p95") -> Figure:
+    estimate = Estimate(value=value, low=low, high=high, confidence=0.9, n=400, method="m", warnings=())
+    return Figure(metric=metric, statistic=stat, estimate=estimate, source="perf_counter", per="call")
+
+
+def comparison(outcome: ComparisonOutcome = "regressed", **changes: object) -> Comparison:
+    change = Estimate(value=0.048, low=0.039, high=0.056, confidence=0.98, n=8, method="m")
+    made = Comparison(
+        metric="latency",
+        statistic="p50",
+        outcome=outcome,
+        change=change,
+        scale="relative",
+        margin=0.02,
+        p_value=None,
+        pairs=8,
+        method=said("8 sessions, historical"),
+        detectable=0.18,
+        baseline=0.006,
+    )
+    return replace(made, **changes)
+
+
+@pytest.mark.parametrize(
+    ("found", "outcome", "fails"),
+    [
+        (figure(0.008, 0.009, 0.0099), "passed", False),
+        (figure(0.011, 0.012, 0.013), "failed", True),
+        (figure(0.009, 0.0095, 0.011), "inconclusive", False),  # the point keeps the limit
+        (figure(0.009, 0.0105, 0.011), "inconclusive", True),  # the point breaks it
+    ],
+)
+def test_a_budget_is_answered_by_the_whole_interval(found: Figure, outcome: str, fails: bool) -> None:
+    verdict = judge_budget(run(), [found], BUDGET, Policy())
+    assert (verdict.outcome, verdict.fails) == (outcome, fails)
+
+
+@pytest.mark.parametrize(
+    ("found", "outcome"),
+    [
+        (figure(101, 110, 120, "throughput", "mean"), "passed"),
+        (figure(80, 90, 99, "throughput", "mean"), "failed"),
+        (figure(90, 99, 110, "throughput", "mean"), "inconclusive"),
+    ],
+)
+def test_a_lower_limit_is_the_mirror_image(found: Figure, outcome: str) -> None:
+    verdict = judge_budget(run(), [found], FLOOR, Policy())
+    assert verdict.outcome == outcome
+    assert verdict.fails == (outcome != "passed")  # the inconclusive point lies below the limit
+
+
+@pytest.mark.parametrize(
+    ("undecided", "point", "fails", "reported"),
+    [
+        ("point", 0.0095, False, "decided by the point estimate, near a limit a coin toss"),
+        ("point", 0.0105, True, "decided by the point estimate, near a limit a coin toss"),
+        ("retry", 0.0105, True, "decided by the point estimate, near a limit a coin toss"),
+        ("pass", 0.0105, False, "let pass as asked"),
+        ("fail", 0.0095, True, "failed as asked"),
+    ],
+)
+def test_an_inconclusive_budget_says_so_whatever_it_does(
+    undecided: Undecided,
+    point: float,
+    fails: bool,
+    reported: str,
+) -> None:
+    verdict = judge_budget(run(), [figure(0.009, point, 0.011)], BUDGET, Policy(undecided=undecided))
+    assert (verdict.outcome, verdict.fails) == ("inconclusive", fails)
+    assert verdict.reason.endswith(
+        f"limit 10 ms; 400 calls, perf_counter; inconclusive (the interval holds the limit), {reported}"
+    )
+    assert [reported] == [str(one) for one in verdict.decided_by]
+
+
+def test_a_load_in_doubt_is_no_question_of_its_limit() -> None:
+    """Its point is far from the limit, which says nothing of what the load may come to."""
+    doubt = state("no steady state", ratio=1.5, low=1.2, what="median latency")
+    found = figure(0.0001, 0.0001, None)
+    verdict = judge_budget(
+        run(), [replace(found, estimate=replace(found.estimate, warnings=(doubt,)))], BUDGET, Policy()
+    )
+    assert (verdict.outcome, verdict.fails) == ("inconclusive", False)
+    assert "no steady state: thirds of the load differ" in verdict.reason
+    assert ["doubted point"] == [one.kind for one in verdict.decided_by]
+    assert "coin toss" not in verdict.reason
+
+
+def test_a_bound_that_is_missing_puts_no_point_near_the_limit() -> None:
+    (decision,) = judge_budget(run(), [figure(0.0001, 0.0001, None)], BUDGET, Policy()).decided_by
+    assert "point" == decision.kind
+
+
+@pytest.mark.parametrize(
+    ("retried", "outcome", "said_of_them"),
+    [
+        ([0.009] * 5, "passed", "5 of 5 fresh processes kept the limit"),
+        ([0.011] * 5, "failed", "0 of 5 fresh processes kept the limit"),
+        ([0.009, 0.009, 0.011], "inconclusive", "2 of 3 fresh processes kept the limit"),
+        ([0.009] * 4, "inconclusive", "4 of 4 fresh processes kept the limit"),
+    ],
+)
+def test_five_processes_on_one_side_decide(retried: list[float], outcome: str, said_of_them: str) -> None:
+    inconclusive = figure(0.009, 0.0105, 0.011)
+    (verdict,) = judge(run(), [inconclusive], [], [BUDGET], Policy(undecided="retry"), {BUDGET.key: retried})
+    assert (outcome, outcome != "passed") == (verdict.outcome, verdict.fails)
+    assert verdict.reason.endswith(said_of_them)
+    assert said_of_them == str(verdict.decided_by[-1])
+
+
+def test_a_percentile_that_cannot_pass_in_its_time_says_which_it_needs() -> None:
+    """299 calls of 6.27 ms on average take 1.87 s."""
+    warning = state("no bound", statistic="p99", side="upper", level=95.0, needed=299, n=30)
+    short = figure(0.009, 0.0095, None, stat="p99")
+    short = replace(short, estimate=replace(short.estimate, warnings=(warning,)))
+    verdict = judge_budget(run(), [short], replace(BUDGET, statistic="p99"), Policy())
+    assert verdict.reason.endswith("; 299 calls take 1.87 s: --hwperf-sample-time=4")
+
+
+@pytest.mark.parametrize(
+    ("statistic", "call_s", "said"),
+    [
+        ("p99", 6.6e-3, ""),  # 299 calls take 1.97 s
+        ("p99", 0.05, "latency p99 cannot pass in 2.00 s of calls: 299 calls take 15.0 s: --hwperf-sample-time=30"),
+        (
+            "p99_9",
+            1e-3,
+            "latency p99_9 cannot pass in 2.00 s of calls: 2,995 calls take 3.00 s: --hwperf-sample-time=6",
+        ),
+        ("p50", 0.5, "latency p50 cannot pass in 2.00 s of calls: 5 calls take 2.50 s: --hwperf-sample-time=5"),
+        ("p99_9", 1.0, "2,995 calls take 2995 s: --hwperf-sample-time=3600"),
+        ("p99_9", 2.0, "2,995 calls take 5990 s: give a limit to a lower percentile"),
+        ("mean", 9.0, ""),
+        ("max", 9.0, ""),
+    ],
+)
+def test_what_cannot_pass_in_its_time_is_known_from_one_call(statistic: str, call_s: float, said: str) -> None:
+    """By what the verdict needs: an upper bound at 95 %, of which so many calls are the fewest."""
+    found = why_it_cannot_pass(replace(BUDGET, statistic=statistic), call_s, 2.0)
+    assert found.endswith(said)
+    assert bool(found) == bool(said)
+    assert "" == why_it_cannot_pass(replace(BUDGET, metric="throughput", statistic="mean"), call_s, 2.0)
+
+
+def test_too_few_calls_say_how_many_are_needed() -> None:
+    few = figure(0.009, 0.0095, None)
+    few = replace(few, estimate=replace(few.estimate, warnings=("p95 has no upper 95 % bound below n=59, have n=30",)))
+    verdict = judge_budget(run(), [few], BUDGET, Policy())
+    assert "inconclusive (p95 has no upper 95 % bound below n=59, have n=30)" in verdict.reason
+
+
+def test_a_budget_says_value_interval_n_source_and_limit() -> None:
+    verdict = judge_budget(run(), [figure(0.011, 0.012, 0.013)], BUDGET, Policy())
+    assert explain(verdict) == ("FAILED  latency p95 12.0 ms (11.0 .. 13.0), limit 10 ms; 400 calls, perf_counter")
+
+
+@pytest.mark.parametrize(
+    ("per", "n", "shown"),
+    [
+        ("call", 1, "1 call"),
+        ("batch of 16 calls", 2, "2 batches of 16 calls"),
+        ("fresh process", 3, "3 fresh processes"),
+        ("window", 5, "5 windows"),
+    ],
+)
+def test_n_is_counted_in_words(per: str, n: int, shown: str) -> None:
+    found = figure(0.011, 0.012, 0.013)
+    found = replace(found, per=per, estimate=replace(found.estimate, n=n))
+    assert f"; {shown}, " in judge_budget(run(), [found], BUDGET, Policy()).reason
+
+
+def test_an_unmeasured_budget_fails_and_says_why() -> None:
+    budget = Budget(keyword="energy_budget_mj", metric="energy", statistic="mean", limit=0.002)
+    verdict = judge_budget(run(unmeasured={"energy": "energy is off"}), [], budget, Policy())
+    assert (verdict.outcome, verdict.fails) == ("unmeasured", True)
+    assert verdict.reason == "energy unmeasured, limit 2 mJ: energy is off"
+
+
+@pytest.mark.parametrize(
+    ("budget", "policy"), [(BUDGET, Policy(undecided="pass")), (replace(BUDGET, default=True), Policy())]
+)
+def test_an_unmeasured_budget_may_pass_where_it_is_reported_to(budget: Budget, policy: Policy) -> None:
+    """It keeps its outcome: what was not measured is never called passed."""
+    verdict = judge_budget(run(), [], budget, policy)
+    assert (verdict.outcome, verdict.fails) == ("unmeasured", False)
+
+
+def test_an_unmeasured_accuracy_tells_the_remedy() -> None:
+    budget = Budget(keyword="accuracy_min", metric="accuracy", statistic="mean", limit=0.9)
+    assert "give y_true=" in judge_budget(run(), [], budget, Policy()).reason
+
+
+@pytest.mark.parametrize(
+    ("outcome", "fails", "fails_strictly"),
+    [
+        ("regressed", True, True),
+        ("improved", False, False),
+        ("equivalent", False, False),
+        ("inconclusive", False, True),
+        ("not comparable", False, True),
+        ("no baseline", False, False),  # a first run is no error
+    ],
+)
+def test_what_a_comparison_does(outcome: ComparisonOutcome, fails: bool, fails_strictly: bool) -> None:
+    made = comparison(outcome)
+    metric = run().metric("latency")
+    assert judge_comparison(metric, made, Policy()).fails == fails
+    assert judge_comparison(metric, made, Policy(strict=True)).fails == fails_strictly
+
+
+@pytest.mark.parametrize(
+    ("kind", "fails"),
+    [("test ended", True), ("not runnable", True), ("lost, logged", True), ("no such test", False), (None, False)],
+)
+def test_a_test_that_the_baseline_could_not_run_fails_strictly_and_a_new_one_does_not(
+    kind: Kind | None, *, fails: bool
+) -> None:
+    made = replace(comparison("no baseline"), cause=state(kind) if kind else None)
+    assert judge_comparison(run().metric("latency"), made, Policy(strict=True)).fails == fails
+    assert not judge_comparison(run().metric("latency"), made, Policy()).fails
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kind", "failed"),
+    [
+        ("not comparable", "not at once", True),
+        ("not comparable", "test ended", True),
+        ("not comparable", "other conditions", False),
+        ("not comparable", None, False),
+        ("no baseline", "test ended", False),
+    ],
+)
+def test_a_test_that_does_not_run_in_pairs_is_told_from_one_that_cannot_be_compared(
+    outcome: ComparisonOutcome, kind: Kind | None, *, failed: bool
+) -> None:
+    assert failed == pairs_failed(replace(comparison(outcome), cause=state(kind) if kind else None))
+
+
+def test_a_comparison_says_change_interval_baseline_margin_and_method() -> None:
+    verdict = judge_comparison(run().metric("latency"), comparison(p_value=0.0002), Policy())
+    assert explain(verdict) == (
+        "REGRESSED  latency p50 +4.8 % (+3.9 .. +5.6), 6.00 → 6.29 ms, margin 2 %; p=0.0002, 8 sessions, historical"
+    )
+
+
+def test_a_change_just_beyond_the_margin_does_not_look_like_it() -> None:
+    change = Estimate(value=0.0504, low=0.0501, high=0.0512, confidence=0.98, n=8, method="m")
+    beyond = replace(comparison(), change=change, margin=0.05, baseline=None)
+    assert explain(judge_comparison(run().metric("latency"), beyond, Policy())).startswith(
+        "REGRESSED  latency p50 +5.04 % (+5.0 .. +5.1), margin 5 %"
+    )
+
+
+def test_an_inconclusive_comparison_says_what_it_could_have_caught() -> None:
+    verdict = judge_comparison(run().metric("latency"), comparison("inconclusive", baseline=None), Policy())
+    assert "smallest detectable change 18 %" in verdict.reason
+    assert "baseline" not in verdict.reason
+
+
+def test_an_inconclusive_comparison_without_power_says_nothing_of_it() -> None:
+    verdict = judge_comparison(run().metric("latency"), comparison("inconclusive", detectable=None), Policy())
+    assert "smallest detectable" not in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("outcome", "share", "said"),
+    [
+        ("inconclusive", 0.54, "54 % of turns were interrupted by other work"),
+        ("inconclusive", 0.0, ""),
+        ("equivalent", 0.54, ""),
+    ],
+)
+def test_an_inconclusive_comparison_says_how_often_it_was_disturbed(
+    outcome: ComparisonOutcome, share: float, said: str
+) -> None:
+    disturbed = replace(comparison(outcome), interference=share)
+    verdict = judge_comparison(run().metric("latency"), disturbed, Policy())
+    assert said == str(disturbed.disturbance or "")
+    assert said in verdict.reason
+    assert ("interrupted" in verdict.reason) == bool(said)
+
+
+def test_where_more_is_better_the_worse_lies_below() -> None:
+    made = comparison("inconclusive", metric="accuracy", statistic="mean", scale="absolute", detectable=-0.02)
+    verdict = judge_comparison(run().metric("accuracy"), made, Policy())
+    assert "smallest detectable change 2 pp" in verdict.reason
+
+
+def test_an_open_interval_is_shown_open() -> None:
+    change = Estimate(value=0.1, low=None, high=None, confidence=0.98, n=1, method="m")
+    verdict = judge_comparison(run().metric("latency"), comparison(change=change), Policy())
+    assert "+10.0 % (? .. ?)" in verdict.reason
+
+
+def test_a_comparison_with_nothing_says_why() -> None:
+    made = comparison("no baseline", change=None, cause=state("no baseline"))
+    verdict = judge_comparison(run().metric("latency"), made, Policy())
+    assert explain(verdict) == "NO BASELINE  latency p50: no baseline: save one with --hwperf-save"
+
+
+def test_a_run_is_answered_budgets_first() -> None:
+    verdicts: tuple[Verdict, ...] = judge(run(), [figure(0.008, 0.009, 0.0099)], [comparison()], [BUDGET], Policy())
+    assert [verdict.outcome for verdict in verdicts] == ["passed", "regressed"]
+
+
+def test_a_run_of_own_metrics_leaves_the_markers_to_the_measured_one() -> None:
+    """Where nothing was measured, budgets are reported unmeasured in every run."""
+    measured, own = run(label="measured"), replace(run(label="own"), samples=())
+    assert [True, False] == [answers_markers(one, {"measured"}) for one in (measured, own)]
+    assert answers_markers(own, set())
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "limit", "needed"),
+    [
+        (0.8, 0.5, 0.96, 0.7, 90),  # 0.3 to be 0.1: 10 * 9
+        (0.6, 0.4, 0.9, 0.7, 90),  # from below
+        (0.0, 0.0, 0.26, 0.05, 52),  # an interval of 0 shrinks with n: 10 * 5.2
+        (0.7, 0.5, 0.9, 0.7, 0),  # at the limit no number decides
+        (0.8, None, 0.96, 0.7, 0),
+    ],
+)
+def test_examples_that_would_decide_a_share_are_told(
+    value: float, low: float | None, high: float, limit: float, needed: int
+) -> None:
+    budget = Budget(keyword="accuracy_min", metric="accuracy", statistic="mean", limit=limit)
+    estimate = Estimate(value=value, low=low, high=high, confidence=0.9, n=10, method="m")
+    seen = Figure(metric="accuracy", statistic="mean", estimate=estimate, source="labels", per="example")
+    verdict = judge_budget(run(), [seen], budget, Policy())
+    told = [one for one in verdict.decided_by if one.kind == "few examples"]
+    assert ([needed] if needed else []) == [one.numbers["needed"] for one in told]
+
+
+def test_a_failure_says_its_numbers_and_below_them_what_moved() -> None:
+    moved = state("operator moved", operator="Gather", candidate=0.002, baseline=0.001, share=0.91)
+    verdict = judge_comparison(metric_of("latency"), comparison(moved=moved), Policy())
+
+    numbers, told = verdict.reason.split("; ", 1)
+    assert [numbers, str(moved), told] == failure_lines(run(), verdict)
+    assert verdict.reason.startswith("latency p50 +4.8 % (+3.9 .. +5.6)")
+
+
+def test_a_failure_that_is_no_plain_one_ends_with_its_outcome() -> None:
+    inconclusive = judge_comparison(metric_of("latency"), comparison("inconclusive"), Policy(strict=True))
+    missed = judge_budget(run(), [figure(0.011, 0.012, 0.013)], BUDGET, Policy())
+    assert [f"{inconclusive.reason}; inconclusive"] == failure_lines(run(), inconclusive)
+    assert [missed.reason] == failure_lines(run(), missed)
