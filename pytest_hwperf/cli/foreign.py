@@ -1,6 +1,7 @@
 """Results of other programs, read as reports of this one; the files may come from anyone."""
 
 import json
+import math
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ from pytest_hwperf.records.run import Estimate, Figure, Run, Sample
 from pytest_hwperf.records.structs import Count, ForeignRecord, Size
 from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.scenarios.profiles import parse_calls
-from pytest_hwperf.stats.estimates import REPORTED_CONFIDENCE, figures, mean_of_rounds
+from pytest_hwperf.stats.estimates import REPORTED_CONFIDENCE, figures
 from pytest_hwperf.stats.movers import profiler_costs, under_profiler
 
 T = TypeVar("T")
@@ -185,4 +186,21 @@ def _report(*judgements: Judgement, warnings: tuple[str, ...] = ()) -> Report:
         baseline="",
         judgements=judgements,
         warnings=(*warnings, _ELSEWHERE),
+    )
+
+
+def mean_of_rounds(mean: float, deviation: float, rounds: int) -> Estimate:
+    """Estimate a mean of which only statistics are known."""
+    from scipy.special import stdtrit
+
+    half = None
+    if rounds > 1:
+        half = float(stdtrit(rounds - 1, (1 + REPORTED_CONFIDENCE) / 2)) * deviation / math.sqrt(rounds)
+    return Estimate(
+        value=mean,
+        low=None if half is None else mean - half,
+        high=None if half is None else mean + half,
+        confidence=REPORTED_CONFIDENCE,
+        n=rounds,
+        method="mean of rounds, t interval" if half is not None else "mean of one round, no interval",
     )

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -19,6 +19,7 @@ from pytest_hwperf.gate.lockstep import PairTrace
 from pytest_hwperf.gate.preparing import GateRequest, prepared, sharer_of
 from pytest_hwperf.gate.processes import BothSides, ProcessSampler, answers_of, time_limit
 from pytest_hwperf.gate.rehearsal import Rehearser, repeat_alarms
+from pytest_hwperf.gate.result import GateResult
 from pytest_hwperf.gate.schedule import GroupSchedule, clearest_first
 from pytest_hwperf.gate.sharing import globs_of
 from pytest_hwperf.gate.turns import processors
@@ -28,65 +29,20 @@ from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.workdirs import remove_tree, workdir
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Evidence, Explanation, Gate, Measurement, PairedProfiles, Side
-from pytest_hwperf.records.messages import Statement, reasons, state
+from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS
-from pytest_hwperf.records.report import baseline_code
 from pytest_hwperf.records.run import Key, replace
 from pytest_hwperf.records.units import counted
-from pytest_hwperf.stats.changed_code import Xfails, is_expected
-from pytest_hwperf.stats.hypotheses import (
-    PairedAnswers,
-    Questions,
-    Reason,
-    questions_of,
-    seen_beside,
-)
+from pytest_hwperf.records.wording import reasons
+from pytest_hwperf.stats.hypotheses import Questions, Reason, questions_of, seen_beside
 from pytest_hwperf.stats.sequence import check_alpha, decide
-from pytest_hwperf.stats.timetable import (
-    Completeness,
-    completeness,
-    more_time,
-    rounded_up,
-    seconds_needed,
-)
+from pytest_hwperf.stats.timetable import completeness, more_time, rounded_up, seconds_needed
 
 _UNTOUCHED: Reason = ("equivalent", state("untouched"))
 _KEPT = 0.2  # of the gate's time, at the most, for an explanation
 _INTERRUPTED = state("interrupted")
 _SHORT_S = 0.05  # what takes less is not listed
 _SIDE_LETTERS = 4  # of both sides' names: paths of one length, on which the memory layout may depend
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateResult:
-    """What the pairs found."""
-
-    gate: Gate
-    answers: PairedAnswers
-    changed: frozenset[Path]  # test files whose own work the pairs cannot compare
-    completeness: Completeness
-    gone: frozenset[Measurement]  # that only the baseline makes; of a test that is skipped now without a label
-    xfails: Mapping[Path, Xfails] = field(default_factory=dict)  # test file or conftest → what has an `xfail`
-
-    @property
-    def is_interrupted(self) -> bool:
-        """Whether the pairs ended by Ctrl-C or the like; what they had decided before counts."""
-        stopped = self.gate.evidence.stopped
-        return stopped is not None and stopped.kind == "interrupted"
-
-    def has_new_xfail(self, path: Path, test: str) -> bool:
-        """Whether the candidate has added an `xfail` around a test, named as in its node id after the file.
-
-        One that no file of the baseline shows is new too, whatever adds it.
-        """
-        own = self.xfails.get(path, Xfails())
-        near = [self.xfails.get(folder / "conftest.py", Xfails()) for folder in path.parents]
-        is_old = is_expected(test, own.kept) or any(one.kept for one in near)
-        return not is_old or is_expected(test, own.added) or any(one.added for one in near)
-
-    def is_blind_to(self, path: Path) -> bool:
-        """Whether a test of this file, or what its conftest files give it, may have changed unseen."""
-        return path in self.changed or any(folder / "conftest.py" in self.changed for folder in path.parents)
 
 
 def run_gate(request: GateRequest) -> GateResult:
@@ -236,23 +192,6 @@ def _explained(
     except KeyboardInterrupt:
         evidence = replace(evidence, stopped=_INTERRUPTED)
     return evidence, profiles, explanations
-
-
-def summary(result: GateResult, tests: int, present: str) -> str:
-    """Say in one line what was rerun, how often and how long, and how many of `tests` could be compared."""
-    gate, complete = result.gate, result.completeness
-    stages = ("screen", "confirm", "equivalence")
-    counts = {stage: sum(pair.stage == stage for pair in gate.evidence.pairs) for stage in stages}
-    pairs = " + ".join(f"{count} {stage}" for stage, count in counts.items() if count) or "no"
-    noun = ("pair" if sum(counts.values()) == 1 else "pairs") + gate.beside
-    spent = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in gate.seconds.items())
-    decided = f" ({complete.shortfall})" if complete.shortfall else ""
-    left_out = f", {len(complete.untouched)} left out since {state('untouched')}" if complete.untouched else ""
-    return (
-        f"{present} against {baseline_code(gate)}: {pairs} {noun} of fresh processes, "
-        f"{len(complete.compared)} of {tests} tests compared{decided}{left_out}: {spent}"
-        + (f"; {gate.imports}" if gate.imports else "")
-    )
 
 
 def _commands_of(request: GateRequest, trees: Trees, caches: Path, node: str = "") -> dict[Side, Command]:

@@ -23,16 +23,7 @@ from pytest_hwperf.measure.rows import (
 )
 from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.stream import Stream
-from pytest_hwperf.records.contracts import (
-    Arenas,
-    CallStage,
-    Compiling,
-    Counted,
-    Profiled,
-    Referring,
-    Scenario,
-    Staged,
-)
+from pytest_hwperf.records.contracts import Arenas, CallStage, Compiling, Counted, Profiled, Referring, Scenario, Staged
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 from pytest_hwperf.records.messages import Statement, said, state
 from pytest_hwperf.records.profiles import OperatorProfile, ProfiledCalls

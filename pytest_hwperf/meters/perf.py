@@ -15,13 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from pytest_hwperf.meters.counter_check import Check, check_counters, open_checked, processor_meter
-from pytest_hwperf.meters.counters import (
-    CounterMeter,
-    DescriptorCounters,
-    Register,
-    errno_name,
-    refusal_warnings,
-)
+from pytest_hwperf.meters.counters import CounterMeter, DescriptorCounters, Register, errno_name, refusal_warnings
 from pytest_hwperf.meters.powercap import SystemAccess
 from pytest_hwperf.records.errors import MeterUnavailable
 

@@ -13,7 +13,7 @@ from pytest_hwperf.records.text import visible, visible_lines
 from pytest_hwperf.records.units import counted, some_of
 
 if TYPE_CHECKING:
-    from pytest_hwperf.gate.tests import GateResult
+    from pytest_hwperf.gate.result import GateResult
     from pytest_hwperf.plugin.settings import Settings
     from pytest_hwperf.records.report import Report, Shard
 

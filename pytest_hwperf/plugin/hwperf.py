@@ -1,13 +1,10 @@
 """The object that the fixture `hwperf` gives: it measures, records and compares."""
 
 import dataclasses
-import re
-import reprlib
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from functools import partial
-from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,24 +12,23 @@ import pytest
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop, TestLoop
 from pytest_hwperf.measure.rounds import Rounds
 from pytest_hwperf.measure.stages import Stages
-from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_rounds, subject_of_scenario
+from pytest_hwperf.measure.subjects import Subject, subject_of_rounds
 from pytest_hwperf.plugin.command import timeout_paused
 from pytest_hwperf.plugin.failure import raised_at_the_await, raised_at_the_call
+from pytest_hwperf.plugin.given import check_recorded, refuse_more, subject_given, two_models
 from pytest_hwperf.plugin.loads import batch_size_under, subject_of_requests
 from pytest_hwperf.plugin.markers import swept_value
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios, rounds_after
-from pytest_hwperf.plugin.session import LONGEST_LABEL, checked_label, label_of_models, session_of, test_of
+from pytest_hwperf.plugin.session import checked_label, label_of_models, session_of, test_of
 from pytest_hwperf.plugin.whole_suites import measure_if_repeatable
 from pytest_hwperf.records.budgets import RECORDED_MARGIN, parse_size
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Measurement
-from pytest_hwperf.records.metrics import METRICS, Better, is_stage
-from pytest_hwperf.records.plans import ADDRESSES, is_address
+from pytest_hwperf.records.metrics import METRICS, Better
+from pytest_hwperf.records.plans import is_address
 from pytest_hwperf.records.run import Run, Sample, replace
-from pytest_hwperf.records.structs import LARGEST
 from pytest_hwperf.records.sweep import BATCH
-from pytest_hwperf.records.text import shortened
 from pytest_hwperf.records.verdict import Comparison, Margin
 
 if TYPE_CHECKING:
@@ -186,7 +182,7 @@ class Hwperf:
             UsageProblem: a bad name, value, direction or margin, or a name recorded twice.
         """
         self._check_time()
-        _check_recorded(name, value, better)
+        check_recorded(name, value, better)
         size = RECORDED_MARGIN if margin is None else parse_size(margin, "relative")
         position = self._unlabelled()
         run = self._test.runs[position]
@@ -266,7 +262,7 @@ class Hwperf:
         self._check_time()
         if not self._session.mode.judges:
             return ()
-        (old_name, old), (new_name, new) = _two(models)
+        (old_name, old), (new_name, new) = two_models(models)
         run = empty_run(self._item, checked_label(label) or label_of_models(new_name, old_name))
         if run.label in self._test.labels:
             raise UsageProblem(f"hwperf.compare: the label {run.label!r} is used twice; give each its own label=")
@@ -306,12 +302,12 @@ class Hwperf:
         load = self._test.markers.load
         data["batch_size"] = batch_size_under(load, data["batch_size"])
         if (load is not None and load.url) or is_address(target):
-            _refuse_more(kwargs, data["y_true"])
+            refuse_more(kwargs, data["y_true"])
             subject = subject_of_requests(target, args, load, data["batch_size"] or 1, loop)
         elif load is not None and load.headers:
             raise UsageProblem("hwload: headers= are of requests: give url=, or hwperf('http://…', X)")
         else:
-            subject = _subject(target, args, kwargs, loop, **data)
+            subject = subject_given(target, args, kwargs, loop, **data)
         how = {"load": str(load)} if load else {}
         return dataclasses.replace(self._collecting(subject, **how), stages=self._stages)
 
@@ -357,62 +353,3 @@ class Hwperf:
                 return position
         self._test.runs.append(empty_run(self._item))
         return len(self._test.runs) - 1
-
-
-def _two(models: object) -> list[tuple[str, str]]:
-    if not isinstance(models, Mapping) or len(models) != 2 or not all(isinstance(m, str) for m in models.values()):  # noqa: PLR2004
-        raise UsageProblem(
-            "hwperf.compare takes two names with their models, the baseline first, such as "
-            "hwperf.compare({'v1': 'models/v1.onnx', 'v2': 'models/v2.onnx'}, X)"
-        )
-    return list(models.items())
-
-
-def _subject(
-    target: Any,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    loop: Loop,
-    *,
-    y_true: Any | None,
-    batch_size: int | None,
-) -> Subject:
-    if isinstance(target, ReadyScenario):
-        if args or kwargs or y_true is not None:
-            raise UsageProblem(
-                "hwperf(scenario) has its rows and labels from hwperf_data: only label= and batch_size= are taken"
-            )
-        size = 1 if batch_size is None else batch_size
-        return subject_of_scenario(target.scenario, target.X, target.y, size, target.reference, loop)
-    if iscoroutine(target):
-        target.close()
-        raise UsageProblem(
-            "hwperf(...) was given a coroutine, which can be awaited once only: give the async function and its "
-            "arguments, hwperf(predict, X) instead of hwperf(predict(X))"
-        )
-    if not callable(target):
-        raise UsageProblem(
-            f"hwperf({reprlib.repr(target)}): give the fixture scenario, one of hwperf.scenarios(...), a callable "
-            f"with its arguments, such as hwperf(model.predict, X), or an address, such as {ADDRESSES}"
-        )
-    return subject_of_callable(target, args, kwargs, y_true=y_true, batch_size=batch_size, loop=loop)
-
-
-def _refuse_more(kwargs: Mapping[str, Any], y_true: Any | None) -> None:
-    if kwargs or y_true is not None:
-        raise UsageProblem("requests take rows, label= and batch_size= only: what a server answers is not compared")
-
-
-def _check_recorded(name: str, value: object, better: str) -> None:
-    if len(name) > LONGEST_LABEL:
-        raise UsageProblem(f"hwperf.record({shortened(name)}): a name has {LONGEST_LABEL} characters at most")
-    built_in = name in METRICS or is_stage(name)
-    if built_in or not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
-        taken = "is a built-in metric" if built_in else "is no identifier"
-        raise UsageProblem(f"hwperf.record({name!r}): the name {taken}; choose another, such as 'rouge_l'")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
-        raise UsageProblem(
-            f"hwperf.record({name!r}, {value!r}): the value is a finite number within ±{LARGEST:g}; write float(...)"
-        )
-    if better not in ("lower", "higher"):
-        raise UsageProblem(f"hwperf.record({name!r}, better={better!r}): allowed are 'lower' and 'higher'")

@@ -17,7 +17,7 @@ from pytest_hwperf.records.text import shortened
 if TYPE_CHECKING:
     from pytest_hwperf.checkout.building import Built
     from pytest_hwperf.checkout.revision import Revision
-    from pytest_hwperf.gate.tests import GateResult
+    from pytest_hwperf.gate.result import GateResult
     from pytest_hwperf.host.opened_files import OpenedFiles
     from pytest_hwperf.measure.startup import Startup
     from pytest_hwperf.measure.subjects import Subject

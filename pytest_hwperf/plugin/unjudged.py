@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_hwperf.checkout.revision import ends, history_between
-from pytest_hwperf.gate.tests import GateResult
+from pytest_hwperf.gate.result import GateResult
 from pytest_hwperf.plugin.collector import Ends
 from pytest_hwperf.plugin.failure import Failure
 from pytest_hwperf.plugin.judging import failures

@@ -1,19 +1,18 @@
 """Statements about measurements and comparisons: a kind with its facts, put into words here alone.
 
 Code that needs to know what happened asks for the kind or a fact. The words serve the reader only and may change.
-Facts may come from a report file of unknown origin: they are arguments of the constant templates below, never
+TemplateFacts may come from a report file of unknown origin: they are arguments of the constant templates below, never
 templates or format specifications themselves.
 """
 
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Literal
 
 from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.records.structs import Number, Record
 from pytest_hwperf.records.text import visible
-from pytest_hwperf.records.units import counted, show, show_change, show_number, show_share, show_size
+from pytest_hwperf.records.wording import NumberRange, TemplateFacts, Word
 
 # Why a metric was not measured; "said": in the words of a meter, a runtime or whatever else was asked.
 Unmeasured = Literal[
@@ -73,9 +72,6 @@ ErrorRate = Literal["error rate", "error rate with others", "error rate split", 
 Lacking = Literal["few pairs", "many pairs", "few equal examples", "no margin"]
 Kind = Unmeasured | Incomparable | Method | Doubt | Trap | Swept | Decision | ErrorRate | Lacking
 
-_MOST_REASONS = 3
-_EVERY = 100  # percent
-_LONGEST_NOUN = 80  # characters of what is counted
 
 _SENTENCES: Mapping[Kind, str] = {
     "said": "{text}",
@@ -377,11 +373,6 @@ def cause_of(refused: ScenarioUnavailable) -> Statement:
     return Statement(kind=cause.kind, texts=texts, numbers=cause.numbers, differences=cause.differences)
 
 
-def baseline_of_nothing(candidate: float, unit: str) -> Statement:
-    """Say that the baseline is 0, to which no change is relative."""
-    return state("baseline of nothing", baseline=show(0.0, unit), candidate=show(candidate, unit))
-
-
 def differing(then: Mapping[str, str], now: Mapping[str, str]) -> tuple[Difference, ...]:
     """Return what is not the same in two mappings, by name."""
     if then == now:  # nearly always
@@ -395,91 +386,13 @@ def differing(then: Mapping[str, str], now: Mapping[str, str]) -> tuple[Differen
 
 def sentence(first: Statement, *alike: Statement) -> str:
     """Put a statement into words; a number in which `alike` ones differ from it is a range, as `104 .. 154`."""
-    facts = _Facts({name: _Word(text) for name, text in first.texts.items()})
+    facts = TemplateFacts({name: Word(text) for name, text in first.texts.items()})
     for name, number in first.numbers.items():
-        facts[name] = _Range([number, *(one.numbers.get(name, number) for one in alike)], first.texts)
-    facts["differences"] = _Word("; ".join(map(str, first.differences)))
+        facts[name] = NumberRange([number, *(one.numbers.get(name, number) for one in alike)], first.texts)
+    facts["differences"] = Word("; ".join(map(str, first.differences)))
     return _SENTENCES[first.kind].format_map(facts)
-
-
-def reasons(causes: Collection[str]) -> str:
-    """Write the most frequent reasons, each once, with the number of tests where there are several."""
-    found = Counter(causes).most_common()
-    shown = [f"{why} ({counted(times, 'test')})" if len(causes) > 1 else why for why, times in found[:_MOST_REASONS]]
-    more = [f"and {counted(len(found) - _MOST_REASONS, 'other reason')}"] if len(found) > _MOST_REASONS else []
-    return "; ".join([*shown, *more])
 
 
 @lru_cache(maxsize=1000)  # methods, promises and causes are repeated in every comparison
 def _own_sentence(statement: Statement) -> str:
     return sentence(statement)
-
-
-class _Facts(dict[str, object]):
-    """The facts of a sentence; one that a file has left out is a question mark."""
-
-    def __missing__(self, name: str) -> "_Word":
-        return _Word("?")
-
-
-class _Word(str):
-    """A text, which ignores any format specification."""
-
-    __slots__ = ()
-
-    def __format__(self, spec: str) -> str:
-        return str(self)
-
-
-class _Range:
-    """The values of one number, written as one where they look the same."""
-
-    def __init__(self, values: Sequence[float], texts: Mapping[str, str]) -> None:
-        self._least, self._most, self._texts = min(values), max(values), texts
-
-    def __format__(self, spec: str) -> str:
-        least = _written(self._least, spec, self._texts)
-        if self._least == self._most or (most := _written(self._most, spec, self._texts)) == least:
-            return least
-        (low, _, unit), (_, _, other) = least.partition(" "), most.partition(" ")
-        return f"{low if unit == other else least} .. {most.removeprefix('+')}"
-
-
-def _bare(seconds: float) -> str:
-    """Write the seconds of an option that lets in what takes as long, with room for a call that is faster."""
-    return f"{seconds / 2:.0e}"
-
-
-def _turns(percent: float) -> str:
-    return "every turn was" if round(percent) == _EVERY else f"{percent:.0f} % of turns were"
-
-
-_WRITERS: Mapping[str, Callable[[float], str]] = {
-    "change": lambda number: show_change(number, "relative"),
-    "points": lambda number: show_change(number, "absolute"),
-    "size": lambda number: show_size(number, "relative", digits=1),
-    "size points": lambda number: show_size(number, "absolute"),
-    "%": show_share,
-    "2%": lambda number: show_share(number, 2),
-    "turns": _turns,
-    "bare": _bare,
-}
-
-
-def _written(number: float, spec: str, texts: Mapping[str, str]) -> str:
-    """Write a number as a template asks: `s`, `B`, one of `_WRITERS`, `count NOUN`, digits, or as `format` does.
-
-    NOUN is the name of a text fact, or else the noun itself.
-    """
-    count, _, noun = spec.partition(" ")
-    if count == "count":
-        return counted(int(number), texts.get(noun, noun)[:_LONGEST_NOUN])
-    if spec in ("s", "B"):
-        return show(number, spec)
-    if spec in ("+s", "+B"):
-        return f"{'-' if number < 0 else '+'}{show(abs(number), spec[1:])}"
-    if spec in _WRITERS:
-        return _WRITERS[spec](number)
-    if not spec:
-        return f"{number:.0f}" if number.is_integer() else f"{number:g}"
-    return show_number(number, int(spec)) if spec.isdigit() else format(number, spec)

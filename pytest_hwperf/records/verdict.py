@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     Values = array[float]
 else:
     Values = array  # not subscriptable at run time before Python 3.12
+
 from pytest_hwperf.records.run import Estimate, Figure, Key, Keyed, Run
+from pytest_hwperf.records.units import show
 
 Undecided = Literal["point", "retry", "pass", "fail"]
 
@@ -222,3 +224,8 @@ class Skip(Record, frozen=True, kw_only=True):
     def reason(self) -> str:
         """The cause in words."""
         return str(self.cause)
+
+
+def baseline_of_nothing(candidate: float, unit: str) -> Statement:
+    """Say that the baseline is 0, to which no change is relative."""
+    return state("baseline of nothing", baseline=show(0.0, unit), candidate=show(candidate, unit))

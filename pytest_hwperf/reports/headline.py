@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Literal
 
-from pytest_hwperf.records.messages import reasons
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import counted, some_of
 from pytest_hwperf.records.verdict import Budget, Comparison
+from pytest_hwperf.records.wording import reasons
 
 State = Literal["bad", "doubtful", "good", "plain"]
 

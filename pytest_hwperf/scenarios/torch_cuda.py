@@ -10,12 +10,7 @@ from pytest_hwperf.host.nvidia import NvidiaGpus, find_nvidia_gpus
 from pytest_hwperf.records.errors import MeasurementError
 from pytest_hwperf.scenarios.prepared import ArenaScenario, PreparedScenario, require_gpu
 from pytest_hwperf.scenarios.threads import check_threads
-from pytest_hwperf.scenarios.torch_eager import (
-    ModuleForm,
-    ModulePredictor,
-    scenario_of_module,
-    torch_threads,
-)
+from pytest_hwperf.scenarios.torch_eager import ModuleForm, ModulePredictor, scenario_of_module, torch_threads
 from pytest_hwperf.scenarios.torch_modules import TORCH_REFERENCE, FittedModule, copy_of, inspect_module
 
 _DEVICE = "cuda:0"  # by number: "cuda" alone is the one that the program has chosen last

@@ -106,23 +106,6 @@ def clear_of(estimate: Estimate, limit: float, better: Better) -> bool | None:
     return False if low is not None and low > limit else None
 
 
-def mean_of_rounds(mean: float, deviation: float, rounds: int) -> Estimate:
-    """Estimate a mean of which only statistics are known."""
-    from scipy.special import stdtrit
-
-    half = None
-    if rounds > 1:
-        half = float(stdtrit(rounds - 1, (1 + REPORTED_CONFIDENCE) / 2)) * deviation / math.sqrt(rounds)
-    return Estimate(
-        value=mean,
-        low=None if half is None else mean - half,
-        high=None if half is None else mean + half,
-        confidence=REPORTED_CONFIDENCE,
-        n=rounds,
-        method="mean of rounds, t interval" if half is not None else "mean of one round, no interval",
-    )
-
-
 def enough(samples: Sequence[Sample], budgets: Sequence[Budget]) -> bool:
     """Say whether every budget on a metric among `samples` is clear of its limit; others are measured elsewhere.
 

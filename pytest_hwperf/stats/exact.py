@@ -10,12 +10,12 @@ from operator import gt, lt
 from statistics import fmean, median
 from typing import NamedTuple
 
-from pytest_hwperf.records.messages import Statement, baseline_of_nothing, state
+from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import BALANCED_ACCURACY, WORST_CLASS, Better, Metric, metric_of
 from pytest_hwperf.records.run import Classes, Estimate, Figure, Sample, replace
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import relative, some_of
-from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Margin, uncompared
+from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Margin, baseline_of_nothing, uncompared
 
 LOST_LEVEL = 0.01  # of all classes together
 _LITTLE = 0.1  # of what was right: a class of which no more is right is lost

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from pytest_hwperf.records.evidence import FixedSample, Hypothesis, Observation
-from pytest_hwperf.records.messages import Kind, baseline_of_nothing, state
+from pytest_hwperf.records.messages import Kind, state
 from pytest_hwperf.records.metrics import Metric, metric_of
 from pytest_hwperf.records.run import Estimate, replace
 from pytest_hwperf.records.units import counted, relative, relative_change
-from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, uncompared
+from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, baseline_of_nothing, uncompared
 from pytest_hwperf.stats.exact import compare_accuracy, compare_exact
 from pytest_hwperf.stats.ranks import (
     MOST_FLIPPED,

@@ -9,14 +9,7 @@ from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, least_apart
 from pytest_hwperf.records.run import Estimate
 from pytest_hwperf.stats.exact import tango_interval
-from pytest_hwperf.stats.rivals import (
-    ALPHA,
-    MOST_LOSS,
-    Candidate,
-    between_processes,
-    change_of,
-    in_pairs,
-)
+from pytest_hwperf.stats.rivals import ALPHA, MOST_LOSS, Candidate, between_processes, change_of, in_pairs
 
 LEAST_GAIN = 0.20  # of latency, for quantisation to be worthwhile; of accuracy less than `MOST_LOSS` is lost
 _QUANTISED = "int8"  # how such precisions begin

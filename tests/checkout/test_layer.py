@@ -9,14 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.checkout import layer
-from pytest_hwperf.checkout.layer import (
-    is_from,
-    make_layer,
-    name_of_interpreter,
-    packages_here,
-    packages_of,
-    site_of,
-)
+from pytest_hwperf.checkout.layer import is_from, make_layer, name_of_interpreter, packages_here, packages_of, site_of
 from pytest_hwperf.records.errors import WorkerError
 
 

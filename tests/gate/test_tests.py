@@ -5,7 +5,8 @@ from random import Random
 import pytest
 from fakes import gates
 
-from pytest_hwperf.gate.tests import GateResult, conducted, summary
+from pytest_hwperf.gate.result import GateResult, summary
+from pytest_hwperf.gate.tests import conducted
 from pytest_hwperf.records.evidence import Evidence, Gate, Pair
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.run import replace

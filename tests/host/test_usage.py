@@ -35,7 +35,9 @@ class SourceLoader:
 
 
 @pytest.fixture
-def recorder(tmp_path: Path) -> Recorder:
+def recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    # A fixture of other tests may keep a server running.
+    monkeypatch.setattr("pytest_hwperf.host.usage._has_children", lambda: False)
     (tmp_path / "pkg").mkdir()
     (tmp_path / "work.py").write_text(SOURCE)
     (tmp_path / "data.csv").write_text("1,2")

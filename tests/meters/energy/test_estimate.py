@@ -10,14 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_hwperf.meters.cpu_time import CpuTimeMeter
-from pytest_hwperf.meters.estimate import (
-    EstimateMeter,
-    Watts,
-    estimate_meter,
-    given_watts,
-    watts_here,
-    watts_of,
-)
+from pytest_hwperf.meters.estimate import EstimateMeter, Watts, estimate_meter, given_watts, watts_here, watts_of
 from pytest_hwperf.records.contracts import Covered
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.run import Reading
