@@ -31,6 +31,7 @@ class Register:
     joules: float  # per count
     last: int | None  # the last count before it starts again at 0; None = it never does, or it is not known
     never_idle: bool  # whether standing still over a whole window is a defect, as of a package or a board
+    longest_s: float = math.inf  # then it may have started again at 0 unseen
 
     def spent(self, before: int, after: int) -> int:
         """Return the counts between two values of a counter that started again at 0 once at most.
@@ -242,7 +243,6 @@ class Traits:
     covers: Covered = "processors"
     tick_s: float  # time between two changes of a counter; a window is exact within one of it
     shortest_window_s: float  # shorter windows are refused: one tick would be too large a part of them
-    longest_window_s: float = math.inf  # then a counter may have started again at 0 unseen, unless attended
     spins: int = 0  # readings to wait for a change before a window begins; 0 begins at once
     before_reading: Callable[[], None] = lambda: None  # called before each reading, as to let a GPU finish
     warnings: tuple[str, ...] = ()  # shown with every figure
@@ -267,12 +267,12 @@ class CounterMeter:
         self.source = f"{traits.kind}:{'+'.join(self.domains)}"
         self.tick_s = traits.tick_s
         self.shortest_window_s = traits.shortest_window_s
-        self.longest_window_s = traits.longest_window_s
+        self.longest_window_s = min((register.longest_s for register in counters.registers), default=math.inf)
         self.warnings = traits.warnings
         self._counters = counters
         self._traits = traits
         self._share = share
-        self._totals = Totals(counters, longest_s=traits.longest_window_s, clock=clock, suspended=suspended)
+        self._totals = Totals(counters, longest_s=self.longest_window_s, clock=clock, suspended=suspended)
 
     def start(self) -> Opening | str:
         """Wait for a change and read all counters; an error is returned by the end of the window."""

@@ -7,36 +7,22 @@ arena does not shrink, so that what is held after a call is the most that the ca
 Reference: torch.cuda.max_memory_allocated; NVML, nvmlDeviceGetComputeRunningProcesses and nvmlProcessInfo_t.
 """
 
-import os
-import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
 
 from pytest_hwperf.host.nvidia import forget_peak, memory_peak, uses_cuda
-from pytest_hwperf.meters.nvml_library import BoardProcess, boards_of, make_context, open_library
+from pytest_hwperf.meters.access import Access
+from pytest_hwperf.meters.nvml_library import BoardProcess, boards_of
 from pytest_hwperf.records.errors import HwperfError, MeasurementError
 
 BY_TORCH = "torch.cuda.max_memory_allocated"
 BY_DRIVER = "nvml, above the context of the process, read between calls"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryAccess:
-    """How this process and its boards are looked at; a test replaces any part."""
-
-    bindings: Any = None  # the module `pynvml`; None imports it
-    modules: Mapping[str, Any] = field(default_factory=lambda: sys.modules)
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    pid: int = field(default_factory=os.getpid)
-    make_context: Callable[[], None] = make_context
-
-
 class GpuMemory:
     """The most bytes that this process has taken on GPUs since it began to look."""
 
-    def __init__(self, *, by_driver: bool, access: MemoryAccess | None = None) -> None:
-        self._access = access or MemoryAccess()
+    def __init__(self, *, by_driver: bool, access: Access | None = None) -> None:
+        self._access = access or Access()
         self._idle = self._most = 0  # B
         self._by_driver = by_driver
         self._processes: Callable[[], list[BoardProcess]] = list  # on all boards, as the driver lists them
@@ -78,7 +64,7 @@ class GpuMemory:
             self._problem = str(error)
 
     def _open(self) -> None:
-        library = open_library(self._access.bindings)
+        library = self._access.library()
         self._close = library.close
         boards = boards_of(library, self._access.environ)
         self._processes = lambda: [one for board in boards for one in library.processes(board) or ()]

@@ -6,15 +6,11 @@ than the longest period that a driver averages over, so that values of successiv
 Reference: NVML, nvmlDeviceGetUtilizationRates and nvmlUtilization_t.
 """
 
-import os
-import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from pytest_hwperf.host.nvidia import uses_cuda
-from pytest_hwperf.meters.nvml_library import Board, Library, boards_of, open_library
+from pytest_hwperf.meters.access import Access
+from pytest_hwperf.meters.nvml_library import Board, Library, boards_of
 from pytest_hwperf.records.contracts import Covered
 from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 from pytest_hwperf.records.metrics import BOARD_UTILISATION
@@ -25,16 +21,6 @@ _PERIOD_S = 1.0  # the longest: between 1/6 s and 1 s, by product
 _NO_GPU = "this process uses no GPU"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UtilisationAccess:
-    """How this process and its boards are looked at; a test replaces any part."""
-
-    bindings: Any = None  # the module `pynvml`; None imports it
-    modules: Mapping[str, Any] = field(default_factory=lambda: sys.modules)
-    pid: int = field(default_factory=os.getpid)
-    clock: Callable[[], float] = time.monotonic
-
-
 class UtilisationMeter:
     """Mean share of busy time of whole boards, whichever process kept them busy."""
 
@@ -42,7 +28,7 @@ class UtilisationMeter:
     covers: Covered = "boards"
     shortest_window_s = _PERIOD_S
 
-    def __init__(self, library: Library, boards: Sequence[Board], access: UtilisationAccess) -> None:
+    def __init__(self, library: Library, boards: Sequence[Board], access: Access) -> None:
         self.source = f"nvml:{'+'.join(str(board.index) for board in boards)}"
         self.warnings = tuple(_doubts(library, boards, access.pid))
         self._library = library
@@ -69,14 +55,12 @@ class UtilisationMeter:
         self._library.close()
 
 
-def utilisation_meter(
-    environ: Mapping[str, str], *, on_gpu: bool, access: UtilisationAccess | None = None
-) -> UtilisationMeter:
+def utilisation_meter(environ: Mapping[str, str], *, on_gpu: bool, access: Access | None = None) -> UtilisationMeter:
     """Open the boards that this process uses."""
-    access = access or UtilisationAccess()
+    access = access or Access()
     known = on_gpu or uses_cuda(access.modules)
     try:
-        library = open_library(access.bindings)
+        library = access.library()
     except MeterUnavailable as reason:
         raise (reason if known else MeterUnavailable(_NO_GPU)) from reason
     try:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pytest_hwperf.meters.perf import perf_event_open
+from pytest_hwperf.meters.access import attributes, perf_event_open
 from pytest_hwperf.records.contracts import Covered
 from pytest_hwperf.records.errors import MeterUnavailable
 from pytest_hwperf.records.run import Reading
@@ -19,8 +19,7 @@ from pytest_hwperf.records.units import show_share
 _HARDWARE, _INSTRUCTIONS = 0, 1  # PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS
 _INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR = 1 << 1, 1 << 5, 1 << 6
 _TIMES = 1 | 2  # read_format: the times that the event was enabled and running come behind the value
-# As in `power_pmu`: type, size, config, sample_period, sample_type, read_format, flags, and three that stay 0.
-_ATTRIBUTES = struct.Struct("=IIQQQQQIIQ")
+USER_INSTRUCTIONS = attributes(_HARDWARE, _INSTRUCTIONS, _TIMES, _INHERIT | _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR)
 _COUNT = struct.Struct("=QQQ")  # value, ns enabled, ns running
 _EACH_CPU = -1
 _PARANOID = "proc/sys/kernel/perf_event_paranoid"
@@ -81,13 +80,7 @@ def instruction_meter(root: str = "/", open_one: Open | None = None, machine: st
 
 def open_counter(thread: int) -> int:
     """Open a counter of the user-space instructions of a thread and of all that it starts."""
-    return perf_event_open(attributes(), thread, _EACH_CPU)
-
-
-def attributes() -> bytes:
-    """Return the 64 bytes of perf_event_attr."""
-    flags = _INHERIT | _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR
-    return _ATTRIBUTES.pack(_HARDWARE, _ATTRIBUTES.size, _INSTRUCTIONS, 0, 0, _TIMES, flags, 0, 0, 0)
+    return perf_event_open(USER_INSTRUCTIONS, thread, _EACH_CPU)
 
 
 def _threads(root: str) -> list[int]:

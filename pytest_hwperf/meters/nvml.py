@@ -1,26 +1,13 @@
 """Energy of NVIDIA boards, from the counter that their driver keeps, else from their instant power."""
 
-import os
-import random
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 from pytest_hwperf.host.nvidia import synchronise, uses_cuda
-from pytest_hwperf.meters.counter_check import Check, check_counters
-from pytest_hwperf.meters.counters import (
-    CounterMeter,
-    Counters,
-    Opening,
-    Register,
-    Traits,
-    refusal_warnings,
-    seconds_suspended,
-)
-from pytest_hwperf.meters.nvml_library import Board, BoardProcess, Library, boards_of, open_library
+from pytest_hwperf.meters.access import Access
+from pytest_hwperf.meters.counters import CounterMeter, Counters, Opening, Register, Traits, refusal_warnings
+from pytest_hwperf.meters.nvml_library import Board, BoardProcess, Library, boards_of
 from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 from pytest_hwperf.records.metrics import BOARD_ENERGY, ENERGY
 from pytest_hwperf.records.run import Reading
@@ -125,30 +112,11 @@ _SHORTEST_S = 2.0  # on some boards the sensor sees a quarter of the time (arXiv
 _SLOWEST_TICK_S = 0.1  # counters move every 20 to 100 ms; where it is not seen, the worst is taken
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuAccess:
-    """How this process and its boards are looked at; a test replaces any part."""
-
-    bindings: Any = None  # the module `pynvml`; None imports it
-    modules: Mapping[str, Any] = field(default_factory=lambda: sys.modules)
-    pid: int = field(default_factory=os.getpid)
-    clock: Callable[[], float] = time.monotonic
-    suspended: Callable[[], float] = seconds_suspended
-    pause: Callable[[float], None] = time.sleep
-    draw: Callable[[], float] = random.random  # from 0.0 to 1.0
-    wait: Callable[[threading.Event, float], bool] = threading.Event.wait
-    check: Check = check_counters
-
-    def library(self) -> Library:
-        """Open NVIDIA's library."""
-        return open_library(self.bindings)
-
-
 class BoardMeter(CounterMeter):
     """Joules of whole boards over a window, whichever process used them; warns of the other processes that it sees."""
 
     def __init__(
-        self, counters: Counters, traits: Traits, *, neighbours: Callable[[], Mapping[str, str]], access: GpuAccess
+        self, counters: Counters, traits: Traits, *, neighbours: Callable[[], Mapping[str, str]], access: Access
     ) -> None:
         """Read `counters`, which are closed with the meter; `neighbours` returns warnings by process and board."""
         super().__init__(counters, traits, clock=access.clock, suspended=access.suspended)
@@ -183,7 +151,7 @@ def nvml_meter(
     environ: Mapping[str, str],
     *,
     refused: tuple[str, ...] = (),
-    access: GpuAccess | None = None,
+    access: Access | None = None,
     beside: bool = False,
 ) -> BoardMeter:
     """Open the boards that this process may use.
@@ -197,7 +165,7 @@ def nvml_meter(
     Raises:
         MeterUnavailable: no library, driver or board, or boards that report neither energy nor power; says what to do.
     """
-    access = access or GpuAccess()
+    access = access or Access()
     library = access.library()
     try:
         boards = boards_of(library, environ)
@@ -209,12 +177,12 @@ def nvml_meter(
         raise
 
 
-def in_use(environ: Mapping[str, str], *, access: GpuAccess | None = None) -> bool:
+def in_use(environ: Mapping[str, str], *, access: Access | None = None) -> bool:
     """Whether this process uses a board now: PyTorch has begun to, or the driver names this process.
 
     In a container the driver may know this process by another number; then only PyTorch shows it.
     """
-    access = access or GpuAccess()
+    access = access or Access()
     if uses_cuda(access.modules):
         return True
     try:
@@ -230,7 +198,7 @@ def in_use(environ: Mapping[str, str], *, access: GpuAccess | None = None) -> bo
     return any(one.pid == access.pid for one in processes)
 
 
-def _meter(library: Library, boards: Sequence[Board], notes: list[str], access: GpuAccess, metric: str) -> BoardMeter:
+def _meter(library: Library, boards: Sequence[Board], notes: list[str], access: Access, metric: str) -> BoardMeter:
     counters, tick_s, reason = _counters(library, boards, access)
     warnings = [*notes, *filter(None, [reason])]
     for board in boards:
@@ -252,7 +220,7 @@ def _meter(library: Library, boards: Sequence[Board], notes: list[str], access: 
     return BoardMeter(counters, traits, neighbours=lambda: _neighbours(library, boards, access.pid), access=access)
 
 
-def _counters(library: Library, boards: Sequence[Board], access: GpuAccess) -> tuple[Counters, float, str]:
+def _counters(library: Library, boards: Sequence[Board], access: Access) -> tuple[Counters, float, str]:
     """Return counters of energy where all boards have one, else of power; their tick, and why it is power, or ""."""
     try:
         counting = EnergyCounters(library, boards)

@@ -4,9 +4,8 @@ To add a metric, add a row here and a meter that takes it; all other code reads 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 Better = Literal["lower", "higher"]
 Scale = Literal["relative", "absolute"]
@@ -117,336 +116,159 @@ MEMORY_PRESSURE = "memory_pressure_index"
 BOARD_MEMORY, BOARD_UTILISATION = "gpu_memory", "gpu_utilisation"
 ENERGY, BOARD_ENERGY = "energy", "gpu_energy"  # of the processors and of boards: together the energy of a call
 
-
-def _milliseconds(name: str, statistics: tuple[str, ...]) -> tuple[BudgetKeyword, ...]:
-    """Return a budget in milliseconds for each statistic of a metric: `latency_p95_ms`."""
-    return tuple(BudgetKeyword(keyword=f"{name}_{one}_ms", statistic=one, factor=1e-3) for one in statistics)
-
-
 _LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max", "iqr")  # the last: between the quartiles
+# One statistic is enough, for the others share the same calls; a maximum of another number of calls is another
+# quantity, and has none.
+_LATENCY_MARGINS = {"mean": 0.02, "p50": 0.02, "p90": 0.05, "p95": 0.10, "p99": 0.20, "p99_9": 0.20, "iqr": 0.10}
+_ITEM_TIMES = ("mean", "p50", "p90", "p95", "p99", "max")
+_MEAN, _MEDIAN, _BOTH = ("mean",), ("p50",), ("p50", "p95")
+
 _SCENARIO = "it needs a scenario: hwperf(scenario)"
 _BATCHES = "it needs a scenario or batch_size="
+_ROWS_OF_LENGTHS = "it needs batch_size= and rows of varying length, such as texts"
+_LOAD = "it needs a load: @pytest.mark.hwload(...)"
 _LABELS = "give y_true=, or a y in hwperf_data"
 _GPU = "it needs what runs on an NVIDIA GPU, such as torch_cuda or onnx_cuda"
 _STREAMS = "it needs a callable that returns a generator or an async generator"
-_ITEM_TIMES = ("mean", "p50", "p90", "p95", "p99", "max")
+_MEMORY_AND_CALLS = "it needs memory and calls in a row: measure memory with a limit on either"
+_COUNTERS = "count them with --hwperf-instructions=perf or callgrind"
 
-_windows = partial(Metric, taken="windows", statistics=("mean",))
 _NO_PREDICTIONS = "profiles show time and memory, and no predictions"
-_examples = partial(
-    Metric, exact=True, taken="examples", binary=True, statistics=("mean",), unexplained=_NO_PREDICTIONS
-)
-_of_classes = partial(
-    Metric,
-    better="higher",
-    taken="figures",
-    statistics=("mean",),
-    made_of=(ACCURACY,),
-    unexplained=_NO_PREDICTIONS,
-    remedy=_LABELS,
-)
-_items = partial(
-    Metric,
-    unit="s",
-    better="lower",
-    taken="parts",
-    in_turns="part",
-    statistics=_ITEM_TIMES,
-    shown=("p50", "p95"),
-    margins=(DefaultMargin(statistic="p50", size=0.02),),
-    remedy=_STREAMS,
-)
-_stage = partial(
-    Metric, title="time of a stage of a call", unit="s", better="lower", taken="parts", statistics=("p50",)
-)
-_cold = partial(
-    Metric,
-    unit="s",
-    better="lower",
-    taken="cold",
-    unexplained="profiles show warm calls, and no imports, loads or first calls",
-)
-_memory = partial(Metric, unit="B", better="lower", exact=True, taken="memory", grows_with_batch=True)
-_session = partial(
-    Metric,
-    unit="B",
-    better="lower",
-    exact=True,
-    taken="session",
-    grows_with_batch=True,
-    unexplained="a profile of memory shows the process, and not the runtime's own allocator",
-)
+_NO_IMPORTS = "profiles show warm calls, and no imports, loads or first calls"
+_NO_BOARDS = "a profile of memory shows the process, and not its GPUs"
+_NO_ARENA = "a profile of memory shows the process, and not the runtime's own allocator"
 
+# What several metrics share.
+_VALUE = Metric(name="", better="lower")
+_TIME = replace(_VALUE, unit="s")
+_CALL = replace(_TIME, taken="calls")
+_PART = replace(_TIME, taken="parts")
+_STAGE_TIME = replace(_PART, title="time of a stage of a call")
+_ITEM = replace(_PART, in_turns="part", statistics=_ITEM_TIMES, shown=_BOTH, remedy=_STREAMS)
+_COLD = replace(_TIME, taken="cold", unexplained=_NO_IMPORTS)
+_WINDOW = replace(_VALUE, taken="windows", statistics=_MEAN)
+_RATE = replace(_WINDOW, unit="1/s", better="higher")
+_SHOWN_RATE = replace(_RATE, shown=_MEAN)
+_ENERGY = replace(_WINDOW, unit="J")
+_CARBON = replace(_WINDOW, unit="g", shown=_MEAN)
+_SHARE = replace(_VALUE, statistics=_MEAN, unexplained=_NO_PREDICTIONS, remedy=_SCENARIO)
+_EXAMPLES = replace(_SHARE, exact=True, taken="examples", binary=True)
+_CLASSES = replace(_SHARE, better="higher", taken="figures", made_of=(ACCURACY,), remedy=_LABELS)
+_PROCESS = replace(_VALUE, unit="B", exact=True, taken="memory", grows_with_batch=True)
+_PEAK = replace(_PROCESS, shown=_MEDIAN)
+_SESSION = replace(_PROCESS, taken="session", unexplained=_NO_ARENA)
+
+# Base units per unit of a keyword, by the end of its name; else 1.
+_FACTORS = {"ms": 1e-3, "mj": 1e-3, "kb": 1e3, "mb": 1e6, "percent": 1e-2}
+
+
+def _row(
+    shape: Metric,
+    name: str,
+    title: str,
+    limit: str = "",
+    margin: float | Mapping[str, float] | None = None,
+    *,
+    always: bool = False,
+    **own: Any,
+) -> Metric:
+    """Return a metric of a shape, with fields of its `own`.
+
+    `limit`, `margin` and `always` are of its median, else of its first statistic; a limit with `{}` is of each.
+    A margin of shares is in points, and one of a fresh process's memory 1 MB at least.
+    """
+    metric = replace(shape, name=name, title=title, **own)
+    main = "p50" if "p50" in metric.statistics else metric.statistics[0]
+    limited = metric.statistics if "{}" in limit else (main,) if limit else ()
+    share, factor = metric.unexplained == _NO_PREDICTIONS, _FACTORS.get(limit.rpartition("_")[2], 1.0)
+    margins: Mapping[str, float] = margin if isinstance(margin, Mapping) else {} if margin is None else {main: margin}
+    scale: Scale = "absolute" if share else "relative"
+    floor = 1e6 if metric.taken == "memory" else 0.0
+    return replace(
+        metric,
+        budgets=tuple(BudgetKeyword(keyword=limit.format(s), statistic=s, factor=factor, share=share) for s in limited),
+        margins=tuple(
+            DefaultMargin(statistic=s, size=size, scale=scale, floor=floor, always=always and s == main)
+            for s, size in margins.items()
+        ),
+    )
+
+
+# Shape, name and title; the keyword of its budget, its default margin and its own fields.
 _ROWS = (
-    Metric(
-        name="latency",
-        title="time of a call",
-        unit="s",
-        better="lower",
-        taken="calls",
-        in_turns="seconds",
-        statistics=_LATENCIES,
-        shown=("p50", "p95"),
-        budgets=_milliseconds("latency", _LATENCIES),
-        # One statistic is enough, for the others share the same calls; a maximum of another number of calls is
-        # another quantity, and has none.
-        margins=(
-            DefaultMargin(statistic="mean", size=0.02),
-            DefaultMargin(statistic="p50", size=0.02, always=True),
-            DefaultMargin(statistic="p90", size=0.05),
-            DefaultMargin(statistic="p95", size=0.10),
-            DefaultMargin(statistic="p99", size=0.20),
-            DefaultMargin(statistic="p99_9", size=0.20),
-            DefaultMargin(statistic="iqr", size=0.10),
-        ),
-        grows_with_batch=True,
-        between_models=True,
-    ),
-    Metric(
-        name="first_call",
-        title="time of the first call, in the measuring process",
-        unit="s",
-        better="lower",
-        taken="calls",
-    ),
-    _items(
-        name="first_item",
-        title="time to the first item of a stream, from the beginning of its call",
-        budgets=_milliseconds("first_item", _ITEM_TIMES),
-    ),
-    _items(
-        name="item", title="time from an item of a stream to the next one", budgets=_milliseconds("item", _ITEM_TIMES)
-    ),
-    _windows(
-        name="item_throughput",
-        title="items of streams completed per second",
-        unit="1/s",
-        better="higher",
-        shown=("mean",),
-        budgets=(BudgetKeyword(keyword="throughput_min_ips", statistic="mean", factor=1.0),),
-        remedy=_STREAMS,
-    ),
-    Metric(
-        name="latency_per_length",
-        title="time of a call over the length of its rows, where they differ: characters of texts, elements of lists",
-        unit="s",
-        better="lower",
-        taken="parts",
-        shown=("p50",),
-        remedy="it needs batch_size= and rows of varying length, such as texts",
-    ),
-    _cold(
-        name="cold_start",
-        title="imports, fixtures, load and first call in a fresh process",
-        budgets=(BudgetKeyword(keyword="cold_start_ms", statistic="p50", factor=1e-3),),
-        margins=(DefaultMargin(statistic="p50", size=0.10),),
-    ),
-    _cold(name="cold_import", title="third-party imports in a fresh process"),
-    _cold(name="cold_own_import", title="imports of the code under test in a fresh process"),
-    _cold(name="cold_fixtures", title="fixtures, and the test's body up to the call, in a fresh process"),
-    _cold(name="cold_load", title="load of the model in a fresh process"),
-    _cold(name="cold_first_call", title="first call in a fresh process"),
-    _cold(name="cold_warm_call", title="call after the first in a fresh process"),
-    _windows(
-        name="throughput",
-        title="calls completed per second",
-        unit="1/s",
-        better="higher",
-        in_turns="rate",
-        shown=("mean",),
-        budgets=(BudgetKeyword(keyword="throughput_min_qps", statistic="mean", factor=1.0),),
-        margins=(DefaultMargin(statistic="mean", size=0.02),),
-        reciprocal="latency",
-    ),
-    _windows(
-        name="sample_throughput",
-        title="rows completed per second",
-        unit="1/s",
-        better="higher",
-        budgets=(BudgetKeyword(keyword="throughput_min_sps", statistic="mean", factor=1.0),),
-        remedy=_BATCHES,
-    ),
-    _windows(
-        name="goodput",
-        title="calls of a load per second that were completed within the latency asked for",
-        unit="1/s",
-        better="higher",
-        spread="second",
-        shown=("mean",),
-        budgets=(BudgetKeyword(keyword="goodput_min_qps", statistic="mean", factor=1.0),),
-        remedy="it needs a load: @pytest.mark.hwload(...)",
-    ),
-    _examples(
-        name=ACCURACY,
-        title="share of examples that are right",
-        better="higher",
-        shown=("mean",),
-        budgets=(BudgetKeyword(keyword="accuracy_min", statistic="mean", factor=1.0, share=True),),
-        margins=(DefaultMargin(statistic="mean", size=0.0, scale="absolute", always=True),),
-        between_models=True,
-        remedy=_LABELS,
-    ),
-    _of_classes(
-        name=WORST_CLASS,
-        title="share of the examples of a class that are right, of the class with the smallest",
-        budgets=(BudgetKeyword(keyword="accuracy_worst_class_min", statistic="mean", factor=1.0, share=True),),
-    ),
-    _of_classes(
-        name=BALANCED_ACCURACY,
-        title="mean over all classes of the share of their examples that are right",
-        budgets=(BudgetKeyword(keyword="balanced_accuracy_min", statistic="mean", factor=1.0, share=True),),
-    ),
-    _examples(
-        name="flip_rate",
-        title="share of examples with another label than in the reference scenario",
-        better="lower",
-        budgets=(BudgetKeyword(keyword="flip_rate_max", statistic="mean", factor=1.0, share=True),),
-        margins=(DefaultMargin(statistic="mean", size=0.0, scale="absolute"),),
-        remedy=_SCENARIO,
-    ),
-    Metric(
-        name="probability_diff",
-        title="largest difference of a row's probabilities from those of the reference scenario",
-        better="lower",
-        exact=True,
-        taken="examples",
-        statistics=("max", "mean"),
-        unexplained=_NO_PREDICTIONS,
-        budgets=(
-            BudgetKeyword(keyword="probability_diff_max", statistic="max", factor=1.0, share=True),
-            BudgetKeyword(keyword="probability_diff_mean", statistic="mean", factor=1.0, share=True),
-        ),
-        remedy=_SCENARIO,
-    ),
-    _memory(
-        name="memory",
-        title="peak of the test in a fresh process, above its third-party imports",
-        shown=("p50",),
-        budgets=(BudgetKeyword(keyword="memory_max_mb", statistic="p50", factor=1e6),),
-        margins=(DefaultMargin(statistic="p50", size=0.01, floor=1e6, always=True),),
-        has_sites=True,
-    ),
-    _memory(name="memory_import", title="peak of the imports of the code under test", shown=("p50",)),
-    _memory(name="memory_fixtures", title="peak of fixtures, and of the test's body up to the call", shown=("p50",)),
-    _memory(
-        name="memory_call",
-        title="peak of load and calls, above what is held before them",
-        shown=("p50",),
-        budgets=(BudgetKeyword(keyword="memory_call_max_mb", statistic="p50", factor=1e6),),
-        margins=(DefaultMargin(statistic="p50", size=0.01, floor=1e6),),
-        has_sites=True,
-    ),
-    Metric(
-        name=MEMORY_PRESSURE,
-        title="peak memory in MB over the rows completed per second; without rows, over the calls",
-        better="lower",
-        taken="figures",
-        made_of=("memory", "throughput"),
-        budgets=(BudgetKeyword(keyword="memory_pressure_max", statistic="p50", factor=1.0),),
-        unexplained="it is made of memory and throughput",
-        remedy="it needs memory and calls in a row: measure memory with a limit on either",
-    ),
-    _memory(name="memory_first_call", title="peak of load and first call"),
-    _memory(name="memory_steady", title="peak from the second call on"),
-    _memory(name="memory_retained", title="memory still held after the calls"),
-    _memory(
-        name="memory_leak",
-        title="growth of memory per call, after warm-up",
-        budgets=(BudgetKeyword(keyword="memory_leak_max_kb", statistic="p50", factor=1e3),),
-    ),
-    _memory(
-        name=BOARD_MEMORY,
-        title="peak on GPUs above what is held before the load, in a fresh process",
-        budgets=(BudgetKeyword(keyword="gpu_memory_max_mb", statistic="p50", factor=1e6),),
-        margins=(DefaultMargin(statistic="p50", size=0.01, floor=1e6),),
-        of_gpu=True,
-        unexplained="a profile of memory shows the process, and not its GPUs",
-        remedy=_GPU,
-    ),
-    _session(
-        name="arena_in_use",
-        title="peak in use in the runtime's own allocator",
-        margins=(DefaultMargin(statistic="p50", size=0.01),),
-    ),
-    _session(
-        name="arena_held",
-        title="peak held by the runtime's own allocator",
-        margins=(DefaultMargin(statistic="p50", size=0.01),),
-    ),
-    Metric(
-        name="model_size",
-        title="size of the serialised model",
-        unexplained="profiles show calls, and no files",
-        unit="B",
-        better="lower",
-        exact=True,
-        taken="file",
-        budgets=(BudgetKeyword(keyword="model_size_max_mb", statistic="p50", factor=1e6),),
-        margins=(DefaultMargin(statistic="p50", size=0.05, always=True),),
-        between_models=True,
-        remedy=_SCENARIO,
-    ),
-    _windows(
-        name="cpu_time",
-        title="CPU time of a call, threads and children included",
-        unit="s",
-        better="lower",
-        in_turns="CPU seconds",
-        budgets=(BudgetKeyword(keyword="cpu_time_max_ms", statistic="mean", factor=1e-3),),
-        margins=(DefaultMargin(statistic="mean", size=0.05),),
-        grows_with_batch=True,
-        between_models=True,
-    ),
-    _windows(
-        name="cpu_utilisation",
-        title="share of the allotted cores",
-        better="lower",
-        counter="cpu_time",
-        spread="core second",
-        budgets=(BudgetKeyword(keyword="cpu_max_percent", statistic="mean", factor=1e-2),),
-    ),
-    _windows(
-        name=BOARD_UTILISATION,
-        title="share of time in which a kernel ran on the GPUs in use",
-        better="lower",
-        spread="nothing",
-        budgets=(BudgetKeyword(keyword="gpu_max_percent", statistic="mean", factor=1e-2),),
-        remedy=_GPU,
-    ),
-    Metric(
-        name="instructions",
-        title="instructions of a call in user space, threads included: a second opinion beside the times",
-        better="lower",
-        exact=True,
-        taken="counts",
-        shown=("p50",),
-        budgets=(BudgetKeyword(keyword="instructions_max", statistic="p50", factor=1.0),),
-        margins=(DefaultMargin(statistic="p50", size=0.01),),
-        remedy="count them with --hwperf-instructions=perf or callgrind",
-    ),
-    _windows(
-        name=ENERGY,
-        title="energy of a row; without rows, of a call",
-        unexplained="profiles show time, and no energy",
-        unit="J",
-        better="lower",
-        in_turns="window",
-        spread="row",
-        budgets=(BudgetKeyword(keyword="energy_budget_mj", statistic="mean", factor=1e-3),),
-        margins=(DefaultMargin(statistic="mean", size=0.05, always=True),),
-    ),
-    _windows(
-        name="energy_per_call", title="energy of a call of several rows", unit="J", better="lower", counter=ENERGY
-    ),
-    _windows(name="energy_net", title="energy of a row above the idle machine", unit="J", better="lower", signed=True),
-    _windows(name=BOARD_ENERGY, title="energy of a row in the boards in use", unit="J", better="lower", spread="row"),
-    _windows(
-        name="carbon_operational", title="carbon of the energy used, as CO2", unit="g", better="lower", shown=("mean",)
-    ),
-    _windows(
-        name="carbon_embodied", title="carbon of making the machine, as CO2", unit="g", better="lower", shown=("mean",)
-    ),
-)
+    _row(_CALL, "latency", "time of a call",
+        "latency_{}_ms", _LATENCY_MARGINS, always=True, in_turns="seconds", statistics=_LATENCIES, shown=_BOTH,
+        between_models=True, grows_with_batch=True),
+    _row(_CALL, "first_call", "time of the first call, in the measuring process"),
+    _row(_ITEM, "first_item", "time to the first item of a stream, from the beginning of its call",
+        "first_item_{}_ms", 0.02),
+    _row(_ITEM, "item", "time from an item of a stream to the next one", "item_{}_ms", 0.02),
+    _row(_SHOWN_RATE, "item_throughput", "items of streams completed per second",
+        "throughput_min_ips", remedy=_STREAMS),
+    _row(_PART, "latency_per_length",
+        "time of a call over the length of its rows, where they differ: characters of texts, elements of lists",
+        shown=_MEDIAN, remedy=_ROWS_OF_LENGTHS),
+    _row(_COLD, "cold_start", "imports, fixtures, load and first call in a fresh process", "cold_start_ms", 0.10),
+    _row(_COLD, "cold_import", "third-party imports in a fresh process"),
+    _row(_COLD, "cold_own_import", "imports of the code under test in a fresh process"),
+    _row(_COLD, "cold_fixtures", "fixtures, and the test's body up to the call, in a fresh process"),
+    _row(_COLD, "cold_load", "load of the model in a fresh process"),
+    _row(_COLD, "cold_first_call", "first call in a fresh process"),
+    _row(_COLD, "cold_warm_call", "call after the first in a fresh process"),
+    _row(_SHOWN_RATE, "throughput", "calls completed per second",
+        "throughput_min_qps", 0.02, in_turns="rate", reciprocal="latency"),
+    _row(_RATE, "sample_throughput", "rows completed per second", "throughput_min_sps", remedy=_BATCHES),
+    _row(_SHOWN_RATE, "goodput", "calls of a load per second that were completed within the latency asked for",
+        "goodput_min_qps", spread="second", remedy=_LOAD),
+    _row(_EXAMPLES, ACCURACY, "share of examples that are right",
+        "accuracy_min", 0.0, always=True, better="higher", shown=_MEAN, between_models=True, remedy=_LABELS),
+    _row(_CLASSES, WORST_CLASS, "share of the examples of a class that are right, of the class with the smallest",
+        "accuracy_worst_class_min"),
+    _row(_CLASSES, BALANCED_ACCURACY, "mean over all classes of the share of their examples that are right",
+        "balanced_accuracy_min"),
+    _row(_EXAMPLES, "flip_rate", "share of examples with another label than in the reference scenario",
+        "flip_rate_max", 0.0),
+    _row(_EXAMPLES, "probability_diff",
+        "largest difference of a row's probabilities from those of the reference scenario", "probability_diff_{}",
+        binary=False, statistics=("max", "mean")),
+    _row(_PEAK, "memory", "peak of the test in a fresh process, above its third-party imports",
+        "memory_max_mb", 0.01, always=True, has_sites=True),
+    _row(_PEAK, "memory_import", "peak of the imports of the code under test"),
+    _row(_PEAK, "memory_fixtures", "peak of fixtures, and of the test's body up to the call"),
+    _row(_PEAK, "memory_call", "peak of load and calls, above what is held before them",
+        "memory_call_max_mb", 0.01, has_sites=True),
+    _row(_VALUE, MEMORY_PRESSURE, "peak memory in MB over the rows completed per second; without rows, over the calls",
+        "memory_pressure_max", taken="figures", made_of=("memory", "throughput"),
+        unexplained="it is made of memory and throughput", remedy=_MEMORY_AND_CALLS),
+    _row(_PROCESS, "memory_first_call", "peak of load and first call"),
+    _row(_PROCESS, "memory_steady", "peak from the second call on"),
+    _row(_PROCESS, "memory_retained", "memory still held after the calls"),
+    _row(_PROCESS, "memory_leak", "growth of memory per call, after warm-up", "memory_leak_max_kb"),
+    _row(_PROCESS, BOARD_MEMORY, "peak on GPUs above what is held before the load, in a fresh process",
+        "gpu_memory_max_mb", 0.01, of_gpu=True, unexplained=_NO_BOARDS, remedy=_GPU),
+    _row(_SESSION, "arena_in_use", "peak in use in the runtime's own allocator", margin=0.01),
+    _row(_SESSION, "arena_held", "peak held by the runtime's own allocator", margin=0.01),
+    _row(_VALUE, "model_size", "size of the serialised model",
+        "model_size_max_mb", 0.05, always=True, unit="B", exact=True, taken="file", between_models=True,
+        unexplained="profiles show calls, and no files", remedy=_SCENARIO),
+    _row(_WINDOW, "cpu_time", "CPU time of a call, threads and children included",
+        "cpu_time_max_ms", 0.05, unit="s", in_turns="CPU seconds", grows_with_batch=True, between_models=True),
+    _row(_WINDOW, "cpu_utilisation", "share of the allotted cores",
+        "cpu_max_percent", counter="cpu_time", spread="core second"),
+    _row(_WINDOW, BOARD_UTILISATION, "share of time in which a kernel ran on the GPUs in use",
+        "gpu_max_percent", spread="nothing", remedy=_GPU),
+    _row(_VALUE, "instructions",
+        "instructions of a call in user space, threads included: a second opinion beside the times",
+        "instructions_max", 0.01, exact=True, taken="counts", shown=_MEDIAN, remedy=_COUNTERS),
+    _row(_ENERGY, ENERGY, "energy of a row; without rows, of a call",
+        "energy_budget_mj", 0.05, always=True, in_turns="window", spread="row",
+        unexplained="profiles show time, and no energy"),
+    _row(_ENERGY, "energy_per_call", "energy of a call of several rows", counter=ENERGY),
+    _row(_ENERGY, "energy_net", "energy of a row above the idle machine", signed=True),
+    _row(_ENERGY, BOARD_ENERGY, "energy of a row in the boards in use", spread="row"),
+    _row(_CARBON, "carbon_operational", "carbon of the energy used, as CO2"),
+    _row(_CARBON, "carbon_embodied", "carbon of making the machine, as CO2"),
+)  # fmt: skip
 METRICS: Mapping[str, Metric] = {metric.name: metric for metric in _ROWS}
 
 # Every statistic that any metric shows, in the order of reports.
@@ -456,7 +278,7 @@ STATISTICS = tuple(dict.fromkeys(statistic for metric in METRICS.values() for st
 def metric_of(name: str, better: Better = "lower") -> Metric:
     """Return the known metric `name`, that of a stage, or one of the user's own of that name: unit 1, not exact."""
     known = METRICS.get(name)
-    return known or (_stage(name=name) if is_stage(name) else Metric(name=name, better=better))
+    return known or (replace(_STAGE_TIME, name=name) if is_stage(name) else Metric(name=name, better=better))
 
 
 def least_apart(metric: str) -> float:

@@ -1,9 +1,10 @@
 """Counters of a simulated machine: each draws a steady power, moves in steps of time, and starts again at 0."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from pytest_hwperf.meters.counters import Register
+from pytest_hwperf.meters.counter_check import Check, CounterCheck
+from pytest_hwperf.meters.counters import Counters, Register
 from pytest_hwperf.records.errors import MeasurementError
 
 
@@ -58,3 +59,18 @@ class PassingClock:
     def __call__(self) -> float:
         self.now_s += self.look_s
         return self.now_s
+
+
+def finding(*, stuck: Collection[str] = (), absurd: Collection[str] = (), tick_s: float = 0.001) -> Check:
+    """Look at counters and find these registers odd, by id, wherever they are among them."""
+
+    def look(counters: Counters) -> CounterCheck:
+        return CounterCheck(
+            tick_s=tick_s,
+            spins=0,
+            seconds=0.2,
+            stuck=tuple(r for r in counters.registers if r.id in stuck),
+            absurd=tuple((r, 3763.0) for r in counters.registers if r.id in absurd),
+        )
+
+    return look

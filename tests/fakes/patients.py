@@ -1,6 +1,7 @@
 """Whole machines as the doctor looks at them, under a temporary folder."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,9 +12,9 @@ from pytest_hwperf.cli.doctor.conditions import Threads
 from pytest_hwperf.cli.doctor.findings import KeptPeaks, Probes
 from pytest_hwperf.host.clocks import ClockPrecision
 from pytest_hwperf.host.disturbance import read_system_state
+from pytest_hwperf.meters.access import Access
 from pytest_hwperf.meters.estimate import estimate_meter
 from pytest_hwperf.meters.perf import perf_meter
-from pytest_hwperf.meters.powercap import SystemAccess
 from pytest_hwperf.meters.rapl import rapl_meter
 from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.errors import MeterUnavailable
@@ -31,15 +32,15 @@ ONE_THREAD = Threads(
 class Sources:
     """Opens the plugin's own energy meters on a machine; other names are not there."""
 
-    def __init__(self, access: SystemAccess, environ: Mapping[str, str]) -> None:
+    def __init__(self, access: Access, environ: Mapping[str, str]) -> None:
         self._access = access
         self._environ = environ
 
     def __call__(self, name: str) -> Meter:
         if name == "rapl":
-            return rapl_meter(self._environ, access=self._access, check=calm)
+            return rapl_meter(self._environ, access=replace(self._access, check=calm))
         if name == "perf":
-            return perf_meter(self._environ, access=self._access, check=calm)
+            return perf_meter(self._environ, access=replace(self._access, check=calm))
         if name == "estimate":
             return estimate_meter(self._environ)
         raise MeterUnavailable(f"There is no {name} here.")
@@ -54,7 +55,7 @@ PEAKS = KeptPeaks(
 )
 
 
-def patient(access: SystemAccess, *, threads: Threads = ONE_THREAD, environ: Mapping[str, str] | None = None) -> Probes:
+def patient(access: Access, *, threads: Threads = ONE_THREAD, environ: Mapping[str, str] | None = None) -> Probes:
     """A machine of two cores, with a clock that takes 50 ns, whose state psutil cannot read."""
     given = environ or {}
     return Probes(

@@ -5,10 +5,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from pytest_hwperf.meters.access import Access, Files
 from pytest_hwperf.meters.counter_check import CounterCheck
 from pytest_hwperf.meters.counters import CounterMeter, Counters, Traits
-from pytest_hwperf.meters.powercap import SYSTEM, Files, SystemAccess, Zone
+from pytest_hwperf.meters.powercap import Zone
 from pytest_hwperf.meters.rapl import powercap_counters
 
 INTEL_RANGE = 262143328850  # 0xffffffff counts of 61035 nJ, in µJ
@@ -141,12 +143,11 @@ def describe_processor(root: Path, flags: str, *, mark: str = "") -> None:
         (root / mark).touch()
 
 
-def bare_metal(
-    root: Path, *, flags: str = "fpu sse2", files: Files = SYSTEM, architecture: str = "x86_64"
-) -> SystemAccess:
-    """The machine under `root`: Linux on its own processor."""
+def bare_metal(root: Path, *, flags: str = "fpu sse2", **parts: Any) -> Access:
+    """The machine under `root`: Linux on its own processor, whose counters move every millisecond."""
     describe_processor(root, flags)
-    return SystemAccess(root=str(root), system="Linux", architecture=architecture, files=files)
+    usual: dict[str, Any] = {"architecture": "x86_64", "check": calm}
+    return Access(root=str(root), system="Linux", **(usual | parts))
 
 
 def refusing(number: int, *endings: str) -> Files:
@@ -214,8 +215,7 @@ def calm(_counters: Counters) -> CounterCheck:
 def meter_on(zones: Sequence[Zone], files: Files, clock: Callable[[], float]) -> CounterMeter:
     """A meter of these zones as an opened one would be, without a look at the machine."""
     counters = powercap_counters(zones, files)
-    longest_s = min(60.0 if zone.max_uj is None else zone.max_uj / 1e6 / 1000 / 2 for zone in zones)
-    traits = Traits(kind="rapl", tick_s=0.001, shortest_window_s=0.5, longest_window_s=longest_s)
+    traits = Traits(kind="rapl", tick_s=0.001, shortest_window_s=0.5)
     return CounterMeter(counters, traits, clock=clock, suspended=lambda: 0.0)
 
 

@@ -12,8 +12,9 @@ from fakes.powercap import AMD_RANGE, Tree, bare_metal, plant
 from fakes.streams import FakeMeter
 
 from pytest_hwperf import registry
+from pytest_hwperf.meters.access import Files
+from pytest_hwperf.meters.counter_check import check_counters
 from pytest_hwperf.meters.energy_window import idle_watts
-from pytest_hwperf.meters.powercap import Files
 from pytest_hwperf.meters.rapl import rapl_meter
 from pytest_hwperf.records.errors import MeterUnavailable
 from pytest_hwperf.records.run import Reading
@@ -43,7 +44,7 @@ def counting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
         uj = AMD_RANGE - WRAP_AFTER_UJ + round(steps * TICK_S * WATTS * 1e6)
         return b"%d\n" % (uj % (AMD_RANGE + 1))
 
-    host = bare_metal(tmp_path / "machine", files=Files(open=opener, pread=reader))
+    host = bare_metal(tmp_path / "machine", files=Files(open=opener, pread=reader), check=check_counters)
     find = registry.find
 
     def found(kind: registry.Group, name: str) -> Any:

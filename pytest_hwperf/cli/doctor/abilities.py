@@ -8,7 +8,8 @@ from pathlib import Path
 from pytest_hwperf import registry
 from pytest_hwperf.host.clocks import ClockPrecision, clock_source
 from pytest_hwperf.host.memory import resident, resolution
-from pytest_hwperf.meters.powercap import SystemAccess, Zone, choose_zones, refusal
+from pytest_hwperf.meters.access import Access
+from pytest_hwperf.meters.powercap import Zone, choose_zones, refusal, zones_of
 from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable, UsageProblem
 from pytest_hwperf.records.units import show
@@ -116,9 +117,9 @@ def read_sources(open_one: Open = open_source, registered: Iterable[str] | None 
     return {name: _source(name, open_one) for name in dict.fromkeys([*KNOWN_SOURCES, *others, ESTIMATE])}
 
 
-def read_zones(access: SystemAccess, environ: Mapping[str, str]) -> tuple[RaplZone, ...]:
+def read_zones(access: Access, environ: Mapping[str, str]) -> tuple[RaplZone, ...]:
     """Return every RAPL zone, also those that are never added up."""
-    zones = access.zones(environ)
+    zones = zones_of(access, environ)
     answers = {zone: refusal(zone, access.files) for zone in zones}
     chosen, _ = choose_zones(zones, answers.__getitem__)
     return tuple(
@@ -133,7 +134,7 @@ def read_zones(access: SystemAccess, environ: Mapping[str, str]) -> tuple[RaplZo
     )
 
 
-def read_memory(access: SystemAccess) -> Memory:
+def read_memory(access: Access) -> Memory:
     """Find how the memory of this process can be measured; its peak is reset by that."""
     try:
         held = resident(_PLATFORMS.get(access.system, access.system), Path(access.root, "proc/self"))

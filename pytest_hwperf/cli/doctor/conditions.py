@@ -14,7 +14,7 @@ from pytest_hwperf.host.disturbance import (
     read_clock_rate,
     read_throttling,
 )
-from pytest_hwperf.meters.powercap import SystemAccess
+from pytest_hwperf.meters.access import Access
 from pytest_hwperf.records.units import counted, show, show_number
 
 _STEADY = {"performance"}  # governors that leave the clock rate alone
@@ -61,7 +61,7 @@ class Fact:
 
 
 def read_conditions(
-    access: SystemAccess, *, usable: int, online: int, allotted: int, threads: Threads, system: SystemState
+    access: Access, *, usable: int, online: int, allotted: int, threads: Threads, system: SystemState
 ) -> Conditions:
     """Read the conditions of a machine with the given cores, threads and state; nothing is waited for."""
     flags = access.flags

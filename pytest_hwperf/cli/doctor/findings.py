@@ -25,7 +25,7 @@ from pytest_hwperf.host.clocks import ClockPrecision, cpu_time_step, observe_clo
 from pytest_hwperf.host.disturbance import SystemState, read_system_state
 from pytest_hwperf.host.machine import count_usable_cores, describe_machine
 from pytest_hwperf.host.peaks import measure_peaks, save_peaks
-from pytest_hwperf.meters.powercap import SystemAccess
+from pytest_hwperf.meters.access import Access
 from pytest_hwperf.records.run import Machine
 from pytest_hwperf.records.units import counted, show_amount
 from pytest_hwperf.records.work import PeakRate
@@ -72,7 +72,7 @@ ABILITIES = ("energy", "memory", "cpu", "clock")  # besides the sources of energ
 class Probes:
     """How the machine is examined; a test replaces any part."""
 
-    access: SystemAccess = field(default_factory=SystemAccess)
+    access: Access = field(default_factory=Access)
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     open_one: Open = open_source
     usable: Callable[[], int] = count_usable_cores

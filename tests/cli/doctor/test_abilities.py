@@ -20,48 +20,48 @@ from pytest_hwperf.cli.doctor.abilities import (
     read_zones,
 )
 from pytest_hwperf.host.clocks import ClockPrecision
+from pytest_hwperf.meters.access import Access
 from pytest_hwperf.meters.cpu_time import CpuTimeMeter
-from pytest_hwperf.meters.powercap import SystemAccess
 from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 
 
-def virtual_machine(root: Path) -> SystemAccess:
+def virtual_machine(root: Path) -> Access:
     """As clouds have them, with the mark of a container runtime on top."""
     describe_processor(root, "fpu hypervisor", mark=".dockerenv")
-    return SystemAccess(root=str(root), system="Linux", architecture="x86_64")
+    return Access(root=str(root), system="Linux", architecture="x86_64")
 
 
-def masked_container(root: Path) -> SystemAccess:
+def masked_container(root: Path) -> Access:
     host = bare_metal(root)
     describe_processor(root, "fpu", mark=".dockerenv")
     return host
 
 
-def dangling_links(root: Path) -> SystemAccess:
+def dangling_links(root: Path) -> Access:
     """The class folder is there, what it leads to is not."""
     shutil.rmtree(plant(root, CLIENT).nested)
     return bare_metal(root)
 
 
-def for_root_only(root: Path) -> SystemAccess:
+def for_root_only(root: Path) -> Access:
     plant(root, CLIENT)
     return bare_metal(root, files=refusing(errno.EACCES, "energy_uj"))
 
 
-def without_driver(root: Path) -> SystemAccess:
+def without_driver(root: Path) -> Access:
     return bare_metal(root)
 
 
-def macos(root: Path) -> SystemAccess:
-    return SystemAccess(root=str(root), system="Darwin", architecture="arm64")
+def macos(root: Path) -> Access:
+    return Access(root=str(root), system="Darwin", architecture="arm64")
 
 
-def arm_server(root: Path) -> SystemAccess:
+def arm_server(root: Path) -> Access:
     return bare_metal(root, architecture="aarch64")
 
 
-REMEDIES: tuple[tuple[Callable[[Path], SystemAccess], str, str], ...] = (
+REMEDIES: tuple[tuple[Callable[[Path], Access], str, str], ...] = (
     (virtual_machine, "rapl", "The hypervisor of this virtual machine hides RAPL"),
     (virtual_machine, "rapl", "on a QEMU host with -accel kvm,rapl=true"),
     (virtual_machine, "perf", "The hypervisor of this virtual machine hides the power PMU"),
@@ -78,7 +78,7 @@ REMEDIES: tuple[tuple[Callable[[Path], SystemAccess], str, str], ...] = (
 
 @pytest.mark.parametrize(("machine", "name", "remedy"), REMEDIES)
 def test_a_source_that_is_missing_has_its_remedy(
-    tmp_path: Path, machine: Callable[[Path], SystemAccess], name: str, remedy: str
+    tmp_path: Path, machine: Callable[[Path], Access], name: str, remedy: str
 ) -> None:
     source = read_sources(Sources(machine(tmp_path), {}), ())[name]
     assert remedy in source.reason
@@ -86,7 +86,7 @@ def test_a_source_that_is_missing_has_its_remedy(
 
 
 @pytest.mark.parametrize("machine", [virtual_machine, macos])
-def test_the_estimate_is_there_and_is_no_measurement(tmp_path: Path, machine: Callable[[Path], SystemAccess]) -> None:
+def test_the_estimate_is_there_and_is_no_measurement(tmp_path: Path, machine: Callable[[Path], Access]) -> None:
     source = read_sources(Sources(machine(tmp_path), {}), ())["estimate"]
     assert (True, False, "estimate:cpu-time", None) == (
         source.available,
@@ -210,7 +210,7 @@ def test_peaks_that_cannot_be_reset_are_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("system", ["Linux", "Plan9"])
 def test_memory_that_cannot_be_read_says_why(tmp_path: Path, system: str) -> None:
-    memory = read_memory(SystemAccess(root=str(tmp_path), system=system))
+    memory = read_memory(Access(root=str(tmp_path), system=system))
     assert (False, None, None) == (memory.available, memory.peak_source, memory.resolution_bytes)
     assert memory.reason
 

@@ -9,7 +9,7 @@ from fakes.patients import ONE_THREAD
 
 from pytest_hwperf.cli.doctor.conditions import Conditions, Fact, Threads, facts_of, read_conditions, read_threads
 from pytest_hwperf.host.disturbance import ClockRate, SystemState, Throttling
-from pytest_hwperf.meters.powercap import SystemAccess
+from pytest_hwperf.meters.access import Access
 
 CALM = Conditions(
     virtual=False,
@@ -43,7 +43,7 @@ def judgement(key: str, found: Conditions) -> str:
 
 
 def look_at(root: Path, system: SystemState = UNKNOWN) -> Conditions:
-    access = SystemAccess(root=str(root), system="Linux", architecture="x86_64")
+    access = Access(root=str(root), system="Linux", architecture="x86_64")
     return read_conditions(access, usable=2, online=4, allotted=2, threads=ONE_THREAD, system=system)
 
 

@@ -20,7 +20,7 @@ from pytest_hwperf.cli.doctor.findings import Probes
 from pytest_hwperf.cli.doctor.noise import Noise, noise_of
 from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.models import SelfComparison
-from pytest_hwperf.meters.powercap import SystemAccess
+from pytest_hwperf.meters.access import Access
 from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.errors import MeterUnavailable, UsageProblem
 
@@ -90,7 +90,7 @@ def test_the_same_refusal_is_reported_once(tmp_path: Path, capsys: pytest.Captur
     def refuse(_: str) -> Meter:
         raise MeterUnavailable("Nothing is counted here.")
 
-    place = patient(SystemAccess(root=str(tmp_path), system="Darwin", architecture="arm64"))
+    place = patient(Access(root=str(tmp_path), system="Darwin", architecture="arm64"))
     run(options(), replace(place, open_one=refuse))
 
     out = " ".join(capsys.readouterr().out.split())
@@ -211,7 +211,7 @@ def test_unknown_facts_are_null_and_no_zero(cloud: Probes, capsys: pytest.Captur
 
 
 def test_a_machine_that_shows_everything_is_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place = patient(SystemAccess(root=str(settle_in(tmp_path)), system="Linux", architecture="x86_64"))
+    place = patient(Access(root=str(settle_in(tmp_path)), system="Linux", architecture="x86_64"))
     run(options(json=True), place)
     shown = data_of(capsys)["conditions"]
     assert (["powersave"], True, 3.4e9, 7, 7, 0.25, 2_000_000_000) == (

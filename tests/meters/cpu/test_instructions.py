@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fakes.power_pmu import tell_paranoia
 
-from pytest_hwperf.meters.instructions import InstructionMeter, attributes, instruction_meter
+from pytest_hwperf.meters.instructions import USER_INSTRUCTIONS, InstructionMeter, instruction_meter
 from pytest_hwperf.records.errors import MeterUnavailable
 from pytest_hwperf.records.run import Reading
 
@@ -89,7 +89,7 @@ def test_without_proc_this_process_is_opened(tmp_path: Path) -> None:
 
 def test_user_space_is_counted_with_what_threads_start() -> None:
     """Generic hardware event 1; inherit, exclude_kernel and exclude_hv are bits 1, 5 and 6; both times are read."""
-    kind, size, config, _, _, read_format, flags, *rest = struct.unpack("=IIQQQQQIIQ", attributes())
+    kind, size, config, _, _, read_format, flags, *rest = struct.unpack("=IIQQQQQIIQ", USER_INSTRUCTIONS)
     assert (0, 64, 1, 3, 0b1100010, [0, 0, 0]) == (kind, size, config, read_format, flags, rest)
 
 

@@ -20,20 +20,21 @@ from fakes.nvml import (
     Running,
 )
 
+from pytest_hwperf.meters.access import Access
 from pytest_hwperf.meters.counter_check import CounterCheck, check_counters
 from pytest_hwperf.meters.counters import Counters
-from pytest_hwperf.meters.nvml import GpuAccess, nvml_meter
+from pytest_hwperf.meters.nvml import nvml_meter
 from pytest_hwperf.meters.nvml_library import Library
 from pytest_hwperf.records.errors import MeterUnavailable
 
 COUNTER = "nvmlDeviceGetTotalEnergyConsumption"
 
 
-def access_to(nvml: FakeNvml, check: Callable[[Counters], CounterCheck] | None = None) -> GpuAccess:
+def access_to(nvml: FakeNvml, check: Callable[[Counters], CounterCheck] | None = None) -> Access:
     def seen(_counters: Counters) -> CounterCheck:
         return CounterCheck(tick_s=0.02, spins=9)
 
-    return GpuAccess(bindings=nvml, modules={}, check=check or seen, pause=lambda _seconds: None)
+    return Access(bindings=nvml, modules={}, check=check or seen, pause=lambda _seconds: None)
 
 
 def refusal(nvml: FakeNvml, environ: dict[str, str] | None = None, **parts: Callable[[Counters], CounterCheck]) -> str:
@@ -144,13 +145,6 @@ def test_the_tick_of_a_board_is_seen() -> None:
     assert 2.5 == pytest.approx(meter.shortest_window_s)
 
 
-def test_why_better_sources_were_refused_is_kept() -> None:
-    nvml = FakeNvml(FakeBoard("GPU-a"))
-    meter = nvml_meter({}, refused=("rapl: only root\n  sudo so",), access=access_to(nvml))
-    meter.close()
-    assert "better source refused: rapl: only root" == meter.warnings[0]
-
-
 def test_the_library_is_let_go_of_once() -> None:
     """The bindings count who holds it: somebody else's hold stays."""
     nvml = FakeNvml(FakeBoard("GPU-a"))
@@ -169,18 +163,6 @@ def test_an_instance_that_is_gone_has_no_board() -> None:
     holders = (library.board_of_mig("MIG-1"), library.board_of_mig("MIG-2"))
     library.close()
     assert ("GPU-a", "") == holders
-
-
-def test_this_machine_is_looked_at_by_default() -> None:
-    """Either it has boards, or it says why not."""
-    try:
-        meter = nvml_meter({})
-    except MeterUnavailable as reason:
-        reported = str(reason)
-    else:
-        reported = meter.source
-        meter.close()
-    assert "NVIDIA" in reported or reported.startswith("nvml")
 
 
 def test_the_fake_is_like_the_bindings() -> None:

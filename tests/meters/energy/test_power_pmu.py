@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from fakes.power_pmu import KIND, SCALE, plant_pmu
 
-from pytest_hwperf.meters.perf import attributes, find_events, open_event, parse_cpus
+from pytest_hwperf.meters.access import attributes, open_event
+from pytest_hwperf.meters.perf import find_events, parse_cpus
 from pytest_hwperf.records.errors import MeterUnavailable
 
 _SOFTWARE, _CPU_CLOCK = 1, 0  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK: nanoseconds

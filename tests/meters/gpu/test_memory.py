@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from fakes.nvml import DRIVER_NOT_LOADED, NO_PERMISSION, FakeBoard, FakeNvml, FakeTorchCuda, Running, torch_with
 
-from pytest_hwperf.meters.gpu_memory import BY_DRIVER, BY_TORCH, GpuMemory, MemoryAccess
+from pytest_hwperf.meters.access import Access
+from pytest_hwperf.meters.gpu_memory import BY_DRIVER, BY_TORCH, GpuMemory
 from pytest_hwperf.meters.nvml_library import make_context
 from pytest_hwperf.records.errors import MeasurementError
 
@@ -32,7 +33,7 @@ class FakeDriver:
 
 
 def looking(nvml: FakeNvml, driver: FakeDriver, *, pid: int = OWN) -> GpuMemory:
-    access = MemoryAccess(bindings=nvml, modules={}, environ={}, pid=pid, make_context=driver.make_context)
+    access = Access(bindings=nvml, modules={}, environ={}, pid=pid, make_context=driver.make_context)
     return GpuMemory(by_driver=True, access=access)
 
 
@@ -85,7 +86,7 @@ def test_the_first_problem_is_the_reason(parts: dict[str, Any], broken: int, pro
 
 
 def of_torch(cuda: FakeTorchCuda | None) -> GpuMemory:
-    return GpuMemory(by_driver=False, access=MemoryAccess(modules=torch_with(cuda) if cuda else {}))
+    return GpuMemory(by_driver=False, access=Access(modules=torch_with(cuda) if cuda else {}))
 
 
 def test_pytorch_keeps_the_peak_itself() -> None:

@@ -6,7 +6,8 @@ import pytest
 from fakes.clocks import HandClock
 from fakes.nvml import GPU_IS_LOST, LIBRARY_NOT_FOUND, FakeBoard, FakeNvml, FakeTorchCuda, Running, torch_with
 
-from pytest_hwperf.meters.gpu_utilisation import UtilisationAccess, UtilisationMeter, utilisation_meter
+from pytest_hwperf.meters.access import Access
+from pytest_hwperf.meters.gpu_utilisation import UtilisationMeter, utilisation_meter
 from pytest_hwperf.records.errors import MeterUnavailable
 from pytest_hwperf.records.run import Reading
 
@@ -19,8 +20,8 @@ def board(name: str, *pids: int, **parts: Any) -> FakeBoard:
 
 
 def opened(nvml: FakeNvml, *, on_gpu: bool = False, clock: HandClock | None = None, **parts: Any) -> UtilisationMeter:
-    access = UtilisationAccess(bindings=nvml, pid=OWN, clock=clock or HandClock(), **({"modules": {}} | parts))
-    return utilisation_meter({}, on_gpu=on_gpu, access=access)
+    usual: dict[str, Any] = {"bindings": nvml, "pid": OWN, "clock": clock or HandClock(), "modules": {}}
+    return utilisation_meter({}, on_gpu=on_gpu, access=Access(**(usual | parts)))
 
 
 def window(meter: UtilisationMeter, clock: HandClock, seconds: float) -> Reading:
