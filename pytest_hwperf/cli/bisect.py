@@ -4,7 +4,6 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from time import monotonic
 
@@ -12,9 +11,8 @@ from pytest_hwperf.checkout.ignored import named
 from pytest_hwperf.checkout.revision import describe, ends, history_between, private_git_folder, top_of
 from pytest_hwperf.cli.arguments import check_files, check_time, write_record
 from pytest_hwperf.cli.bisect_steps import BisectionState, Comparer
-from pytest_hwperf.cli.output import ProgressText, clear_progress, complain, say
+from pytest_hwperf.cli.output import clear_progress, complain, progress_line, say
 from pytest_hwperf.gate.bisection import BisectionTools, bisect, moved_arguments, tree_of_bad
-from pytest_hwperf.host.ticker import ticking
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import COMMIT_DIGITS, Evidence
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, metric_of
@@ -36,24 +34,6 @@ from pytest_hwperf.stats.verdicts import explain, judge_comparison
 
 _SHOWN = 20  # suspects
 _GO_ON = "the same command continues, and with --restart it starts again"
-
-
-class StepLine:
-    """The line that shows how far a bisection is, with the seconds of the step that runs."""
-
-    def __init__(self) -> None:
-        self._line = ProgressText()
-
-    @contextmanager
-    def shown(self, text: str) -> Iterator[None]:
-        """Show a text until the block is over."""
-        self._line.show(text)
-        with ticking(lambda seconds: self._line.show(text, f", {seconds:.0f} s")):
-            yield
-
-    def step(self, now: Standing) -> AbstractContextManager[None]:
-        """Show how far a bisection is until its step is over."""
-        return self.shown(progress_text(now))
 
 
 def progress_text(now: Standing) -> str:
@@ -215,9 +195,9 @@ def _searched(
     sure: float,
 ) -> BisectionFile:
     """Compare both ends unless that is known, then search between them."""
-    line = StepLine()
+    line = progress_line()
     if known is None:
-        with line.shown(f"comparing both ends of {len(history.commits)} commits"):
+        with line.timed(f"comparing both ends of {len(history.commits)} commits"):
             evidence = comparer.ends(question.good)
         change = known_change(evidence)
         if change is None:
@@ -229,7 +209,7 @@ def _searched(
         compare=lambda commit: comparer.step(commit, change),
         keep=state.keep,
         in_time=comparer.in_time,
-        shown=line.step,
+        shown=lambda now: line.timed(progress_text(now)),
     )
     return _found(*bisect(known, history, tools, sure), history, sure)
 

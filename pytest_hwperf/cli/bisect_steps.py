@@ -1,17 +1,19 @@
 """The steps of `hwperf bisect`: sessions of pytest that compare BAD with another commit."""
 
 import hashlib
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
+from pytest_hwperf.cli.inputs import read_own
 from pytest_hwperf.cli.pytest_session import Session, run_pytest
 from pytest_hwperf.gate.bisection import BadTree
-from pytest_hwperf.host.files import read_file, replace_file
+from pytest_hwperf.host.files import replace_file
 from pytest_hwperf.records.budgets import DEFAULT_MARGINS
-from pytest_hwperf.records.codec import from_file, to_json
-from pytest_hwperf.records.errors import SerialisationError, UsageProblem
+from pytest_hwperf.records.codec import to_json
+from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Evidence
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
@@ -104,14 +106,9 @@ class BisectionState:
 
     def read(self, history: History) -> Bisection | None:
         """Return what is known so far; None: nothing."""
-        try:
-            found = from_file(Bisection, read_file(self.path, _LARGEST), other=_AGAIN, older=_AGAIN)
-        except FileNotFoundError:
+        if not os.path.lexists(self.path):
             return None
-        except OSError as error:
-            raise UsageProblem(f"{self.path} cannot be read ({error.strerror}): {_AGAIN}") from error
-        except SerialisationError as error:
-            raise UsageProblem(f"{self.path} {error}") from error
+        found = read_own(Bisection, self.path, _LARGEST, other=_AGAIN, older=_AGAIN)
         if found.question != self.question and replace(found.question, laid=self.question.laid) == self.question:
             raise UsageProblem(f"{self.path} is of a search with other content of your test files: {_AGAIN}")
         if found.question != self.question or any(step.commit not in history.reach for step in found.steps):

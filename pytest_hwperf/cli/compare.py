@@ -18,13 +18,14 @@ from pytest_hwperf.cli.arguments import (
     write_record,
 )
 from pytest_hwperf.cli.inputs import read_data, read_requirements
-from pytest_hwperf.cli.output import ProgressText, clear_progress, say_lines, width
+from pytest_hwperf.cli.output import clear_progress, progress_line, say_lines, width
 from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.load_target import headers_of
 from pytest_hwperf.gate.models import CompareSettings
 from pytest_hwperf.gate.rollout import MeasuredVersions, contender, digest_of, measure_versions
 from pytest_hwperf.gate.targets import TargetKind, check_target, shown
 from pytest_hwperf.host.machine import describe_machine
+from pytest_hwperf.host.progress import ProgressLine
 from pytest_hwperf.records.budgets import DEFAULT_MARGINS, MODELS_COMPARED, parse_margin_lines
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.metrics import METRICS
@@ -191,7 +192,7 @@ def _checked(options: argparse.Namespace) -> CompareSettings:
         trust=options.trust,
         headers=headers_of(options.header),
         timeout_s=options.timeout,
-        progress=partial(_show, ProgressText()),
+        progress=partial(_show, progress_line()),
     )
 
 
@@ -271,6 +272,6 @@ def _margins(given: list[str]) -> tuple[Margin, ...]:
     return tuple(margins.values())
 
 
-def _show(line: ProgressText, progress: Progress) -> None:
+def _show(line: ProgressLine, progress: Progress) -> None:
     left = "" if progress.left_s is None else f", about {progress.left_s:.0f} s left"
     line.show(f"{progress.stage} pair {progress.pair} of {progress.of}", left)

@@ -1,21 +1,18 @@
 """`hwperf fleet`: the gate of one build on several machines of several kinds, as one report and one exit code."""
 
 import argparse
-import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic
 
 from pytest_hwperf import __version__
-from pytest_hwperf.cli.output import complain
+from pytest_hwperf.cli.output import complain, progress_line
 from pytest_hwperf.cli.report import OPEN, add_output, check_output, show_report
 from pytest_hwperf.fleet.dispatch import Dispatch, Outcome
 from pytest_hwperf.fleet.hosts import LOCAL, HostEntry, read_hosts
 from pytest_hwperf.fleet.orders import Project, arguments_of, installed_by, project_of
 from pytest_hwperf.fleet.reaching import check_tools, clustered
-from pytest_hwperf.gate.progress import fit
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.fleet import ENDED, Host, Order, Task, last_lines
@@ -24,7 +21,6 @@ from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.stats.merging import merge_kinds
 
-_UP, _CLEAR = "\033[{}A", "\r\033[J"  # lines up; all that is below
 _TOLD = ("starting", "ending", "ended", "lost", "has not")  # what is worth a line where nothing can be written over
 
 
@@ -32,32 +28,23 @@ class HostLines:
     """A block of lines that is written over; without a terminal, a line whenever a host begins or ends something."""
 
     def __init__(self) -> None:
-        self._shown = 0
-        self._told: dict[str, str] = {}
+        self._line, self._told = progress_line(), dict[str, str]()
 
     def show(self, states: Mapping[str, str]) -> None:
         """Replace the block by what each host does now."""
-        lines = [visible(f"{name}: {text}") for name, text in states.items()]
-        if sys.stderr.isatty():
-            columns = shutil.get_terminal_size().columns
-            text = "\n".join(fit(line, columns) for line in lines)
-            print(f"{self._above()}{text}", file=sys.stderr, flush=True)
-            self._shown = len(lines)
+        lines = {name: f"{name}: {text}" for name, text in states.items()}
+        if self._line.screen.is_live:
+            self._line.rewrite(*lines.values())
             return
-        for name, line in zip(states, lines, strict=True):
+        for name, line in lines.items():
             said = states[name].partition(": ")[2]
             if said.startswith(_TOLD) and self._told.get(name) != line:
                 self._told[name] = line
-                print(line, file=sys.stderr, flush=True)
+                self._line.say(line)
 
     def close(self) -> None:
         """Remove the block; what stands without a terminal stays."""
-        if self._shown:
-            print(self._above(), end="", file=sys.stderr, flush=True)
-            self._shown = 0
-
-    def _above(self) -> str:
-        return f"{_UP.format(self._shown) if self._shown else ''}{_CLEAR}"
+        self._line.clear()
 
 
 USAGE = 4

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from pytest_hwperf.host.files import read_file
+from pytest_hwperf.host.files import read_given
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.records.codec import from_foreign
 from pytest_hwperf.records.errors import HwperfError, SerialisationError, UsageProblem
@@ -37,10 +37,9 @@ def read_foreign(origin: str) -> Report:
     program, _, path = origin.partition(":")
     if not path or program not in FORMS:
         raise UsageProblem(f"--from={origin}: write FORMAT:FILE, where FORMAT is {' or '.join(FORMS)}")
+    content = read_given(path, _LARGEST, f"give a file of {program}")
     try:
-        return FORMS[program](read_file(Path(path), _LARGEST), Path(path).name)
-    except OSError as error:
-        raise UsageProblem(f"{path} cannot be read ({error.strerror}): give a file of {program}") from error
+        return FORMS[program](content, Path(path).name)
     except HwperfError as error:
         raise UsageProblem(f"{path}: {error}") from error
 

@@ -4,13 +4,13 @@ import argparse
 import shlex
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 
 from pytest_hwperf.checkout.revision import resolve
 from pytest_hwperf.cli.arguments import DEFAULT, HELP, check_files, open_history, write_export, write_file, write_record
 from pytest_hwperf.cli.output import complain, say, width
+from pytest_hwperf.host.extras import require
 from pytest_hwperf.records.budgets import DEFAULT_MARGINS, nearest
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.metrics import metric_of
@@ -189,8 +189,7 @@ def _check_export(options: argparse.Namespace) -> None:
     if options.form == "parquet":
         if not options.output:
             raise UsageProblem("--as=parquet is no text: give --output=FILE")
-        if find_spec("pyarrow") is None:
-            raise UsageProblem("--as=parquet needs pyarrow: pip install 'pytest-hwperf[parquet]'")
+        require("parquet", "--as=parquet needs {}", "pyarrow")
 
 
 def _export(store: HistoryStore, options: argparse.Namespace) -> bool:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile, is_zipfile
 
-from pytest_hwperf.host.files import is_file, read_file, refused_name
+from pytest_hwperf.host.files import read_file, read_given
 from pytest_hwperf.records.budgets import nearest, nearest_or_all, parse_budgets
-from pytest_hwperf.records.codec import from_file
+from pytest_hwperf.records.codec import R, from_file
 from pytest_hwperf.records.errors import SerialisationError, UsageProblem
 from pytest_hwperf.records.metrics import ENERGY, MEDIAN_LATENCY, MEMORY_PRESSURE, METRICS, metric_of, stage_metric
 from pytest_hwperf.records.report import Report, ReportFile
@@ -35,15 +35,7 @@ def read_data(file: str, target: str | None) -> tuple[Any, Any | None]:
     path = Path(file)
     if path.suffix != ".csv" and target is not None:
         raise UsageProblem("--target names a column of a .csv; an .npz holds the labels as y")
-    if not is_file(path):
-        missing = (
-            "is a folder, pipe or device" if not refused_name(path) and path.exists() else "is not there"
-        )  # a pipe might never end
-        raise UsageProblem(f"--data={file} {missing}: {_FORMS}")
-    try:
-        content = BytesIO(read_file(path, _LARGEST_ROWS))
-    except OSError as error:
-        raise UsageProblem(f"--data={file}: {_FORMS} ({error.strerror})") from error
+    content = BytesIO(read_given(path, _LARGEST_ROWS, _FORMS, name=f"--data={file}"))
     if path.suffix == ".csv":
         X, y = _read_csv(file, content, target)
     else:
@@ -112,12 +104,9 @@ def read_requirements(file: str) -> tuple[Budget, ...]:
     import yaml
 
     try:
-        content = read_file(Path(file), _LARGEST_REQUIREMENTS).decode("utf-8")
-        node = yaml.compose(content, Loader=yaml.SafeLoader)  # nothing is made of it: aliases stay what they are
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageProblem(
-            f"--requirements={file} cannot be read ({getattr(error, 'strerror', error)}): give {_EXAMPLE}"
-        ) from error
+        content = read_given(file, _LARGEST_REQUIREMENTS, f"give {_EXAMPLE}", name=f"--requirements={file}")
+        # Nothing is made of it: aliases stay what they are.
+        node = yaml.compose(content.decode("utf-8"), Loader=yaml.SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageProblem(f"--requirements={file} is no YAML ({error}): give {_EXAMPLE}") from error
     node = _below_requirements(file, node)
@@ -169,12 +158,16 @@ _OTHER, _OLDER = (
 
 def read_report(path: str) -> Report:
     """Read a file of `pytest --hwperf-report=FILE.json`."""
+    return read_own(ReportFile, path, _LARGEST_REPORT, other=_OTHER, older=_OLDER).report
+
+
+def read_own(cls: type[R], file: str | Path, largest: int, *, other: str, older: str) -> R:
+    """Read a file that this program has written: the record of a whole file."""
+    content = read_given(file, largest, other)
     try:
-        return from_file(ReportFile, read_file(Path(path), _LARGEST_REPORT), other=_OTHER, older=_OLDER).report
-    except OSError as error:
-        raise UsageProblem(f"{path} cannot be read ({error.strerror}): {_OTHER}") from error
+        return from_file(cls, content, other=other, older=older)
     except SerialisationError as error:
-        raise UsageProblem(f"{path} {error}") from error
+        raise UsageProblem(f"{file} {error}") from error
 
 
 _LARGEST_FILE = 1 << 24  # bytes

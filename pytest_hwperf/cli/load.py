@@ -7,12 +7,11 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.cli.arguments import add_shared, check_files, check_timeout, write_file
 from pytest_hwperf.cli.inputs import read_data
-from pytest_hwperf.cli.output import ProgressText, clear_progress, say, say_lines, width
+from pytest_hwperf.cli.output import clear_progress, progress_line, say, say_lines, width
 from pytest_hwperf.gate.load import (
     PeakSearch,
     Try,
@@ -25,9 +24,9 @@ from pytest_hwperf.gate.load import (
     run_load,
 )
 from pytest_hwperf.gate.load_target import headers_of, requests_of, subject_of_target, warmed_up
-from pytest_hwperf.host.files import read_file
+from pytest_hwperf.host.files import read_given
 from pytest_hwperf.host.machine import describe_machine
-from pytest_hwperf.host.ticker import ticking
+from pytest_hwperf.host.progress import ProgressLine, ticking
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.host.worker_protocol import WorkerTask, reply
 from pytest_hwperf.loads.http import Request, without_port
@@ -207,10 +206,7 @@ def _request(options: argparse.Namespace) -> tuple[Request, Any]:
 def _body(text: str | None) -> Any:
     if text is None or not text.startswith("@"):
         return text
-    try:
-        return read_file(Path(text[1:]), _LARGEST_BODY)
-    except OSError as error:
-        raise UsageProblem(f"--body={text}: {error.strerror}") from error
+    return read_given(text[1:], _LARGEST_BODY, "name a file after @", name=f"--body={text}")
 
 
 def _run_by_locust(
@@ -250,7 +246,7 @@ class _ShownLoads:
     stream: Stream
     budgets: tuple[Budget, ...]
     times: Times = field(default_factory=Times)  # of the load that runs
-    line: ProgressText = field(default_factory=ProgressText)
+    line: ProgressLine = field(default_factory=progress_line)
 
     def one(self, load: Load) -> int:
         """Run one load."""

@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from io import TextIOWrapper
 
-from pytest_hwperf.gate.progress import fit
+from pytest_hwperf.host.progress import ProgressLine
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.text import visible, visible_lines
 
@@ -62,26 +62,26 @@ def tolerate_any_encoding() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-_CLEAR = "\r\033[K"  # of the line
+class _StandardError:
+    """Where commands show how far they are."""
+
+    @property
+    def is_live(self) -> bool:
+        return sys.stderr.isatty()
+
+    @property
+    def width(self) -> int:
+        return shutil.get_terminal_size().columns
+
+    def write(self, text: str) -> None:
+        print(text, end="", file=sys.stderr, flush=True)
 
 
-class ProgressText:
-    """One line that is written over; where standard error is no terminal, a line for each text."""
-
-    def __init__(self) -> None:
-        self._last = ""
-
-    def show(self, text: str, left: str = "") -> None:
-        """Replace the line by `text`, followed on a terminal by the time that is `left`."""
-        if sys.stderr.isatty():
-            width = shutil.get_terminal_size().columns
-            print(f"{_CLEAR}{fit(visible(text + left), width)}", end="", file=sys.stderr, flush=True)
-        elif text != self._last:
-            print(visible(text), file=sys.stderr, flush=True)
-        self._last = text
+def progress_line() -> ProgressLine:
+    """Return a line of standard error."""
+    return ProgressLine(_StandardError())
 
 
 def clear_progress() -> None:
-    """Remove the line; what stands without a terminal stays."""
-    if sys.stderr.isatty():
-        print(_CLEAR, end="", file=sys.stderr, flush=True)
+    """Remove the line, whoever has written it; what stands without a terminal stays."""
+    progress_line().rewrite("")

@@ -14,7 +14,7 @@ from typing import Any, get_args
 from pytest_hwperf import registry
 from pytest_hwperf.cli.arguments import add_shared, check_files, check_model, check_time, write_file, write_record
 from pytest_hwperf.cli.inputs import read_data
-from pytest_hwperf.cli.output import ProgressText, clear_progress, say, say_lines, width
+from pytest_hwperf.cli.output import clear_progress, progress_line, say, say_lines, width
 from pytest_hwperf.gate.sweeps import ROUNDS, ModelAtPoints, SweepTools, Swept, memory_of, sweep_model, watch_machine
 from pytest_hwperf.gate.targets import find_module
 from pytest_hwperf.host.machine import describe_machine
@@ -105,7 +105,7 @@ class _SweepProgress:
 
     def __init__(self, seconds: float) -> None:
         """Expect calls of so many seconds; warming up takes some more."""
-        self._line, self._seconds, self._began = ProgressText(), seconds, 0.0
+        self._line, self._seconds, self._began = progress_line(), seconds, 0.0
 
     def __call__(self, stage: str, point: str, done: float) -> None:
         """Show the stage, and on a terminal the point and the time left; `done` is the share of the rounds."""

@@ -10,12 +10,13 @@ from time import monotonic
 
 from pytest_hwperf.cli.arguments import add_shared, check_files, check_time, write_record
 from pytest_hwperf.cli.inputs import CandidateGroups, measured_in, read_candidates, read_requirements
-from pytest_hwperf.cli.output import ProgressText, clear_progress, say, say_lines
+from pytest_hwperf.cli.output import clear_progress, progress_line, say, say_lines
 from pytest_hwperf.cli.pytest_session import run_pytest
 from pytest_hwperf.cli.tradeoffs_text import Choice, Ranked, lines_of, ranked, why_unranked, worths
 from pytest_hwperf.fleet.hosts import prices_of, read_hosts
 from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.models import RivalSettings, compare_rivals
+from pytest_hwperf.host.progress import ProgressLine
 from pytest_hwperf.records.budgets import nearest
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Gate, Measurement
@@ -46,7 +47,7 @@ def in_pairs(choices: Sequence[Choice], arguments: Sequence[str], time_s: float)
     for choice, rivals in zip(choices, asked, strict=True):
         found, gates = {one.name: one for one in choice.candidates}, list[Gate]()
         for baseline, candidate in rivals:
-            shown = partial(_show, ProgressText(), f"{candidate.name} against {baseline.name}")
+            shown = partial(_show, progress_line(), f"{candidate.name} against {baseline.name}")
             share, left = max(0.0, until - monotonic()) / left, left - 1
             settings = RivalSettings(arguments=arguments, alpha=alpha, time_s=share, progress=shown)
             now, gate = compare_rivals(_measurement_of(baseline), _measurement_of(candidate), settings)
@@ -61,7 +62,7 @@ def _measurement_of(candidate: Candidate) -> Measurement:
     return Measurement(test=candidate.test, label=candidate.label)
 
 
-def _show(line: ProgressText, what: str, progress: Progress) -> None:
+def _show(line: ProgressLine, what: str, progress: Progress) -> None:
     line.show(f"{what}: {progress.stage} pair {progress.pair} of {progress.of}")
 
 

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.host.files import read_file
+from pytest_hwperf.host.files import read_given
 from pytest_hwperf.records.budgets import nearest
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.fleet import Host
@@ -56,12 +56,10 @@ def read_hosts(file: str) -> list[HostEntry]:
     """Read a file of hosts."""
     path = Path(file)
     try:
-        text = read_file(path, _LARGEST).decode("utf-8")
+        text = read_given(file, _LARGEST, f"give a TOML file with {_EXAMPLE}").decode("utf-8")
         if any(line.count(".") > _MOST_DOTS for line in text.splitlines()):
             raise ValueError(f"over {_MOST_DOTS} dots in a line")  # noqa: TRY301 - as any other text that is no TOML
         content = tomllib.loads(text)
-    except OSError as error:
-        raise UsageProblem(f"{file} cannot be read ({error.strerror}): give a TOML file with {_EXAMPLE}") from error
     except (ValueError, RecursionError) as error:
         raise UsageProblem(f"{file} is no TOML ({error}): write, for each host, {_EXAMPLE}") from error
     tables = content.get("host")

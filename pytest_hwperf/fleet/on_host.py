@@ -91,10 +91,10 @@ class _Gate:
         temporary = self._folder / "temporary"  # of what is killed with the gate, and cannot remove its own
         temporary.mkdir(exist_ok=True)
         given = {**_environment(own=self._order.install is not None), "TMPDIR": str(temporary)}
-        with started(command, self._log, directory=directory, environment=given) as launched:
+        with started(command, self._log, directory=directory, environment=given) as (_, process):
             while True:
                 try:
-                    return launched.process.wait(_EVERY_S)
+                    return process.wait(_EVERY_S)
                 except TimeoutExpired:
                     pass
                 if not self._line.is_wanted():

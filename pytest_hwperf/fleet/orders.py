@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_hwperf.checkout import bundle
 from pytest_hwperf.checkout.revision import resolve, top_of
 from pytest_hwperf.fleet import parcel
-from pytest_hwperf.host.files import read_file
+from pytest_hwperf.host.files import read_given
 from pytest_hwperf.records.errors import UsageProblem, WorkerError
 from pytest_hwperf.records.fleet import Task
 
@@ -72,9 +72,7 @@ def installed_by(root: Path, given: Sequence[str] | None, *, none: bool) -> tupl
 
 def _is_package(file: Path) -> bool:
     try:
-        content = tomllib.loads(read_file(file, _LARGEST).decode("utf-8"))
-    except OSError as error:
-        raise UsageProblem(f"{file} cannot be read ({error.strerror})") from error
+        content = tomllib.loads(read_given(file, _LARGEST, "fix that, or give --no-install").decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageProblem(f"{file} is no TOML: {error}") from error
     return "project" in content or "build-system" in content

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from pytest_hwperf.fleet.local_worker import deaf
 from pytest_hwperf.fleet.plain_data import refuse_pickles
 from pytest_hwperf.fleet.schedulers import at_scheduler, check_encrypted, known_workers
 from pytest_hwperf.fleet.ssh import reachable, ssh_cluster, tidy
+from pytest_hwperf.host.extras import require
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.workdirs import sweep
 from pytest_hwperf.records.errors import UsageProblem
@@ -31,9 +31,7 @@ _WORKER: Mapping[str, Any] = {"nthreads": 1, "memory_limit": 0, "death_timeout":
 
 def check_tools(*, ssh: bool) -> None:
     """Refuse what needs a package that is not there."""
-    for name in ("distributed", *(["asyncssh"] if ssh else [])):
-        if find_spec(name) is None:
-            raise UsageProblem(f"a fleet needs {name}: install it with pip install 'pytest-hwperf[fleet]'")
+    require("fleet", "a fleet needs {}", "distributed", *(["asyncssh"] if ssh else []))
 
 
 @contextmanager

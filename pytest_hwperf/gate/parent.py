@@ -69,18 +69,16 @@ class Parent:
             connections: dict[Side, tuple[socket, socket]] = {side: sockets() for side in SIDES}
             for one in (one for both in connections.values() for one in both):
                 stack.callback(one.close)
-            with (folder / "log").open("wb") as log:
-                launched, program = start(
-                    [command.interpreter, *command.safely, pair_parent.__file__],
-                    folder / "log",
-                    cwd=folder,
-                    env={**imports.environment, "PYTHONHASHSEED": str(seed)},
-                    bufsize=0,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=log,
-                    pass_fds=[theirs.fileno() for _, theirs in connections.values()],
-                )
+            launched, program = start(
+                [command.interpreter, *command.safely, pair_parent.__file__],
+                folder / "log",
+                folder,
+                {**imports.environment, "PYTHONHASHSEED": str(seed)},
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=[theirs.fileno() for _, theirs in connections.values()],
+            )
             stack.callback(launched.end)
             orders, answers = (stack.enter_context(cast("IO[bytes]", pipe)) for pipe in (program.stdin, program.stdout))
             parent = cls(folder, seed, connections, program.pid, orders, answers)

@@ -25,18 +25,3 @@ def progress_text(progress: Progress) -> str:
     if progress.left_s is not None:
         parts.append(f"about {max(1, round(progress.left_s))} s left")
     return ", ".join([*parts, progress.test] if progress.test else parts)
-
-
-def fit(text: str, width: int) -> str:
-    """Cut `text` to a terminal of `width` cells, with one left free: a line that wraps cannot be written over.
-
-    A letter outside of ASCII counts as two cells, which it takes at most.
-    """
-    kept = text
-    while kept and _cells(kept) > width - (1 if kept == text else 3):
-        kept = kept[:-1]
-    return kept if kept == text else f"{kept}…"
-
-
-def _cells(text: str) -> int:
-    return sum(1 if letter.isascii() else 2 for letter in text)

@@ -10,6 +10,8 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from pytest_hwperf.records.errors import HwperfError, UsageProblem
+
 CACHE_VARIABLE = "HWPERF_CACHE_DIR"
 
 _WRITERS = 8  # a flush waits for the disk, and a disk serves several at once
@@ -68,6 +70,16 @@ def read_file(path: Path, largest: int) -> bytes:
     if len(content) > largest:
         raise too_large
     return content
+
+
+def read_given(
+    file: str | Path, largest: int, remedy: str, *, error: type[HwperfError] = UsageProblem, name: str = ""
+) -> bytes:
+    """Read a file that a user gives; what cannot be read is refused by its `name`, else its path, with the remedy."""
+    try:
+        return read_file(Path(file), largest)
+    except (OSError, ValueError) as problem:  # the latter of a name that no file system takes
+        raise error(f"{name or file} cannot be read ({getattr(problem, 'strerror', problem)}): {remedy}") from problem
 
 
 def leads_out(path: Path, root: Path) -> bool:

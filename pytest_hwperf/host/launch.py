@@ -171,18 +171,8 @@ def launch(
 ) -> Launched:
     """Start a process that carries out `task`."""
     given = environment_of(command, task, environment or {})
-    with uninterrupted(), (place / "log").open("wb") as log:  # never a pipe, which would block when it is full
-        launched, _ = start(
-            command.line(place),
-            place / "log",
-            cwd=command.directory,
-            env=given,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            pass_fds=descriptors,
-        )
-        return launched
+    with uninterrupted():
+        return start(command.line(place), place / "log", command.directory, given, pass_fds=descriptors)[0]
 
 
 def environment_of(command: Command, task: WorkerTask, more: Mapping[str, str]) -> dict[str, str]:
@@ -200,20 +190,9 @@ def run_to_end(
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program of a Python that ends by itself."""
-    command = [interpreter, *arguments]
-    with ExitStack() as stack:
-        with uninterrupted():
-            launched, program = start(
-                command,
-                Path(os.devnull),
-                cwd=directory or ".",
-                env=os.environ if environment is None else environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-            process = stack.enter_context(program)  # whose pipes it closes when the process has ended
-            stack.callback(launched.end)
+    command, own = [interpreter, *arguments], os.environ if environment is None else environment
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with started(command, Path(os.devnull), directory=directory or Path(), environment=own, **pipes) as (_, process):
         try:
             output, errors = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired as error:
@@ -236,53 +215,51 @@ class Logged:
     tail: str  # the last lines of its output
 
 
-@contextmanager
-def started(
-    command: Sequence[str], log: Path, *, directory: Path, environment: Mapping[str, str]
-) -> Iterator[Launched]:
-    """Run a program of the user's beside this one, without a shell; it is ended on exit with all it has started."""
-    with ExitStack() as stack:
-        with uninterrupted(), log.open("ab") as output:
-            launched, _ = start(
-                command,
-                log,
-                cwd=directory,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
-            stack.callback(launched.end)
-        yield launched
-
-
 def run_logged(
     command: Sequence[str], log: Path, *, timeout_s: float, directory: Path, environment: Mapping[str, str]
 ) -> Logged:
     """Run a program of the user's to its end, without a shell; it is ended with all it has started."""
-    log.unlink(missing_ok=True)
-    with started(command, log, directory=directory, environment=environment) as launched:
+    with started(command, log, directory=directory, environment=environment) as (launched, process):
         try:
-            code = launched.process.wait(timeout_s)
+            code = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             code = None
         return Logged(code=code, tail=launched.log_tail())
 
 
+@contextmanager
+def started(
+    command: Sequence[str], log: Path, *, directory: Path, environment: Mapping[str, str], **given: Any
+) -> "Iterator[tuple[Launched, subprocess.Popen[bytes]]]":
+    """Run a program beside this one, without a shell; it is ended on exit with all it has started."""
+    with ExitStack() as stack:
+        with uninterrupted():
+            launched, process = start(command, log, directory, environment, **given)
+            stack.enter_context(process)  # whose pipes it closes when the process has ended
+            stack.callback(launched.end)
+        yield launched, process
+
+
 def start(
-    command: Sequence[str], log: Path, *, env: Mapping[str, str], **given: Any
+    command: Sequence[str], log: Path, directory: Path, environment: Mapping[str, str], **given: Any
 ) -> "tuple[Launched, subprocess.Popen[bytes]]":
-    """Start a process in a group of its own, and its guard before it: this one may be killed at any moment."""
+    """Start a process in a group of its own, and its guard before it: this one may be killed at any moment.
+
+    What it writes goes to the end of `log`, as far as `given` says nothing else: a pipe would block when it is full.
+    """
     mark = f"{STARTED}{secrets.token_hex(8)}"  # beside the mark of a process that this one was started by
-    watching = _guard(mark) if os.name == "posix" else None  # without POSIX there is none
-    try:
-        process = subprocess.Popen(  # noqa: S603 - the interpreter that runs this and the user's own arguments
-            command, env={**env, mark: "1"}, start_new_session=os.name == "posix", **given
-        )
-    except OSError as error:
-        if watching is not None:
-            _end_guard(watching)
-        raise WorkerError(f"{command[0]} cannot be started in {given.get('cwd', Path.cwd())}: {error}") from error
+    with log.open("ab") as output:
+        watching = _guard(mark) if os.name == "posix" else None  # without POSIX there is none
+        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output, **given}
+        own = {**environment, mark: "1"}
+        try:
+            process = subprocess.Popen(  # noqa: S603 - the interpreter that runs this and the user's own arguments
+                command, cwd=directory, env=own, start_new_session=os.name == "posix", **streams
+            )
+        except OSError as error:
+            if watching is not None:
+                _end_guard(watching)
+            raise WorkerError(f"{command[0]} cannot be started in {directory}: {error}") from error
     if watching is not None and watching.stdin is not None:
         with suppress(BrokenPipeError):  # somebody has killed it
             watching.stdin.write(b"%d" % process.pid)

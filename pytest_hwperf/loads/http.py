@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn, Protocol
 from urllib.parse import urlsplit
 
+from pytest_hwperf.host.extras import require
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 from pytest_hwperf.records.load import TIMEOUT_S
 from pytest_hwperf.records.plans import shown_address
@@ -46,13 +47,10 @@ class Client:
     """Sends requests; what is no success raises."""
 
     def __init__(self, request: Request, connections: int) -> None:
-        try:
-            import anyio
-            import httpx
-        except ImportError:
-            raise UsageProblem(
-                "requests are sent by httpx, which is not installed: pip install 'pytest-hwperf[http]'"
-            ) from None
+        require("http", "requests are sent by httpx, which is not installed", "httpx", "anyio")
+        import anyio
+        import httpx
+
         self._request = request
         self._name = f"{request.method} {shown_address(request.url)}"
         self._error, self._deadline, self._held = httpx.HTTPError, anyio.fail_after, 0

@@ -9,10 +9,10 @@ import subprocess
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from pytest_hwperf.host.extras import require
 from pytest_hwperf.loads.http import LARGEST_ANSWER, Request
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 from pytest_hwperf.records.load import Load
@@ -138,8 +138,7 @@ def locustfile_of(load: Load, request: Request, bodies: Sequence[bytes], workers
 
 def drive_locust(text: str, workers: int, seconds: float, timeout_s: float, folder: Path) -> LocustResult:
     """Run a locustfile on this machine with so many workers, and return what became of its calls."""
-    if find_spec("locust") is None:
-        raise UsageProblem("--engine=locust: Locust is not installed: pip install 'pytest-hwperf[locust]'")
+    require("locust", "--engine=locust: Locust is not installed", "locust")
     file = folder / "locustfile.py"
     file.write_text(text, encoding="utf-8")
     users, ends = str(workers), ["-t", f"{max(1, round(seconds + 1))}s", "--stop-timeout", f"{math.ceil(timeout_s)}"]

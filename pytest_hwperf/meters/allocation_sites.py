@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_hwperf.host.source_files import is_own, relative
-from pytest_hwperf.records.errors import MeasurementError
+from pytest_hwperf.records.errors import MeasurementError, install
 from pytest_hwperf.records.profiles import HeldMemory
 
 StackFrame = tuple[str, str, int]  # function, file, line
 
-MISSING = "pip install 'pytest-hwperf[memray]' and the lines that hold this memory are named here"
+MISSING = f"{install('memray')} and the lines that hold this memory are named here"
 
 _MOST_SITES = 50
 _LEAST_SHARE = 0.001  # of all that is held: less explains nothing

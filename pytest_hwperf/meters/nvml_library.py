@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_hwperf.host.extras import require
 from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 
 _POWER_INSTANT = 186  # NVML_FI_DEV_POWER_INSTANT of nvml.h, mW; not the mean over a second of nvmlDeviceGetPowerUsage
 _MILLI, _PERCENT = 1e-3, 1e-2
-_INSTALL = 'NVIDIA boards are read through nvidia-ml-py, which is not installed: pip install "pytest-hwperf[gpu]".'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +37,10 @@ class BoardProcess:
 def open_library(bindings: Any = None) -> "Library":
     """Open NVIDIA's library."""
     if bindings is None:
-        try:
-            import pynvml
-        except ImportError as error:
-            raise MeterUnavailable(_INSTALL) from error
+        sentence = "NVIDIA boards are read through nvidia-ml-py, which is not installed"
+        require("gpu", sentence, "pynvml", error=MeterUnavailable)
+        import pynvml
+
         bindings = pynvml
     library = Library(bindings)
     library.open()

@@ -3,12 +3,12 @@
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import wraps
-from importlib.util import find_spec
 from types import TracebackType
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 import pytest
 
+from pytest_hwperf.host.extras import missing
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.meters.allocation_sites import MISSING
@@ -149,7 +149,7 @@ def lines_of_sites(item: pytest.Item, judgements: Sequence[Judgement]) -> list[s
     missed = [judgement.run.label for judgement in judgements if _misses_memory(judgement)]
     if not missed or sys.platform == "win32":  # for which there is no memray
         return []
-    if find_spec("memray") is None:
+    if missing("memray"):
         return [MISSING]
     return [line for label in missed for line in _lines(item, label)]
 

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -18,9 +19,10 @@ from pytest_hwperf.gate.result import summary
 from pytest_hwperf.gate.tests import run_gate
 from pytest_hwperf.host.files import is_file, is_folder
 from pytest_hwperf.host.launch import undisturbed
+from pytest_hwperf.host.progress import ProgressLine
 from pytest_hwperf.plugin import unjudged
 from pytest_hwperf.plugin.command import pytest_command
-from pytest_hwperf.plugin.progress import ProgressLine
+from pytest_hwperf.plugin.progress import gate_line, line_of, show_pairs
 from pytest_hwperf.plugin.session import is_measured, session_of, test_of
 from pytest_hwperf.plugin.settings import Settings
 from pytest_hwperf.plugin.startup import REMEDY, trained_by
@@ -47,7 +49,7 @@ def rerun(session: pytest.Session) -> None:
         items = list({item.nodeid: item for item in items}.values())  # --keep-duplicates may name one twice
         if not against:
             return
-        with ProgressLine(config) as shown, shown.kept_alive():
+        with gate_line(config) as shown:
             if trained := ", ".join(trained_by(items)):
                 shown.say(f"hwperf: every process of the comparison trains again in the fixture {trained}: {REMEDY}")
             result = run_gate(_request(config, unjudged.first(config, items), against, name, shown))
@@ -158,7 +160,7 @@ def _against(config: pytest.Config, items: Sequence[pytest.Item]) -> tuple[str, 
     newest, name = max(chosen, key=lambda run: run.started_at), f"baseline {settings.baseline}"
     known = has_commit(config.rootpath, newest.revision)
     if reason := why_not_rerun(newest, known=known, crowded=_workers(config)):
-        ProgressLine(config).say(
+        line_of(config).say(
             f"hwperf: {name} is not rerun, since {reason}: its timings are compared with the stored runs, "
             "without a guaranteed false-alarm rate"
         )
@@ -201,7 +203,7 @@ def _request(
         prove_equal=settings.prove_equal,
         affected=settings.affected,
         operators=settings.operators,
-        progress=shown.show,
+        progress=partial(show_pairs, shown),
         say=lambda line: shown.say(f"hwperf: {line}"),
     )
 

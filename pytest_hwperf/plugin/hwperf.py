@@ -257,7 +257,7 @@ class Hwperf:
             UsageProblem: not two models, or one that cannot be loaded.
         """
         from pytest_hwperf.gate.models import compare_models
-        from pytest_hwperf.plugin.progress import ProgressLine
+        from pytest_hwperf.plugin.progress import line_of, show_pairs
 
         self._check_time()
         if not self._session.mode.judges:
@@ -266,8 +266,8 @@ class Hwperf:
         run = empty_run(self._item, checked_label(label) or label_of_models(new_name, old_name))
         if run.label in self._test.labels:
             raise UsageProblem(f"hwperf.compare: the label {run.label!r} is used twice; give each its own label=")
-        with ProgressLine(self._item.config) as shown, timeout_paused(self._item):
-            settings = self._compare_settings(batch_size, threads, run.label, shown.show)
+        with line_of(self._item.config) as shown, timeout_paused(self._item):
+            settings = self._compare_settings(batch_size, threads, run.label, partial(show_pairs, shown))
             comparisons, gate = compare_models(old, new, X, y_true, settings)
         called = {"batch_size": str(batch_size), "threads": str(threads), "gc": self._session.settings.gc}
         compared = replace(run, conditions={"baseline": old, "candidate": new, **called})

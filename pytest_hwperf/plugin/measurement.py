@@ -29,7 +29,7 @@ from pytest_hwperf.plugin.command import command_for, timeout_paused
 from pytest_hwperf.plugin.loads import UnderLoad
 from pytest_hwperf.plugin.meters import IdlePower, meters_around, meters_of
 from pytest_hwperf.plugin.profiles import counted_by_callgrind, open_meter
-from pytest_hwperf.plugin.progress import countdown_of, time_told
+from pytest_hwperf.plugin.progress import countdown_of, line_of, time_told, waiting
 from pytest_hwperf.plugin.session import SessionState, called_there, session_of, test_of
 from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.messages import Remark, Statement, state
@@ -75,12 +75,9 @@ def _profiled(item: pytest.Item, run: Run, subject: Subject) -> Run:
 
 def repeat_runs(item: pytest.Item) -> list[list[Run]]:
     """Make the whole measurement of a test again in fresh processes; return each one's runs."""
-    from pytest_hwperf.plugin.progress import ProgressLine, Waiting
-
     task = WorkerTask(role="run", node=item.nodeid)
-    waiting = Waiting(ProgressLine(item.config), item.nodeid, "run", REPEATS)
-    with timeout_paused(item), closing(waiting):
-        results = ask(task, [command_for(item)] * REPEATS, answered=waiting.answered)
+    with timeout_paused(item), waiting(item, "run", REPEATS) as answered:
+        results = ask(task, [command_for(item)] * REPEATS, answered=answered)
     return [result.runs for result in results]
 
 
@@ -249,9 +246,7 @@ def _say_what_cannot_pass(item: pytest.Item, call_s: float) -> None:
     time_s = session_of(item.config).settings.sample_time_s
     for said_of_it in (why_it_cannot_pass(budget, call_s, time_s) for budget in test_of(item).markers.budgets):
         if said_of_it:
-            from pytest_hwperf.plugin.progress import ProgressLine
-
-            ProgressLine(item.config).say(f"hwperf: {item.nodeid}: {said_of_it}")
+            line_of(item.config).say(f"hwperf: {item.nodeid}: {said_of_it}")
 
 
 def _is_only_shown(item: pytest.Item) -> bool:
@@ -274,15 +269,13 @@ def _ask_for(
     """Measure the memory or cold starts of one measurement of a test in fresh processes."""
     task = WorkerTask(role=role, node=item.nodeid, label=label)
     count = PROCESSES[role]
-    from pytest_hwperf.plugin.progress import ProgressLine, Waiting
     from pytest_hwperf.plugin.startup import say_what_trains
 
     say_what_trains(item, count)
-    waiting = Waiting(ProgressLine(item.config), item.nodeid, role, count)
     # Peaks do not depend on neighbours, so that processes run side by side; times do.
     at_once = session_of(item.config).machine.cores if role == "memory" else 1
-    with timeout_paused(item), closing(waiting):
-        results = ask(task, [command_for(item)] * count, at_once=at_once, answered=waiting.answered)
+    with timeout_paused(item), waiting(item, role, count) as answered:
+        results = ask(task, [command_for(item)] * count, at_once=at_once, answered=answered)
     if role == "cold":
         return cold_samples(taken_by(role), results)
     limits = {budget.metric: budget.limit for budget in test_of(item).markers.budgets}

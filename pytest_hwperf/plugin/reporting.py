@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_hwperf.host.extras import missing
 from pytest_hwperf.host.files import create_file, leads_out, replace_files
 from pytest_hwperf.plugin.command import published
 from pytest_hwperf.plugin.markers import sweeps_of
@@ -16,7 +17,7 @@ from pytest_hwperf.plugin.option_values import REPORTS
 from pytest_hwperf.plugin.session import session_of, without_collection
 from pytest_hwperf.plugin.unjudged import named
 from pytest_hwperf.records.codec import from_json
-from pytest_hwperf.records.errors import StoreError
+from pytest_hwperf.records.errors import StoreError, install
 from pytest_hwperf.records.messages import Statement
 from pytest_hwperf.records.report import Report, ReportPart, Shard
 from pytest_hwperf.records.run import StoredRun
@@ -27,7 +28,6 @@ from pytest_hwperf.reports import csv_files, explained, json_file, markdown, plo
 from pytest_hwperf.reports import sweeps as sweep_report
 from pytest_hwperf.reports import terminal as terminal_report
 from pytest_hwperf.reports.headline import hidden_by_xfails
-from pytest_hwperf.reports.plots import is_matplotlib_there
 from pytest_hwperf.reports.rows import families
 from pytest_hwperf.stats.advice import advice
 from pytest_hwperf.stats.baselines import may_hide_a_change, stored_run_of
@@ -298,8 +298,8 @@ def write(config: pytest.Config, report: Report) -> Notices:
     for folder in folders:
         within = [path for path in written if path not in own and path.is_relative_to(folder)]
         lines += [f"wrote {counted(len(within), 'file')} to {folder}"] if within else []
-    if folders and not is_matplotlib_there():
-        lines.append("no pictures drawn: pip install 'pytest-hwperf[plot]'")
+    if folders and missing("matplotlib"):
+        lines.append(f"no pictures drawn: {install('plot')}")
     return lines, trouble
 
 
@@ -318,7 +318,7 @@ def _made(config: pytest.Config, report: Report, place: Path) -> Iterator[tuple[
 def _artifacts(report: Report) -> dict[str, bytes]:
     """Return the files of a folder of artifacts; pictures only where matplotlib is installed."""
     found = {**csv_files.render(report), **tradeoff_files.render(report), **explained.render(report)}
-    if is_matplotlib_there():
+    if not missing("matplotlib"):
         drawn = [sweep for sweep in report.sweeps if any(row.is_measured for row in sweep.rows)]
         found |= {f"sweep-{place}.png": plots.render_sweep(sweep) for place, sweep in enumerate(drawn, 1)}
         found |= {"benchmark_tradeoff.png": plots.render_tradeoffs(report)} if plots.is_drawn(report) else {}

@@ -91,11 +91,11 @@ class _Parts:
 
 def say_what_trains(item: pytest.Item, processes: int) -> None:
     """Say before the first fresh process which fixtures of a test train for long, once for each of them."""
-    from pytest_hwperf.plugin.progress import ProgressLine
+    from pytest_hwperf.plugin.progress import line_of
 
     trained = session_of(item.config).trained
     for name in trained.keys() & {*getattr(item, "fixturenames", ())}:
-        ProgressLine(item.config).say(
+        line_of(item.config).say(
             f"hwperf: {item.nodeid}: the fixture {name} trained for {show(trained.pop(name), 's')}, and trains again "
             f"in each of {processes} fresh processes: {REMEDY}"
         )

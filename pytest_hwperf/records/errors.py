@@ -3,6 +3,11 @@
 from pytest_hwperf.records.text import visible, visible_lines
 
 
+def install(extra: str) -> str:
+    """Return what installs the packages that an extra of this project names."""
+    return f"pip install 'pytest-hwperf[{extra}]'"
+
+
 class HwperfError(Exception):
     """Root of the package's errors: one sentence for the user, and where there is more to see, a log below it.
 

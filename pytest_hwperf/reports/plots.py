@@ -1,11 +1,10 @@
 """A sweep as a picture: latency and throughput of each point, with the limits."""
 
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from io import BytesIO
 from typing import Any
 
-from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.host.extras import require
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, metric_of
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Estimate, Key, figure_of
@@ -23,15 +22,9 @@ _CALLS = ("calls/s", (("throughput", "mean"),))
 _STYLES = ("-", "--")
 
 
-def is_matplotlib_there() -> bool:
-    """Whether pictures can be drawn."""
-    return find_spec("matplotlib") is not None
-
-
 def check_matplotlib() -> None:
     """Refuse before anything is measured."""
-    if not is_matplotlib_there():
-        raise UsageProblem("a plot needs matplotlib: pip install 'pytest-hwperf[plot]'")
+    require("plot", "a plot needs {}", "matplotlib")
 
 
 def render_sweep(sweep: Sweep) -> bytes:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from typing import Any
 
+from pytest_hwperf.host.extras import require
 from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.records.run import AS_TRAINED
 from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, FittedEstimator, inspect_estimator
@@ -35,8 +35,7 @@ class BoosterRuntime:
 def booster_scenario(runtime: BoosterRuntime, model: Any, X: Any, threads: int) -> PreparedScenario:
     """Prepare an estimator of the library, by the first of its calls that gives what the estimator itself gives."""
     check_threads(threads)
-    if find_spec(runtime.module) is None:
-        raise ScenarioUnavailable(f"{runtime.title} is not installed: pip install 'pytest-hwperf[{runtime.module}]'")
+    require(runtime.module, f"{runtime.title} is not installed", runtime.module, error=ScenarioUnavailable)
     fitted = inspect_estimator(model, X)
     if type(model).__module__.partition(".")[0] != runtime.module:
         raise ScenarioUnavailable(

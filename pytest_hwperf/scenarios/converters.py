@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from pytest_hwperf.records.errors import HwperfError, MeasurementError, ScenarioUnavailable
+from pytest_hwperf.records.errors import HwperfError, MeasurementError, ScenarioUnavailable, install
 from pytest_hwperf.records.messages import Statement
 from pytest_hwperf.scenarios.cache import own_frame
 from pytest_hwperf.scenarios.estimators import FittedEstimator, last_step
@@ -92,7 +92,7 @@ def _register(kind: type[Any], library: BoostingLibrary, extra: str) -> None:
     except ImportError as error:
         raise ScenarioUnavailable(
             f"{kind.__name__} is converted to ONNX by {BOOSTING_CONVERTERS}, which cannot be imported ({error}): "
-            f"pip install 'pytest-hwperf[{extra}]'"
+            f"{install(extra)}"
         ) from error
     classifies = kind.__name__.endswith("Classifier")
     shapes = (

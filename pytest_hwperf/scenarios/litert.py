@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from pytest_hwperf.host.extras import require
 from pytest_hwperf.host.files import is_file
 from pytest_hwperf.records.contracts import Predictor
 from pytest_hwperf.records.errors import ScenarioUnavailable, UsageProblem
@@ -252,8 +252,7 @@ def _scenario(name: str, given: Any, X: Any, threads: int, require: Callable[[Li
 
 def _require_litert(model: Any, X: Any) -> None:
     """Refuse what is no LiteRT model, and anything where LiteRT is missing."""
-    if find_spec("ai_edge_litert") is None:
-        raise ScenarioUnavailable("LiteRT is not installed: pip install 'pytest-hwperf[litert]'")
+    require("litert", "LiteRT is not installed", "ai_edge_litert", error=ScenarioUnavailable)
     if is_litert(model):
         return
     if not is_onnx(model):

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from pytest_hwperf.host.extras import require
 from pytest_hwperf.host.machine import name_processor, read_processor
 from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.contracts import Predictor
@@ -57,8 +57,7 @@ _TYPES = {
 
 def require_openvino() -> None:
     """Refuse where OpenVINO is missing."""
-    if find_spec("openvino") is None:
-        raise ScenarioUnavailable("OpenVINO is not installed: pip install 'pytest-hwperf[openvino]'")
+    require("openvino", "OpenVINO is not installed", "openvino", error=ScenarioUnavailable)
 
 
 def compile_model(model: Path | bytes, hint: str, threads: int, *, profiled: bool = False) -> Any:

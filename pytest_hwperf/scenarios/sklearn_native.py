@@ -6,8 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pytest_hwperf.host.extras import missing
 from pytest_hwperf.records.contracts import CallStage
-from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.errors import UsageProblem, install
 from pytest_hwperf.records.run import AS_TRAINED
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.scenarios.estimators import (
@@ -86,12 +87,10 @@ _SHOWN = 10  # types that are named
 
 def load_estimator(path: Path, trust: Sequence[str] = ()) -> Any:
     """Load an estimator; skops looks at every type in the file before it imports or makes one."""
-    try:
-        from skops import io
-    except ImportError:
-        raise UsageProblem(
-            f"{path} is read by skops, which is not installed: pip install 'pytest-hwperf[skops]'"
-        ) from None
+    if missing("skops"):
+        raise UsageProblem(f"{path} is read by skops, which is not installed: {install('skops')}")
+    from skops import io
+
     try:
         unknown = [name for name in io.get_untrusted_types(file=path) if name not in trust]
     except Exception as error:  # damaged archives and schemas raise a dozen unrelated kinds

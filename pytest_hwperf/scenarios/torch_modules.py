@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem, install
 from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, Output, is_module, one_line
 from pytest_hwperf.scenarios.rows import evenly_spaced
 
@@ -17,7 +17,6 @@ TRIED_ROWS = 64  # on which a module is tried, and its other forms are compared 
 _SUM_TOLERANCE = 1e-3  # of a row of probabilities, in float32
 _ROWS_AND_CLASSES = 2  # axes of scores
 _PLAIN = (bool, int, float, str, type(None))  # attributes that belong to the structure of a module
-_EXTRA = "pip install 'pytest-hwperf[torch]'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +210,7 @@ def require_torch(scenario: str) -> None:
     try:
         import torch  # noqa: F401 - to see that it can be
     except ImportError as missing:
-        raise ScenarioUnavailable(f"{scenario} needs PyTorch ({missing}): {_EXTRA}") from missing
+        raise ScenarioUnavailable(f"{scenario} needs PyTorch ({missing}): {install('torch')}") from missing
 
 
 def _bytecode(kind: type) -> bytes:

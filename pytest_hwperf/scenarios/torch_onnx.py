@@ -6,9 +6,10 @@ import logging
 import platform
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import Any
 
+from pytest_hwperf.host.extras import require
 from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
@@ -34,7 +35,7 @@ def convert_module(fitted: FittedModule, checked: Any, parity: Parity, export: E
     grossly.
     """
     if export is None:
-        _require_onnxscript()
+        require("torch", "the ONNX form of a module needs onnxscript", "onnxscript", error=ScenarioUnavailable)
     key = key_of("torch", *module_key_parts(fitted, checked))
     return load_or_build(key, lambda: _build(fitted, checked, parity, export or export_with_torch))
 
@@ -83,15 +84,6 @@ def _build(fitted: FittedModule, checked: Any, parity: Parity, export: Exporter)
     if gross:
         notes["warning"] = f"the ONNX form disagrees with PyTorch: {distance}"
     return model, notes
-
-
-def _require_onnxscript() -> None:
-    try:
-        version("onnxscript")
-    except PackageNotFoundError as missing:
-        raise ScenarioUnavailable(
-            "the ONNX form of a module needs onnxscript: pip install 'pytest-hwperf[torch]'"
-        ) from missing
 
 
 @contextlib.contextmanager

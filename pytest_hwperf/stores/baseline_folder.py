@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from pytest_hwperf.host.files import read_file, refused_name, replace_file, replace_files
+from pytest_hwperf.host.files import read_given, refused_name, replace_file, replace_files
 from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.text import shortened
 from pytest_hwperf.stores.baseline_format import EARLIER_SUFFIX, LARGEST, SUFFIX, Entry, parse, render
@@ -92,15 +92,10 @@ class BaselineFolder:
         """Read one file; () where there is none."""
         if not os.path.lexists(path):
             path = path.with_suffix(EARLIER_SUFFIX)
-        try:
-            self.check_links(path)
-            if not os.path.lexists(path):
-                return ()
-            content = read_file(path, LARGEST)
-        except OSError as error:
-            raise StoreError(
-                f"{path} cannot be read ({error.strerror}): fix that, or delete it to start over"
-            ) from error
+        self.check_links(path)
+        if not os.path.lexists(path):
+            return ()
+        content = read_given(path, LARGEST, "fix that, or delete it to start over", error=StoreError)
         known, entries = self._known.get(path, (b"", ()))
         if known != content or not entries:
             entries = parse(path, content)

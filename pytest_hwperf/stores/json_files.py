@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from pytest_hwperf.host.files import check_writable, create_file, read_file, replace_file
+from pytest_hwperf.host.files import check_writable, create_file, read_given, replace_file
 from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.errors import SerialisationError, StoreError
 from pytest_hwperf.records.run import Machine, StoredRun
@@ -27,11 +27,9 @@ def read_notes(path: Path) -> tuple[Annotation, ...]:
     """Return all notes, oldest first; () where there is no file."""
     if not os.path.lexists(path):
         return ()
+    lines = read_given(path, _LARGEST, "fix that, or delete it", error=StoreError).splitlines()
     try:
-        lines = read_file(path, _LARGEST).splitlines()
         notes = [from_json(Annotation, line) for line in lines if line.strip()]
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read ({error.strerror}): fix that, or delete it") from error
     except SerialisationError as error:
         raise StoreError(f"{path} holds a line that is no note ({error}): remove that line") from error
     return tuple(sorted(notes, key=lambda note: note.noted_at))

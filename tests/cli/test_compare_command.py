@@ -136,7 +136,7 @@ def test_a_model_with_two_inputs_is_refused(tmp_path: Path, rows: str, capsys: p
         (["none.onnx", "none.onnx", "--data=x.npy"], "none.onnx is neither a file nor of the form module:function"),
         (
             ["a:f", "a:f", "--data=none.npz"],
-            "--data=none.npz is not there: give an .npz with X and perhaps y, an .npy, or a .csv",
+            "--data=none.npz cannot be read (No such file or directory): give an .npz with X and perhaps y",
         ),
         (
             ["a:f", "a:f", "--data=rows.npz", "--margin=energy=5%"],

@@ -263,7 +263,7 @@ def test_a_device_is_no_data(tmp_path: Path) -> None:
     endless = tmp_path / "rows.csv"
     endless.symlink_to(os.devnull)
 
-    with pytest.raises(UsageProblem, match="is a folder, pipe or device: give an "):
+    with pytest.raises(UsageProblem, match=r"cannot be read \(not a regular file\): give an "):
         read_data(str(endless), None)
 
 

@@ -11,6 +11,7 @@ from fakes.repositories import commit, git
 
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.history import NOTHING, OK, lines_of, sparkline
+from pytest_hwperf.host import extras
 from pytest_hwperf.records.run import StoredRun, replace
 from pytest_hwperf.reports.html import assets
 from pytest_hwperf.stats.history import trend_of
@@ -77,7 +78,7 @@ def test_files_hold_what_is_shown(capsys: pytest.CaptureFixture[str], monkeypatc
 def test_a_page_without_what_it_is_made_with_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assets, "find_spec", lambda name: None if name == "plotly" else object())
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "plotly" else object())
     assert USAGE == main([*HISTORY, fake.TEST, "--output=h.html"])
     assert "needs plotly: pip install 'pytest-hwperf[report]'" in capsys.readouterr().err
     assert not Path("h.html").exists()

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.cli import USAGE, arguments, history, main
+from pytest_hwperf.cli import USAGE, arguments, main
 from pytest_hwperf.cli.history import OK
+from pytest_hwperf.host import extras
 from pytest_hwperf.records.run import StoredRun, replace
 from pytest_hwperf.reports import history_files
 from pytest_hwperf.stores.json_files import JsonStore
@@ -123,7 +124,7 @@ def test_nothing_is_exported_of_nothing(here: Path, capsys: pytest.CaptureFixtur
 
 @pytest.mark.usefixtures("here")
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(history, "find_spec", lambda _: None)
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
     assert USAGE == main([*EXPORT, "*", "--as=parquet", "--output=x.parquet"])
     assert "--as=parquet needs pyarrow: pip install 'pytest-hwperf[parquet]'" in capsys.readouterr().err
 

@@ -185,7 +185,7 @@ def test_calls_that_fail_are_an_error_that_names_the_first(capsys: pytest.Captur
         (["grpc://127.0.0.1:8001/m", "--qps=1"], "Triton: http://127.0.0.1:8000/v2/models/MODEL/infer"),
         (["loaded_here:call", "--qps=1", "--body=x"], "--body, --header and --method are of requests"),
         (["http://127.0.0.1:9", "--qps=1", "--body=x", "--data=rows.npy"], "both what is sent: give one"),
-        (["http://127.0.0.1:9", "--qps=1", "--body=@none"], "--body=@none: No such file"),
+        (["http://127.0.0.1:9", "--qps=1", "--body=@none"], "--body=@none cannot be read (No such file"),
         (["http://127.0.0.1:9", "--qps=1", "--header=none"], "write NAME: VALUE"),
         (["loaded_here:call", "--qps=1", "--budget=latncy_p95_ms=1"], "Did you mean 'latency_p95_ms'?"),
     ],

@@ -7,6 +7,7 @@ from fakes import records as fake
 
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.report import OK
+from pytest_hwperf.host import extras
 from pytest_hwperf.records.run import StoredRun, replace
 from pytest_hwperf.reports import annotations, json_file, markdown
 from pytest_hwperf.reports.html import assets, page
@@ -74,7 +75,7 @@ def test_a_report_is_written_as_html(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(assets, "plotly", lambda: assets.pack("placeholder"))
     assert OK == main(["report", str(written), f"--output={shown}"])
     assert shown.read_bytes() == page.render(fake.report())
-    monkeypatch.setattr(assets, "find_spec", lambda _: None)
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
     assert USAGE == main(["report", "none.json", f"--output={shown}"])
 
 

@@ -17,6 +17,7 @@ from pytest_hwperf.fleet import reaching
 from pytest_hwperf.fleet.dask_cluster import DaskCluster
 from pytest_hwperf.fleet.hosts import HostEntry
 from pytest_hwperf.fleet.reaching import check_tools, clustered, looked_at
+from pytest_hwperf.host import extras
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.fleet import Host, Order, Task
@@ -154,7 +155,7 @@ def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reaching, "find_spec", lambda name: None if name == "asyncssh" else object())
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "asyncssh" else object())
     check_tools(ssh=False)
 
     with pytest.raises(UsageProblem, match=r"a fleet needs asyncssh: .*pytest-hwperf\[fleet\]"):

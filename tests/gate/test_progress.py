@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_hwperf.gate.conductor import Progress
-from pytest_hwperf.gate.progress import fit, progress_text
+from pytest_hwperf.gate.progress import progress_text
 
 
 @pytest.mark.parametrize(
@@ -20,19 +20,3 @@ from pytest_hwperf.gate.progress import fit, progress_text
 )
 def test_what_is_done_beside_the_pairs_is_named(progress: Progress, text: str) -> None:
     assert text == progress_text(progress)
-
-
-@pytest.mark.parametrize(
-    ("text", "width", "shown"),
-    [
-        ("screen pair 1", 14, "screen pair 1"),
-        ("screen pair 1", 13, "screen pai…"),
-        ("日本語 pair", 12, "日本語 pair"),
-        ("日本語 pair", 11, "日本語 p…"),
-        ("screen", 1, "…"),
-        ("", 1, ""),
-    ],
-)
-def test_a_line_leaves_one_cell_free(text: str, width: int, shown: str) -> None:
-    """A letter that is not of ASCII may take two, the ellipsis included."""
-    assert shown == fit(text, width)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.loads import locust
+from pytest_hwperf.host import extras
 from pytest_hwperf.loads.http import Request
 from pytest_hwperf.loads.locust import drive_locust, locustfile_of, read_statistics
 from pytest_hwperf.loads.times import schedule
@@ -90,7 +90,7 @@ def test_the_command_writes_the_file_or_runs_it(
         asked.append(command)
         return SimpleNamespace(returncode=0, stdout=reported(statistics("served", {"2": 300})), stderr="")
 
-    monkeypatch.setattr(locust, "find_spec", lambda _: object())
+    monkeypatch.setattr(extras, "find_spec", lambda _: object())
     monkeypatch.setattr("pytest_hwperf.loads.locust.subprocess.run", run)
     assert 0 == main([*ADDRESS, "--locustfile"])
     assert "class Share(User)" in capsys.readouterr().out
@@ -112,14 +112,14 @@ def test_the_command_writes_the_file_or_runs_it(
 def test_what_cannot_be_run_is_a_usage_error(
     arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(locust, "find_spec", lambda _: None)
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
     assert USAGE == main(arguments)
     assert said in capsys.readouterr().err
 
 
 def test_a_locust_that_fails_shows_its_log(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     done = SimpleNamespace(returncode=1, stdout="", stderr="no such port")
-    monkeypatch.setattr(locust, "find_spec", lambda _: object())
+    monkeypatch.setattr(extras, "find_spec", lambda _: object())
     monkeypatch.setattr("pytest_hwperf.loads.locust.subprocess.run", lambda *_, **__: done)
     assert USAGE == main([*ADDRESS, "--engine=locust"])
     assert "Locust ended with code 1\nno such port" in capsys.readouterr().err
@@ -129,7 +129,7 @@ def test_a_locust_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch,
     def hang(*_: object, timeout: float, **_named: object) -> None:
         raise subprocess.TimeoutExpired("locust", timeout)
 
-    monkeypatch.setattr("pytest_hwperf.loads.locust.find_spec", lambda _: True)
+    monkeypatch.setattr(extras, "find_spec", lambda _: True)
     monkeypatch.setattr(subprocess, "run", hang)
     with pytest.raises(MeasurementError, match="Locust has not ended within 72 s"):
         drive_locust("", 2, 2.0, 10.0, tmp_path)

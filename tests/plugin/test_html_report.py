@@ -2,6 +2,7 @@
 
 import pytest
 
+from pytest_hwperf.host import extras
 from pytest_hwperf.reports.html import assets
 
 MEASURED = "def test_it(hwperf): hwperf(sum, [1])"
@@ -22,7 +23,7 @@ def test_the_report_is_one_file(pytester: pytest.Pytester, monkeypatch: pytest.M
 def test_a_missing_extra_is_a_usage_error_at_the_start(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assets, "find_spec", lambda _: None)
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
     pytester.makepyfile(MEASURED)
     result = pytester.runpytest_inprocess(*QUICK, "--hwperf-report=report.html")
     assert pytest.ExitCode.USAGE_ERROR == result.ret

@@ -1,73 +1,48 @@
 """What is shown of long work: when, how often, on which terminals, and never while a call is timed."""
 
+from itertools import pairwise
+
 import pytest
 from fakes.clocks import HandClock
+from fakes.screens import FakeScreen
 from fakes.streams import FakeClock, TimedCall, never
 
+from pytest_hwperf.host.progress import ProgressLine
 from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.sampling import Sampler
 from pytest_hwperf.measure.stream import Stream
-from pytest_hwperf.plugin.progress import Countdown, DescribedLine, TerminalFile, tell_until
+from pytest_hwperf.plugin.progress import Countdown, DescribedScreen
 
 NODE = "test_a.py::test_it"
 
 
-class FakeLine:
-    """Keeps what is written, "" where it is removed; writing takes 50 ms of the clock, if there is one."""
-
-    def __init__(self, clock: FakeClock | None = None) -> None:
-        self.texts = list[str]()
-        self.began_ns = list[int]()
-        self._clock = clock
-
-    def rewrite(self, text: str) -> None:
-        self.texts.append(text)
-        if self._clock:
-            self.began_ns.append(self._clock())
-            self._clock.now_ns += 50_000_000
-
-    def clear(self) -> None:
-        self.texts.append("")
-
-
-class FakeEnd:
-    """Comes after so many seconds of waiting."""
-
-    def __init__(self, clock: HandClock, after_s: float) -> None:
-        self._clock, self._at_s = clock, clock() + after_s
-
-    def wait(self, timeout: float) -> bool:
-        self._clock.now_s = min(self._clock() + timeout, max(self._at_s, self._clock()))
-        return self._clock() >= self._at_s
-
-
 def test_a_line_is_begun_after_two_seconds_and_written_once_a_second() -> None:
-    clock, line = HandClock(), FakeLine()
-    countdown = Countdown(line, NODE, clock)
+    clock, screen = HandClock(), FakeScreen()
+    countdown = Countdown(ProgressLine(screen), NODE, clock)
     for _ in range(50):
         countdown.tell("sampling", 1000 + 10 - clock())
         clock.pass_time(0.1)
     countdown.close()
-    assert [f"hwperf: sampling, up to {left} s left, {NODE}" for left in (8, 7, 6)] == line.texts[:-1]
-    assert line.texts[-1] == ""
+    assert [f"hwperf: sampling, up to {left} s left, {NODE}" for left in (8, 7, 6)] == screen.texts[:-1]
+    assert screen.texts[-1] == ""
 
 
 @pytest.mark.parametrize(("after_s", "left_s"), [(1.9, 60.0), (5.0, 0.9)])
 def test_what_is_over_soon_begins_no_line(after_s: float, left_s: float) -> None:
-    clock, line = HandClock(), FakeLine()
-    countdown = Countdown(line, NODE, clock)
+    clock, screen = HandClock(), FakeScreen()
+    countdown = Countdown(ProgressLine(screen), NODE, clock)
     clock.pass_time(after_s)
     countdown.tell("sampling", left_s)
     countdown.close()
-    assert [] == line.texts
+    assert [] == screen.texts
 
 
 def test_a_load_is_announced_before_it_begins_if_it_is_long() -> None:
-    line = FakeLine()
-    countdown = Countdown(line, NODE, HandClock())
+    screen = FakeScreen()
+    countdown = Countdown(ProgressLine(screen), NODE, HandClock())
     countdown.announce("load server", 2.0)
     countdown.announce("load server", 30.0)
-    assert [f"hwperf: load server, about 30 s, {NODE}"] == line.texts
+    assert [f"hwperf: load server, about 30 s, {NODE}"] == screen.texts
 
 
 def test_without_a_line_no_clock_is_read() -> None:
@@ -82,17 +57,21 @@ def test_without_a_line_no_clock_is_read() -> None:
 
 def test_nothing_is_written_while_calls_are_timed() -> None:
     """Writing takes 50 ms here, and neither a call nor a window holds any of it."""
-    clock = FakeClock()
-    line = FakeLine(clock)
-    countdown = Countdown(line, NODE, lambda: clock() / 1e9)
+    clock, began_ns = FakeClock(), list[int]()
+
+    def write() -> None:
+        began_ns.append(clock())
+        clock.now_ns += 50_000_000
+
+    countdown = Countdown(ProgressLine(FakeScreen(told=write)), NODE, lambda: clock() / 1e9)
     call = TimedCall(clock, 1_000_000)
     measured = Sampler(Stream(call, None), SamplingLimits(max_time_s=10.0), clock, countdown.tell).measure([], never)
-    assert 7 <= len(line.texts) <= 9
+    assert 7 <= len(began_ns) <= 9
     assert {0.001} == set(measured.latency_s)
     assert [window.calls / 1000 for window in measured.windows] == pytest.approx(
         [window.wall_s for window in measured.windows]
     )
-    assert all(later - earlier >= 1e9 for earlier, later in zip(line.began_ns, line.began_ns[1:], strict=False))
+    assert all(later - earlier >= 1e9 for earlier, later in pairwise(began_ns))
 
 
 def test_what_is_left_of_slow_calls_is_at_least_one_window() -> None:
@@ -103,15 +82,6 @@ def test_what_is_left_of_slow_calls_is_at_least_one_window() -> None:
     assert [("sampling", 30.0)] == told
 
 
-@pytest.mark.parametrize(("after_s", "seconds"), [(1.5, []), (2.5, [2]), (4.5, [2, 3, 4])])
-def test_a_conversion_shows_its_time_so_far_from_two_seconds_on(after_s: float, seconds: list[int]) -> None:
-    clock, line = HandClock(), FakeLine()
-    tell_until(FakeEnd(clock, after_s), line, "hwperf: onnx_int8: converting the model", f", {NODE}", clock)
-
-    shown = [f"hwperf: onnx_int8: converting the model, {so_far} s so far, {NODE}" for so_far in seconds]
-    assert [*shown, *[""] * bool(shown)] == line.texts
-
-
 @pytest.mark.parametrize("is_open", [True, False])
 def test_a_line_written_by_a_descriptor_is_cut_and_begins_a_row_of_its_own(*, is_open: bool) -> None:
     written = list[str]()
@@ -120,17 +90,17 @@ def test_a_line_written_by_a_descriptor_is_cut_and_begins_a_row_of_its_own(*, is
         written.append(data.decode())
         return len(data)
 
-    terminal = TerminalFile(number=-1, encoding="utf-8", width=20, is_open=is_open)
-    line = DescribedLine(terminal, write)
-    line.rewrite("hwperf: a\x1b[2J")
-    line.rewrite("x" * 50)
-    line.clear()
-    assert [*("\n" if is_open else "\r"), "\r", "\r"] == [text[0] for text in written]
-    assert [r"hwperf: a\x1b[2J".ljust(19), f"{'x' * 17}…".ljust(19), " " * 19 + "\r"] == [text[1:] for text in written]
+    screen = DescribedScreen(number=-1, encoding="utf-8", width=20, is_live=True, is_open=is_open, put=write)
+    with ProgressLine(screen) as line:
+        line.rewrite("hwperf: a\x1b[2J")
+        line.rewrite("x" * 50)
+    blank = f"\r{' ' * 19}\r"
+    begun = "\n" if is_open else ""
+    assert [f"{begun}{blank}hwperf: a\\x1b[2J", f"{blank}{'x' * 17}…", blank] == written
 
 
 def test_a_terminal_that_is_gone_is_no_error() -> None:
-    DescribedLine(TerminalFile(number=-1, encoding="utf-8", width=20, is_open=False)).rewrite("text")
+    DescribedScreen(number=-1, encoding="utf-8", width=20, is_live=True, is_open=False).write("text")
 
 
 TERMINAL = """
@@ -169,7 +139,7 @@ ASKING = """
 from pytest_hwperf.plugin import progress
 
 def test_it(hwperf, request):
-    print("is live:", progress._live_line(request.config) is not None)
+    print("is live:", progress._live_screen(request.config) is not None)
 """
 
 
@@ -200,32 +170,31 @@ MEASURED = """
 import pytest
 from pytest_hwperf.plugin import progress
 
-class Line:
+class Screen:
+    is_live, width = True, 200
     def __init__(self):
         self.texts = []
-    def rewrite(self, text):
-        self.texts.append(text.partition(",")[0])
-    def clear(self):
-        self.texts.append("")
-    def descriptor(self):
+    def write(self, text):
+        self.texts.append(text.rpartition("\\r")[2].partition(",")[0])
+    def described(self):
         return None
 
 @pytest.fixture
-def line(monkeypatch):
-    line = Line()
-    monkeypatch.setattr(progress, "_live_line", lambda config: line)
+def screen(monkeypatch):
+    screen = Screen()
+    monkeypatch.setattr(progress, "_live_screen", lambda config: screen)
     for name in ("_SHORT_S", "_EVERY_S", "_LEAST_LEFT_S"):
         monkeypatch.setattr(progress, name, 0.0)
-    return line
+    return screen
 
-def test_calls(hwperf, line):
+def test_calls(hwperf, screen):
     hwperf(int)
-    assert ["hwperf: warm-up", "hwperf: sampling", ""] == list(dict.fromkeys(line.texts))
+    assert ["hwperf: warm-up", "hwperf: sampling", ""] == list(dict.fromkeys(screen.texts))
 
 @pytest.mark.hwload(kind="single_stream", seconds=0.1)
-def test_load(hwperf, line):
+def test_load(hwperf, screen):
     hwperf(int)
-    assert ["hwperf: load single_stream", ""] == line.texts[-2:]
+    assert ["hwperf: load single_stream", ""] == screen.texts[-2:]
 """
 
 

@@ -1,20 +1,18 @@
 """The line that shows how far the pairs are: in the width of the terminal, and seen from within a test."""
 
 import pytest
-from fakes.clocks import HandClock
 
 from pytest_hwperf.host.worker_protocol import Role
-from pytest_hwperf.plugin.progress import ProgressLine, processes_left
+from pytest_hwperf.plugin.progress import processes_left
 
 SHOWING = """
 from pytest_hwperf.gate.conductor import Progress
-from pytest_hwperf.plugin.progress import ProgressLine
+from pytest_hwperf.plugin.progress import gate_line, show_pairs
 
 def test_it(request):
-    line = ProgressLine(request.config)
-    for pair in (1, 1, 2):
-        line.show(Progress(stage="screen", pair=pair, of=6, test="test_a_name.py::test_it[" + "x" * 200 + "]"))
-    line.clear()
+    with gate_line(request.config) as line:
+        for pair in (1, 1, 2):
+            show_pairs(line, Progress(stage="screen", pair=pair, of=6, test="test_a_name.py::test_it" + "x" * 200))
     print("the test's own output")
 """
 CHECKOUT = 'stage="checkout", pair=1, of=1, test=""'
@@ -45,7 +43,7 @@ def test_very_quiet_runs_show_nothing(pytester: pytest.Pytester) -> None:
 def test_a_checkout_is_shown_on_terminals_alone(pytester: pytest.Pytester) -> None:
     """In a log it would be one more line of each build."""
     pytester.makepyfile(
-        SHOWING.replace('stage="screen", pair=pair, of=6, test="test_a_name.py::test_it[" + "x" * 200 + "]"', CHECKOUT)
+        SHOWING.replace('stage="screen", pair=pair, of=6, test="test_a_name.py::test_it" + "x" * 200', CHECKOUT)
     )
     pytester.runpytest_inprocess().stdout.no_fnmatch_line("*checkout of*")
     pytester.makeconftest(TERMINAL)
@@ -110,13 +108,12 @@ def test_fresh_processes_that_take_long_are_told(
 
 
 WAITING = """
-from pytest_hwperf.plugin.progress import ProgressLine, Waiting
+from pytest_hwperf.plugin.progress import waiting
 
 def test_it(request):
-    waiting = Waiting(ProgressLine(request.config), request.node.nodeid, "cold", 5)
-    for answers, seconds in enumerate([3.0, 3.0, 0.9, 0.9, 0.9], 1):
-        waiting.answered(answers, seconds)
-    waiting.close()
+    with waiting(request.node, "cold", 5) as answered:
+        for answers, seconds in enumerate([3.0, 3.0, 0.9, 0.9, 0.9], 1):
+            answered(answers, seconds)
 """
 
 
@@ -138,28 +135,10 @@ def test_without_a_terminal_what_takes_seconds_shows_nothing(pytester: pytest.Py
     pytester.runpytest_inprocess().stdout.no_fnmatch_line("*cold start*")
 
 
-def test_a_long_silence_is_broken_every_ten_seconds(pytester: pytest.Pytester) -> None:
-    """With the last text and how long it has stood; what is written meanwhile begins the ten seconds again."""
-    line, clock, written = ProgressLine(pytester.parseconfigure()), HandClock(0.0), list[str]()
-
-    class Over:
-        def wait(self, timeout: float) -> bool:
-            clock.pass_time(timeout)
-            return clock() > 35
-
-    line.beat_until(Over(), written.append, clock)
-    assert [] == written  # nothing was shown before
-    line._said, clock = ("hwperf: rehearsal", 0.0, 4.0), HandClock(0.0)
-    line.beat_until(Over(), written.append, clock)
-    assert [f"hwperf: {seconds} s so far: rehearsal" for seconds in (14, 24, 34)] == written
-
-
 def test_the_gate_is_kept_alive_without_a_terminal(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest("import pytest_hwperf.plugin.progress as here\nhere._LONG_S = 0\n")
-    pytester.makepyfile(
-        SHOWING.replace("    line.clear()", "        with line.kept_alive(): __import__('time').sleep(1.2)\n")
-    )
+    pytester.makeconftest("import pytest_hwperf.host.progress as here\nhere.LONG_S = 0\n")
+    pytester.makepyfile(SHOWING.replace("    print(", "        __import__('time').sleep(1.2)\n    print("))
     result = pytester.runpytest_subprocess()
 
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["hwperf: 1 s so far: screen pair 1 of 6*"])
+    result.stdout.fnmatch_lines(["hwperf: 1 s so far: screen pair 2 of 6*"])

@@ -3,6 +3,7 @@
 import pytest
 from fakes import records as fake
 
+from pytest_hwperf.host import extras
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.sweep import Sweep, SweepPoint, SweepRow
 from pytest_hwperf.records.verdict import Budget
@@ -47,7 +48,7 @@ def test_ticks_are_written_with_units() -> None:
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "find_spec", lambda _: None)
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
 
     with pytest.raises(UsageProblem, match=r"pip install 'pytest-hwperf\[plot\]'"):
         plots.render_sweep(sweep_of("t", []))

@@ -13,6 +13,7 @@ from fakes.fitted_models import breast_cancer, digits, fitted
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from pytest_hwperf.host import extras
 from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.scenario_contract import ScenarioContract
 from pytest_hwperf.scenarios import boosters, conversion
@@ -224,7 +225,7 @@ def test_a_missing_converter_names_the_extra(kind: str, monkeypatch: pytest.Monk
 
 
 def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boosters, "find_spec", lambda _: None)
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
 
     with pytest.raises(ScenarioUnavailable, match=r"XGBoost is not installed: pip install 'pytest-hwperf\[xgboost\]'"):
         xgboost_native(fitted("forest"), X=breast_cancer()[1])

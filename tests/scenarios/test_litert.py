@@ -10,10 +10,11 @@ import pytest
 from fakes.fitted_models import data_of, fitted
 from fakes.tflite_models import FLOAT, HALF, INT8, linear
 
+from pytest_hwperf.host import extras
 from pytest_hwperf.records.errors import ScenarioUnavailable, UsageProblem
 from pytest_hwperf.records.messages import cause_of
 from pytest_hwperf.scenario_contract import ScenarioContract
-from pytest_hwperf.scenarios import cache, litert
+from pytest_hwperf.scenarios import cache
 from pytest_hwperf.scenarios.litert import litert_fp32, litert_int8, read_litert
 from pytest_hwperf.scenarios.onnx import onnx_fp32
 
@@ -193,7 +194,7 @@ def test_threads_of_a_load_have_interpreters_of_their_own() -> None:
 
 
 def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(litert, "find_spec", lambda _: None)
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
 
     with pytest.raises(ScenarioUnavailable, match=r"LiteRT is not installed: pip install 'pytest-hwperf\[litert\]'"):
         litert_fp32(b"", X=ROWS)

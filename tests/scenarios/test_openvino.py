@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from fakes.fitted_models import breast_cancer, data_of, fitted
 
+from pytest_hwperf.host import extras
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.records.messages import cause_of
 from pytest_hwperf.scenario_contract import ScenarioContract
@@ -196,7 +197,7 @@ def test_threads_of_a_load_have_requests_of_their_own() -> None:
 
 
 def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openvino_cpu, "find_spec", lambda _: None)
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
 
     for factory in (openvino_fp32, openvino_bf16, openvino_int8):
         with pytest.raises(ScenarioUnavailable, match=r"OpenVINO is not installed: .* 'pytest-hwperf\[openvino\]'"):

@@ -13,7 +13,7 @@ from pytest_hwperf.cli.doctor.abilities import ESTIMATE, KNOWN_SOURCES, CallCloc
 from pytest_hwperf.cli.doctor.conditions import facts_of
 from pytest_hwperf.cli.doctor.findings import ABILITIES, Findings, Probes, collect_findings, plain_data, render_peaks
 from pytest_hwperf.cli.doctor.noise import Noise, pair_for, read_noise, render_noise
-from pytest_hwperf.cli.output import ProgressText, clear_progress, complain, say_lines
+from pytest_hwperf.cli.output import clear_progress, complain, progress_line, say_lines
 from pytest_hwperf.host.disturbance import control_groups, snapshot
 from pytest_hwperf.records.budgets import nearest_or_all
 from pytest_hwperf.records.errors import UsageProblem
@@ -176,7 +176,7 @@ def parse_required(given: Sequence[str], registered: Collection[str] | None = No
 
 
 def _noise(seconds: float) -> Noise:
-    line = ProgressText()
+    line = progress_line()
     pairs = pair_for(seconds, lambda progress: line.show(f"equal processes take turns: {progress.stage}"))
     noise = read_noise(pairs, partial(snapshot, groups=tuple(control_groups())))
     clear_progress()

@@ -6,10 +6,9 @@ import hashlib
 import json
 from functools import lru_cache
 from importlib.resources import files
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.host.extras import require
 from pytest_hwperf.records.structs import Record
 
 if TYPE_CHECKING:
@@ -30,9 +29,7 @@ class PageScript(Record, frozen=True, kw_only=True):
 
 def check_installed() -> None:
     """Refuse before anything is measured."""
-    missing = [name for name in ("jinja2", "plotly") if find_spec(name) is None]
-    if missing:
-        raise UsageProblem(f"an HTML report needs {' and '.join(missing)}: pip install 'pytest-hwperf[report]'")
+    require("report", "an HTML report needs {}", "jinja2", "plotly")
 
 
 def text_of(name: str) -> str:

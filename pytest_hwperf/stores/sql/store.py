@@ -2,9 +2,9 @@
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar
 
+from pytest_hwperf.host.extras import require
 from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Machine, StoredRun
@@ -40,10 +40,7 @@ class SqlStore:
             StoreError: a package that it needs is not installed, or no file can be called so.
         """
         driver, extra = ("alembic", "sql") if location.startswith("sqlite:") else ("psycopg", "postgres")
-        missing = [name for name in dict.fromkeys(["sqlalchemy", "alembic", driver]) if find_spec(name) is None]
-        if missing:
-            needed = " and ".join(missing)
-            raise StoreError(f"a store in a database needs {needed}: pip install 'pytest-hwperf[{extra}]'")
+        require(extra, "a store in a database needs {}", "sqlalchemy", "alembic", driver, error=StoreError)
         self._database = Database(location, patience_s=patience_s)
         self.close = weakref.finalize(self, self._database.close)  # at the end of the process too
 

@@ -9,6 +9,7 @@ import pytest
 from fakes import gates
 from fakes import records as fake
 
+from pytest_hwperf.host import extras
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
@@ -120,7 +121,7 @@ def test_the_page_begins_with_the_verdict_and_the_regressions() -> None:
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assets, "find_spec", lambda name: None if name == "plotly" else object())
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "plotly" else object())
 
     with pytest.raises(UsageProblem, match=r"needs plotly: pip install 'pytest-hwperf\[report\]'"):
         page.render(fake.report())

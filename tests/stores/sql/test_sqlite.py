@@ -19,9 +19,9 @@ pytest.importorskip("alembic", reason="SQLAlchemy and Alembic are not installed"
 from fakes import records as fake
 from fakes import store_writers
 
+from pytest_hwperf.host import extras
 from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.stores.sql import reading
-from pytest_hwperf.stores.sql import store as module
 from pytest_hwperf.stores.sql.store import SqlStore
 from pytest_hwperf.stores.sql.tables import restored, storable
 
@@ -219,7 +219,7 @@ def test_a_store_may_be_used_before_and_after_a_fork(path: Path) -> None:
 def test_a_missing_package_is_named_with_what_to_install(
     monkeypatch: pytest.MonkeyPatch, location: str, missing: str, extra: str
 ) -> None:
-    monkeypatch.setattr(module, "find_spec", lambda name: None if name == missing else object())
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == missing else object())
 
     with pytest.raises(StoreError, match=rf"needs {missing}: pip install 'pytest-hwperf\[{extra}\]'$"):
         SqlStore(location)

@@ -1,0 +1,16 @@
+"""Packages of this project's extras: which of them are missing here, and what to type then."""
+
+from importlib.util import find_spec
+
+from pytest_hwperf.records.errors import HwperfError, UsageProblem, install
+
+
+def missing(*modules: str) -> list[str]:
+    """Return those of the modules that are not installed; none of them is imported."""
+    return [name for name in dict.fromkeys(modules) if find_spec(name) is None]
+
+
+def require(extra: str, sentence: str, *modules: str, error: type[HwperfError] = UsageProblem) -> None:
+    """Refuse with `error` where a module of the extra is missing; `{}` in the sentence stands for those that are."""
+    if lacking := missing(*modules):
+        raise error(f"{sentence.format(' and '.join(lacking))}: {install(extra)}")
