@@ -6,6 +6,7 @@ PYTEST_DONT_REWRITE: it may be loaded before pytest starts, and its assertions a
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pytest_hwperf.records.contracts import Predictor, Scenario
     from pytest_hwperf.records.errors import HwperfError, ScenarioUnavailable, UsageProblem
     from pytest_hwperf.records.run import Estimate, Run, Sample
     from pytest_hwperf.records.verdict import Comparison, Verdict
@@ -15,15 +16,21 @@ __all__ = [
     "Comparison",
     "Estimate",
     "HwperfError",
+    "Predictor",
     "Run",
     "Sample",
+    "Scenario",
     "ScenarioUnavailable",
     "UsageProblem",
     "Verdict",
     "__version__",
 ]
 
-_HOMES = {"Comparison": "verdict", "Verdict": "verdict", "Estimate": "run", "Run": "run", "Sample": "run"}
+_HOMES = {
+    **dict.fromkeys(("Predictor", "Scenario"), "contracts"),
+    **dict.fromkeys(("Comparison", "Verdict"), "verdict"),
+    **dict.fromkeys(("Estimate", "Run", "Sample"), "run"),
+}
 
 
 def __getattr__(name: str) -> object:

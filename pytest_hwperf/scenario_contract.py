@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from unittest import SkipTest  # pytest takes it for a skip
 
 from pytest_hwperf.host.clocks import shares_of_threads
-from pytest_hwperf.records.contracts import Predictor, Probabilities, Scenario, ScenarioFactory
+from pytest_hwperf.records.contracts import Predictor, Scenario, ScenarioFactory
 from pytest_hwperf.records.errors import HwperfError, MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.records.units import show_share
 
@@ -112,14 +112,12 @@ class ScenarioContract:
         import numpy as np
 
         predictor = self.prepare().load()
-        outputs = self._outputs(predictor)
-        found: list[Any] = list(map(predictor.probabilities, outputs)) if isinstance(predictor, Probabilities) else []
-        if not found or found[0] is None:
+        if predictor.probabilities is None:
             raise SkipTest("the model has no probabilities in this scenario")
-        values = np.concatenate(found)
+        values = np.concatenate([predictor.probabilities(output) for output in self._outputs(predictor)])
         _require(values.ndim == 2 and len(values) == _count(self.X), f"probabilities have the shape {values.shape}")  # noqa: PLR2004 - rows and classes
         inside = bool((values >= -_ROUNDING).all() and (values <= 1 + _ROUNDING).all())
-        _require(inside, "probabilities are not between 0 and 1: return None where the outputs are scores")
+        _require(inside, "probabilities are not between 0 and 1: give none where the outputs are scores")
 
     def test_two_loads_are_independent(self) -> None:
         """Memory is measured of a load that shares nothing with an earlier one."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_hwperf.measure.rows import batch_rows
-from pytest_hwperf.records.contracts import Predictor, Probabilities
+from pytest_hwperf.records.contracts import Predictor
 from pytest_hwperf.records.errors import MeasurementError
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import ACCURACY
@@ -71,8 +71,8 @@ def predict_all(predictor: Predictor, batches: Sequence[Any]) -> Predictions:
     labels, probabilities = [], []
     for output in _outputs(predictor, batches):
         labels.append(predictor.labels(output))
-        if isinstance(predictor, Probabilities) and (found := predictor.probabilities(output)) is not None:
-            probabilities.append(found)
+        if predictor.probabilities is not None:
+            probabilities.append(predictor.probabilities(output))
     return Predictions(
         labels=np.concatenate(labels), probabilities=np.concatenate(probabilities) if probabilities else None
     )

@@ -23,7 +23,7 @@ from pytest_hwperf.measure.rows import (
 )
 from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.stream import Stream
-from pytest_hwperf.records.contracts import Arenas, CallStage, Compiling, Counted, Profiled, Referring, Scenario, Staged
+from pytest_hwperf.records.contracts import CallStage, Scenario
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 from pytest_hwperf.records.messages import Statement, said, state
 from pytest_hwperf.records.profiles import OperatorProfile, ProfiledCalls
@@ -145,18 +145,17 @@ def subject_of_scenario(
         reference_predictions=partial(_predictions_of, reference, X, _rows_at_once(scenario.name, compared, size))
         if reference and scenario.classifies
         else None,
-        arena=partial(scenario.arena, cut_rows(X, 0, size), size) if isinstance(scenario, Arenas) else None,
-        arena_source=scenario.arena_source if isinstance(scenario, Arenas) else "",
-        profile=partial(scenario.operators, cut_rows(X, 0, size), size) if isinstance(scenario, Profiled) else None,
-        work=partial(scenario.work, size) if isinstance(scenario, Counted) else None,
+        arena=scenario.arena and partial(scenario.arena, cut_rows(X, 0, size), size),
+        arena_source=scenario.arena_source,
+        profile=scenario.operators and partial(scenario.operators, cut_rows(X, 0, size), size),
+        work=scenario.work and partial(scenario.work, size),
         doubt=sameness(X),
     )
 
 
 def reference_of(scenario: Scenario) -> str:
     """Return the name of the scenario that a scenario's labels and probabilities are compared with: maybe its own."""
-    named = scenario.reference if isinstance(scenario, Referring) else None
-    return named or (ORIGINAL if scenario.name == REFERENCE else REFERENCE)
+    return scenario.reference or (ORIGINAL if scenario.name == REFERENCE else REFERENCE)
 
 
 def subject_of_callable(
@@ -230,8 +229,8 @@ def _load_scenario(scenario: Scenario, X: Any, size: int, loop: Loop) -> LoadedS
         predictions=partial(predict_all if scenario.classifies else check_all, predictor, batches),
         labels=predictor.labels if scenario.classifies else None,
         loop=loop,
-        chain=predictor.stages() if isinstance(predictor, Staged) else (),
-        compiles=isinstance(predictor, Compiling) and predictor.compiles,
+        chain=predictor.stages,
+        compiles=predictor.compiles,
     )
 
 

@@ -1,7 +1,7 @@
-"""Protocols of scenarios, meters and stores, which parts satisfy without importing each other."""
+"""What scenarios, meters and stores are to each other: parts meet in these types without importing each other."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -14,30 +14,6 @@ from pytest_hwperf.records.work import Work
 Covered = Literal["process", "processors", "boards", "estimate"]
 
 
-class Predictor(Protocol):
-    """A loaded model: the thing whose calls are timed."""
-
-    def batches(self, X: object, batch_size: int) -> Sequence[Any]:
-        """Cut the rows of `X` into prepared inputs of `batch_size` rows (the last may be shorter)."""
-
-    def predict(self, batch: Any) -> Any:
-        """Return the model's outputs for one prepared batch; this is the timed call and does nothing else."""
-
-    def labels(self, outputs: Any) -> Any:
-        """Turn the outputs of one batch into an array of labels (or of values, for a regressor)."""
-
-    def scope(self) -> AbstractContextManager[object]:
-        """Hold thread limits while calls are made."""
-
-
-@runtime_checkable
-class Probabilities(Protocol):
-    """What a predictor offers in addition, if its model may have probabilities."""
-
-    def probabilities(self, outputs: Any) -> Any | None:
-        """Turn the outputs of one batch into probabilities, shape (n, k); None where the model has none."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallStage:
     """A part of a predictor's call that can be made by itself."""
@@ -47,113 +23,43 @@ class CallStage:
     is_after: bool = False  # whether it follows the timed call, and is no part of the latency
 
 
-@runtime_checkable
-class Staged(Protocol):
-    """What a predictor offers in addition, if its call may consist of stages."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predictor:
+    """A loaded model: the thing whose calls are timed."""
 
-    def stages(self) -> Sequence[CallStage]:
-        """Return the stages in their order; none where the call is one piece."""
-        ...
-
-
-@runtime_checkable
-class Compiling(Protocol):
-    """What a predictor offers in addition, if it compiles what it is called with."""
-
-    @property
-    def compiles(self) -> bool:
-        """Whether the first call compiles, and tells nothing about the time of those after it."""
+    batches: Callable[[Any, int], Sequence[Any]]  # rows and batch size → prepared inputs (the last may be shorter)
+    predict: Callable[[Any], Any]  # a prepared batch → the model's outputs; this is the timed call and nothing else
+    labels: Callable[[Any], Any]  # outputs of one batch → an array of labels (or of values, for a regressor)
+    probabilities: Callable[[Any], Any] | None = None  # the same → shape (n, k); None where the model has none
+    scope: Callable[[], AbstractContextManager[object]] = nullcontext  # holds thread limits while calls are made
+    stages: Sequence[CallStage] = ()  # in their order; none where the call is one piece
+    compiles: bool = False  # whether the first call compiles, and tells nothing about the time of those after it
 
 
-class Scenario(Protocol):
-    """A model in a runtime at a precision and thread count, converted and ready to load."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """A model in a runtime at a precision and thread count, converted and ready to load.
 
-    @property
-    def name(self) -> str:
-        """As registered."""
+    The last five fields are what only some runtimes tell; their functions raise `MeasurementError` with the reason
+    where they cannot.
+    """
 
-    @property
-    def imports(self) -> tuple[str, ...]:
-        """Modules that a fresh process imports before it loads the model."""
-
-    @property
-    def conditions(self) -> Mapping[str, str]:
-        """What must agree for a comparison: precision, threads, spinning and the like."""
-
-    @property
-    def context(self) -> Mapping[str, str]:
-        """For information: model digest, executed operators, …; `warning` is shown with every timing.
-
-        It holds `AS_TRAINED` where nothing has changed what the model predicts.
-        """
-
-    @property
-    def model_bytes(self) -> int:
-        """Serialised size."""
-
-    @property
-    def size_source(self) -> str:
-        """How that size was taken: "onnx file", "joblib"."""
-        ...
-
-    @property
-    def classifies(self) -> bool:
-        """Whether `labels` are classes, so that accuracy and flips make sense."""
-
-    def load(self) -> Predictor:
-        """Load the model as a fresh process would: this is timed as `cold_load`."""
-
-
-@runtime_checkable
-class Arenas(Protocol):
-    """What a scenario offers in addition, if its runtime has an allocator of its own that reports its size."""
-
-    def arena(self, X: Any, batch_size: int) -> Mapping[str, float]:
-        """Run the model on the first rows of `X`, in a session of its own; return peaks: metric → bytes.
-
-        Raises:
-            MeasurementError: the runtime does not report them; says why.
-        """
-
-    @property
-    def arena_source(self) -> str:
-        """Where they are from: "onnxruntime profile"."""
-        ...
-
-
-@runtime_checkable
-class Profiled(Protocol):
-    """What a scenario offers in addition, if its runtime has a profiler of operators."""
-
-    def operators(self, X: Any, batch_size: int) -> ProfiledCalls:
-        """Run the model on the first rows of `X` under the profiler, in a session of its own.
-
-        Raises:
-            MeasurementError: the runtime gives no profile; says why.
-        """
-        ...
-
-
-@runtime_checkable
-class Counted(Protocol):
-    """What a scenario offers in addition, if the operations of its model can be counted."""
-
-    def work(self, batch_size: int) -> Work:
-        """Count operations and bytes of a call of so many rows.
-
-        Raises:
-            MeasurementError: they cannot be counted; says why.
-        """
-        ...
-
-
-@runtime_checkable
-class Referring(Protocol):
-    """What a scenario offers in addition, if it is not compared with the usual reference."""
-
-    @property
-    def reference(self) -> str | None:
-        """Name of the scenario that its predictions are compared with; None for the usual one."""
+    name: str  # as registered
+    imports: tuple[str, ...]  # modules that a fresh process imports before it loads the model
+    conditions: Mapping[str, str]  # what must agree for a comparison: precision, threads, spinning and the like
+    # For information: model digest, executed operators, …; `warning` is shown with every timing. It holds `AS_TRAINED`
+    # where nothing has changed what the model predicts.
+    context: Mapping[str, str]
+    model_bytes: int  # serialised size
+    size_source: str  # how that size was taken: "onnx file", "joblib"
+    classifies: bool  # whether `labels` are classes, so that accuracy and flips make sense
+    load: Callable[[], Predictor]  # as a fresh process would: this is timed as `cold_load`
+    reference: str | None = None  # name of the scenario that it is compared with; None for the usual one
+    # Each of these runs the model on the first rows, `batch_size` of them, in a session of its own.
+    arena: Callable[[Any, int], Mapping[str, float]] | None = None  # X, batch size → peaks of the allocator: metric → B
+    arena_source: str = ""  # where they are from: "onnxruntime profile"
+    operators: Callable[[Any, int], ProfiledCalls] | None = None  # X, batch size → where the time of a call goes
+    work: Callable[[int], Work] | None = None  # batch size → operations and bytes of a call
 
 
 class ScenarioFactory(Protocol):

@@ -7,10 +7,11 @@ from functools import partial
 from typing import Any
 
 from pytest_hwperf.host.extras import require
+from pytest_hwperf.records.contracts import Scenario
 from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.records.run import AS_TRAINED
 from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, FittedEstimator, inspect_estimator
-from pytest_hwperf.scenarios.prepared import EstimatorPredictor, PreparedScenario
+from pytest_hwperf.scenarios.prepared import predictor_of
 from pytest_hwperf.scenarios.rows import evenly_spaced
 from pytest_hwperf.scenarios.threads import check_threads, limit_threads
 
@@ -32,7 +33,7 @@ class BoosterRuntime:
     size_source: str
 
 
-def booster_scenario(runtime: BoosterRuntime, model: Any, X: Any, threads: int) -> PreparedScenario:
+def booster_scenario(runtime: BoosterRuntime, model: Any, X: Any, threads: int) -> Scenario:
     """Prepare an estimator of the library, by the first of its calls that gives what the estimator itself gives."""
     check_threads(threads)
     require(runtime.module, f"{runtime.title} is not installed", runtime.module, error=ScenarioUnavailable)
@@ -42,7 +43,7 @@ def booster_scenario(runtime: BoosterRuntime, model: Any, X: Any, threads: int) 
             f"{fitted.kind} is no estimator of {runtime.title}; sklearn_fp32 measures it, also with one inside"
         )
     call = _choose(runtime, fitted, X)
-    return PreparedScenario(
+    return Scenario(
         name=runtime.name,
         imports=(runtime.module,),
         conditions={"threads": str(threads), "precision": "float32", "output": fitted.output, "call": call},
@@ -50,7 +51,7 @@ def booster_scenario(runtime: BoosterRuntime, model: Any, X: Any, threads: int) 
         model_bytes=runtime.size(model),
         size_source=runtime.size_source,
         classifies=fitted.classes is not None,
-        load=lambda: EstimatorPredictor(runtime.calls(fitted, threads)[call], fitted, partial(limit_threads, threads)),
+        load=lambda: predictor_of(fitted, runtime.calls(fitted, threads)[call], partial(limit_threads, threads)),
     )
 
 
@@ -85,7 +86,7 @@ def _agrees(call: Call, rows: Any, expected: Any) -> bool:
     return bool(error <= _SAME * max(1.0, float(np.abs(expected).max())))
 
 
-def lightgbm_native(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> PreparedScenario:
+def lightgbm_native(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
     """Prepare a fitted estimator of LightGBM; `X_calibration` is not used; raises as `booster_scenario`."""
     del X_calibration
     runtime = BoosterRuntime(
@@ -113,7 +114,7 @@ def _lightgbm_calls(fitted: FittedEstimator, threads: int) -> Mapping[str, Call]
     return {"booster.predict": both if two else predict, own.__name__: own}
 
 
-def xgboost_native(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> PreparedScenario:
+def xgboost_native(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
     """Prepare a fitted estimator of XGBoost; `X_calibration` is not used; raises as `booster_scenario`."""
     del X_calibration
     runtime = BoosterRuntime(

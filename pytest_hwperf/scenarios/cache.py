@@ -21,6 +21,9 @@ from typing import TypeVar
 
 from pytest_hwperf.host.files import cache_folder, replace_file
 from pytest_hwperf.host.workdirs import folder_of_process, goes_with_a_run
+from pytest_hwperf.records.codec import from_json, to_json
+from pytest_hwperf.records.errors import ScenarioUnavailable
+from pytest_hwperf.records.messages import Statement
 
 R = TypeVar("R")
 
@@ -128,6 +131,7 @@ def _digest(distribution: str) -> str:
 
 
 _SESSION_VARIABLE = "HWPERF_SESSION_MODELS"  # to a fresh process, the folder of the session that has started it
+_REFUSED = "refused"  # note: why there is no such form, as JSON
 _UNUSED_DAYS = 30  # a model trained without a random state differs in each session: its files must not pile up
 
 _OWN = 0o600  # a model is its owner's
@@ -148,12 +152,31 @@ def key_of(*parts: object) -> str:
     return hashlib.sha256(json.dumps([str(part) for part in parts]).encode()).hexdigest()
 
 
-def load_or_build(key: str, build: Callable[[], tuple[bytes, Mapping[str, str]]]) -> CachedModel:
-    """Return the model of the conversion `key`; where there is none, or a damaged one, build and store it."""
-    for place in (folder(), _of_session()):
-        if place is not None and (found := _find(place, key)) is not None:
-            return found
-    (model, notes), libraries = recorded(build)
+def load_or_build(key: str, build: Callable[[], tuple[bytes, Mapping[str, str] | Statement]]) -> CachedModel:
+    """Return the model of the conversion `key`; where there is none, or a damaged one, build and store it.
+
+    In place of notes `build` may return why there is no such form. That is kept too: near a bound, noise in a profile
+    must not make a scenario come and go.
+    """
+    places = [place for place in (folder(), _of_session()) if place is not None]
+    found = next((one for place in places if (one := _find(place, key)) is not None), None)
+    stored = found or _built(key, build)
+    if refused := stored.notes.get(_REFUSED):
+        raise ScenarioUnavailable(from_json(Statement, refused))
+    return stored
+
+
+def notes_of(key: str, tell: Callable[[], Mapping[str, str] | Statement]) -> Mapping[str, str]:
+    """Return what running a model tells, from the cache where it was run before; raise as `load_or_build` does.
+
+    A fresh process must not have used the runtime before its memory and its cold start are measured.
+    """
+    return load_or_build(key, lambda: (b"", tell())).notes
+
+
+def _built(key: str, build: Callable[[], tuple[bytes, Mapping[str, str] | Statement]]) -> CachedModel:
+    (model, said), libraries = recorded(build)
+    notes = {_REFUSED: to_json(said).decode()} if isinstance(said, Statement) else said
     lasts = libraries is not None
     ran = {"libraries": dict(libraries or {}), "process": None if lasts else os.getpid()}
     if lasts or goes_with_a_run(folder()):

@@ -23,7 +23,7 @@ from pytest_hwperf.scenarios.estimators import FittedEstimator, last_step, neste
 from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, run_all, runtime_version
 from pytest_hwperf.scenarios.rows import digest_rows, evenly_spaced
 from pytest_hwperf.scenarios.torch_modules import TRIED_ROWS, FittedModule
-from pytest_hwperf.scenarios.torch_onnx import convert_module, module_key_parts
+from pytest_hwperf.scenarios.torch_onnx import export_module, module_key_parts, require_onnxscript
 
 CHECKED_ROWS = 512  # on which every conversion is compared with what it came from
 MATMUL_FORM = "MatMul"
@@ -64,11 +64,14 @@ def convert_estimator(
     Its notes are `form`, `parity` with the estimator on evenly spaced rows, `providers`, and `warning` where the
     outputs disagree grossly.
     """
-    if isinstance(fitted, FittedModule):
-        return convert_module(fitted, checked_rows(fitted, rows), partial(_module_parity, fitted))
     checked = checked_rows(fitted, rows)
-    key = key_of("fp32", *cache_key_parts(fitted, checked))
-    return load_or_build(key, lambda: _build(fitted, checked, convert or convert_with_skl2onnx))
+    if isinstance(fitted, FittedModule):
+        require_onnxscript()
+        kind, converted = "torch", partial(export_module, fitted, checked)
+    else:
+        kind, converted = "fp32", partial(_convert_in_some_form, fitted, convert or convert_with_skl2onnx)
+    key = key_of(kind, *cache_key_parts(fitted, checked))
+    return load_or_build(key, lambda: _checked(fitted, checked, converted()))
 
 
 def checked_rows(fitted: FittedEstimator | FittedModule, rows: Any) -> Any:
@@ -110,6 +113,17 @@ def agreement(fitted: FittedEstimator | FittedModule, outputs: Any, reference: A
     most = _GROSS_ERROR * float(np.abs(reference).max()) if scores else _GROSS_PROBABILITY
     gross = differing > _GROSS_FLIPS * n or not largest <= most  # so that NaN is gross
     return Agreement(symbol="|Δscore|" if scores else "|Δp|", largest=largest, differing=differing, gross=gross, n=n)
+
+
+def parity_notes(
+    fitted: FittedEstimator | FittedModule, outputs: Any, rows: Any, form: str, *, exact: bool = True
+) -> dict[str, str]:
+    """Return how far outputs are from the model's own, and a `warning` where a form that is exact disagrees grossly."""
+    parity = agreement(fitted, outputs, fitted.predict(rows))
+    notes = {"parity": f"{parity} from {fitted.library}"}
+    if exact and parity.gross:
+        notes["warning"] = f"the {form} disagrees with {fitted.library}: {parity}"
+    return notes
 
 
 def convert_with_skl2onnx(fitted: FittedEstimator, avoided: frozenset[str]) -> bytes:
@@ -156,24 +170,17 @@ def _refusal(fitted: FittedEstimator | FittedModule, sentence: str) -> HwperfErr
     return ScenarioUnavailable(sentence) if isinstance(fitted, FittedModule) else refusal(fitted, sentence)
 
 
-def _module_parity(fitted: FittedModule, outputs: Any, reference: Any) -> tuple[str, bool]:
-    found = agreement(fitted, outputs, reference)
-    return str(found), found.gross
-
-
-def _build(fitted: FittedEstimator, checked: Any, convert: Converter) -> tuple[bytes, Mapping[str, str]]:
-    model, form = _convert_in_some_form(fitted, convert)
+def _checked(
+    fitted: FittedEstimator | FittedModule, checked: Any, converted: tuple[bytes, str]
+) -> tuple[bytes, Mapping[str, str]]:
+    """Run a converted model, and return it with its notes."""
+    model, form = converted
     try:
-        session = open_session(model, threads=1)
-        outputs = run_all(session, checked)
+        outputs = run_all(open_session(model, threads=1), checked)
     except rejection_errors() as problem:
         sentence = f"{fitted.kind} converts, but ONNX Runtime does not run it: {one_line(problem)}"
-        raise refusal(fitted, sentence) from problem
-    parity = agreement(fitted, outputs, fitted.predict(checked))
-    notes = {"form": form, "parity": f"{parity} from scikit-learn", "providers": PROVIDER}
-    if parity.gross:
-        notes["warning"] = f"the ONNX form disagrees with scikit-learn: {parity}"
-    return model, notes
+        raise _refusal(fitted, sentence) from problem
+    return model, {"form": form, "providers": PROVIDER, **parity_notes(fitted, outputs, checked, "ONNX form")}
 
 
 def _convert_in_some_form(fitted: FittedEstimator, convert: Converter) -> tuple[bytes, str]:

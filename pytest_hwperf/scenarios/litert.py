@@ -12,15 +12,14 @@ from typing import Any
 
 from pytest_hwperf.host.extras import require
 from pytest_hwperf.host.files import is_file
-from pytest_hwperf.records.contracts import Predictor
+from pytest_hwperf.records.contracts import Predictor, Scenario
 from pytest_hwperf.records.errors import ScenarioUnavailable, UsageProblem
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import AS_TRAINED
-from pytest_hwperf.scenarios.cache import key_of, load_or_build
-from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, inspect_estimator, one_line
-from pytest_hwperf.scenarios.onnx_file import OUTPUTS, FilePredictor, Output, digest_first_rows, output_kind
+from pytest_hwperf.scenarios.cache import key_of
+from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, Output, inspect_estimator, one_line
+from pytest_hwperf.scenarios.onnx_file import TRIAL_ROWS, digest_first_rows, file_predictor, kept_output, output_kind
 from pytest_hwperf.scenarios.onnx_source import LITERT_IDENTIFIER, ModelInputs, is_litert, is_onnx
-from pytest_hwperf.scenarios.prepared import PreparedScenario
 from pytest_hwperf.scenarios.threads import check_threads
 
 WEIGHTS_ONLY = " weights"  # of a layer that computes in float, with weights stored as something smaller
@@ -192,10 +191,7 @@ def _port(details: Mapping[str, Any]) -> Port:
     )
 
 
-_TRIAL_ROWS = 32
-
-
-def litert_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> PreparedScenario:
+def litert_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
     """Prepare a LiteRT model whose weights are FP32; `X_calibration` is not used.
 
     Args:
@@ -212,7 +208,7 @@ def litert_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads
     return _scenario("litert_fp32", model, X, threads, _require_fp32)
 
 
-def litert_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> PreparedScenario:
+def litert_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
     """Prepare a LiteRT model that was quantised to INT8; raises as `litert_fp32`.
 
     Raises:
@@ -222,7 +218,7 @@ def litert_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threads
     return _scenario("litert_int8", model, X, threads, _require_int8)
 
 
-def _scenario(name: str, given: Any, X: Any, threads: int, require: Callable[[LiteRtModel], None]) -> PreparedScenario:
+def _scenario(name: str, given: Any, X: Any, threads: int, require: Callable[[LiteRtModel], None]) -> Scenario:
     check_threads(threads)
     _require_litert(given, X)
     model = read_litert(given)
@@ -231,9 +227,9 @@ def _scenario(name: str, given: Any, X: Any, threads: int, require: Callable[[Li
 
     def load() -> Predictor:
         session = model.open(threads)
-        return FilePredictor(ModelInputs(model=model.name, inputs=session.inputs), session.predict, output)
+        return file_predictor(ModelInputs(model=model.name, inputs=session.inputs), session.predict, output)
 
-    return PreparedScenario(
+    return Scenario(
         name=name,
         imports=("ai_edge_litert.interpreter",),
         conditions={
@@ -278,21 +274,17 @@ def _require_int8(model: LiteRtModel) -> None:
 
 
 def _output_of(model: LiteRtModel, X: Any) -> Output:
-    """Try a model on the first rows of `X`, and keep what its first output says of each.
-
-    A fresh process must not have used the runtime before its memory and its cold start are measured.
-    """
+    """Try a model on the first rows of `X`, and return what its first output says of each."""
 
     def tried() -> Output:
         try:
             session = model.open(threads=1)
             inputs = ModelInputs(model=model.name, inputs=session.inputs)
-            batch = inputs.batches(X, inputs.fixed_rows or _TRIAL_ROWS)[0]
+            batch = inputs.batches(X, inputs.fixed_rows or TRIAL_ROWS)[0]
             outputs = session.predict(batch)
         except ESTIMATOR_ERRORS as problem:
             raise UsageProblem(f"{model.name} cannot be run on rows of X: {one_line(problem)}") from problem
         return output_kind(model.name, outputs, len(next(iter(batch.values()))))
 
-    key = key_of("litert", model.sha256, digest_first_rows(X), version("ai-edge-litert"), version("pytest-hwperf"))
-    found = load_or_build(key, lambda: (b"", {"output": tried()})).notes["output"]
-    return next(output for output in OUTPUTS if output == found)
+    key = (model.sha256, digest_first_rows(X), version("ai-edge-litert"), version("pytest-hwperf"))
+    return kept_output(key_of("litert", *key), tried)

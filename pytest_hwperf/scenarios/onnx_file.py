@@ -1,16 +1,18 @@
-"""ONNX files in ONNX Runtime on the processor, with whatever inputs: in tests, and what `hwperf compare` measures."""
+"""Models as ONNX, converted or given as files with whatever inputs, and ONNX Runtime on the processor for them."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
+from pytest_hwperf.records.contracts import Predictor, Scenario
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.records.run import AS_TRAINED
-from pytest_hwperf.scenarios.cache import key_of, load_or_build
+from pytest_hwperf.scenarios.cache import CachedModel, key_of, notes_of
+from pytest_hwperf.scenarios.conversion import checked_rows, parity_notes
+from pytest_hwperf.scenarios.estimators import FittedEstimator, Output
 from pytest_hwperf.scenarios.onnx_source import ModelInputs, OnnxSource, is_onnx, read_source
 from pytest_hwperf.scenarios.ort import (
     PROVIDER,
@@ -20,14 +22,15 @@ from pytest_hwperf.scenarios.ort import (
     runtime_version,
     session_conditions,
 )
-from pytest_hwperf.scenarios.prepared import OnnxScenario, PreparedScenario
-from pytest_hwperf.scenarios.profiles import arena_of, operators_of
+from pytest_hwperf.scenarios.prepared import as_array, predictor_of
+from pytest_hwperf.scenarios.profiles import PROFILE, arena_of, operators_of
+from pytest_hwperf.scenarios.rows import digest_rows
 from pytest_hwperf.scenarios.threads import check_threads
-
-Output = Literal["labels", "probabilities", "scores", "values"]
+from pytest_hwperf.scenarios.torch_modules import FittedModule
 
 OUTPUTS: tuple[Output, ...] = get_args(Output)
-_TRIAL_ROWS = 32
+AS_GIVEN = {"providers": PROVIDER, **AS_TRAINED}  # context of files
+TRIAL_ROWS = 32
 _ROUNDING = 1e-3  # by which the probabilities of a row may miss 1
 _ROWS_AND_CLASSES = 2  # axes of scores
 # Types of tensors that say in which precision a model computes; the others are shapes, indices and text.
@@ -42,23 +45,115 @@ _PRECISIONS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnnxModel:
-    """An ONNX model whose first output was looked at."""
+class OnnxForm:
+    """A model as ONNX: a file as it was given, or what an estimator or a module was converted to."""
 
-    source: OnnxSource
+    kind: str  # for sentences
+    model: Path | bytes  # what a session is opened on
+    sha256: str
+    size: int  # B
     output: Output
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    fitted: FittedEstimator | FittedModule | None = None  # what was converted; None for a file
 
-    @property
-    def classifies(self) -> bool:
-        """Whether its first output says a class."""
-        return self.output != "values"
+    def checked(self, X: Any) -> Any | None:
+        """Return the rows on which a conversion is compared with what it came from; None for a file."""
+        return None if self.fitted is None else checked_rows(self.fitted, self.fitted.rows(X))
 
-    def predictor(self, session: Any) -> "FilePredictor":
+    def key(self, checked: Any | None) -> tuple[object, ...]:
+        """Return what running it on these rows depends on."""
+        return (self.sha256,) if self.fitted is None else (self.sha256, self.fitted.digest, digest_rows(checked))
+
+    def parity(self, outputs: Any, checked: Any | None, form: str, *, exact: bool) -> dict[str, str]:
+        """Return how far outputs are from those of what was converted, as `parity_notes` does; nothing for a file."""
+        return {} if self.fitted is None else parity_notes(self.fitted, outputs, checked, form, exact=exact)
+
+    def open(self, threads: int) -> Any:
+        """Open a session on the processor; a file that it does not take is a mistake."""
+        try:
+            return open_session(self.model, threads)
+        except rejection_errors() as error:
+            if self.fitted is not None:
+                raise
+            raise UsageProblem(f"{self.kind} is no model that ONNX Runtime can run: {_first_line(error)}") from error
+
+    def predictor(self, session: Any) -> Predictor:
         """Return a session on it, ready to be called."""
-        return session_predictor(self.source.name, session, self.output)
+        run, inputs, outputs = session.run, session.get_inputs(), [session.get_outputs()[0].name]
+        if self.fitted is None:
+            named = ModelInputs(model=self.kind, inputs=inputs)
+            return file_predictor(named, lambda batch: run(outputs, batch)[0], self.output)
+        name = inputs[0].name
+        return predictor_of(self.fitted, lambda batch: run(outputs, {name: batch})[0])
+
+    def scenario(
+        self,
+        name: str,
+        runtime: str,
+        conditions: Mapping[str, str],
+        context: Mapping[str, str],
+        load: Callable[[], Predictor],
+    ) -> Scenario:
+        """Return it as a scenario of a runtime, the module `runtime`."""
+        return Scenario(
+            name=name,
+            imports=(runtime,),
+            conditions={**conditions, **self.conditions},
+            context={"model": self.sha256[:16], **context},
+            model_bytes=self.size,
+            size_source="onnx file",
+            classifies=self.output != "values",
+            load=load,
+            reference=self.fitted.reference if self.fitted else None,
+        )
 
 
-def onnx_file(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> OnnxScenario:
+def converted_form(fitted: FittedEstimator | FittedModule, stored: CachedModel) -> OnnxForm:
+    """Return the form that a model was converted to."""
+    return OnnxForm(
+        kind=fitted.kind,
+        model=stored.path,
+        sha256=stored.sha256,
+        size=stored.bytes,
+        output=fitted.output,
+        conditions={"form": stored.notes["form"], "output": fitted.output},
+        fitted=fitted,
+    )
+
+
+def file_form(source: OnnxSource, X: Any) -> OnnxForm:
+    """Try a model on the first rows of `X`, and return it with what its first output says of each."""
+    form = _untried(source)
+    key = (source.sha256, digest_first_rows(X), runtime_version(), version("pytest-hwperf"))
+    output = kept_output(key_of("output", *key), lambda: _tried(form, X))
+    return replace(form, output=output, conditions={"output": output})
+
+
+def fp32_file(model: Any, X: Any) -> OnnxForm:
+    """Try an ONNX model, and refuse one with other weights than FP32."""
+    source = read_source(model)
+    if others := [kind for kind in precisions(source) if kind != "float32"]:
+        raise ScenarioUnavailable(
+            f"{source.name} has weights of {', '.join(others)}: it is no FP32 model; onnx_file measures it as it is"
+        )
+    return file_form(source, X)
+
+
+def session_scenario(
+    name: str, form: OnnxForm, threads: int, own_conditions: Mapping[str, str], context: Mapping[str, str]
+) -> Scenario:
+    """Return a form in ONNX Runtime on the processor, whose profiler knows its operators and its allocator."""
+    conditions = {**session_conditions(threads), **own_conditions}
+    return replace(
+        form.scenario(name, "onnxruntime", conditions, context, lambda: form.predictor(form.open(threads))),
+        arena=partial(arena_of, form.model, threads, form.predictor),
+        arena_source=PROFILE,
+        operators=partial(operators_of, form.model, threads, form.predictor),
+        work=partial(count_work_of, form.model),
+    )
+
+
+def onnx_file(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
     """Prepare an ONNX file, or an ONNX model in memory, as it is; `X_calibration` is not used.
 
     Args:
@@ -78,22 +173,9 @@ def onnx_file(model: Any, *, X: Any, X_calibration: Any | None = None, threads: 
             f"onnx_file takes the Path of an .onnx file or an onnx.ModelProto, not a {type(model).__name__}; "
             "onnx_fp32 converts a fitted estimator"
         )
-    return file_scenario("onnx_file", read_source(model), X, threads)
-
-
-def fp32_file(model: Any, X: Any, threads: int) -> OnnxScenario:
-    """Prepare an ONNX model as `onnx_fp32`."""
     source = read_source(model)
-    require_fp32(source)
-    return file_scenario("onnx_fp32", source, X, threads)
-
-
-def require_fp32(source: OnnxSource) -> None:
-    """Refuse a model with other weights than FP32."""
-    if others := [kind for kind in precisions(source) if kind != "float32"]:
-        raise ScenarioUnavailable(
-            f"{source.name} has weights of {', '.join(others)}: it is no FP32 model; onnx_file measures it as it is"
-        )
+    precision = {"precision": ", ".join(precisions(source))}
+    return session_scenario("onnx_file", file_form(source, X), threads, precision, AS_GIVEN)
 
 
 def precisions(source: OnnxSource) -> tuple[str, ...]:
@@ -102,113 +184,58 @@ def precisions(source: OnnxSource) -> tuple[str, ...]:
     return tuple(sorted(found or {"float32"}))
 
 
-def file_scenario(name: str, source: OnnxSource, X: Any, threads: int) -> OnnxScenario:
-    """Try a model on rows of `X`, and return it as a scenario."""
-    model = OnnxModel(source=source, output=output_of(source, X))
-    return OnnxScenario(
-        **_fields(name, source, threads),
-        conditions={**session_conditions(threads), "precision": ", ".join(precisions(source)), "output": model.output},
-        classifies=model.classifies,
-        load=lambda: model.predictor(_open(source, threads)),
-        arena=partial(arena_of, source.model, threads, model.predictor),
-        operators=partial(operators_of, source.model, threads, model.predictor),
-        work=partial(count_work_of, source.model),
-    )
-
-
-def compared_file(path: Path, threads: int = 1) -> PreparedScenario:
+def compared_file(path: Path, threads: int = 1) -> Scenario:
     """Return an ONNX file as `hwperf compare` measures it: an input, and labels if there are any to compare with."""
-    source = read_source(path)
-    return PreparedScenario(
-        **_fields("onnx_file", source, threads),
-        conditions=session_conditions(threads),
-        classifies=True,
-        load=partial(_load_compared, source, threads),
-    )
+    check_threads(threads)
+    form = _untried(read_source(path))
+    load = partial(_load_compared, form, threads)
+    return form.scenario("onnx_file", "onnxruntime", session_conditions(threads), AS_GIVEN, load)
 
 
-def output_of(source: OnnxSource, X: Any) -> Output:
-    """Try a model on the first rows of `X`; return what its first output says of each.
-
-    The answer is kept with converted models: a fresh process would otherwise have used the runtime before its memory
-    and its cold start are measured.
-    """
-    key = key_of("output", source.sha256, digest_first_rows(X), runtime_version(), version("pytest-hwperf"))
-    found = load_or_build(key, lambda: (b"", {"output": _tried(source, X)})).notes["output"]
+def kept_output(key: str, tried: Callable[[], Output]) -> Output:
+    """Return what the first output of a model says of each row, found by trying it once."""
+    found = notes_of(key, lambda: {"output": tried()})["output"]
     return next(output for output in OUTPUTS if output == found)
 
 
-class FilePredictor:
-    """An ONNX model, ready to be called."""
-
-    def __init__(self, inputs: ModelInputs, predict: Callable[[Any], Any], output: Output) -> None:
-        self.predict = predict
-        self._inputs = inputs
-        self._output = output
-
-    def batches(self, X: Any, batch_size: int) -> Sequence[Any]:
-        """Cut the rows of `X` into inputs of the model, by name; raises as `ModelInputs.batches`."""
-        return self._inputs.batches(X, batch_size)
-
-    def labels(self, outputs: Any) -> Any:
-        """Return one label per row: the first output as it is, or the class of the largest score; or values."""
-        import numpy as np
-
-        values = np.asarray(outputs)
-        if self._output == "values":
-            return values.reshape(len(values)) if values.size == len(values) else values
-        if values.ndim == 1 or (values.ndim == _ROWS_AND_CLASSES and values.shape[1] == 1 and values.dtype.kind != "f"):
-            return values.reshape(len(values))
-        if values.ndim == _ROWS_AND_CLASSES and values.shape[1] > 1:
-            return values.argmax(axis=1)
-        raise MeasurementError(
-            f"the first output of {self._inputs.model} has the shape {values.shape}: labels follow from one label or "
-            "from several scores per row; leave the labels out, or give module:function that returns labels"
-        )
-
-    def probabilities(self, outputs: Any) -> Any | None:
-        """Return probabilities of shape (n, k), None where the first output has none."""
-        return outputs if self._output == "probabilities" else None
-
-    def scope(self) -> AbstractContextManager[object]:
-        """Do nothing: the session's own pool was sized when it was opened."""
-        return nullcontext()
+def file_predictor(inputs: ModelInputs, predict: Callable[[Any], Any], output: Output) -> Predictor:
+    """Return a model whose inputs have names, ready to be called."""
+    return Predictor(
+        batches=inputs.batches,
+        predict=predict,
+        labels=partial(_labels, inputs.model, output),
+        probabilities=as_array if output == "probabilities" else None,
+    )
 
 
-def session_predictor(name: str, session: Any, output: Output) -> FilePredictor:
-    """Return a session on an ONNX model, ready to be called."""
-    run, outputs = session.run, [session.get_outputs()[0].name]
-    inputs = ModelInputs(model=name, inputs=session.get_inputs())
-    return FilePredictor(inputs, lambda batch: run(outputs, batch)[0], output)
+def _labels(model: str, output: Output, outputs: Any) -> Any:
+    """Return one label per row: the first output as it is, or the class of the largest score; or values."""
+    values = as_array(outputs)
+    if output == "values":
+        return values.reshape(len(values)) if values.size == len(values) else values
+    if values.ndim == 1 or (values.ndim == _ROWS_AND_CLASSES and values.shape[1] == 1 and values.dtype.kind != "f"):
+        return values.reshape(len(values))
+    if values.ndim == _ROWS_AND_CLASSES and values.shape[1] > 1:
+        return values.argmax(axis=1)
+    raise MeasurementError(
+        f"the first output of {model} has the shape {values.shape}: labels follow from one label or from several "
+        "scores per row; leave the labels out, or give module:function that returns labels"
+    )
 
 
-def _fields(name: str, source: OnnxSource, threads: int) -> dict[str, Any]:
-    check_threads(threads)
-    return {
-        "name": name,
-        "imports": ("onnxruntime",),
-        "context": {"model": source.sha256[:16], "providers": PROVIDER, **AS_TRAINED},
-        "model_bytes": source.bytes,
-        "size_source": "onnx file",
-    }
+def _untried(source: OnnxSource) -> OnnxForm:
+    return OnnxForm(kind=source.name, model=source.model, sha256=source.sha256, size=source.bytes, output="scores")
 
 
-def _open(source: OnnxSource, threads: int) -> Any:
-    try:
-        return open_session(source.model, threads)
-    except rejection_errors() as error:
-        raise UsageProblem(f"{source.name} is no model that ONNX Runtime can run: {_first_line(error)}") from error
-
-
-def _load_compared(source: OnnxSource, threads: int) -> FilePredictor:
-    session = _open(source, threads)
+def _load_compared(form: OnnxForm, threads: int) -> Predictor:
+    session = form.open(threads)
     if len(session.get_inputs()) != 1:
         names = ", ".join(one.name for one in session.get_inputs())
         raise UsageProblem(
-            f"{source.name} has the inputs {names}: models with one input are compared; give module:function of a "
+            f"{form.kind} has the inputs {names}: models with one input are compared; give module:function of a "
             "function that feeds it"
         )
-    return session_predictor(source.name, session, "scores")
+    return form.predictor(session)
 
 
 def digest_first_rows(X: Any) -> str:
@@ -216,19 +243,19 @@ def digest_first_rows(X: Any) -> str:
     import numpy as np
 
     named = X if isinstance(X, Mapping) else {"": X}
-    parts = [(name, np.asarray(values[:_TRIAL_ROWS])) for name, values in named.items()]
+    parts = [(name, np.asarray(values[:TRIAL_ROWS])) for name, values in named.items()]
     return repr([(name, str(rows.dtype), rows.shape, rows.tolist()) for name, rows in parts])
 
 
-def _tried(source: OnnxSource, X: Any) -> Output:
-    session = _open(source, threads=1)
-    inputs = ModelInputs(model=source.name, inputs=session.get_inputs())
-    batch = inputs.batches(X, inputs.fixed_rows or _TRIAL_ROWS)[0]
+def _tried(form: OnnxForm, X: Any) -> Output:
+    session = form.open(threads=1)
+    inputs = ModelInputs(model=form.kind, inputs=session.get_inputs())
+    batch = inputs.batches(X, inputs.fixed_rows or TRIAL_ROWS)[0]
     try:
         outputs = session.run([session.get_outputs()[0].name], batch)[0]
     except rejection_errors() as error:
-        raise UsageProblem(f"{source.name} cannot be run on rows of X: {_first_line(error)}") from error
-    return output_kind(source.name, outputs, len(next(iter(batch.values()))))
+        raise UsageProblem(f"{form.kind} cannot be run on rows of X: {_first_line(error)}") from error
+    return output_kind(form.kind, outputs, len(next(iter(batch.values()))))
 
 
 def output_kind(name: str, outputs: Any, rows: int) -> Output:

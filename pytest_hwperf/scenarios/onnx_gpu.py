@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.host.nvidia import NvidiaGpus, find_nvidia_gpus
+from pytest_hwperf.records.contracts import Scenario
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
-from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
-from pytest_hwperf.scenarios.conversion import agreement, checked_rows, convert_estimator
-from pytest_hwperf.scenarios.estimators import FittedEstimator, one_line
-from pytest_hwperf.scenarios.onnx import inspect_model, session_predict
-from pytest_hwperf.scenarios.onnx_file import output_of, require_fp32, session_predictor
-from pytest_hwperf.scenarios.onnx_source import OnnxSource, is_onnx, read_source
+from pytest_hwperf.scenarios.cache import key_of, notes_of
+from pytest_hwperf.scenarios.conversion import convert_estimator
+from pytest_hwperf.scenarios.estimators import one_line
+from pytest_hwperf.scenarios.onnx import inspect_model
+from pytest_hwperf.scenarios.onnx_file import OnnxForm, converted_form, fp32_file
+from pytest_hwperf.scenarios.onnx_source import is_onnx
 from pytest_hwperf.scenarios.ort import PROVIDER, rejection_errors, run_all, runtime_version, session_options
-from pytest_hwperf.scenarios.prepared import EstimatorPredictor, PreparedScenario, require_gpu
-from pytest_hwperf.scenarios.rows import digest_rows
+from pytest_hwperf.scenarios.prepared import require_gpu
 from pytest_hwperf.scenarios.threads import check_threads
-from pytest_hwperf.scenarios.torch_modules import FittedModule
 
 _CUDA, _TENSORRT = "CUDAExecutionProvider", "TensorrtExecutionProvider"
 _INSTALL = "pip uninstall onnxruntime, then pip install onnxruntime-gpu"
@@ -75,7 +74,7 @@ _ASKED = {
 }
 
 
-def onnx_cuda(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> PreparedScenario:
+def onnx_cuda(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
     """Prepare an estimator, a module or an FP32 ONNX file on the GPU, in FP32, by ONNX Runtime's CUDA provider.
 
     A call has its inputs and outputs in the memory of the processor, and returns when they are there.
@@ -89,103 +88,48 @@ def onnx_cuda(model: Any, *, X: Any, X_calibration: Any | None = None, threads: 
     return gpu_scenario("onnx_cuda", model, X, threads)
 
 
-def onnx_tensorrt(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> PreparedScenario:
+def onnx_tensorrt(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
     """Prepare the same model in FP32 by ONNX Runtime's TensorRT provider; raises as `onnx_cuda`."""
     del X_calibration
     return gpu_scenario("onnx_tensorrt", model, X, threads)
 
 
-def onnx_tensorrt_fp16(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> PreparedScenario:
+def onnx_tensorrt_fp16(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
     """Prepare the same model in FP16 by ONNX Runtime's TensorRT provider; raises as `onnx_cuda`."""
     del X_calibration
     return gpu_scenario("onnx_tensorrt_fp16", model, X, threads)
 
 
-def gpu_scenario(name: str, model: Any, X: Any, threads: int, access: OnnxGpuAccess | None = None) -> PreparedScenario:
+def gpu_scenario(name: str, model: Any, X: Any, threads: int, access: OnnxGpuAccess | None = None) -> Scenario:
     """Prepare one of these scenarios; raises as `onnx_cuda`."""
     check_threads(threads)
     access = access or OnnxGpuAccess()
-    asked, is_file = _ASKED[name], is_onnx(model)
-    fitted = None if is_file else inspect_model(model, X, name)  # a mistake is one on every machine
+    asked = _ASKED[name]
+    fitted = None if is_onnx(model) else inspect_model(model, X, name)  # a mistake is one on every machine
     gpus = access.gpus()
     require_gpu(gpus)
     _require_provider(access, asked, gpus)
+    form = converted_form(fitted, convert_estimator(fitted, fitted.rows(X))) if fitted else fp32_file(model, X)
     opened = partial(_open, access, asked, threads)
-    common = {**asked.conditions, "provider": asked.provider, "gpu": gpus.name, "driver": gpus.driver}
-    common |= {"threads": str(threads), "precision": asked.precision}
-    if fitted is None:
-        return _of_file(asked, read_source(model), X, opened, common)
-    stored = convert_estimator(fitted, fitted.rows(X))
-    return _of_model(asked, fitted, stored, X, opened, common)
+    conditions = {**asked.conditions, "provider": asked.provider, "gpu": gpus.name, "driver": gpus.driver}
+    conditions |= {"threads": str(threads), "precision": asked.precision}
+    context = {"providers": asked.provider, **_tried(asked, form, X, opened, conditions)}
+    return form.scenario(name, "onnxruntime", conditions, context, lambda: form.predictor(opened(form.model)))
 
 
-def _of_model(
-    asked: GpuRequest,
-    fitted: FittedEstimator | FittedModule,
-    stored: CachedModel,
-    X: Any,
-    opened: Opener,
-    conditions: Mapping[str, str],
-) -> PreparedScenario:
-    rows = checked_rows(fitted, fitted.rows(X))
+def _tried(
+    asked: GpuRequest, form: OnnxForm, X: Any, opened: Opener, conditions: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Return what running a form on this GPU tells."""
+    rows = form.checked(X)
     exact = asked.precision == "float32"  # half of it differs by nature: flips and budgets tell
 
     def check() -> Mapping[str, str]:
-        outputs = run_all(_started(fitted.kind, opened, stored.path), rows)
-        parity = agreement(fitted, outputs, fitted.predict(rows))
-        gross = f"the form on the GPU disagrees with {fitted.library}: {parity}"
-        return {"parity": f"{parity} from {fitted.library}", **({"warning": gross} if exact and parity.gross else {})}
+        session = _started(form.kind, opened, form.model)
+        return {} if rows is None else form.parity(run_all(session, rows), rows, "form on the GPU", exact=exact)
 
-    key = (stored.sha256, fitted.digest, digest_rows(rows))
-    return PreparedScenario(
-        name=asked.name,
-        imports=("onnxruntime",),
-        conditions={**conditions, "form": stored.notes["form"], "output": fitted.output},
-        context={"model": stored.sha256[:16], "providers": asked.provider, **_kept(asked, key, conditions, check)},
-        model_bytes=stored.bytes,
-        size_source="onnx file",
-        classifies=fitted.classes is not None,
-        load=lambda: EstimatorPredictor(session_predict(opened(stored.path)), fitted),
-        reference=fitted.reference,
-    )
-
-
-def _of_file(
-    asked: GpuRequest,
-    source: OnnxSource,
-    X: Any,
-    opened: Opener,
-    conditions: Mapping[str, str],
-) -> PreparedScenario:
-    require_fp32(source)
-    output = output_of(source, X)
-
-    def check() -> Mapping[str, str]:
-        _started(source.name, opened, source.model)
-        return {}
-
-    _kept(asked, (source.sha256,), conditions, check)
-    return PreparedScenario(
-        name=asked.name,
-        imports=("onnxruntime",),
-        conditions={**conditions, "output": output},
-        context={"model": source.sha256[:16], "providers": asked.provider},
-        model_bytes=source.bytes,
-        size_source="onnx file",
-        classifies=output != "values",
-        load=lambda: session_predictor(source.name, opened(source.model), output),
-    )
-
-
-def _kept(
-    asked: GpuRequest, key: tuple[object, ...], conditions: Mapping[str, str], check: Callable[[], Mapping[str, str]]
-) -> Mapping[str, str]:
-    """Return what running a model tells, from the cache where it was run before on this GPU.
-
-    A fresh process must not have used the runtime before its memory and its cold start are measured.
-    """
-    parts = ("gpu", asked.name, *key, *sorted(asked.options.items()), *sorted(conditions.items()), runtime_version())
-    return load_or_build(key_of(*parts), lambda: (b"", check())).notes
+    options = (*sorted(asked.options.items()), *sorted(conditions.items()), runtime_version())
+    return notes_of(key_of("gpu", asked.name, *form.key(rows), *options), check)
 
 
 def _started(kind: str, opened: Opener, model: Path | bytes) -> Any:

@@ -10,20 +10,18 @@ from typing import Any
 
 from pytest_hwperf.host.extras import require
 from pytest_hwperf.host.machine import name_processor, read_processor
-from pytest_hwperf.records.codec import from_json, to_json
-from pytest_hwperf.records.contracts import Predictor
+from pytest_hwperf.records.contracts import Predictor, Scenario
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.records.messages import Statement, state
-from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
-from pytest_hwperf.scenarios.conversion import CHECKED_ROWS, agreement, checked_rows, convert_estimator
-from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, FittedEstimator, one_line
+from pytest_hwperf.scenarios.cache import key_of, notes_of
+from pytest_hwperf.scenarios.conversion import CHECKED_ROWS, convert_estimator
+from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, one_line
 from pytest_hwperf.scenarios.onnx import inspect_model
-from pytest_hwperf.scenarios.onnx_file import FilePredictor, output_of, require_fp32
-from pytest_hwperf.scenarios.onnx_source import ModelInputs, OnnxSource, is_onnx, read_source
-from pytest_hwperf.scenarios.prepared import EstimatorPredictor, PreparedScenario
+from pytest_hwperf.scenarios.onnx_file import OnnxForm, converted_form, file_predictor, fp32_file
+from pytest_hwperf.scenarios.onnx_source import ModelInputs, is_onnx
+from pytest_hwperf.scenarios.prepared import predictor_of
 from pytest_hwperf.scenarios.profiles import OperatorTime, describe_operators
 from pytest_hwperf.scenarios.quantise import QuantiseRequest, choose_rows, int8_conditions, quantise_estimator
-from pytest_hwperf.scenarios.rows import digest_rows
 from pytest_hwperf.scenarios.threads import check_threads
 from pytest_hwperf.scenarios.torch_modules import FittedModule
 
@@ -165,10 +163,7 @@ def why_not_int8(operators: tuple[OperatorTime, ...], executed: str) -> Statemen
     return None if share >= _LEAST_SHARE else state("not int8", share=share, least=_LEAST_SHARE, executed=executed)
 
 
-_REFUSED = "refused"  # note: why the model has no such form, as JSON
 _INT8 = "int8"
-
-Scenario = PreparedScenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,118 +213,53 @@ def openvino_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threa
         QuantiseRequest(fitted=fitted, rows=fitted.rows(X), calibration=chosen, for_others=others)
     )
     asked = OpenvinoRequest(name="openvino_int8", hint="f32", threads=threads, verified=_INT8)
-    return _of_model(asked, fitted, stored, X, int8_conditions(chosen))
+    return _scenario(asked, converted_form(fitted, stored), X, int8_conditions(chosen))
 
 
 def _float(asked: OpenvinoRequest, model: Any, X: Any) -> Scenario:
     check_threads(asked.threads)
     require_openvino()
+    precision = {"precision": PRECISIONS[asked.hint]}
     if is_onnx(model):
-        return _of_file(asked, read_source(model), X)
+        return _scenario(asked, fp32_file(model, X), X, precision)
     fitted = inspect_model(model, X, asked.name)
-    stored = convert_estimator(fitted, fitted.rows(X))
-    return _of_model(asked, fitted, stored, X, {"precision": PRECISIONS[asked.hint]})
+    return _scenario(asked, converted_form(fitted, convert_estimator(fitted, fitted.rows(X))), X, precision)
 
 
-def _of_model(
-    asked: OpenvinoRequest,
-    fitted: FittedEstimator | FittedModule,
-    stored: CachedModel,
-    X: Any,
-    own_conditions: Mapping[str, str],
-) -> Scenario:
-    rows = checked_rows(fitted, fitted.rows(X))
+def _scenario(asked: OpenvinoRequest, form: OnnxForm, X: Any, own_conditions: Mapping[str, str]) -> Scenario:
+    fixed = {**conditions(asked.hint, asked.threads), **own_conditions}
+    return form.scenario(asked.name, "openvino", fixed, _tried(asked, form, X), partial(_load, asked, form))
+
+
+def _load(asked: OpenvinoRequest, form: OnnxForm) -> Predictor:
+    compiled = compile_model(form.model, asked.hint, asked.threads)
+    predict = predict_with(compiled)
+    if form.fitted is None:
+        return file_predictor(ModelInputs(model=form.kind, inputs=ports_of(compiled)), predict, form.output)
+    return predictor_of(form.fitted, lambda batch: predict([batch]))
+
+
+def _tried(asked: OpenvinoRequest, form: OnnxForm, X: Any) -> Mapping[str, str]:
+    """Return what running a form tells: executed operators and parity."""
+    rows = form.checked(X)
     exact = asked.hint == "f32" and not asked.verified  # other precisions differ by nature: flips and budgets tell
 
-    def check(outputs: Any) -> Mapping[str, str]:
-        parity = agreement(fitted, outputs, fitted.predict(rows))
-        gross = f"the OpenVINO form disagrees with {fitted.library}: {parity}"
-        return {"parity": f"{parity} from {fitted.library}", **({"warning": gross} if exact and parity.gross else {})}
-
-    key = (stored.sha256, fitted.digest, digest_rows(rows))
-    notes = _tried(asked, fitted.kind, stored.path, key, lambda _: [rows], check)
-    return PreparedScenario(
-        name=asked.name,
-        imports=("openvino",),
-        conditions={
-            **conditions(asked.hint, asked.threads),
-            "form": stored.notes["form"],
-            "output": fitted.output,
-            **own_conditions,
-        },
-        context={"model": stored.sha256[:16], **notes},
-        model_bytes=stored.bytes,
-        size_source="onnx file",
-        classifies=fitted.classes is not None,
-        load=lambda: _model_predictor(compile_model(stored.path, asked.hint, asked.threads), fitted),
-        reference=fitted.reference,
-    )
-
-
-def _of_file(asked: OpenvinoRequest, source: OnnxSource, X: Any) -> Scenario:
-    require_fp32(source)
-    output = output_of(source, X)
-    notes = _tried(asked, source.name, source.model, (source.sha256,), partial(_trial_of_file, source, X))
-
-    def load() -> Predictor:
-        compiled = compile_model(source.model, asked.hint, asked.threads)
-        inputs = ModelInputs(model=source.name, inputs=ports_of(compiled))
-        return FilePredictor(inputs, predict_with(compiled), output)
-
-    return PreparedScenario(
-        name=asked.name,
-        imports=("openvino",),
-        conditions={
-            **conditions(asked.hint, asked.threads),
-            "precision": PRECISIONS[asked.hint],
-            "output": output,
-        },
-        context={"model": source.sha256[:16], **notes},
-        model_bytes=source.bytes,
-        size_source="onnx file",
-        classifies=output != "values",
-        load=load,
-    )
-
-
-def _model_predictor(compiled: Any, fitted: FittedEstimator | FittedModule) -> EstimatorPredictor:
-    predict = predict_with(compiled)
-    return EstimatorPredictor(lambda batch: predict([batch]), fitted)
-
-
-def _trial_of_file(source: OnnxSource, X: Any, compiled: Any) -> Any:
-    inputs = ModelInputs(model=source.name, inputs=ports_of(compiled))
-    return inputs.batches(X, inputs.fixed_rows or CHECKED_ROWS)[0]
-
-
-def _tried(
-    asked: OpenvinoRequest,
-    kind: str,
-    model: Path | bytes,
-    key: tuple[object, ...],
-    batch: Callable[[Any], Any],
-    check: Callable[[Any], Mapping[str, str]] = lambda _: {},
-) -> dict[str, str]:
-    """Return what running a model tells, from the cache where it was run before: executed operators and parity.
-
-    A fresh process must not have used the runtime before its memory and its cold start are measured.
-    """
-
-    def run() -> tuple[bytes, Mapping[str, str]]:
+    def run() -> Mapping[str, str] | Statement:
         try:
-            compiled = compile_model(model, asked.hint, threads=1, profiled=True)
-            inputs = batch(compiled)
+            compiled = compile_model(form.model, asked.hint, threads=1, profiled=True)
+            inputs = _trial_of_file(form, X, compiled) if rows is None else [rows]
             operators = profile_operators(compiled, inputs)
             outputs = predict_with(compiled)(inputs)
         except ESTIMATOR_ERRORS as problem:
-            raise refusal(kind, problem) from problem
+            raise refusal(form.kind, problem) from problem
         executed = describe_operators(operators)
-        if asked.verified and (cause := why_not_int8(operators, executed)):
-            return b"", {_REFUSED: to_json(cause).decode()}
-        return b"", {"operators": executed, **check(outputs)}
+        cause = why_not_int8(operators, executed) if asked.verified else None
+        return cause or {"operators": executed, **form.parity(outputs, rows, "OpenVINO form", exact=exact)}
 
     machine = (name_processor(read_processor("/")), version("openvino"), version("pytest-hwperf"))
-    notes = dict(load_or_build(key_of("openvino", asked.hint, asked.verified, *key, *machine), run).notes)
-    if refused := notes.get(_REFUSED):
-        raise ScenarioUnavailable(from_json(Statement, refused))
-    return notes
+    return notes_of(key_of("openvino", asked.hint, asked.verified, *form.key(rows), *machine), run)
+
+
+def _trial_of_file(form: OnnxForm, X: Any, compiled: Any) -> Any:
+    inputs = ModelInputs(model=form.kind, inputs=ports_of(compiled))
+    return inputs.batches(X, inputs.fixed_rows or CHECKED_ROWS)[0]

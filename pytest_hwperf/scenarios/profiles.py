@@ -36,6 +36,7 @@ FLOAT_OPERATORS = frozenset(
         *("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"),
     }
 )
+PROFILE = "onnxruntime profile"  # where its figures are from
 _ROWS = 256  # in a smaller batch the profiler's own cost of 5 µs per operator is most of what it shows
 _RUNS = 20
 _MOST_RUNS, _PROFILE_S = 101, 0.5  # of which the first is not used
@@ -145,7 +146,7 @@ def parse_calls(profile: str, rows: int) -> ProfiledCalls:
         times[key] = times.get(key, 0.0) + (event["dur"] + 0.5) * 1e-6  # as above
     count = len(kept)
     return ProfiledCalls(
-        source="onnxruntime profile",
+        source=PROFILE,
         operators=tuple(
             ProfiledOperator(name=key[0], kind=key[1], calls=calls[key] / count, seconds=times[key] / count)
             for key in calls

@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_hwperf.host.machine import read_processor, saturates_bytes
 from pytest_hwperf.host.workdirs import workdir
-from pytest_hwperf.records.codec import from_json, to_json
+from pytest_hwperf.records.contracts import Scenario
 from pytest_hwperf.records.errors import ScenarioUnavailable, UsageProblem
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
@@ -26,7 +26,6 @@ from pytest_hwperf.scenarios.conversion import (
 from pytest_hwperf.scenarios.estimators import FittedEstimator, one_line
 from pytest_hwperf.scenarios.onnx import inspect_model, scenario_of
 from pytest_hwperf.scenarios.ort import open_session, rejection_errors, run_all
-from pytest_hwperf.scenarios.prepared import OnnxScenario
 from pytest_hwperf.scenarios.profiles import (
     FLOAT_OPERATORS,
     INTEGER_OPERATORS,
@@ -84,7 +83,6 @@ def _split(node: Any, weights: dict[str, Any]) -> Iterator[Any]:
 # loses a third of the labels of some models. All of it stands in the conditions: other choices make another model.
 _SATURATES = saturates_bytes(read_processor())
 _CHOICES = {"quantisation": "U8S8 per tensor", "reduce_range": "yes, no VNNI known" if _SATURATES else "no"}
-_REFUSED = "refused"  # note: why it must not be called INT8, as JSON
 _REVISION = 3  # of what is cached: raise it when a form here comes out differently
 _LEAST_SHARE = 0.5  # of the time of the operators that hold weights
 _MOST_ROWS = 512  # for calibration
@@ -116,7 +114,7 @@ class CalibrationReader:
         return None if batch is None else {self._input: batch}
 
 
-def onnx_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> OnnxScenario:
+def onnx_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
     """Quantise to INT8: static where there are calibration rows, else dynamic.
 
     Raises:
@@ -127,7 +125,7 @@ def onnx_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threads: 
     return _scenario("onnx_int8", model, X, X_calibration, threads)
 
 
-def onnx_int8_dynamic(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> OnnxScenario:
+def onnx_int8_dynamic(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
     """Quantise to INT8 with ranges of activations taken during each call; `X_calibration` is not used.
 
     Raises as `onnx_int8`.
@@ -136,7 +134,7 @@ def onnx_int8_dynamic(model: Any, *, X: Any, X_calibration: Any | None = None, t
     return _scenario("onnx_int8_dynamic", model, X, None, threads)
 
 
-def onnx_int8_static(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> OnnxScenario:
+def onnx_int8_static(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
     """Quantise to INT8 with ranges of activations taken from `X_calibration`, and raise as `onnx_int8` does.
 
     Raises:
@@ -161,11 +159,7 @@ def quantise_estimator(request: QuantiseRequest, quantise: Quantiser | None = No
     original = convert_estimator(request.fitted, request.rows)
     choices = (*_CHOICES.items(), MATMUL_OPERATORS, original.sha256, request.for_others)
     key = key_of("int8", _REVISION, mode, *choices, *cache_key_parts(request.fitted, checked))
-    stored = load_or_build(key, lambda: _build(request, original, checked, quantise or quantise_with_ort))
-    # A refusal is kept too: near the bound, noise in the profile must not make a scenario come and go.
-    if refused := stored.notes.get(_REFUSED):
-        raise ScenarioUnavailable(from_json(Statement, refused))
-    return stored
+    return load_or_build(key, lambda: _build(request, original, checked, quantise or quantise_with_ort))
 
 
 def choose_rows(fitted: FittedEstimator | FittedModule, X: Any, X_calibration: Any) -> Any:
@@ -207,7 +201,7 @@ def quantise_with_ort(model: bytes, calibration: Any | None) -> bytes:
         return path.read_bytes()
 
 
-def _scenario(name: str, model: Any, X: Any, X_calibration: Any | None, threads: int) -> OnnxScenario:
+def _scenario(name: str, model: Any, X: Any, X_calibration: Any | None, threads: int) -> Scenario:
     check_threads(threads)
     fitted = inspect_model(model, X, name)
     chosen = None if X_calibration is None else choose_rows(fitted, X, X_calibration)
@@ -226,7 +220,7 @@ def int8_conditions(calibration: Any | None) -> dict[str, str]:
 
 def _build(
     request: QuantiseRequest, original: CachedModel, checked: Any, quantise: Quantiser
-) -> tuple[bytes, Mapping[str, str]]:
+) -> tuple[bytes, Mapping[str, str] | Statement]:
     content = original.path.read_bytes()
     source = without_gemm(content) if request.for_others else content
     _require_quantisable(request.fitted, source, original.notes["form"])
@@ -239,7 +233,7 @@ def _build(
         raise ScenarioUnavailable(state("no int8 form", why=why)) from problem
     kinds = (INTEGER_OPERATORS, FLOAT_OPERATORS | operators_with_weights(model))
     if cause := why_not_int8(operators, originals, same_outputs=bool((outputs == reference).all()), kinds=kinds):
-        return model, {_REFUSED: to_json(cause).decode()}
+        return model, cause
     drift = f"{agreement(request.fitted, outputs, reference)} from onnx_fp32"
     notes = {**original.notes, "agreement": drift, "operators": describe_operators(operators)}
     return model, notes

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.host.extras import missing
-from pytest_hwperf.records.contracts import CallStage
+from pytest_hwperf.records.contracts import CallStage, Predictor, Scenario
 from pytest_hwperf.records.errors import UsageProblem, install
 from pytest_hwperf.records.run import AS_TRAINED
 from pytest_hwperf.records.text import visible
@@ -18,11 +18,11 @@ from pytest_hwperf.scenarios.estimators import (
     nested_estimators,
     serialise,
 )
-from pytest_hwperf.scenarios.prepared import EstimatorPredictor, PreparedScenario
+from pytest_hwperf.scenarios.prepared import predictor_of
 from pytest_hwperf.scenarios.threads import check_threads, describe_pools, limit_threads
 
 
-def sklearn_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> PreparedScenario:
+def sklearn_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
     """Prepare a fitted estimator as it is; `X` shows its input, `X_calibration` is not used.
 
     Raises:
@@ -33,7 +33,7 @@ def sklearn_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, thread
     del X_calibration
     check_threads(threads)
     fitted = inspect_estimator(model, X)
-    return PreparedScenario(
+    return Scenario(
         name="sklearn_fp32",
         imports=tuple(sorted({type(part).__module__ for part in nested_estimators(model)})),
         conditions={"threads": str(threads), "precision": _precision(fitted, X), "output": fitted.output},
@@ -45,7 +45,7 @@ def sklearn_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, thread
     )
 
 
-def _load(fitted: FittedEstimator, threads: int) -> EstimatorPredictor:
+def _load(fitted: FittedEstimator, threads: int) -> Predictor:
     """Copy the estimator: a fresh process would use memory of its own for it."""
     model = deepcopy(fitted.model)
     for part in nested_estimators(model):
@@ -54,7 +54,7 @@ def _load(fitted: FittedEstimator, threads: int) -> EstimatorPredictor:
         # It is fed arrays. With the names it would check and warn about them in every single call.
         vars(part).pop("feature_names_in_", None)
     call = model.predict_proba if fitted.output == "probabilities" else model.predict
-    return EstimatorPredictor(call, fitted, partial(limit_threads, threads), _stages(model, fitted.output))
+    return predictor_of(fitted, call, partial(limit_threads, threads), _stages(model, fitted.output))
 
 
 def _stages(model: Any, output: str) -> tuple[CallStage, ...]:

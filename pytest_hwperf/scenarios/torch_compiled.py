@@ -10,22 +10,22 @@ import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.host.workdirs import folder_of_process
 from pytest_hwperf.host.worker_protocol import SHARES_COMPILED
+from pytest_hwperf.records.contracts import Predictor, Scenario
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.scenarios.cache import folder
-from pytest_hwperf.scenarios.prepared import PreparedScenario
 from pytest_hwperf.scenarios.threads import check_threads
 from pytest_hwperf.scenarios.torch_eager import (
-    ModuleForm,
-    ModulePredictor,
     inferring,
     matmul_precision,
-    scenario_of_module,
+    module_predictor,
+    module_scenario,
     torch_threads,
 )
 from pytest_hwperf.scenarios.torch_modules import FittedModule, copy_of, inspect_module
@@ -61,7 +61,7 @@ class CountingCompiler:
             )
 
 
-def torch_compile(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> PreparedScenario:
+def torch_compile(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
     """Prepare a module for `torch.compile` in its default mode; `X` shows its input, `X_calibration` is not used.
 
     Raises as `torch_fp32`.
@@ -75,7 +75,7 @@ def torch_compile(model: Any, *, X: Any, X_calibration: Any | None = None, threa
 
 def torch_compile_reduce_overhead(
     model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1
-) -> PreparedScenario:
+) -> Scenario:
     """Prepare a module for `torch.compile(mode="reduce-overhead")`: CUDA graphs, of which a processor has none.
 
     Raises as `torch_compile`.
@@ -84,9 +84,7 @@ def torch_compile_reduce_overhead(
     return _scenario("torch_compile_reduce_overhead", "reduce-overhead", model, X, threads)
 
 
-def torch_compile_max_autotune(
-    model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1
-) -> PreparedScenario:
+def torch_compile_max_autotune(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
     """Prepare a module for `torch.compile(mode="max-autotune")`, which times several kernels while it compiles.
 
     Raises as `torch_compile`.
@@ -95,9 +93,7 @@ def torch_compile_max_autotune(
     return _scenario("torch_compile_max_autotune", "max-autotune", model, X, threads)
 
 
-def torch_compile_channels_last(
-    model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1
-) -> PreparedScenario:
+def torch_compile_channels_last(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
     """Prepare a module of images for `torch.compile`, its weights and its rows with the channels last.
 
     Raises as `torch_compile`, and as `torch_fp32_channels_last`.
@@ -114,28 +110,21 @@ def missing_compiler(environment: Mapping[str, str], which: Callable[[str], str 
     return f"no C++ compiler {compiler}, which torch.compile needs: install one, or name one in {_COMPILER}"
 
 
-def _scenario(
-    name: str, mode: str, model: Any, X: Any, threads: int, switches: Switches = AS_IT_IS
-) -> PreparedScenario:
+def _scenario(name: str, mode: str, model: Any, X: Any, threads: int, switches: Switches = AS_IT_IS) -> Scenario:
     check_threads(threads)
     fitted = inspect_module(model, X, name)
     switches.require(fitted)
     if reason := missing_compiler(os.environ):
         raise ScenarioUnavailable(reason)
     graphs = {"CUDA graphs": "none on a processor"} if mode != "default" else {}
-    form = ModuleForm(
-        name=name,
-        form="compiled",
-        precision=matmul_precision(),
-        conditions={"mode": mode, "shapes": "static", **switches.conditions()},
-        context={"compiled code": "none at the start", **graphs},
-        load=partial(_load, fitted, threads, mode, switches),
-        imports=_IMPORTS,
-    )
-    return scenario_of_module(fitted, threads, form)
+    conditions = {"form": "compiled", "precision": matmul_precision(), "mode": mode, "shapes": "static"}
+    load = partial(_load, fitted, threads, mode, switches)
+    scenario = module_scenario(name, fitted, threads, load, {**conditions, **switches.conditions()})
+    context = {**scenario.context, "compiled code": "none at the start", **graphs}
+    return replace(scenario, context=context, imports=_IMPORTS)
 
 
-def _load(fitted: FittedModule, threads: int, mode: str, switches: Switches) -> ModulePredictor:
+def _load(fitted: FittedModule, threads: int, mode: str, switches: Switches) -> Predictor:
     import torch
 
     with _own_warnings_hidden():
@@ -145,7 +134,7 @@ def _load(fitted: FittedModule, threads: int, mode: str, switches: Switches) -> 
         # the calls timed before and after the predictions would not be the same.
         compiled = torch.compile(switches.module(copy_of(fitted)), backend=compiler, dynamic=False)
     scope = partial(_compiling, fitted.kind, threads, compiler)
-    return ModulePredictor(inferring(compiled), fitted, scope, compiles=True, switches=switches)
+    return module_predictor(fitted, inferring(compiled), scope, compiles=True, switches=switches)
 
 
 @contextmanager

@@ -3,22 +3,28 @@
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
 from pytest_hwperf.host.nvidia import NvidiaGpus, find_nvidia_gpus
+from pytest_hwperf.records.contracts import Predictor, Scenario
 from pytest_hwperf.records.errors import MeasurementError
-from pytest_hwperf.scenarios.prepared import ArenaScenario, PreparedScenario, require_gpu
+from pytest_hwperf.scenarios.prepared import require_gpu
 from pytest_hwperf.scenarios.threads import check_threads
-from pytest_hwperf.scenarios.torch_eager import ModuleForm, ModulePredictor, scenario_of_module, torch_threads
-from pytest_hwperf.scenarios.torch_modules import TORCH_REFERENCE, FittedModule, copy_of, inspect_module
+from pytest_hwperf.scenarios.torch_eager import (
+    module_predictor,
+    module_scenario,
+    torch_threads,
+)
+from pytest_hwperf.scenarios.torch_modules import FittedModule, copy_of, inspect_module
 
 _DEVICE = "cuda:0"  # by number: "cuda" alone is the one that the program has chosen last
 _ARENA_CALLS = 3
 Precision = Literal["float32", "float16"]
 
 
-def torch_cuda(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> PreparedScenario:
+def torch_cuda(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
     """Prepare a module in FP32 on the first GPU, TF32 off; `X` shows its input, `X_calibration` is not used.
 
     Raises as `torch_fp32`.
@@ -31,7 +37,7 @@ def torch_cuda(model: Any, *, X: Any, X_calibration: Any | None = None, threads:
     return _scenario("torch_cuda", "float32", model, X, threads)
 
 
-def torch_cuda_fp16(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> PreparedScenario:
+def torch_cuda_fp16(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
     """Prepare a copy of a module in FP16 on the first GPU; `X` shows its input, `X_calibration` is not used.
 
     Raises as `torch_cuda`.
@@ -84,37 +90,34 @@ def without_tf32(backends: Any) -> Iterator[None]:
             part.fp32_precision = chosen
 
 
-def _scenario(name: str, precision: Precision, model: Any, X: Any, threads: int) -> PreparedScenario:
+def _scenario(name: str, precision: Precision, model: Any, X: Any, threads: int) -> Scenario:
     check_threads(threads)
     fitted = inspect_module(model, X, name)
     import torch
 
     gpus = find_nvidia_gpus(os.environ)
     check_gpu(name, torch, gpus)
-    form = ModuleForm(
-        name=name,
-        form="eager",
-        precision=precision,
-        conditions={
-            "gpu": str(torch.cuda.get_device_name(_DEVICE)),
-            "cuda": str(torch.version.cuda),
-            "driver": gpus.driver,
-            "tf32": "off",
-            "transfers": "in the call",
-        },
-        context={},
-        load=partial(_load, fitted, threads, precision),
-    )
-    return _with_arena(scenario_of_module(fitted, threads, form), partial(_arena, form.load))
+    conditions = {
+        "form": "eager",
+        "precision": precision,
+        "gpu": str(torch.cuda.get_device_name(_DEVICE)),
+        "cuda": str(torch.version.cuda),
+        "driver": gpus.driver,
+        "tf32": "off",
+        "transfers": "in the call",
+    }
+    load = partial(_load, fitted, threads, precision)
+    scenario = module_scenario(name, fitted, threads, load, conditions)
+    return replace(scenario, arena=partial(_arena, load), arena_source="torch.cuda allocator", operators=None)
 
 
-def _load(fitted: FittedModule, threads: int, precision: Precision) -> ModulePredictor:
+def _load(fitted: FittedModule, threads: int, precision: Precision) -> Predictor:
     """Copy the module to the GPU: in FP16 the user's own would be changed in place."""
     import torch
 
     dtype = getattr(torch, precision)
     module = copy_of(fitted).to(_DEVICE, dtype)
-    return ModulePredictor(on_gpu(torch, module, dtype), fitted, partial(_computing, threads))
+    return module_predictor(fitted, on_gpu(torch, module, dtype), partial(_computing, threads))
 
 
 @contextmanager
@@ -125,7 +128,7 @@ def _computing(threads: int) -> Iterator[None]:
         yield
 
 
-def _arena(load: Callable[[], ModulePredictor], X: Any, batch_size: int) -> Mapping[str, float]:
+def _arena(load: Callable[[], Predictor], X: Any, batch_size: int) -> Mapping[str, float]:
     """Return the peaks of PyTorch's allocator on the GPU in B, weights included, for the first rows of `X`."""
     import torch
 
@@ -141,19 +144,3 @@ def _arena(load: Callable[[], ModulePredictor], X: Any, batch_size: int) -> Mapp
         "arena_in_use": float(torch.cuda.max_memory_allocated(_DEVICE) - in_use),
         "arena_held": float(torch.cuda.max_memory_reserved(_DEVICE) - held),
     }
-
-
-def _with_arena(scenario: PreparedScenario, arena: Callable[[Any, int], Mapping[str, float]]) -> ArenaScenario:
-    return ArenaScenario(
-        name=scenario.name,
-        imports=scenario.imports,
-        conditions=scenario.conditions,
-        context=scenario.context,
-        model_bytes=scenario.model_bytes,
-        size_source=scenario.size_source,
-        classifies=scenario.classifies,
-        load=scenario.load,
-        reference=TORCH_REFERENCE,
-        arena=arena,
-        arena_source="torch.cuda allocator",
-    )

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from pytest_hwperf.records.contracts import Predictor, Scenario
 from pytest_hwperf.records.profiles import ProfiledCalls
 from pytest_hwperf.records.run import AS_TRAINED
-from pytest_hwperf.scenarios.prepared import PreparedScenario
+from pytest_hwperf.scenarios.prepared import predictor_of
 from pytest_hwperf.scenarios.rows import split_batches
 from pytest_hwperf.scenarios.threads import check_threads
 from pytest_hwperf.scenarios.torch_modules import TORCH_REFERENCE, FittedModule, copy_of, inspect_module, size_of
@@ -16,68 +17,29 @@ from pytest_hwperf.scenarios.torch_operators import profile_calls
 from pytest_hwperf.scenarios.torch_switches import AS_IT_IS, CHANNELS_LAST, WITHOUT_MKLDNN, Switches
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModuleForm:
-    """What is particular to one form of a module."""
-
-    name: str
-    form: str  # "eager", "compiled"
-    precision: str
-    conditions: Mapping[str, str]
-    context: Mapping[str, str]
-    load: Callable[[], "ModulePredictor"]
-    imports: tuple[str, ...] = ("torch",)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModuleScenario(PreparedScenario):
-    """A form of a module on the processor, whose operators PyTorch's profiler knows."""
-
-    operators: Callable[[Any, int], ProfiledCalls]  # rows and batch size → where the time of a call goes
-
-
-class ModulePredictor:
-    """A form of a module, ready to be called."""
-
-    def __init__(
-        self,
-        predict: Callable[[Any], Any],
-        fitted: FittedModule,
-        scope: Callable[[], AbstractContextManager[object]],
-        *,
-        compiles: bool = False,
-        switches: Switches = AS_IT_IS,
-    ) -> None:
-        self.predict = predict
-        self.compiles = compiles
-        self._scope = scope
-        self._fitted = fitted
-        self._switches = switches
+def module_predictor(
+    fitted: FittedModule,
+    predict: Callable[[Any], Any],
+    scope: Callable[[], AbstractContextManager[object]],
+    *,
+    compiles: bool = False,
+    switches: Switches = AS_IT_IS,
+) -> Predictor:
+    """Return a form of a module that takes tensors, ready to be called."""
+    import torch
 
     @contextmanager
-    def scope(self) -> Iterator[None]:
-        """Hold what has to be held while calls are made."""
-        with self._switches.held(), self._scope():
+    def held() -> Iterator[None]:
+        with switches.held(), scope():
             yield
 
-    def batches(self, X: Any, batch_size: int) -> Sequence[Any]:
-        """Split `X` into tensors of `batch_size` rows (the last may be shorter)."""
-        import torch
+    def batches(X: Any, batch_size: int) -> Sequence[Any]:
+        return split_batches(switches.rows(torch.from_numpy(fitted.rows(X))), batch_size)
 
-        return split_batches(self._switches.rows(torch.from_numpy(self._fitted.rows(X))), batch_size)
-
-    def labels(self, outputs: Any) -> Any:
-        """Return labels or values."""
-        return self._fitted.labels(outputs)
-
-    def probabilities(self, outputs: Any) -> Any | None:
-        """Return probabilities of shape (n, k); None where the module's outputs are none."""
-        import numpy as np
-
-        return np.asarray(outputs) if self._fitted.output == "probabilities" else None
+    return replace(predictor_of(fitted, predict, held), batches=batches, compiles=compiles)
 
 
-def torch_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> ModuleScenario:
+def torch_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
     """Prepare a module as it is, in evaluation and inference mode; `X` shows its input, `X_calibration` is not used.
 
     Raises:
@@ -89,9 +51,7 @@ def torch_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads:
     return _scenario(TORCH_REFERENCE, AS_IT_IS, model, X, threads)
 
 
-def torch_fp32_channels_last(
-    model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1
-) -> ModuleScenario:
+def torch_fp32_channels_last(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
     """Prepare a module of images as `torch_fp32` does, its weights and its rows with the channels last.
 
     Raises as `torch_fp32`.
@@ -103,7 +63,7 @@ def torch_fp32_channels_last(
     return _scenario("torch_fp32_channels_last", CHANNELS_LAST, model, X, threads)
 
 
-def torch_fp32_no_mkldnn(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> ModuleScenario:
+def torch_fp32_no_mkldnn(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
     """Prepare a module as `torch_fp32` does, to be called without oneDNN.
 
     Raises as `torch_fp32`.
@@ -115,28 +75,28 @@ def torch_fp32_no_mkldnn(model: Any, *, X: Any, X_calibration: Any | None = None
     return _scenario("torch_fp32_no_mkldnn", WITHOUT_MKLDNN, model, X, threads)
 
 
-def scenario_of_module(fitted: FittedModule, threads: int, form: ModuleForm, size: int | None = None) -> ModuleScenario:
-    """Return one form of a module as a scenario; `size` in B, where it is not that of the module."""
+def module_scenario(
+    name: str, fitted: FittedModule, threads: int, load: Callable[[], Predictor], conditions: Mapping[str, str]
+) -> Scenario:
+    """Return one form of a module as a scenario; `conditions` are its own, form and precision among them."""
     import torch
 
-    return ModuleScenario(
-        name=form.name,
-        imports=form.imports,
+    return Scenario(
+        name=name,
+        imports=("torch",),
         conditions={
             "threads": str(threads),
             "inter_op_threads": str(torch.get_num_interop_threads()),
-            "form": form.form,
-            "precision": form.precision,
             "output": fitted.output,
-            **form.conditions,
+            **conditions,
         },
-        context={"model": fitted.digest[:16], **form.context},
-        model_bytes=size_of(fitted.model) if size is None else size,
+        context={"model": fitted.digest[:16]},
+        model_bytes=size_of(fitted.model),
         size_source="torch.save",
         classifies=fitted.classes is not None,
-        load=form.load,
+        load=load,
         reference=TORCH_REFERENCE,
-        operators=partial(_operators, form.load),
+        operators=partial(_operators, load),
     )
 
 
@@ -174,7 +134,7 @@ def torch_threads(threads: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _operators(load: Callable[[], ModulePredictor], X: Any, batch_size: int) -> ProfiledCalls:
+def _operators(load: Callable[[], Predictor], X: Any, batch_size: int) -> ProfiledCalls:
     """Return where the time of a call goes, for the first `batch_size` rows of `X`, of a copy that nothing times."""
     predictor = load()
     batch = predictor.batches(X, batch_size)[0]
@@ -182,22 +142,16 @@ def _operators(load: Callable[[], ModulePredictor], X: Any, batch_size: int) -> 
         return profile_calls(partial(predictor.predict, batch), len(batch))
 
 
-def _scenario(name: str, switches: Switches, model: Any, X: Any, threads: int) -> ModuleScenario:
+def _scenario(name: str, switches: Switches, model: Any, X: Any, threads: int) -> Scenario:
     check_threads(threads)
     fitted = inspect_module(model, X, name)
     switches.require(fitted)
-    form = ModuleForm(
-        name=name,
-        form="eager",
-        precision=matmul_precision(),
-        conditions=switches.conditions(),
-        context=AS_TRAINED,
-        load=partial(_load, fitted, threads, switches),
-    )
-    return scenario_of_module(fitted, threads, form)
+    conditions = {"form": "eager", "precision": matmul_precision(), **switches.conditions()}
+    scenario = module_scenario(name, fitted, threads, partial(_load, fitted, threads, switches), conditions)
+    return replace(scenario, context={**scenario.context, **AS_TRAINED})
 
 
-def _load(fitted: FittedModule, threads: int, switches: Switches) -> ModulePredictor:
+def _load(fitted: FittedModule, threads: int, switches: Switches) -> Predictor:
     """Copy the module: a fresh process would use memory of its own for it."""
     module = switches.module(copy_of(fitted))
-    return ModulePredictor(inferring(module), fitted, partial(torch_threads, threads), switches=switches)
+    return module_predictor(fitted, inferring(module), partial(torch_threads, threads), switches=switches)

@@ -3,23 +3,22 @@
 import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from pytest_hwperf.records.contracts import Predictor, Scenario
 from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, one_line
-from pytest_hwperf.scenarios.prepared import PreparedScenario
 from pytest_hwperf.scenarios.profiles import OperatorTime, describe_operators
 from pytest_hwperf.scenarios.quantise import why_not_int8
 from pytest_hwperf.scenarios.rows import evenly_spaced
 from pytest_hwperf.scenarios.threads import check_threads
 from pytest_hwperf.scenarios.torch_eager import (
-    ModuleForm,
-    ModulePredictor,
     inferring,
-    scenario_of_module,
+    module_predictor,
+    module_scenario,
     torch_threads,
 )
 from pytest_hwperf.scenarios.torch_modules import TRIED_ROWS, FittedModule, copy_of, inspect_module, size_of
@@ -38,7 +37,7 @@ class Trial:
     outputs: Any
 
 
-def torch_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> PreparedScenario:
+def torch_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
     """Quantise a module dynamically to INT8; `X` shows its input, `X_calibration` is not used.
 
     Raises as `torch_fp32`.
@@ -52,15 +51,17 @@ def torch_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threads:
     import torch
 
     module = quantised(fitted, fitted.rows(X))
-    form = ModuleForm(
-        name="torch_int8",
-        form="eager",
-        precision="int8 dynamic",
-        conditions={"quantiser": "torch.ao", "engine": str(torch.backends.quantized.engine)},
-        context={"operators": module.notes},
-        load=partial(_load, fitted, module.module, threads),
+    conditions = {
+        "form": "eager",
+        "precision": "int8 dynamic",
+        "quantiser": "torch.ao",
+        "engine": str(torch.backends.quantized.engine),
+    }
+    scenario = module_scenario(
+        "torch_int8", fitted, threads, partial(_load, fitted, module.module, threads), conditions
     )
-    return scenario_of_module(fitted, threads, form, size_of(module.module))
+    context = {**scenario.context, "operators": module.notes}
+    return replace(scenario, context=context, model_bytes=size_of(module.module))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +122,6 @@ def _try(module: Any, rows: Any) -> Trial:
         return Trial(operators=profile_module(lambda: call(batch), _RUNS), outputs=outputs)
 
 
-def _load(fitted: FittedModule, module: Any, threads: int) -> ModulePredictor:
+def _load(fitted: FittedModule, module: Any, threads: int) -> Predictor:
     """Copy the quantised module: a fresh process would use memory of its own for it."""
-    return ModulePredictor(inferring(deepcopy(module)), fitted, partial(torch_threads, threads))
+    return module_predictor(fitted, inferring(deepcopy(module)), partial(torch_threads, threads))

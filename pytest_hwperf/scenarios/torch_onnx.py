@@ -1,20 +1,19 @@
-"""A PyTorch module as an ONNX model with any number of rows, checked against the module and kept for the next time."""
+"""A PyTorch module as an ONNX model with any number of rows, by PyTorch's exporter."""
 
 import contextlib
 import io
 import logging
 import platform
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
 
 from pytest_hwperf.host.extras import require
 from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.records.messages import state
-from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
 from pytest_hwperf.scenarios.estimators import one_line
-from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, run_all
+from pytest_hwperf.scenarios.ort import rejection_errors
 from pytest_hwperf.scenarios.rows import digest_rows
 from pytest_hwperf.scenarios.torch_modules import FittedModule, evaluating
 from pytest_hwperf.scenarios.torch_switches import untraced_compiler
@@ -24,20 +23,14 @@ _LIBRARIES = ("torch", "onnxscript", "onnx", "onnxruntime", "numpy", "pytest-hwp
 _REVISION = 1  # of what is cached: raise it when a conversion here comes out differently
 _INPUT, _OUTPUT = "rows", "outputs"
 
-Exporter = Callable[[FittedModule, Any], bytes]
-Parity = Callable[[Any, Any], tuple[str, bool]]  # outputs, the module's own → how far they are apart, whether grossly
 
-
-def convert_module(fitted: FittedModule, checked: Any, parity: Parity, export: Exporter | None = None) -> CachedModel:
-    """Return the FP32 ONNX form of a module, from the cache if possible.
-
-    Its notes are those of a converted estimator: `form`, `parity`, `providers`, and `warning` where outputs disagree
-    grossly.
-    """
-    if export is None:
-        require("torch", "the ONNX form of a module needs onnxscript", "onnxscript", error=ScenarioUnavailable)
-    key = key_of("torch", *module_key_parts(fitted, checked))
-    return load_or_build(key, lambda: _build(fitted, checked, parity, export or export_with_torch))
+def export_module(fitted: FittedModule, checked: Any) -> tuple[bytes, str]:
+    """Return the FP32 ONNX form of a module, and how the form is called."""
+    try:
+        return export_with_torch(fitted, checked), FORM
+    except rejection_errors() as problem:
+        facts = {"model": fitted.kind, "form": "ONNX", "converter": f"torch.onnx {version('torch')}"}
+        raise ScenarioUnavailable(state("does not convert", **facts, why=one_line(problem))) from problem
 
 
 def module_key_parts(fitted: FittedModule, checked: Any) -> tuple[object, ...]:
@@ -68,22 +61,9 @@ def export_with_torch(fitted: FittedModule, checked: Any) -> bytes:
     return content
 
 
-def _build(fitted: FittedModule, checked: Any, parity: Parity, export: Exporter) -> tuple[bytes, Mapping[str, str]]:
-    try:
-        model = export(fitted, checked)
-    except rejection_errors() as problem:
-        facts = {"model": fitted.kind, "form": "ONNX", "converter": f"torch.onnx {version('torch')}"}
-        raise ScenarioUnavailable(state("does not convert", **facts, why=one_line(problem))) from problem
-    try:
-        outputs = run_all(open_session(model, threads=1), checked)
-    except rejection_errors() as problem:
-        sentence = f"{fitted.kind} converts, but ONNX Runtime does not run it: {one_line(problem)}"
-        raise ScenarioUnavailable(sentence) from problem
-    distance, gross = parity(outputs, fitted.predict(checked))
-    notes = {"form": FORM, "parity": f"{distance} from PyTorch", "providers": PROVIDER}
-    if gross:
-        notes["warning"] = f"the ONNX form disagrees with PyTorch: {distance}"
-    return model, notes
+def require_onnxscript() -> None:
+    """Refuse to convert where the exporter lacks it."""
+    require("torch", "the ONNX form of a module needs onnxscript", "onnxscript", error=ScenarioUnavailable)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,67 +16,58 @@ from pytest_hwperf.measure.subjects import (
     subject_of_callable,
     subject_of_scenario,
 )
+from pytest_hwperf.records.contracts import Predictor, Scenario
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 
 X = np.arange(20, dtype="float32").reshape(10, 2)
 
 
-class FakePredictor:
-    """Predicts whether the first column is large; notes whether its scope is held."""
-
-    held = False
-
-    def __init__(self, *, broken: bool = False) -> None:
-        self.broken = broken
-
-    def batches(self, X: Any, batch_size: int) -> Sequence[Any]:
-        return [X[start : start + batch_size] for start in range(0, len(X), batch_size)]
-
-    def predict(self, batch: Any) -> Any:
-        return batch[:, 0] * (np.nan if self.broken else 1)
-
-    def labels(self, outputs: Any) -> Any:
-        return (outputs > 9).astype(int)
-
-    @contextmanager
-    def scope(self) -> Iterator[None]:
-        FakePredictor.held = True
-        yield
-        FakePredictor.held = False
+HELD = list[str]()  # while the scope of a predictor is
 
 
-class FakeScenario:
-    """A scenario without a runtime."""
-
-    name = "fake"
-    imports = ("json",)
-    conditions = {"precision": "float32"}  # noqa: RUF012 - never changed
-    context = {"model": "abc"}  # noqa: RUF012 - never changed
-    model_bytes = 12
-    size_source = "fake file"
-
-    def __init__(self, *, broken: bool = False, classifies: bool = True) -> None:
-        self.broken = broken
-        self.classifies = classifies
-
-    def load(self) -> FakePredictor:
-        return FakePredictor(broken=self.broken)
+@contextmanager
+def holding() -> Iterator[None]:
+    HELD.append("scope")
+    yield
+    HELD.pop()
 
 
-class CertainPredictor(FakePredictor):
-    """Also gives probabilities: all of it is certain."""
-
-    def probabilities(self, outputs: Any) -> Any:
-        return np.eye(2)[self.labels(outputs)]
+def batches_of(X: Any, batch_size: int) -> Sequence[Any]:
+    return [X[start : start + batch_size] for start in range(0, len(X), batch_size)]
 
 
-class CertainScenario(FakeScenario):
-    """A scenario that gives probabilities, under the name of the reference."""
+def large(outputs: Any) -> Any:
+    return (outputs > 9).astype(int)
 
-    name = "onnx_fp32"
 
-    def load(self) -> CertainPredictor:
-        return CertainPredictor()
+def fake_predictor(*, broken: bool = False) -> Predictor:
+    """Predict whether the first column is large."""
+    return Predictor(
+        batches=batches_of,
+        predict=lambda batch: batch[:, 0] * (np.nan if broken else 1),
+        labels=large,
+        scope=holding,
+    )
+
+
+def fake_scenario(*, broken: bool = False, classifies: bool = True) -> Scenario:
+    """Return a scenario without a runtime."""
+    return Scenario(
+        name="fake",
+        imports=("json",),
+        conditions={"precision": "float32"},
+        context={"model": "abc"},
+        model_bytes=12,
+        size_source="fake file",
+        classifies=classifies,
+        load=lambda: fake_predictor(broken=broken),
+    )
+
+
+def certain_scenario() -> Scenario:
+    """Return one that gives probabilities, all of it certain, under the name of the reference."""
+    certain = replace(fake_predictor(), probabilities=lambda outputs: np.eye(2)[large(outputs)])
+    return replace(fake_scenario(), name="onnx_fp32", load=lambda: certain)
 
 
 def labels_of(loaded: LoadedSubject) -> Any:
@@ -91,7 +83,7 @@ def callable_subject(function: Any, *args: Any, y_true: Any = None, batch_size: 
 
 
 def test_a_scenario_is_called_with_batches_of_its_rows() -> None:
-    subject = subject_of_scenario(FakeScenario(), X, None, 5)
+    subject = subject_of_scenario(fake_scenario(), X, None, 5)
     loaded = subject.load()
     assert loaded.inputs is not None
     assert [5, 5] == [len(batch) for batch in loaded.inputs]
@@ -101,7 +93,7 @@ def test_a_scenario_is_called_with_batches_of_its_rows() -> None:
 
 
 def test_a_shorter_last_batch_is_not_timed_but_predicted() -> None:
-    loaded = subject_of_scenario(FakeScenario(), X, None, 4).load()
+    loaded = subject_of_scenario(fake_scenario(), X, None, 4).load()
     assert loaded.inputs is not None
     assert [4, 4] == [len(batch) for batch in loaded.inputs]
     assert loaded.predictions is not None
@@ -109,36 +101,36 @@ def test_a_shorter_last_batch_is_not_timed_but_predicted() -> None:
 
 
 def test_a_fresh_process_loads_one_batch_only() -> None:
-    loaded = subject_of_scenario(FakeScenario(), X, None, 4).load_one()
+    loaded = subject_of_scenario(fake_scenario(), X, None, 4).load_one()
     assert loaded.inputs is not None
     assert [4] == [len(batch) for batch in loaded.inputs]
 
 
 def test_labels_are_taken_of_every_row() -> None:
-    loaded = subject_of_scenario(FakeScenario(), X, None, 4).load()
+    loaded = subject_of_scenario(fake_scenario(), X, None, 4).load()
     assert loaded.predictions is not None
     assert list(labels_of(loaded)) == [0] * 5 + [1] * 5
 
 
 def test_nan_outputs_of_a_scenario_are_refused() -> None:
-    loaded = subject_of_scenario(FakeScenario(broken=True), X, None, 4).load()
+    loaded = subject_of_scenario(fake_scenario(broken=True), X, None, 4).load()
     assert loaded.predictions is not None
     with pytest.raises(MeasurementError, match="4 of 4 outputs of one batch are NaN"):
         loaded.predictions()
 
 
 def test_the_reference_predicts_the_same_rows() -> None:
-    subject = subject_of_scenario(FakeScenario(), X, None, 4, FakeScenario)
+    subject = subject_of_scenario(fake_scenario(), X, None, 4, fake_scenario)
     assert subject.reference == "onnx_fp32"
     assert subject.reference_predictions is not None
     assert list(subject.reference_predictions().labels) == [0] * 5 + [1] * 5
-    assert not FakePredictor.held
+    assert not HELD
 
 
 def test_the_reference_is_itself_compared_with_the_original() -> None:
     """With itself it would always agree."""
-    subject = subject_of_scenario(CertainScenario(), X, None, 4, FakeScenario)
-    assert ("sklearn_fp32", "onnx_fp32") == (reference_of(CertainScenario()), reference_of(FakeScenario()))
+    subject = subject_of_scenario(certain_scenario(), X, None, 4, fake_scenario)
+    assert ("sklearn_fp32", "onnx_fp32") == (reference_of(certain_scenario()), reference_of(fake_scenario()))
     assert subject.reference == "sklearn_fp32"
 
 
@@ -146,25 +138,22 @@ def test_the_original_is_called_with_many_rows_at_once() -> None:
     """Its rows do not depend on each other, and one at a time would take as long as measuring it."""
     sizes = list[int]()
 
-    class Noting(FakePredictor):
-        def batches(self, X: Any, batch_size: int) -> Sequence[Any]:
-            sizes.append(batch_size)
-            return super().batches(X, batch_size)
+    def noting(X: Any, batch_size: int) -> Sequence[Any]:
+        sizes.append(batch_size)
+        return batches_of(X, batch_size)
 
-    class Original(FakeScenario):
-        name = "sklearn_fp32"
+    def original() -> Scenario:
+        predictor = replace(fake_predictor(), batches=noting)
+        return replace(fake_scenario(), name="sklearn_fp32", load=lambda: predictor)
 
-        def load(self) -> Noting:
-            return Noting()
-
-    subject = subject_of_scenario(CertainScenario(), X, None, 4, Original)
+    subject = subject_of_scenario(certain_scenario(), X, None, 4, original)
     assert subject.reference_predictions is not None
     assert len(subject.reference_predictions().labels) == 10
     assert sizes == [1024]
 
 
 def test_probabilities_are_taken_of_every_row() -> None:
-    loaded = subject_of_scenario(CertainScenario(), X, None, 4).load()
+    loaded = subject_of_scenario(certain_scenario(), X, None, 4).load()
     assert loaded.predictions is not None
     found = loaded.predictions()
     assert found is not None
@@ -172,17 +161,17 @@ def test_probabilities_are_taken_of_every_row() -> None:
 
 
 def test_a_missing_reference_says_so() -> None:
-    def missing() -> FakeScenario:
+    def missing() -> Scenario:
         raise ScenarioUnavailable("does not convert")
 
-    subject = subject_of_scenario(FakeScenario(), X, None, 4, missing)
+    subject = subject_of_scenario(fake_scenario(), X, None, 4, missing)
     assert subject.reference_predictions is not None
     with pytest.raises(ScenarioUnavailable, match="does not convert"):
         subject.reference_predictions()
 
 
 def test_a_regressor_has_no_labels() -> None:
-    subject = subject_of_scenario(FakeScenario(classifies=False), X, np.arange(10), 4, FakeScenario)
+    subject = subject_of_scenario(fake_scenario(classifies=False), X, np.arange(10), 4, fake_scenario)
     loaded = subject.load()
     assert subject.y_true is None
     assert subject.reference_predictions is None
@@ -191,7 +180,7 @@ def test_a_regressor_has_no_labels() -> None:
 
 
 def test_nan_outputs_of_a_regressor_are_refused() -> None:
-    loaded = subject_of_scenario(FakeScenario(broken=True, classifies=False), X, None, 4).load()
+    loaded = subject_of_scenario(fake_scenario(broken=True, classifies=False), X, None, 4).load()
     assert loaded.predictions is not None
     with pytest.raises(MeasurementError, match="4 of 4 outputs of one batch are NaN"):
         loaded.predictions()
@@ -228,7 +217,7 @@ def test_a_callable_whose_outputs_are_no_array_of_numbers_is_asked_once() -> Non
 
 
 def test_other_rows_are_another_condition() -> None:
-    first, second = (subject_of_scenario(FakeScenario(), rows, None, 4) for rows in (X, X + 1))
+    first, second = (subject_of_scenario(fake_scenario(), rows, None, 4) for rows in (X, X + 1))
     assert first.conditions["data"] != second.conditions["data"]
 
 
@@ -323,7 +312,7 @@ def test_a_batch_larger_than_the_data_is_refused() -> None:
 
 def test_empty_data_is_refused() -> None:
     with pytest.raises(MeasurementError, match="the data has no rows"):
-        subject_of_scenario(FakeScenario(), X[:0], None, 1)
+        subject_of_scenario(fake_scenario(), X[:0], None, 1)
 
 
 def test_rows_without_a_length_are_refused() -> None:

@@ -8,8 +8,9 @@ QUICK = ("-p", "fakes.simulated_time", "--hwperf-energy=off", "--hwperf-report=r
 TEST = """
 import numpy as np
 import pytest
-from contextlib import nullcontext
+from functools import partial
 from fakes.simulated_time import spend
+from pytest_hwperf import Predictor, Scenario
 from pytest_hwperf.plugin.scenarios import ReadyScenario
 
 Y = np.repeat(np.arange(10), 45)
@@ -31,22 +32,20 @@ def test_kept(hwperf):
 def test_values(hwperf):
     hwperf(lambda X: spend(1000) or X, Y / 7, y_true=Y / 7, batch_size=len(Y))
 
-class Predictor:
-    scope = nullcontext
-    def __init__(self, lost): self.lost = lost
-    def batches(self, X, size): return [X]
-    def predict(self, batch): return answers(batch, self.lost)
-    def labels(self, outputs): return outputs
-
-class Scenario:
-    imports, context, model_bytes, size_source, classifies = (), {}, 1, "file", True
-    def __init__(self, name, precision):
-        self.name, self.conditions = name, {"precision": precision}
-    def load(self): return Predictor("int8" in self.name)
+def scenario_of(name, precision):
+    return Scenario(
+        name=name, imports=(), conditions={"precision": precision}, context={}, model_bytes=1, size_source="file",
+        classifies=True, load=lambda: Predictor(
+            batches=lambda X, size: [X],
+            predict=lambda batch: answers(batch, "int8" in name),
+            labels=lambda outputs: outputs,
+        ),
+    )
 
 def test_int8(hwperf):
-    for one in (Scenario("onnx_fp32", "float32"), Scenario("onnx_int8", "int8")):
-        ready = ReadyScenario(name=one.name, scenario=one, X=Y, y=Y, reference=lambda: Scenario("onnx_fp32", "float32"))
+    for one in (scenario_of("onnx_fp32", "float32"), scenario_of("onnx_int8", "int8")):
+        reference = partial(scenario_of, "onnx_fp32", "float32")
+        ready = ReadyScenario(name=one.name, scenario=one, X=Y, y=Y, reference=reference)
         hwperf(ready, batch_size=len(Y), label=one.conditions["precision"])
 """
 

@@ -21,42 +21,41 @@ from pytest_hwperf.records.work import PeakRate, Peaks
 QUICK = ("-p", "fakes.simulated_time", "--hwperf-energy=off", "--hwperf-report=report.json")
 TEST = """
 import pytest
-from contextlib import nullcontext
+from dataclasses import replace
 from fakes.simulated_time import spend
+from pytest_hwperf import Predictor, Scenario
 from pytest_hwperf.records.errors import MeasurementError
 from pytest_hwperf.records.profiles import ProfiledCalls, ProfiledOperator
 from pytest_hwperf.records.work import Work
 from pytest_hwperf.plugin.scenarios import ReadyScenario
 
-class Predictor:
-    scope = nullcontext
-    def batches(self, X, size): return [X]
-    def predict(self, batch):
-        spend(1000)
-        return 1.0
-    def labels(self, outputs): return outputs
+def predict(batch):
+    spend(1000)
+    return 1.0
 
-class Plain:
-    name, imports, conditions, context = "plain", (), {}, {}
-    model_bytes, size_source, classifies = 1, "file", False
-    def load(self): return Predictor()
+def plain():
+    return Scenario(
+        name="plain", imports=(), conditions={}, context={}, model_bytes=1, size_source="file", classifies=False,
+        load=lambda: Predictor(batches=lambda X, size: [X], predict=predict, labels=lambda outputs: outputs),
+    )
 
-class Profiled(Plain):
-    name = "profiled"
-    def operators(self, X, batch_size):
-        gemm = ProfiledOperator(name="layer", kind="Gemm", calls=1, seconds=9e-3)
-        return ProfiledCalls(source="fake profile", operators=(gemm,), call_s=1e-2, calls=9, rows=batch_size)
+def operators(X, batch_size):
+    gemm = ProfiledOperator(name="layer", kind="Gemm", calls=1, seconds=9e-3)
+    return ProfiledCalls(source="fake profile", operators=(gemm,), call_s=1e-2, calls=9, rows=batch_size)
 
-    def work(self, batch_size): return Work(flops=1e6 * batch_size, moved_bytes=1e4, nodes=1)
+def work(batch_size): return Work(flops=1e6 * batch_size, moved_bytes=1e4, nodes=1)
+def no_work(batch_size): raise MeasurementError("its graph is torn")
+def no_operators(X, batch_size): raise MeasurementError("its profile is torn")
 
-class Broken(Plain):
-    name = "broken"
-    def work(self, batch_size): raise MeasurementError("its graph is torn")
-    def operators(self, X, batch_size): raise MeasurementError("its profile is torn")
+SCENARIOS = (
+    plain(),
+    replace(plain(), name="profiled", operators=operators, work=work),
+    replace(plain(), name="broken", operators=no_operators, work=no_work),
+)
 
 def test_it(hwperf):
-    for scenario in (Plain(), Profiled(), Broken()):
-        ready = ReadyScenario(name=scenario.name, scenario=scenario, X=[1, 2], y=None, reference=Plain)
+    for scenario in SCENARIOS:
+        ready = ReadyScenario(name=scenario.name, scenario=scenario, X=[1, 2], y=None, reference=plain)
         run = hwperf(ready, batch_size=2, label=scenario.name)
         assert run.result == 1.0
     hwperf(spend, 10, label="callable")

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from fakes.fitted_models import data_of, fitted
 
+from pytest_hwperf.records.contracts import Predictor, Scenario
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.scenario_contract import ScenarioContract
 from pytest_hwperf.scenarios import cache
 from pytest_hwperf.scenarios.onnx import onnx_fp32
-from pytest_hwperf.scenarios.prepared import PreparedScenario
 from pytest_hwperf.scenarios.quantise import onnx_int8, onnx_int8_dynamic, onnx_int8_static
 from pytest_hwperf.scenarios.rows import split_batches
 from pytest_hwperf.scenarios.sklearn_native import sklearn_fp32
@@ -84,7 +84,7 @@ class TestInt8(OfEstimator):
 
 
 class Table:
-    """A predictor of a linear model, as simple as one can be."""
+    """A linear model, as simple as one can be."""
 
     scope: Callable[[], AbstractContextManager[object]] = nullcontext
 
@@ -105,15 +105,24 @@ class Table:
     def probabilities(self, outputs: Any) -> Any:
         return np.exp(outputs) / np.exp(outputs).sum(axis=1, keepdims=True)
 
+    def predictor(self) -> Predictor:
+        return Predictor(
+            batches=self.batches,
+            predict=self.predict,
+            labels=self.labels,
+            probabilities=self.probabilities,
+            scope=self.scope,
+        )
 
-def linear(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> PreparedScenario:
+
+def linear(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
     del X, X_calibration
     check_threads(threads)
     if isinstance(model, str):
         raise ScenarioUnavailable(f"a model called {model} has no weights")
     if not isinstance(model, np.ndarray):
         raise UsageProblem("give a matrix")
-    return PreparedScenario(
+    return Scenario(
         name="linear",
         imports=("numpy",),
         conditions={"threads": str(threads), "precision": str(model.dtype)},
@@ -121,7 +130,7 @@ def linear(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int
         model_bytes=model.nbytes,
         size_source="numpy",
         classifies=True,
-        load=lambda: Table(model),
+        load=lambda: Table(model).predictor(),
     )
 
 
@@ -137,7 +146,7 @@ class Linear(ScenarioContract):
 def prepared_with(**fields: Any) -> type[Linear]:
     """Return the contract of the scenario with other fields."""
 
-    def factory(model: Any, **arguments: Any) -> PreparedScenario:
+    def factory(model: Any, **arguments: Any) -> Scenario:
         return replace(linear(model, **arguments), **fields)
 
     return type("Other", (Linear,), {"factory": staticmethod(factory)})
@@ -146,13 +155,13 @@ def prepared_with(**fields: Any) -> type[Linear]:
 def predicting_by(**methods: Any) -> type[Linear]:
     """Return the contract of the scenario whose predictor has other methods."""
     kind = type("OtherTable", (Table,), methods)
-    return prepared_with(load=lambda: kind(WEIGHTS))
+    return prepared_with(load=lambda: kind(WEIGHTS).predictor())
 
 
 def refusing(error: Exception | None) -> type[Linear]:
     """Return the contract of a factory that refuses nothing, or everything with the same error."""
 
-    def factory(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> PreparedScenario:
+    def factory(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
         if error is not None:
             raise error
         del model, threads
@@ -161,7 +170,7 @@ def refusing(error: Exception | None) -> type[Linear]:
     return type("Other", (Linear,), {"factory": staticmethod(factory)})
 
 
-def counted(counter: list[int] = []) -> PreparedScenario:  # noqa: B006 - a state that lasts is the offence
+def counted(counter: list[int] = []) -> Scenario:  # noqa: B006 - a state that lasts is the offence
     counter.append(0)
     return replace(linear(WEIGHTS, X=ROWS), conditions={"threads": "1", "precision": str(len(counter))})
 
@@ -191,7 +200,7 @@ def once(self: Any) -> Iterator[None]:
     self.entered = False
 
 
-SHARED = Table(WEIGHTS)
+SHARED = Table(WEIGHTS).predictor()
 OFFENCES = {
     "no name": ("test_it_says_what_it_is", prepared_with(name=""), "no identifier"),
     "a number": ("test_it_says_what_it_is", prepared_with(context={"n": 3}), "context are texts"),
@@ -292,7 +301,10 @@ def test_a_scenario_that_holds_it_passes() -> None:
     [
         (type("Other", (Linear,), {"labels": None}), "test_labels_agree_with_the_reference"),
         (type("Other", (Linear,), {"model_without_form": None}), "test_what_has_no_form_is_a_skip_with_its_cause"),
-        (predicting_by(probabilities=lambda *_: None), "test_probabilities_are_those_of_each_row"),
+        (
+            prepared_with(load=lambda: replace(SHARED, probabilities=None)),
+            "test_probabilities_are_those_of_each_row",
+        ),
     ],
 )
 def test_what_was_not_given_is_skipped(contract: type[Linear], check: str) -> None:
@@ -331,9 +343,9 @@ def test_what_is_imported_late_is_found(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "lately_imported.py").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
 
-    def load() -> Table:
+    def load() -> Predictor:
         importlib.import_module("lately_imported")
-        return Table(WEIGHTS)
+        return Table(WEIGHTS).predictor()
 
     with pytest.raises(AssertionError, match="imports lately_imported: name what it needs in `imports`"):
         prepared_with(load=load)().check_imports()

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from pytest_hwperf.records.contracts import Scenario, ScenarioFactory, Staged
+from pytest_hwperf.records.contracts import Scenario, ScenarioFactory
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.scenarios.estimators import inspect_estimator, last_step, one_line
 from pytest_hwperf.scenarios.sklearn_native import sklearn_fp32
@@ -238,9 +238,8 @@ def test_a_pipeline_has_stages_that_make_its_call() -> None:
     train, X, y, _ = breast_cancer()
     model = make_pipeline(StandardScaler(), FunctionTransformer(), LogisticRegression()).fit(train, y)
     predictor = sklearn_fp32(model, X=X).load()
-    assert isinstance(predictor, Staged)
     batch = predictor.batches(X, 8)[0]
-    first, second, last = predictor.stages()
+    first, second, last = predictor.stages
     outputs = second.call(first.call(batch))
     assert ["preprocess", "inference", "postprocess"] == [first.name, second.name, last.name]
     assert [False, False, True] == [first.is_after, second.is_after, last.is_after]
@@ -251,9 +250,8 @@ def test_a_pipeline_has_stages_that_make_its_call() -> None:
 def test_a_pipeline_without_probabilities_has_stages_too() -> None:
     train, X, y, _ = breast_cancer()
     predictor = sklearn_fp32(make_pipeline(StandardScaler(), LinearRegression()).fit(train, y), X=X).load()
-    assert isinstance(predictor, Staged)
     batch = predictor.batches(X, 8)[0]
-    first, second, _ = predictor.stages()
+    first, second, _ = predictor.stages
     assert np.array_equal(predictor.predict(batch), second.call(first.call(batch)))
 
 
@@ -261,4 +259,4 @@ def test_an_estimator_in_one_piece_has_no_stages() -> None:
     """Nor has a pipeline of one step."""
     X, last = data_of("logistic")[1], last_step(fitted("logistic"))
     predictors = [sklearn_fp32(model, X=X).load() for model in (last, make_pipeline(last))]
-    assert [(), ()] == [predictor.stages() for predictor in predictors if isinstance(predictor, Staged)]
+    assert [(), ()] == [predictor.stages for predictor in predictors]
