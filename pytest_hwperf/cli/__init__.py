@@ -29,7 +29,7 @@ INTERNAL = 70  # an error that nobody foresaw, as in sysexits.h: never one of th
 INTERRUPTED = 130  # Ctrl-C, as in shells
 _COMMANDS = (  # modules, in the order of the help: daily ones first
     "compare",
-    "doctor.command",
+    "doctor",
     "selfcheck",
     "report",
     "history",

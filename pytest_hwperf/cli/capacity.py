@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean, pstdev
 
 from pytest_hwperf.cli.arguments import add_shared, check_files, write_record
-from pytest_hwperf.cli.capacity_plan import carbon_inputs, is_load, line_of, lines_of, load_lines, named, plan_of
+from pytest_hwperf.cli.capacity_plan import carbon_inputs, is_load, load_rows, named, plan_of, rows_of
 from pytest_hwperf.cli.inputs import read_report
-from pytest_hwperf.cli.output import say
+from pytest_hwperf.cli.output import show_document
 from pytest_hwperf.host.disturbance import memory_limit
 from pytest_hwperf.host.machine import count_usable_cores, installed_memory
 from pytest_hwperf.records.budgets import nearest
@@ -17,6 +17,7 @@ from pytest_hwperf.records.run import SCHEMA, figure_of
 from pytest_hwperf.records.structs import Count, Record, Size
 from pytest_hwperf.records.units import counted, show
 from pytest_hwperf.records.verdict import Judgement
+from pytest_hwperf.reports.document import Listing, Titled
 from pytest_hwperf.stats import capacity
 from pytest_hwperf.stats.capacity import SAFETY, TOO_HIGH, Service, fitting
 
@@ -59,21 +60,21 @@ def models_plan(options: argparse.Namespace, judgements: list[Judgement]) -> Mod
     return ModelsPlan(memory_bytes=memory, memory_of=whose, base_bytes=base, models=found)
 
 
-def models_lines(plan: ModelsPlan) -> Iterator[str]:
-    """Yield the lines of a plan."""
+def models_rows(plan: ModelsPlan) -> Iterator[Titled]:
+    """Yield what is said of a plan."""
     room = f"{show(plan.memory_bytes, 'B')} ({plan.memory_of})"
     for one in plan.models:
         if one.count is None:
-            yield line_of("models", f"{one.measured}: not known: {one.reason}")
+            yield Titled("models", f"{one.measured}: not known: {one.reason}")
             continue
-        yield line_of("models", f"{counted(one.count, 'model')} of {one.measured} in {room}")
+        yield Titled("models", f"{counted(one.count, 'model')} of {one.measured} in {room}")
         each, typical = show(one.each_bytes or 0.0, "B"), show(one.typical_bytes or 0.0, "B")
         rests = f"{one.rests_on} {counted(one.processes, 'fresh process')}, median {typical}"
-        yield line_of("", f"{each} each: {rests}; its peak in calls is in it")
+        yield Titled("", f"{each} each: {rests}; its peak in calls is in it")
         if one.boards_bytes is not None:
-            yield line_of("", f"its {show(one.boards_bytes, 'B')} on GPUs are not counted")
+            yield Titled("", f"its {show(one.boards_bytes, 'B')} on GPUs are not counted")
     base = f"after a base of {show(plan.base_bytes, 'B')}" if plan.base_bytes else "without a base; give --base-mb"
-    yield line_of("", f"{base}: a process with its third-party imports, which all models share")
+    yield Titled("", f"{base}: a process with its third-party imports, which all models share")
 
 
 def _available(given_mb: float | None) -> tuple[float, str]:
@@ -210,8 +211,7 @@ def run(options: argparse.Namespace) -> int:
     plan = plan_of(options, service, measured, named(measured) if measured else "")
     if options.json:
         write_record(options.json, plan)
-    for line in (*lines_of(plan, options), *load_lines(alone, measured, judgements)):
-        say(line)
+    show_document([Listing([*rows_of(plan, options), *load_rows(alone, measured, judgements)], 0)])
     return OK if plan.utilisation <= TOO_HIGH else TOO_BUSY
 
 
@@ -227,8 +227,7 @@ def _models(options: argparse.Namespace) -> int:
     plan = models_plan(options, [_chosen(judgements, options)] if options.test else [*judgements])
     if options.json:
         write_record(options.json, plan)
-    for line in models_lines(plan):
-        say(line)
+    show_document([Listing([*models_rows(plan)], 0)])
     return TOO_BUSY if any(one.count == 0 for one in plan.models) else OK
 
 

@@ -13,6 +13,7 @@ from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import counted, plural, show, show_number, show_share
 from pytest_hwperf.records.verdict import Judgement
+from pytest_hwperf.reports.document import Titled
 from pytest_hwperf.stats import capacity
 from pytest_hwperf.stats.candidates import rows_of_call
 from pytest_hwperf.stats.capacity import HIGH, SAFETY, TOO_HIGH, Concurrency, Instances, Level, Service, Wait
@@ -183,8 +184,8 @@ def is_load(one: Judgement) -> bool:
     return one.run.conditions.get("load", "single_stream") != "single_stream"
 
 
-def lines_of(plan: CapacityPlan, options: argparse.Namespace) -> Iterator[str]:
-    """Yield the lines of a plan that was made with these options."""
+def rows_of(plan: CapacityPlan, options: argparse.Namespace) -> Iterator[Titled]:
+    """Yield what is said of a plan that was made with these options."""
     yield from _busy(plan)
     yield from _waits(plan)
     yield from _instance_lines(plan, options)
@@ -193,7 +194,7 @@ def lines_of(plan: CapacityPlan, options: argparse.Namespace) -> Iterator[str]:
     yield from _carbon_lines(plan)
 
 
-def load_lines(service: Service, measured: Judgement | None, judgements: Sequence[Judgement]) -> Iterator[str]:
+def load_rows(service: Service, measured: Judgement | None, judgements: Sequence[Judgement]) -> Iterator[Titled]:
     """Yield a line for each measured load on what is planned with, beside the theory at its rate."""
     for one in judgements:
         found = figure_of(one.figures, (MEDIAN_LATENCY[0], "mean"))
@@ -209,7 +210,7 @@ def load_lines(service: Service, measured: Judgement | None, judgements: Sequenc
         if waits:
             theory = f"{waits[-1].model} says {show(waits[-1].seconds + service.seconds, 's')}"
         load = one.run.conditions["load"]
-        yield line_of("measured", f"{load}: latency {show(found.estimate.value, 's')} on average; {theory}")
+        yield Titled("measured", f"{load}: latency {show(found.estimate.value, 's')} on average; {theory}")
 
 
 def _is_load_of(one: Judgement, measured: Judgement) -> bool:
@@ -223,21 +224,15 @@ def _is_load_of(one: Judgement, measured: Judgement) -> bool:
     )
 
 
-def line_of(title: str, text: str) -> str:
-    """Write a line, its title in a column of its own."""
-    return f"{title:<13}{text}"
-
-
-def _busy(plan: CapacityPlan) -> Iterator[str]:
+def _busy(plan: CapacityPlan) -> Iterator[Titled]:
     full = plan.servers / plan.service.seconds
-    yield line_of("utilisation", f"{plan.utilisation:.3f}: {_MEANS[plan.level]}")
+    yield Titled("utilisation", f"{plan.utilisation:.3f}: {_MEANS[plan.level]}")
     shares = ", ".join(f"{show_share(share)} at {show(share * full, '1/s')}" for share in (HIGH, TOO_HIGH))
     arrive = f"{show(plan.service.arrivals, '1/s')} arrive"
-    yield line_of("", f"{arrive}, {counted(plan.servers, 'server')} can do {show(full, '1/s')}; {shares}")
+    yield Titled("utilisation", f"{arrive}, {counted(plan.servers, 'server')} can do {show(full, '1/s')}; {shares}")
 
 
-def _waits(plan: CapacityPlan) -> Iterator[str]:
-    title = "wait"
+def _waits(plan: CapacityPlan) -> Iterator[Titled]:
     for wait in plan.waits:
         if wait.model == "M/G/1" and plan.service.variation == 1:
             continue  # as M/M/1
@@ -246,11 +241,10 @@ def _waits(plan: CapacityPlan) -> Iterator[str]:
         text = f"{wait.model:<8}{show(wait.seconds, 's')} on average"
         if wait.model in ("M/G/1", "Kingman") or wait.model.startswith("G/G/"):
             text += f", service times varying by {plan.service.variation:.2f} of their mean"
-        yield line_of(title, f"{text}; with the service {response}" if response else text)
-        title = ""
+        yield Titled("wait", f"{text}; with the service {response}" if response else text)
 
 
-def _instance_lines(plan: CapacityPlan, options: argparse.Namespace) -> Iterator[str]:
+def _instance_lines(plan: CapacityPlan, options: argparse.Namespace) -> Iterator[Titled]:
     found = plan.instances
     if found is None:
         return
@@ -258,19 +252,19 @@ def _instance_lines(plan: CapacityPlan, options: argparse.Namespace) -> Iterator
     other = {"safety factor": found.by_utilisation, "utilisation": found.by_safety}.get(found.rule)
     alone = "" if other is None else f", the other rule alone says {other}"
     rule = "both rules" if found.rule == "both" else f"the {found.rule}"
-    yield line_of(
+    yield Titled(
         "instances",
         f"{found.count} for a peak of {show(options.peak, '1/s')} by {rule}{alone}; "
         f"each {show_share(found.utilisation)} busy",
     )
-    yield line_of(
-        "",
+    yield Titled(
+        "instances",
         f"rules: {safety:g} times the peak, and at most {show_share(HIGH)} busy; "
         "one to spare for a failure is one more",
     )
 
 
-def _memory_lines(plan: CapacityPlan, options: argparse.Namespace) -> Iterator[str]:
+def _memory_lines(plan: CapacityPlan, options: argparse.Namespace) -> Iterator[Titled]:
     found = plan.memory
     if found is None:
         yield from _missing(plan, "memory")
@@ -283,16 +277,16 @@ def _memory_lines(plan: CapacityPlan, options: argparse.Namespace) -> Iterator[s
     base = found.base_bytes
     without = f"after a base of {show(base, 'B')}, counted once" if base else "without a base, which was not given"
     each = show(found.each_bytes, "B")
-    yield line_of("memory", f"{counted(found.by_memory, 'request')} at once, {each} each{what}")
-    yield line_of("", without)
+    yield Titled("memory", f"{counted(found.by_memory, 'request')} at once, {each} each{what}")
+    yield Titled("memory", without)
     limit = "the cores are the limit" if found.cores < found.by_memory else "the memory is the limit"
-    yield line_of("", f"{counted(found.cores, 'core')}: {limit}")
+    yield Titled("memory", f"{counted(found.cores, 'core')}: {limit}")
 
 
-def _prices(plan: CapacityPlan) -> Iterator[str]:
+def _prices(plan: CapacityPlan) -> Iterator[Titled]:
     if plan.cost is not None:
         served = min(plan.service.arrivals, plan.servers / plan.service.seconds)
-        yield line_of("cost", f"{show_number(plan.cost)} a million requests, at {show(served, '1/s')} on one instance")
+        yield Titled("cost", f"{show_number(plan.cost)} a million requests, at {show(served, '1/s')} on one instance")
     yield from _missing(plan, "energy")
     found = plan.energy
     if found is None:
@@ -302,28 +296,27 @@ def _prices(plan: CapacityPlan) -> Iterator[str]:
         told.append(f"{show_number(found.price)} for it")
     if found.grams is not None:
         told.append(f"{show(found.grams, 'g')} of CO2")
-    yield line_of("energy", ", ".join(told))
+    yield Titled("energy", ", ".join(told))
 
 
-def _carbon_lines(plan: CapacityPlan) -> Iterator[str]:
+def _carbon_lines(plan: CapacityPlan) -> Iterator[Titled]:
     """Yield both parts, and their sum where both are known."""
     found = plan.carbon
     if found is None:
         return
     units = f"a million {plural(found.unit)}"
     if found.total_g is not None:
-        yield line_of("carbon", f"{show(found.total_g, 'g')} of CO2 equivalent for {units}, of which")
-    title = "carbon" if found.total_g is None else ""
+        yield Titled("carbon", f"{show(found.total_g, 'g')} of CO2 equivalent for {units}, of which")
     if found.operational_g is None:
-        yield line_of(title, f"of the energy for {units}: not known: {found.reason}")
+        yield Titled("carbon", f"of the energy for {units}: not known: {found.reason}")
     else:
-        yield line_of(title, f"{show(found.operational_g, 'g')} for the energy of {units} ({found.source})")
+        yield Titled("carbon", f"{show(found.operational_g, 'g')} for the energy of {units} ({found.source})")
     if found.embodied_g is None:
-        yield line_of("", "of making the machine: not known: give --carbon embodied_kg=… and lifetime_years=…")
+        yield Titled("carbon", "of making the machine: not known: give --carbon embodied_kg=… and lifetime_years=…")
     else:
-        yield line_of("", f"{show(found.embodied_g, 'g')} for making the machine, as long as it serves them")
+        yield Titled("carbon", f"{show(found.embodied_g, 'g')} for making the machine, as long as it serves them")
 
 
-def _missing(plan: CapacityPlan, name: str) -> Iterator[str]:
+def _missing(plan: CapacityPlan, name: str) -> Iterator[Titled]:
     if name in plan.missing:
-        yield line_of(name, f"not known: {plan.missing[name]}")
+        yield Titled(name, f"not known: {plan.missing[name]}")

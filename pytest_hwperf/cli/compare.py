@@ -1,8 +1,7 @@
 """`hwperf compare`: two versions of a model on one data file, and whether the new one is rolled out."""
 
 import argparse
-import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,7 @@ from pytest_hwperf.cli.arguments import (
     write_record,
 )
 from pytest_hwperf.cli.inputs import read_data, read_requirements
-from pytest_hwperf.cli.output import clear_progress, progress_line, say_lines, width
+from pytest_hwperf.cli.output import clear_progress, progress_line, show_document
 from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.load_target import headers_of
 from pytest_hwperf.gate.models import CompareSettings
@@ -29,77 +28,14 @@ from pytest_hwperf.host.progress import ProgressLine
 from pytest_hwperf.records.budgets import DEFAULT_MARGINS, MODELS_COMPARED, parse_margin_lines
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.metrics import METRICS
-from pytest_hwperf.records.text import visible
-from pytest_hwperf.records.units import counted, parse_rate
+from pytest_hwperf.records.units import parse_rate
 from pytest_hwperf.records.verdict import Budget, Comparison, Margin, Policy
-from pytest_hwperf.reports.rollout import render
-from pytest_hwperf.stats import rollout_plan as words
+from pytest_hwperf.reports.rollout import document_of, render
 from pytest_hwperf.stats.rollout import P95, Decision, decide, requirements_of
-from pytest_hwperf.stats.rollout_plan import Plan, RolloutFile, Rows, VersionRecord, plan_of
+from pytest_hwperf.stats.rollout_plan import RolloutFile, Rows, VersionRecord, plan_of
 from pytest_hwperf.stats.verdicts import explain, judge_comparison
 
 _WIDEST = 80
-
-
-def lines_of(file: RolloutFile, width: int) -> Iterator[str]:
-    """Yield everything that is said of a comparison; what is no table is wrapped at the terminal, or at 80 columns."""
-    width = min(width, _WIDEST)
-    yield from _wrapped(_decision(file), width)
-    yield from _table(words.figures(file))
-    yield from _wrapped(_required(file), width)
-    yield from _wrapped(_plan(file.plan), width)
-    if file.plan is not None:
-        yield from _table(words.stages(file.plan))
-
-
-def _wrapped(texts: Iterable[tuple[str, str]], width: int) -> Iterator[str]:
-    """Wrap texts, each with the indentation of its first line."""
-    for first, text in texts:
-        yield textwrap.fill(
-            visible(text), width, initial_indent=first, subsequent_indent="    ", break_on_hyphens=False
-        )
-
-
-def _decision(file: RolloutFile) -> Iterator[tuple[str, str]]:
-    """Yield the decision with its reasons, and each comparison."""
-    record = file.record
-    yield "", words.headline(record.decision, record.requirements)
-    for one in record.decision.reasons[1:]:
-        yield "  ", f"also {one.effect}: {words.reason(one)}"
-    pairs = counted(record.pairs, "pair of fresh processes")
-    yield "", f"{record.new.target} against {record.old.target}: {pairs}"
-    for comparison in file.comparisons:
-        yield "", explain(judge_comparison(METRICS[comparison.metric], comparison, Policy()))
-
-
-def _required(file: RolloutFile) -> Iterator[tuple[str, str]]:
-    """Yield the requests, the requirements, and what nothing is known of."""
-    record = file.record
-    for side, name in ((record.old, "OLD"), (record.new, "NEW")):
-        if side.requests is not None:
-            yield "", f"requests to {name}: {words.requests(side.requests)}"
-    for requirement in record.requirements:
-        yield "", f"{requirement.outcome.upper()}  {words.requirement(requirement)}"
-    yield "", "not compared: " + "; ".join(words.not_compared(file))
-
-
-def _plan(plan: Plan | None) -> Iterator[tuple[str, str]]:
-    if plan is None:
-        yield "", words.ONLY_ON_GO
-        return
-    yield "", "plan: limits at which it is rolled back"
-    for limit in words.limits(plan):
-        yield "  ", words.limit(limit)
-    for missing in words.unwatched(plan):
-        yield "  ", missing
-    yield "", words.promise(plan)
-
-
-def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield a line for each row, columns below each other."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
 
 
 OK, REGRESSED, INCONCLUSIVE = 0, 1, 3
@@ -147,10 +83,17 @@ def run(options: argparse.Namespace) -> int:
     clear_progress()
     rows = Rows(file=options.data, sha256=digest_of(Path(options.data)), count=len(X), labelled=y is not None)
     file = _file(options, settings, budgets, measured, rows)
-    for line in lines_of(file, width()):
-        say_lines(line)
+    verdicts = verdicts_of(file)
+    show_document(document_of(file, verdicts), _WIDEST)
+    if options.markdown:
+        write_file(options.markdown, render(file, verdicts))
     _write(options, file)
     return exit_code(file.record.decision, accept_inconclusive=options.accept_inconclusive)
+
+
+def verdicts_of(file: RolloutFile) -> list[str]:
+    """Say what was found of each statistic."""
+    return [explain(judge_comparison(METRICS[one.metric], one, Policy())) for one in file.comparisons]
 
 
 def exit_code(decision: Decision, *, accept_inconclusive: bool = False) -> int:
@@ -256,8 +199,6 @@ def _write(options: argparse.Namespace, file: RolloutFile) -> None:
         write_record(options.record, file.record)
     if options.json:
         write_record(options.json, file)
-    if options.markdown:
-        write_file(options.markdown, render(file))
 
 
 def _margins(given: list[str]) -> tuple[Margin, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pytest_hwperf.checkout.revision import resolve
 from pytest_hwperf.cli.arguments import DEFAULT, HELP, check_files, open_history, write_export, write_file, write_record
-from pytest_hwperf.cli.output import complain, say, width
+from pytest_hwperf.cli.output import complain, say, show_document
 from pytest_hwperf.host.extras import require
 from pytest_hwperf.records.budgets import DEFAULT_MARGINS, nearest
 from pytest_hwperf.records.errors import UsageProblem
@@ -18,9 +18,9 @@ from pytest_hwperf.records.run import Estimate
 from pytest_hwperf.records.text import shortened, visible
 from pytest_hwperf.records.units import counted, show_change_interval, show_interval, show_share
 from pytest_hwperf.reports import history_files
+from pytest_hwperf.reports.document import Block, Code, Paragraph
 from pytest_hwperf.reports.html.assets import check_installed
 from pytest_hwperf.reports.html.histories import render
-from pytest_hwperf.reports.wrapping import wrapped
 from pytest_hwperf.stats.history import ALPHA, Annotation, HistoryStore, LevelChange, Series, Trend, TrendFile, trend_of
 
 _LEVELS = "▁▂▃▄▅▆▇█"
@@ -28,14 +28,14 @@ _WIDEST = 60  # values of a sparkline: the newest
 _DIGITS = 10  # of a commit
 
 
-def lines_of(trends: Sequence[Trend]) -> Iterator[str]:
-    """Yield the lines of some series; those of a test follow each other."""
+def document_of(trends: Sequence[Trend]) -> Iterator[Block]:
+    """Yield what is shown of some series; those of a test follow each other."""
     for (test, label), group in groupby(trends, lambda one: (one.series.test, one.series.label)):
-        yield " ".join(filter(None, [test, label and f"[{label}]"]))
+        yield Paragraph(" ".join(filter(None, [test, label and f"[{label}]"])))
         for trend in group:
-            yield from (f"  {line}" for line in _lines(trend))
+            yield from _shown(trend)
     if any(not trend.is_too_short for trend in trends):
-        yield (
+        yield Paragraph(
             f"changes: normal scores, largest t of two means, simulated at the estimated autocorrelation; "
             f"{show_share(ALPHA)} false ones a series, and more where autocorrelation is strong and values are few"
         )
@@ -49,25 +49,25 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(_LEVELS[round((value - low) / step)] if step else _LEVELS[0] for value in shown)
 
 
-def _lines(trend: Trend) -> Iterator[str]:
+def _shown(trend: Trend) -> Iterator[Block]:
     series = trend.series
     what = metric_of(series.metric, series.better).called(series.statistic)
     against = f", change from {series.anchor[:_DIGITS]}" if series.anchor else ""
     machine = f"machine {series.machine.fingerprint} ({series.machine.cpu_model})"
     runs = counted(len(series.values), "run")
-    yield f"{what}{against}, {series.source or 'pairs'}, {machine}: {runs}"
+    yield Paragraph(f"{what}{against}, {series.source or 'pairs'}, {machine}: {runs}", 1)
     newest = series.values[-1]
     code = f"{newest.revision[:_DIGITS]}{'+changes' * newest.changed}" if newest.revision else "no commit"
     drawn = sparkline([value.estimate.value for value in series.values])
-    yield f"  {drawn} {_value(trend, newest.estimate)}, {newest.started_at}, {code}"
+    yield Paragraph(f"{drawn} {_value(trend, newest.estimate)}, {newest.started_at}, {code}", 2)
     for change in trend.changes:
-        yield f"  changed {_changed(trend, change)}"
+        yield Paragraph(f"changed {_changed(trend, change)}", 2)
         if change.before and change.revision and change.before != change.revision:
             words = ("hwperf", "bisect", change.before[:_DIGITS], change.revision[:_DIGITS], "--", series.test)
-            yield f"    {shlex.join(words)}"
+            yield Code(shlex.join(words), 3)
     if trend.is_too_short:
-        yield "  too few runs to look for changes"
-    yield from (f"  noted at {note.revision[:_DIGITS]}: {shortened(note.text)}" for note in trend.notes)
+        yield Paragraph("too few runs to look for changes", 2)
+    yield from (Paragraph(f"noted at {note.revision[:_DIGITS]}: {shortened(note.text)}", 2) for note in trend.notes)
 
 
 def _value(trend: Trend, estimate: Estimate) -> str:
@@ -175,11 +175,7 @@ def _show(store: HistoryStore, options: argparse.Namespace) -> bool:
             write_record(file, TrendFile(baseline=options.baseline, alpha=ALPHA, trends=trends))
         else:
             write_file(file, render(trends, options.baseline))
-    for line in lines_of(trends[:_MOST]):
-        text = line.lstrip()
-        whole = text.startswith("hwperf ")  # a command, to be copied
-        for part in [line] if whole else wrapped(text, width(), " " * (len(line) - len(text))):
-            say(part)
+    show_document(document_of(trends[:_MOST]))
     return bool(found)
 
 

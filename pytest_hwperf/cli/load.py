@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest_hwperf.cli.arguments import add_shared, check_files, check_timeout, write_file
 from pytest_hwperf.cli.inputs import read_data
-from pytest_hwperf.cli.output import clear_progress, progress_line, say, say_lines, width
+from pytest_hwperf.cli.output import clear_progress, progress_line, say, say_lines, show_document, width
 from pytest_hwperf.gate.load import (
     PeakSearch,
     Try,
@@ -45,8 +45,8 @@ from pytest_hwperf.records.run import OF_A_LOAD, Run, Sample, replace
 from pytest_hwperf.records.units import counted, show
 from pytest_hwperf.records.verdict import Budget, Judgement, Policy
 from pytest_hwperf.reports import json_file, terminal
+from pytest_hwperf.reports.document import Paragraph
 from pytest_hwperf.reports.table import Detail
-from pytest_hwperf.reports.wrapping import wrapped
 from pytest_hwperf.stats.estimates import figures
 from pytest_hwperf.stats.loads import bound_of
 from pytest_hwperf.stats.verdicts import judge
@@ -272,8 +272,7 @@ class _ShownLoads:
         except KeyboardInterrupt:
             interrupted = True
         clear_progress()
-        for line in (line for one in search.tries for line in wrapped(_tried(one), width())):
-            say(line)
+        show_document(Paragraph(_tried(one)) for one in search.tries)
         if interrupted:
             say("interrupted: the rates above are all that were tried")
             return INTERRUPTED

@@ -4,12 +4,14 @@ import argparse
 import os
 import shutil
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from io import TextIOWrapper
 
 from pytest_hwperf.host.progress import ProgressLine
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.text import visible, visible_lines
+from pytest_hwperf.reports.document import Block, as_text
 
 USAGE = 4  # pytest's own exit code; 0 and 1 are as in pytest too
 
@@ -33,6 +35,12 @@ def say_lines(text: str) -> None:
         if isinstance(error, BrokenPipeError):
             raise OutputClosed from error
         raise UsageProblem(f"the standard output cannot be written ({error.strerror})") from error
+
+
+def show_document(document: Iterable[Block], widest: int | None = None) -> None:
+    """Write an answer in the width of the terminal, and where it is to be read easily no wider than `widest`."""
+    for line in as_text(document, min(width(), widest or width())):
+        say_lines(line)
 
 
 def width() -> int:

@@ -9,19 +9,19 @@ from pytest_hwperf.cli.arguments import check_files, open_history, write_export,
 from pytest_hwperf.cli.foreign import FORMS, read_foreign
 from pytest_hwperf.cli.inputs import read_report
 from pytest_hwperf.cli.load import show_table
-from pytest_hwperf.cli.output import say, width
+from pytest_hwperf.cli.output import say, show_document
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.report import Report, parse_kinds
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import counted
 from pytest_hwperf.reports import annotations, exports, json_file, markdown
+from pytest_hwperf.reports.document import Paragraph
 from pytest_hwperf.reports.exports import Exported
 from pytest_hwperf.reports.headline import headline_of
 from pytest_hwperf.reports.html import page
 from pytest_hwperf.reports.html.assets import check_installed
 from pytest_hwperf.reports.html.histories import Reader
-from pytest_hwperf.reports.wrapping import wrapped
 from pytest_hwperf.stats.history import Annotation, HistoryStore, Series
 from pytest_hwperf.stats.merging import failed_by_themselves, is_failed, merge_kinds, why_open
 from pytest_hwperf.stats.replay import recompute
@@ -185,8 +185,7 @@ def show_report(
         if report.revision:
             say(" against ".join(filter(None, (report.present_code, ", ".join(report.compared_with)))))
         show_table(report, "verbose" if of_others else "normal")
-        for line in wrapped(visible(headline_of(report).sentence), width()) if report.shards else ():
-            say(line)
+        show_document([Paragraph(headline_of(report).sentence)] if report.shards else [])
     for file in options.output:
         suffix = Path(file).suffix
         write_file(file, page.render(report, history=history) if suffix == ".html" else _WRITTEN[suffix](report))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 from pytest_hwperf.checkout.revision import top_of
-from pytest_hwperf.cli.doctor.noise import CHANGES, pairs_for
+from pytest_hwperf.cli.doctor_noise import CHANGES, pairs_for
 from pytest_hwperf.cli.output import say
 from pytest_hwperf.cli.pytest_session import run_pytest
 from pytest_hwperf.host.files import read_file, replace_file

@@ -14,7 +14,7 @@ from typing import Any, get_args
 from pytest_hwperf import registry
 from pytest_hwperf.cli.arguments import add_shared, check_files, check_model, check_time, write_file, write_record
 from pytest_hwperf.cli.inputs import read_data
-from pytest_hwperf.cli.output import clear_progress, progress_line, say, say_lines, width
+from pytest_hwperf.cli.output import clear_progress, progress_line, say, show_document
 from pytest_hwperf.gate.sweeps import ROUNDS, ModelAtPoints, SweepTools, Swept, memory_of, sweep_model, watch_machine
 from pytest_hwperf.gate.targets import find_module
 from pytest_hwperf.host.machine import describe_machine
@@ -26,7 +26,7 @@ from pytest_hwperf.records.report import SweepFile
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.sweep import BATCH, Goal, Sweep, SweepPoint
 from pytest_hwperf.reports import plots
-from pytest_hwperf.reports.sweeps import lines_of, notes_of
+from pytest_hwperf.reports.sweeps import document_of, notes_of
 from pytest_hwperf.stats.sweeps import row_of
 
 OK, MISSED, INCONCLUSIVE, INTERRUPTED = 0, 1, 3, 130
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
             options.model, _points(options.model, plan), tools, seed=seed, round_s=options.time / ROUNDS
         )
     clear_progress()
-    say_lines("\n".join([*lines_of(found.sweep, width()), *notes_of([found.sweep], width())]))
+    show_document([*document_of(found.sweep), *notes_of([found.sweep])])
     _write(options, found, started)
     return INTERRUPTED if found.is_interrupted else exit_code(found.sweep, options.goal)
 

@@ -10,9 +10,9 @@ from time import monotonic
 
 from pytest_hwperf.cli.arguments import add_shared, check_files, check_time, write_record
 from pytest_hwperf.cli.inputs import CandidateGroups, measured_in, read_candidates, read_requirements
-from pytest_hwperf.cli.output import clear_progress, progress_line, say, say_lines
+from pytest_hwperf.cli.output import clear_progress, progress_line, say, show_document
 from pytest_hwperf.cli.pytest_session import run_pytest
-from pytest_hwperf.cli.tradeoffs_text import Choice, Ranked, lines_of, ranked, why_unranked, worths
+from pytest_hwperf.cli.tradeoffs_text import Choice, Ranked, document_of, ranked, why_unranked, worths
 from pytest_hwperf.fleet.hosts import prices_of, read_hosts
 from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.models import RivalSettings, compare_rivals
@@ -252,8 +252,7 @@ def run(options: argparse.Namespace) -> int:
     tables = list[TradeoffTable]()
     for choice in in_pairs(choices, options.handed_on, options.time) if options.pairs else choices:
         tables.append(table_of(choice))
-        for line in lines_of(choice):
-            say_lines(line)
+        show_document(document_of(choice))
     codes = [_code(of_test, budgets) for of_test in found.values()]
     if options.json:
         write_record(options.json, TradeoffsFile(tables=tuple(tables)))

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from pytest_hwperf.records.evidence import Gate
 from pytest_hwperf.records.metrics import METRICS, metric_of
 from pytest_hwperf.records.run import Estimate, Key
-from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import (
     counted,
     show,
@@ -20,7 +19,7 @@ from pytest_hwperf.records.units import (
     show_share,
 )
 from pytest_hwperf.records.verdict import Comparison
-from pytest_hwperf.reports.wrapping import wrapped
+from pytest_hwperf.reports.document import Block, Listing, Paragraph, Titled
 from pytest_hwperf.stats.candidates import pairs_of
 from pytest_hwperf.stats.quantisation import LEAST_GAIN, Worth, quantised_pairs, worth_of
 from pytest_hwperf.stats.recommendations import Advice, as_cheap, bottlenecks, matrix, on_hardware
@@ -47,7 +46,6 @@ from pytest_hwperf.stats.tradeoffs import (
     with_estimates,
 )
 
-_WIDTH = 100
 _ADVICE: Mapping[Advice, str] = {
     "requirements met": "every requirement is met: more work on its speed gains nothing that was asked for",
     "not the bottleneck": "the model takes {share} of the call: a faster one helps little",
@@ -56,13 +54,6 @@ _ADVICE: Mapping[Advice, str] = {
     "smaller",
     "postprocess": "postprocessing takes {share} of the call: vectorise it",
 }
-
-
-class TitledLine(NamedTuple):
-    """One fact."""
-
-    title: str
-    text: str
 
 
 class Ranked(NamedTuple):
@@ -113,28 +104,22 @@ class Choice:
         return [one for one in self.candidates if meets(self.answers[one.name])]
 
 
-def lines_of(choice: Choice) -> Iterator[str]:
-    """Yield the lines about one test; those of one title stand below each other."""
+def document_of(choice: Choice) -> list[Block]:
+    """Return what is said of one test."""
     at = f" at {choice.point}" if choice.point else ""
-    yield visible(f"{choice.test or 'candidates'}{at}: {counted(len(choice.candidates), 'candidate')}")
-    before = ""
-    for title, text in _facts(choice):
-        first = "" if title == before else title
-        yield from wrapped(visible(text), _WIDTH, f"  {first:<18}", " " * 22)
-        before = title
+    counts = counted(len(choice.candidates), "candidate")
+    return [Paragraph(f"{choice.test or 'candidates'}{at}: {counts}"), Listing([*_facts(choice)])]
 
 
-def _facts(choice: Choice) -> Iterator[TitledLine]:
+def _facts(choice: Choice) -> Iterator[Titled]:
     yield from _requirements(choice.answers)
     dimensions, lacking = dimensions_of(choice.candidates)
     for name, names in lacking.items():
         whom = "any" if len(names) == len(choice.candidates) else "; ".join(names)
         scored = "; its estimate enters the scores" if name in choice.estimated else ""
-        yield TitledLine("left out", f"{name}, not measured for {whom}{_why(choice.candidates, name)}{scored}")
+        yield Titled("left out", f"{name}, not measured for {whom}{_why(choice.candidates, name)}{scored}")
     if dimensions:
-        yield TitledLine(
-            "pareto set", "; ".join(one.name for one in pareto(choice.candidates, list(dimensions.values())))
-        )
+        yield Titled("pareto set", "; ".join(one.name for one in pareto(choice.candidates, list(dimensions.values()))))
         yield from _ranking(choice, dimensions)
         yield from _best(choice.left, dimensions)
     yield from _pairs(choice)
@@ -142,17 +127,17 @@ def _facts(choice: Choice) -> Iterator[TitledLine]:
     yield from _quantisation(choice)
     for one in choice.candidates:
         if lost := lost_by(one, choice.reference):
-            yield TitledLine("classes lost", f"{one.name} against {choice.reference.name}: {lost}")
+            yield Titled("classes lost", f"{one.name} against {choice.reference.name}: {lost}")
     yield from _inconclusive(choice, dimensions)
     said: dict[str, list[str]] = {}
     for candidate in choice.candidates:
         for advice in bottlenecks(candidate, choice.answers[candidate.name]):
             said.setdefault(_ADVICE[advice.advice].format(share=show_share(advice.share)), []).append(advice.candidate)
     for text, names in said.items():
-        yield TitledLine("advice", f"{'; '.join(names)}: {text}")
+        yield Titled("advice", f"{'; '.join(names)}: {text}")
 
 
-def _best(candidates: Sequence[Candidate], dimensions: Mapping[str, Key]) -> Iterator[TitledLine]:
+def _best(candidates: Sequence[Candidate], dimensions: Mapping[str, Key]) -> Iterator[Titled]:
     """Yield the best candidate of each dimension, and which to take for which purpose."""
     if not candidates:
         return
@@ -160,12 +145,12 @@ def _best(candidates: Sequence[Candidate], dimensions: Mapping[str, Key]) -> Ite
         best = best_by(candidates, key)
         told = f"{best.first.name}: {show_estimate(per_row(best.first, key), name)}"
         told += _others("as good within the margin", best.as_good) + _others("inconclusive against", best.inconclusive)
-        yield TitledLine(f"best {name}", told)
+        yield Titled(f"best {name}", told)
     for one in matrix(candidates, dimensions):
         first, *others = one.candidates or (None,)
         more = f", as good as {counted(len(others), 'other')}" if others and one.dimension else ""
         more += f", inconclusive against {counted(len(one.inconclusive), 'other')}" if one.inconclusive else ""
-        yield TitledLine(one.purpose, f"{first.name}{more}" if first else "not known")
+        yield Titled(one.purpose, f"{first.name}{more}" if first else "not known")
 
 
 def show_estimate(estimate: Estimate, dimension: str) -> str:
@@ -187,7 +172,7 @@ def _why(candidates: Sequence[Candidate], dimension: str) -> str:
     return f" ({'; '.join(reasons)})" if reasons else ""
 
 
-def _requirements(found: Mapping[str, Sequence[RequirementFit]]) -> Iterator[TitledLine]:
+def _requirements(found: Mapping[str, Sequence[RequirementFit]]) -> Iterator[Titled]:
     """Yield a line for each candidate, those that miss least first."""
     if not any(found.values()):
         return
@@ -196,7 +181,7 @@ def _requirements(found: Mapping[str, Sequence[RequirementFit]]) -> Iterator[Tit
         doubts = [_doubt(answer) for answer in of if not answer.excess and answer.outcome != "passed"]
         doubts += [f"{one.budget.keyword} is kept by an estimate" for one in of if one.guessed and not one.excess]
         met = f"{name} misses {missed[0]}" if missed else f"{name} misses none" if doubts else f"{name} meets all"
-        yield TitledLine("requirements", "; ".join([met, *missed[1:], *doubts]))
+        yield Titled("requirements", "; ".join([met, *missed[1:], *doubts]))
 
 
 def _missed(answer: RequirementFit) -> str:
@@ -250,21 +235,21 @@ def ranked(choice: Choice) -> list[Ranked]:
     ]
 
 
-def _ranking(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[TitledLine]:
+def _ranking(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Titled]:
     """Yield the candidates that meet the requirements, best first, with score and composite beside each other."""
     if why := why_unranked(choice, dimensions):
-        yield TitledLine("ranking", why)
+        yield Titled("ranking", why)
         return
     estimated = choice.estimated
     marks = dict.fromkeys(estimated, " (estimated)")
     told = ", ".join(f"{name} {show_share(weight)}{marks.get(name, '')}" for name, weight in choice.weighted.items())
     by_estimate = f", both with estimated {' and '.join(estimated)}" if estimated else ""
-    yield TitledLine("ranking", f"by {choice.rank_by}; weights {told}; score 100 is {choice.reference.name}")
+    yield Titled("ranking", f"by {choice.rank_by}; weights {told}; score 100 is {choice.reference.name}")
     for number, one in enumerate(ranked(choice), 1):
         doubt = ", inconclusive against the highest" if one.inconclusive else ""
         last = ", last since it is not worthwhile" if one.put_back else ""
         told = f"score {_score(one.score)}{doubt}, composite {one.composite:.3f}{by_estimate}{last}"
-        yield TitledLine("ranking", f"{number}. {one.candidate.name}: {told}")
+        yield Titled("ranking", f"{number}. {one.candidate.name}: {told}")
 
 
 def _score(found: Score | None) -> str:
@@ -275,7 +260,7 @@ def _score(found: Score | None) -> str:
     return f"{show_number(found.value)}{band}"
 
 
-def _hardware(choice: Choice) -> Iterator[TitledLine]:
+def _hardware(choice: Choice) -> Iterator[Titled]:
     """Yield what each kind of machine makes of it, and which is the cheapest; nothing where no kind is named."""
     found = on_hardware(choice.candidates, choice.prices)
     for one in found:
@@ -285,11 +270,11 @@ def _hardware(choice: Choice) -> Iterator[TitledLine]:
             f"energy of a call {_shown(one.energy, 'J')}",
             f"a million calls cost {_shown(one.cost, '')}" if one.price_per_hour else "price not given",
         ]
-        yield TitledLine("hardware", f"{one.candidate}: {', '.join(told)}")
+        yield Titled("hardware", f"{one.candidate}: {', '.join(told)}")
     if cheapest := as_cheap(found):
         first, *tied = cheapest
         more = f"; not shown to be dearer: {'; '.join(one.candidate for one in tied)}" if tied else ""
-        yield TitledLine("cheapest", f"{first.candidate}{more}")
+        yield Titled("cheapest", f"{first.candidate}{more}")
 
 
 def _shown(estimate: Estimate | None, unit: str) -> str:
@@ -307,20 +292,20 @@ def worths(choice: Choice) -> Iterator[tuple[Candidate, Candidate, Worth]]:
         yield quantised, reference, worth_of(quantised, reference)
 
 
-def _quantisation(choice: Choice) -> Iterator[TitledLine]:
+def _quantisation(choice: Choice) -> Iterator[Titled]:
     for quantised, reference, found in worths(choice):
         batch = reference.conditions.get("batch_size", "")
         called = f"{quantised.scenario} against {reference.scenario}{f', batch {batch}' if batch else ''}"
         called += f" on {quantised.kind}" if quantised.kind else ""
-        yield TitledLine("quantisation", f"{called}: {found.outcome}: {_gain(found)}; {_loss(found)}")
+        yield Titled("quantisation", f"{called}: {found.outcome}: {_gain(found)}; {_loss(found)}")
 
 
-def _pairs(choice: Choice) -> Iterator[TitledLine]:
+def _pairs(choice: Choice) -> Iterator[Titled]:
     """Yield what pairs of fresh processes have shown of the median latency."""
     for one in choice.candidates:
         for name, found in one.pairs.items():
             for comparison in found.values():
-                yield TitledLine("pairs", f"{one.name} against {name}: {_comparison(comparison)}")
+                yield Titled("pairs", f"{one.name} against {name}: {_comparison(comparison)}")
 
 
 def _comparison(found: Comparison) -> str:
@@ -331,7 +316,7 @@ def _comparison(found: Comparison) -> str:
     return f"{told}, {counted(found.pairs, 'fresh pair')}, {found.outcome}{why}"
 
 
-def _inconclusive(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[TitledLine]:
+def _inconclusive(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Titled]:
     """Yield which answers need more examples or pairs of fresh processes, and the command that measures them."""
     timed = {name: key for name, key in dimensions.items() if is_of_one_process(key[0])}
     doubtful = {name: best_by(choice.left, key) for name, key in timed.items() if choice.left}
@@ -345,18 +330,16 @@ def _inconclusive(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Tit
         if found.outcome == "inconclusive":
             (examples if found.is_fast else names).append(f"{one.name} against {other.name}")
     if examples:
-        yield TitledLine(
-            "inconclusive", f"{'; '.join(examples)}: only accuracy is in doubt: give more labelled examples"
-        )
+        yield Titled("inconclusive", f"{'; '.join(examples)}: only accuracy is in doubt: give more labelled examples")
     if not names:
         return
     if any(one.pairs for one in choice.candidates):
-        yield TitledLine("inconclusive", f"{'; '.join(names)}: give the pairs more time with --time")
+        yield Titled("inconclusive", f"{'; '.join(names)}: give the pairs more time with --time")
         return
     test = choice.candidates[0].test
     how = pairs_of([test]) if test else "hwperf compare OLD NEW --data ROWS"
     apart = show_share(math.expm1(between_processes()))
-    yield TitledLine(
+    yield Titled(
         "inconclusive",
         f"{'; '.join(names)}: timings of single processes of equal code differ by up to {apart}. "
         f"Measure in pairs: {how}",

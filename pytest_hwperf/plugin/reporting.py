@@ -27,6 +27,7 @@ from pytest_hwperf.records.verdict import Comparison, Judgement, Policy
 from pytest_hwperf.reports import csv_files, explained, json_file, markdown, plots, tradeoff_files
 from pytest_hwperf.reports import sweeps as sweep_report
 from pytest_hwperf.reports import terminal as terminal_report
+from pytest_hwperf.reports.document import as_text
 from pytest_hwperf.reports.headline import hidden_by_xfails
 from pytest_hwperf.reports.rows import families
 from pytest_hwperf.stats.advice import advice
@@ -264,9 +265,9 @@ def show(terminal: pytest.TerminalReporter, report: Report) -> None:
     if verbosity <= _LAST_LINE:
         return
     for sweep in report.sweeps:
-        for line in sweep_report.lines_of(sweep, writer.fullwidth):
+        for line in as_text(sweep_report.document_of(sweep), writer.fullwidth):
             terminal.write_line(line)
-    for line in sweep_report.notes_of(report.sweeps, writer.fullwidth):
+    for line in as_text(sweep_report.notes_of(report.sweeps), writer.fullwidth):
         terminal.write_line(line, yellow=True)
 
 

@@ -17,10 +17,9 @@ from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import counted, show, show_amount, show_number, show_share
 from pytest_hwperf.records.work import Roofline
+from pytest_hwperf.reports.document import aligned, room_of
 from pytest_hwperf.reports.rows import title_of
-
-_INDENT = "  "
-_GAP = "  "
+from pytest_hwperf.reports.wrapping import INDENT
 
 
 def lines_of(report: Report, width: int) -> list[str]:
@@ -49,16 +48,15 @@ def _lines(one: Explanation, kind: str, width: int) -> Iterator[str]:
     change = f"{one.metric} {one.statistic}{rate}{show(one.baseline, unit)} → {show(one.candidate, unit)}"
     yield from _wrapped(f"what moved in {name}: {change}", width)
     rows = [_mover_row(mover, unit) for mover in one.movers]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(room_of, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        cells = [cell.ljust(cells) for cell, cells in zip(row[:-1], widths, strict=False)]
-        yield from _wrapped(_GAP.join([*cells, row[-1]]).rstrip(), width, _INDENT)
+        yield from _wrapped(aligned(row, widths, range(4), range(4)).rstrip(), width, INDENT)
     for remark in one.remarks:
-        yield from _wrapped(str(remark), width, _INDENT)
+        yield from _wrapped(str(remark), width, INDENT)
     told = any(remark.kind == "profiler slows" for remark in one.remarks)
     overhead = "" if told or one.overhead is None else f"; calls took {show_share(one.overhead)} longer under it"
     each = counted(one.repeats, "profile")
-    yield from _wrapped(f"by {one.method}, {each} of each side in fresh processes{overhead}", width, _INDENT)
+    yield from _wrapped(f"by {one.method}, {each} of each side in fresh processes{overhead}", width, INDENT)
 
 
 def _mover_row(mover: Mover, unit: str) -> Sequence[str]:
@@ -75,7 +73,7 @@ def _mover_row(mover: Mover, unit: str) -> Sequence[str]:
 
 def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
     """Cut a text into lines; what is longer than a line is broken."""
-    return textwrap.wrap(visible(text), max(width, 40), initial_indent=indent, subsequent_indent=f"{indent}{_INDENT}")
+    return textwrap.wrap(visible(text), max(width, 40), initial_indent=indent, subsequent_indent=f"{indent}{INDENT}")
 
 
 _FOLDER = "explain"

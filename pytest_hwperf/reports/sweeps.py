@@ -1,14 +1,12 @@
-"""A sweep as lines of text for a terminal of any width: a row for each point, then the best point for each goal."""
+"""A sweep as a document: a row for each point, then the best point for each goal."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_hwperf.records.metrics import metric_of
 from pytest_hwperf.records.run import Figure, figure_of
 from pytest_hwperf.records.sweep import Best, Goal, Sweep, SweepRow
-from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import counted, show, show_interval, show_limit, show_measured
-from pytest_hwperf.reports.wrapping import INDENT, wrapped
+from pytest_hwperf.reports.document import Block, Grid, Paragraph
 from pytest_hwperf.stats.sweeps import SHOWN
 
 _GOALS: Mapping[Goal, str] = {
@@ -16,21 +14,18 @@ _GOALS: Mapping[Goal, str] = {
     "throughput": "highest throughput",
     "energy": "lowest energy",
 }
-_GAP = "  "
-_Column = tuple[Literal["point", "measured"], str]  # whose it is, and its head: a parameter may be named like a figure
 
 
-def lines_of(sweep: Sweep, width: int) -> list[str]:
-    """Draw a sweep without its notes; what it quotes shows nothing that a terminal obeys."""
-    texts = [*_limits(sweep), *_answers(sweep)]
-    below = [line for text in texts for line in wrapped(visible(text), width, INDENT)]
-    return [visible(f"sweep of {sweep.name}"), *_grid(sweep.rows, width), *below]
+def document_of(sweep: Sweep) -> Iterator[Block]:
+    """Yield what is shown of a sweep without its notes: a row for each point, then the best for each goal."""
+    yield Paragraph(f"sweep of {sweep.name}")
+    yield _grid(sweep.rows)
+    yield from (Paragraph(text, 1) for text in (*_limits(sweep), *_answers(sweep)))
 
 
-def notes_of(sweeps: Sequence[Sweep], width: int) -> list[str]:
+def notes_of(sweeps: Sequence[Sweep]) -> list[Paragraph]:
     """Say what has to be known of sweeps, each note once."""
-    notes = dict.fromkeys(str(note) for sweep in sweeps for note in sweep.notes)
-    return [line for text in notes for line in wrapped(f"note: {visible(text)}", width)]
+    return [Paragraph(f"note: {note}") for note in dict.fromkeys(str(note) for sweep in sweeps for note in sweep.notes)]
 
 
 def name_of(row: SweepRow, among: Sequence[SweepRow]) -> str:
@@ -39,62 +34,23 @@ def name_of(row: SweepRow, among: Sequence[SweepRow]) -> str:
     return ", ".join(filter(None, [row.point.scenario if several else "", row.point.named]))
 
 
-def _grid(rows: Sequence[SweepRow], width: int) -> Iterator[str]:
-    """Yield a line for each point; a column in which no point has anything to say is left out."""
-    columns = {name: [cells[name] for cells in map(_cells, rows)] for name in _cells(rows[0])} if rows else {}
-    used = {name: [visible(cell) for cell in cells] for name, cells in columns.items() if any(cells)}
-    names = [name for name in used if name[0] == "point"]
-    widths = {name: max(map(len, [name[1], *cells])) for name, cells in used.items()}
-    figures = [name for name in used if name not in names]
-    for place, chosen in enumerate(_fitting(figures, widths, width - _total(names, widths))):
-        yield _aligned({name: name[1] for name in used}, [*names, *chosen], widths)
-        for position, row in enumerate(rows):
-            cells = {name: used[name][position] for name in used}
-            if row.figures:
-                yield _aligned(cells, [*names, *chosen], widths)
-            elif not place:
-                yield from _left_out(row, _aligned(cells, names, widths), width)
+def _grid(rows: Sequence[SweepRow]) -> Grid:
+    """Return a row for each point: its values and figures, or why there are none."""
+    points = list(dict.fromkeys(name for row in rows for name in row.point.values))
+    cells = list[list[str]]()
+    for row in rows:
+        point = row.point
+        named = [point.scenario, *(str(point.values.get(name, "")) for name in points)]
+        why = f"skipped: {point.skipped}" if point.skipped else "not measured"
+        cells.append([*named, *(_measured(row) if row.figures else [why])])
+    columns = ["scenario", *points, *SHOWN.values(), "fill delay", "n", "limits"]
+    return Grid(columns, cells, first=1 + len(points))
 
 
-def _fitting(names: Sequence[_Column], widths: Mapping[_Column, int], room: int) -> list[list[_Column]]:
-    """Divide columns into tables that have room, each with one column at least."""
-    tables = [list[_Column]()]
-    for name in names:
-        if tables[-1] and _total([*tables[-1], name], widths) > room:
-            tables.append([])
-        tables[-1].append(name)
-    return tables
-
-
-def _left_out(row: SweepRow, point: str, width: int) -> list[str]:
-    """Say why a point has no figures, behind its values."""
-    why = f"skipped: {row.point.skipped}" if row.point.skipped else "not measured"
-    return wrapped(f"{point.strip()}{_GAP}{visible(why)}", width, point[: len(point) - len(point.lstrip())])
-
-
-def _aligned(cells: Mapping[_Column, str], names: Iterable[_Column], widths: Mapping[_Column, int]) -> str:
-    return INDENT + _GAP.join(cells[name].rjust(widths[name]) for name in names)
-
-
-def _total(names: Sequence[_Column], widths: Mapping[_Column, int]) -> int:
-    """Return the room that columns take, each with what stands before it."""
-    return sum(len(_GAP) + widths[name] for name in names)
-
-
-def _cells(row: SweepRow) -> dict[_Column, str]:
-    point = row.point
-    figures = {title: figure_of(row.figures, key) for key, title in SHOWN.items()}
-    measured = {
-        **{title: _value(figure) if figure else "" for title, figure in figures.items()},
-        "fill delay": "" if point.fill_s is None else show(point.fill_s, "s"),
-        "n": _counts(row),
-        "limits": row.outcome or "",
-    }
-    return {
-        ("point", "scenario"): point.scenario,
-        **{("point", name): str(value) for name, value in point.values.items()},
-        **{("measured", name): text for name, text in measured.items()},
-    }
+def _measured(row: SweepRow) -> list[str]:
+    figures = [figure_of(row.figures, key) for key in SHOWN]
+    fill = "" if row.point.fill_s is None else show(row.point.fill_s, "s")
+    return [*(_value(figure) if figure else "" for figure in figures), fill, _counts(row), row.outcome or ""]
 
 
 def _value(figure: Figure) -> str:

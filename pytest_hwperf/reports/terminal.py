@@ -1,12 +1,12 @@
 """The table as lines for a terminal of any width."""
 
 import re
-import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.reports import explained
+from pytest_hwperf.reports.document import GAP, aligned, room_of
 from pytest_hwperf.reports.explained import OperatorTable, operator_tables
 from pytest_hwperf.reports.summary import HEADS, Summary, summary_of
 from pytest_hwperf.reports.table import Column, Detail, Group, Row, Section, Table, Tone, rows
@@ -16,9 +16,7 @@ Style = Mapping[str, bool]  # markup as pytest's terminal writer takes it: {"red
 Line = tuple[str, Style]
 
 _ROW_INDENT = INDENT * 2
-_GAP = "  "
-_WORDS = {"test", "tightest budget"}  # columns aligned at their left
-_FIRST_COMBINING = "\u0300"  # no letter before it is wide or combines with another
+_WORDS = {place for place, head in enumerate(HEADS) if head in {"test", "tightest budget"}}  # aligned at their left
 _TIE = "\xa0"  # a space at which no line breaks; in texts from outside it is escaped
 _STYLES: Mapping[Tone, Style] = {"bad": {"red": True}, "doubtful": {"yellow": True}, "good": {"green": True}}
 _BOLD: Style = {"bold": True}
@@ -64,31 +62,25 @@ def _list(summary: Summary, width: int) -> Iterator[Line]:
     if not cells:
         return
     used = [place for place in range(len(HEADS)) if any(one[place] for one in cells)]
-    widths = {place: max(map(_cells, [HEADS[place], *(one[place] for one in cells)])) for place in used}
-    room = width - len(INDENT) - sum(len(_GAP) + widths[place] for place in used[1:])
+    widths = {place: max(map(room_of, [HEADS[place], *(one[place] for one in cells)])) for place in used}
+    room = width - len(INDENT) - sum(len(GAP) + widths[place] for place in used[1:])
     widths[0] = max(min(widths[0], room), len(HEADS[0]))
-    yield _listed(HEADS, used, widths), _BOLD
+
+    def listed(cells: Sequence[str]) -> str:
+        return (INDENT + aligned(cells, widths, used, _WORDS)).rstrip()
+
+    yield listed(HEADS), _BOLD
     for file in summary.files:
         yield file.path, _BOLD
         for line in file.lines:
             style = _STYLES.get(line.tone, _PLAIN)
-            if _cells(line.cells[0]) > widths[0] and any(line.cells[1:]):
+            if room_of(line.cells[0]) > widths[0] and any(line.cells[1:]):
                 yield INDENT + line.cells[0], style
-                yield _listed(("", *line.cells[1:]), used, widths), style
+                yield listed(("", *line.cells[1:])), style
             else:
-                yield _listed(line.cells, used, widths), style
+                yield listed(line.cells), style
             for text in line.below:
                 yield from _wrapped(text, width, indent=_ROW_INDENT + INDENT)
-
-
-def _listed(cells: Sequence[str], used: Sequence[int], widths: Mapping[int, int]) -> str:
-    """Align numbers at their right, what begins with a word at its left."""
-    texts = [
-        cells[place] + space if HEADS[place] in _WORDS else space + cells[place]
-        for place in used
-        for space in [" " * (widths[place] - _cells(cells[place]))]
-    ]
-    return (INDENT + _GAP.join(texts)).rstrip()
 
 
 def _footnotes(shown: Table | Summary, width: int) -> list[Line]:
@@ -106,7 +98,7 @@ def _grid(table: Table, width: int) -> list[Line]:
     """Draw the tests, their columns aligned throughout."""
     cells = [row.cells for group in table.groups for section in group.sections for row in section.rows]
     names = [column.name for column in table.columns]
-    widths = [max(map(_size(column), column)) for column in zip(names, *cells, strict=True)]
+    widths = [max(map(room_of, column)) for column in zip(names, *cells, strict=True)]
     inside = [i for i, column in enumerate(table.columns) if not column.phrase]
     below = [i for i, column in enumerate(table.columns) if column.phrase]
     lines = [(_aligned(names, widths, inside), _BOLD)] if cells else []
@@ -126,7 +118,7 @@ def _operators(table: OperatorTable, width: int) -> list[Line]:
     """Draw where the time of a call goes; the last column, the name of a node, moves below where it has no room."""
     lines = [*_wrapped(table.title, width, _BOLD), *_wrapped(table.setting, width, indent=INDENT)]
     work = [line for text in table.work for line in _wrapped(text, width, indent=INDENT)]
-    widths = [max(map(_cells, column)) for column in zip(*table.rows, strict=True)]
+    widths = [max(map(room_of, column)) for column in zip(*table.rows, strict=True)]
     every = range(len(widths))
     fits = not widths or _total(every, widths) <= width
     for row in table.rows:
@@ -155,13 +147,13 @@ def _subhead(group: Group, section: Section, width: int) -> list[Line]:
     """Draw the lines above the rows of a scenario, its test id last, whole and not repeated."""
     test = section.test if section.test != group.title else ""
     texts = filter(None, [section.name, section.ratio, _tied(section.setting, width), test])
-    return _wrapped(_GAP.join(texts), width, _BOLD, indent=INDENT)
+    return _wrapped(GAP.join(texts), width, _BOLD, indent=INDENT)
 
 
 def _line(row: Row, widths: Sequence[int], inside: Sequence[int], width: int) -> tuple[str, str]:
     """Draw what fits of a row, the marks of its footnotes behind its outcome; where they do not fit, apart."""
     text = _aligned([*row.cells[:-1], _marked(row)], widths, inside)
-    return (text, "") if _cells(text) <= width else (_aligned(row.cells, widths, inside), _marks(row))
+    return (text, "") if room_of(text) <= width else (_aligned(row.cells, widths, inside), _marks(row))
 
 
 def _marks(row: Row) -> str:
@@ -177,7 +169,7 @@ def _counts(table: Table | Summary, width: int) -> list[Line]:
     """Draw the counts side by side, or one below the other."""
     style = {"bold": True, "red": True} if table.fails else _BOLD
     together = "; ".join(table.counts)
-    texts = [together] if _cells(together) <= width else table.counts
+    texts = [together] if room_of(together) <= width else table.counts
     return [line for text in texts for line in _wrapped(_tied(text, width), width, style)]
 
 
@@ -188,28 +180,11 @@ def _tied(text: str, width: int) -> str:
 
 
 def _total(inside: Sequence[int], widths: Sequence[int]) -> int:
-    return len(_ROW_INDENT) + sum(widths[i] for i in inside) + len(_GAP) * (len(inside) - 1)
+    return len(_ROW_INDENT) + sum(widths[i] for i in inside) + len(GAP) * (len(inside) - 1)
 
 
 def _aligned(texts: Sequence[str], widths: Sequence[int], inside: Sequence[int]) -> str:
-    size = _size(texts)
-    cells = [texts[i] + " " * (widths[i] - size(texts[i])) for i in inside]
-    return (_ROW_INDENT + _GAP.join(cells)).rstrip()
-
-
-def _size(texts: Sequence[str]) -> Callable[[str], int]:
-    """Return what counts the cells that each of some texts takes."""
-    return len if "".join(texts).isascii() else _cells
-
-
-def _cells(text: str) -> int:
-    """Return how many cells of a terminal a text takes: two for a wide letter, none for a combining one."""
-    if text.isascii() or max(text) < _FIRST_COMBINING:  # nearly always, and a hundred times faster
-        return len(text)
-    return sum(
-        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
-        for letter in text
-    )
+    return (_ROW_INDENT + aligned(texts, widths, inside, inside)).rstrip()
 
 
 def _wrapped(text: str, width: int, style: Style = _PLAIN, indent: str = "") -> list[Line]:

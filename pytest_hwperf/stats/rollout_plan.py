@@ -329,18 +329,6 @@ def promise(plan: Plan) -> str:
     )
 
 
-def figures(file: RolloutFile) -> list[list[str]]:
-    """Return what was measured of both versions beside what was compared, as rows of text below a row of titles."""
-    record, compared = file.record, {one.key for one in file.comparisons if one.change is not None}
-    keys = dict.fromkeys(one.key for side in (record.old, record.new) for one in side.figures)
-    rows = [
-        [metric_of(key[0]).called(key[1]), figure(record.old, key), figure(record.new, key)]
-        for key in keys
-        if key not in compared
-    ]
-    return [["measured", "OLD", "NEW"], *rows] if rows else []
-
-
 def not_compared(file: RolloutFile) -> list[str]:
     """Say what a comparison says nothing about."""
     record = file.record

@@ -19,8 +19,7 @@ import pytest
 from fakes import gates, shards
 from fakes import records as fake
 
-from pytest_hwperf.cli import INTERNAL, USAGE, main
-from pytest_hwperf.cli.doctor import command as doctor
+from pytest_hwperf.cli import INTERNAL, USAGE, doctor, main
 from pytest_hwperf.cli.output import progress_line
 from pytest_hwperf.records import errors
 from pytest_hwperf.records.codec import from_json

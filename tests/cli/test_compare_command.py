@@ -226,7 +226,7 @@ def test_pairs_are_counted(
     play(monkeypatch, cut_off)
 
     main(["compare", "m:f", "m:f", f"--data={rows}"])
-    assert f"m:f against m:f: {shown}\n" in capsys.readouterr().out
+    assert f"m:f (NEW) against m:f (OLD): {shown}\n" in capsys.readouterr().out
 
 
 def test_the_folder_of_a_record_is_made(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_two_files_are_compared_without_the_folder(trap: Path, capsys: pytest.Ca
     save_model(trap / "m.onnx")
     np.save(trap / "rows.npy", np.ones((8, 1), dtype=np.float32))
     main(["compare", "m.onnx", "m.onnx", "--data=rows.npy", "--margin=400%"])
-    assert "m.onnx against m.onnx: " in capsys.readouterr().out
+    assert "m.onnx (NEW) against m.onnx (OLD): " in capsys.readouterr().out
     assert not (trap.parent / "imported").exists()
 
 
@@ -79,4 +79,4 @@ def test_a_function_is_found_in_the_folder(
     (tmp_path / "models.py").write_text("def first(X):\n    return X[:, 0]\n", encoding="utf-8")
     np.save(tmp_path / "rows.npy", np.ones((8, 1)))
     main(["compare", "models:first", "models:first", "--data=rows.npy", "--margin=400%"])
-    assert "models:first against models:first: " in capsys.readouterr().out
+    assert "models:first (NEW) against models:first (OLD): " in capsys.readouterr().out

@@ -14,8 +14,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import numpy as np
 import pytest
 
-from pytest_hwperf.cli import INTERNAL, UNREAD, USAGE, _parser, baseline, compare, main, report, selfcheck
-from pytest_hwperf.cli.doctor import command as doctor
+from pytest_hwperf.cli import INTERNAL, UNREAD, USAGE, _parser, baseline, compare, doctor, main, report, selfcheck
 from pytest_hwperf.cli.inputs import read_data
 from pytest_hwperf.records.errors import UsageProblem
 

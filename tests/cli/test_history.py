@@ -10,9 +10,10 @@ from fakes.histories import STEP, note, series, slower
 from fakes.repositories import commit, git
 
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.cli.history import NOTHING, OK, lines_of, sparkline
+from pytest_hwperf.cli.history import NOTHING, OK, document_of, sparkline
 from pytest_hwperf.host import extras
 from pytest_hwperf.records.run import StoredRun, replace
+from pytest_hwperf.reports.document import as_text
 from pytest_hwperf.reports.html import assets
 from pytest_hwperf.stats.history import trend_of
 from pytest_hwperf.stores.json_files import JsonStore
@@ -159,7 +160,7 @@ def test_too_many_series_need_a_file(
 
 def test_a_series_from_an_anchor_is_shown_as_changes() -> None:
     moved = [0.001 * (place * 7 % 5 - 2) + 0.05 * (place >= STEP) for place in range(2 * STEP)]
-    lines = list(lines_of([trend_of(series(moved, anchor="4f2c1e9abcdef"), [note(3, "a")])]))
+    lines = as_text(document_of([trend_of(series(moved, anchor="4f2c1e9abcdef"), [note(3, "a")])]), 200)
     assert "latency p50, change from 4f2c1e9abc, perf_counter" in lines[1]
     assert "+5.1 %" in lines[2]
     assert "changed +5.0 %" in lines[3]

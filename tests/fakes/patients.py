@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from fakes.hosts import refuse
 from fakes.powercap import calm
 
-from pytest_hwperf.cli.doctor.conditions import Threads
-from pytest_hwperf.cli.doctor.findings import KeptPeaks, Probes
+from pytest_hwperf.cli.doctor import Probes
+from pytest_hwperf.cli.doctor_conditions import Fact
 from pytest_hwperf.host.clocks import ClockPrecision
 from pytest_hwperf.host.disturbance import read_system_state
 from pytest_hwperf.meters.access import Access
@@ -18,15 +19,14 @@ from pytest_hwperf.meters.perf import perf_meter
 from pytest_hwperf.meters.rapl import rapl_meter
 from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.errors import MeterUnavailable
-from pytest_hwperf.records.work import PeakRate
 
-ONE_THREAD = Threads(
-    blas_threads={"openblas 0.3": 1},
-    onnxruntime_version="1.31",
-    onnxruntime_default_threads=0,
-    onnxruntime_scenario_threads=1,
-    thread_settings={},
-)
+ONE_THREAD: Mapping[str, Any] = {
+    "blas_threads": {"openblas 0.3": 1},
+    "onnxruntime_version": "1.31",
+    "onnxruntime_default_threads": 0,
+    "onnxruntime_scenario_threads": 1,
+    "thread_settings": {},
+}
 
 
 class Sources:
@@ -46,16 +46,14 @@ class Sources:
         raise MeterUnavailable(f"There is no {name} here.")
 
 
-PEAKS = KeptPeaks(
-    rates=(
-        PeakRate(threads=1, flops_per_s=104e9, bytes_per_s=11.9e9),
-        PeakRate(threads=2, flops_per_s=146e9, bytes_per_s=13.4e9),
-    ),
-    kept="/home/user/.cache/pytest-hwperf/peaks/0123456789abcdef.json",
-)
+PEAKS = [
+    Fact("rates", "1 thread", {"threads": 1, "flops_per_s": 104e9, "bytes_per_s": 11.9e9}, "104 GFLOP/s"),
+    Fact("rates", "2 threads", {"threads": 2, "flops_per_s": 146e9, "bytes_per_s": 13.4e9}, "146 GFLOP/s"),
+    Fact("kept", "kept", {"file": "/home/user/peaks/0123456789abcdef.json", "reason": ""}, "/home/user/peaks"),
+]
 
 
-def patient(access: Access, *, threads: Threads = ONE_THREAD, environ: Mapping[str, str] | None = None) -> Probes:
+def patient(access: Access, *, environ: Mapping[str, str] | None = None) -> Probes:
     """A machine of two cores, with a clock that takes 50 ns, whose state psutil cannot read."""
     given = environ or {}
     return Probes(
@@ -67,7 +65,7 @@ def patient(access: Access, *, threads: Threads = ONE_THREAD, environ: Mapping[s
         clock=lambda: ClockPrecision(step_s=40e-9, cost_s=50e-9),
         cpu_step=lambda: 1e-6,
         system=partial(read_system_state, load=refuse, cpu_times=refuse, swap=refuse),
-        threads=lambda _: threads,
+        threads=lambda _: ONE_THREAD,
         peaks=lambda _: PEAKS,
     )
 

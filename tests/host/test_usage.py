@@ -34,10 +34,14 @@ class SourceLoader:
 """
 
 
-@pytest.fixture
-def recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    # A fixture of other tests may keep a server running.
+@pytest.fixture(autouse=True)
+def childless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fixture of other tests may keep a server running."""
     monkeypatch.setattr("pytest_hwperf.host.usage._has_children", lambda: False)
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Recorder:
     (tmp_path / "pkg").mkdir()
     (tmp_path / "work.py").write_text(SOURCE)
     (tmp_path / "data.csv").write_text("1,2")

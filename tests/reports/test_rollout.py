@@ -5,13 +5,19 @@ from collections.abc import Callable
 
 from fakes.rollouts import accuracy, file, latency, limit, version
 
+from pytest_hwperf.cli.compare import verdicts_of
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.reports.rollout import render
+from pytest_hwperf.reports import rollout
 from pytest_hwperf.stats.rollout import Requests
+from pytest_hwperf.stats.rollout_plan import RolloutFile
 
 OLD, NEW = version("old.onnx", 1.0), version("new.onnx", 1.0)
 P95 = limit("latency_p95_ms", "latency", "p95", 0.0015)
 EVIL = "<script>alert(1)</script>|`a`\u202e\x1b[2J @all #1 [x](http://y) https://z.example"
+
+
+def render(found: RolloutFile) -> bytes:
+    return rollout.render(found, verdicts_of(found))
 
 
 def test_a_go_shows_both_versions_and_the_plan(golden: Callable[[str, bytes], None]) -> None:

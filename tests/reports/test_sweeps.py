@@ -5,9 +5,10 @@ from fakes import records as fake
 
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import Figure
-from pytest_hwperf.records.sweep import SweepPoint, SweepRow
+from pytest_hwperf.records.sweep import Sweep, SweepPoint, SweepRow
 from pytest_hwperf.records.verdict import Budget
-from pytest_hwperf.reports.sweeps import lines_of, notes_of
+from pytest_hwperf.reports.document import as_text
+from pytest_hwperf.reports.sweeps import document_of, notes_of
 from pytest_hwperf.stats.sweeps import row_of, sweep_of
 
 LIMIT = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)
@@ -15,6 +16,10 @@ LIMIT = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limi
 
 def figure(metric: str, statistic: str, value: float, per: str = "call") -> Figure:
     return fake.figure(metric, statistic, fake.estimate(value, value * 0.99, value * 1.01, 400), per=per)
+
+
+def lines_of(sweep: Sweep, width: int) -> list[str]:
+    return as_text(document_of(sweep), width)
 
 
 def row(batch: int, p95: float, *, rate: float | None = None, scenario: str = "") -> SweepRow:
@@ -54,7 +59,7 @@ def test_what_has_no_room_stands_in_a_further_table(width: int) -> None:
     skipped = SweepPoint(sweep="t", values={"batch_size": 64}, limits=(LIMIT,), skipped=why)
     rows = [row(8, 0.004, rate=7000.0, scenario=name) for name in ("onnx_int8_dynamic", "sklearn_fp32")]
     sweep = sweep_of("t", [*rows, row_of(skipped, ())], state("collection order"))
-    lines = [*lines_of(sweep, width), *notes_of([sweep], width)]
+    lines = as_text([*document_of(sweep), *notes_of([sweep])], width)
     assert [] == [line for line in lines if len(line) > width]
     heads = [line.split() for line in lines if line.split()[:2] == ["scenario", "batch_size"]]
     assert ["p50", "p95", "samples", "fill", "delay", "n", "limits"] == [word for head in heads for word in head[2:]]
@@ -74,7 +79,7 @@ def test_a_sweep_without_figures_can_be_drawn(rows: list[SweepRow]) -> None:
 
 def test_a_note_of_several_sweeps_is_said_once() -> None:
     note = state("collection order")
-    assert 1 == len(notes_of([sweep_of("a", [], note), sweep_of("b", [], note)], 200))
+    assert 1 == len(notes_of([sweep_of("a", [], note), sweep_of("b", [], note)]))
 
 
 def test_a_time_below_a_step_of_the_clock_is_no_zero() -> None:

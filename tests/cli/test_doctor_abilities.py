@@ -2,16 +2,14 @@
 
 import errno
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 from fakes.patients import Sources, measurable_memory
 from fakes.powercap import AMD, CLIENT, COARSE_PSYS, Layout, bare_metal, describe_processor, plant, refusing
 
-from pytest_hwperf.cli.doctor.abilities import (
-    CallClock,
-    Source,
+from pytest_hwperf.cli.doctor import (
     open_source,
     read_call_clock,
     read_cpu_time,
@@ -19,11 +17,16 @@ from pytest_hwperf.cli.doctor.abilities import (
     read_sources,
     read_zones,
 )
+from pytest_hwperf.cli.doctor_conditions import Fact
 from pytest_hwperf.host.clocks import ClockPrecision
 from pytest_hwperf.meters.access import Access
 from pytest_hwperf.meters.cpu_time import CpuTimeMeter
 from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
+
+
+def sources(open_one: Callable[[str], Meter], registered: Iterable[str] = ()) -> dict[str, Fact]:
+    return {one.key: one for one in read_sources(open_one, registered)}
 
 
 def virtual_machine(root: Path) -> Access:
@@ -80,43 +83,33 @@ REMEDIES: tuple[tuple[Callable[[Path], Access], str, str], ...] = (
 def test_a_source_that_is_missing_has_its_remedy(
     tmp_path: Path, machine: Callable[[Path], Access], name: str, remedy: str
 ) -> None:
-    source = read_sources(Sources(machine(tmp_path), {}), ())[name]
-    assert remedy in source.reason
-    assert (False, None, None) == (source.available, source.label, source.shortest_window_s)
+    source = sources(Sources(machine(tmp_path), {}))[name]
+    assert remedy in source.text == source.value["reason"]
+    assert [False, None, None] == [source.value[key] for key in ("available", "label", "shortest_window_s")]
 
 
 @pytest.mark.parametrize("machine", [virtual_machine, macos])
 def test_the_estimate_is_there_and_is_no_measurement(tmp_path: Path, machine: Callable[[Path], Access]) -> None:
-    source = read_sources(Sources(machine(tmp_path), {}), ())["estimate"]
-    assert (True, False, "estimate:cpu-time", None) == (
-        source.available,
-        source.measured,
-        source.label,
-        source.tick_s,
-    )
-    assert any("not a measurement" in warning for warning in source.warnings)
-    assert "estimate:cpu-time: no steps, windows of any length" == str(source)
+    source = sources(Sources(machine(tmp_path), {}))["estimate"]
+    keys = ("available", "measured", "label", "tick_s")
+    assert [True, False, "estimate:cpu-time", None] == [source.value[key] for key in keys]
+    assert any("not a measurement" in note for note in source.notes)
+    assert "estimate:cpu-time: no steps, windows of any length" == source.text
 
 
 def test_counters_are_reported_with_tick_and_shortest_window(tmp_path: Path) -> None:
     plant(tmp_path, AMD)
-    source = read_sources(Sources(bare_metal(tmp_path), {}), ())["rapl"]
-    assert (True, True, "energy", 0.001, 0.5, "") == (
-        source.available,
-        source.measured,
-        source.metric,
-        source.tick_s,
-        source.shortest_window_s,
-        source.reason,
-    )
-    assert "rapl:package-0: moves every 1.00 ms, windows from 500 ms on" == str(source)
+    source = sources(Sources(bare_metal(tmp_path), {}))["rapl"]
+    keys = ("available", "measured", "metric", "tick_s", "shortest_window_s", "reason")
+    assert [True, True, "energy", 0.001, 0.5, ""] == [source.value[key] for key in keys]
+    assert "rapl:package-0: moves every 1.00 ms, windows from 500 ms on" == source.text
 
 
 def test_known_sources_come_first_and_the_estimate_last(tmp_path: Path) -> None:
     """Third-party sources stand between; what is not registered is listed too."""
-    found = read_sources(Sources(macos(tmp_path), {}), ("estimate", "smart_plug", "rapl"))
+    found = sources(Sources(macos(tmp_path), {}), ("estimate", "smart_plug", "rapl"))
     assert ["rapl", "perf", "nvml", "smart_plug", "estimate"] == list(found)
-    assert "There is no smart_plug here." == found["smart_plug"].reason
+    assert "There is no smart_plug here." == found["smart_plug"].text
 
 
 @pytest.mark.parametrize(
@@ -132,7 +125,7 @@ def test_a_source_that_breaks_is_reported_as_missing(error: Exception, reason: s
     def open_one(_: str) -> Meter:
         raise error
 
-    assert {reason} == {source.reason for source in read_sources(open_one, ("plug",)).values()}
+    assert {reason} == {source.text for source in read_sources(open_one, ("plug",))}
 
 
 def test_every_meter_that_was_opened_is_closed() -> None:
@@ -144,7 +137,7 @@ def test_every_meter_that_was_opened_is_closed() -> None:
 
     found = read_sources(lambda _: Closing(), ())
     assert len(found) == len(closed)
-    assert {"cpu_time"} == {source.metric for source in found.values()}
+    assert {"cpu_time"} == {source.value["metric"] for source in found}
 
 
 def test_this_installation_opens_its_own_sources_and_no_others() -> None:
@@ -177,7 +170,7 @@ def test_this_installation_opens_its_own_sources_and_no_others() -> None:
 def test_every_zone_is_listed_with_its_role(tmp_path: Path, layout: Layout, roles: dict[str, str]) -> None:
     if layout:
         plant(tmp_path, layout)
-    assert roles == {zone.id: zone.role for zone in read_zones(bare_metal(tmp_path), {})}
+    assert roles == {zone.key: zone.value["role"] for zone in read_zones(bare_metal(tmp_path), {})}
 
 
 def test_a_zone_that_answers_nothing_is_listed_too(tmp_path: Path) -> None:
@@ -186,79 +179,62 @@ def test_a_zone_that_answers_nothing_is_listed_too(tmp_path: Path) -> None:
     (tree.zone("intel-rapl:0:0") / "energy_uj").write_text("soon\n")
     zones = read_zones(bare_metal(tmp_path, files=refusing(errno.EIO, "intel-rapl:0/energy_uj")), {})
     assert [
-        ("EIO", "not added: it gives no value"),
-        ("'soon', which is no number", "never added: it lies inside its package"),
-    ] == [(zone.answers, zone.role) for zone in zones]
+        "package-0, answers EIO: not added: it gives no value",
+        "core, answers 'soon', which is no number: never added: it lies inside its package",
+    ] == [zone.text for zone in zones]
 
 
 def test_memory_is_reported_with_its_sources(tmp_path: Path) -> None:
     measurable_memory(tmp_path)
     memory = read_memory(bare_metal(tmp_path))
-    assert (True, True) == (memory.available, memory.resettable)
-    assert "peaks by VmHWM after clear_refs, the size at one moment by Rss of smaps_rollup" == str(memory)
-    assert memory.resolution_bytes is not None
-    assert memory.resolution_bytes > 0
+    assert [True, True] == [memory.value[key] for key in ("available", "resettable")]
+    assert "peaks by VmHWM after clear_refs, the size at one moment by Rss of smaps_rollup" == memory.text
+    assert memory.value["resolution_bytes"] > 0
 
 
 def test_peaks_that_cannot_be_reset_are_reported(tmp_path: Path) -> None:
     """A hardened kernel: the file is there and refuses."""
     measurable_memory(tmp_path)
     (tmp_path / "proc/self/clear_refs").mkdir()
-    memory = read_memory(bare_metal(tmp_path))
-    assert (True, False, "VmHWM, never cleared") == (memory.available, memory.resettable, memory.peak_source)
+    memory = read_memory(bare_metal(tmp_path)).value
+    assert [True, False, "VmHWM, never cleared"] == [memory[key] for key in ("available", "resettable", "peak_source")]
 
 
 @pytest.mark.parametrize("system", ["Linux", "Plan9"])
 def test_memory_that_cannot_be_read_says_why(tmp_path: Path, system: str) -> None:
     memory = read_memory(Access(root=str(tmp_path), system=system))
-    assert (False, None, None) == (memory.available, memory.peak_source, memory.resolution_bytes)
-    assert memory.reason
+    assert [False, None, None] == [memory.value[key] for key in ("available", "peak_source", "resolution_bytes")]
+    assert memory.text == memory.value["reason"] != ""
 
 
 def test_macos_counts_in_its_own_way(tmp_path: Path) -> None:
-    memory = read_memory(macos(tmp_path))
-    assert (True, False, None) == (memory.available, memory.resettable, memory.resolution_bytes)
-    assert "ru_maxrss, never cleared" == memory.peak_source
+    memory = read_memory(macos(tmp_path)).value
+    assert [True, False, None] == [memory[key] for key in ("available", "resettable", "resolution_bytes")]
+    assert "ru_maxrss, never cleared" == memory["peak_source"]
 
 
 def test_cpu_time_is_reported_by_its_step() -> None:
-    assert "in steps of 1.00 µs while one thread works" == str(read_cpu_time(lambda: 1e-6))
+    assert "in steps of 1.00 µs while one thread works" == read_cpu_time(1e-6).text
 
 
 def test_cpu_time_that_stands_still_is_no_ability() -> None:
-    found = read_cpu_time(lambda: None)
-    assert (False, "did not move") == (found.available, str(found))
+    found = read_cpu_time(None)
+    assert ({"available": False, "step_s": None}, "did not move") == (found.value, found.text)
 
 
-def test_the_clock_is_reported_with_what_it_is_good_for(tmp_path: Path) -> None:
+def test_the_clock_is_reported_with_what_it_is_good_for() -> None:
     """Calls below 20 µs share a reading of it."""
-    found = read_call_clock(lambda: ClockPrecision(step_s=40e-9, cost_s=51e-9), str(tmp_path))
-    assert found.available
-    assert str(found) == ("perf_counter: steps of 40.0 ns, 51.0 ns a reading; calls below 20.0 µs are timed in batches")
+    found = read_call_clock(ClockPrecision(step_s=40e-9, cost_s=51e-9), None)
+    assert found.value["available"]
+    assert "perf_counter: steps of 40.0 ns, 51.0 ns a reading; calls below 20.0 µs are timed in batches" == found.text
 
 
 @pytest.mark.parametrize(("step_s", "available"), [(1e-6, True), (1.1e-6, False), (15.6e-3, False), (None, False)])
-def test_a_coarse_clock_times_no_calls(tmp_path: Path, step_s: float | None, available: bool) -> None:
+def test_a_coarse_clock_times_no_calls(step_s: float | None, available: bool) -> None:
     """More than a twentieth of 20 µs."""
-    assert available is read_call_clock(lambda: ClockPrecision(step_s=step_s, cost_s=1e-6), str(tmp_path)).available
+    assert available is read_call_clock(ClockPrecision(step_s=step_s, cost_s=1e-6), None).value["available"]
 
 
 def test_a_clock_has_the_kernels_name_where_it_tells_one() -> None:
-    clock = CallClock(available=False, source="hpet", step_s=None, cost_s=1.2e-6, batched_below_s=20e-6)
-    assert str(clock).startswith("perf_counter (hpet): did not move, 1.20 µs a reading;")
-
-
-def test_a_source_is_a_record_of_base_units() -> None:
-    """Ticks of 50 ms and windows of 5 s, as of a board."""
-    source = Source(
-        available=True,
-        measured=True,
-        covers="boards",
-        metric="gpu_energy",
-        label="nvml:0",
-        tick_s=0.05,
-        shortest_window_s=5.0,
-        warnings=(),
-        reason="",
-    )
-    assert "nvml:0: moves every 50.0 ms, windows from 5.00 s on" == str(source)
+    clock = read_call_clock(ClockPrecision(step_s=None, cost_s=1.2e-6), "hpet")
+    assert clock.text.startswith("perf_counter (hpet): did not move, 1.20 µs a reading;")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.cli.doctor import findings as module
-from pytest_hwperf.cli.doctor.findings import keep_peaks, render_peaks, thread_counts
+from pytest_hwperf.cli import doctor
+from pytest_hwperf.cli.doctor import keep_peaks, thread_counts
 from pytest_hwperf.host.peaks import read_peaks
 from pytest_hwperf.records.work import PeakRate, Peaks
 
@@ -20,7 +20,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         found.extend(threads)
         return Peaks(rates=tuple(PeakRate(threads=n, flops_per_s=1e11 * n, bytes_per_s=1e10) for n in threads))
 
-    monkeypatch.setattr(module, "measure_peaks", measure)
+    monkeypatch.setattr(doctor, "measure_peaks", measure)
     return found
 
 
@@ -31,14 +31,16 @@ def test_one_thread_all_cores_and_powers_of_two(cores: int, counts: list[int]) -
 
 def test_peaks_are_kept_for_later_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[int]) -> None:
     monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path))
-    found = keep_peaks(fake.machine(cores=4))
+    *rates, file = keep_peaks(fake.machine(cores=4))
     kept = read_peaks(fake.machine(cores=4))
     assert [1, 2, 4] == asked
     assert kept is not None
-    assert found.rates == kept.rates
-    assert Path(found.kept).is_relative_to(tmp_path)
-    shown = dict(render_peaks(found))
-    assert shown["2 threads"] == "200 GFLOP/s by a float32 matrix product, 10.0 GB/s by a triad in memory"
+    assert [one.flops_per_s for one in kept.rates] == [one.value["flops_per_s"] for one in rates]
+    assert Path(file.text).is_relative_to(tmp_path)
+    assert ("2 threads", "200 GFLOP/s by a float32 matrix product, 10.0 GB/s by a triad in memory") == (
+        rates[1].label,
+        rates[1].text,
+    )
 
 
 def test_what_cannot_be_kept_is_shown_all_the_same(
@@ -49,5 +51,6 @@ def test_what_cannot_be_kept_is_shown_all_the_same(
     monkeypatch.setenv("HWPERF_CACHE_DIR", str(file))
     found = keep_peaks(fake.machine(cores=1))
     assert [1] == asked
-    assert ("", 1) == (found.kept, len(found.rates))
-    assert dict(render_peaks(found))["kept"].startswith("no: ")
+    assert ["1 thread", "kept"] == [one.label for one in found]
+    assert found[1].value["file"] is None
+    assert found[1].text == f"no: {found[1].value['reason']}"

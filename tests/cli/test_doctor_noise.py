@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_hwperf.cli.doctor.noise import Noise, PairsNeeded, noise_of, pair_for, read_noise, render_noise
+from pytest_hwperf.cli.doctor_noise import Noise, PairsNeeded, noise_of, pair_for, read_noise, render_noise
 from pytest_hwperf.gate.models import SelfComparison
 from pytest_hwperf.host.disturbance import MachineCpuTime, Snapshot
 from pytest_hwperf.records.errors import WorkerError

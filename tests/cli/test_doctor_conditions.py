@@ -7,54 +7,47 @@ import pytest
 from fakes.hosts import LAPTOP, settle_in
 from fakes.patients import ONE_THREAD
 
-from pytest_hwperf.cli.doctor.conditions import Conditions, Fact, Threads, facts_of, read_conditions, read_threads
+from pytest_hwperf.cli.doctor_conditions import (
+    Fact,
+    allotment,
+    libraries,
+    memory_and_load,
+    processor,
+    read_conditions,
+    read_threads,
+)
 from pytest_hwperf.host.disturbance import ClockRate, SystemState, Throttling
 from pytest_hwperf.meters.access import Access
 
-CALM = Conditions(
-    virtual=False,
-    rate=ClockRate(
-        governors=("performance",), turbo=False, turbo_switch="/f", turbo_off="1", sibling_threads=False,
-        clock_rate_hz=2e9, highest_clock_rate_hz=None, heat_throttle_count=0,
-    ),
-    cores_online=8,
-    cores_usable=4,
-    cores_allotted=4,
-    quota_cores=None,
-    throttling=None,
-    memory_limit_bytes=None,
-    system=SystemState(load_1min=0.1, steal_share=0.0, swap_bytes=1000, swap_used_bytes=0, huge_pages="never"),
-    threads=ONE_THREAD,
+CALM = ClockRate(
+    governors=("performance",), turbo=False, turbo_switch="/f", turbo_off="1", sibling_threads=False,
+    clock_rate_hz=2e9, highest_clock_rate_hz=None, heat_throttle_count=0,
 )  # fmt: skip
-
-
+IDLE = SystemState(load_1min=0.1, steal_share=0.0, swap_bytes=1000, swap_used_bytes=0, huge_pages="never")
 UNKNOWN = SystemState(load_1min=None, steal_share=None, swap_bytes=None, swap_used_bytes=None, huge_pages=None)
 BUSY = SystemState(
     load_1min=3.5, steal_share=0.03, swap_bytes=2_048_000, swap_used_bytes=1_536_000, huge_pages="always"
 )
 
 
-def render(found: Conditions) -> dict[str, Fact]:
-    return {row.key: row for row in facts_of(found)}
-
-
-def judgement(key: str, found: Conditions) -> str:
-    return render(found)[key].judgement
-
-
-def look_at(root: Path, system: SystemState = UNKNOWN) -> Conditions:
+def look_at(root: Path, system: SystemState = UNKNOWN) -> dict[str, Fact]:
     access = Access(root=str(root), system="Linux", architecture="x86_64")
-    return read_conditions(access, usable=2, online=4, allotted=2, threads=ONE_THREAD, system=system)
+    found = read_conditions(access, usable=2, online=4, allotted=2, threads=ONE_THREAD, system=system)
+    return {one.key: one for one in found}
 
 
 def test_a_calm_machine_is_reported_without_a_judgement() -> None:
-    assert [] == [row for row in facts_of(CALM) if row.judgement]
+    found = [
+        *processor(CALM, virtual=False), *allotment(4, 8, 4, None, None), *memory_and_load(None, IDLE, 8),
+        *libraries(ONE_THREAD, 4),
+    ]  # fmt: skip
+    assert [] == [one for one in found if one.judgement]
 
 
 def test_what_is_not_shown_is_unknown_and_not_judged(tmp_path: Path) -> None:
     """An empty machine: no value is made up."""
-    rows = render(look_at(tmp_path))
-    unknown = {key for key, row in rows.items() if row.value == "unknown"}
+    rows = look_at(tmp_path)
+    unknown = {key for key, row in rows.items() if row.text == "unknown"}
     assert {
         *("virtual", "governor", "turbo", "smt", "clock_rate", "heat_throttles", "load", "steal", "swap", "huge_pages")
     } == unknown
@@ -63,7 +56,7 @@ def test_what_is_not_shown_is_unknown_and_not_judged(tmp_path: Path) -> None:
 
 def test_a_noisy_laptop_is_judged_in_plain_words(tmp_path: Path) -> None:
     """Everything that can be wrong is, with its figure and its remedy."""
-    rows = render(look_at(settle_in(tmp_path), BUSY))
+    rows = look_at(settle_in(tmp_path), BUSY)
     assert {
         "virtual": "no",
         "governor": "powersave",
@@ -78,7 +71,7 @@ def test_a_noisy_laptop_is_judged_in_plain_words(tmp_path: Path) -> None:
         "steal": "3.00 % of the CPU time since the start",
         "swap": "1.54 MB of 2.05 MB used",
         "huge_pages": "always",
-    } == {key: row.value for key, row in rows.items() if key not in ("blas", "onnxruntime", "thread_settings")}
+    } == {key: row.text for key, row in rows.items() if key not in ("blas", "onnxruntime", "thread_settings")}
     remedies = {
         "governor": "sudo cpupower frequency-set -g performance",
         "turbo": "depends on heat and neighbours; off, timings are longer and steadier: "
@@ -98,54 +91,47 @@ def test_a_noisy_laptop_is_judged_in_plain_words(tmp_path: Path) -> None:
 def test_a_virtual_machine_says_what_it_cannot_show(tmp_path: Path) -> None:
     flags = LAPTOP["proc/cpuinfo"] + "flags\t\t: fpu hypervisor"
     found = look_at(settle_in(tmp_path, {"proc/cpuinfo": flags}))
-    assert found.virtual is True
-    assert "heat, sibling threads and neighbours are not shown here" in judgement("virtual", found)
+    assert {"virtual_machine": True} == found["virtual"].value
+    assert "heat, sibling threads and neighbours are not shown here" in found["virtual"].judgement
 
 
 def test_a_quota_that_has_not_stopped_anything_is_explained() -> None:
     """Two of four usable cores."""
-    found = replace(CALM, quota_cores=2.0, throttling=Throttling(0, 0.0))
-    assert "more than 2.0 busy threads are stopped until the next period begins" == judgement("quota", found)
-    assert "" == judgement("quota", replace(CALM, quota_cores=4.0))
+    _, quota = allotment(4, 8, 4, 2.0, Throttling(0, 0.0))
+    assert "more than 2.0 busy threads are stopped until the next period begins" == quota.judgement
+    assert "" == allotment(4, 8, 4, 4.0, None)[1].judgement
 
 
 def test_one_core_is_interrupted_by_everything() -> None:
-    assert "whatever else runs interrupts the measurement" == judgement("cores", replace(CALM, cores_usable=1))
+    assert "whatever else runs interrupts the measurement" == allotment(1, 8, 1, None, None)[0].judgement
 
 
 def test_pools_larger_than_the_allotted_cores_are_judged() -> None:
-    threads = replace(ONE_THREAD, blas_threads={"openblas 0.3": 8, "openmp": 2})
-    rows = render(replace(CALM, threads=threads))
-    assert "openblas 0.3: 8 threads, openmp: 2 threads" == rows["blas"].value
-    assert "more than the 4 allotted cores" in rows["blas"].judgement
-    assert "set OMP_NUM_THREADS=4 and OPENBLAS_NUM_THREADS=4 before Python starts" in rows["blas"].judgement
+    blas, *_ = libraries({**ONE_THREAD, "blas_threads": {"openblas 0.3": 8, "openmp": 2}}, 4)
+    assert "openblas 0.3: 8 threads, openmp: 2 threads" == blas.text
+    assert "more than the 4 allotted cores" in blas.judgement
+    assert "set OMP_NUM_THREADS=4 and OPENBLAS_NUM_THREADS=4 before Python starts" in blas.judgement
 
 
 def test_thread_settings_are_shown_as_they_are() -> None:
-    threads = Threads(
-        blas_threads={},
-        onnxruntime_version="1.31",
-        onnxruntime_default_threads=3,
-        onnxruntime_scenario_threads=1,
-        thread_settings={"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "1"},
-    )
-    rows = render(replace(CALM, threads=threads))
-    assert "none" == rows["blas"].value
-    assert "OMP_NUM_THREADS=2, MKL_NUM_THREADS=1" == rows["thread_settings"].value
-    assert "1.31: by itself 3 threads; a scenario 1 thread that does not spin, or its threads=" == (
-        rows["onnxruntime"].value
-    )
+    settings = {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "1"}
+    threads = {**ONE_THREAD, "blas_threads": {}, "onnxruntime_default_threads": 3, "thread_settings": settings}
+    assert [
+        "none",
+        "1.31: by itself 3 threads; a scenario 1 thread that does not spin, or its threads=",
+        "OMP_NUM_THREADS=2, MKL_NUM_THREADS=1",
+    ] == [one.text for one in libraries(threads, 4)]
 
 
 @pytest.mark.parametrize(("total", "text"), [(0, "none"), (1000, "0 B of 1.00 kB used")])
 def test_swap_is_reported_with_its_size(total: int, text: str) -> None:
-    system = replace(CALM.system, swap_bytes=total, swap_used_bytes=0)
-    assert text == render(replace(CALM, system=system))["swap"].value
+    system = replace(IDLE, swap_bytes=total, swap_used_bytes=0)
+    assert text == {one.key: one.text for one in memory_and_load(None, system, 8)}["swap"]
 
 
 def test_the_libraries_of_this_process_are_asked() -> None:
     """The BLAS of numpy has a pool, and ONNX Runtime decides by itself where nothing is set."""
     found = read_threads({"OMP_NUM_THREADS": "1"})
-    assert min(found.blas_threads.values()) >= 1
-    assert (0, 1) == (found.onnxruntime_default_threads, found.onnxruntime_scenario_threads)
-    assert {"OMP_NUM_THREADS": "1"} == found.thread_settings
+    assert min(found["blas_threads"].values()) >= 1
+    assert (0, 1) == (found["onnxruntime_default_threads"], found["onnxruntime_scenario_threads"])
+    assert {"OMP_NUM_THREADS": "1"} == found["thread_settings"]

@@ -10,8 +10,7 @@ from fakes.hosts import settle_in
 from fakes.patients import measurable_memory, patient
 from fakes.powercap import bare_metal, plant
 
-from pytest_hwperf.cli.doctor.command import MISSING, OK, run
-from pytest_hwperf.cli.doctor.findings import Probes
+from pytest_hwperf.cli.doctor import MISSING, OK, Probes, run
 from pytest_hwperf.records.contracts import Covered, Meter
 from pytest_hwperf.records.errors import MeterUnavailable
 from pytest_hwperf.records.run import Reading

@@ -1,1 +1,0 @@
-"""`hwperf doctor`: what can be measured on this machine, and what makes it noisy."""
