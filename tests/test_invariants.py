@@ -163,6 +163,11 @@ def session_of(folder: Path, body: str) -> tuple[set[str], list[str]]:
     return late_libraries() & set(foreign), started
 
 
+def test_the_commands_are_listed_without_what_extras_bring() -> None:
+    foreign, started = audited("from pytest_hwperf.cli import _parser; _parser().format_help()")
+    assert ({"msgspec"}, []) == (late_libraries() & set(foreign), started)  # records rest on it
+
+
 def test_a_session_that_measures_nothing_loads_and_starts_nothing(tmp_path: Path) -> None:
     """Also with the hooks run: options read, tests collected and passed."""
     body = (

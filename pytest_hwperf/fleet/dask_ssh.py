@@ -1,14 +1,11 @@
 """The processes of dask over SSH, whose start has an end: without one, a host that hangs would hold the whole fleet."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from distributed.deploy import ssh
 from distributed.deploy.spec import ProcessInterface
 
-from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.records.text import visible
 
 _MOST = 300  # characters of what a host says
@@ -52,30 +49,3 @@ async def _started(start: Any, within_s: float) -> str:
     except Exception as error:  # noqa: BLE001 - dask and asyncssh raise whatever a host makes of it
         return f"cannot be started ({visible(str(error) or type(error).__name__)[:_MOST]})"
     return ""
-
-
-_CLOSE_S = 10.0
-_OF_DASK = (TimeoutError, OSError, RuntimeError, AssertionError)  # what its own close raises of a half-closed one
-
-
-class Closable(Protocol):
-    """A client or a cluster of dask."""
-
-    def close(self, timeout: float) -> object:
-        """End it within so many seconds."""
-
-
-Closed = TypeVar("Closed", bound=Closable)
-
-
-@contextmanager
-def closing(what: Closed) -> Iterator[Closed]:
-    """Close something of dask on exit, for which signals wait; what does not answer is let go of.
-
-    What cannot be closed ends by itself: processes over SSH with their connection, local ones with this process.
-    """
-    try:
-        yield what
-    finally:
-        with uninterrupted(), suppress(*_OF_DASK):
-            what.close(timeout=_CLOSE_S)

@@ -6,8 +6,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_hwperf.fleet.closing import closing
 from pytest_hwperf.fleet.dask_cluster import RESOURCE, DaskCluster
-from pytest_hwperf.fleet.dask_ssh import closing
 from pytest_hwperf.fleet.hosts import HostEntry
 from pytest_hwperf.fleet.local_worker import deaf
 from pytest_hwperf.fleet.plain_data import refuse_pickles

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from pytest_hwperf import __version__
+from pytest_hwperf.fleet.closing import closing
 from pytest_hwperf.fleet.dask_cluster import STAYS
-from pytest_hwperf.fleet.dask_ssh import closing
 from pytest_hwperf.fleet.hosts import SSH_PORT, HostEntry
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.text import visible

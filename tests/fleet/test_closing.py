@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pytest_hwperf.fleet.dask_ssh import closing
+from pytest_hwperf.fleet.closing import closing
 from pytest_hwperf.host.interruption import interruptible
 
 
