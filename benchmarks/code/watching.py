@@ -5,12 +5,18 @@ import runpy
 import sys
 import threading
 from collections.abc import Sequence
+from inspect import CO_OPTIMIZED
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 import pytest_hwperf
 
 PACKAGE = str(Path(pytest_hwperf.__file__).parent)
+
+
+def _is_function(code: CodeType) -> bool:
+    """Whether it is a function with a name: no module, class body, lambda or comprehension."""
+    return bool(code.co_flags & CO_OPTIMIZED) and not code.co_name.startswith("<")
 
 
 def watch(out: Path, command: Sequence[str]) -> None:
@@ -18,7 +24,7 @@ def watch(out: Path, command: Sequence[str]) -> None:
     functions, calls = set[tuple[str, str]](), set[tuple[str, str]]()
 
     def note(frame: FrameType, event: str, _: object) -> None:
-        if event != "call" or not frame.f_code.co_filename.startswith(PACKAGE) or frame.f_code.co_name == "<module>":
+        if event != "call" or not frame.f_code.co_filename.startswith(PACKAGE) or not _is_function(frame.f_code):
             return
         file = frame.f_code.co_filename[len(PACKAGE) + 1 :]
         functions.add((file, f"{frame.f_code.co_qualname}:{frame.f_code.co_firstlineno}"))

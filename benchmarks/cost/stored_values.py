@@ -103,7 +103,7 @@ def _growth(written: Callable[[list[float]], str], values: list[float]) -> float
 
 
 def _our_json(values: list[float]) -> str:
-    return to_json(_sample(values)).decode()  # as reports.json_report writes it
+    return to_json(_sample(values)).decode()  # as reports.json_file writes it
 
 
 def _their_json(values: list[float]) -> str:

@@ -83,7 +83,7 @@ class Holder:
     def hold_apart(
         self, stage: Stage, program: Program, until: float, chance: Chance, *, stop: Event | None = None
     ) -> PairTrace:
-        """Conduct processes of both sides through the program one after the other; see `pairs.serial`."""
+        """Conduct processes of both sides through the program one after the other; see `gate.serial`."""
         order = SIDES if chance.toss() else SIDES[::-1]
         processes = 1 if stage == "rehearsal" else 2
         apart = Apart(program, self.clock, chance.toss, processes, PairTrace(first=order[0]))

@@ -79,7 +79,7 @@ class Interleaving:
 class Interleaver:
     """Conducts both sides through one measurement."""
 
-    connections: Mapping[Side, Endpoint]  # both sides, each waiting for its turn; or one of them, see `pairs.serial`
+    connections: Mapping[Side, Endpoint]  # both sides, each waiting for its turn; or one of them, see `gate.serial`
     plan: BlockPlan
     toss: Callable[[], bool]  # a fair coin
     statistics: Sequence[tuple[str, str]]  # (metric, statistic) wanted: of latency, CPU time or energy

@@ -63,7 +63,7 @@ class GroupSchedule:
         return self._table.needed_s(self._table.tests, self.screening)
 
     def next_group(self, evidence: Evidence, left_s: float, screened_s: float) -> int:
-        """Return how many hypotheses are asked next, 0 where there is no time for any; see `pairs.conductor`."""
+        """Return how many hypotheses are asked next, 0 where there is no time for any; see `gate.conductor`."""
         done = len(self._begun(evidence, len(evidence.groups)))
         table, seen = self._paced(evidence, screened_s), _screened(evidence)
         size = table.next_group(done, left_s, self.screening, seen)
@@ -72,7 +72,7 @@ class GroupSchedule:
         return _asked(self._table.tests[done : done + size])
 
     def shortened(self, evidence: Evidence, left_s: float, screened_s: float) -> int:
-        """Return with how many hypotheses the last group goes on, which is being screened; see `pairs.conductor`."""
+        """Return with how many hypotheses the last group goes on, which is being screened; see `gate.conductor`."""
         before, seen = len(self._begun(evidence, len(evidence.groups) - 1)), _screened(evidence)
         tests = self._begun(evidence, len(evidence.groups))[before:]
         if not any(seen[one.test] for one in tests):

@@ -1,6 +1,6 @@
 """The parent of a pair: it imports what both sides import from the same files, and is forked into both of them.
 
-`python pair_parent.py` is conducted by `pairs.parent`, with a line of JSON each way at a time: what to import, then how
+`python pair_parent.py` is conducted by `gate.parent`, with a line of JSON each way at a time: what to import, then how
 each side is started. It loads nothing but the standard library by itself: what it has loaded, both sides have.
 """
 

@@ -13,7 +13,7 @@ from pytest_hwperf.stats.changed_code import MODULE, key_of
 T = TypeVar("T")
 
 _COVERAGE = "coverage.py"
-_OWN = "hwperf-affected"  # code_watch.py: in rehearsals alone, whose times are discarded
+_OWN = "hwperf-affected"  # in rehearsals alone, whose times are discarded
 _TOOLS = range(6)  # identifiers of tools of `sys.monitoring`
 _KNOWN: Mapping[str, str] = {"coverage": _COVERAGE, "pdb": "pdb", "bdb": "pdb", "cProfile": "cProfile"}
 
@@ -106,7 +106,6 @@ def _package(function: Any) -> str:
 
 
 _FREE_TOOLS = (4, 3, 5, 1, 0)  # of `sys.monitoring`, from the one that others use least
-_NAME = "hwperf-affected"
 _FINDS_MODULES = ("<frozen importlib._bootstrap_external>", "FileFinder.find_spec")
 
 
@@ -128,7 +127,7 @@ class CodeWatch:
         tool = next((one for one in _FREE_TOOLS if monitoring.get_tool(one) is None), None)
         if tool is None:
             raise OSError("all tools of sys.monitoring are in use")
-        monitoring.use_tool_id(tool, _NAME)
+        monitoring.use_tool_id(tool, _OWN)
         monitoring.register_callback(tool, monitoring.events.PY_START, self._started)
         monitoring.set_events(tool, monitoring.events.PY_START)
 

@@ -1,1 +1,1 @@
-"""Warm up, call in windows between meter readings, stop when the core says enough."""
+"""Warm up, call in windows between meter readings, stop when `stats/` says enough."""

@@ -84,7 +84,7 @@ def baseline(flag: str, name: str) -> str:
 
 def alpha(flag: str, text: str) -> float:
     """Parse the rate; the parser is loaded only for another than the default."""
-    return 0.01 if text == DEFAULT_ALPHA else by_core("records.units", "parse_rate", flag, text)
+    return 0.01 if text == DEFAULT_ALPHA else by_function("records.units", "parse_rate", flag, text)
 
 
 def requirements(flag: str, given: Sequence[str]) -> tuple[str, ...]:
@@ -147,16 +147,16 @@ def side_by_side(flag: str, text: str) -> int:
 
 def planted(flag: str, text: str) -> float:
     """Parse a share of work; "" is 0."""
-    return by_core("records.budgets", "parse_size", text, "relative", flag=flag) if text else 0.0
+    return by_function("records.budgets", "parse_size", text, "relative", flag=flag) if text else 0.0
 
 
 def lines(module: str, function: str, empty: Any = ()) -> Callable[[str, list[str]], Any]:
-    """Return a parser of lines by the core, which is loaded only where there is something to parse."""
-    return lambda flag, lines: by_core(module, function, lines, flag=flag) if lines else empty
+    """Return a parser of lines by a function of `module`, which is loaded only where there is something to parse."""
+    return lambda flag, lines: by_function(module, function, lines, flag=flag) if lines else empty
 
 
-def by_core(module: str, function: str, *arguments: Any, flag: str = "") -> Any:
-    """Parse by a function of the core, whose errors become usage errors."""
+def by_function(module: str, function: str, *arguments: Any, flag: str = "") -> Any:
+    """Parse by a function of the package's own, whose errors become usage errors."""
     from pytest_hwperf.records.errors import UsageProblem
 
     try:

@@ -13,7 +13,7 @@ from pytest_hwperf.plugin.option_values import (
     alpha,
     baseline,
     builds,
-    by_core,
+    by_function,
     choice,
     commands,
     lines,
@@ -178,13 +178,13 @@ _MORE = (
         "shard",
         "Run part K of N; hwperf report merges the parts.",
         metavar="K/N",
-        parse=lambda flag, text: by_core("records.report", "parse_shard", text, flag=flag) if text else None,
+        parse=lambda flag, text: by_function("records.report", "parse_shard", text, flag=flag) if text else None,
     ),
     Option(
         "machine-kind",
         "Name of this kind of machine, of N; hwperf report shows all kinds side by side.",
         metavar="NAME[/N]",
-        parse=lambda flag, text: by_core("records.report", "parse_kind", text, flag=flag) if text else None,
+        parse=lambda flag, text: by_function("records.report", "parse_kind", text, flag=flag) if text else None,
     ),
     Option(
         "parallel",
@@ -273,7 +273,6 @@ _GONE = {
     "--hwperf-max-time": "--hwperf-sample-time",
     "--hwperf-benchmark-fixture": "--hwperf-benchmark",
     "--hwperf-no-cache": "-o hwperf_cache=false",
-    "--hwperf-loads": "none: hwperf makes the calls itself",
     **{f"--hwperf-{option.name}": f"-o {option.ini}=VALUE" for option in _INI},
 }
 

@@ -28,7 +28,7 @@ class Settings:
     compare: bool
     only: bool
     skip: bool
-    margins: tuple[Any, ...]  # core.records.Margin
+    margins: tuple[Any, ...]  # records.verdict.Margin
     alpha: float  # 0.01 = 1 %
     strict: bool
     time_limit_s: float  # of the gate
@@ -53,8 +53,8 @@ class Settings:
     parallel: int  # pairs side by side
     disable: bool
     plant: float  # share of work that is added to the candidate's calls, 0.0 for none
-    budgets: tuple[Any, ...]  # core.records.Budget
-    carbon: Any  # core.carbon.CarbonInputs, None without hwperf_carbon
+    budgets: tuple[Any, ...]  # records.verdict.Budget
+    carbon: Any  # stats.carbon.CarbonInputs, None without hwperf_carbon
     rerun: Any  # "auto" or "never"
     base_env: Any  # "auto", "shared" or "build"
     anchor: str  # git revision, "" for none

@@ -293,7 +293,7 @@ def _recorded(item: pytest.Item) -> Mapping[str, Recorded]:
     }
 
 
-_OWN_ERROR = re.compile(r"^pytest_hwperf\.core\.errors\.\w+: ")  # whose sentence needs no name of a class
+_OWN_ERROR = re.compile(r"^pytest_hwperf\.records\.errors\.\w+: ")  # whose sentence needs no name of a class
 
 
 def _last_words(report: pytest.CollectReport | pytest.TestReport) -> str:

@@ -2,7 +2,7 @@
 
 Where BAD is slower than a commit by more than half of the change that is searched, that commit lies before the culprit;
 where by less, it contains it. Either answer is an exact signed-rank test of the pair values against that half, so that
-it is wrong at most at `ERROR_RATE`, whatever the noise. What the answers make of the commits: `stats/bisection.py`.
+it is wrong at most at `ERROR_RATE`, whatever the noise. What the answers make of the commits: `posterior`.
 """
 
 import math

@@ -94,7 +94,7 @@ def compare_processes(
     """Decide by fresh processes of both sides, in pairs: exact sign-flip test of the sum of their differences.
 
     Made for values that differ from process to process but are often the same, as peaks of memory are; where each
-    side has one value only there is nothing to test, and `comparisons.compare_exact` compares exactly. The differences
+    side has one value only there is nothing to test, and `exact.compare_exact` compares exactly. The differences
     are absolute, the margin is `size` of the smaller side's median and at least its floor, so that swapping the sides
     mirrors the outcome. The interval inverts the same test (`ranks.sign_flip_bounds`): a margin is rejected exactly
     where the bound lies beyond it.

@@ -1,7 +1,7 @@
 """Trade-offs between candidates: which keep the requirements, which none is better than, and how they rank.
 
 A candidate is a scenario at its batch size and threads, or a model version. Whether one is better than another is
-decided by `core.rivals` alone; a metric that one candidate lacks is left out for all and named.
+decided by `stats.rivals` alone; a metric that one candidate lacks is left out for all and named.
 
 References:
     V. Pareto's order: one is dominated where another is nowhere worse and somewhere better.

@@ -30,7 +30,7 @@ def check_name(name: str) -> None:
 def locate(url: str, root: Path) -> tuple[str, str]:
     """Return the scheme of a store and where it lies: a folder or file below `root`, another location as it is.
 
-    A bare path is a folder of JSON files. Nothing of the core is loaded here, since every run of pytest reads it.
+    A bare path is a folder of JSON files. It loads nothing else of the package, since every run of pytest reads it.
     """
     scheme, colon, location = url.partition(":")
     if not colon or not re.fullmatch(r"[a-z][a-z0-9+]+", scheme):

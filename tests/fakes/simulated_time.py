@@ -64,7 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _planted(stream: Stream, share: float) -> Callable[..., Any]:
-    """Stand for `planted_work.planted`; only of calls that are not awaited."""
+    """Stand for `pair_target.planted`; only of calls that are not awaited."""
     function = stream.function
 
     def slower(*arguments: Any) -> Any:

@@ -10,7 +10,8 @@ import pytest
 from pytest_hwperf.gate.turns import Turns
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.measure.stream import FirstCall
-from pytest_hwperf.plugin.worker import PairWorker
+from pytest_hwperf.plugin.worker import _OWN_ERROR, PairWorker
+from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.stats.hypotheses import SideOutcome
 
 if TYPE_CHECKING:
@@ -75,3 +76,9 @@ def test_the_first_phase_that_did_not_pass_is_the_outcome(
 ) -> None:
     """The outcome of a plugin, such as pytest-rerunfailures, is a failure: its message holds only those of pytest."""
     assert sent(request.node, outcomes, monkeypatch) == ended
+
+
+def test_a_sentence_of_this_package_needs_no_name_of_its_class() -> None:
+    error = WorkerError("the process was silent")
+    text = f"{type(error).__module__}.{type(error).__qualname__}: {error}"
+    assert "the process was silent" == _OWN_ERROR.sub("", text)
