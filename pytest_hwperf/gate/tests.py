@@ -40,6 +40,7 @@ from pytest_hwperf.stats.timetable import completeness, more_time, rounded_up, s
 
 _UNTOUCHED: Reason = ("equivalent", state("untouched"))
 _KEPT = 0.2  # of the gate's time, at the most, for an explanation
+_OWN = 0.1  # the same for what this session calls itself, which comes after the gate
 _INTERRUPTED = state("interrupted")
 _SHORT_S = 0.05  # what takes less is not listed
 _SIDE_LETTERS = 4  # of both sides' names: paths of one length, on which the memory layout may depend
@@ -77,6 +78,7 @@ def run_gate(request: GateRequest) -> GateResult:
             afresh=partial(_clear, request, trees, caches),
         )
         trace = sharer.rehearse(rehearser, [test.node for test in request.tests])
+        until -= own_calls_s(trace.wall_s, request.time_s)
         trees = sharer.trees
         if not own_python:
             check_ignored(trees.candidate, trees.baseline, trace.files)
@@ -89,6 +91,11 @@ def run_gate(request: GateRequest) -> GateResult:
         decided = _decided(request, conductor, partial(_commands_of, request, trees, caches), questions, trace, until)
     notes = (*trees.warnings, *ready.notes, *sharer.notes(), *unseen, rehearser.untold)
     return _result(request, decided, conductor, untouched, trees, (*notes, _why_all(untouched), rehearser.said))
+
+
+def own_calls_s(rehearsed_s: float, time_s: float) -> float:
+    """Return about how long this session's own calls and their report take: as long as one side's rehearsal."""
+    return min(rehearsed_s / 2, _OWN * time_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,7 +57,6 @@ _SOON_S = 150.0  # fine screens are taken where all tests need no longer
 _ONE_GROUP = 1 / 3  # of the time that is left, which one group of all tests may take: a machine may slow down
 _GROUP = 0.25  # the same of one group among several
 _SUSPECTS = 0.05  # of equal tests: 0 to 10 %, by recorded pairs of five workloads
-_CONFIRMED = 0.25  # of the time that is reserved for confirmations, which equal code takes
 _LEAST_GROUP_S = 45.0  # of one group: each starts pairs of its own
 
 
@@ -115,9 +114,12 @@ class Timetable:
         return self._pairs_s(tests, left, screening.plan(self.plan))
 
     def usual_s(self, screening: Screening) -> float:
-        """Return what all tests take as a rule: the first look needs no more than some of them."""
+        """Return what all tests take as a rule: between a screen alone and the suspects that chance may make.
+
+        The geometric mean is equally far from both as a factor.
+        """
         screen_s = self.pace * self.screen_s(self.tests, screening)
-        return screen_s + _CONFIRMED * (self.needed_s(self.tests, screening) - screen_s)
+        return math.sqrt(screen_s * self.needed_s(self.tests, screening))
 
     def needed_s(self, tests: Sequence[TestTime], screening: Screening, seen: Mapping[str, int] | None = None) -> float:
         """Return what some tests are expected to take: what is left of their screen, and fresh pairs for suspects."""

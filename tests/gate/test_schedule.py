@@ -61,7 +61,7 @@ def test_what_is_not_turns_in_the_rehearsal_stays_in_every_pair() -> None:
     plan = found.screening.plan(PAIR_PLAN)
     screen_s, confirm_s = (2 + beside_s + one.seconds((MILLI, MILLI), margin=0.02) for one in (plan, PAIR_PLAN))
     assert 6 * screen_s + 8 * confirm_s == pytest.approx(found.needed_s)
-    assert "comparing 1 test takes about 22 s of the 600 s left" == found.said
+    assert "comparing 1 test takes about 25 s of the 600 s left" == found.said
 
 
 def test_pairs_side_by_side_take_the_time_of_one() -> None:
@@ -69,7 +69,7 @@ def test_pairs_side_by_side_take_the_time_of_one() -> None:
     hypotheses = asked(1)
     found = GroupSchedule(hypotheses, rehearsed(hypotheses), 0.01, PAIR_PLAN, 600.0, at_once=2)
     assert schedule(1, 600.0).needed_s == pytest.approx(2 * found.needed_s)
-    assert "comparing 1 test takes about 11 s of the 600 s left; 2 pairs run side by side" == found.said
+    assert "comparing 1 test takes about 13 s of the 600 s left; 2 pairs run side by side" == found.said
 
 
 def test_windows_of_energy_take_their_time() -> None:

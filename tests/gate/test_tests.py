@@ -6,7 +6,7 @@ import pytest
 from fakes import gates
 
 from pytest_hwperf.gate.result import GateResult, summary
-from pytest_hwperf.gate.tests import conducted
+from pytest_hwperf.gate.tests import conducted, own_calls_s
 from pytest_hwperf.records.evidence import Evidence, Gate, Pair
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.run import replace
@@ -54,3 +54,8 @@ def test_the_end_of_the_time_is_for_an_explanation_where_there_is_one(
 
     conducted(conduct, asked, 100.0, late, kept_s=10.0)
     assert ends == given
+
+
+@pytest.mark.parametrize(("rehearsed_s", "kept_s"), [(0.0, 0.0), (8.0, 4.0), (100.0, 50.0), (400.0, 60.0)])
+def test_time_is_kept_for_the_calls_of_the_session(rehearsed_s: float, kept_s: float) -> None:
+    assert own_calls_s(rehearsed_s, time_s=600.0) == kept_s
