@@ -15,7 +15,7 @@ from pytest_hwperf.records.report import Report, parse_kinds
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import counted
-from pytest_hwperf.reports import annotations, exports, json_file, markdown
+from pytest_hwperf.reports import exports, json_file, markdown
 from pytest_hwperf.reports.document import Paragraph
 from pytest_hwperf.reports.exports import Exported
 from pytest_hwperf.reports.headline import headline_of
@@ -179,7 +179,7 @@ def show_report(
 ) -> int:
     """Print a report, write the files that were asked for, and return the exit code."""
     if options.annotations:
-        for line in annotations.lines_of(report):
+        for line in markdown.annotations(report):
             say(line)
     else:
         if report.revision:

@@ -19,7 +19,7 @@ from pytest_hwperf.records.profiles import HeldMemory
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import counted, show
 from pytest_hwperf.records.verdict import Budget, Judgement
-from pytest_hwperf.reports.wrapping import wrapped
+from pytest_hwperf.reports.document import wrapped
 
 LOOK_FURTHER = "details: "  # how the command that shows more begins
 

@@ -29,7 +29,7 @@ from pytest_hwperf.plugin.session import (
 )
 from pytest_hwperf.plugin.settings import read_settings
 from pytest_hwperf.records.text import visible, visible_lines
-from pytest_hwperf.reports.wrapping import wrapped
+from pytest_hwperf.reports.document import wrapped
 
 _LONG_S = 1.0  # of a fixture that trains: less is not worth a word
 

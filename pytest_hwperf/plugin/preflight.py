@@ -14,7 +14,7 @@ from pytest_hwperf.plugin.settings import Settings
 from pytest_hwperf.records.errors import HwperfError, UsageProblem
 from pytest_hwperf.records.text import shortened, visible
 from pytest_hwperf.records.units import counted
-from pytest_hwperf.reports.wrapping import wrapped
+from pytest_hwperf.reports.document import wrapped
 
 _SUMMARIES = ("benchmark_summary.json", "hardware_tradeoffs_summary.json")  # the artifacts that other reports are like
 

@@ -29,7 +29,7 @@ from pytest_hwperf.reports import sweeps as sweep_report
 from pytest_hwperf.reports import terminal as terminal_report
 from pytest_hwperf.reports.document import as_text
 from pytest_hwperf.reports.headline import hidden_by_xfails
-from pytest_hwperf.reports.rows import families
+from pytest_hwperf.reports.table import families
 from pytest_hwperf.stats.advice import advice
 from pytest_hwperf.stats.baselines import may_hide_a_change, stored_run_of
 from pytest_hwperf.stats.candidates import candidate_of, measured_together, pairs_of
@@ -271,7 +271,7 @@ def show(terminal: pytest.TerminalReporter, report: Report) -> None:
         terminal.write_line(line, yellow=True)
 
 
-def _lines(report: Report, verbosity: int, width: int, *, color: bool) -> list[terminal_report.Line]:
+def _lines(report: Report, verbosity: int, width: int, *, color: bool) -> list[terminal_report.StyledLine]:
     """Draw as much of a report as the verbosity asks for: its counts, what is not well, a line a test, every row."""
     if verbosity <= _LAST_LINE:
         return terminal_report.render_counts(report, width=width, color=color)

@@ -30,7 +30,7 @@ from pytest_hwperf.stats.effects import Changes, changes_of, cohens_d, decisive
 from pytest_hwperf.stats.estimates import estimate, middle
 
 Cell: TypeAlias = str | float | None  # None is missing
-Row: TypeAlias = Sequence[str]  # cells as they are written
+Cells: TypeAlias = Sequence[Cell]
 
 _NAMES = 4  # columns: test, label, scenario and kind of machine
 _NO_EFFECT = "the comparison keeps no standardised effect; see change and its interval"
@@ -52,84 +52,72 @@ def render(report: Report) -> dict[str, bytes]:
     """Return the content of each file under its name; files without rows still have their header."""
     judgements = report.judgements
     keys = sorted_keys(figure.key for judgement in judgements for figure in judgement.figures)
-    names = [f"{_figure_name(key, judgements)}{ending}" for key in keys for ending in FIGURE_ENDINGS]
+    units = {key: metric_of(judgements[0].run, key[0]).unit for key in keys}  # a metric has one in all runs
+    names = [f"{exported_name('_'.join(key), units[key])}{ending}" for key in keys for ending in FIGURE_ENDINGS]
     kinds = {gate.kind for gate in report.gates}
     changes = {kind: changes_of(gate for gate in report.gates if gate.kind == kind) for kind in kinds}
-    runs = [(judgement, as_written(_run_cells(judgement.run))) for judgement in judgements]
     return {
         "stat_benchmark_runs.csv": file_of(
             (*_RUN_COLUMNS, *_SAMPLE_COLUMNS, "conditions"),
-            (row for judgement, run in runs for row in _sample_rows(judgement.run, run)),
+            (row for judgement in judgements for row in _sample_rows(judgement.run)),
         ),
         "stat_benchmark_summary.csv": file_of(
-            (*_RUN_COLUMNS, *names, "conditions"), (_summary_row(judgement, run, keys) for judgement, run in runs)
+            (*_RUN_COLUMNS, *names, "conditions"), (_summary_row(judgement, keys) for judgement in judgements)
         ),
         "statistical_comparisons.csv": file_of(
             ("baseline", *_RUN_COLUMNS[:_NAMES], *_COMPARISON_COLUMNS),
             (
-                [_text(report.baseline), *run[:_NAMES], *row]
-                for judgement, run in runs
+                [report.baseline, *_run_cells(judgement.run)[:_NAMES], *row]
+                for judgement in judgements
                 for row in _comparison_rows(judgement, changes.get(judgement.run.kind, {}))
             ),
         ),
     }
 
 
-def file_of(columns: Sequence[str], rows: Iterable[Row]) -> bytes:
+def file_of(columns: Cells, rows: Iterable[Cells]) -> bytes:
     """Return a whole file, its header first."""
-    return "".join(f"{','.join(row)}\n" for row in (as_written(columns), *rows)).encode("utf-8")
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows(map(_written, row) for row in (columns, *rows))
+    return text.getvalue().encode("utf-8")
 
 
-def as_written(cells: Iterable[Cell]) -> list[str]:
-    """Write numbers with twelve digits."""
-    return ["" if cell is None else _text(cell) if isinstance(cell, str) else f"{cell:.12g}" for cell in cells]
+def _written(cell: Cell) -> str:
+    """Write numbers with twelve digits, and text so that no spreadsheet takes it for a formula."""
+    return "" if cell is None else _text(cell) if isinstance(cell, str) else f"{cell:.12g}"
 
 
-@lru_cache(maxsize=1000)  # sources, methods and reasons are repeated in every row
-def _text(value: str) -> str:
-    """Write text with the quotes that CSV needs, and so that no spreadsheet takes it for a formula."""
-    shown = spreadsheet_cell(value)
-    if not shown:
-        return ""
-    cell = io.StringIO()
-    csv.writer(cell, lineterminator="").writerow([shown])
-    return cell.getvalue()
-
-
-def _run_cells(run: Run) -> tuple[Cell, ...]:
-    """Return the cells in the order of `_RUN_COLUMNS`."""
-    return run.test, run.label, run.scenario, run.kind, run.shown_revision, run.started_at, run.machine.fingerprint
+_text = lru_cache(maxsize=1000)(spreadsheet_cell)  # sources, methods and reasons are repeated in every row
 
 
 def conditions_of(run: Run) -> str:
     """Write `batch_size=1; threads=1`."""
-    return _text("; ".join(f"{name}={value}" for name, value in sorted(run.conditions.items())))
+    return "; ".join(f"{name}={value}" for name, value in sorted(run.conditions.items()))
 
 
-def _sample_rows(run: Run, written: Row) -> list[Row]:
-    """Return a row for each metric that was measured, then for each that was not."""
-    measured = [_sample_cells(run, sample) for sample in run.samples]
-    missing: list[Mapping[str, Cell]] = [
-        {"metric": metric, "unit": _unit(run, metric)[0] or "1", "reason": str(cause)}
-        for metric, cause in run.unmeasured.items()
-    ]
-    conditions = conditions_of(run)
-    return [[*written, *as_written(map(cells.get, _SAMPLE_COLUMNS)), conditions] for cells in (*measured, *missing)]
+def _run_cells(run: Run) -> Cells:
+    """Return the cells in the order of `_RUN_COLUMNS`."""
+    return run.test, run.label, run.scenario, run.kind, run.shown_revision, run.started_at, run.machine.fingerprint
+
+
+def _sample_rows(run: Run) -> Iterator[Cells]:
+    """Yield a row for each metric that was measured, then for each that was not."""
+    measured = (_sample_cells(run, sample) for sample in run.samples)
+    missing: Iterator[dict[str, Cell]] = (
+        {"metric": metric, "reason": str(cause)} for metric, cause in run.unmeasured.items()
+    )
+    for cells in (*measured, *missing):
+        cells["unit"] = _unit(run, str(cells["metric"]))[0] or "1"
+        yield [*_run_cells(run), *map(cells.get, _SAMPLE_COLUMNS), conditions_of(run)]
 
 
 def _sample_cells(run: Run, sample: Sample) -> dict[str, Cell]:
     import numpy as np
 
-    unit, factor = _unit(run, sample.metric)
-    n = len(sample.values)
-    cells: dict[str, Cell] = {
-        "metric": sample.metric,
-        "unit": unit or "1",
-        "n": n,
-        "per": sample.per,
-        "source": sample.source,
-        "warnings": "; ".join(map(str, sample.warnings)),
-    }
+    factor, n = _unit(run, sample.metric)[1], len(sample.values)
+    cells: dict[str, Cell] = {"metric": sample.metric, "n": n, "per": sample.per, "source": sample.source}
+    cells["warnings"] = "; ".join(map(str, sample.warnings))
     if not n:
         return {**cells, "reason": "no reading"}
     values = np.frombuffer(sample.values) * factor
@@ -155,16 +143,10 @@ def _unit(run: Run, metric: str) -> tuple[str, float]:
     return EXPORT_UNITS[metric_of(run, metric).unit]
 
 
-def _figure_name(key: Key, judgements: Sequence[Judgement]) -> str:
-    """Return `latency_p95_ms`; a metric has one unit in all runs."""
-    return exported_name("_".join(key), metric_of(judgements[0].run, key[0]).unit)
-
-
-def _summary_row(judgement: Judgement, written: Row, keys: Sequence[Key]) -> Row:
-    run = judgement.run
-    figures = {figure.key: figure for figure in judgement.figures}
+def _summary_row(judgement: Judgement, keys: Sequence[Key]) -> Cells:
+    run, figures = judgement.run, {figure.key: figure for figure in judgement.figures}
     cells = (cell for key in keys for cell in figure_cells(run, key, figures.get(key)))
-    return [*written, *as_written(cells), conditions_of(run)]
+    return [*_run_cells(run), *cells, conditions_of(run)]
 
 
 def figure_cells(run: Run, key: Key, figure: Figure | None) -> tuple[Cell, ...]:
@@ -172,8 +154,7 @@ def figure_cells(run: Run, key: Key, figure: Figure | None) -> tuple[Cell, ...]:
     if figure is None:
         return *[None] * (len(FIGURE_ENDINGS) - 1), str(run.unmeasured.get(key[0], "not among the figures of this run"))
     factor, estimate = _unit(run, figure.metric)[1], figure.estimate
-    low = None if estimate.low is None else estimate.low * factor
-    high = None if estimate.high is None else estimate.high * factor
+    low, high = (None if end is None else end * factor for end in (estimate.low, estimate.high))
     return estimate.value * factor, low, high, estimate.n, figure.per, figure.source, _open_end(estimate)
 
 
@@ -184,43 +165,36 @@ def _open_end(estimate: Estimate) -> str:
     return "; ".join(map(str, estimate.warnings)) or f"no bound at n={estimate.n} ({estimate.method})"
 
 
-def _comparison_rows(judgement: Judgement, changes: Mapping[MeasurementKey, Changes]) -> Iterator[Row]:
+def _comparison_rows(judgement: Judgement, changes: Mapping[MeasurementKey, Changes]) -> Iterator[Cells]:
     for verdict in judgement.verdicts:
         comparison = verdict.subject
         if isinstance(comparison, Comparison):
-            figure = figure_of(judgement.figures, comparison.key)
-            cells = _comparison_cells(judgement.run, figure, comparison, fails=verdict.fails)
+            cells = _comparison_cells(judgement, comparison)
             cells |= _effect_cells(judgement.run, comparison, changes)
-            yield as_written(map(cells.get, _COMPARISON_COLUMNS))
+            cells["fails"] = "yes" if verdict.fails else "no"
+            yield [*map(cells.get, _COMPARISON_COLUMNS)]
 
 
-def _comparison_cells(run: Run, figure: Figure | None, comparison: Comparison, *, fails: bool) -> dict[str, Cell]:
+def _comparison_cells(judgement: Judgement, comparison: Comparison) -> dict[str, Cell]:
     change = comparison.change
-    unit, factor = _unit(run, comparison.metric)
-    value, n, source = _candidate(figure, comparison)
-    return {
-        "metric": comparison.metric,
-        "statistic": comparison.statistic,
+    unit, factor = _unit(judgement.run, comparison.metric)
+    value, n, source = _candidate(figure_of(judgement.figures, comparison.key), comparison)
+    cells: dict[str, Cell] = {
         "unit": unit or "1",
         "baseline_value": None if comparison.baseline is None else comparison.baseline * factor,
         "candidate_value": None if value is None else value * factor,
         "n": n,
         "source": source,
-        "scale": comparison.scale,
         "change": change.value if change else None,
         "ci_low": change.low if change else None,
         "ci_high": change.high if change else None,
         "confidence": change.confidence if change else None,
-        "margin": comparison.margin,
-        "pairs": comparison.pairs,
         "method": comparison.how,
-        "p_value": comparison.p_value,
-        "detectable": comparison.detectable,
-        "outcome": comparison.outcome,
-        "fails": "yes" if fails else "no",
         "reason": comparison.reason or (_open_end(change) if change else ""),
         "warnings": "; ".join(map(str, [*comparison.warnings, *(change.warnings if change else ())])),
     }
+    same = ("metric", "statistic", "scale", "margin", "pairs", "p_value", "detectable", "outcome")
+    return cells | {name: getattr(comparison, name) for name in same}
 
 
 def _candidate(figure: Figure | None, comparison: Comparison) -> tuple[float | None, int | None, str | None]:

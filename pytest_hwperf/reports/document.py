@@ -1,16 +1,31 @@
-"""What a command prints, as blocks, drawn in a terminal or as Markdown; what they quote is made visible there."""
+"""What a command prints, as blocks, drawn in a terminal or as Markdown; foreign text in them is shown and does nothing.
 
+GitHub turns `@name` into a message to a person or a team, `#12` and `GH-12` into a note in another thread, and an
+address into a link, wherever they stand in text, also as entities; within code it does not. Test ids are therefore
+code. In sentences a zero-width space, as other bots set it, stands behind the sign that would begin such a name.
+"""
+
+import re
+import textwrap
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pytest_hwperf.records.text import visible
-from pytest_hwperf.reports import markdown_text as md
-from pytest_hwperf.reports.wrapping import INDENT, wrapped
 
-GAP = "  "
-_LONGEST = 2_000  # characters of a paragraph in Markdown
+INDENT, GAP = "  ", "  "
+LONGEST_NAME = 120  # characters of a test id in a table of Markdown
+LONGEST_TEXT = 300  # of a sentence in one
+_LONGEST = 2_000  # of a paragraph in Markdown
 _FIRST_COMBINING = "\u0300"  # no letter before it is wide or combines with another
+_KEPT = "\ufdd0"  # stands for a space of a command; no text has this character
+_COMMAND = re.compile(r"`[^`]+`|(?<=: )(?:git|hwperf|pip|pytest|python|sudo) .*?(?=[;,.]? \(|[;,.] |[.)]?$)")
+_BREAK = "&#8203;"  # zero-width space
+_ENTITIES = {0: _BREAK} | {ord(one): f"&#{ord(one)};" for one in r"&<>|\`*_~[]$"}
+_UNSAFE_IN_CODE = re.compile(r"[`|\\]|^\s|\s$")  # `code` would end, be split as a cell, or lose a space
+_LINKS = r":(?=//)|\bwww(?=\.)|@"
+_IN_CODE = re.compile(f"({_LINKS})")
+_IN_TEXT = re.compile(rf"({_LINKS}|#|!|\b[Gg][Hh](?=-\d))")  # !12 is a merge request of GitLab's
 
 
 class Title(NamedTuple):
@@ -92,22 +107,18 @@ def as_markdown(document: Iterable[Block]) -> str:
 def _written(block: Block) -> str:
     match block:
         case Title(text, level):
-            return f"{'#' * level} {_escaped(text)}"
+            return f"{'#' * level} {prose(text, _LONGEST)}"
         case Paragraph(text, depth):
-            return f"{'- ' * bool(depth)}{_escaped(text)}"
+            return f"{'- ' * bool(depth)}{prose(text, _LONGEST)}"
         case Listing(rows):
             texts = ([": ".join(filter(None, row[:2])), *row.commands, *row.notes] for row in rows)
-            return "\n".join(f"- {_escaped(text)}" for of_row in texts for text in of_row)
+            return "\n".join(f"- {prose(text, _LONGEST)}" for of_row in texts for text in of_row)
         case Grid(columns, rows):
-            marks = md.row(["---"] * len(columns))
-            head, *others = (md.row([*map(_escaped, cells)]) for cells in (columns, *rows))
+            marks = table_row(["---"] * len(columns))
+            head, *others = (table_row([prose(cell, _LONGEST) for cell in cells]) for cells in (columns, *rows))
             return "\n".join([head, marks, *others])
         case Code(text):
-            return md.fenced(visible(text))
-
-
-def _escaped(text: str) -> str:
-    return md.text(text, _LONGEST)
+            return fenced(visible(text))
 
 
 def _listed(rows: Sequence[Titled], indent: str, width: int) -> Iterator[str]:
@@ -172,3 +183,54 @@ def room_of(text: str) -> int:
         0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
         for letter in text
     )
+
+
+def wrapped(text: str, width: int, indent: str = "", rest: str | None = None) -> list[str]:
+    """Break one paragraph; the lines after the first begin with `rest`, or are indented further; none is empty."""
+    if len(indent) + len(text) <= width:  # nearly always
+        return [indent + text] if text else []
+    lines = textwrap.wrap(
+        _COMMAND.sub(lambda found: found[0].replace(" ", _KEPT), text),
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent + INDENT if rest is None else rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace(_KEPT, " ") for line in lines]
+
+
+def prose(foreign: str, most: int = LONGEST_TEXT) -> str:
+    """Write a sentence of unknown origin within a line of Markdown."""
+    shown = visible(foreign)
+    if len(shown) > most:
+        shown = f"{shown[: most - 1]}…"
+    return _escaped(shown, _IN_TEXT)
+
+
+def code(foreign: str, most: int = LONGEST_NAME) -> str:
+    """Write a name of unknown origin as code; of a long one beginning and end, which tell parameters apart."""
+    shown, end = visible(foreign), most // 2
+    if len(shown) > most:
+        shown = f"{shown[: most - end - 1]}…{shown[-end:]}"
+    if _UNSAFE_IN_CODE.search(shown):
+        return f"<code>{_escaped(shown, _IN_CODE)}</code>"
+    return f"`{shown}`" if shown else ""
+
+
+def fenced(lines: str) -> str:
+    """Write a block of code, fenced by more backticks than are in it."""
+    longest = max((len(run) for run in re.findall("`+", lines)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{lines}\n{fence}"
+
+
+def _escaped(shown: str, calls: re.Pattern[str]) -> str:
+    """Write signs of markup as entities, and a break behind what would begin a link or a message."""
+    parts = calls.split(shown)
+    return "".join(part if place % 2 == 0 else f"{part}\0" for place, part in enumerate(parts)).translate(_ENTITIES)
+
+
+def table_row(cells: Sequence[str]) -> str:
+    """Write a row of a table."""
+    return f"| {' | '.join(cells)} |"

@@ -8,18 +8,17 @@ from hashlib import sha256
 from statistics import fmean
 from typing import Any
 
-from pytest_hwperf.records.evidence import Explanation, Side
+from pytest_hwperf.records.evidence import Explanation
 from pytest_hwperf.records.metrics import metric_of
-from pytest_hwperf.records.profiles import Mover, Operator, OperatorProfile
+from pytest_hwperf.records.profiles import Mover, OperatorProfile
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Run
 from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import counted, show, show_amount, show_number, show_share
 from pytest_hwperf.records.work import Roofline
-from pytest_hwperf.reports.document import aligned, room_of
-from pytest_hwperf.reports.rows import title_of
-from pytest_hwperf.reports.wrapping import INDENT
+from pytest_hwperf.reports.document import INDENT, aligned, room_of
+from pytest_hwperf.reports.rows import benchmark_of
 
 
 def lines_of(report: Report, width: int) -> list[str]:
@@ -30,15 +29,12 @@ def lines_of(report: Report, width: int) -> list[str]:
         for one in judgement.comparisons
         if one.outcome == "improved"
     }
-    found = ((one, gate.kind) for gate in report.gates for one in gate.explanations if one.movers)
-    return [
-        line
-        for one, kind in found
-        if len(one.movers) > 1
-        or one.remarks
-        or (one.measurement.test, one.measurement.label, one.metric, one.statistic) in improved
-        for line in _lines(one, kind, width)
-    ]
+    lines = list[str]()
+    for one, kind in ((one, gate.kind) for gate in report.gates for one in gate.explanations):
+        key = (one.measurement.test, one.measurement.label, one.metric, one.statistic)
+        if len(one.movers) > 1 or (one.movers and (one.remarks or key in improved)):
+            lines += _lines(one, kind, width)
+    return lines
 
 
 def _lines(one: Explanation, kind: str, width: int) -> Iterator[str]:
@@ -46,17 +42,18 @@ def _lines(one: Explanation, kind: str, width: int) -> Iterator[str]:
     name = " ".join(filter(None, [one.measurement.test, one.measurement.label, kind and f"on {kind}"]))
     rate = ", a call " if metric_of(one.metric).is_rate else " "
     change = f"{one.metric} {one.statistic}{rate}{show(one.baseline, unit)} → {show(one.candidate, unit)}"
-    yield from _wrapped(f"what moved in {name}: {change}", width)
     rows = [_mover_row(mover, unit) for mover in one.movers]
     widths = [max(map(room_of, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield from _wrapped(aligned(row, widths, range(4), range(4)).rstrip(), width, INDENT)
-    for remark in one.remarks:
-        yield from _wrapped(str(remark), width, INDENT)
     told = any(remark.kind == "profiler slows" for remark in one.remarks)
     overhead = "" if told or one.overhead is None else f"; calls took {show_share(one.overhead)} longer under it"
     each = counted(one.repeats, "profile")
-    yield from _wrapped(f"by {one.method}, {each} of each side in fresh processes{overhead}", width, INDENT)
+    yield from _wrapped(f"what moved in {name}: {change}", width)
+    for text in (
+        *(aligned(row, widths, range(4), range(4)).rstrip() for row in rows),
+        *map(str, one.remarks),
+        f"by {one.method}, {each} of each side in fresh processes{overhead}",
+    ):
+        yield from _wrapped(text, width, INDENT)
 
 
 def _mover_row(mover: Mover, unit: str) -> Sequence[str]:
@@ -85,12 +82,13 @@ def render(report: Report) -> dict[str, bytes]:
     """Return the content of each file under its name; none where no functions were profiled."""
     found: dict[str, bytes] = {}
     for one, kind in ((one, gate.kind) for gate in report.gates for one in gate.explanations):
-        sides = {side: seconds for side, seconds in _sides(one).items() if seconds}
-        if not sides:
-            continue
-        name = f"{_FOLDER}/{safe_name(one, kind)}"
-        found |= {f"{name}.{side}.collapsed": _collapsed(seconds) for side, seconds in sides.items()}
-        found[f"{name}.trace.json"] = _trace(sides)
+        stacks = {"baseline": one.baseline_stacks, "candidate": one.candidate_stacks}
+        means = {side: {stack: fmean(s) for stack, s in of.items() if s} for side, of in stacks.items()}  # s of a call
+        sides = {side: seconds for side, seconds in means.items() if seconds}
+        if sides:
+            name = f"{_FOLDER}/{safe_name(one, kind)}"
+            found |= {f"{name}.{side}.collapsed": _collapsed(seconds) for side, seconds in sides.items()}
+            found[f"{name}.trace.json"] = _trace(sides)
     return found
 
 
@@ -102,20 +100,12 @@ def safe_name(explanation: Explanation, kind: str = "") -> str:
     return f"{text[:_LONGEST_NAME] or 'test'}-{sha256(json.dumps(named).encode()).hexdigest()[:8]}"
 
 
-def _sides(explanation: Explanation) -> Mapping[Side, Mapping[str, float]]:
-    """Return the mean seconds of each stack of each side."""
-    return {
-        "baseline": {stack: fmean(seconds) for stack, seconds in explanation.baseline_stacks.items() if seconds},
-        "candidate": {stack: fmean(seconds) for stack, seconds in explanation.candidate_stacks.items() if seconds},
-    }
-
-
 def _collapsed(stacks: Mapping[str, float]) -> bytes:
     lines = (f"{visible(stack)} {round(seconds * 1e9)}" for stack, seconds in sorted(stacks.items()))
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _trace(sides: Mapping[Side, Mapping[str, float]]) -> bytes:
+def _trace(sides: Mapping[str, Mapping[str, float]]) -> bytes:
     events: list[dict[str, Any]] = []
     for process, (side, stacks) in enumerate(sides.items(), 1):
         at = {"pid": process, "tid": 1}
@@ -164,38 +154,29 @@ def operator_tables(report: Report, *, every: bool) -> tuple[OperatorTable, ...]
 
 
 def _table(run: Run, profile: OperatorProfile, *, every: bool) -> OperatorTable:
-    own = run.scenario not in title_of(run)
-    title = " ".join(filter(None, ["operators of", title_of(run), run.scenario if own else ""]))
+    title, work = visible(f"operators of {benchmark_of(run)}"), _work(run.roofline)
     if profile.withheld:
         source = f" ({profile.source})" if profile.source else ""
-        why = visible(f"withheld: {profile.withheld}{source}")
-        return OperatorTable(title=visible(title), setting=why, rows=(), work=_work(run.roofline))
+        return OperatorTable(title=title, setting=visible(f"withheld: {profile.withheld}{source}"), rows=(), work=work)
     scaled = "under the profiler" if profile.under_profiler else "scaled to the median without a profiler"
     setting = (
         f"{show_share(profile.coverage)} of {show(profile.latency_s, 's')} a call; {profile.source}, "
         f"n={counted(profile.calls, 'call')}, {scaled}"
     )
     shown = profile.operators if every else profile.operators[:_MOST]
-    rows = (_COLUMNS, *map(_operator_row, shown), *_rest(profile.operators[len(shown) :]), _framework(profile))
-    cells = tuple(tuple(map(visible, row)) for row in rows)
-    return OperatorTable(title=visible(title), setting=visible(setting), rows=cells, work=_work(run.roofline))
+    rows: list[tuple[str, ...]] = [_COLUMNS]
+    for one in shown:
+        node = one.name if len(one.name) <= _LONGEST_NODE else f"…{one.name[1 - _LONGEST_NODE :]}"
+        rows.append(_operator_row(one.kind, f"{one.calls:.6g}", one.share, one.seconds, node))
+    if left_out := profile.operators[len(shown) :]:
+        calls, share, seconds = (sum(getattr(one, name) for one in left_out) for name in ("calls", "share", "seconds"))
+        rows.append(_operator_row(counted(len(left_out), "other"), f"{calls:.6g}", share, seconds))
+    rows.append(_operator_row(FRAMEWORK, "", 1 - profile.coverage, profile.framework_s))
+    return OperatorTable(title=title, setting=visible(setting), rows=tuple(rows), work=work)
 
 
-def _operator_row(one: Operator) -> tuple[str, ...]:
-    node = one.name if len(one.name) <= _LONGEST_NODE else f"…{one.name[1 - _LONGEST_NODE :]}"
-    return one.kind, f"{one.calls:.6g}", show_share(one.share, 1), show(one.seconds, "s"), node
-
-
-def _rest(left_out: Sequence[Operator]) -> Iterator[tuple[str, ...]]:
-    """Yield a row for those that are not listed."""
-    if left_out:
-        calls, share = sum(one.calls for one in left_out), sum(one.share for one in left_out)
-        seconds = show(sum(one.seconds for one in left_out), "s")
-        yield counted(len(left_out), "other"), f"{calls:.6g}", show_share(share, 1), seconds, ""
-
-
-def _framework(profile: OperatorProfile) -> tuple[str, ...]:
-    return FRAMEWORK, "", show_share(1 - profile.coverage, 1), show(profile.framework_s, "s"), ""
+def _operator_row(kind: str, calls: str, share: float, seconds: float, node: str = "") -> tuple[str, ...]:
+    return visible(kind), calls, show_share(share, 1), show(seconds, "s"), visible(node)
 
 
 def _work(found: Roofline | None) -> tuple[str, ...]:

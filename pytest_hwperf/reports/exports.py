@@ -9,12 +9,12 @@ from typing import Any
 from pytest_hwperf import __version__
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, Better
 from pytest_hwperf.records.report import Report
-from pytest_hwperf.records.run import Estimate, Figure, Machine, Run, Sample
+from pytest_hwperf.records.run import Estimate, Figure, Run, Sample
 from pytest_hwperf.records.structs import Count, Number, Record
 from pytest_hwperf.records.text import shortened, spreadsheet_cell, visible, visible_json
 from pytest_hwperf.records.units import EXPORT_UNITS, counted, exported_name, show_number
-from pytest_hwperf.records.verdict import Budget, Comparison, Judgement
-from pytest_hwperf.reports.rows import metric_of, title_of
+from pytest_hwperf.records.verdict import Budget, Judgement
+from pytest_hwperf.reports.rows import benchmark_of, metric_of
 from pytest_hwperf.stats.rounds import Stats
 
 _UNITS = {"ms": "ms", "mb": "MB", "mj": "mJ", "mg": "mg", "per_s": "1/s", "": "1"}  # as a person writes them
@@ -42,9 +42,29 @@ class Measure(Record, frozen=True, kw_only=True):
     basis: str  # of how many readings it is made, and what measured it
 
 
-def measures_of(report: Report) -> tuple[Measure, ...]:
-    """Return every figure of every measurement, in the order of the report."""
-    return tuple(one for judgement in report.judgements for one in _measures(judgement))
+def measures_of(report: Report) -> Iterator[Measure]:
+    """Yield every figure of every measurement, in the order of the report."""
+    for judgement in report.judgements:
+        for figure in judgement.figures:
+            metric, at = metric_of(judgement.run, figure.metric), figure.estimate
+            unit, factor = EXPORT_UNITS[metric.unit]
+            low, high = (None if end is None else _rounded(end * factor) for end in (at.low, at.high))
+            yield Measure(
+                benchmark=benchmark_of(judgement.run),
+                name=named(figure),
+                full_name=exported_name(named(figure), metric.unit),
+                unit=_UNITS[unit],
+                better=metric.better,
+                value=_rounded(at.value * factor),
+                low=low,
+                high=high,
+                basis=f"{counted(at.n, figure.per)}, {figure.source}",
+            )
+
+
+def _rounded(value: float) -> float:
+    """Drop what the factor of a unit adds behind the twelfth digit: 1.18, not 1.1800000000000002."""
+    return float(f"{value:.12g}")
 
 
 def unmeasured(report: Report) -> tuple[str, ...]:
@@ -56,40 +76,14 @@ def unmeasured(report: Report) -> tuple[str, ...]:
     )
 
 
-def benchmark_of(run: Run) -> str:
-    """Name a measurement: its test with the label, and the scenario where the test's id does not name it."""
-    title = title_of(run)
-    return title if run.scenario in title else f"{title} {run.scenario}"
-
-
 def named(figure: Figure) -> str:
     """Name a figure, and an estimate as one: a number that is read alone must not pass for a measured one."""
     metric = f"{figure.metric}_estimate" if figure.estimated else figure.metric
     return f"{metric}_{figure.statistic}"
 
 
-def _measures(judgement: Judgement) -> Iterator[Measure]:
-    run = judgement.run
-    for figure in judgement.figures:
-        metric, estimate = metric_of(run, figure.metric), figure.estimate
-        unit, factor = EXPORT_UNITS[metric.unit]
-        low, high = (None if end is None else _rounded(end * factor) for end in (estimate.low, estimate.high))
-        yield Measure(
-            benchmark=benchmark_of(run),
-            name=named(figure),
-            full_name=exported_name(named(figure), metric.unit),
-            unit=_UNITS[unit],
-            better=metric.better,
-            value=_rounded(estimate.value * factor),
-            low=low,
-            high=high,
-            basis=f"{counted(estimate.n, figure.per)}, {figure.source}",
-        )
-
-
-def _rounded(value: float) -> float:
-    """Drop what the factor of a unit adds behind the twelfth digit: 1.18, not 1.1800000000000002."""
-    return float(f"{value:.12g}")
+def _json(whole: object) -> bytes:
+    return visible_json(json.dumps(whole, indent=2, ensure_ascii=False).encode()) + b"\n"
 
 
 _LONGEST_BENCHMARK, _LONGEST_MEASURE = 1024, 64  # characters
@@ -99,19 +93,15 @@ def render_bencher(report: Report) -> Exported:
     """Write every figure; a bound that is not known is left out."""
     whole: dict[str, dict[str, dict[str, float]]] = {}
     left_out = [*unmeasured(report)]
-    for measure in measures_of(report):
-        benchmark = visible(measure.benchmark)
-        if len(benchmark) > _LONGEST_BENCHMARK or len(measure.full_name) > _LONGEST_MEASURE:
-            left_out.append(f"{shortened(benchmark)} {measure.full_name}: Bencher takes no name as long as that")
-        else:
-            whole.setdefault(benchmark, {})[visible(measure.full_name)] = _metric(measure)
-    content = json.dumps(whole, indent=2, ensure_ascii=False).encode()
-    return Exported(content=visible_json(content) + b"\n", benchmarks=len(whole), left_out=tuple(left_out))
-
-
-def _metric(measure: Measure) -> dict[str, float]:
-    found = {"value": measure.value, "lower_value": measure.low, "upper_value": measure.high}
-    return {name: value for name, value in found.items() if value is not None}
+    for one in measures_of(report):
+        benchmark = visible(one.benchmark)
+        if len(benchmark) > _LONGEST_BENCHMARK or len(one.full_name) > _LONGEST_MEASURE:
+            left_out.append(f"{shortened(benchmark)} {one.full_name}: Bencher takes no name as long as that")
+            continue
+        values = {"value": one.value, "lower_value": one.low, "upper_value": one.high}
+        known = {name: value for name, value in values.items() if value is not None}
+        whole.setdefault(benchmark, {})[visible(one.full_name)] = known
+    return Exported(content=_json(whole), benchmarks=len(whole), left_out=tuple(left_out))
 
 
 BIGGER = "github-action-benchmark-bigger"  # the export for `customBiggerIsBetter`
@@ -119,34 +109,25 @@ BIGGER = "github-action-benchmark-bigger"  # the export for `customBiggerIsBette
 
 def render_action_benchmark(report: Report, *, better: Better = "lower") -> Exported:
     """Write the figures of one direction."""
-    every = measures_of(report)
+    every = [*measures_of(report)]
     kept = [one for one in every if one.better == better]
-    others = len(every) - len(kept)
-    other = "higher" if better == "lower" else "lower"
-    form = BIGGER if better == "lower" else "github-action-benchmark"
-    beside = f"{counted(others, 'figure')} of which {other} is better: --as={form}"
-    content = json.dumps([_entry(one) for one in kept], indent=2, ensure_ascii=False).encode()
-    return Exported(
-        content=visible_json(content) + b"\n",
-        benchmarks=len({one.benchmark for one in kept}),
-        left_out=(*([beside] if others else []), *unmeasured(report)),
-    )
-
-
-def _entry(measure: Measure) -> dict[str, str | float]:
-    ends = ["?" if end is None else show_number(end, 4) for end in (measure.low, measure.high)]
-    return {
-        "name": visible(f"{measure.benchmark} {measure.name}"),
-        "unit": measure.unit,
-        "value": measure.value,
-        **({} if measure.low is None and measure.high is None else {"range": f"{ends[0]} .. {ends[1]}"}),
-        "extra": visible(measure.basis),
-    }
+    entries = list[dict[str, str | float]]()
+    for one in kept:
+        low, high = ("?" if end is None else show_number(end, 4) for end in (one.low, one.high))
+        interval: dict[str, str | float] = {} if one.low is None and one.high is None else {"range": f"{low} .. {high}"}
+        named_as = visible(f"{one.benchmark} {one.name}")
+        entry = {"name": named_as, "unit": one.unit, "value": one.value, **interval, "extra": visible(one.basis)}
+        entries.append(entry)
+    other, form = ("higher", BIGGER) if better == "lower" else ("lower", "github-action-benchmark")
+    others = counted(len(every) - len(kept), "figure")
+    beside = [f"{others} of which {other} is better: --as={form}"] if len(kept) < len(every) else []
+    benchmarks = len({one.benchmark for one in kept})
+    return Exported(content=_json(entries), benchmarks=benchmarks, left_out=(*beside, *unmeasured(report)))
 
 
 def render_otava(report: Report) -> Exported:
     """Write a header and one row: Otava looks for changes in the rows of many reports, one below the other."""
-    measures = measures_of(report)
+    measures = [*measures_of(report)]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["time", "commit", *(spreadsheet_cell(f"{one.benchmark} {one.full_name}") for one in measures)])
@@ -176,15 +157,32 @@ def render_pytest_benchmark(report: Report) -> Exported:
             left_out.append(f"{benchmark_of(run)}: {reason}")
         else:
             found.append(_benchmark(run, sample))
+    machine, (implementation, _, version) = report.machine, report.machine.python.partition(" ")
+    machine_info = {
+        "machine": visible(machine.architecture),
+        "processor": visible(machine.cpu_model),
+        "cpu": {"brand_raw": visible(machine.cpu_model), "count": machine.cores},
+        "python_implementation": visible(implementation),
+        "python_version": visible(version),
+        "system": visible(machine.system),
+    }
+    revision = visible(report.revision) or "unversioned"  # a report keeps neither its time nor a branch
+    commit = {
+        "id": revision,
+        "time": None,
+        "author_time": None,
+        "dirty": report.changed,
+        "project": None,
+        "branch": None,
+    }
     whole = {
-        "machine_info": _machine(report.machine),
-        "commit_info": _commit(report),
+        "machine_info": machine_info,
+        "commit_info": commit,
         "benchmarks": found,
         "datetime": visible(report.started_at),
         "version": f"pytest-hwperf {__version__}",
     }
-    content = visible_json(json.dumps(whole, indent=2, ensure_ascii=False).encode()) + b"\n"
-    return Exported(content=content, benchmarks=len(found), left_out=tuple(left_out))
+    return Exported(content=_json(whole), benchmarks=len(found), left_out=tuple(left_out))
 
 
 def _why_not(run: Run, sample: Sample | None) -> str:
@@ -195,32 +193,10 @@ def _why_not(run: Run, sample: Sample | None) -> str:
     return "" if sum(sample.values) > 0 else "every reading of the latency is 0: calls per second cannot be said"
 
 
-def _machine(machine: Machine) -> dict[str, Any]:
-    implementation, _, version = machine.python.partition(" ")
-    return {
-        "machine": visible(machine.architecture),
-        "processor": visible(machine.cpu_model),
-        "cpu": {"brand_raw": visible(machine.cpu_model), "count": machine.cores},
-        "python_implementation": visible(implementation),
-        "python_version": visible(version),
-        "system": visible(machine.system),
-    }
-
-
-def _commit(report: Report) -> dict[str, Any]:
-    """Return the revision; a report keeps neither its time nor a branch."""
-    return {
-        "id": visible(report.revision) or "unversioned",
-        "time": None,
-        "author_time": None,
-        "dirty": report.changed,
-        "project": None,
-        "branch": None,
-    }
-
-
 def _benchmark(run: Run, sample: Sample) -> dict[str, Any]:
     fullname, group = visible(benchmark_of(run)), run.context.get(_GROUP)
+    calls = sample.per.removeprefix(_BATCH).partition(" ")[0] if sample.per.startswith(_BATCH) else ""
+    iterations = int(calls) if calls.isascii() and calls.isdigit() else 1
     return {
         "group": None if group is None else visible(group),
         "name": fullname.rpartition("::")[2] or fullname,
@@ -234,13 +210,8 @@ def _benchmark(run: Run, sample: Sample) -> dict[str, Any]:
             "warnings": [visible(str(one)) for one in sample.warnings],
         },
         "options": {},
-        "stats": {**statistics_of(sample.values), "iterations": _iterations(sample.per)},
+        "stats": {**statistics_of(sample.values), "iterations": iterations},
     }
-
-
-def _iterations(per: str) -> int:
-    count = per.removeprefix(_BATCH).partition(" ")[0] if per.startswith(_BATCH) else "1"
-    return int(count) if count.isascii() and count.isdigit() else 1
 
 
 def statistics_of(values: Sequence[float]) -> dict[str, Any]:
@@ -259,55 +230,42 @@ def properties(judgement: Judgement) -> list[Pair]:
     Foreign text in them is made visible: pytest does so for values, but XML with a raw control character in a name is
     none. What is not known has no entry. See docs/artifacts.md for all names.
     """
+    return [(visible(name), visible(text)) for name, text in _properties(judgement)]
+
+
+def _properties(judgement: Judgement) -> Iterator[Pair]:
     run = judgement.run
     prefix = f"hwperf.{run.label}." if run.label else "hwperf."
-    found = [(f"{prefix}machine_kind", run.kind)] if run.kind else []
-    found += _figures(judgement, prefix)
-    for verdict in judgement.verdicts:
-        subject = verdict.subject
-        kind = "budget" if isinstance(subject, Budget) else "comparison"
-        name = f"{prefix}{kind}.{subject.metric}_{subject.statistic}"
-        found.append((name, verdict.outcome))
-        found += _budget(run, subject, name) if isinstance(subject, Budget) else _comparison(run, subject, name)
-    return [(visible(name), visible(text)) for name, text in found]
-
-
-def _figures(judgement: Judgement, prefix: str) -> Iterator[Pair]:
-    run = judgement.run
+    if run.kind:
+        yield f"{prefix}machine_kind", run.kind
     for figure in judgement.figures:
-        unit = run.metric(figure.metric).unit
-        factor = EXPORT_UNITS[unit][1]
+        unit = metric_of(run, figure.metric).unit
         name = prefix + exported_name(named(figure), unit)
-        yield name, _number(figure.estimate.value * factor)
-        yield from _interval(name, figure.estimate, factor)
+        yield from _estimated(name, figure.estimate, EXPORT_UNITS[unit][1])
         yield f"{name}.n", str(figure.estimate.n)
         yield f"{name}.source", figure.source
+    for verdict in judgement.verdicts:
+        subject = verdict.subject
+        unit = metric_of(run, subject.metric).unit
+        factor = EXPORT_UNITS[unit][1]
+        kind = "budget" if isinstance(subject, Budget) else "comparison"
+        name = f"{prefix}{kind}.{subject.metric}_{subject.statistic}"
+        yield name, verdict.outcome
+        if isinstance(subject, Budget):
+            yield exported_name(f"{name}.limit", unit), show_number(subject.limit * factor, _DIGITS)
+            continue
+        if subject.baseline is not None:
+            yield exported_name(f"{name}.baseline", unit), show_number(subject.baseline * factor, _DIGITS)
+        if subject.change is not None:
+            yield from _estimated(f"{name}.change", subject.change, 1.0)
+        if subject.is_left_out:
+            yield from ((f"{name}.pairs", str(subject.pairs)), (f"{name}.reason", subject.reason))
+        yield f"{name}.margin", show_number(subject.margin, _DIGITS)
+        yield f"{name}.scale", subject.scale
 
 
-def _budget(run: Run, budget: Budget, name: str) -> Iterator[Pair]:
-    unit = metric_of(run, budget.metric).unit
-    yield exported_name(f"{name}.limit", unit), _number(budget.limit * EXPORT_UNITS[unit][1])
-
-
-def _comparison(run: Run, comparison: Comparison, name: str) -> Iterator[Pair]:
-    unit = metric_of(run, comparison.metric).unit
-    if comparison.baseline is not None:
-        yield exported_name(f"{name}.baseline", unit), _number(comparison.baseline * EXPORT_UNITS[unit][1])
-    if comparison.change is not None:
-        yield f"{name}.change", _number(comparison.change.value)
-        yield from _interval(f"{name}.change", comparison.change, 1.0)
-    if comparison.is_left_out:
-        yield f"{name}.pairs", str(comparison.pairs)
-        yield f"{name}.reason", comparison.reason
-    yield f"{name}.margin", _number(comparison.margin)
-    yield f"{name}.scale", comparison.scale
-
-
-def _interval(name: str, estimate: Estimate, factor: float) -> Iterator[Pair]:
-    for end, bound in (("ci_low", estimate.low), ("ci_high", estimate.high)):
-        if bound is not None:
-            yield f"{name}.{end}", _number(bound * factor)
-
-
-def _number(value: float) -> str:
-    return show_number(value, _DIGITS)
+def _estimated(name: str, estimate: Estimate, factor: float) -> Iterator[Pair]:
+    """Yield a value and the ends of its interval that are known."""
+    for ending, value in (("", estimate.value), (".ci_low", estimate.low), (".ci_high", estimate.high)):
+        if value is not None:
+            yield f"{name}{ending}", show_number(value * factor, _DIGITS)

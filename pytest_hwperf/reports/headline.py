@@ -1,8 +1,7 @@
 """The headline of a report: one sentence that a manager understands, made of verdicts and never of means."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Literal
+from collections.abc import Callable, Collection, Iterator
 
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.structs import Record
@@ -10,10 +9,8 @@ from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import counted, some_of
 from pytest_hwperf.records.verdict import Budget, Comparison
 from pytest_hwperf.records.wording import reasons
+from pytest_hwperf.reports.rows import WORST_FIRST, Tone
 
-State = Literal["bad", "doubtful", "good", "plain"]
-
-_STATES: tuple[State, ...] = ("bad", "doubtful", "good", "plain")  # the worst first
 _NOT_MADE = ("no baseline", "not comparable")
 _LEFT_OUT = "left out"  # equivalent without a pair: counted in tests, for none of its statistics was measured
 _LONGEST_REASON = 300  # characters of why nothing was compared
@@ -23,7 +20,7 @@ class Headline(Record, frozen=True, kw_only=True):
     """What became of a run."""
 
     sentence: str  # without a full stop
-    state: State  # "bad": something fails; "doubtful": something is open; "plain": nothing was to be judged
+    state: Tone  # "bad": something fails; "doubtful": something is open; "plain": nothing was to be judged
 
 
 def headline_of(report: Report) -> Headline:
@@ -34,47 +31,32 @@ def headline_of(report: Report) -> Headline:
     if not report.kinds and not report.missing_kinds:
         return _of_one(report)
     found = [(kind, _of_one(report.of_kind(kind))) for kind in report.kinds]
-    found.sort(key=lambda one: _STATES.index(one[1].state))
+    found.sort(key=lambda one: WORST_FIRST.index(one[1].state))
     parts = [f"{kind}: {own.sentence}" for kind, own in found]
     parts += [f"{kind or 'one more kind of machine'} is missing" for kind in report.missing_kinds]
     parts += ["interrupted, so that tests are missing"] if report.partial else []
     states = [own.state for _, own in found]
     states += ["doubtful"] if report.missing_kinds or report.partial else []
-    return Headline(sentence="; ".join([*parts, *_over_kinds(report)]), state=min(states, key=_STATES.index))
-
-
-def _over_kinds(report: Report) -> Iterator[str]:
-    """Yield the rate of false alarms over all kinds of machine: at most the sum of theirs, where each has one."""
     rates = [_rate_of_shards(report.of_kind(kind)) for kind in report.kinds]
     known = [rate for rate in rates if rate is not None]
-    if len(rates) > 1 and len(known) == len(rates):
-        yield f"over all {len(rates)} kinds of machine at most {sum(known):.6g} % false alarms"
+    if len(rates) > 1 and len(known) == len(rates):  # over all kinds of machine at most the sum of theirs
+        parts.append(f"over all {len(rates)} kinds of machine at most {sum(known):.6g} % false alarms")
+    return Headline(sentence="; ".join(parts), state=min(states, key=WORST_FIRST.index))
 
 
 def _of_one(report: Report) -> Headline:
     if not report.judgements:
-        doubtful = report.partial or report.missing_shards
-        return Headline(
-            sentence="; ".join(["Nothing was measured", *_shards(report)]), state="doubtful" if doubtful else "plain"
-        )
-    found = _Outcomes(
-        comparisons=Counter(
-            _LEFT_OUT if one.is_left_out else one.outcome
-            for judgement in report.judgements
-            for one in judgement.comparisons
-        ),
-        budgets=Counter(
-            verdict.outcome
-            for judgement in report.judgements
-            for verdict in judgement.verdicts
-            if isinstance(verdict.subject, Budget)
-        ),
-    )
-    parts = [*_compared(report, found), *_budgets(found), *_open(report, found)]
-    if not found.comparisons and not found.budgets:
+        state: Tone = "doubtful" if report.partial or report.missing_shards else "plain"
+        return Headline(sentence="; ".join(["Nothing was measured", *_shards(report)]), state=state)
+    made = [one for judgement in report.judgements for one in judgement.comparisons]
+    compared = Counter[str](_LEFT_OUT if one.is_left_out else one.outcome for one in made)
+    verdicts = [verdict for judgement in report.judgements for verdict in judgement.verdicts]
+    budgets = Counter[str](verdict.outcome for verdict in verdicts if isinstance(verdict.subject, Budget))
+    parts = [*_compared(report, compared), *_budgets(budgets), *_open(report, compared, budgets)]
+    if not verdicts:
         measured = counted(len({judgement.run.test for judgement in report.judgements}), "test")
         parts = [f"{measured} measured only, no budget or baseline", *parts]
-    return Headline(sentence="; ".join(parts), state=_state(report, found))
+    return Headline(sentence="; ".join(parts), state=_state(report, compared, budgets))
 
 
 def hidden_by_xfails(tests: Collection[str]) -> str:
@@ -91,9 +73,10 @@ def false_alarms(report: Report) -> str:
     unknown = any(one.method is not None and one.method.kind.startswith("historical") for one in made)
     if not rates:
         return "false-alarm rate not guaranteed" if unknown else ""
-    together = 100 * sum(gate.evidence.alpha for gate in report.gates)
-    several = f"in each of {len(report.gates)} comparisons in pairs, {min(together, 100):.6g} % in all"
-    of = several if len(report.gates) > 1 else "per build"
+    of = "per build"
+    if len(report.gates) > 1:
+        together = min(100 * sum(gate.evidence.alpha for gate in report.gates), 100)
+        of = f"in each of {len(report.gates)} comparisons in pairs, {together:.6g} % in all"
     besides = ", not guaranteed for stored timings" if unknown else ""
     if (rate := _rate_of_shards(report)) is not None:
         divided, kind = report.shards[0].of, report.shards[0].kind
@@ -110,26 +93,9 @@ def _rate_of_shards(report: Report) -> float | None:
     return 100 * report.shards[0].alpha / report.shards[0].kinds
 
 
-class _Outcomes(Record, frozen=True, kw_only=True):
-    """How often each outcome occurs."""
-
-    comparisons: Mapping[str, int]
-    budgets: Mapping[str, int]
-
-    @property
-    def unmade(self) -> int:
-        """Comparisons that could not be made."""
-        return sum(self.comparisons.get(outcome, 0) for outcome in _NOT_MADE)
-
-    @property
-    def inconclusive(self) -> int:
-        """Budgets and comparisons."""
-        return self.budgets.get("inconclusive", 0) + self.comparisons.get("inconclusive", 0)
-
-
-def _compared(report: Report, found: _Outcomes) -> Iterator[str]:
+def _compared(report: Report, outcomes: Counter[str]) -> Iterator[str]:
     """Yield what the comparisons say."""
-    if not found.comparisons:
+    if not outcomes:
         return
     tests = _tests(report, lambda one: one.outcome not in _NOT_MADE and not one.is_left_out)
     left_out = _tests(report, lambda one: one.is_left_out) - tests
@@ -142,8 +108,7 @@ def _compared(report: Report, found: _Outcomes) -> Iterator[str]:
         return
     elif not tests:
         yield f"Nothing was compared: {_why(report)}"
-    elif found.comparisons.get("equivalent", 0) + found.comparisons.get("improved", 0):
-        said = [f"{found.comparisons[word]} {word}" for word in ("equivalent", "improved") if word in found.comparisons]
+    elif said := [f"{outcomes[word]} {word}" for word in ("equivalent", "improved") if outcomes[word]]:
         yield f"No regression found in {counted(len(tests), 'test')}: {', '.join(said)}{promised}"
     else:
         yield f"Nothing was decided in {counted(len(tests), 'test')}"
@@ -151,27 +116,26 @@ def _compared(report: Report, found: _Outcomes) -> Iterator[str]:
         yield f"{counted(len(left_out), 'test')} left out, since nothing that they run has changed"
 
 
-def _budgets(found: _Outcomes) -> Iterator[str]:
+def _budgets(outcomes: Counter[str]) -> Iterator[str]:
     """Yield how many budgets were missed; where none was, how many are kept."""
-    missed, kept = found.budgets.get("failed", 0), found.budgets.get("passed", 0)
+    missed, kept, every = outcomes["failed"], outcomes["passed"], outcomes.total()
     if missed:
-        yield f"{missed} of {counted(sum(found.budgets.values()), 'budget')} missed"
+        yield f"{missed} of {counted(every, 'budget')} missed"
     elif kept:
-        whole = kept == sum(found.budgets.values())
-        yield f"{counted(kept, 'budget')} kept" if whole else f"{kept} of {sum(found.budgets.values())} budgets kept"
+        yield f"{counted(kept, 'budget')} kept" if kept == every else f"{kept} of {every} budgets kept"
 
 
-def _open(report: Report, found: _Outcomes) -> Iterator[str]:
+def _open(report: Report, compared: Counter[str], budgets: Counter[str]) -> Iterator[str]:
     """Yield what was left open, and why not everything is there."""
-    if found.inconclusive:
-        yield f"{found.inconclusive} inconclusive"
-    if found.comparisons.get("regressed") and (improved := found.comparisons.get("improved")):
-        yield f"{improved} improved"
-    if unmeasured := found.budgets.get("unmeasured"):
-        yield f"{counted(unmeasured, 'budget')} unmeasured"
-    if found.unmade and found.unmade < sum(found.comparisons.values()):
+    if inconclusive := compared["inconclusive"] + budgets["inconclusive"]:
+        yield f"{inconclusive} inconclusive"
+    if compared["regressed"] and compared["improved"]:
+        yield f"{compared['improved']} improved"
+    if budgets["unmeasured"]:
+        yield f"{counted(budgets['unmeasured'], 'budget')} unmeasured"
+    if 0 < (unmade := sum(compared[outcome] for outcome in _NOT_MADE)) < compared.total():
         yield from _other_data(report)
-        yield f"{counted(found.unmade, 'comparison')} not made"
+        yield f"{counted(unmade, 'comparison')} not made"
     unreached = sorted({visible(test) for gate in report.gates for test in gate.evidence.unreached_tests})
     if unreached:
         yield f"{counted(len(unreached), 'test')} not compared, since the time was up ({some_of(unreached)})"
@@ -196,11 +160,9 @@ def _other_data(report: Report) -> Iterator[str]:
 
 def _shards(report: Report) -> Iterator[str]:
     """Yield which shards of a build are there, where not all are."""
-    if not report.missing_shards:
-        return
-    of = report.shards[0].of
-    there = ", ".join(str(shard.number) for shard in report.shards)
-    yield f"only shard{'s' if len(report.shards) > 1 else ''} {there} of {of}"
+    if report.missing_shards:
+        there = ", ".join(str(shard.number) for shard in report.shards)
+        yield f"only shard{'s' if len(report.shards) > 1 else ''} {there} of {report.shards[0].of}"
 
 
 def _tests(report: Report, wanted: Callable[[Comparison], bool]) -> set[str]:
@@ -219,13 +181,15 @@ def _why(report: Report) -> str:
     return said if len(said) <= _LONGEST_REASON else f"{said[:_LONGEST_REASON]}…"
 
 
-def _state(report: Report, found: _Outcomes) -> State:
+def _state(report: Report, compared: Counter[str], budgets: Counter[str]) -> Tone:
     if any(judgement.fails for judgement in report.judgements) or any(shard.failed for shard in report.shards):
         return "bad"
-    if report.missing_shards or any(shard.exit_code for shard in report.shards):
+    is_open = (
+        *(compared[outcome] for outcome in ("inconclusive", *_NOT_MADE)),
+        *(budgets[outcome] for outcome in ("inconclusive", "unmeasured")),
+        *(report.missing_shards, report.partial, any(shard.exit_code for shard in report.shards)),
+        any(gate.evidence.stopped is not None for gate in report.gates),
+    )
+    if any(is_open):
         return "doubtful"
-    if found.inconclusive or found.unmade or found.budgets.get("unmeasured") or report.partial:
-        return "doubtful"
-    if any(gate.evidence.stopped is not None for gate in report.gates):
-        return "doubtful"
-    return "good" if found.comparisons or found.budgets else "plain"
+    return "good" if compared or budgets else "plain"

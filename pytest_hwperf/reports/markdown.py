@@ -1,32 +1,33 @@
-"""The report as Markdown for a pull request or the summary of a job: the verdict first, what is well last, collapsed.
+"""The report for a pull request: Markdown with the verdict first and what is well last, collapsed; and annotations.
 
-It stays below the length at which GitHub cuts or refuses a comment, however many tests there are: what has no room
-is counted.
+The Markdown stays below the length at which GitHub cuts or refuses a comment, however many tests there are: what has
+no room is counted. GitHub's runner obeys any line that begins with `::`. Each annotation is one line whose foreign text
+cannot end it: control characters are visible, and what would end a property is written as the runner asks.
 """
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pytest_hwperf.records.messages import Kind
 from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import counted, show
-from pytest_hwperf.records.verdict import Comparison, Judgement
-from pytest_hwperf.reports.groups import Groups, VerdictRow, groups_of
-from pytest_hwperf.reports.headline import State, headline_of
-from pytest_hwperf.reports.markdown_text import MOST_ROWS, MarkdownTable, code, draw, fenced, fixed, row, size, text
-from pytest_hwperf.reports.rows import RowEntry, cells_of, metric_of, title_of
+from pytest_hwperf.reports.document import code, fenced, prose, table_row
+from pytest_hwperf.reports.headline import headline_of
+from pytest_hwperf.reports.rows import GROUPS, Row, Tone, grouped
 from pytest_hwperf.reports.summary import skip_counts
 
 MARKER = "<!-- pytest-hwperf -->"  # the first line: a comment is found by it and written again
 LARGEST = 60_000  # bytes; GitHub takes 65,536 characters
 
-_SIGNS: Mapping[State, str] = {"bad": "❌", "doubtful": "⚠️", "good": "✅", "plain": "ℹ️"}
+_SIGNS: Mapping[Tone, str] = {"bad": "❌", "doubtful": "⚠️", "good": "✅", "plain": "ℹ️"}
+_MOST_ROWS = 30  # of a table that is not collapsed
 _MOST_NAMED = 3  # tests that share a reason
 _MOST_REPEATED = 5  # tests in the command that repeats the run
 _LONGEST_ID = 300  # of a test in that command
-_BELOW = "among all rows below, or in the JSON report"
+_BELOW, _IN_JSON = "among all rows below, or in the JSON report", "in the JSON report"
 _USUAL_ALPHA = 0.01
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
@@ -39,89 +40,94 @@ _REMEDIES: Mapping[Kind, str] = {
     "other versions": "`--hwperf-against=origin/main...` compares under the versions that are installed now.",
 }
 
+Groups = Mapping[str, Sequence[Row]]
+
+
+class MarkdownTable(Record, frozen=True, kw_only=True):
+    """A table below its heading, of which as much is written as there is room for."""
+
+    heading: str
+    columns: Sequence[str] = ()  # () where the rows are items of a list
+    rows: Sequence[str]
+    most: int = _MOST_ROWS
+    below: Sequence[str] = ()
+    collapsed: bool = False
+    elsewhere: str = _BELOW  # where rows are that are left out
+
+    @property
+    def head(self) -> list[str]:
+        """The lines above the rows."""
+        heading = f"#### {self.heading} ({len(self.rows)})"
+        lines = [f"<details><summary>{self.heading}</summary>" if self.collapsed else heading, ""]
+        return lines + [table_row(cells) for cells in (self.columns, ["---"] * len(self.columns)) if cells]
+
+    def left_out(self, shown: int) -> str:
+        """Count what is not shown."""
+        left = len(self.rows) - shown
+        return f"{left} more {self.elsewhere}." if left else ""
+
+    @property
+    def frame(self) -> int:
+        """The size of all that is written around the rows."""
+        return sum(map(_size, (*self.head, *self.below, self.left_out(0), "</details>"))) if self.rows else 0
+
+    def draw(self, room: int) -> tuple[list[str], int]:
+        """Return the paragraphs with as many rows as there is room for, and the room behind them."""
+        if not self.rows:
+            return [], room
+        kept = list[str]()
+        for line in self.rows[: self.most]:
+            if _size(line) > room:
+                break
+            kept.append(line)
+            room -= _size(line)
+        closing = ["</details>"] if self.collapsed else []
+        left = self.left_out(len(kept))
+        return ["\n".join([*self.head, *kept]), *filter(None, [left]), *self.below, *closing], room
+
+
+def _size(lines: str) -> int:
+    """Return the bytes of a paragraph with the line ends behind it."""
+    return len(lines.encode()) + 2
+
 
 def render(report: Report) -> bytes:
     """Write a report as Markdown of less than `LARGEST` bytes."""
-    headline, groups = headline_of(report), groups_of(report)
-    sign = f"### {_SIGNS[headline.state]} {text(headline.sentence, most=600)}"
-    head = [f"{MARKER}\n<!-- state: {headline.state} -->", sign, *_compared(report)]
-    tables = [
-        _changes("Regressed", groups.regressed),
-        _missed(groups),
-        _inconclusive(groups),
-        _changes("Improved", groups.improved),
-        _unanswered(report, groups),
-        _all_rows(report, groups),
-    ]
+    headline, groups = headline_of(report), grouped(report)
+    sign = f"### {_SIGNS[headline.state]} {prose(headline.sentence, most=600)}"
+    head = [f"{MARKER}\n<!-- state: {headline.state} -->", sign, "<br>\n".join(_compared(report))]
+    tables = [*_tables(groups), _unanswered(report, groups), _all_rows(report, groups)]
     tail = _repeated(report, groups)
-    room = LARGEST - 1 - sum(size(one) for one in (*head, *tail)) - sum(map(fixed, tables))
-    drawn = []
+    room = LARGEST - 1 - sum(map(_size, (*head, *tail))) - sum(table.frame for table in tables)
+    drawn = list[str]()
     for table in tables:
-        lines, room = draw(table, room)
+        lines, room = table.draw(room)
         drawn += lines
     return ("\n\n".join([*head, *drawn, *tail]) + "\n").encode()
 
 
-def _compared(report: Report) -> list[str]:
+def _compared(report: Report) -> Iterator[str]:
     """Say what was compared, and where it was measured."""
     present, others = code(report.present_code), report.compared_with
-    lines = [f"Measured on {_where(report)}{'' if others else f': {present}'}."]
     for gate in report.gates[:1]:
         alike = [one for one in report.gates if one.against == gate.against]  # those of all shards
         pairs = counted(sum(len(one.evidence.pairs) for one in alike), "pair") + gate.beside
         spent = [seconds for one in alike for seconds in one.seconds.values()]
-        took = show(sum(spent), "s") if spent else ""
-        said = f"{present} against {code(others[0])}: {pairs} of fresh processes"
-        lines.insert(0, f"{said}, {took}." if took else f"{said}.")
+        took = f", {show(sum(spent), 's')}" if spent else ""
+        yield f"{present} against {code(others[0])}: {pairs} of fresh processes{took}."
     if others and not report.gates:
-        lines.insert(0, f"{present} against {code(others[0])}.")
-    return ["<br>\n".join(lines)]
-
-
-def _where(report: Report) -> str:
-    """Name the machine; of several kinds that of each."""
-    if report.kinds:
-        return "; ".join(f"{code(kind)}: {_machine(report.of_kind(kind))}" for kind in report.kinds)
-    return _machine(report)
+        yield f"{present} against {code(others[0])}."
+    where = "; ".join(f"{code(kind)}: {_machine(report.of_kind(kind))}" for kind in report.kinds) or _machine(report)
+    yield f"Measured on {where}{'' if others else f': {present}'}."
 
 
 def _machine(report: Report) -> str:
+    """Name the machine; of several kinds that of each."""
     machines = {one.run.machine.fingerprint: one.run.machine for one in report.judgements}
     machine = next(iter(machines.values()), report.machine) if report.kinds else report.machine
     at = f"{machine.cpu_model}, {counted(machine.cores, 'core')}, {machine.system}, {machine.python}"
     others = {*machines} - {machine.fingerprint}
-    return f"{text(at)} and {counted(len(others), 'other machine')}" if others else text(at)
-
-
-def _changes(heading: str, rows: Sequence[VerdictRow]) -> MarkdownTable:
-    """Write what became worse or better, with what moved; numbers first, which a long test id must not push away."""
-    columns = ("change", "old → new", "margin", "n", "p", "test and metric")
-    cells = ([f"**{_tied(r.change)}**", _tied(r.values), _tied(r.allowed), text(r.n), r.p, _named(r)] for r in rows)
-    return MarkdownTable(heading=heading, columns=columns, rows=list(map(row, cells)), elsewhere=_BELOW)
-
-
-def _missed(groups: Groups) -> MarkdownTable:
-    """Write the budgets that are not kept."""
-    columns = ("measured", "limit", "n", "source", "test and metric")
-    cells = ([_tied(r.values), _tied(r.allowed), text(r.n), text(r.source), _named(r)] for r in groups.failed)
-    return MarkdownTable(heading="Missed budgets", columns=columns, rows=list(map(row, cells)), elsewhere=_BELOW)
-
-
-def _inconclusive(groups: Groups) -> MarkdownTable:
-    """Write what could not be told, with the smallest change that could have been."""
-    columns = ("change", "value", "margin or limit", "smallest detectable change", "n", "test and metric")
-    cells = (
-        [_tied(r.change), _tied(r.values), _tied(r.allowed), _tied(r.detectable), text(r.n), _named(r)]
-        for r in groups.inconclusive
-    )
-    rows = list(map(row, cells))
-    return MarkdownTable(heading="Inconclusive", columns=columns, rows=rows, most=MOST_ROWS // 2, elsewhere=_BELOW)
-
-
-def _named(r: VerdictRow) -> str:
-    """Write the test and, below it, the metric with what is known of the cause."""
-    told = "; ".join(filter(None, ["**fails**" if r.outcome.endswith("(fails)") else "", text(r.cause)]))
-    return f"{code(r.test)}<br>{text(r.metric)}{': ' if told else ''}{told}"
+    return f"{prose(at)} and {counted(len(others), 'other machine')}" if others else prose(at)
 
 
 def _tied(cell: str) -> str:
@@ -129,49 +135,88 @@ def _tied(cell: str) -> str:
     return cell.replace(" ", "&nbsp;")
 
 
+def _named(row: Row) -> str:
+    """Write the test and, below it, the metric with what is known of the cause."""
+    told = "; ".join(filter(None, ["**fails**" if row.outcome.endswith("(fails)") else "", prose(row.cause)]))
+    return f"{code(row.test)}<br>{prose(row.name)}{': ' if told else ''}{told}"
+
+
+# Numbers first, which a long test id must not push away.
+_CELLS: Mapping[str, Callable[[Row], str]] = {
+    "change": lambda row: _tied(row.change) if row.verdict.outcome == "inconclusive" else f"**{_tied(row.change)}**",
+    "measured": lambda row: _tied(row.values),
+    "old → new": lambda row: _tied(row.values),
+    "value": lambda row: _tied(row.values),
+    "limit": lambda row: _tied(row.allowed),
+    "margin": lambda row: _tied(row.allowed),
+    "margin or limit": lambda row: _tied(row.allowed),
+    "smallest detectable change": lambda row: _tied(row.detectable),
+    "n": lambda row: prose(row.n),
+    "p": lambda row: row.p,
+    "source": lambda row: prose(row.source),
+    "test and metric": _named,
+}
+_CHANGED = ("change", "old → new", "margin", "n", "p", "test and metric")
+_TABLES: Mapping[str, tuple[str, Sequence[str]]] = {  # group → heading and columns
+    "regressed": ("Regressed", _CHANGED),
+    "failed": ("Missed budgets", ("measured", "limit", "n", "source", "test and metric")),
+    "inconclusive": (
+        "Inconclusive",
+        ("change", "value", "margin or limit", "smallest detectable change", "n", "test and metric"),
+    ),
+    "improved": ("Improved", _CHANGED),
+}
+
+
+def _tables(groups: Groups) -> Iterator[MarkdownTable]:
+    """Yield what a reader has to know something of."""
+    for name, (heading, columns) in _TABLES.items():
+        rows = [table_row([_CELLS[column](row) for column in columns]) for row in groups[name]]
+        most = _MOST_ROWS // 2 if name == "inconclusive" else _MOST_ROWS
+        yield MarkdownTable(heading=heading, columns=columns, rows=rows, most=most)
+
+
 def _unanswered(report: Report, groups: Groups) -> MarkdownTable:
     """Write what was not compared or not measured, by its reason, and what else has to be known of the run."""
-    reasons: dict[tuple[str, str, bool], list[VerdictRow]] = {}
-    for one in groups.unanswered:
-        reasons.setdefault((one.outcome, one.cause, one.verdict.fails), []).append(one)
+    reasons: dict[tuple[str, str, bool], list[Row]] = {}
+    for row in groups["unanswered"]:
+        reasons.setdefault((row.outcome, row.cause, row.fails), []).append(row)
     items = [_reason(outcome, why, rows) for (outcome, why, _), rows in reasons.items()]
-    items += [f"- {text(one)}" for one in skip_counts(report, listed=False)]
-    items += [f"- ⚠️ {text(str(gate.evidence.stopped))}" for gate in report.gates if gate.evidence.stopped]
-    warnings = dict.fromkeys([*report.warnings, *(one for gate in report.gates for one in gate.warnings)])
-    items += [f"- ⚠️ {text(one)}" for one in warnings]
+    items += [f"- {prose(one)}" for one in skip_counts(report, listed=False)]
+    warnings = [*report.warnings, *(one for gate in report.gates for one in gate.warnings)]
+    ends = [str(gate.evidence.stopped) for gate in report.gates if gate.evidence.stopped]
+    items += [f"- ⚠️ {prose(one)}" for one in (*ends, *dict.fromkeys(warnings))]
     items += ["- ⚠️ interrupted: what is shown is complete, but not all tests ran"] if report.partial else []
+    causes = [row.comparison.cause for row in groups["unanswered"] if row.comparison and row.comparison.cause]
     return MarkdownTable(
         heading="Not compared, and what differs" if reasons else "To be known",
-        columns=(),
         rows=items,
-        below=_remedies(groups.unanswered),
-        elsewhere="in the JSON report",
+        below=[_REMEDIES[kind] for kind in dict.fromkeys(cause.kind for cause in causes) if kind in _REMEDIES],
+        elsewhere=_IN_JSON,
     )
 
 
-def _reason(outcome: str, why: str, rows: Sequence[VerdictRow]) -> str:
+def _reason(outcome: str, why: str, rows: Sequence[Row]) -> str:
     """Write `no baseline: … (latency p50 and memory of 3 tests: …)`."""
     tests = list(dict.fromkeys(row.test for row in rows))
-    metrics = list(dict.fromkeys(row.metric for row in rows))
+    names = list(dict.fromkeys(row.name for row in rows))
     more = f" and {len(tests) - _MOST_NAMED} more" if len(tests) > _MOST_NAMED else ""
-    named = ", ".join(map(code, tests[:_MOST_NAMED]))
-    others = f" and {counted(len(metrics) - _MOST_NAMED, 'other')}" if len(metrics) > _MOST_NAMED else ""
-    of = text(", ".join(metrics[:_MOST_NAMED])) + others
+    of_tests = ", ".join(map(code, tests[:_MOST_NAMED])) + more
+    others = f" and {counted(len(names) - _MOST_NAMED, 'other')}" if len(names) > _MOST_NAMED else ""
+    of = prose(", ".join(names[:_MOST_NAMED])) + others
     said = "" if why.startswith(outcome) else f"**{outcome}**: "
-    return f"- {said}{text(why)}<br>{of} of {counted(len(tests), 'test')}: {named}{more}"
-
-
-def _remedies(rows: Sequence[VerdictRow]) -> list[str]:
-    """Say what to do about what was not compared, each thing once."""
-    causes = (getattr(row.verdict.subject, "cause", None) for row in rows)
-    kinds = dict.fromkeys(cause.kind for cause in causes if cause is not None)
-    return [_REMEDIES[kind] for kind in kinds if kind in _REMEDIES]
+    return f"- {said}{prose(why)}<br>{of} of {counted(len(tests), 'test')}: {of_tests}"
 
 
 def _all_rows(report: Report, groups: Groups) -> MarkdownTable:
     """Write every answer, those that matter first, and of tests without one their usual figures."""
-    answers = (*groups.changed, *groups.unanswered, *groups.settled)
-    rows = [*map(_answer, answers), *(line for judgement in report.judgements for line in _unjudged(judgement))]
+    rows = list[str]()
+    for row in (row for name in GROUPS for row in groups[name]):
+        if row.verdicts or not row.judgement.verdicts:
+            left_out = row.comparison is not None and row.comparison.is_left_out
+            outcome = f"{row.outcome}: {prose(row.cause)}" if left_out else row.outcome
+            cells = [row.values, row.change, row.allowed, prose(row.n), prose(row.source), outcome]
+            rows.append(table_row([code(row.test), prose(row.name), *cells]))
     tests = len({judgement.run.test for judgement in report.judgements})
     return MarkdownTable(
         heading=f"All {counted(len(rows), 'row')} of {counted(tests, 'test')}",
@@ -179,26 +224,8 @@ def _all_rows(report: Report, groups: Groups) -> MarkdownTable:
         rows=rows,
         most=len(rows),
         collapsed=True,
-        elsewhere="in the JSON report",
+        elsewhere=_IN_JSON,
     )
-
-
-def _answer(r: VerdictRow) -> str:
-    subject = r.verdict.subject
-    left_out = isinstance(subject, Comparison) and subject.is_left_out
-    outcome = f"{r.outcome}: {text(r.cause)}" if left_out else r.outcome
-    return row([code(r.test), text(r.metric), r.values, r.change, r.allowed, text(r.n), text(r.source), outcome])
-
-
-def _unjudged(judgement: Judgement) -> Iterator[str]:
-    """Yield the usual figures of a measurement that has nothing to be judged by."""
-    for figure in () if judgement.verdicts else judgement.figures:
-        metric = metric_of(judgement.run, figure.metric)
-        if figure.statistic in metric.shown or figure.metric in judgement.run.directions:
-            name = metric.called(figure.statistic)
-            cells = cells_of(judgement.run, RowEntry(key=figure.key, name=name, figure=figure))
-            test, n = code(title_of(judgement.run)), text(cells["n"])
-            yield row([test, text(name), cells["value"], "", "", n, text(figure.source), ""])
 
 
 def _repeated(report: Report, groups: Groups) -> list[str]:
@@ -212,9 +239,47 @@ def _repeated(report: Report, groups: Groups) -> list[str]:
             options.append(f"--hwperf-alpha={100 * alpha:g}%")
     elif report.baseline and len(report.baseline) <= _LONGEST_ID:
         options += ["--hwperf-compare", f"--hwperf-baseline={report.baseline}"]
-    wanted = [*groups.regressed, *groups.failed, *groups.inconclusive]
-    tests = list(dict.fromkeys(row.judgement.run.test for row in wanted))
+    wanted = [*groups["regressed"], *groups["failed"], *groups["inconclusive"]]
+    tests = list(dict.fromkeys(row.run.test for row in wanted))
     usable = [one for one in tests if one == visible(one) and one[:1] != "-" and len(one) <= _LONGEST_ID]
     usable = usable if len(tests) <= _MOST_REPEATED else []  # else the whole suite is shorter
     command = shlex.join(["python", "-m", "pytest", *options, *report.options, *usable])
     return ["**Repeat it**", fenced(visible(command))]
+
+
+_LEVELS: Mapping[Tone, str] = {"bad": "error", "doubtful": "warning", "good": "notice", "plain": "notice"}
+_MOST_ANNOTATIONS = 10  # of a kind: GitHub shows no more of a step
+_LONGEST = 1000  # characters of one
+_LONGEST_PATH = 300
+
+
+def annotations(report: Report) -> Iterator[str]:
+    """Yield the headline, then an error for each verdict that fails and a warning for others that are not well."""
+    headline, groups = headline_of(report), grouped(report)
+    yield _command(_LEVELS[headline.state], headline.sentence, title="Performance")
+    told = [row for name in ("regressed", "failed", "inconclusive", "unanswered") for row in groups[name]]
+    failing = [row for row in told if row.fails]
+    for level, rows in (("error", failing), ("warning", [row for row in groups["inconclusive"] if not row.fails])):
+        for row in rows[: _MOST_ANNOTATIONS - 1]:
+            file = visible(row.run.test.partition("::")[0])
+            yield _command(level, _sentence(row), title=row.test, file=file if len(file) <= _LONGEST_PATH else "")
+
+
+def _sentence(row: Row) -> str:
+    """Write `latency p50 +4.8 % (+3.1 .. +6.5), 310 → 325 µs, margin 2 %, 12 pairs: what moved`."""
+    allowed = f"{'margin' if row.comparison else 'limit'} {row.allowed}" if row.allowed else ""
+    smallest = f"smallest detectable change {row.detectable}" if row.detectable else ""
+    parts = (f"{row.name} {row.change or row.outcome}", row.values, allowed, row.n, smallest)
+    said = ", ".join(filter(None, parts))
+    return f"{said}: {row.cause}" if row.cause else said
+
+
+def _command(level: str, message: str, **properties: str) -> str:
+    escaped = {
+        name: _data(value).replace(":", "%3A").replace(",", "%2C") for name, value in properties.items() if value
+    }
+    return f"::{level} {','.join(f'{name}={value}' for name, value in escaped.items())}::{_data(message)}"
+
+
+def _data(message: str) -> str:
+    return visible(message)[:_LONGEST].replace("%", "%25")

@@ -1,4 +1,4 @@
-"""A sweep as a picture: latency and throughput of each point, with the limits."""
+"""Pictures: a sweep with latency and throughput of each point and the limits; scenarios by what they trade."""
 
 from collections.abc import Mapping, Sequence
 from io import BytesIO
@@ -27,33 +27,40 @@ def check_matplotlib() -> None:
     require("plot", "a plot needs {}", "matplotlib")
 
 
-def render_sweep(sweep: Sweep) -> bytes:
-    """Draw a sweep as PNG: a line for each scenario and each combination of the other swept values."""
+def _canvas(title: str, width: float, height: float) -> Any:
     check_matplotlib()
     from matplotlib.figure import Figure as Canvas
 
-    rows = [row for row in sweep.rows if row.is_measured]
-    along = _along(rows)
-    sampled = all(figure_of(row.figures, ("sample_throughput", "mean")) for row in rows)
-    panels = (_PANELS[0], _PANELS[1] if sampled else _CALLS)
-    canvas = Canvas(figsize=(10, 4.2), layout="constrained")
-    canvas.suptitle(f"sweep of {sweep.name}", fontsize=10, parse_math=False)
-    for axes, (title, keys) in zip(canvas.subplots(1, len(panels)), panels, strict=True):
-        _draw(axes, rows, along, keys)
-        _limit(axes, rows, keys)
-        axes.set(xlabel=along, ylabel=title)
-        axes.grid(visible=True, alpha=0.3)
-        if rows:
-            axes.legend(fontsize=7)
+    canvas = Canvas(figsize=(width, height), layout="constrained")
+    canvas.suptitle(title, fontsize=10, parse_math=False)
+    return canvas
+
+
+def _png(canvas: Any) -> bytes:
     out = BytesIO()
     canvas.savefig(out, format="png", dpi=120, metadata={"Software": None})
     return out.getvalue()
 
 
-def _along(rows: Sequence[SweepRow]) -> str:
-    """Return the swept name of the horizontal axis: the batch size, else the first one."""
+def render_sweep(sweep: Sweep) -> bytes:
+    """Draw a sweep as PNG: a line for each scenario and each combination of the other swept values."""
+    rows = [row for row in sweep.rows if row.is_measured]
     names = list(rows[0].point.values) if rows else []
-    return BATCH if BATCH in names else next(iter(names), "")
+    along = BATCH if BATCH in names else next(iter(names), "")  # the swept name of the horizontal axis
+    sampled = all(figure_of(row.figures, ("sample_throughput", "mean")) for row in rows)
+    panels = (_PANELS[0], _PANELS[1] if sampled else _CALLS)
+    canvas = _canvas(f"sweep of {sweep.name}", 10, 4.2)
+    for axes, (title, keys) in zip(canvas.subplots(1, len(panels)), panels, strict=True):
+        _draw(axes, rows, along, keys)
+        limits = {limit.key: limit for row in rows for limit in row.point.limits if limit.metric == keys[0][0]}
+        for limit in limits.values():
+            label = f"limit {limit.statistic} {show(limit.limit, metric_of(limit.metric).unit)}"
+            axes.axhline(limit.limit, color="black", lw=1, ls=":", label=label)
+        axes.set(xlabel=along, ylabel=title)
+        axes.grid(visible=True, alpha=0.3)
+        if rows:
+            axes.legend(fontsize=7)
+    return _png(canvas)
 
 
 def _draw(axes: Any, rows: Sequence[SweepRow], along: str, keys: Sequence[Key]) -> None:
@@ -66,22 +73,11 @@ def _draw(axes: Any, rows: Sequence[SweepRow], along: str, keys: Sequence[Key]) 
             found = [(row.point.values[along], figure_of(row.figures, key)) for row in members]
             points = [(at, figure.estimate) for at, figure in found if figure]
             label = " ".join(filter(None, [name, key[1] if len(keys) > 1 else ""])) or along
-            values = [one.value for _, one in points]
-            ends = [
-                [one.value - (one.value if one.low is None else one.low) for _, one in points],
-                [(one.value if one.high is None else one.high) - one.value for _, one in points],
-            ]
-            axes.errorbar(
-                [at for at, _ in points],
-                values,
-                yerr=ends,
-                fmt=f"o{style}",
-                ms=3,
-                lw=1.2,
-                capsize=2,
-                color=f"C{place}",
-                label=label,
-            )
+            below = [one.value - (one.value if one.low is None else one.low) for _, one in points]
+            above = [(one.value if one.high is None else one.high) - one.value for _, one in points]
+            at, values = [at for at, _ in points], [one.value for _, one in points]
+            look = {"fmt": f"o{style}", "ms": 3, "lw": 1.2, "capsize": 2, "color": f"C{place}"}
+            axes.errorbar(at, values, yerr=[below, above], label=label, **look)
     if all(isinstance(row.point.values[along], int | float) and float(row.point.values[along]) > 0 for row in rows):
         sizes = sorted({row.point.values[along] for row in rows})
         axes.set_xscale("log", base=2)
@@ -98,13 +94,6 @@ def _scale(axes: Any, unit: str) -> None:
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
     axes.yaxis.set_major_formatter(EngFormatter("s" if unit == "s" else ""))
     axes.yaxis.set_minor_formatter(NullFormatter())
-
-
-def _limit(axes: Any, rows: Sequence[SweepRow], keys: Sequence[Key]) -> None:
-    limits = {limit.key: limit for row in rows for limit in row.point.limits if limit.metric == keys[0][0]}
-    for limit in limits.values():
-        label = f"limit {limit.statistic} {show(limit.limit, metric_of(limit.metric).unit)}"
-        axes.axhline(limit.limit, color="black", lw=1, ls=":", label=label)
 
 
 _SIZES: Mapping[Key, tuple[str, float]] = {  # label of an axis, and its unit in base units
@@ -126,14 +115,13 @@ def is_drawn(report: Report) -> bool:
 
 def render_tradeoffs(report: Report) -> bytes:
     """Draw a panel for each test, its Pareto set over all dimensions as filled points."""
-    check_matplotlib()
-    from matplotlib.figure import Figure as Canvas
-
     panels = _panels(report)
-    shown = panels[:_MOST_PANELS]
+    shown, left = panels[:_MOST_PANELS], len(panels) - _MOST_PANELS
     columns = min(_COLUMNS, len(shown))
     rows = -(-len(shown) // columns)
-    canvas = Canvas(figsize=(6.4 * columns, 4.6 * rows + 0.4), layout="constrained")
+    told = "Trade-offs: filled points are in the Pareto set over all dimensions; bars are intervals"
+    more = f"; {left} further tests are not drawn" if left > 0 else ""
+    canvas = _canvas(f"{told}{more}", 6.4 * columns, 4.6 * rows + 0.4)
     for axes, (measured, key) in zip(canvas.subplots(rows, columns, squeeze=False).flat, shown, strict=False):
         _draw_panel(axes, measured, key)
     for axes in [*canvas.axes][len(shown) :]:
@@ -141,12 +129,7 @@ def render_tradeoffs(report: Report) -> bytes:
     canvas.draw_without_rendering()  # places the panels
     for axes, (measured, key) in zip(canvas.axes, shown, strict=False):
         _write_names(axes, [(_at(one, MEDIAN_LATENCY), _at(one, key), one.name) for one in measured.candidates])
-    left = f"; {len(panels) - len(shown)} further tests are not drawn" if len(panels) > len(shown) else ""
-    told = "Trade-offs: filled points are in the Pareto set over all dimensions; bars are intervals"
-    canvas.suptitle(f"{told}{left}", fontsize=10)
-    out = BytesIO()
-    canvas.savefig(out, format="png", dpi=120, metadata={"Software": None})
-    return out.getvalue()
+    return _png(canvas)
 
 
 def _panels(report: Report) -> list[tuple[Measured, Key]]:
@@ -165,18 +148,9 @@ def _draw_panel(axes: Any, measured: Measured, key: Key) -> None:
 
     front = measured.front
     for one in measured.candidates:
-        best = one in front
-        axes.errorbar(
-            _at(one, MEDIAN_LATENCY),
-            _at(one, key),
-            xerr=_bars(one, MEDIAN_LATENCY),
-            yerr=_bars(one, key),
-            fmt="o",
-            color=_FRONT if best else _OTHER,
-            mfc=_FRONT if best else "white",
-            ms=7,
-            capsize=3,
-        )
+        best, bars = one in front, {"xerr": _bars(one, MEDIAN_LATENCY), "yerr": _bars(one, key)}
+        look = {"color": _FRONT if best else _OTHER, "mfc": _FRONT if best else "white", "ms": 7, "capsize": 3}
+        axes.errorbar(_at(one, MEDIAN_LATENCY), _at(one, key), fmt="o", **bars, **look)
     axes.set(xscale="log", xlabel=_SIZES[MEDIAN_LATENCY][0], ylabel=_SIZES[key][0])
     for ticks in (axes.xaxis.set_major_formatter, axes.xaxis.set_minor_formatter):
         ticks(EngFormatter(unit="s"))
@@ -193,24 +167,16 @@ def _write_names(axes: Any, points: Sequence[tuple[float, float, str]]) -> None:
     taken = list[Any]()
     for *at, name in sorted(points):
         side = 1 if axes.transAxes.inverted().transform(axes.transData.transform(at))[0] < _MIDDLE else -1
-        text = axes.annotate(
-            _short(name),
-            at,
-            xytext=(0, 0),
-            textcoords="offset points",
-            ha="left" if side > 0 else "right",
-            fontsize=8,
-            parse_math=False,
-            in_layout=False,
-            bbox={"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.8},
-        )
+        box = {"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.8}
+        look = {"ha": "left" if side > 0 else "right", "fontsize": 8, "parse_math": False, "in_layout": False}
+        text = axes.annotate(_short(name), at, xytext=(0, 0), textcoords="offset points", bbox=box, **look)
         for place in range(2 * len(points)):  # below and above, further and further
             away = 14 * (place // 2)
             text.xyann = (7 * side, 9 + away if place % 2 else -14 - away)
-            box = text.get_window_extent()
-            if not any(map(box.overlaps, taken)):
+            covered = text.get_window_extent()
+            if not any(map(covered.overlaps, taken)):
                 break
-        taken.append(box)
+        taken.append(covered)
 
 
 def _at(candidate: Candidate, key: Key) -> float:

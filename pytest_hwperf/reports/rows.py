@@ -1,12 +1,13 @@
-"""The text of each cell of the table."""
+"""The one row of a statistic: its figure, what is asked of it, and the texts that every surface shows of it."""
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Literal
 
 from pytest_hwperf.records import metrics
 from pytest_hwperf.records.messages import is_lacking
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS, STATISTICS, Metric, is_stage
-from pytest_hwperf.records.run import OF_A_LOAD, Figure, Key, Run, figure_of, replace
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import OF_A_LOAD, Figure, Key, Run, figure_of
 from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import (
@@ -16,76 +17,303 @@ from pytest_hwperf.records.units import (
     show_interval,
     show_limit,
     show_measured,
+    show_move,
+    show_size,
 )
-from pytest_hwperf.records.verdict import Budget, Comparison, Judgement, Skip, Verdict
+from pytest_hwperf.records.verdict import Budget, Comparison, Judgement, Verdict
+
+Tone = Literal["bad", "doubtful", "good", "plain"]
 
 IN_PAIRS = "pairs of fresh processes"  # source of what the judged run has no figure of
-_APART = "  this run"  # name of a figure below the comparison of other processes
+WORST_FIRST: tuple[Tone, ...] = ("bad", "doubtful", "good", "plain")
+# Outcomes that are told, in this order; those that pass are seen by their counts.
+TOLD: Mapping[str, Tone] = {
+    "regressed": "bad",
+    "failed": "bad",
+    "inconclusive": "doubtful",
+    "unmeasured": "doubtful",
+    "not comparable": "doubtful",
+    "no baseline": "plain",
+    "improved": "good",
+}
+# Groups of verdicts in the order in which a reader needs them; what is inconclusive is never among what is well.
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "regressed": ("regressed",),  # worst first: by the change as a multiple of its margin
+    "failed": ("failed",),  # worst first: by the value as a multiple of its limit
+    "inconclusive": ("inconclusive",),  # those that fail first, then as the regressions
+    "improved": ("improved",),  # best first
+    "unanswered": ("no baseline", "not comparable", "unmeasured"),  # those that fail first
+    "settled": ("equivalent", "passed"),  # in the order of the report
+    "plain": (),  # the usual figures that no verdict is about
+}
+_GROUP_OF = {outcome: name for name, outcomes in GROUPS.items() for outcome in outcomes}
+_WHOLE_FROM = 10  # % or pp: from here on a change is shown without decimals
+_LEAST_MARGIN = 0.001  # 0.1 % or 0.1 points: without a margin, any change would be infinitely many of them
+_LEAST_LIMIT = 1e-12  # base units
 
 
-class RowEntry(Record, frozen=True, kw_only=True):
-    """One row before it is written."""
+class Row(Record, frozen=True, kw_only=True):
+    """One statistic of one measurement; its texts are free of control characters, "" where there is nothing to say."""
 
+    judgement: Judgement
     key: Key
-    name: str
-    figure: Figure | None  # None: the value is that of the comparison, or there is none
-    verdicts: Sequence[Verdict] = ()
-    comparison: Comparison | None = None  # that of one of the verdicts
-    apart: bool = False  # whether the entry before has the comparison
+    figure: Figure | None = None  # None: the value is that of the comparison, or there is none
+    verdicts: tuple[Verdict, ...] = ()
+    is_below: bool = False  # whether the row above has the comparison, which is about other processes
+
+    @property
+    def run(self) -> Run:
+        """The run that was judged."""
+        return self.judgement.run
+
+    @property
+    def verdict(self) -> Verdict:
+        """The only one, of a row that is made for one."""
+        return self.verdicts[0]
+
+    @property
+    def budget(self) -> Budget | None:
+        """The first one."""
+        return next((one.subject for one in self.verdicts if isinstance(one.subject, Budget)), None)
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """The first one."""
+        return next((one.subject for one in self.verdicts if isinstance(one.subject, Comparison)), None)
+
+    @property
+    def metric(self) -> Metric:
+        """What is measured."""
+        return metric_of(self.run, self.key[0])
+
+    @property
+    def fails(self) -> bool:
+        """Whether it fails its test."""
+        return any(verdict.fails for verdict in self.verdicts)
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether it is shown without a verdict too: its test has recorded it, or its metric says so."""
+        return self.key[0] not in METRICS or self.key[1] in self.metric.shown
+
+    @property
+    def test(self) -> str:
+        """Full id and label."""
+        return visible(title_of(self.run))
+
+    @property
+    def scenario(self) -> str:
+        """The scenario where the test's id does not name it."""
+        return visible(unnamed_scenario(self.run))
+
+    @property
+    def name(self) -> str:
+        """Metric and statistic: "latency p50", "throughput"."""
+        return visible(self.metric.called(self.key[1].replace("_", ".")))
+
+    @property
+    def value(self) -> str:
+        """The value with its interval, alone where it has none or where every reading is the same."""
+        if self.figure is None:
+            return self._value_without_figure
+        value, low, high = self.figure.estimate.value, self.figure.estimate.low, self.figure.estimate.high
+        if self.figure.per == OF_A_LOAD and any(is_lacking(one) for one in self.figure.estimate.warnings):
+            return "n/a"
+        if (low, high) in {(None, None), (value, value)}:
+            return show_measured(value, self.metric.unit)
+        return show_interval(value, low, high, self.metric.unit)
+
+    @property
+    def _value_without_figure(self) -> str:
+        """The candidate's value of a comparison; a run of comparisons alone was to measure nothing by itself."""
+        comparison = self.comparison
+        if comparison and comparison.candidate is not None:
+            return show_measured(comparison.candidate, self.metric.unit)
+        if comparison and comparison.is_left_out:
+            return ""
+        return "unmeasured" if self.run.samples or self.run.unmeasured else ""
+
+    @property
+    def values(self) -> str:
+        """What a reader compares: both values of a comparison, "310 → 325 µs", otherwise the value."""
+        comparison = self.comparison
+        if comparison is None:
+            return self.value
+        if comparison.baseline is None or comparison.candidate is None:
+            return ""
+        return show_move(comparison.baseline, comparison.candidate, self.metric.unit)
+
+    @property
+    def n(self) -> str:
+        """Of how many the value is: "12 pairs", "412 calls"."""
+        comparison = self.comparison
+        if self.figure:
+            return counted(self.figure.estimate.n, visible(unit_of(self.figure.per)))
+        if comparison and (comparison.candidate is not None or comparison.is_left_out):
+            return counted(comparison.pairs, visible(unit_of(comparison.per)))
+        return ""
 
     @property
     def source(self) -> str:
-        """What measured the value, "" where there is none."""
+        """What measured the value."""
         if self.figure is not None:
-            return self.figure.source
+            return visible(self.figure.source)
         return IN_PAIRS if self.comparison is not None and self.comparison.candidate is not None else ""
 
+    @property
+    def limit(self) -> str:
+        """The limit of the budget: "<= 10 ms"."""
+        return show_limit(self.budget.limit, self.metric.unit, self.metric.better) if self.budget else ""
 
-def entries_of(key: Key, name: str, figure: Figure | None, verdicts: Sequence[Verdict]) -> list[RowEntry]:
-    """Put the verdicts on one statistic beside the values that they are about.
+    @property
+    def allowed(self) -> str:
+        """The margin of a comparison, "2 %", otherwise the limit."""
+        return self.comparison.allowed if self.comparison else self.limit
 
-    A comparison of fresh pairs is about theirs: the judged run is one more process, and the change may contradict its
-    value. Budgets are about the judged run.
+    @property
+    def baseline(self) -> str:
+        """The value of the baseline."""
+        if self.comparison is None or self.comparison.baseline is None:
+            return ""
+        return show_measured(self.comparison.baseline, self.metric.unit)
+
+    @property
+    def change(self) -> str:
+        """The change with its interval: "+4.8 % (+3.1 .. +6.5)"."""
+        if self.comparison is None or self.comparison.change is None:
+            return ""
+        if self.comparison.is_equal:
+            return "0 pp"
+        change = self.comparison.change
+        return show_change_interval(change.value, change.low, change.high, self.comparison.scale, write=_short)
+
+    @property
+    def outcome(self) -> str:
+        """Every outcome once: "inconclusive (fails)" where the settings make it fail."""
+        said = (
+            one.outcome if not one.fails or one.outcome in ("failed", "regressed") else f"{one.outcome} (fails)"
+            for one in self.verdicts
+        )
+        return ", ".join(dict.fromkeys(said))
+
+    @property
+    def p(self) -> str:
+        """The p value: "0.0002"."""
+        if self.comparison is None or self.comparison.p_value is None:
+            return ""
+        return f"{self.comparison.p_value:.2g}"
+
+    @property
+    def detectable(self) -> str:
+        """The smallest change that could have been caught where it is inconclusive: "7.6 %"."""
+        comparison = self.comparison
+        if comparison is None or comparison.outcome != "inconclusive" or comparison.detectable is None:
+            return ""
+        return show_size(comparison.detectable, comparison.scale, 1 if comparison.scale == "relative" else 2)
+
+    @property
+    def cause(self) -> str:
+        """What is known of why the answer is as it is, most telling first."""
+        return visible("; ".join(dict.fromkeys(filter(None, self._causes()))))
+
+    def _causes(self) -> Iterator[str]:
+        for verdict in self.verdicts:
+            subject = verdict.subject
+            if isinstance(subject, Comparison):
+                yield from (str(subject.moved or ""), subject.reason, str(subject.disturbance or ""), *subject.warnings)
+                continue
+            yield str(verdict.cause or (verdict.reason if verdict.outcome == "unmeasured" else ""))
+            if verdict.outcome == "inconclusive" and self.figure is not None:
+                yield from map(str, self.figure.estimate.warnings)
+            yield from map(str, verdict.decided_by)
+
+    @property
+    def severity(self) -> float:
+        """How much worse something is: a change in margins, a budget's value in limits; below 0 it is better."""
+        subject, worse = self.verdict.subject, 1.0 if self.metric.better == "lower" else -1.0
+        if isinstance(subject, Comparison):
+            change = subject.change.value if subject.change else 0.0
+            return worse * change / max(subject.margin, _LEAST_MARGIN)
+        if self.figure is None:
+            return 0.0
+        return worse * (self.figure.estimate.value - subject.limit) / max(abs(subject.limit), _LEAST_LIMIT)
+
+
+def rows_of(judgement: Judgement) -> Iterator[Row]:
+    """Yield a row for each statistic that was measured or judged, with all verdicts on it.
+
+    A comparison of fresh pairs is about their values: the judged run is one more process, and the change may contradict
+    its value. The figure of the run then has a row of its own, with its budgets.
     """
-    compared = [one.subject for one in verdicts if isinstance(one.subject, Comparison)]
-    comparison = compared[0] if compared else None
-    if figure is None or all(one.is_of(figure) for one in compared):
-        return [RowEntry(key=key, name=name, figure=figure, verdicts=verdicts, comparison=comparison)]
-    budgets = [one for one in verdicts if isinstance(one.subject, Budget)]
-    of_pairs = [one for one in verdicts if isinstance(one.subject, Comparison)]
-    return [
-        RowEntry(key=key, name=name, figure=None, verdicts=of_pairs, comparison=comparison),
-        RowEntry(key=key, name=name, figure=figure, verdicts=budgets, apart=True),
-    ]
+    figures = {figure.key: figure for figure in judgement.figures}
+    verdicts: dict[Key, list[Verdict]] = {}
+    for verdict in judgement.verdicts:
+        verdicts.setdefault(verdict.subject.key, []).append(verdict)
+    for key in sorted_keys([*figures, *verdicts]):
+        figure, own = figures.get(key), tuple(verdicts.get(key, ()))
+        if any(_is_of_others(one, figure) for one in own):
+            compared = tuple(one for one in own if isinstance(one.subject, Comparison))
+            budgets = tuple(one for one in own if isinstance(one.subject, Budget))
+            yield Row(judgement=judgement, key=key, verdicts=compared)
+            yield Row(judgement=judgement, key=key, figure=figure, verdicts=budgets, is_below=True)
+        else:
+            yield Row(judgement=judgement, key=key, figure=figure, verdicts=own)
 
 
-def named(entries: Sequence[RowEntry]) -> list[RowEntry]:
-    """Name the rows that are shown: a figure is that of this run where the row above has its comparison."""
-    above = [None, *(entry.key for entry in entries)]
-    return [
-        replace(entry, name=_APART) if entry.apart and entry.key == key else entry
-        for entry, key in zip(entries, above, strict=False)
-    ]
+def row_of(judgement: Judgement, verdict: Verdict) -> Row:
+    """Return the row of one verdict."""
+    key = verdict.subject.key
+    figure = figure_of(judgement.figures, key)
+    figure = None if _is_of_others(verdict, figure) else figure
+    return Row(judgement=judgement, key=key, figure=figure, verdicts=(verdict,))
 
 
-_WHOLE_FROM = 10  # % or pp: from here on a change is shown without decimals
+def _is_of_others(verdict: Verdict, figure: Figure | None) -> bool:
+    """Whether a verdict is about values of other processes than a figure."""
+    return isinstance(verdict.subject, Comparison) and figure is not None and not verdict.subject.is_of(figure)
 
 
-def cells_of(run: Run, entry: RowEntry) -> Mapping[str, str]:
-    """Return the cells of a row under the names of their columns."""
-    metric, figure, comparison = metric_of(run, entry.key[0]), entry.figure, entry.comparison
-    budget = next((verdict.subject for verdict in entry.verdicts if isinstance(verdict.subject, Budget)), None)
-    return {
-        "metric": entry.name,
-        "value": _value(figure, metric) if figure else _value_without_figure(run, comparison, metric),
-        "n": _n(figure, comparison),
-        "budget": show_limit(budget.limit, metric.unit, metric.better) if budget else "",
-        "baseline": show_measured(comparison.baseline, metric.unit)
-        if comparison and comparison.baseline is not None
-        else "",
-        "change": _change(comparison) if comparison else "",
-        "outcome": ", ".join(dict.fromkeys(map(_outcome, entry.verdicts))),
+def grouped(report: Report) -> Mapping[str, Sequence[Row]]:
+    """Sort a row for each verdict, and for each usual figure that none is about, into `GROUPS`."""
+    found: dict[str, list[Row]] = {name: [] for name in GROUPS}
+    for judgement in report.judgements:
+        for verdict in judgement.verdicts:
+            found[_GROUP_OF[verdict.outcome]].append(row_of(judgement, verdict))
+        judged = {verdict.subject.key for verdict in judgement.verdicts}
+        figures = (Row(judgement=judgement, key=figure.key, figure=figure) for figure in judgement.figures)
+        found["plain"] += [row for row in figures if row.key not in judged and row.is_usual]
+    orders: Mapping[str, Callable[[Row], tuple[float, ...]]] = {
+        "regressed": lambda row: (-row.severity,),
+        "failed": lambda row: (-row.severity,),
+        "inconclusive": lambda row: (not row.fails, -row.severity),
+        "improved": lambda row: (row.severity,),
+        "unanswered": lambda row: (not row.fails,),
     }
+    for name, order in orders.items():
+        found[name].sort(key=order)
+    return found
+
+
+def tone_of(verdicts: Iterable[Verdict]) -> Tone:
+    """Return the worst."""
+    found: set[Tone] = {"bad" if verdict.fails else TOLD.get(verdict.outcome, "plain") for verdict in verdicts}
+    return min(found, key=WORST_FIRST.index, default="plain")
+
+
+def is_open(verdict: Verdict) -> bool:
+    """Whether even the shortest report shows it."""
+    return tone_of([verdict]) in ("bad", "doubtful")
+
+
+def _short(change: float, scale: str, like: float) -> str:
+    """Write a change in few letters: without decimals where it is large, and none at all as `0 %`."""
+    if like >= 1 and scale == "relative":
+        return show_change(change, scale, like=like)
+    unit, digits = ("pp", 2) if scale == "absolute" else ("%", 1)
+    shown = round(100 * change, digits)
+    if not shown:
+        return f"0 {unit}"
+    return show_change(change, scale, like=like) if abs(shown) < _WHOLE_FROM else f"{shown:+.0f} {unit}"
 
 
 def metric_of(run: Run, name: str) -> Metric:
@@ -98,92 +326,8 @@ def unit_of(per: str) -> str:
     return " ".join(per.partition(" of ")[0].split()[-1:])
 
 
-def _n(figure: Figure | None, comparison: Comparison | None) -> str:
-    if figure:
-        return counted(figure.estimate.n, visible(unit_of(figure.per)))
-    if comparison and (comparison.candidate is not None or comparison.is_left_out):
-        return counted(comparison.pairs, visible(unit_of(comparison.per)))
-    return ""
-
-
-def _value_without_figure(run: Run, comparison: Comparison | None, metric: Metric) -> str:
-    """Write the candidate's value of a comparison; a run of comparisons alone was to measure nothing by itself."""
-    if comparison and comparison.candidate is not None:
-        return show_measured(comparison.candidate, metric.unit)
-    if comparison and comparison.is_left_out:
-        return ""
-    return "unmeasured" if run.samples or run.unmeasured else ""
-
-
-def _value(figure: Figure, metric: Metric) -> str:
-    """Write the value with its interval, alone where it has none or where every reading is the same."""
-    value, low, high = figure.estimate.value, figure.estimate.low, figure.estimate.high
-    if figure.per == OF_A_LOAD and any(is_lacking(one) for one in figure.estimate.warnings):
-        return "n/a"
-    if (low, high) in {(None, None), (value, value)}:
-        return show_measured(value, metric.unit)
-    return show_interval(value, low, high, metric.unit)
-
-
-def _change(comparison: Comparison) -> str:
-    """Write `+4.8 % (+3.1 .. +6.5)`; "" where nothing could be compared. A footnote gives its n and method."""
-    change = comparison.change
-    if change is None:
-        return ""
-    if comparison.is_equal:
-        return "0 pp"
-    return show_change_interval(change.value, change.low, change.high, comparison.scale, write=_short)
-
-
-def _short(change: float, scale: str, like: float) -> str:
-    """Write a change in few letters: without decimals where it is large, and none at all as `0 %`."""
-    if like >= 1 and scale == "relative":
-        return show_change(change, scale, like=like)
-    unit, digits = ("pp", 2) if scale == "absolute" else ("%", 1)
-    shown = round(100 * change, digits)
-    if not shown:
-        return f"0 {unit}"
-    if abs(shown) < _WHOLE_FROM:
-        return show_change(change, scale, like=like)
-    return f"{shown:+.0f} {unit}"
-
-
-def _outcome(verdict: Verdict) -> str:
-    """Return the outcome; where the user's settings make an inconclusive one fail, say so."""
-    says_it = not verdict.fails or verdict.outcome in {"failed", "regressed"}
-    return verdict.outcome if says_it else f"{verdict.outcome} (fails)"
-
-
 _METRICS = {metric: place for place, metric in enumerate(METRICS)}
 _STATISTICS = {statistic: place for place, statistic in enumerate(STATISTICS)}
-
-
-class Family(Record, frozen=True, kw_only=True):
-    """One test: its scenarios, or a single measured callable."""
-
-    title: str  # test id and label; where several scenarios follow, without the name of theirs
-    judgements: tuple[Judgement, ...]  # best median latency first, those without one last
-    skips: tuple[Skip, ...]
-
-    @property
-    def best(self) -> float | None:
-        """The smallest median latency in s; None where there is no other scenario."""
-        return median_of(self.judgements[0]) if len(self.judgements) > 1 else None
-
-
-def families(judgements: Sequence[Judgement], skips: Sequence[Skip]) -> list[Family]:
-    """Put together the scenarios of each test, measured and skipped; tests keep their order."""
-    members: dict[tuple[str, ...], list[Judgement]] = {}
-    for position, judgement in enumerate(judgements):
-        run = judgement.run
-        alone = "" if run.scenario else str(position)
-        members.setdefault((*_common(run.test, run.scenario, run.label), run.kind, alone), []).append(judgement)
-    tests = {(key[0], key[2]): key for key in members}  # a skip has no label: it joins the last ones of its test
-    skipped: dict[tuple[str, ...], list[Skip]] = {}
-    for skip in skips:
-        test, _ = _common(skip.test, skip.scenario, "")
-        skipped.setdefault(tests.get((test, skip.kind), (test, "", skip.kind, "")), []).append(skip)
-    return [_family(key, members.get(key, []), skipped.get(key, [])) for key in dict.fromkeys([*members, *skipped])]
 
 
 def sorted_keys(keys: Iterable[Key]) -> list[Key]:
@@ -205,28 +349,19 @@ def median_of(judgement: Judgement) -> float | None:
 
 def title_of(run: Run) -> str:
     """Return the full test id with its label, and the kind of machine where one is named."""
-    return _titled(run.test, run.label, run.kind)
+    return titled(run.test, run.label, run.kind)
 
 
-def _titled(test: str, label: str, kind: str) -> str:
+def unnamed_scenario(run: Run) -> str:
+    """Return the scenario where the title does not name it."""
+    return "" if run.scenario in title_of(run) else run.scenario
+
+
+def benchmark_of(run: Run) -> str:
+    """Name a measurement: its title, and the scenario where that does not name it."""
+    return f"{title_of(run)} {unnamed_scenario(run)}".rstrip()
+
+
+def titled(test: str, label: str, kind: str) -> str:
     title = f"{test} {label}".rstrip()
     return f"{title} on {kind}" if kind else title
-
-
-def _family(key: tuple[str, ...], judgements: Sequence[Judgement], skips: Sequence[Skip]) -> Family:
-    if len(judgements) + len(skips) == 1:
-        title = title_of(judgements[0].run) if judgements else _titled(skips[0].test, "", skips[0].kind)
-    else:
-        title = _titled(*key[:3])
-    placed = sorted(judgements, key=lambda judgement: median_of(judgement) or float("inf"))
-    return Family(title=title, judgements=tuple(placed), skips=tuple(skips))
-
-
-def _common(test: str, scenario: str, label: str) -> tuple[str, str]:
-    """Return test id and label without the scenario's name: `t.py::t[onnx_fp32-8]` becomes `t.py::t[…-8]`."""
-    if not scenario:
-        return test, label
-    word = re.compile(rf"(?<!\w){re.escape(scenario)}(?!\w)")
-    function, bracket, parameters = test.partition("[")
-    common = function + bracket + word.sub("…", parameters, count=1)
-    return common.removesuffix("[…]"), " ".join(word.sub("", label, count=1).split())

@@ -1,19 +1,20 @@
-"""The summary of a report: a line for each measurement, and below it only what is not well.
+"""The summary of a report: a line for each measurement, and below it what is not well.
 
-Every figure, with its interval, n and source, is in the table (`table.py`), which is shown when more is asked for.
+A line shows the median and the change of it, the tightest budget and what is left of it. What fails, is inconclusive,
+has no answer or got better is told below, with the reasons as footnotes. Everything else is in the table of the report.
 """
 
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import cycle, groupby
-from typing import Literal, get_args
+from typing import get_args
 
 from pytest_hwperf.records.messages import Remark, Statement
-from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS, Metric
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS, is_stage
 from pytest_hwperf.records.report import Report
-from pytest_hwperf.records.run import Figure, Key
+from pytest_hwperf.records.run import Figure, figure_of
 from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import (
@@ -25,100 +26,70 @@ from pytest_hwperf.records.units import (
     show_times,
     split_unit,
 )
-from pytest_hwperf.records.verdict import Budget, BudgetOutcome, Comparison, ComparisonOutcome, Judgement, Verdict
-from pytest_hwperf.reports.footnotes import ALARMS, Footnotes, Note, unshown_remarks
-from pytest_hwperf.reports.rows import IN_PAIRS, Family, RowEntry, cells_of, families, metric_of, title_of, unit_of
+from pytest_hwperf.records.verdict import Budget, BudgetOutcome, Comparison, ComparisonOutcome, Judgement
+from pytest_hwperf.reports.footnotes import ALARMS, Footnotes, Note
+from pytest_hwperf.reports.rows import IN_PAIRS, TOLD, Row, is_open, row_of, title_of, tone_of, unit_of
+from pytest_hwperf.reports.table import Family, Line, families, marked
 from pytest_hwperf.stats.advice import tightest
-
-
-def verdict_counts(report: Report) -> list[str]:
-    """Write `budgets: 8 passed, 1 failed` and `comparisons: 1 not comparable`."""
-    verdicts = [verdict for judgement in report.judgements for verdict in judgement.verdicts]
-    found = []
-    for name, kind, outcomes in (
-        ("budgets", Budget, get_args(BudgetOutcome)),
-        ("comparisons", Comparison, get_args(ComparisonOutcome)),
-    ):
-        count = Counter(verdict.outcome for verdict in verdicts if isinstance(verdict.subject, kind))
-        if count:
-            found.append(f"{name}: " + ", ".join(f"{count[word]} {word}" for word in outcomes if count[word]))
-    if report.judgements and not verdicts:
-        found.append(f"{len(report.judgements)} measured only, no budget or baseline")
-    return found
-
-
-def skip_counts(report: Report, *, listed: bool) -> list[str]:
-    """Write `1 skipped`, with the reason where skips are not listed."""
-    if listed:
-        return [f"{len(report.skips)} skipped"] if report.skips else []
-    count = Counter(skip.reason for skip in report.skips)
-    return [f"{times} skipped: {visible(reason)}" for reason, times in count.items()]
-
-
-Tone = Literal["bad", "doubtful", "good", "plain"]
 
 HEADS = ("test", "baseline", "p50", "× fastest", "change", "tightest budget", "left")
 _EMPTY = ("",) * (len(HEADS) - 1)
-# Outcomes that are told below a line, in this order; those that pass are seen by their counts.
-_TOLD: Mapping[str, Tone] = {
-    "regressed": "bad",
-    "failed": "bad",
-    "inconclusive": "doubtful",
-    "unmeasured": "doubtful",
-    "not comparable": "doubtful",
-    "no baseline": "plain",
-    "improved": "good",
-}
-_QUIET = ("regressed", "failed", "inconclusive", "unmeasured", "not comparable")
 _NAMED_ONLY = ("regressed", "failed", "unmeasured", "not comparable", "no baseline")  # their numbers are elsewhere
 _UNSURE = ("historical", "historical limit", "historical repeats")  # methods without a stated false-alarm rate
-_NOBODY_SAVED = "no baseline"  # kind of the cause: said once for all
-
-
-class Line(Record, frozen=True, kw_only=True):
-    """One measurement."""
-
-    cells: tuple[str, ...]  # one for each of `HEADS`; the name is indented below that of its test
-    below: tuple[str, ...]  # what is not well, each with the marks of its footnotes
-    tone: Tone
-
-
-class File(Record, frozen=True, kw_only=True):
-    """The tests of one file."""
-
-    path: str
-    lines: tuple[Line, ...]
 
 
 class Summary(Record, frozen=True, kw_only=True):
-    """All that is shown; every text is free of control characters."""
+    """What is shown of all tests; every text is free of control characters."""
 
-    files: tuple[File, ...]
+    files: tuple[tuple[str, tuple[Line, ...]], ...]  # path and the tests in it; a name is indented below its test
     footnotes: tuple[str, ...]
     legend: str  # what measured the medians, "" where none is shown
     warnings: tuple[str, ...]
     counts: tuple[str, ...]
-    fails: bool
-    partial: bool
 
 
 def summary_of(report: Report, *, quiet: bool = False) -> Summary:
     """Choose what is shown; `quiet`: only what fails or is inconclusive."""
     footnotes, medians = Footnotes(), list[Figure | Comparison]()
     ordered = sorted(families(report.judgements, report.skips), key=lambda family: _rank(family.title))
-    files = []
+    files = list[tuple[str, tuple[Line, ...]]]()
     for path, members in groupby(ordered, key=lambda family: _place(family.title)[0]):
-        lines = [line for family in members for line in _lines(family, footnotes, medians, quiet=quiet)]
-        files += [File(path=visible(path), lines=tuple(lines))] if lines else []
+        lines = tuple(line for family in members for line in _lines(family, footnotes, medians, quiet=quiet))
+        files += [(visible(path), lines)] if lines else []
     return Summary(
         files=tuple(files),
         footnotes=footnotes.texts(),
         legend=_legend(medians),
         warnings=(*map(visible, report.warnings), *_to_save(report)),
-        counts=(*verdict_counts(report), *skip_counts(report, listed=not quiet), *unshown_remarks(report, footnotes)),
-        fails=any(judgement.fails for judgement in report.judgements),
-        partial=report.partial,
+        counts=(*counts_of(report, listed=not quiet), *footnotes.lacking(report)),
     )
+
+
+def counts_of(report: Report, *, listed: bool) -> Iterator[str]:
+    """Yield `budgets: 8 passed, 1 failed`, `comparisons: 1 not comparable` and how much was skipped.
+
+    All outcomes are counted, shown or not; the reason of a skip is given where skips are not `listed`.
+    """
+    verdicts = [verdict for judgement in report.judgements for verdict in judgement.verdicts]
+    for name, kind, outcomes in (
+        ("budgets", Budget, get_args(BudgetOutcome)),
+        ("comparisons", Comparison, get_args(ComparisonOutcome)),
+    ):
+        count = Counter(verdict.outcome for verdict in verdicts if isinstance(verdict.subject, kind))
+        if count:
+            yield f"{name}: " + ", ".join(f"{count[word]} {word}" for word in outcomes if count[word])
+    if report.judgements and not verdicts:
+        yield f"{len(report.judgements)} measured only, no budget or baseline"
+    yield from skip_counts(report, listed=listed)
+
+
+def skip_counts(report: Report, *, listed: bool) -> Iterator[str]:
+    """Yield `1 skipped`, with the reason where skips are not listed."""
+    if listed:
+        yield from [f"{len(report.skips)} skipped"] if report.skips else []
+        return
+    count = Counter(skip.reason for skip in report.skips)
+    yield from (f"{times} skipped: {visible(reason)}" for reason, times in count.items())
 
 
 def _place(title: str) -> tuple[str, str]:
@@ -137,13 +108,11 @@ def _rank(title: str) -> tuple[str, list[tuple[int, str]]]:
 def _lines(family: Family, footnotes: Footnotes, medians: list[Figure | Comparison], *, quiet: bool) -> Iterator[Line]:
     """Yield a line for a test, or a head with a line for each of its scenarios."""
     name = _place(family.title)[1] or family.title
-    chosen = [
-        one for one in family.judgements if not quiet or any(v.outcome in _QUIET or v.fails for v in one.verdicts)
-    ]
+    chosen = [one for one in family.judgements if not quiet or any(map(is_open, one.verdicts))]
     skips = [] if quiet else family.skips
     alone = len(family.judgements) + len(family.skips) == 1
     if (chosen or skips) and not alone:
-        yield Line(cells=(visible(name), *_EMPTY), below=(), tone="plain")
+        yield Line(cells=(visible(name), *_EMPTY), tone="plain")
     for judgement in chosen:
         own = name if alone else f"  {judgement.run.scenario or _place(title_of(judgement.run))[1]}"
         yield _line(judgement, visible(own), family.best, footnotes, medians)
@@ -152,28 +121,19 @@ def _lines(family: Family, footnotes: Footnotes, medians: list[Figure | Comparis
         yield Line(cells=cells, below=(visible(f"skipped: {skip.reason}"),), tone="plain")
 
 
-def _is_told(judgement: Judgement) -> bool:
-    """Whether something of it fails or is open."""
-    return any(verdict.outcome in _QUIET or verdict.fails for verdict in judgement.verdicts)
-
-
-def _figures(judgement: Judgement) -> dict[Key, Figure]:
-    return {figure.key: figure for figure in judgement.figures}
-
-
 def _line(
     judgement: Judgement, name: str, fastest: float | None, footnotes: Footnotes, medians: list[Figure | Comparison]
 ) -> Line:
-    figures = _figures(judgement)
-    figure = figures.get(MEDIAN_LATENCY)
+    figure = figure_of(judgement.figures, MEDIAN_LATENCY)
     comparison = next((one for one in judgement.comparisons if one.key == MEDIAN_LATENCY and one.change), None)
     median = comparison if comparison and not (figure and comparison.is_of(figure)) else figure
     medians += [median] if median else []
-    below, tone = _told(judgement, figures, footnotes)
-    alarms = _alarms(judgement)
+    told, alarms = _told(judgement, footnotes), _alarms(judgement)
+    left_out = [f"equivalent: {one.reason}" for one in judgement.comparisons if one.is_left_out][:1]
+    tone = tone_of(judgement.verdicts)
     return Line(
         cells=(name, *_median(comparison, figure, fastest), *_tightest(judgement)),
-        below=(*below, *_left_out(judgement), *alarms, *_others(judgement, shown=median is not None)),
+        below=(*told, *left_out, *alarms, *_others(judgement, shown=median is not None)),
         tone="doubtful" if alarms and tone != "bad" else tone,
     )
 
@@ -183,11 +143,6 @@ def _alarms(judgement: Judgement) -> list[str]:
     warnings = (warning for sample in judgement.run.samples for warning in sample.warnings)
     found = (one for one in warnings if isinstance(one, Statement) and one.kind in ALARMS)
     return [visible(str(one)) for one in dict.fromkeys(found)]
-
-
-def _left_out(judgement: Judgement) -> list[str]:
-    """Say of a test that no pair has measured why none was needed."""
-    return [f"equivalent: {one.reason}" for one in judgement.comparisons if one.is_left_out][:1]
 
 
 def _median(comparison: Comparison | None, figure: Figure | None, fastest: float | None) -> tuple[str, ...]:
@@ -207,91 +162,66 @@ def _tightest(judgement: Judgement) -> tuple[str, str]:
     found = tightest(judgement)
     if found is None:
         return "", ""
-    metric = metric_of(judgement.run, found.budget.metric)
-    limit = show_limit(found.budget.limit, metric.unit, "lower").removeprefix("<= ")
-    (number, unit), (_, of) = split_unit(show_measured(found.value, metric.unit)), split_unit(limit)
-    value = f"{number}{'' if unit == of else unit} of {limit}"
-    return visible(f"{_named(metric, found.budget.statistic)} {value}").removeprefix("latency "), _share(found.share)
-
-
-def _share(left: float) -> str:
+    row, left = row_of(judgement, found.verdict), found.share
+    limit = show_limit(found.budget.limit, row.metric.unit, "lower").removeprefix("<= ")
+    (number, unit), (_, of) = split_unit(show_measured(found.value, row.metric.unit)), split_unit(limit)
+    value = f"{row.name} {number}{'' if unit == of else unit} of {limit}".removeprefix("latency ")
     if math.isinf(left):
-        return "over" if left < 0 else "all"
-    return f"{100 * left:.0f} %" if left > -1 else f"{show_times(1 - left)} over"
+        return value, "over" if left < 0 else "all"
+    return value, f"{100 * left:.0f} %" if left > -1 else f"{show_times(1 - left)} over"
 
 
-def _named(metric: Metric, statistic: str) -> str:
-    return metric.called(statistic).replace(statistic, statistic.replace("_", "."))
-
-
-def _told(judgement: Judgement, figures: Mapping[Key, Figure], footnotes: Footnotes) -> tuple[list[str], Tone]:
-    """Say what is not well or better than before, an outcome a line, and how bad it is at worst."""
-    by_outcome: dict[str, list[Verdict]] = {}
-    for verdict in judgement.verdicts:
-        if verdict.outcome in _TOLD and not _is_unsaved(verdict.subject):
-            by_outcome.setdefault(verdict.outcome, []).append(verdict)
-    texts, tones = list[str](), {"bad"} if judgement.fails else set[str]()
-    for outcome in (one for one in _TOLD if one in by_outcome):
-        verdicts = by_outcome[outcome]
-        said = (", " if outcome in _NAMED_ONLY else "; ").join(_said(judgement, one, figures) for one in verdicts)
-        fails = " (fails)" if outcome not in ("failed", "regressed") and any(v.fails for v in verdicts) else ""
-        notes = (note for verdict in verdicts for note in _notes(judgement, verdict, figures))
-        marks = sorted({footnotes.number(note) for note in notes})
-        mark = f" [{','.join(map(str, marks))}]" if marks else ""
-        texts.append(f"{outcome}{fails}: {said}{mark}")
-        tones.add(_TOLD[outcome])
-    worst: Sequence[Tone] = ("bad", "doubtful", "good")
-    return texts, next((tone for tone in worst if tone in tones), "plain")
+def _told(judgement: Judgement, footnotes: Footnotes) -> Iterator[str]:
+    """Yield what is not well or better than before, an outcome a line, each with the marks of its footnotes."""
+    rows = [row_of(judgement, verdict) for verdict in judgement.verdicts if not _is_unsaved(verdict.subject)]
+    for outcome in TOLD:
+        told = [row for row in rows if row.verdict.outcome == outcome]
+        if told:
+            said = (", " if outcome in _NAMED_ONLY else "; ").join(map(_said, told))
+            fails = " (fails)" if outcome not in ("failed", "regressed") and any(row.fails for row in told) else ""
+            marks = footnotes.numbers(note for row in told for note in _notes(row))
+            yield f"{outcome}{fails}: {said} {marked(marks)}".rstrip()
 
 
 def _is_unsaved(subject: Budget | Comparison) -> bool:
     """Whether nobody has saved a baseline yet, which one line says for all tests."""
-    return isinstance(subject, Comparison) and subject.cause is not None and subject.cause.kind == _NOBODY_SAVED
+    return isinstance(subject, Comparison) and subject.cause is not None and subject.cause.kind == "no baseline"
 
 
-def _said(judgement: Judgement, verdict: Verdict, figures: Mapping[Key, Figure]) -> str:
+def _said(row: Row) -> str:
     """Name what a verdict is about; with its numbers where they stand nowhere else."""
-    subject, metric = verdict.subject, metric_of(judgement.run, verdict.subject.metric)
-    name = visible(_named(metric, subject.statistic))
-    if verdict.outcome in _NAMED_ONLY:
-        return name
-    compared = subject if isinstance(subject, Comparison) else None
-    entry = RowEntry(
-        key=subject.key, name=name, figure=figures.get(subject.key), verdicts=[verdict], comparison=compared
-    )
-    cells = cells_of(judgement.run, entry)
-    if compared:
-        return f"{name} {cells['change']}".rstrip()
-    return f"{name} {cells['value']}, limit {cells['budget'].removeprefix('<= ')}"
+    if row.verdict.outcome in _NAMED_ONLY:
+        return row.name
+    if row.comparison:
+        return f"{row.name} {row.change}".rstrip()
+    return f"{row.name} {row.value}, limit {row.limit.removeprefix('<= ')}"
 
 
-def _notes(judgement: Judgement, verdict: Verdict, figures: Mapping[Key, Figure]) -> Iterator[Note]:
+def _notes(row: Row) -> Iterator[Note]:
     """Yield why something is inconclusive or has no answer."""
-    subject = verdict.subject
+    verdict, subject = row.verdict, row.verdict.subject
     remarks: list[Remark | None] = [*verdict.decided_by]
     if isinstance(subject, Comparison):
-        metric = metric_of(judgement.run, subject.metric)
-        caught = subject.caught(metric.better)
         moved = subject.moved if verdict.outcome == "improved" else None
         unsure = subject.method if subject.method and subject.method.kind in _UNSURE else None
-        remarks += [subject.cause, caught, subject.disturbance, moved, unsure]
+        remarks += [subject.cause, subject.caught(row.metric.better), subject.disturbance, moved, unsure]
     elif verdict.outcome == "unmeasured":
         remarks.append(verdict.cause or verdict.reason)
-    elif verdict.outcome == "inconclusive" and (figure := figures.get(subject.key)):
-        remarks += figure.estimate.warnings
+    elif verdict.outcome == "inconclusive" and row.figure:
+        remarks += row.figure.estimate.warnings
     yield from (Note(parts=(remark,), alike=True) for remark in remarks if remark is not None)
 
 
 def _others(judgement: Judgement, *, shown: bool) -> Iterator[str]:
     """Yield what a test recorded itself; where nothing else is shown of it, what was measured instead of a latency."""
-    texts = []
+    texts = list[str]()
     for figure in judgement.figures:
-        metric = metric_of(judgement.run, figure.metric)
-        own = figure.metric not in METRICS and not figure.metric.startswith("stage_")
-        if own or (not shown and figure.statistic in metric.shown):
-            entry = RowEntry(key=figure.key, name="", figure=figure)
-            called = metric.name if figure.statistic == metric.statistics[0] else f"{metric.name} {figure.statistic}"
-            texts.append(f"{visible(called)} {cells_of(judgement.run, entry)['value']}")
+        row = Row(judgement=judgement, key=figure.key, figure=figure)
+        own = figure.metric not in METRICS and not is_stage(figure.metric)
+        if own or (not shown and figure.statistic in row.metric.shown):
+            usual = figure.statistic == row.metric.statistics[0]
+            called = figure.metric if usual else f"{figure.metric} {figure.statistic}"
+            texts.append(f"{visible(called)} {row.value}")
     if texts:
         yield ", ".join(texts)
 
@@ -300,10 +230,8 @@ def _legend(medians: Sequence[Figure | Comparison]) -> str:
     """Say what measured the medians, and how often: `p50: perf_counter, 316 .. 2545 calls; …`."""
     counts: dict[tuple[str, str], list[int]] = {}
     for one in medians:
-        if isinstance(one, Figure):
-            counts.setdefault((one.source, unit_of(one.per)), []).append(one.estimate.n)
-        else:
-            counts.setdefault((IN_PAIRS, unit_of(one.per)), []).append(one.pairs)
+        source, n = (one.source, one.estimate.n) if isinstance(one, Figure) else (IN_PAIRS, one.pairs)
+        counts.setdefault((source, unit_of(one.per)), []).append(n)
     texts = [
         f"{source}, {f'{min(ns)} .. ' if min(ns) < max(ns) else ''}{counted(max(ns), per)}"
         for (source, per), ns in counts.items()

@@ -1,89 +1,49 @@
-"""The table of a report: which columns, which rows, and their order.
+"""The table of a report: which rows, in which order, and what the scenarios of a test have in common."""
 
-Surfaces draw the `Table`; they add no number, and leave none out that other cells do not imply.
-"""
-
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import compress
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from pytest_hwperf.records.metrics import METRICS, metric_of
 from pytest_hwperf.records.report import Report
-from pytest_hwperf.records.run import Figure, Key, Run, replace
+from pytest_hwperf.records.run import figure_of
 from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import plural, show_number
-from pytest_hwperf.records.verdict import Judgement, Verdict
-from pytest_hwperf.reports.explained import OperatorTable, operator_tables
+from pytest_hwperf.records.verdict import Judgement, Skip
 from pytest_hwperf.reports.footnotes import Footnotes, notes_of
-from pytest_hwperf.reports.rows import (
-    Family,
-    RowEntry,
-    cells_of,
-    entries_of,
-    families,
-    median_of,
-    named,
-    sorted_keys,
-    title_of,
-    unit_of,
-)
-from pytest_hwperf.reports.summary import skip_counts, verdict_counts
+from pytest_hwperf.reports.rows import Row, Tone, is_open, median_of, rows_of, title_of, titled, tone_of, unit_of
 
 Detail = Literal["quiet", "normal", "verbose"]
-Tone = Literal["bad", "doubtful", "good", "plain"]
 
-_TELLING = {"failed", "regressed", "inconclusive", "unmeasured", "not comparable"}  # what even a quiet table shows
+COLUMNS = ("metric", "value", "n", "budget", "baseline", "change", "outcome")
 _CONDITIONS = ("precision", "threads", "batch_size", "load")  # shown unless verbose, which shows every one
 _USUAL_LOAD, _USUALLY = "single_stream", "calls one after the other"  # said in verbose only
-_TONES: Mapping[str, Tone] = {
-    "failed": "bad",
-    "regressed": "bad",
-    "inconclusive": "doubtful",
-    "unmeasured": "doubtful",
-    "not comparable": "doubtful",
-    "improved": "good",
-}
+_THIS_RUN = "  this run"  # name of a figure below the comparison of other processes
 
 
-class Column(Record, frozen=True, kw_only=True):
-    """A column."""
+class Line(Record, frozen=True, kw_only=True):
+    """One line of a table or a summary."""
 
-    name: str
-    phrase: str = ""  # how its cell, {}, is said in the line below a row; "": it stands in the row
-
-
-COLUMNS = (
-    Column(name="metric"),
-    Column(name="value"),
-    Column(name="n"),
-    Column(name="budget", phrase="budget {}"),
-    Column(name="baseline", phrase="baseline {}"),
-    Column(name="change", phrase="change {}"),
-    Column(name="outcome"),
-)
-
-
-_NAMES = [column.name for column in COLUMNS]
-
-
-class Row(Record, frozen=True, kw_only=True):
-    """One statistic of one metric."""
-
-    cells: tuple[str, ...]  # one for each column of the table, "" where there is nothing to say
-    notes: tuple[int, ...]  # numbers of its footnotes, from 1
+    cells: tuple[str, ...]  # one for each column
     tone: Tone
+    notes: tuple[int, ...] = ()  # numbers of its footnotes
+    below: tuple[str, ...] = ()  # what is said below it
+
+
+def marked(notes: Sequence[int]) -> str:
+    """Write the marks of footnotes: `[1,3]`."""
+    return f"[{','.join(map(str, notes))}]" if notes else ""
 
 
 class Section(Record, frozen=True, kw_only=True):
     """One measured scenario of a test, or one that has no such form."""
 
     name: str  # scenario
-    ratio: str  # median latency over that of the test's best scenario, "" where nothing is ranked
+    ratio: str = ""  # median latency over that of the test's best scenario, "" where nothing is ranked
     setting: str  # conditions in which it differs from its neighbours; why it was skipped
-    test: str  # full test id and label
-    rows: tuple[Row, ...]
+    test: str = ""  # full test id and label
+    rows: tuple[Line, ...] = ()
 
 
 class Group(Record, frozen=True, kw_only=True):
@@ -96,179 +56,142 @@ class Group(Record, frozen=True, kw_only=True):
 
 
 class Table(Record, frozen=True, kw_only=True):
-    """All that a surface shows; every text is free of control characters."""
+    """What is shown of all tests; every text is free of control characters."""
 
-    columns: tuple[Column, ...]
     groups: tuple[Group, ...]
     footnotes: tuple[str, ...]  # the first has number 1
-    operators: tuple[OperatorTable, ...]  # of the measurements that were asked for them
-    warnings: tuple[str, ...]  # of the whole run
-    counts: tuple[str, ...]  # of all outcomes, shown or not: of budgets, of comparisons, of what was left out
-    fails: bool
-    partial: bool
 
 
 def rows(report: Report, *, detail: Detail = "normal") -> Table:
     """Choose what is shown."""
     footnotes = Footnotes()
     groups = [_group(family, detail, footnotes) for family in families(report.judgements, report.skips)]
-    columns, groups = _without_empty_columns([group for group in groups if group.sections])
-    return Table(
-        columns=columns,
-        groups=tuple(groups),
-        footnotes=footnotes.texts(),
-        operators=operator_tables(report, every=detail == "verbose"),
-        warnings=tuple(map(visible, report.warnings)),
-        counts=(*verdict_counts(report), *skip_counts(report, listed=detail != "quiet")),
-        fails=any(judgement.fails for judgement in report.judgements),
-        partial=report.partial,
-    )
+    return Table(groups=tuple(group for group in groups if group.sections), footnotes=footnotes.texts())
 
 
-class _Choice(Record, frozen=True, kw_only=True):
-    """What is shown of one judgement."""
+class Family(Record, frozen=True, kw_only=True):
+    """One test: its scenarios, or a single measured callable."""
 
-    run: Run
-    figures: Mapping[Key, Figure]
-    entries: Sequence[RowEntry]  # of the rows, in their order
-    conditions: Sequence[str]
-    ratio: str
-    exact: bool  # whether footnotes keep their own numbers
+    title: str  # test id and label; where several scenarios follow, without the name of theirs
+    judgements: tuple[Judgement, ...]  # best median latency first, those without one last
+    skips: tuple[Skip, ...]
+
+    @property
+    def best(self) -> float | None:
+        """The smallest median latency in s; None where there is no other scenario."""
+        return median_of(self.judgements[0]) if len(self.judgements) > 1 else None
+
+
+def families(judgements: Sequence[Judgement], skips: Sequence[Skip]) -> list[Family]:
+    """Put together the scenarios of each test, measured and skipped; tests keep their order."""
+    members: dict[tuple[str, ...], tuple[list[Judgement], list[Skip]]] = {}
+    for position, judgement in enumerate(judgements):
+        run = judgement.run
+        alone = "" if run.scenario else str(position)
+        key: tuple[str, ...] = (*_common(run.test, run.scenario, run.label), run.kind, alone)
+        members.setdefault(key, ([], []))[0].append(judgement)
+    tests = {(key[0], key[2]): key for key in members}  # a skip has no label: it joins the last ones of its test
+    for skip in skips:
+        test, _ = _common(skip.test, skip.scenario, "")
+        members.setdefault(tests.get((test, skip.kind), (test, "", skip.kind, "")), ([], []))[1].append(skip)
+    found = list[Family]()
+    for key, (measured, skipped) in members.items():
+        title = titled(*key[:3])
+        if len(measured) + len(skipped) == 1:
+            title = title_of(measured[0].run) if measured else titled(skipped[0].test, "", skipped[0].kind)
+        placed = sorted(measured, key=lambda judgement: median_of(judgement) or float("inf"))
+        found.append(Family(title=title, judgements=tuple(placed), skips=tuple(skipped)))
+    return found
+
+
+def _common(test: str, scenario: str, label: str) -> tuple[str, str]:
+    """Return test id and label without the scenario's name: `t.py::t[onnx_fp32-8]` becomes `t.py::t[…-8]`."""
+    if not scenario:
+        return test, label
+    word = re.compile(rf"(?<!\w){re.escape(scenario)}(?!\w)")
+    function, bracket, parameters = test.partition("[")
+    common = function + bracket + word.sub("…", parameters, count=1)
+    return common.removesuffix("[…]"), " ".join(word.sub("", label, count=1).split())
 
 
 def _group(family: Family, detail: Detail, footnotes: Footnotes) -> Group:
     """Say what the scenarios of a test have in common once, and of each what is its own."""
-    choices = [_choice(judgement, family.best, detail) for judgement in family.judgements]
-    choices = [choice for choice in choices if choice.entries or detail != "quiet"]
-    common = [
-        text for choice in choices[:1] for text in choice.conditions if all(text in c.conditions for c in choices)
+    chosen = [
+        (judgement, [row for row in rows_of(judgement) if _is_shown(row, detail)], [*_conditions(judgement, detail)])
+        for judgement in family.judgements
     ]
-    if [bool(choice.run.scenario) for choice in choices] == [True]:
+    chosen = [one for one in chosen if one[1] or detail != "quiet"]
+    common = [text for text in chosen[0][2] if all(text in own for _, _, own in chosen)] if chosen else []
+    if [bool(judgement.run.scenario) for judgement, *_ in chosen] == [True]:
         common = []  # a scenario that stands alone has its conditions next to its name
-    skipped = [] if detail == "quiet" else family.skips
+    sections = list[Section]()
+    for judgement, shown, conditions in chosen:
+        run, median = judgement.run, median_of(judgement)
+        section = Section(
+            name=visible(run.scenario),
+            ratio=f"{show_number(median / family.best)}× the fastest" if family.best and median else "",
+            setting=visible(", ".join(text for text in conditions if text not in common)),
+            test=visible(title_of(run)),
+            rows=tuple(_lines(shown, footnotes, exact=detail == "verbose")),
+        )
+        sections.append(section)
+    for skip in () if detail == "quiet" else family.skips:
+        sections.append(Section(name=visible(skip.scenario), setting=visible(f"skipped: {skip.reason}")))
     return Group(
         title=visible(family.title),
         setting=visible(", ".join(common)),
-        sources=visible(_sources(choices)),
-        sections=(
-            *(_section(choice, common, footnotes) for choice in choices),
-            *(
-                Section(name=visible(s.scenario), ratio="", setting=visible(f"skipped: {s.reason}"), test="", rows=())
-                for s in skipped
-            ),
-        ),
+        sources=visible(_sources([row for _, shown, _ in chosen for row in shown])),
+        sections=tuple(sections),
     )
 
 
-def _choice(judgement: Judgement, best: float | None, detail: Detail) -> _Choice:
-    run, median = judgement.run, median_of(judgement)
-    figures = {figure.key: figure for figure in judgement.figures}
-    verdicts: dict[Key, list[Verdict]] = {}
-    for verdict in judgement.verdicts:
-        verdicts.setdefault(verdict.subject.key, []).append(verdict)
-    keys = sorted_keys([*figures, *verdicts])
-    alone = _alone(keys)
-    names = {key: visible(key[0] if key[0] in alone else f"{key[0]} {key[1].replace('_', '.')}") for key in keys}
-    entries = (one for key in keys for one in entries_of(key, names[key], figures.get(key), verdicts.get(key, ())))
-    return _Choice(
-        run=run,
-        figures=figures,
-        entries=named([entry for entry in entries if _shown(entry, detail)]),
-        conditions=_conditions(run, figures.values(), detail),
-        ratio=f"{show_number(median / best)}× the fastest" if best and median else "",
-        exact=detail == "verbose",
-    )
-
-
-def _alone(keys: Sequence[Key]) -> set[str]:
-    """Return the metrics whose only statistic is the only one that is shown of them: it is not worth a word."""
-    metrics = [metric for metric, _ in keys]
-    return {m for m, statistic in keys if metrics.count(m) == 1 and metric_of(m).statistics == (statistic,)}
-
-
-def _shown(entry: RowEntry, detail: Detail) -> bool:
+def _is_shown(row: Row, detail: Detail) -> bool:
     if detail == "quiet":
-        return any(verdict.fails or verdict.outcome in _TELLING for verdict in entry.verdicts)
-    name, statistic = entry.key
-    metric, own = metric_of(name), name not in METRICS  # what a test recorded itself
-    usual = not entry.apart and (own or statistic in metric.shown)
-    return detail == "verbose" or usual or bool(entry.verdicts)
+        return any(map(is_open, row.verdicts))
+    return detail == "verbose" or bool(row.verdicts) or (row.is_usual and not row.is_below)
 
 
-def _conditions(run: Run, figures: Iterable[Figure], detail: Detail) -> list[str]:
-    """Write `float32`, `threads 1`; verbose also all others, and what was counted where one word does not say it."""
+def _lines(shown: Sequence[Row], footnotes: Footnotes, *, exact: bool) -> Iterator[Line]:
+    """Yield the cells of each row; a figure is that of this run where the row above has its comparison."""
+    above = None
+    for row in shown:
+        name = _THIS_RUN if row.is_below and row.key == above else row.name
+        cells = (name, row.value, row.n, row.limit, row.baseline, row.change, row.outcome)
+        notes = footnotes.numbers(notes_of(row, exact=exact))
+        yield Line(cells=cells, tone=tone_of(row.verdicts), notes=notes)
+        above = row.key
+
+
+def _conditions(judgement: Judgement, detail: Detail) -> Iterator[str]:
+    """Yield `float32`, `threads 1`; verbose also all others, and what was counted where one word does not say it."""
+    conditions = judgement.run.conditions
     if detail != "verbose":
-        shown = [(name, run.conditions[name]) for name in _CONDITIONS if name in run.conditions]
-        return [value if name == "precision" else _named(name, value) for name, value in shown if value != _USUAL_LOAD]
-    units = dict.fromkeys(figure.per for figure in figures if figure.per != unit_of(figure.per))
-    return [
-        *(_named(name, value) for name, value in run.conditions.items()),
-        *(f"n in {plural(visible(per))}" for per in units),
-    ]
+        shown = ((name, conditions[name]) for name in _CONDITIONS if name in conditions)
+        yield from (
+            value if name == "precision" else _named(name, value) for name, value in shown if value != _USUAL_LOAD
+        )
+        return
+    yield from (_named(name, value) for name, value in conditions.items())
+    units = dict.fromkeys(figure.per for figure in judgement.figures if figure.per != unit_of(figure.per))
+    yield from (f"n in {plural(visible(per))}" for per in units)
 
 
 def _named(name: str, value: str) -> str:
     return _USUALLY if (name, value) == ("load", _USUAL_LOAD) else f"{name.replace('_', ' ')} {value}"
 
 
-def _sources(choices: Sequence[_Choice]) -> str:
+def _sources(shown: Iterable[Row]) -> str:
     """Write `perf_counter (latency, throughput); joblib (model_size of sklearn_fp32)`."""
-    found: dict[str, dict[str, list[str]]] = {}  # source → metric → scenarios
-    for choice in choices:
-        for entry in choice.entries:
-            figure = choice.figures.get(entry.key)
-            source = figure.source if figure else entry.source
-            if source:
-                source = "the scenario" if source == choice.run.scenario else source
-                scenarios = found.setdefault(source, {}).setdefault(entry.key[0], [])
-                scenarios += [] if choice.run.scenario in scenarios else [choice.run.scenario]
+    found: dict[str, dict[str, dict[str, None]]] = {}  # source → metric → scenarios
+    for row in shown:
+        figure, scenario = figure_of(row.judgement.figures, row.key), row.run.scenario
+        source = figure.source if figure else row.source
+        if source:
+            source = "the scenario" if source == scenario else source
+            found.setdefault(source, {}).setdefault(row.key[0], {})[scenario] = None
     divided = Counter(metric for metrics in found.values() for metric in metrics)
     texts = {
         source: [f"{m} of {', '.join(names)}" if divided[m] > 1 else m for m, names in metrics.items()]
         for source, metrics in found.items()
     }
     return "; ".join(f"{source} ({', '.join(of)})" for source, of in texts.items())
-
-
-def _section(choice: _Choice, common: Sequence[str], footnotes: Footnotes) -> Section:
-    run = choice.run
-    return Section(
-        name=visible(run.scenario),
-        ratio=choice.ratio,
-        setting=visible(", ".join(text for text in choice.conditions if text not in common)),
-        test=visible(title_of(run)),
-        rows=tuple(_row(choice, entry, footnotes) for entry in choice.entries),
-    )
-
-
-def _row(choice: _Choice, entry: RowEntry, footnotes: Footnotes) -> Row:
-    notes = {footnotes.number(note) for note in notes_of(choice.run, entry, exact=choice.exact)}
-    return Row(
-        cells=tuple(map(cells_of(choice.run, entry).__getitem__, _NAMES)),
-        notes=tuple(sorted(notes)),
-        tone=_tone(entry.verdicts),
-    )
-
-
-def _tone(verdicts: Sequence[Verdict]) -> Tone:
-    """Return the worst."""
-    found: set[Tone] = {"bad" if verdict.fails else _TONES.get(verdict.outcome, "plain") for verdict in verdicts}
-    return "bad" if "bad" in found else "doubtful" if "doubtful" in found else "good" if "good" in found else "plain"
-
-
-def _without_empty_columns(groups: Sequence[Group]) -> tuple[tuple[Column, ...], list[Group]]:
-    """Leave out columns in which no row has anything to say; the last one also carries the marks of footnotes."""
-    rows = [row for group in groups for section in group.sections for row in section.rows]
-    used = [any(row.cells[i] for row in rows) for i in range(len(COLUMNS))]
-    used[-1] |= any(row.notes for row in rows)
-
-    if all(used):
-        return COLUMNS, [*groups]
-
-    def kept(row: Row) -> Row:
-        return replace(row, cells=tuple(compress(row.cells, used)))
-
-    def narrowed(section: Section) -> Section:
-        return replace(section, rows=tuple(map(kept, section.rows)))
-
-    return tuple(compress(COLUMNS, used)), [replace(g, sections=tuple(map(narrowed, g.sections))) for g in groups]

@@ -1,64 +1,81 @@
-"""The table as lines for a terminal of any width."""
+"""The table or the summary of a report as lines for a terminal of any width."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from pytest_hwperf.records.report import Report
-from pytest_hwperf.reports import explained
-from pytest_hwperf.reports.document import GAP, aligned, room_of
-from pytest_hwperf.reports.explained import OperatorTable, operator_tables
-from pytest_hwperf.reports.summary import HEADS, Summary, summary_of
-from pytest_hwperf.reports.table import Column, Detail, Group, Row, Section, Table, Tone, rows
-from pytest_hwperf.reports.wrapping import INDENT, wrapped
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.reports.document import GAP, INDENT, aligned, room_of, wrapped
+from pytest_hwperf.reports.explained import OperatorTable, lines_of, operator_tables
+from pytest_hwperf.reports.rows import Tone
+from pytest_hwperf.reports.summary import HEADS, Summary, counts_of, summary_of
+from pytest_hwperf.reports.table import COLUMNS, Detail, Group, Line, Section, marked, rows
 
 Style = Mapping[str, bool]  # markup as pytest's terminal writer takes it: {"red": True}
-Line = tuple[str, Style]
+StyledLine = tuple[str, Style]
 
 _ROW_INDENT = INDENT * 2
+_NOTE_INDENT = INDENT * 3
 _WORDS = {place for place, head in enumerate(HEADS) if head in {"test", "tightest budget"}}  # aligned at their left
+_PHRASES = {place for place, name in enumerate(COLUMNS) if name in {"budget", "baseline", "change"}}  # below a row
 _TIE = "\xa0"  # a space at which no line breaks; in texts from outside it is escaped
 _STYLES: Mapping[Tone, Style] = {"bad": {"red": True}, "doubtful": {"yellow": True}, "good": {"green": True}}
 _BOLD: Style = {"bold": True}
 _PLAIN: Style = {}
 
 
-def render(report: Report, *, width: int, color: bool, detail: Detail = "normal") -> list[Line]:
+def render(report: Report, *, width: int, color: bool, detail: Detail = "normal") -> list[StyledLine]:
     """Draw a report as lines of text, each with its style."""
     table = rows(report, detail=detail)
-    operators = [line for one in table.operators for line in _operators(one, width)]
-    moved = [] if detail == "quiet" else _moved(report, width)
-    lines = [*_grid(table, width), *_footnotes(table, width), *operators, *moved, *_remarks(table, width)]
-    return _colored([*lines, *_counts(table, width)], color=color)
+    operators = operator_tables(report, every=detail == "verbose")
+    counts = [*counts_of(report, listed=detail != "quiet")]
+    lines = [*_grid(table.groups, width), *_footnotes(table.footnotes, width)]
+    lines += _ending(report, operators, map(visible, report.warnings), counts, width, moved=detail != "quiet")
+    return _colored(lines, color=color)
 
 
-def render_summary(report: Report, *, width: int, color: bool, quiet: bool = False) -> list[Line]:
+def render_summary(report: Report, *, width: int, color: bool, quiet: bool = False) -> list[StyledLine]:
     """Draw a line for each measurement, and below it what is not well; `quiet`: only what fails or is inconclusive."""
     summary = summary_of(report, quiet=quiet)
     legend = _wrapped(summary.legend, width, indent=INDENT)
-    operators = [line for one in operator_tables(report, every=False) for line in _operators(one, width)]
-    moved = [] if quiet else _moved(report, width)
-    above = [*_list(summary, width), *legend, *_footnotes(summary, width), *operators, *moved]
-    return _colored([*above, *_remarks(summary, width), *_counts(summary, width)], color=color)
+    lines = [*_list(summary, width), *legend, *_footnotes(summary.footnotes, width)]
+    operators = operator_tables(report, every=False)
+    lines += _ending(report, operators, summary.warnings, summary.counts, width, moved=not quiet)
+    return _colored(lines, color=color)
 
 
-def render_counts(report: Report, *, width: int, color: bool) -> list[Line]:
+def render_counts(report: Report, *, width: int, color: bool) -> list[StyledLine]:
     """Draw the last lines alone: how many verdicts have which outcome."""
-    return _colored(_counts(summary_of(report), width), color=color)
+    return _colored(_counts(report, summary_of(report).counts, width), color=color)
 
 
-def _moved(report: Report, width: int) -> list[Line]:
-    """Draw what moved where the failure of a test has not said all of it."""
-    return [(line, _PLAIN) for line in explained.lines_of(report, width)]
+def _ending(
+    report: Report,
+    operators: Iterable[OperatorTable],
+    warnings: Iterable[str],
+    counts: Sequence[str],
+    width: int,
+    *,
+    moved: bool,
+) -> Iterator[StyledLine]:
+    """Yield what is below all tests; what moved only where the failure of a test has not said all of it."""
+    for one in operators:
+        yield from _operators(one, width)
+    yield from ((line, _PLAIN) for line in (lines_of(report, width) if moved else ()))
+    interrupted = ["interrupted: what is shown is complete, but not all tests ran"] if report.partial else []
+    for text in (*(f"warning: {text}" for text in warnings), *interrupted):
+        yield from _wrapped(text, width, _STYLES["doubtful"])
+    yield from _counts(report, counts, width)
 
 
-def _colored(lines: list[Line], *, color: bool) -> list[Line]:
-    return lines if color else [(text, _PLAIN) for text, _ in lines]
+def _colored(lines: Iterable[StyledLine], *, color: bool) -> list[StyledLine]:
+    return [(text, style if color else _PLAIN) for text, style in lines]
 
 
-def _list(summary: Summary, width: int) -> Iterator[Line]:
+def _list(summary: Summary, width: int) -> Iterator[StyledLine]:
     """Yield the head, then the lines of each file; a name without room has a line of its own."""
-    cells = [line.cells for file in summary.files for line in file.lines]
+    cells = [line.cells for _, lines in summary.files for line in lines]
     if not cells:
         return
     used = [place for place in range(len(HEADS)) if any(one[place] for one in cells)]
@@ -70,107 +87,85 @@ def _list(summary: Summary, width: int) -> Iterator[Line]:
         return (INDENT + aligned(cells, widths, used, _WORDS)).rstrip()
 
     yield listed(HEADS), _BOLD
-    for file in summary.files:
-        yield file.path, _BOLD
-        for line in file.lines:
-            style = _STYLES.get(line.tone, _PLAIN)
-            if room_of(line.cells[0]) > widths[0] and any(line.cells[1:]):
-                yield INDENT + line.cells[0], style
-                yield listed(("", *line.cells[1:])), style
-            else:
-                yield listed(line.cells), style
+    for path, lines in summary.files:
+        yield path, _BOLD
+        for line in lines:
+            style, (name, *others) = _STYLES.get(line.tone, _PLAIN), line.cells
+            if room_of(name) > widths[0] and any(others):
+                yield INDENT + name, style
+                name = ""
+            yield listed([name, *others]), style
             for text in line.below:
-                yield from _wrapped(text, width, indent=_ROW_INDENT + INDENT)
+                yield from _wrapped(text, width, indent=_NOTE_INDENT)
 
 
-def _footnotes(shown: Table | Summary, width: int) -> list[Line]:
-    return [line for i, note in enumerate(shown.footnotes, 1) for line in _wrapped(f"[{i}] {note}", width)]
+def _footnotes(footnotes: Iterable[str], width: int) -> list[StyledLine]:
+    return [line for i, note in enumerate(footnotes, 1) for line in _wrapped(f"[{i}] {note}", width)]
 
 
-def _remarks(shown: Table | Summary, width: int) -> list[Line]:
-    """Draw what has to be known of the whole run."""
-    interrupted = ["interrupted: what is shown is complete, but not all tests ran"] if shown.partial else []
-    texts = [*(f"warning: {text}" for text in shown.warnings), *interrupted]
-    return [line for text in texts for line in _wrapped(text, width, _STYLES["doubtful"])]
-
-
-def _grid(table: Table, width: int) -> list[Line]:
-    """Draw the tests, their columns aligned throughout."""
-    cells = [row.cells for group in table.groups for section in group.sections for row in section.rows]
-    names = [column.name for column in table.columns]
-    widths = [max(map(room_of, column)) for column in zip(names, *cells, strict=True)]
-    inside = [i for i, column in enumerate(table.columns) if not column.phrase]
-    below = [i for i, column in enumerate(table.columns) if column.phrase]
-    lines = [(_aligned(names, widths, inside), _BOLD)] if cells else []
-    for group in table.groups:
-        lines += _head(group, width)
+def _grid(groups: Sequence[Group], width: int) -> Iterator[StyledLine]:
+    """Yield the tests, their columns aligned throughout; those in which no row has anything to say are left out."""
+    lines = [line for group in groups for section in group.sections for line in section.rows]
+    used = [place for place in range(len(COLUMNS)) if any(line.cells[place] for line in lines)]
+    if any(line.notes for line in lines) and used[-1:] != [len(COLUMNS) - 1]:
+        used.append(len(COLUMNS) - 1)  # it carries the marks of footnotes
+    inside = [place for place in used if place not in _PHRASES]
+    widths = [max(map(room_of, column)) for column in zip(COLUMNS, *(line.cells for line in lines), strict=True)]
+    yield from [(_aligned(COLUMNS, widths, inside), _BOLD)] if lines else []
+    for group in groups:
+        yield from _wrapped(group.title, width, _BOLD)
+        yield from _settings(group.setting, group.sources, width)
         for section in group.sections:
-            lines += _subhead(group, section, width)
-            for row in section.rows:
-                text, marks = _line(row, widths, inside, width)
-                rest = " ".join(filter(None, [_phrases(table.columns, row, below), marks]))
-                lines.append((text, _STYLES.get(row.tone, _PLAIN)))
-                lines += _wrapped(rest, width, indent=_ROW_INDENT + INDENT)
-    return lines
-
-
-def _operators(table: OperatorTable, width: int) -> list[Line]:
-    """Draw where the time of a call goes; the last column, the name of a node, moves below where it has no room."""
-    lines = [*_wrapped(table.title, width, _BOLD), *_wrapped(table.setting, width, indent=INDENT)]
-    work = [line for text in table.work for line in _wrapped(text, width, indent=INDENT)]
-    widths = [max(map(room_of, column)) for column in zip(*table.rows, strict=True)]
-    every = range(len(widths))
-    fits = not widths or _total(every, widths) <= width
-    for row in table.rows:
-        lines.append((_aligned(row, widths, every if fits else every[:-1]), _PLAIN))
-        lines += [] if fits else _wrapped(row[-1], width, indent=_ROW_INDENT + INDENT)
-    return [*lines, *work]
-
-
-def _phrases(columns: Sequence[Column], row: Row, below: Sequence[int]) -> str:
-    """Write the cells of a row that have no room in the grid."""
-    return ", ".join(columns[i].phrase.format(row.cells[i]).replace(" ", _TIE) for i in below if row.cells[i])
-
-
-def _head(group: Group, width: int) -> list[Line]:
-    """Draw the lines above the scenarios of a test."""
-    return [*_wrapped(group.title, width, _BOLD), *_settings(group.setting, group.sources, width)]
+            yield from _subhead(group, section, width)
+            for line in section.rows:
+                yield from _row(line, widths, inside, width)
 
 
 @lru_cache(maxsize=100)  # most tests have those of the one above
-def _settings(setting: str, sources: str, width: int) -> list[Line]:
+def _settings(setting: str, sources: str, width: int) -> list[StyledLine]:
     below = "; ".join(filter(None, [setting, sources and f"sources: {sources}"]))
     return _wrapped(_tied(below, width), width, indent=INDENT)
 
 
-def _subhead(group: Group, section: Section, width: int) -> list[Line]:
+def _subhead(group: Group, section: Section, width: int) -> list[StyledLine]:
     """Draw the lines above the rows of a scenario, its test id last, whole and not repeated."""
     test = section.test if section.test != group.title else ""
     texts = filter(None, [section.name, section.ratio, _tied(section.setting, width), test])
     return _wrapped(GAP.join(texts), width, _BOLD, indent=INDENT)
 
 
-def _line(row: Row, widths: Sequence[int], inside: Sequence[int], width: int) -> tuple[str, str]:
-    """Draw what fits of a row, the marks of its footnotes behind its outcome; where they do not fit, apart."""
-    text = _aligned([*row.cells[:-1], _marked(row)], widths, inside)
-    return (text, "") if room_of(text) <= width else (_aligned(row.cells, widths, inside), _marks(row))
+def _row(line: Line, widths: Sequence[int], inside: Sequence[int], width: int) -> Iterator[StyledLine]:
+    """Yield what fits of a row, the marks of its footnotes behind its outcome; below it what has no room."""
+    marks = marked(line.notes)
+    text = _aligned([*line.cells[:-1], f"{line.cells[-1]} {marks}".strip()], widths, inside)
+    if room_of(text) <= width:
+        marks = ""
+    else:
+        text = _aligned(line.cells, widths, inside)
+    yield text, _STYLES.get(line.tone, _PLAIN)
+    phrases = (f"{COLUMNS[i]} {line.cells[i]}".replace(" ", _TIE) for i in sorted(_PHRASES) if line.cells[i])
+    yield from _wrapped(" ".join(filter(None, [", ".join(phrases), marks])), width, indent=_NOTE_INDENT)
 
 
-def _marks(row: Row) -> str:
-    return f"[{','.join(map(str, row.notes))}]" if row.notes else ""
+def _operators(table: OperatorTable, width: int) -> Iterator[StyledLine]:
+    """Yield where the time of a call goes; the last column, the name of a node, is below where it has no room."""
+    yield from (*_wrapped(table.title, width, _BOLD), *_wrapped(table.setting, width, indent=INDENT))
+    widths = [max(map(room_of, column)) for column in zip(*table.rows, strict=True)]
+    every = range(len(widths))
+    fits = len(_ROW_INDENT) + sum(widths) + len(GAP) * (len(widths) - 1) <= width
+    for row in table.rows:
+        yield _aligned(row, widths, every if fits else every[:-1]), _PLAIN
+        yield from [] if fits else _wrapped(row[-1], width, indent=_NOTE_INDENT)
+    for text in table.work:
+        yield from _wrapped(text, width, indent=INDENT)
 
 
-def _marked(row: Row) -> str:
-    """Return the last cell with the marks of footnotes behind it."""
-    return f"{row.cells[-1]} {_marks(row)}".strip()
-
-
-def _counts(table: Table | Summary, width: int) -> list[Line]:
-    """Draw the counts side by side, or one below the other."""
-    style = {"bold": True, "red": True} if table.fails else _BOLD
-    together = "; ".join(table.counts)
-    texts = [together] if room_of(together) <= width else table.counts
-    return [line for text in texts for line in _wrapped(_tied(text, width), width, style)]
+def _counts(report: Report, counts: Sequence[str], width: int) -> Iterator[StyledLine]:
+    """Yield the counts side by side, or one below the other."""
+    fails = any(judgement.fails for judgement in report.judgements)
+    together = "; ".join(counts)
+    for text in [together] if room_of(together) <= width else counts:
+        yield from _wrapped(_tied(text, width), width, {"bold": True, "red": True} if fails else _BOLD)
 
 
 def _tied(text: str, width: int) -> str:
@@ -179,13 +174,9 @@ def _tied(text: str, width: int) -> str:
     return " ".join(part.replace(" ", _TIE) if len(part) <= width // 2 else part for part in parts)
 
 
-def _total(inside: Sequence[int], widths: Sequence[int]) -> int:
-    return len(_ROW_INDENT) + sum(widths[i] for i in inside) + len(GAP) * (len(inside) - 1)
-
-
 def _aligned(texts: Sequence[str], widths: Sequence[int], inside: Sequence[int]) -> str:
     return (_ROW_INDENT + aligned(texts, widths, inside, inside)).rstrip()
 
 
-def _wrapped(text: str, width: int, style: Style = _PLAIN, indent: str = "") -> list[Line]:
+def _wrapped(text: str, width: int, style: Style = _PLAIN, indent: str = "") -> list[StyledLine]:
     return [(line.replace(_TIE, " "), style) for line in wrapped(text, width, indent)]

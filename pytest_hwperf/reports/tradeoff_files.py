@@ -28,7 +28,7 @@ from pytest_hwperf.records.run import Key, Run, figure_of
 from pytest_hwperf.records.text import visible_json
 from pytest_hwperf.records.units import EXPORT_UNITS, exported_name
 from pytest_hwperf.records.verdict import Judgement
-from pytest_hwperf.reports.csv_files import Cell, Row, as_written, conditions_of, figure_cells, file_of
+from pytest_hwperf.reports.csv_files import Cell, Cells, conditions_of, figure_cells, file_of
 from pytest_hwperf.reports.rows import metric_of
 from pytest_hwperf.stats.advice import tightest
 from pytest_hwperf.stats.candidates import Measured, measured_together
@@ -132,7 +132,7 @@ def _bandwidth(run: Run) -> tuple[Cell, Cell]:
     return moved / 1e9, f"at least: not counted are {uncounted}" if uncounted else ""
 
 
-def _tradeoff_rows(measured: Measured) -> Iterator[Row]:
+def _tradeoff_rows(measured: Measured) -> Iterator[Cells]:
     dimensions, lacking = dimensions_of(measured.candidates)
     front = measured.front
     weights = weights_of(WEIGHTS, dimensions)
@@ -149,14 +149,14 @@ def _tradeoff_rows(measured: Measured) -> Iterator[Row]:
             left_out if found else "; ".join(filter(None, [_unscored(weights), left_out])),
         ]
         whole = [*_measurement(judgement.run), candidate.name, *_figures(judgement), *_bandwidth(judgement.run), *cells]
-        yield [*as_written(whole), conditions_of(judgement.run)]
+        yield [*whole, conditions_of(judgement.run)]
 
 
 def _unscored(weights: Mapping[str, float]) -> str:
     return "a value of 0 has no ratio" if weights else "nothing was measured for every scenario"
 
 
-def _dashboard_row(judgement: Judgement) -> Row:
+def _dashboard_row(judgement: Judgement) -> Cells:
     run, room = judgement.run, tightest(judgement)
     counts = Counter[str](verdict.outcome for verdict in judgement.verdicts)
     factor = EXPORT_UNITS[metric_of(run, room.budget.metric).unit][1] if room else 1.0
@@ -167,7 +167,7 @@ def _dashboard_row(judgement: Judgement) -> Row:
     )
     worst = next((outcome for outcome in _OUTCOMES if counts[outcome]), None)
     cells = [*_measurement(run), *_figures(judgement), *budget, *_change(judgement)]
-    return [*as_written([*cells, *(counts[one] for one in _OUTCOMES), worst]), conditions_of(run)]
+    return [*cells, *(counts[one] for one in _OUTCOMES), worst, conditions_of(run)]
 
 
 def _share(share: float) -> tuple[float | None, str]:

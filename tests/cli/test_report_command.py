@@ -9,7 +9,7 @@ from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.report import OK
 from pytest_hwperf.host import extras
 from pytest_hwperf.records.run import StoredRun, replace
-from pytest_hwperf.reports import annotations, json_file, markdown
+from pytest_hwperf.reports import json_file, markdown
 from pytest_hwperf.reports.html import assets, page
 from pytest_hwperf.stores.json_files import JsonStore
 
@@ -35,7 +35,7 @@ def test_a_written_report_is_rendered_as_it_was(written: Path) -> None:
 
 def test_annotations_are_all_that_is_printed(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert OK == main(["report", str(written), "--annotations"])
-    assert capsys.readouterr().out.splitlines() == list(annotations.lines_of(fake.report()))
+    assert capsys.readouterr().out.splitlines() == list(markdown.annotations(fake.report()))
 
 
 @pytest.mark.parametrize(

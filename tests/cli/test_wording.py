@@ -11,7 +11,7 @@ from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.run import Estimate, replace
 from pytest_hwperf.records.units import show_change
 from pytest_hwperf.records.verdict import Comparison, Policy
-from pytest_hwperf.reports.rows import _change
+from pytest_hwperf.reports.rows import row_of
 from pytest_hwperf.stats.verdicts import judge_comparison
 
 
@@ -53,7 +53,7 @@ def test_an_interval_is_in_one_unit(value: float, low: float, high: float, line:
     change = Estimate(value=value, low=low, high=high, confidence=0.992, n=8, method="Walsh averages")
     comparison = replace(verdict.subject, change=change)
     assert line in judge_comparison(METRICS["latency"], comparison, Policy()).reason
-    assert cell == _change(comparison)
+    assert cell == row_of(fake.plain_judgement(), replace(verdict, subject=comparison)).change
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.reports.exports import properties
-from pytest_hwperf.reports.groups import groups_of
 from pytest_hwperf.reports.html.content import content_of
 from pytest_hwperf.reports.markdown import render
+from pytest_hwperf.reports.rows import grouped
 from pytest_hwperf.reports.summary import summary_of
 from pytest_hwperf.reports.table import rows
 
@@ -20,8 +20,7 @@ REPORT: Report = replace(fake.empty_report(), judgements=(JUDGEMENT,))
 
 
 def test_the_summary_says_why_below_the_line() -> None:
-    (file,) = summary_of(REPORT).files
-    (line,) = file.lines
+    ((_, (line,)),) = summary_of(REPORT).files
     assert (f"equivalent: {WHY}",) == line.below
     assert ("", "") == (line.cells[1], line.cells[3])
 
@@ -52,7 +51,7 @@ def test_junit_has_the_reason_and_no_change() -> None:
 
 
 def test_the_page_says_how_it_was_decided() -> None:
-    content = content_of(REPORT, groups_of(REPORT), None)
+    content = content_of(REPORT, grouped(REPORT), None)
     (row,) = (one for one in json.loads(content.rows)["rows"] if one["g"] == "settled")
     (verdict,) = json.loads(content.details[0])["verdicts"]
     assert (WHY, "0 pairs") == (row["w"], row["n"])

@@ -9,12 +9,12 @@ from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison, Judgement
 from pytest_hwperf.reports.table import Detail, rows
-from pytest_hwperf.reports.terminal import Line, render, render_counts, render_summary
+from pytest_hwperf.reports.terminal import StyledLine, render, render_counts, render_summary
 
 Golden = Callable[[str, bytes], None]
 
 
-def text_of(lines: list[Line]) -> str:
+def text_of(lines: list[StyledLine]) -> str:
     return "".join(f"{text}\n" for text, _ in lines)
 
 

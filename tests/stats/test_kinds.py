@@ -14,7 +14,7 @@ from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.report import Report, parse_kind, parse_kinds
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Skip
-from pytest_hwperf.reports import annotations, csv_files, json_file, markdown, terminal
+from pytest_hwperf.reports import csv_files, json_file, markdown, terminal
 from pytest_hwperf.reports.exports import properties
 from pytest_hwperf.reports.headline import headline_of
 from pytest_hwperf.reports.table import rows
@@ -225,7 +225,7 @@ def test_every_surface_says_of_which_kind_a_verdict_is(parts: Parts) -> None:
         "summary": "\n".join(line for line, _ in terminal.render_summary(merged, width=120, color=False)),
         "table": "\n".join(line for line, _ in terminal.render(merged, width=120, color=False)),
         "markdown": markdown.render(merged).decode(),
-        "annotations": "\n".join(annotations.lines_of(merged)).replace("%3A", ":"),
+        "annotations": "\n".join(markdown.annotations(merged)).replace("%3A", ":"),
     }
     for surface, text in shown.items():
         assert "test_0 on arm" in text, surface

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from math import isclose
 from statistics import median
 
-from pytest_hwperf.records.evidence import FixedSample, Observation, Pair, Stage
+from pytest_hwperf.records.evidence import FixedSample, Measurement, Observation, Pair, Stage
 from pytest_hwperf.records.metrics import Metric
-from pytest_hwperf.records.run import Figure
+from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible
-from pytest_hwperf.records.units import counted, relative_change, show_interval, show_limit, show_measured
+from pytest_hwperf.records.units import counted, relative_change, show_interval, show_measured
 from pytest_hwperf.records.verdict import Budget, Comparison
-from pytest_hwperf.reports.groups import VerdictRow
+from pytest_hwperf.reports.rows import Row
 
 _SCREENS = ("screen", "unconfirmed screen", "equal pairs")
 _STAGES: tuple[Stage, ...] = ("confirm", "equivalence")
@@ -19,12 +19,19 @@ _IN_TURNS = "fresh processes, the baseline's code and the candidate's, took turn
 _APART = "two fresh processes of each side were measured one after the other, with one of them alive at a time"
 _WORSE = {"lower": "higher", "higher": "lower"}  # better → what a value is that got worse
 
+SeenKey = tuple[str, Measurement, str, str]  # kind of machine, measurement, metric and statistic
+
 
 class PairData(Record, frozen=True, kw_only=True):
     """What the pairs observed of one statistic, in their order; what no pair measures has a fixed sample."""
 
     pairs: tuple[tuple[Pair, Observation, str], ...] = ()  # with the side of each block in time order, "BCCB"
     fixed: FixedSample | None = None
+
+    @property
+    def blocks(self) -> int:
+        """How many values the timelines need."""
+        return sum(len(one.baseline) + len(one.candidate) for _, one, _ in self.pairs)
 
     def decisive(self, comparison: Comparison) -> list[Observation]:
         """Return the observations that a comparison was made of; [] where they cannot be told apart."""
@@ -41,47 +48,55 @@ def _baseline_is(comparison: Comparison, found: Sequence[Observation]) -> bool:
     return comparison.baseline is None or isclose(comparison.baseline, middle, rel_tol=1e-9)
 
 
-def words_of(row: VerdictRow, metric: Metric, figure: Figure | None, seen: PairData) -> list[str]:
+def seen_of(report: Report) -> dict[SeenKey, PairData]:
+    """Sort what all pairs observed by kind of machine, measurement, metric and statistic."""
+    pairs: dict[SeenKey, list[tuple[Pair, Observation, str]]] = {}
+    fixed = {(gate.kind, *one.hypothesis.key): one for gate in report.gates for one in gate.evidence.fixed_samples}
+    for gate in report.gates:
+        for pair in gate.evidence.pairs:
+            turns = {drawn.measurement: drawn.turns for drawn in pair.assignments}
+            for one in pair.observations if pair.stage != "rehearsal" else ():
+                pairs.setdefault((gate.kind, *one.key), []).append((pair, one, turns.get(one.measurement, "")))
+    return {key: PairData(pairs=tuple(pairs.get(key, ())), fixed=fixed.get(key)) for key in {**pairs, **fixed}}
+
+
+def words_of(row: Row, seen: PairData) -> list[str]:
     """Return the sentences that say how a verdict was decided, in the order in which a reader asks."""
     subject = row.verdict.subject
-    if isinstance(subject, Budget):
-        found = list(_of_budget(row, subject, metric, figure))
-    else:
-        found = list(_of_comparison(row, subject, metric, seen))
-    fails = "It fails the test." if row.verdict.fails else "It does not fail the test."
+    found = _of_budget(row, subject) if isinstance(subject, Budget) else _of_comparison(row, subject, seen)
+    fails = "It fails the test." if row.fails else "It does not fail the test."
     return [visible(sentence) for sentence in (*found, f"Verdict: {row.verdict.outcome}. {fails}")]
 
 
-def _of_budget(row: VerdictRow, budget: Budget, metric: Metric, figure: Figure | None) -> Iterator[str]:
-    limit = show_limit(budget.limit, metric.unit, metric.better)
-    yield f"Asked: is {row.metric} {limit}? ({budget.keyword}{', from the configuration file' * budget.default})"
-    if figure is None:
+def _of_budget(row: Row, budget: Budget) -> Iterator[str]:
+    yield f"Asked: is {row.name} {row.limit}? ({budget.keyword}{', from the configuration file' * budget.default})"
+    if row.figure is None:
         yield f"It was not measured: {row.verdict.cause or row.verdict.reason}."
         return
-    at = figure.estimate
+    at, n = row.figure.estimate, counted(row.figure.estimate.n, row.figure.per)
     if at.low is None and at.high is None:
-        yield f"Measured: {show_measured(at.value, metric.unit)}, without an interval (n={counted(at.n, figure.per)})."
+        yield f"Measured: {show_measured(at.value, row.metric.unit)}, without an interval (n={n})."
     else:
         yield (
-            f"Measured: {show_interval(at.value, at.low, at.high, metric.unit)}, {_level(at.confidence)} confidence, "
-            f"n={counted(at.n, figure.per)}, by {figure.source}; interval: {at.method}."
+            f"Measured: {show_interval(at.value, at.low, at.high, row.metric.unit)}, {_level(at.confidence)} "
+            f"confidence, n={n}, by {row.figure.source}; interval: {at.method}."
         )
     if row.verdict.outcome == "inconclusive":
         yield "The limit lies within the interval, so that these values alone do not answer it."
-    yield from (_sentence(str(one)) for one in row.verdict.decided_by)
+    yield from (f"{text[:1].upper()}{text[1:]}." for text in map(str, row.verdict.decided_by))
     yield from (f"To be known: {one}." for one in at.warnings)
 
 
-def _of_comparison(row: VerdictRow, comparison: Comparison, metric: Metric, seen: PairData) -> Iterator[str]:
+def _of_comparison(row: Row, comparison: Comparison, seen: PairData) -> Iterator[str]:
     margin = f"the margin of {row.allowed}" if comparison.margin else "nothing at all"
-    yield f"Asked: did {row.metric} get worse by more than {margin}?"
+    yield f"Asked: did {row.name} get worse by more than {margin}?"
     if comparison.is_left_out:
         yield f"No pair of processes was run (n=0): {comparison.reason}."
         return
     if comparison.change is None:
         yield f"Nothing could be compared: {row.cause or comparison.outcome}."
         return
-    yield from _evidence(comparison, metric, seen)
+    yield from _evidence(comparison, row.metric, seen)
     change = comparison.change
     yield f"Change: {row.change}, {_level(change.confidence)} confidence ({change.method}); {row.values}."
     if comparison.p_value is not None:
@@ -102,7 +117,9 @@ def _evidence(comparison: Comparison, metric: Metric, seen: PairData) -> Iterato
     changes = [one.change for one in found if one.change is not None]
     if found:
         how = _APART if any(one.apart for one in found) else _IN_TURNS
-        yield f"{counted(len(found), 'pair')} of {how}, in an order drawn at random{_more_pairs(seen, found)}."
+        others = counted(len(seen.pairs) - len(found), "other pair")
+        besides = f" ({others} screened or were taken besides)" if len(found) < len(seen.pairs) else ""
+        yield f"{counted(len(found), 'pair')} of {how}, in an order drawn at random{besides}."
     if changes:
         sign, worse = (1 if metric.better == "lower" else -1), _WORSE[metric.better]
         beyond = sum(sign * relative_change(change) > comparison.margin for change in changes)
@@ -113,11 +130,6 @@ def _evidence(comparison: Comparison, metric: Metric, seen: PairData) -> Iterato
         )
     if seen.fixed is not None:
         yield _fixed(seen.fixed, metric)
-
-
-def _more_pairs(seen: PairData, found: Sequence[Observation]) -> str:
-    others = len(seen.pairs) - len(found)
-    return f" ({counted(others, 'other pair')} screened or were taken besides)" if others else ""
 
 
 def _fixed(fixed: FixedSample, metric: Metric) -> str:
@@ -134,7 +146,7 @@ def _fixed(fixed: FixedSample, metric: Metric) -> str:
     )
 
 
-def _doubts(row: VerdictRow, comparison: Comparison) -> Iterator[str]:
+def _doubts(row: Row, comparison: Comparison) -> Iterator[str]:
     if comparison.outcome == "inconclusive":
         why = f": {comparison.reason}" if comparison.reason else ""
         yield f"The values do not decide it{why}."
@@ -153,7 +165,3 @@ def _percent(share: float) -> str:
 
 def _level(confidence: float) -> str:
     return f"{100 * confidence:.3g} %"
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."

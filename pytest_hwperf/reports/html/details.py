@@ -1,21 +1,17 @@
 """What the page shows of one measurement on demand: pairs, blocks, distributions, operators, in plain data."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
 from pytest_hwperf.records.evidence import Explanation, Gate, Measurement, Observation, Pair
-from pytest_hwperf.records.metrics import Metric
 from pytest_hwperf.records.profiles import Mover
-from pytest_hwperf.records.report import Report
-from pytest_hwperf.records.run import figure_of
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import relative_change, scale_for, show_move, show_share
 from pytest_hwperf.records.verdict import Budget, Judgement
-from pytest_hwperf.reports.groups import VerdictRow
 from pytest_hwperf.reports.html.decision import PairData, words_of
-from pytest_hwperf.reports.rows import metric_of
+from pytest_hwperf.reports.rows import Row
 
 _DIGITS = 10_000  # of the largest value: a pixel of a chart is a thousandth of it
 
@@ -46,57 +42,37 @@ def quantiles(values: Sequence[float], most: int = 64) -> list[float]:
 
 
 Plain = dict[str, Any]
-SeenKey = tuple[str, Measurement, str, str]  # kind of machine, measurement, metric and statistic
 
 
-def seen_of(report: Report) -> dict[SeenKey, PairData]:
-    """Sort what all pairs observed by kind of machine, measurement, metric and statistic."""
-    pairs: dict[SeenKey, list[tuple[Pair, Observation, str]]] = {}
-    fixed = {(gate.kind, *one.hypothesis.key): one for gate in report.gates for one in gate.evidence.fixed_samples}
-    for gate in report.gates:
-        for pair in gate.evidence.pairs:
-            turns = {drawn.measurement: drawn.turns for drawn in pair.assignments}
-            for one in pair.observations if pair.stage != "rehearsal" else ():
-                pairs.setdefault((gate.kind, *one.key), []).append((pair, one, turns.get(one.measurement, "")))
-    return {key: PairData(pairs=tuple(pairs.get(key, ())), fixed=fixed.get(key)) for key in {**pairs, **fixed}}
-
-
-def blocks_in(seen: PairData) -> int:
-    """Count the values that the timelines of a statistic need."""
-    return sum(len(one.baseline) + len(one.candidate) for _, one, _ in seen.pairs)
-
-
-def detail_of(row: VerdictRow, seen: PairData, *, blocks: bool) -> Plain:
+def detail_of(row: Row, seen: PairData, *, blocks: bool) -> Plain:
     """Return the words and the values of one verdict."""
-    run, subject = row.judgement.run, row.verdict.subject
-    metric = metric_of(run, subject.metric)
-    figure = figure_of(row.judgement.figures, subject.key)
-    found: Plain = {"words": words_of(row, metric, figure, seen), "source": row.source}
+    subject, unit = row.verdict.subject, row.metric.unit
+    found: Plain = {"words": words_of(row, seen), "source": row.source}
     if isinstance(subject, Budget):
-        return found | _budget_values(row, subject, metric)
+        return found | _budget_values(row, subject)
     if subject.change is None:
         return found
     change = subject.change
     found["change"] = [rounded(one) for one in (change.value, change.low, change.high)]
     found |= {"margin": rounded(subject.margin), "allowed": subject.allowed}
-    found |= {"scale": subject.scale, "better": metric.better}
+    found |= {"scale": subject.scale, "better": row.metric.better}
     found["pairs"] = [_pair(pair, one) for pair, one, _ in seen.pairs]
     if blocks:
         every = (value for _, one, _ in seen.pairs for side in (one.baseline, one.candidate) for value in side)
         largest = max(map(abs, every), default=0.0)
-        found["blocks"] = [_blocks(pair, one, turns, metric.unit, largest) for pair, one, turns in seen.pairs]
+        found["blocks"] = [_blocks(pair, one, turns, unit, largest) for pair, one, turns in seen.pairs]
     if seen.fixed is not None and not {*seen.fixed.baseline, *seen.fixed.candidate} <= {0.0, 1.0}:
         sides = [quantiles(side) for side in (seen.fixed.baseline, seen.fixed.candidate)]
-        found["values"] = {**packed(sides, metric.unit), "per": visible(seen.fixed.per)}
+        found["values"] = {**packed(sides, unit), "per": visible(seen.fixed.per)}
     return found
 
 
-def _budget_values(row: VerdictRow, budget: Budget, metric: Metric) -> Plain:
-    sample = row.judgement.run.sample(budget.metric)
+def _budget_values(row: Row, budget: Budget) -> Plain:
+    sample, unit = row.run.sample(budget.metric), row.metric.unit
     if sample is None or len({*sample.values}) < 2:  # noqa: PLR2004 - one value has no distribution
         return {}
-    values = packed([[], quantiles(sample.values)], metric.unit)
-    factor, _ = scale_for(metric.unit, max(map(abs, sample.values)))
+    values = packed([[], quantiles(sample.values)], unit)
+    factor, _ = scale_for(unit, max(map(abs, sample.values)))
     return {"values": {**values, "per": visible(sample.per), "limit": rounded(budget.limit / factor)}}
 
 
@@ -171,16 +147,12 @@ def tree_of(baseline: Stacks, candidate: Stacks) -> list[list[Any]]:
             for depth in range(1, len(frames) + 1):
                 sums.setdefault(frames[:depth], [0.0, 0.0])[side] += fmean(seconds) if seconds else 0.0
     whole = max((max(both) for frames, both in sums.items() if len(frames) == 1), default=0.0)
-    wide = {frames: both for frames, both in sums.items() if max(both) >= _LEAST * whole}
-    return _placed(sorted(wide.items()))
-
-
-def _placed(frames: Iterable[tuple[tuple[str, ...], list[float]]]) -> list[list[Any]]:
     places: dict[tuple[str, ...], int] = {}
     found: list[list[Any]] = []
-    for stack, (old, new) in frames:
-        places[stack] = len(found)
-        name = visible(stack[-1])
-        short = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"
-        found.append([places.get(stack[:-1], -1), short, float(f"{old:.5g}"), float(f"{new:.5g}")])
+    for frames, (old, new) in sorted(sums.items()):
+        if max(old, new) >= _LEAST * whole:
+            places[frames] = len(found)
+            name = visible(frames[-1])
+            short = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"
+            found.append([places.get(frames[:-1], -1), short, float(f"{old:.5g}"), float(f"{new:.5g}")])
     return found

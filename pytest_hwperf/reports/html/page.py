@@ -1,29 +1,37 @@
 """The page: a report rendered to one HTML file that needs nothing else."""
 
+from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Machine
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import counted
-from pytest_hwperf.reports.groups import Groups, VerdictRow, groups_of
 from pytest_hwperf.reports.headline import headline_of
 from pytest_hwperf.reports.html.assets import PageScript, as_json, embedded, written
-from pytest_hwperf.reports.html.content import GROUPS, Content, content_of
+from pytest_hwperf.reports.html.content import content_of
 from pytest_hwperf.reports.html.histories import Reader
 from pytest_hwperf.reports.html.scenarios import differences_of, rooflines_of, tradeoffs_of
+from pytest_hwperf.reports.rows import GROUPS, Tone, grouped
 from pytest_hwperf.reports.table import rows
 
 _MOST_LISTED = 20  # regressions in the summary: the table has them all
-_STATES: Mapping[str, str] = {"bad": "Failed", "doubtful": "Open questions", "good": "Passed", "plain": "Measured"}
+_STATES: Mapping[Tone, str] = {"bad": "Failed", "doubtful": "Open questions", "good": "Passed", "plain": "Measured"}
+_NAMES: Mapping[str, str] = {  # of the groups as readers see them, where it is another one
+    "failed": "budget missed",
+    "unanswered": "not answered",
+    "settled": "equivalent or passed",
+    "plain": "measured only",
+}
 
 
 def render(report: Report, *, history: Reader | None = None, library: PageScript | None = None) -> bytes:
     """Render a report: the same bytes for the same report."""
-    groups = groups_of(report)
+    groups, headline = grouped(report), headline_of(report)
     content = content_of(report, groups, history)
     across = {"tradeoffs": tradeoffs_of(report), "rooflines": rooflines_of(report)}
+    bad = [*groups["regressed"], *groups["failed"]]
+    answers = [row for name in GROUPS for row in groups[name] if row.verdicts]
     return written(
         "report",
         library,
@@ -31,45 +39,21 @@ def render(report: Report, *, history: Reader | None = None, library: PageScript
         details=[*map(embedded, content.details)],
         overview=embedded(as_json(across)),
         across=across,
-        **_summary(report, groups, content),
+        headline=headline,
+        result=_STATES[headline.state],
+        counts=[(name, _NAMES.get(name, name), len(groups[name])) for name in GROUPS if groups[name]],
+        bad=bad[:_MOST_LISTED],
+        more_bad=len(bad) - len(bad[:_MOST_LISTED]),
+        run=_run_facts(report),
+        machine=_machine_facts(report),
+        differences=[*differences_of(report)],
+        warnings=_warnings(report),
+        unanswered=Counter((row.verdict.outcome, row.cause) for row in groups["unanswered"]).most_common(),
+        skips=[(visible(skip.test), visible(skip.scenario), visible(skip.reason)) for skip in report.skips],
+        footnotes=rows(report).footnotes,
+        left_out=content.left_out,
+        metrics=[*dict.fromkeys(row.name for row in answers)],
     )
-
-
-def _summary(report: Report, groups: Groups, content: Content) -> dict[str, Any]:
-    headline = headline_of(report)
-    bad = (*groups.regressed, *groups.failed)
-    return {
-        "headline": headline,
-        "result": _STATES[headline.state],
-        "counts": [(name, GROUPS[name], count) for name, count in content.counts.items()],
-        "bad": [_line(place, row) for place, row in enumerate(bad[:_MOST_LISTED])],
-        "more_bad": len(bad) - len(bad[:_MOST_LISTED]),
-        "run": _run_facts(report),
-        "machine": _machine_facts(report),
-        "differences": [*differences_of(report)],
-        "warnings": _warnings(report),
-        "unanswered": _unanswered(groups),
-        "skips": [(visible(skip.test), visible(skip.scenario), visible(skip.reason)) for skip in report.skips],
-        "footnotes": rows(report).footnotes,
-        "left_out": content.left_out,
-        "metrics": [*dict.fromkeys(_metrics(groups))],
-    }
-
-
-def _line(place: int, row: VerdictRow) -> Mapping[str, str | int | bool]:
-    """Return one regression as the summary says it; its place is that of its row in the table."""
-    return {
-        "row": place,
-        "test": row.test,
-        "scenario": "" if row.scenario in row.test else row.scenario,
-        "metric": row.metric,
-        "figures": row.values,
-        "change": row.change,
-        "allowed": row.allowed,
-        "budget": row.is_budget,
-        "n": row.n,
-        "cause": row.cause,
-    }
 
 
 def _run_facts(report: Report) -> list[tuple[str, str]]:
@@ -119,16 +103,3 @@ def _warnings(report: Report) -> list[str]:
     if report.partial:
         found.append("The run was interrupted: the tests that are here are complete, others are missing.")
     return [visible(one) for one in dict.fromkeys(found)]
-
-
-def _unanswered(groups: Groups) -> list[tuple[str, str, int]]:
-    """Return what has no answer, each outcome with its reason once, and how often it occurs."""
-    found: dict[tuple[str, str], int] = {}
-    for row in groups.unanswered:
-        key = (row.verdict.outcome, row.cause)
-        found[key] = found.get(key, 0) + 1
-    return [(outcome, cause, count) for (outcome, cause), count in sorted(found.items(), key=lambda item: -item[1])]
-
-
-def _metrics(groups: Groups) -> list[str]:
-    return [row.metric for name in type(groups).__struct_fields__ for row in getattr(groups, name)]

@@ -11,7 +11,8 @@ from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import scale_for
 from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.reports.html.details import rounded
-from pytest_hwperf.reports.rows import Family, families, title_of
+from pytest_hwperf.reports.rows import benchmark_of, title_of
+from pytest_hwperf.reports.table import Family, families
 from pytest_hwperf.stats.candidates import candidate_of
 from pytest_hwperf.stats.rivals import Candidate, per_row
 from pytest_hwperf.stats.tradeoffs import dimensions_of, pareto
@@ -71,17 +72,17 @@ def rooflines_of(report: Report) -> list[Plain]:
         if found is None or found.peak is None or not found.intensity or not found.flops_per_s:
             continue
         peak = (found.peak.flops_per_s, found.peak.bytes_per_s, found.peak.threads)
-        point = [_name(judgement), rounded(found.intensity), rounded(found.flops_per_s), found.bound or ""]
+        point = [
+            visible(benchmark_of(judgement.run)),
+            rounded(found.intensity),
+            rounded(found.flops_per_s),
+            found.bound or "",
+        ]
         charts.setdefault(peak, []).append(point)
     return [
         {"flops": rounded(flops), "bytes": rounded(bandwidth), "threads": threads, "points": points}
         for (flops, bandwidth, threads), points in charts.items()
     ]
-
-
-def _name(judgement: Judgement) -> str:
-    title, scenario = title_of(judgement.run), judgement.run.scenario
-    return visible(title if scenario in title else f"{title} {scenario}")
 
 
 def differences_of(report: Report) -> Iterator[Mapping[str, str | int]]:

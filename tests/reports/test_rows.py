@@ -1,6 +1,7 @@
-"""Groups of verdicts: every verdict is in one of them, the worst first, and nothing open among what is well."""
+"""Rows in groups: every verdict is in one of them, the worst first, and nothing open among what is well."""
 
-from typing import Any, get_args
+from collections.abc import Sequence
+from typing import get_args
 
 from fakes import records as fake
 
@@ -8,7 +9,7 @@ from pytest_hwperf.records.messages import said, state
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import BudgetOutcome, Comparison, ComparisonOutcome, Judgement, Verdict
-from pytest_hwperf.reports.groups import _GROUPS, Groups, VerdictRow, groups_of, row_of
+from pytest_hwperf.reports.rows import GROUPS, Row, grouped, row_of
 
 
 def report(*judgements: Judgement) -> Report:
@@ -29,30 +30,30 @@ def limited(test: str, metric: str, value: float, limit: float, *, fails: bool =
     return Judgement(run=fake.run(test=test), figures=(figure,), verdicts=(verdict,))
 
 
-def names_of(rows: tuple[VerdictRow, ...]) -> list[str]:
+def names_of(rows: Sequence[Row]) -> list[str]:
     return [row.test for row in rows]
 
 
-def texts(row: VerdictRow) -> dict[str, Any]:
-    return {name: text for name in row.__struct_fields__ if (text := getattr(row, name)) and isinstance(text, str)}
+TEXTS = ("test", "name", "values", "change", "allowed", "n", "p", "outcome", "cause", "detectable", "source")
+
+
+def texts(row: Row) -> dict[str, str]:
+    return {name: text for name in TEXTS if (text := getattr(row, name))}
 
 
 def test_every_outcome_has_a_group() -> None:
-    assert {*get_args(BudgetOutcome), *get_args(ComparisonOutcome)} == {*_GROUPS}
-    assert {*Groups.__struct_fields__} == {*_GROUPS.values()}
+    assert {*get_args(BudgetOutcome), *get_args(ComparisonOutcome)} == {one for own in GROUPS.values() for one in own}
 
 
 def test_every_verdict_is_in_one_group() -> None:
-    groups = groups_of(fake.report())
-    rows = [row for name in Groups.__struct_fields__ for row in getattr(groups, name)]
-
+    rows = [row for group in grouped(fake.report()).values() for row in group if row.verdicts]
     verdicts = [verdict for judgement in fake.report().judgements for verdict in judgement.verdicts]
     assert sorted(map(repr, verdicts)) == sorted(repr(row.verdict) for row in rows)
 
 
 def test_regressions_stand_by_their_multiple_of_the_margin() -> None:
     """+5 % of 2 %, +9 % of 10 %, +30 % of 20 %: 2.5, 0.9 and 1.5 margins."""
-    found = groups_of(
+    found = grouped(
         report(
             compared("a", "regressed", 0.09, 0.1),
             compared("b", "regressed", 0.05),
@@ -62,26 +63,25 @@ def test_regressions_stand_by_their_multiple_of_the_margin() -> None:
             compared("f", "improved", -0.08),
         )
     )
-    assert ["b", "c", "d", "a"] == names_of(found.regressed)
-    assert ["f", "e"] == names_of(found.improved)
-    assert ["b", "c", "d", "a", "f", "e"] == names_of(found.changed)
+    assert ["b", "c", "d", "a"] == names_of(found["regressed"])
+    assert ["f", "e"] == names_of(found["improved"])
 
 
 def test_missed_budgets_stand_by_how_far_they_are_missed() -> None:
     """12 ms of 10, 300 of at least 1000 a second, 5 ms of 0: 20 %, 70 %, and more than any share."""
-    found = groups_of(
+    found = grouped(
         report(
             limited("a", "latency", 0.012, 0.010),
             limited("b", "throughput", 300, 1000),
             limited("c", "latency", 0.005, 0.0),
         )
     )
-    assert ["c", "b", "a"] == names_of(found.failed)
+    assert ["c", "b", "a"] == names_of(found["failed"])
 
 
 def test_a_forged_budget_without_a_figure_stands_last() -> None:
     without = replace(limited("a", "latency", 0.9, 0.010), figures=())
-    assert ["b", "a"] == names_of(groups_of(report(without, limited("b", "latency", 0.02, 0.01))).failed)
+    assert ["b", "a"] == names_of(grouped(report(without, limited("b", "latency", 0.02, 0.01)))["failed"])
 
 
 def test_what_is_open_and_fails_stands_first() -> None:
@@ -89,36 +89,31 @@ def test_what_is_open_and_fails_stands_first() -> None:
     fails = replace(fails, verdicts=(replace(fails.verdicts[0], fails=True),))
     absent = fake.budget_verdict("energy_budget_mj", "energy", "mean", 0.1, "unmeasured")
     last = replace(fake.sklearn_judgement(), verdicts=(absent,))
-    found = groups_of(report(compared("a", "inconclusive", 0.03), fails, fake.plain_judgement(), last))
-    assert ["b", "a"] == names_of(found.inconclusive)
-    assert [True, False] == [row.verdict.fails for row in found.unanswered]
-    assert "inconclusive (fails)" == found.inconclusive[0].outcome
-    assert found.unanswered[0].is_budget
+    found = grouped(report(compared("a", "inconclusive", 0.03), fails, fake.plain_judgement(), last))
+    assert ["b", "a"] == names_of(found["inconclusive"])
+    assert [True, False] == [row.verdict.fails for row in found["unanswered"]]
+    assert "inconclusive (fails)" == found["inconclusive"][0].outcome
+    assert found["unanswered"][0].budget
 
 
 def test_cells_of_a_comparison() -> None:
-    row = groups_of(fake.report()).regressed[0]
-    assert texts(row) == {
+    assert texts(grouped(fake.report())["regressed"][0]) == {
         "test": "tests/test_iris.py::test_classifier[sklearn_fp32]",
-        "scenario": "sklearn_fp32",
-        "metric": "latency p50",
+        "name": "latency p50",
         "values": "6.02 → 6.31 ms",
         "change": "+4.8 % (+3.1 .. +6.5)",
         "allowed": "2 %",
         "n": "12 pairs",
         "p": "0.0002",
         "outcome": "regressed",
-        "how": "signed-rank, pairs of processes",
         "source": "pairs of fresh processes",
     }
-    assert not row.is_budget
 
 
 def test_cells_of_a_missed_budget() -> None:
-    assert texts(groups_of(fake.report()).failed[0]) == {
+    assert texts(grouped(fake.report())["failed"][0]) == {
         "test": "tests/test_iris.py::test_classifier[sklearn_fp32]",
-        "scenario": "sklearn_fp32",
-        "metric": "latency p95",
+        "name": "latency p95",
         "values": "7.90 ms (7.60 .. 8.45)",
         "allowed": "<= 5 ms",
         "n": "412 calls",
@@ -142,11 +137,11 @@ def test_an_inconclusive_budget_tells_what_decided_it_and_what_is_lacking() -> N
     budget = fake.budget_verdict("latency_p99_ms", "latency", "p99", 0.01, "inconclusive")
     row = row_of(fake.sklearn_judgement(), replace(budget, decided_by=(state("timed point"),)))
     assert row.cause == f"p99 needs 459 calls for an upper bound at 98 %; {state('timed point')}"
-    assert row.metric == "latency p99"
+    assert row.name == "latency p99"
 
 
 def test_an_unmeasured_budget_tells_why() -> None:
-    row = next(row for row in groups_of(fake.report()).unanswered if row.is_budget)
+    row = next(row for row in grouped(fake.report())["unanswered"] if row.budget)
     assert (row.values, row.cause) == ("unmeasured", fake.NO_COUNTER)
 
 
