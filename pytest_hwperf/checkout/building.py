@@ -6,18 +6,18 @@ import shlex
 import shutil
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
+from importlib.metadata import Distribution, distributions
 from pathlib import Path, PurePath
-from subprocess import CompletedProcess
 from time import monotonic
 from types import ModuleType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from pytest_hwperf.checkout.ignored import check_ignored, is_compiled
-from pytest_hwperf.checkout.isolation import SOURCES, Tree, installed_copies, own_paths
-from pytest_hwperf.checkout.layer import source_of
+from pytest_hwperf.checkout.isolation import check_ignored
+from pytest_hwperf.checkout.layer import is_here
+from pytest_hwperf.checkout.loaded import SOURCES, installed_copies, is_compiled, source_of
+from pytest_hwperf.checkout.trees import Trees, own_paths
 from pytest_hwperf.host.files import new_folder, read_text
 from pytest_hwperf.host.launch import run_logged, run_to_end
 from pytest_hwperf.records.errors import UsageProblem, WorkerError
@@ -29,46 +29,45 @@ if TYPE_CHECKING:
 _MADE_BY = ("pyproject.toml", "setup.py")  # of which a folder that can be installed has one
 _LEGACY = ("setuptools>=40.8.0",)  # where a project names nothing that builds it (PEP 518)
 _COMPILED = (".pyc", ".pyo")
+_TAIL = 12  # lines of a log
+_HINDERING = ("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_REQUIRE_VIRTUALENV")
+_QUIET = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+_PIP = ("-P", "-m", "pip")
+_PYTHON = frozenset({"python", "python3", "python.exe"})  # stands for the interpreter of the side
 
 
-def why_not_shared(
-    candidate: Path,
-    baseline: Path,
-    loaded: Sequence[str],
-    prefixes: Sequence[str],
-    modules: Mapping[str, ModuleType] = sys.modules,
-) -> str:
+def why_not_shared(trees: Trees, loaded: Sequence[str], modules: Mapping[str, ModuleType] = sys.modules) -> str:
     """Return why the baseline cannot run its code in this environment, "" where it can."""
     try:
-        check_ignored(candidate, baseline, {"candidate": loaded})
+        check_ignored(trees, {"candidate": loaded})
     except UsageProblem as problem:
         return str(problem).partition(", which git")[0].partition(", so that")[0]
-    tree = Tree(candidate, prefixes)
-    is_loaded = any(tree.has_code(PurePath(file), set()) for file in loaded)
-    if not is_loaded and (copies := installed_copies(loaded, candidate)):
+    tree = trees.tree("candidate")
+    is_loaded = any(tree.has_code(PurePath(file)) for file in loaded)
+    if not is_loaded and (copies := installed_copies(loaded, trees.candidate)):
         return f"the package under test is installed as a copy, {min(copies)}"
-    paths = set(own_paths(sys.path, candidate, prefixes))
+    paths = set(own_paths(sys.path, trees.candidate))
     for name, module in sorted(modules.items()):
         file = getattr(module, "__file__", None) if "." not in name else None
         real = Path(os.path.realpath(file)) if isinstance(file, str) else None
-        if real is not None and tree.has_code(real, set()) and real.parents[real.stem == "__init__"] not in paths:
+        if real is not None and tree.has_code(real) and real.parents[real.stem == "__init__"] not in paths:
             return f"the editable install of {name} cannot be led to another tree"
     return ""
 
 
-def projects_in(candidate: Path, baseline: Path) -> dict[PurePath, tuple[str, ...]]:
+def projects_in(trees: Trees) -> dict[PurePath, tuple[str, ...]]:
     """Return the folders of the baseline that can be installed, relative to its root, with their extras.
 
     They are those from which this environment has something installed, else the root itself.
     """
     found = dict[PurePath, tuple[str, ...]]()
     for package in distributions():
-        if (source := source_of(package, candidate)) is not None:
-            found[source.relative_to(candidate.resolve())] = tuple(_extras_here(package))
+        if (source := source_of(package, trees.candidate)) is not None:
+            found[source.relative_to(trees.candidate.resolve())] = tuple(_extras_here(package))
     return {
         folder: extras
         for folder, extras in (found or {PurePath(): ()}).items()
-        if any((baseline / folder / name).is_file() for name in _MADE_BY)
+        if any((trees.baseline / folder / name).is_file() for name in _MADE_BY)
     }
 
 
@@ -132,73 +131,26 @@ def _build_requirements(folder: Path) -> Sequence[str]:
         return _LEGACY
 
 
-def is_here(requirement: str) -> bool:
-    """Whether this environment has what a requirement asks for; what is for other systems is not asked for."""
-    from packaging.requirements import InvalidRequirement, Requirement
-
-    try:
-        one = Requirement(requirement)
-        if one.marker and not one.marker.evaluate({"extra": ""}):
-            return True
-        return one.specifier.contains(distribution(one.name).version, prereleases=True)
-    except (InvalidRequirement, PackageNotFoundError):
-        return False
-
-
-_TAIL = 12  # lines of a log
-_HINDERING = ("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_REQUIRE_VIRTUALENV")
-_QUIET = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
-_PIP = ("-P", "-m", "pip")
-
-
-class RunPython(Protocol):
-    """How an interpreter is run to its end."""
-
-    def __call__(
-        self,
-        arguments: Sequence[str],
-        *,
-        interpreter: str,
-        timeout_s: float,
-        directory: Path,
-        environment: dict[str, str],
-    ) -> CompletedProcess[str]:
-        """Run it and return what it has said."""
-
-
-def has_pip() -> bool:
-    """Whether this environment has a pip, which one over it sees too."""
-    return importlib.util.find_spec("pip") is not None
-
-
-def install(
-    python: Path,
-    what: Sequence[str],
-    timeout_s: float,
-    run: RunPython = run_to_end,
-    sees_pip: Callable[[], bool] = has_pip,
-) -> None:
-    """Install packages into the environment of `python`."""
-    given = {name: value for name, value in os.environ.items() if name not in _HINDERING} | _QUIET
-    if not sees_pip():
-        _checked(run, python, ["-P", "-m", "ensurepip", "--default-pip"], timeout_s, given)
-    _checked(run, python, [*_PIP, "install", "--no-warn-conflicts", *what], timeout_s, given)
-
-
-def _checked(run: RunPython, python: Path, arguments: Sequence[str], timeout_s: float, given: dict[str, str]) -> None:
-    shown = " ".join(["python", *arguments[1:]])
-    try:
-        done = run(arguments, interpreter=str(python), timeout_s=timeout_s, directory=python.parent, environment=given)
-    except WorkerError as error:
-        raise UsageProblem(
-            f"`{shown}` for the environment of the baseline: {error}; give more time with --hwperf-time-limit=SECONDS"
-        ) from error
-    if done.returncode:
-        lines = [f"  {line}" for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        raise UsageProblem("\n".join([f"`{shown}` for the environment of the baseline failed:", *lines[-_TAIL:]]))
-
-
-_PYTHON = frozenset({"python", "python3", "python.exe"})  # stands for the interpreter of the side
+def install(python: Path, what: Sequence[str], timeout_s: float) -> None:
+    """Install packages into the environment of `python`, which is over this one and sees its pip."""
+    ways = [[*_PIP, "install", "--no-warn-conflicts", *what]]
+    if importlib.util.find_spec("pip") is None:
+        ways.insert(0, ["-P", "-m", "ensurepip", "--default-pip"])
+    own = {name: value for name, value in os.environ.items() if name not in _HINDERING} | _QUIET
+    for way in ways:
+        shown = " ".join(["python", *way[1:]])
+        try:
+            done = run_to_end(
+                way, interpreter=str(python), timeout_s=timeout_s, directory=python.parent, environment=own
+            )
+        except WorkerError as error:
+            raise UsageProblem(
+                f"`{shown}` for the environment of the baseline: {error}; give more time with "
+                "--hwperf-time-limit=SECONDS"
+            ) from error
+        if done.returncode:
+            lines = [f"  {line}" for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+            raise UsageProblem("\n".join([f"`{shown}` for the environment of the baseline failed:", *lines[-_TAIL:]]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,11 @@
 """What differs between both trees, byte by byte, before the candidate's tests are laid over the baseline."""
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import chain
+from collections.abc import Mapping
 from pathlib import Path
 
 from pytest_hwperf.checkout.overlay import INI_COPY
-from pytest_hwperf.checkout.worktree import files_of, is_environment
+from pytest_hwperf.checkout.worktree import files_of, walk
 from pytest_hwperf.host.files import read_file
 from pytest_hwperf.records.evidence import Side
 from pytest_hwperf.stats.affected import Changes
@@ -21,7 +19,10 @@ _SOURCE = ".py"
 
 def changes_between(candidate: Path, baseline: Path) -> Changes:
     """Compare all files that either revision has, and what was built, shared or not yet added besides."""
-    then, now = set(_all_of(baseline)), {os.path.relpath(path, candidate) for path in files_of(candidate)}
+    then, now = (
+        {os.path.relpath(path, root) for path in files}
+        for root, files in ((baseline, walk(baseline)), (candidate, files_of(candidate)))
+    )
     changed, other, only = dict[str, Mapping[Side, tuple[str, ...]]](), set[str](), dict[str, Side]()
     folders = set[str]()
     for file in sorted(then | now):
@@ -38,41 +39,6 @@ def changes_between(candidate: Path, baseline: Path) -> Changes:
             else:
                 other.add(file)
     return Changes(changed=changed, other=frozenset(other), only=only, folders=frozenset(folders))
-
-
-def joined(before: Changes, now: Changes) -> Changes:
-    """Return what differs before the tests are laid over, and what processes have left since, if that differs too."""
-    return Changes(
-        changed={**now.changed, **before.changed},
-        other=now.other | before.other,
-        only={**now.only, **before.only},
-        folders=now.folders | before.folders,
-        laid_over=before.laid_over,
-    )
-
-
-def laid_over(changes: Changes, files: Collection[str]) -> Changes:
-    """Return the same, with the files of it that were laid over; relative to the root."""
-    return replace(changes, laid_over=changes.files & {*files})
-
-
-def code_of_tree(files: Sequence[str], root: Path, prefixes: Sequence[str]) -> Iterator[str]:
-    """Yield which of loaded files lie in a tree, relative to its root; environments within it are no part of it."""
-    top = os.path.realpath(root)
-    others = [os.path.realpath(one) for one in prefixes]
-    outside = tuple(f"{one}{os.sep}" for one in others if one != top and one.startswith(f"{top}{os.sep}"))
-    for file in files:
-        if file.startswith(f"{top}{os.sep}") and not file.startswith(outside) and "site-packages" not in file:
-            yield os.path.relpath(file, top)
-
-
-def _all_of(folder: Path) -> Iterator[str]:
-    """Yield the files and links of a tree, relative to it."""
-    for top, folders, names in os.walk(folder):
-        links = [name for name in folders if Path(top, name).is_symlink()]
-        folders[:] = [name for name in folders if name not in links and not is_environment(Path(top, name))]
-        for name in chain(names, links):
-            yield os.path.relpath(os.path.join(top, name), folder)  # noqa: PTH118 - of thousands of files
 
 
 def is_same(one: Path, other: Path) -> bool:

@@ -3,7 +3,7 @@
 import os
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +83,20 @@ def git(folder: Path | str, *arguments: str, timeout_s: float = 60.0, protocol: 
         output=os.fsdecode(output).removesuffix("\n"),
         complaint=_complaint(os.fsdecode(errors)) or f"git {arguments[0]} ended with code {process.returncode}",
     )
+
+
+def ignored_files(folder: Path, files: Sequence[str]) -> list[str]:
+    """Return those that git ignores; none where it cannot tell, as outside of a repository."""
+    found = git(folder, "-c", "core.quotePath=off", "check-ignore", "--no-index", "--", *files) if files else None
+    return found.output.splitlines() if found and not found.code else []
+
+
+def tracked_files(folder: Path, files: Sequence[str]) -> Collection[str] | None:
+    """Return those that are part of a revision; None where git cannot tell."""
+    if not files:
+        return ()
+    kept = git(folder, "--literal-pathspecs", "ls-files", "-z", "--", *files)
+    return None if kept.code else kept.output.split("\0")
 
 
 def _complaint(errors: str) -> str:

@@ -1,24 +1,38 @@
-"""A virtual environment over this one: what is installed in it comes first, and what this one has stays visible."""
+"""The environment of the baseline, over this one, and what its revision needs in it beside its project.
 
-import json
+What is installed in it comes first, and what this one has stays visible. Its needs are the versions of the lock file
+and the dependency groups of that revision.
+"""
+
 import os
 import site
 import sys
 import sysconfig
+import tomllib
 import venv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from importlib.metadata import Distribution, distributions
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from dataclasses import dataclass, field, replace
+from importlib.metadata import PackageNotFoundError, distribution, distributions
+from pathlib import Path, PurePath
+from typing import Any
 
-from pytest_hwperf.host.files import read_text
+from pytest_hwperf.checkout.loaded import source_of
+from pytest_hwperf.checkout.trees import Trees
+from pytest_hwperf.host.files import read_file, read_text
 from pytest_hwperf.host.launch import run_to_end
 from pytest_hwperf.records.errors import WorkerError
 
 _BELOW = "hwperf-below.pth"  # leads from the new environment to this one
-_LARGEST = 1 << 20  # bytes of a file that is read here
+_QUESTION = "from importlib.metadata import entry_points; print(*(one.name for one in entry_points(group='pytest11')))"
+_LONGEST_S = 60.0
+# What programs have loaded from a network, in the user's cache folder: hundreds of megabytes, the same for both sides.
+_DOWNLOADS = ("huggingface", "torch", "keras", "kagglehub", "whisper", "clip", "sentence_transformers")
+_CACHE = "XDG_CACHE_HOME"
+_NOT_LOCKED = frozenset({"pytest-hwperf"})  # both sides have the one that runs here: its halves talk to each other
+_UV, _PEP_751, _REQUIREMENTS = "uv.lock", "pylock.toml", "requirements*.txt"
+_LARGEST = 50_000_000  # bytes of a lock file
+_CONSTRAINTS = "hwperf-locked.txt"
 
 
 def make_layer(folder: Path, root: Path) -> Path:
@@ -49,29 +63,9 @@ def packages_here(root: Path) -> dict[str, str]:
     """Return name → version of what this environment has, but for the project of the tree of `root`."""
     found = dict[str, str]()
     for package in distributions():
-        if not is_from(package, root):
+        if not source_of(package, root):
             found.setdefault(package.name, package.version)  # what comes later is hidden by it
     return found
-
-
-def is_from(package: Distribution, root: Path) -> bool:
-    """Whether a package was installed from a folder of the tree, by what pip notes of that (PEP 610)."""
-    return source_of(package, root) is not None
-
-
-def installed_from(root: Path) -> list[str]:
-    """Return the names of what was installed from the tree."""
-    return sorted({package.name for package in distributions() if is_from(package, root)})
-
-
-def source_of(package: Distribution, root: Path) -> Path | None:
-    """Return the folder of the tree that a package was installed from; None for any other package."""
-    with suppress(OSError, ValueError, AttributeError):  # a damaged note is none
-        url = urlsplit(json.loads(package.read_text("direct_url.json") or "{}").get("url", ""))
-        folder = Path(os.path.realpath(unquote(url.path)))
-        if url.scheme == "file" and folder.is_relative_to(root.resolve()):
-            return folder
-    return None
 
 
 def _sites() -> list[Path]:
@@ -85,7 +79,7 @@ def _lines_below(sites: Sequence[Path], root: Path) -> Iterator[str]:
     """Yield lines of a .pth file that give what these folders give, without what belongs to the tree."""
     for folder in sites:
         yield str(folder)
-        packages = (package for package in distributions(path=[str(folder)]) if is_from(package, root))
+        packages = (package for package in distributions(path=[str(folder)]) if source_of(package, root))
         own = {str(path) for package in packages for path in package.files or ()}
         for file in sorted(folder.glob("*.pth")):
             if file.name not in own:
@@ -108,10 +102,6 @@ def name_of_interpreter() -> str:
     return f"{os.path.realpath(sys.executable)} {sys.version}"
 
 
-_QUESTION = "from importlib.metadata import entry_points; print(*(one.name for one in entry_points(group='pytest11')))"
-_LONGEST_S = 60.0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interpreter:
     """An interpreter in an environment of its own."""
@@ -131,11 +121,6 @@ def with_plugins(interpreter: Interpreter, timeout_s: float) -> Interpreter:
     return interpreter if answer.returncode else replace(interpreter, plugins=frozenset(answer.stdout.split()))
 
 
-# What programs have loaded from a network, in the user's cache folder: hundreds of megabytes, the same for both sides.
-_DOWNLOADS = ("huggingface", "torch", "keras", "kagglehub", "whisper", "clip", "sentence_transformers")
-_CACHE = "XDG_CACHE_HOME"
-
-
 def own_folders(place: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """Make a side's own temporary folder and cache folder in `place`; return the variables that name them.
 
@@ -150,3 +135,183 @@ def own_folders(place: Path, environment: Mapping[str, str]) -> dict[str, str]:
             with suppress(FileExistsError):
                 (cache / name).symlink_to((theirs / name).resolve())
     return {"TMPDIR": str(temporary), _CACHE: str(cache)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What pip is told beside the projects: exact versions for this interpreter and system, and requirements."""
+
+    files: tuple[str, ...] = ()  # with the versions, relative to the baseline's root
+    versions: Mapping[str, str] = field(default_factory=dict)  # normalised name → version
+    requirements: Sequence[str] = ()  # of groups, and of a list of exact versions what is installed here
+
+    @property
+    def is_any(self) -> bool:
+        """Whether anything is told."""
+        return bool(self.versions or self.requirements)
+
+    @property
+    def shown(self) -> str:
+        """Where the versions come from, for the end of a sentence."""
+        return f", with the versions of its {', '.join(self.files)}" if self.versions else ""
+
+    def arguments(self, folder: Path) -> list[str]:
+        """Return arguments of pip; the exact versions stand in a file in `folder`.
+
+        They only bind what is installed anyway: what the user's environment has in that version stays visible.
+        """
+        if not self.versions:
+            return [*self.requirements]
+        file = folder / _CONSTRAINTS
+        lines = (f"{name}=={version}\n" for name, version in sorted(self.versions.items()))
+        file.write_text("".join(lines), encoding="utf-8")
+        return [*self.requirements, "-c", str(file)]
+
+
+def needs_of(trees: Trees, folders: Sequence[PurePath]) -> Needs:
+    """Return what the baseline's own files say about its dependencies."""
+    locked = locked_versions(trees.baseline, folders)
+    return replace(locked, requirements=[*requirements_of_groups(trees, folders), *locked.requirements])
+
+
+def requirements_of_groups(trees: Trees, folders: Collection[PurePath]) -> list[str]:
+    """Return what the baseline's groups need, of those groups that the present project has installed here.
+
+    What comes from no index is left out: the projects of the tree themselves, and what uv takes from elsewhere.
+    """
+    found, own = dict[str, None](), set[str](_NOT_LOCKED)
+    for folder in folders:
+        now, then = (_toml(root / folder / "pyproject.toml") for root in (trees.candidate, trees.baseline))
+        own |= {*map(_normal, _table(then, "tool", "uv", "sources")), _normal(str(_table(then, "project").get("name")))}
+        for name in _groups(now):
+            needed = [*_expanded(_groups(now), name)]
+            if needed and all(is_here(one) for one in needed):
+                found |= dict.fromkeys(_expanded(_groups(then), name))
+    return [one for one in found if _name_of(one) not in own]
+
+
+def _groups(content: Mapping[str, Any]) -> Mapping[str, Sequence[Any]]:
+    groups = _table(content, "dependency-groups")
+    return {_normal(name): needed for name, needed in groups.items() if isinstance(needed, list)}
+
+
+def _expanded(groups: Mapping[str, Sequence[Any]], name: str, above: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield the requirements of a group and of those that it includes, each once in a circle of them."""
+    for one in groups.get(name, ()):
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict) and (other := _normal(str(one.get("include-group", "")))) not in (*above, name):
+            yield from _expanded(groups, other, (*above, name))
+
+
+def _table(content: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    """Return a table within tables, which is empty where there is none."""
+    for name in names:
+        found = content.get(name)
+        content = found if isinstance(found, dict) else {}
+    return content
+
+
+def _name_of(requirement: str) -> str:
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        return _normal(Requirement(requirement).name)
+    except InvalidRequirement:
+        return ""
+
+
+def is_here(requirement: str) -> bool:
+    """Whether this environment has what a requirement asks for; what is for other systems is not asked for."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        one = Requirement(requirement)
+        if one.marker and not one.marker.evaluate({"extra": ""}):
+            return True
+        return one.specifier.contains(distribution(one.name).version, prereleases=True)
+    except (InvalidRequirement, PackageNotFoundError):
+        return False
+
+
+def locked_versions(root: Path, folders: Sequence[PurePath]) -> Needs:
+    """Return what the lock file of a tree names: the one beside a project, else the one above it.
+
+    Packages that come from no index, such as the members of a workspace, are left out, and so is one of which more
+    than one version fits: a damaged file names nothing.
+    """
+    for folder in dict.fromkeys(place for one in folders for place in (one, *one.parents)):
+        for name, table, is_locked in ((_UV, "package", _is_locked_by_uv), (_PEP_751, "packages", _is_locked)):
+            if (root / folder / name).is_file():
+                found = _toml(root / folder / name).get(table)
+                packages = (one for one in (found if isinstance(found, list) else ()) if isinstance(one, dict))
+                named = (one for one in packages if is_locked(one) and {"name", "version"} <= one.keys())
+                pins = ((str(one["name"]), str(one["version"])) for one in named)
+                return Needs(files=(str(folder / name),), versions=_unique(pins))
+        files = sorted((root / folder).glob(_REQUIREMENTS))
+        if versions := _unique(pin for file in files for pin in _of_requirements(file)):
+            names = tuple(str(folder / file.name) for file in files)
+            here = {_normal(package.name) for package in distributions()}
+            needed = [f"{name}=={version}" for name, version in versions.items() if name in here]
+            return Needs(files=names, versions=versions, requirements=needed)
+    return Needs()
+
+
+def _unique(pins: Iterable[tuple[str, str]]) -> dict[str, str]:
+    found = dict[str, set[str]]()
+    for name, version in pins:  # 2.1.0+cpu is no version of an index, and satisfies 2.1.0
+        found.setdefault(_normal(name), set()).add(version.partition("+")[0])
+    return {name: versions.pop() for name, versions in found.items() if len(versions) == 1 and name not in _NOT_LOCKED}
+
+
+def _is_locked_by_uv(package: Mapping[str, Any]) -> bool:
+    """Whether a package of a uv.lock is of an index and for this system: each of several versions says for which."""
+    markers = package.get("resolution-markers", ())
+    return "registry" in package.get("source", ()) and (not markers or any(map(_holds, markers)))
+
+
+def _is_locked(package: Mapping[str, Any]) -> bool:
+    """Whether a package of a pylock.toml (PEP 751) is of an index and for this system."""
+    return not {"vcs", "directory", "archive"} & package.keys() and _holds(package.get("marker", ""))
+
+
+def _of_requirements(file: Path) -> Iterator[tuple[str, str]]:
+    """Yield the lines that name one version; those of pip's options name none."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        text = read_file(file, _LARGEST).decode("utf-8")
+    except (OSError, ValueError):
+        return
+    for line in text.replace("\\\n", " ").splitlines():
+        try:
+            one = Requirement(line.partition(" #")[0].partition(" --")[0].strip())
+        except InvalidRequirement:
+            continue
+        exact = [part.version for part in one.specifier if part.operator == "==" and "*" not in part.version]
+        if exact and one.url is None and (one.marker is None or one.marker.evaluate()):
+            yield one.name, exact[0]
+
+
+def _holds(marker: object) -> bool:
+    """Whether a marker fits this interpreter and system; one that cannot be read does not."""
+    from packaging.markers import InvalidMarker, Marker
+
+    try:
+        return not marker or Marker(str(marker)).evaluate({"extra": ""})
+    except InvalidMarker:
+        return False
+
+
+def _toml(file: Path) -> Mapping[str, Any]:
+    """Return the content of a file; nothing of a damaged one."""
+    try:
+        return tomllib.loads(read_file(file, _LARGEST).decode("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+
+
+def _normal(name: str) -> str:
+    from packaging.utils import canonicalize_name
+
+    return canonicalize_name(name)

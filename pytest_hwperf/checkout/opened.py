@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 
 from pytest_hwperf.checkout.differences import is_same
-from pytest_hwperf.checkout.ignored import is_compiled, named, sharing
-from pytest_hwperf.checkout.isolation import Tree
+from pytest_hwperf.checkout.loaded import is_compiled
 from pytest_hwperf.checkout.overlay import INI_COPY
+from pytest_hwperf.checkout.trees import PREFIXES, Tree, Trees, named, sharing
 from pytest_hwperf.host.opened_files import (
     ABSENT,
     APPENDED,
@@ -32,9 +32,13 @@ _BY_PYTHON = frozenset({MADE, APPENDED, PUT})
 _NONE = frozenset[str]()
 _CACHE = "__pycache__"
 _LOCK = re.compile("(?<![bc])lock")  # and no block or clock
+_SHOWN = 3  # files
+_ANSWERS, _MADE = frozenset({ASKED, ABSENT}), frozenset({MADE, APPENDED, FOLDER, PUT})
+_SOURCE = ".py"
+_METADATA = (".egg-info", ".dist-info")  # read by whoever asks for installed packages, wherever they come from
 
 
-def check_shared(uses: Mapping[Side, Mapping[str, str]], prefixes: Sequence[str], since: float) -> None:
+def check_shared(uses: Mapping[Side, Mapping[str, str]], since: float) -> None:
     """Refuse a file that both sides use and that was made or changed since they began, unless it only receives.
 
     Byte code and what belongs to an environment are left out. So is what only one side uses: its name differs from
@@ -43,7 +47,7 @@ def check_shared(uses: Mapping[Side, Mapping[str, str]], prefixes: Sequence[str]
     made = {path for letters in uses.values() for path in letters if FOLDER in letters[path]}
     one, other = (_by_file(uses[side], made, since) for side in ("baseline", "candidate"))
     one, other = one | dict(_moved(other, one)), other | dict(_moved(one, other))
-    apart = (*system_places(prefixes), f"{private_folder()}{os.sep}{PREFIX}")  # folders of this plugin come and go
+    apart = (*system_places(PREFIXES), f"{private_folder()}{os.sep}{PREFIX}")  # folders of this plugin come and go
     shared = [
         file
         for file in sorted(one.keys() & other.keys())
@@ -136,37 +140,26 @@ def _is_empty(path: str) -> bool:
     return os.path.isfile(path) and not os.path.getsize(path)  # noqa: PTH113, PTH202 - as above
 
 
-_SHOWN = 3  # files
-_ANSWERS, _MADE = frozenset({ASKED, ABSENT}), frozenset({MADE, APPENDED, FOLDER, PUT})
-_SOURCE = ".py"
-_METADATA = (".egg-info", ".dist-info")  # read by whoever asks for installed packages, wherever they come from
-
-
-def check_opened(
-    opened: Mapping[Side, Opened], candidate: Path, baseline: Path, prefixes: Sequence[str], since: float
-) -> list[str]:
+def check_opened(trees: Trees, opened: Mapping[Side, Opened]) -> list[str]:
     """Return warnings about data files that make the sides alike, or different."""
     if len(opened) < len(SIDES):
         return []
-    trees: Mapping[Side, Tree] = {
-        "candidate": Tree(candidate, prefixes, other=baseline),
-        "baseline": Tree(baseline, prefixes),
-    }
-    crossed = [file for file in opened["baseline"].read if _counts(trees["candidate"], file)]
+    both: Mapping[Side, Tree] = {side: trees.tree(side) for side in SIDES}
+    crossed = [file for file in opened["baseline"].read if _counts(both["candidate"], file)]
     if code := [file for file in crossed if file.endswith(_SOURCE) or is_compiled(file)]:
         raise WorkerError(
             f"the baseline has read {named(code)} of the present tree, which is not its own code: let the tests find "
             "it by a path from their own file, as `Path(__file__).parent`"
         )
-    here, there = (trees[side].root for side in ("candidate", "baseline"))
+    here, there = both["candidate"].root, both["baseline"].root
     own = {file: there / PurePath(file).relative_to(here) for file in crossed}
     if changed := [file for file in crossed if own[file].is_file() and not is_same(Path(file), own[file])]:
         raise UsageProblem(
             f"not comparable: the baseline has read {named(changed)} of the present tree, which differs from its own: "
             "give it by a path relative to the tests, or in an environment variable"
         )
-    check_shared({side: one.uses for side, one in opened.items()}, prefixes, since)
-    return [*_crossing(crossed), *_uneven(opened, trees)]
+    check_shared({side: one.uses for side, one in opened.items()}, trees.since)
+    return [*_crossing(crossed), *_uneven(opened, both)]
 
 
 def _crossing(files: Sequence[str]) -> Iterator[str]:
@@ -184,7 +177,8 @@ def _uneven(opened: Mapping[Side, Opened], trees: Mapping[Side, Tree]) -> Iterat
         files = sorted(read[side] - read[other])
         absent = [file for file in files if not (trees[other].root / file).exists()]
         if absent and side == "candidate":
-            yield f"read by the present code only, and not there in the baseline: {named(absent)}; {_remedy(absent)}"
+            remedy = f"if git does not keep it, give it with {sharing(absent[:_SHOWN])}"
+            yield f"read by the present code only, and not there in the baseline: {named(absent)}; {remedy}"
         if absent and side == "baseline":
             yield f"read by the baseline only, and not there in the present tree: {named(absent)}"
         if there := [file for file in files if file not in absent]:
@@ -199,10 +193,6 @@ def _asked(opened: Opened, tree: Tree, answer: str) -> set[str]:
     found = {path for path, uses in opened.uses.items() if _ANSWERS & {*uses} == {answer} and _MADE.isdisjoint(uses)}
     files = (path for path in map(os.path.realpath, found) if _counts(tree, path))
     return {PurePath(path).relative_to(tree.root).as_posix() for path in files}
-
-
-def _remedy(files: Sequence[str]) -> str:
-    return f"if git does not keep it, give it with {sharing(files[:_SHOWN])}"
 
 
 def own_data(opened: Opened, tree: Tree) -> Iterator[str]:

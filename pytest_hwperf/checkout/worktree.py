@@ -75,13 +75,18 @@ def copy_of(directory: Path) -> Iterator[Path]:
         yield tree
 
 
+def walk(folder: Path, *, hidden: bool = True) -> Iterator[Path]:
+    """Yield the files and links of a tree, but for environments and caches, through no link; hidden folders or not."""
+    for top, folders, names in os.walk(folder):
+        places = [Path(top, name) for name in folders if hidden or not name.startswith(".")]
+        links = [place for place in places if place.is_symlink()]
+        folders[:] = [place.name for place in places if place not in links and not is_environment(place)]
+        yield from (*(Path(top, name) for name in names), *links)
+
+
 def lfs_pointers(tree: Path) -> list[str]:
     """Return the files of which only a git-LFS pointer is there, relative to `tree`, sorted."""
-    found = []
-    for top, folders, names in os.walk(tree):
-        folders[:] = [name for name in folders if name != ".git"]
-        found += [path for name in names if is_lfs_pointer(path := Path(top, name))]
-    return sorted(path.relative_to(tree).as_posix() for path in found)
+    return sorted(path.relative_to(tree).as_posix() for path in walk(tree) if is_lfs_pointer(path))
 
 
 def follow_links_out(tree: Path, candidate: Path) -> list[str]:
@@ -90,16 +95,15 @@ def follow_links_out(tree: Path, candidate: Path) -> list[str]:
     A relative one would lead to another place, since the temporary tree lies elsewhere.
     """
     found, here = [], os.path.realpath(tree)
-    for top, folders, names in os.walk(tree):
-        for path in (Path(top, name) for name in (*folders, *names)):
-            if not path.is_symlink() or Path(os.path.realpath(path)).is_relative_to(here):
-                continue
-            place = path.relative_to(tree)
-            target = Path(os.path.realpath(candidate / place.parent / path.readlink()))
-            if target.exists() and not target.is_relative_to(candidate):
-                path.unlink()
-                path.symlink_to(target)
-                found.append(f"{place.as_posix()} (to {target})")
+    for path in walk(tree):
+        if not path.is_symlink() or Path(os.path.realpath(path)).is_relative_to(here):
+            continue
+        place = path.relative_to(tree)
+        target = Path(os.path.realpath(candidate / place.parent / path.readlink()))
+        if target.exists() and not target.is_relative_to(candidate):
+            path.unlink()
+            path.symlink_to(target)
+            found.append(f"{place.as_posix()} (to {target})")
     return sorted(found)
 
 

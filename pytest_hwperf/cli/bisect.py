@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
 
-from pytest_hwperf.checkout.ignored import named
 from pytest_hwperf.checkout.revision import describe, ends, history_between, private_git_folder, top_of
+from pytest_hwperf.checkout.trees import named
 from pytest_hwperf.cli.arguments import check_files, check_time, write_record
 from pytest_hwperf.cli.bisect_steps import BisectionState, Comparer
 from pytest_hwperf.cli.output import clear_progress, complain, progress_line, say

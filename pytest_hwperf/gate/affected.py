@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pytest_hwperf.checkout.both import Trees, loaded_code, with_leftovers
+from pytest_hwperf.checkout.both import with_leftovers
+from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.gate.lockstep import PairTrace
 from pytest_hwperf.records.evidence import Side
 from pytest_hwperf.stats.affected import (
@@ -42,8 +43,7 @@ def watches_of(trees: Trees, *, own_interpreter: bool) -> Mapping[Side, Watch]:
     """Return what both sides have to watch; nothing where the change may reach every test."""
     if trees.changes is None or own_interpreter or why_every_test(trees.changes):
         return {}
-    roots: Mapping[Side, Path] = {"candidate": trees.candidate, "baseline": trees.baseline}
-    return {side: watch_of(side, str(roots[side]), trees.changes) for side in SIDES}
+    return {side: watch_of(side, str(trees.root(side)), trees.changes) for side in SIDES}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ def _has_passed(trace: PairTrace, node: str) -> bool:
 
 def _split(nodes: Sequence[str], trees: Trees, trace: PairTrace) -> Split:
     """Sort tests by what was used in a pair; compiled code of the tree may have been made of whatever has changed."""
-    loaded = loaded_code(trees, trace.files)
+    loaded = {side: [*trees.tree(side).own(files)] for side, files in trace.files.items()}
     usages = dict(trace.usages)
     for side, files in loaded.items():
         if compiled := next((file for file in files if not file.endswith(".py")), ""):

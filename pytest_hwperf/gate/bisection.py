@@ -1,14 +1,13 @@
 """Bisection of a history: commits compared with BAD one after the other, until one is sure or the time is up."""
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_hwperf.checkout.isolation import own_paths, python_path, translated
 from pytest_hwperf.checkout.overlay import digest_of, lay_over, modules_below, share
+from pytest_hwperf.checkout.trees import own_paths, translated
 from pytest_hwperf.checkout.worktree import fill_submodules, worktree
 from pytest_hwperf.host.files import is_file, is_folder
 from pytest_hwperf.records.run import replace
@@ -63,10 +62,10 @@ def tree_of_bad(
             share(globs, top, tree)
         new = [*_new_tests(arguments, here, top, tree)]
         laid = {file: digest_of(tree / file) for file in (lay_over(top, tree, new) if new else [])}
-        paths = own_paths(sys_path, top, [sys.prefix, sys.exec_prefix, sys.base_prefix])
+        paths = own_paths(sys_path, top)
         inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
         moved = [_moved(entry, top, tree) for entry in inherited if entry]
-        found = os.pathsep.join([*filter(None, [python_path(translated(paths, top, tree))]), *moved])
+        found = os.pathsep.join([*map(str, translated(paths, top, tree)), *moved])
         folder = tree / here.resolve().relative_to(top.resolve())
         yield BadTree(top=tree, folder=folder, environment={**os.environ, "PYTHONPATH": found}, laid=laid)
 

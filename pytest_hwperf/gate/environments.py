@@ -12,10 +12,17 @@ from pathlib import Path
 from time import monotonic
 from typing import Literal
 
-from pytest_hwperf.checkout.both import PREFIXES, Trees
 from pytest_hwperf.checkout.building import fill, install, projects_in, ways_to_install, why_not_shared
-from pytest_hwperf.checkout.layer import make_layer, name_of_interpreter, packages_here, packages_of, site_of
-from pytest_hwperf.checkout.needs import Needs, needs_of
+from pytest_hwperf.checkout.layer import (
+    Needs,
+    make_layer,
+    name_of_interpreter,
+    needs_of,
+    packages_here,
+    packages_of,
+    site_of,
+)
+from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.host.files import cache_folder, new_folder
 from pytest_hwperf.host.workdirs import remove_tree
 from pytest_hwperf.records.errors import UsageProblem
@@ -72,10 +79,10 @@ def environment_built(
     began = monotonic()
     why = "it was asked for" if policy == "build" else ""
     if policy == "auto":
-        why = why_not_shared(trees.candidate, trees.baseline, loaded, PREFIXES)
+        why = why_not_shared(trees, loaded)
     if not why:
         return None
-    projects = projects_in(trees.candidate, trees.baseline)
+    projects = projects_in(trees)
     if not projects and policy == "auto":
         return None  # what it needs is said elsewhere
     if not projects:
@@ -84,7 +91,7 @@ def environment_built(
             "installed from it: leave the option out, or give an interpreter with --hwperf-base-python=PATH"
         )
 
-    own = needs_of(trees.candidate, trees.baseline, [*projects]) if policy == "build" else Needs()
+    own = needs_of(trees, [*projects]) if policy == "build" else Needs()
 
     def make(folder: Path) -> None:
         python, ways = make_layer(folder, trees.candidate), list(ways_to_install(trees.baseline, projects))

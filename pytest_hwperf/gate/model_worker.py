@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_hwperf.checkout.isolation import loaded_files, modules_before_pytest
+from pytest_hwperf.checkout.loaded import loaded_files, modules_before_pytest
 from pytest_hwperf.gate.channel import Ended, Ready
 from pytest_hwperf.gate.targets import find_module, function_of, kind_of
 from pytest_hwperf.gate.turns import Turns
@@ -78,7 +78,7 @@ def main() -> int:
 
 def _reply_memory(task: WorkerTask, spec: ModelSpec) -> int:
     """Measure the memory of loading the model and calling it; of what it raises the log has the traceback."""
-    from pytest_hwperf.checkout.isolation import own_code
+    from pytest_hwperf.checkout.loaded import own_code
     from pytest_hwperf.host.source_files import watch_imports
     from pytest_hwperf.measure.startup import Startup
     from pytest_hwperf.measure.subjects import loader_of

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
-from pytest_hwperf.checkout.both import Trees, commands, with_leftovers
+from pytest_hwperf.checkout.both import commands, with_leftovers
 from pytest_hwperf.checkout.building import BuildPlace, Built, run_builds
-from pytest_hwperf.checkout.ignored import check_ignored, named
-from pytest_hwperf.checkout.isolation import loaded_files
+from pytest_hwperf.checkout.isolation import check_ignored
 from pytest_hwperf.checkout.layer import Interpreter, with_plugins
+from pytest_hwperf.checkout.loaded import loaded_files
+from pytest_hwperf.checkout.trees import Trees, named
 from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.environments import BaseEnvironment, Policy, environment_built, environment_with
 from pytest_hwperf.gate.explaining import Explain
@@ -111,7 +112,7 @@ def prepared(request: GateRequest, sharer: Sharer, until: float) -> tuple[GateRe
         sharer.own_interpreter = True
         request = dataclasses.replace(request, base_python=with_plugins(request.base_python, until - monotonic()))
     else:
-        check_ignored(trees.candidate, trees.baseline, {"candidate": loaded})
+        check_ignored(trees, {"candidate": loaded})
     if request.build or sharer.trees is not trees:  # what was built or given may differ too
         sharer.trees = with_leftovers(sharer.trees)
     return request, Preparation(seconds=seconds, earlier_s=request.built.seconds, notes=_notes(request, made))

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from pytest_hwperf.checkout.both import Trees
-from pytest_hwperf.checkout.ignored import missing_files, named, sharing
-from pytest_hwperf.checkout.sharing import Found, Used, shareable, with_shared
+from pytest_hwperf.checkout.sharing import Found, Used, missing_files, shareable, with_shared
+from pytest_hwperf.checkout.trees import Trees, named, sharing
 from pytest_hwperf.gate.lockstep import PairTrace
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.records.errors import UsageProblem
@@ -117,7 +116,7 @@ class Sharer:
         )
 
     def _missing(self, why: str) -> list[str]:
-        return missing_files(why, self.trees.candidate, self.trees.baseline, self.folders)
+        return missing_files(why, self.trees, self.folders)
 
     def _name_missing(self, trace: PairTrace) -> None:
         """Say of what failed in the baseline which files it lacks, and what to type: git does not have them."""

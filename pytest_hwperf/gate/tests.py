@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from pytest_hwperf.checkout.both import Trees, both_trees, commands, prove, xfails_of
-from pytest_hwperf.checkout.ignored import check_ignored
+from pytest_hwperf.checkout.both import both_trees, commands, xfails_of
+from pytest_hwperf.checkout.isolation import check_ignored, prove
 from pytest_hwperf.checkout.layer import own_folders
 from pytest_hwperf.checkout.revision import date_of
+from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.gate.affected import Search, Untouched, untouched_tests, watches_of
 from pytest_hwperf.gate.conductor import Conductor, Progress
 from pytest_hwperf.gate.explaining import REPEATS, Explainer, SideProfiler
@@ -81,12 +82,13 @@ def run_gate(request: GateRequest) -> GateResult:
         until -= own_calls_s(trace.wall_s, request.time_s)
         trees = sharer.trees
         if not own_python:
-            check_ignored(trees.candidate, trees.baseline, trace.files)
+            check_ignored(trees, trace.files)
         untouched = _untouched(request, trees, conductor, trace, until)
         settled = dict.fromkeys(untouched.tests, _UNTOUCHED)
         questions = _questions(request, trace, {**rehearser.lost, **settled}, trees.warnings)
-        unseen = prove(trees, trace, request.files, own_interpreter=own_python)
-        xfails = xfails_of(trees, trace, request.files, [test.node for test in request.tests])
+        unseen = prove(trees, trace.files, trace.opened, request.files, own_interpreter=own_python)
+        nodes = [test.node for test in request.tests]
+        xfails = xfails_of(trees, trace.files, trace.opened, request.files, nodes)
         trees = dataclasses.replace(trees, xfails=xfails)
         decided = _decided(request, conductor, partial(_commands_of, request, trees, caches), questions, trace, until)
     notes = (*trees.warnings, *ready.notes, *sharer.notes(), *unseen, rehearser.untold)

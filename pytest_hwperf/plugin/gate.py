@@ -11,8 +11,8 @@ import pytest
 
 from pytest_hwperf.checkout.both import tree_of
 from pytest_hwperf.checkout.building import BuildPlace, Built, run_builds
-from pytest_hwperf.checkout.isolation import loaded_files
 from pytest_hwperf.checkout.layer import Interpreter
+from pytest_hwperf.checkout.loaded import loaded_files
 from pytest_hwperf.checkout.revision import date_of, has_commit, named_revision, resolve
 from pytest_hwperf.gate.preparing import GateRequest
 from pytest_hwperf.gate.result import summary

@@ -14,6 +14,7 @@ from fakes.repositories import repository_with
 
 from pytest_hwperf.checkout import building
 from pytest_hwperf.checkout.building import fill, projects_in, ways_to_install, why_not_shared
+from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.records.errors import WorkerError
 
 FAST = f"_fast{EXTENSION_SUFFIXES[0]}"
@@ -46,12 +47,16 @@ def note(site: Path, source: Path, *files: str, lines: Sequence[str] = ()) -> Pa
     return site
 
 
+def both(tree: Path) -> Trees:
+    return Trees(candidate=tree, baseline=tree.with_name("baseline"))
+
+
 def reason(tree: Path, *loaded: str, modules: Mapping[str, str] | None = None) -> str:
     """Return why the environment cannot be shared, of what has loaded these files."""
     made = {name: ModuleType(name) for name in modules or {}}
     for name, file in (modules or {}).items():
         made[name].__file__ = file
-    return why_not_shared(tree, tree.with_name("baseline"), loaded, [], made)
+    return why_not_shared(both(tree), loaded, made)
 
 
 def test_code_that_a_path_leads_to_is_shared(tree: Path) -> None:
@@ -91,15 +96,15 @@ def test_what_was_installed_of_the_tree_is_installed_of_the_baseline(
     monkeypatch.setattr(building, "distributions", lambda: Distribution.discover(path=[str(site)]))
     monkeypatch.setattr(building, "is_here", lambda text: not text.startswith("no-such"))
     baseline = tree.with_name("baseline")
-    assert {} == projects_in(tree, baseline)
+    assert {} == projects_in(both(tree))
     put(baseline / "python/pyproject.toml")
-    assert {PurePath("python"): ("test",)} == projects_in(tree, baseline)
+    assert {PurePath("python"): ("test",)} == projects_in(both(tree))
 
 
 def test_what_is_not_installed_is_installed_from_the_root(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(building, "distributions", list)
     put(tree.with_name("baseline") / "setup.py")
-    assert {PurePath(): ()} == projects_in(tree, tree.with_name("baseline"))
+    assert {PurePath(): ()} == projects_in(both(tree))
 
 
 @pytest.mark.parametrize(

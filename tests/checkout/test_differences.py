@@ -1,11 +1,14 @@
 """What differs between two trees, of files in two folders."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_hwperf.checkout import differences
-from pytest_hwperf.checkout.differences import changes_between, code_of_tree, joined, laid_over
+from pytest_hwperf.checkout.both import with_leftovers
+from pytest_hwperf.checkout.differences import changes_between
+from pytest_hwperf.checkout.trees import Tree, Trees
 from pytest_hwperf.stats.affected import Changes
 from pytest_hwperf.stats.changed_code import MODULE
 
@@ -54,20 +57,20 @@ def test_each_file_that_differs_is_found(trees: tuple[Path, Path]) -> None:
     assert {"data/same.bin", "there"} == found.other
     assert {"new.py": "candidate", "space/deep/new.py": "candidate", "old.csv": "baseline"} == found.only
     assert {"space", "space/deep"} == found.folders
-    assert frozenset({"new.py"}) == laid_over(found, ["new.py", "same.py"]).laid_over
 
 
 def test_what_is_left_later_adds_to_what_differs(trees: tuple[Path, Path]) -> None:
     """The tests that were laid over are the same by then, and stay a change."""
     baseline, candidate = trees
     write(candidate, "test_it.py", "x = 1\n")
-    before = laid_over(changes_between(candidate, baseline), ["test_it.py"])
+    before = replace(changes_between(candidate, baseline), laid_over=frozenset({"test_it.py"}))
     write(baseline, "test_it.py", "x = 1\n")
     write(baseline, "out.txt", "1")
     write(candidate, "out.txt", "2")
     write(baseline, "hwperf-candidate-tox.ini", "")
 
-    found = joined(before, changes_between(candidate, baseline))
+    found = with_leftovers(Trees(candidate=candidate, baseline=baseline, changes=before)).changes
+    assert found is not None
     assert {"out.txt"} == found.other
     assert {"test_it.py": "candidate"} == found.only
     assert {"test_it.py"} == found.laid_over
@@ -94,6 +97,7 @@ def test_a_file_where_the_other_side_has_a_folder_differs(trees: tuple[Path, Pat
     assert {"model/part": "candidate"} == found.only
 
 
-def test_environments_in_a_tree_are_no_code_of_it(tmp_path: Path) -> None:
+def test_environments_in_a_tree_are_no_code_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_hwperf.checkout.trees.PREFIXES", (str(tmp_path / ".venv"), "/usr"))
     files = [str(tmp_path / name) for name in ("work.py", ".venv/lib/a.py", "x/site-packages/b.py")]
-    assert ["work.py"] == [*code_of_tree([*files, "/usr/lib/c.so"], tmp_path, [str(tmp_path / ".venv"), "/usr"])]
+    assert ["work.py"] == [*Tree(tmp_path).own([*files, "/usr/lib/c.so"])]

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from fakes.repositories import commit, git
 
-from pytest_hwperf.checkout.both import Trees, same_code
-from pytest_hwperf.checkout.ignored import check_ignored, missing_files, sharing
+from pytest_hwperf.checkout import trees
+from pytest_hwperf.checkout.isolation import check_ignored, same_code
+from pytest_hwperf.checkout.sharing import missing_files
+from pytest_hwperf.checkout.trees import Trees, sharing
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Side
 
@@ -20,8 +22,9 @@ ONNX = (
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository that ignores what is generated, and a baseline beside it that has nothing."""
+    monkeypatch.setattr(trees, "PREFIXES", (str(tmp_path / "project/.venv"),))
     folder = tmp_path / "project"
     folder.mkdir()
     git(folder, "init")
@@ -42,7 +45,7 @@ def check(project: Path, *files: str, side: Side = "candidate") -> None:
     baseline = project.parent / "baseline"
     root = baseline if side == "baseline" else project
     put(root, *files)
-    check_ignored(project, baseline, {side: [str(root / file) for file in files]}, [str(project / ".venv")])
+    check_ignored(Trees(candidate=project, baseline=baseline), {side: [str(root / file) for file in files]})
 
 
 def test_an_ignored_module_is_refused_with_the_option_that_shares_it(project: Path) -> None:
@@ -111,18 +114,6 @@ def test_what_is_part_of_a_revision_is_not_ignored_whatever_the_rules_say(projec
     check(project, "a_generated.py", side=side)
 
 
-def test_a_prefix_around_the_tree_hides_nothing(project: Path) -> None:
-    put(project, "a_generated.py")
-
-    with pytest.raises(UsageProblem, match="ignored by git"):
-        check_ignored(
-            project,
-            project.parent / "baseline",
-            {"candidate": [str(project / "a_generated.py")]},
-            [str(project.parent)],
-        )
-
-
 def test_outside_of_a_repository_nothing_is_ignored(tmp_path: Path, project: Path) -> None:
     (project / ".git").rename(tmp_path / "away")
 
@@ -154,7 +145,7 @@ def test_data_that_the_baseline_lacks_is_found_in_what_it_says(project: Path, te
     put(project.parent, "secret.txt")
     put(baseline, "both.csv")
     said = text.replace("BASELINE", str(baseline))
-    assert files == missing_files(said, project, baseline, [project, project / "tests"])
+    assert files == missing_files(said, Trees(candidate=project, baseline=baseline), [project, project / "tests"])
 
 
 def test_options_that_share_files_are_quoted_for_a_shell() -> None:
@@ -162,14 +153,7 @@ def test_options_that_share_files_are_quoted_for_a_shell() -> None:
 
 
 def test_compiled_code_that_is_shared_is_the_same_on_both_sides(tmp_path: Path) -> None:
-    trees = Trees(
-        candidate=tmp_path / "project",
-        baseline=tmp_path,
-        revision="",
-        shared={COMPILED: "0", "a.py": "0"},
-        changed=frozenset(),
-        warnings=(),
-    )
-    assert same_code(trees, {"baseline": [str(tmp_path / COMPILED)]}).endswith(f"same compiled code of it: {COMPILED}")
-    assert "" == same_code(trees, {"baseline": [str(tmp_path / "a.py")]})
-    assert "" == same_code(trees, {})
+    both = Trees(candidate=tmp_path / "project", baseline=tmp_path, shared={COMPILED: "0", "a.py": "0"})
+    (said,) = same_code(both, {"baseline": [str(tmp_path / COMPILED), str(tmp_path / "a.py")]})
+    assert said.endswith(f"same compiled code of it: {COMPILED}")
+    assert [] == [*same_code(both, {"baseline": [str(tmp_path / "a.py")]}), *same_code(both, {})]

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from fakes.processes import left_in
 
-from pytest_hwperf.checkout.both import Trees, commands
+from pytest_hwperf.checkout.both import commands
 from pytest_hwperf.checkout.layer import Interpreter, with_plugins
+from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.host.launch import PytestCommand
 
 OPTIONS = {"xdist": "-n0", "timeout": "--timeout=0", "pytest_cov": "--no-cov"}
@@ -39,7 +40,7 @@ def test_each_interpreter_gets_options_of_the_plugins_that_it_has(
         directory=candidate,
         environment={},
     )
-    trees = Trees(candidate=candidate, baseline=baseline, revision="", shared={}, changed=frozenset(), warnings=())
+    trees = Trees(candidate=candidate, baseline=baseline)
     sides = commands(given, trees, [], interpreter)
     options = {side: {*OPTIONS.values()} & {*command.arguments} for side, command in sides.items()}
     assert {"candidate": set(OPTIONS.values()), "baseline": theirs} == options

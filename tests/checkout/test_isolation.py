@@ -9,15 +9,10 @@ from types import ModuleType
 
 import pytest
 
-from pytest_hwperf.checkout.isolation import (
-    check_isolation,
-    is_of_tests,
-    loaded_files,
-    modules_before_pytest,
-    own_paths,
-    python_path,
-    translated,
-)
+from pytest_hwperf.checkout import trees
+from pytest_hwperf.checkout.isolation import check_isolation
+from pytest_hwperf.checkout.loaded import is_of_tests, loaded_files, modules_before_pytest
+from pytest_hwperf.checkout.trees import Trees, own_paths, translated
 from pytest_hwperf.records.errors import WorkerError
 
 
@@ -58,35 +53,37 @@ def file(folder: Path, name: str, text: str = "") -> str:
 
 def test_own_paths_are_those_in_the_tree_in_their_order(root: Path, tmp_path: Path) -> None:
     paths = [str(made(root / "src")), str(made(tmp_path / "elsewhere")), str(root), str(root / "src"), str(root / "no")]
-    assert [root / "src", root] == own_paths(paths, root, [sys.prefix])
+    assert [root / "src", root] == own_paths(paths, root)
 
 
 def test_the_empty_entry_is_the_working_directory(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(made(root / "sub"))
-    assert [root / "sub"] == own_paths([""], root, [])
+    assert [root / "sub"] == own_paths([""], root)
 
 
-def test_environments_in_the_tree_are_not_its_code(root: Path) -> None:
+def test_environments_in_the_tree_are_not_its_code(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the one in use nor others, of tox or of the baseline."""
+    monkeypatch.setattr(trees, "PREFIXES", (str(root / ".venv"),))
     entries = [
         made(root / name)
         for name in (".venv/lib/python3", ".venv/lib/python3/site-packages", ".tox/py/lib/site-packages", "src")
     ]
-    assert [root / "src"] == own_paths([str(entry) for entry in entries], root, [str(root / ".venv")])
+    assert [root / "src"] == own_paths([str(entry) for entry in entries], root)
 
 
 @pytest.mark.parametrize("prefix", ["{root}", "{root}/.."])
-def test_a_prefix_around_the_tree_does_not_hide_it(root: Path, prefix: str) -> None:
+def test_a_prefix_around_the_tree_does_not_hide_it(root: Path, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As /usr around /usr/src/app, or an environment made in the root itself."""
+    monkeypatch.setattr(trees, "PREFIXES", (prefix.format(root=root),))
     entries = [str(made(root / "src")), str(made(root / "lib" / "python3" / "site-packages"))]
-    assert [root / "src"] == own_paths(entries, root, [prefix.format(root=root)])
+    assert [root / "src"] == own_paths(entries, root)
 
 
 def test_links_do_not_hide_the_tree(root: Path, tmp_path: Path) -> None:
     made(root / "src")
     (tmp_path / "link").symlink_to(root)
-    assert [root / "src"] == own_paths([str(tmp_path / "link" / "src")], root, [])
-    assert [root / "src"] == own_paths([str(root / "src")], tmp_path / "link", [])
+    assert [root / "src"] == own_paths([str(tmp_path / "link" / "src")], root)
+    assert [root / "src"] == own_paths([str(root / "src")], tmp_path / "link")
 
 
 def test_editable_installs_by_setuptools_finder_are_own_paths(root: Path, finder: ModuleType, tmp_path: Path) -> None:
@@ -103,18 +100,17 @@ def test_editable_installs_by_setuptools_finder_are_own_paths(root: Path, finder
         "far": tmp_path / "elsewhere/far",
     }
     finder.__dict__["MAPPING"] = {name: str(path) for name, path in mapping.items()}
-    assert [root / "src", root / "mods", root / "name"] == own_paths([], root, [])
+    assert [root / "src", root / "mods", root / "name"] == own_paths([], root)
 
 
 def test_a_finder_without_a_mapping_adds_nothing(root: Path, finder: ModuleType) -> None:
     assert finder.__name__ in sys.modules
-    assert [] == own_paths([], root, [])
+    assert [] == own_paths([], root)
 
 
 def test_paths_are_translated_to_the_other_tree(root: Path, other: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(root)
     assert [other / "src", other] == translated([root / "src", tmp_path / "link"], root, other)
-    assert f"{other / 'src'}{os.pathsep}{other}" == python_path([other / "src", other])
 
 
 def test_files_of_modules_and_libraries_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +143,7 @@ def test_tests_and_plugins_are_not_imported_before_pytest() -> None:
     found = modules_before_pytest()
     assert __file__ == sys.modules[__name__].__file__
     assert __name__ not in found
-    assert {"json", "pytest", "pytest_hwperf.checkout.isolation"} <= found.keys()
+    assert {"json", "pytest", "pytest_hwperf.checkout.loaded"} <= found.keys()
     assert found["json"] == json.__file__
 
 
@@ -167,19 +163,10 @@ def test_folders_of_tests_are_known_by_name(folder: str, expected: bool) -> None
     assert expected == is_of_tests(Path(folder))
 
 
-def check(
-    baseline: list[str],
-    candidate: list[str],
-    other: Path,
-    root: Path,
-    *,
-    prefixes: tuple[str, ...] = (),
-    own_interpreter: bool = False,
-) -> bool:
+def check(baseline: list[str], candidate: list[str], other: Path, root: Path, *, own_interpreter: bool = False) -> bool:
     tests = [root / "tests" / "test_a.py", root / "test_b.py"]
-    return check_isolation(
-        baseline, candidate, other, root, test_files=tests, prefixes=prefixes, own_interpreter=own_interpreter
-    )
+    both = Trees(candidate=root, baseline=other)
+    return check_isolation(both, {"baseline": baseline, "candidate": candidate}, tests, own_interpreter=own_interpreter)
 
 
 def test_own_code_on_each_side_is_proof(root: Path, other: Path, site: Path) -> None:
@@ -207,20 +194,17 @@ def test_even_a_test_of_the_candidate_in_the_baseline_is_a_leak(root: Path, othe
         check(files, [file(root, "src/pkg/a.py")], other, root)
 
 
-def test_environments_in_the_candidates_tree_are_no_leak(root: Path, other: Path) -> None:
+def test_environments_in_the_candidates_tree_are_no_leak(
+    root: Path, other: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trees, "PREFIXES", (str(root / ".venv"),))
     installed = [
         file(root, ".venv/lib/python3/site-packages/numpy/__init__.py"),
         file(root, ".venv/lib/python3/json.py"),
         file(root, ".tox/py/lib/python3/site-packages/scipy.py"),
     ]
 
-    check(
-        [file(other, "pkg/a.py"), *installed],
-        [file(root, "pkg/a.py"), *installed],
-        other,
-        root,
-        prefixes=(str(root / ".venv"),),
-    )
+    check([file(other, "pkg/a.py"), *installed], [file(root, "pkg/a.py"), *installed], other, root)
 
 
 def test_the_baselines_tree_may_lie_inside_the_candidates(root: Path) -> None:

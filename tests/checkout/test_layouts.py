@@ -18,7 +18,9 @@ import pytest
 from fakes.repositories import commit, git
 
 import pytest_hwperf
-from pytest_hwperf.checkout.isolation import check_isolation, python_path, translated
+from pytest_hwperf.checkout import trees
+from pytest_hwperf.checkout.isolation import check_isolation
+from pytest_hwperf.checkout.trees import Trees, translated
 from pytest_hwperf.checkout.worktree import worktree
 from pytest_hwperf.records.errors import WorkerError
 
@@ -28,12 +30,12 @@ PREAMBLE = f"""
 import json, sys
 from pathlib import Path
 sys.path.append({str(Path(pytest_hwperf.__file__).parents[1])!r})
-from pytest_hwperf.checkout.isolation import loaded_files, own_paths
+from pytest_hwperf.checkout.loaded import loaded_files
+from pytest_hwperf.checkout.trees import PREFIXES, own_paths
 """
 CONDUCTOR = """
-prefixes = [sys.prefix, sys.exec_prefix, sys.base_prefix]
-paths = own_paths(sys.path, Path(sys.argv[1]), prefixes)
-print(json.dumps({"paths": list(map(str, paths)), "prefixes": prefixes}))
+paths = own_paths(sys.path, Path(sys.argv[1]))
+print(json.dumps({"paths": list(map(str, paths)), "prefixes": PREFIXES}))
 """
 WORKER = """
 import pkg.model
@@ -173,22 +175,21 @@ def sides(project: Project, given: str = "", base_python: Path | None = None) ->
     conductor = run(project.python, CONDUCTOR, project.candidate, ini, str(project.candidate), safe=True)
     own = [Path(path) for path in conductor["paths"]]
     theirs = translated(own, project.candidate, project.baseline)
-    candidate = run(project.python, WORKER, project.candidate, python_path(own))
-    baseline = run(base_python or project.python, WORKER, project.baseline, python_path(theirs))
+    candidate = run(project.python, WORKER, project.candidate, os.pathsep.join(map(str, own)))
+    baseline = run(base_python or project.python, WORKER, project.baseline, os.pathsep.join(map(str, theirs)))
     assert "candidate" == candidate["side"]
     try:
-        check_isolation(
-            baseline["files"],
-            candidate["files"],
-            project.baseline,
-            project.candidate,
-            test_files=[],
-            prefixes=conductor["prefixes"],
-            own_interpreter=base_python is not None,
-        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(trees, "PREFIXES", conductor["prefixes"])
+            prove(project, baseline["files"], candidate["files"], own_interpreter=base_python is not None)
     except WorkerError as error:
         return baseline["side"], error
     return baseline["side"], "proven"
+
+
+def prove(project: Project, baseline: list[str], candidate: list[str], *, own_interpreter: bool = False) -> None:
+    both = Trees(candidate=project.candidate, baseline=project.baseline)
+    check_isolation(both, {"baseline": baseline, "candidate": candidate}, [], own_interpreter=own_interpreter)
 
 
 Side = Literal["baseline", "candidate"]
@@ -226,16 +227,14 @@ def test_the_baseline_gets_its_own_code_and_it_is_proven(
     assert (led, "proven") == sides(project, given)
 
 
-def test_without_translated_paths_the_leak_is_seen(project: Project) -> None:
+def test_without_translated_paths_the_leak_is_seen(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """The proof does not rest on the paths: it would fail without them."""
     by_path_of_hatchling(project)
+    monkeypatch.setattr(trees, "PREFIXES", (str(project.candidate / ".venv"),))
     files = {tree: run(project.python, WORKER, tree, "")["files"] for tree in (project.baseline, project.candidate)}
 
     with pytest.raises(WorkerError, match=rf"{LEAK} {project.package}/__init__.py and 1 more of the candidate's tree"):
-        check_isolation(
-            files[project.baseline], files[project.candidate], project.baseline, project.candidate,
-            test_files=[], prefixes=[str(project.candidate / ".venv")], own_interpreter=False,
-        )  # fmt: skip
+        prove(project, files[project.baseline], files[project.candidate])
 
 
 def test_a_copy_that_both_sides_import_is_an_error(project: Project) -> None:

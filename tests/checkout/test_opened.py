@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.checkout.both import Trees, check_told
+from pytest_hwperf.checkout.isolation import check_told
 from pytest_hwperf.checkout.opened import check_opened
+from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.records.errors import UsageProblem, WorkerError
 
@@ -25,18 +26,22 @@ def check(
 ) -> list[str]:
     """Let both sides have read these files, and written the last."""
     here, there = (Opened(read=tuple(read), written=tuple(written)) for read in (candidate, baseline))
-    return check_opened(
-        {"candidate": here, "baseline": there},
-        tmp_path / "here",
-        tmp_path / "there",
-        [str(tmp_path / "here/.venv")],
-        0,
-    )
+    return check_opened(both(tmp_path), {"candidate": here, "baseline": there})
+
+
+def both(tmp_path: Path) -> Trees:
+    return Trees(candidate=tmp_path / "here", baseline=tmp_path / "there", since=0)
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of both sides lies in the candidate's tree."""
+    monkeypatch.setattr("pytest_hwperf.checkout.trees.PREFIXES", (str(tmp_path / "here/.venv"),))
 
 
 def test_each_its_own_files_are_nothing_to_say(tmp_path: Path) -> None:
     assert [] == check(tmp_path, put(tmp_path / "here", "model.txt"), put(tmp_path / "there", "model.txt"))
-    assert [] == check_opened({}, tmp_path / "here", tmp_path / "there", [], 0)
+    assert [] == check_opened(both(tmp_path), {})
 
 
 def test_data_of_the_candidates_that_the_baseline_has_read_is_named(tmp_path: Path) -> None:
@@ -93,7 +98,7 @@ def test_a_file_that_both_ask_about_and_one_side_has_is_named(tmp_path: Path) ->
     uses["baseline"] |= {f"{there}/old": "nw", f"{there}/.git/x": "s"}
     opened = {side: Opened(uses=used) for side, used in uses.items()}
 
-    (said,) = check_opened(opened, here, there, [], 0)  # type: ignore[arg-type] # sides
+    (said,) = check_opened(both(tmp_path), opened)  # type: ignore[arg-type] # sides
     assert "both sides ask whether it exists, and only the baseline has it: fast" == said
 
 
@@ -123,8 +128,8 @@ def test_a_program_of_the_baseline_that_is_told_a_path_of_the_candidates_tree_is
     put(places["here"], "src/run.py", ".venv/bin/python")
     put(places["there"], "run.py")
     places["link"].symlink_to(places["here"])
-    trees = Trees(candidate=places["here"], baseline=places["there"], revision="", shared={})
+    trees = Trees(candidate=places["here"], baseline=places["there"])
     opened = {"baseline": Opened(told={"python run.py": ("/", told.format(**places))})}
 
     with pytest.raises(UsageProblem, match=r"starts `python run.py` in your tree") if is_refused else nullcontext():
-        check_told(opened, trees, [])  # type: ignore[arg-type] # of one side
+        check_told(trees, opened, [])  # type: ignore[arg-type] # of one side

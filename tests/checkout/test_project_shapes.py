@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.checkout.isolation import check_isolation, own_paths, translated
+from pytest_hwperf.checkout.isolation import check_isolation
 from pytest_hwperf.checkout.overlay import lay_over
+from pytest_hwperf.checkout.trees import Trees, own_paths, translated
 from pytest_hwperf.checkout.worktree import is_environment
 from pytest_hwperf.records.errors import WorkerError
 
@@ -79,8 +80,10 @@ def shape(request: pytest.FixtureRequest) -> Shape:
 
 
 @pytest.fixture
-def trees(tmp_path: Path, shape: Shape) -> tuple[Path, Path]:
+def trees(tmp_path: Path, shape: Shape, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     """Both trees, whose environment belongs to the candidate."""
+    prefix = str((tmp_path / "project" / shape.prefix).resolve())
+    monkeypatch.setattr("pytest_hwperf.checkout.trees.PREFIXES", (prefix,))
     roots = tmp_path / "project", tmp_path / "base"
     for root in roots:
         for name in (*shape.code, *shape.tests, *shape.others):
@@ -102,24 +105,20 @@ def _loaded(root: Path, shape: Shape) -> list[str]:
 def test_each_side_imports_from_the_same_folders_of_its_own_tree(trees: tuple[Path, Path], shape: Shape) -> None:
     """An environment inside the project belongs to both: its packages are not those of the tree."""
     project, base = trees
-    prefix, site = str((project / shape.prefix).resolve()), _site(project, shape)
-    given = [*(str(project / path) for path in shape.paths), str(site), "/usr/lib/python3.11"]
-    own = own_paths(given, project, [prefix])
+    given = [*(str(project / path) for path in shape.paths), str(_site(project, shape)), "/usr/lib/python3.11"]
+    own = own_paths(given, project)
     assert [project / path for path in shape.paths] == own
     assert [base / path for path in shape.paths] == translated(own, project, base)
 
 
 def test_the_proof_holds_and_a_leak_breaks_it(trees: tuple[Path, Path], shape: Shape) -> None:
     project, base = trees
-    prefixes = [str((project / shape.prefix).resolve())]
     shared = [str(_site(project, shape) / "numpy" / "__init__.py")]
     tests = [project / name for name in shape.tests]
 
     def check(theirs: Sequence[str]) -> bool:
-        return check_isolation(
-            theirs, [*_loaded(project, shape), *shared], base, project,
-            test_files=tests, prefixes=prefixes, own_interpreter=False,
-        )  # fmt: skip
+        loaded = {"baseline": theirs, "candidate": [*_loaded(project, shape), *shared]}
+        return check_isolation(Trees(candidate=project, baseline=base), loaded, tests, own_interpreter=False)  # type: ignore[arg-type] # sides
 
     assert check([*_loaded(base, shape), *shared])
     with pytest.raises(WorkerError, match=r"the baseline has loaded .* of the candidate's tree"):

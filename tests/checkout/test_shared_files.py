@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_hwperf.checkout import opened
 from pytest_hwperf.checkout.opened import check_shared
 from pytest_hwperf.records.errors import UsageProblem
 
@@ -13,10 +14,10 @@ NEVER = 1e12  # an instant after which nothing was made
 ALWAYS = 0.0
 
 
-def is_shared(one: str, other: str, file: Path, since: float = ALWAYS, prefix: str = "/nowhere") -> bool:
+def is_shared(one: str, other: str, file: Path, since: float = ALWAYS) -> bool:
     """Whether it is refused that both sides have used a file so."""
     try:
-        check_shared({"baseline": {str(file): one}, "candidate": {str(file): other}}, [prefix], since)
+        check_shared({"baseline": {str(file): one}, "candidate": {str(file): other}}, since)
     except UsageProblem:
         return True
     return False
@@ -83,7 +84,7 @@ def test_a_folder_that_one_side_makes_and_the_other_asks_about_is_shared_with_wh
     refused = []
     for baseline, candidate in (uses, uses[::-1]):
         try:
-            check_shared({"baseline": baseline, "candidate": candidate}, ["/nowhere"], ALWAYS)
+            check_shared({"baseline": baseline, "candidate": candidate}, ALWAYS)
         except UsageProblem:
             refused.append(True)
     assert [True] * 2 * expected == refused
@@ -100,20 +101,19 @@ def test_a_file_is_found_by_all_its_names(file: Path, tmp_path: Path) -> None:
     folder, link = str(tmp_path), str(tmp_path / "link")
     for baseline, candidate in (({link: "r"}, {str(file): "w"}), ({folder: "l"}, {str(file): "w"})):
         with pytest.raises(UsageProblem, match="not comparable"):
-            check_shared({"baseline": baseline, "candidate": candidate}, [], ALWAYS)
+            check_shared({"baseline": baseline, "candidate": candidate}, ALWAYS)
     with pytest.raises(UsageProblem, match="not comparable"):
-        check_shared({"baseline": {str(file): "r"}, "candidate": {folder: "p"}}, [], NEVER)
+        check_shared({"baseline": {str(file): "r"}, "candidate": {folder: "p"}}, NEVER)
 
 
-def test_a_lock_an_environment_and_byte_code_are_not_shared(tmp_path: Path) -> None:
+def test_a_lock_an_environment_and_byte_code_are_not_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing can be read in an empty file, but it may say that something is done."""
+    monkeypatch.setattr(opened, "PREFIXES", (str(tmp_path),))
     names = ("model.lock", "lib/table", "__pycache__/table.nbi", "done", "block")
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("1" if "table" in name else "")
-    assert [False, False, False, True, True] == [
-        is_shared("sw", "sr", tmp_path / one, prefix=str(tmp_path)) for one in names
-    ]
+    assert [False, False, False, True, True] == [is_shared("sw", "sr", tmp_path / one) for one in names]
     assert not is_shared("w", "r", tmp_path / "done")
 
 

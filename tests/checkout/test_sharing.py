@@ -1,28 +1,30 @@
 """Files that git does not have: which of them the baseline is given, and which are named instead."""
 
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from fakes.repositories import commit, git
 
-from pytest_hwperf.checkout.both import Trees
 from pytest_hwperf.checkout.sharing import Found, Used, shareable, with_shared
+from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.host.opened_files import Opened
 
 FAST = "pkg/libfast.so"
 
 
 @pytest.fixture
-def trees(tmp_path: Path) -> Trees:
+def trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trees:
     """A repository that ignores what is generated, and a baseline of its only revision."""
+    monkeypatch.setattr("pytest_hwperf.checkout.trees.PREFIXES", (str(tmp_path / "project/.venv"),))
     project, baseline = tmp_path / "project", tmp_path / "base" / "project"
     project.mkdir()
     git(project, "init")
     put(project, "pkg/code.py", "pkg/table.yaml")
     commit(project, __gitignore="*.bin\n*.so\n_*.py\n*.cl\n.venv\n")
     git(project, "worktree", "add", "--detach", str(baseline))
-    return Trees(candidate=project, baseline=baseline, revision="", shared={}, changed=frozenset(), warnings=())
+    return Trees(candidate=project, baseline=baseline)
 
 
 def put(root: Path, *names: str, text: str = "A = 1\n") -> list[str]:
@@ -46,7 +48,7 @@ def found(
     read_files = put(root, *read)
     opened = Opened(read=tuple(read_files), written=tuple(str(root / name) for name in written))
     used = Used(loaded=[str(root / name) for name in loaded], opened=opened, named=named, fails=fails)
-    return shareable(trees, used, [str(root / ".venv")])
+    return shareable(trees, used)
 
 
 def test_ignored_data_is_given(trees: Trees) -> None:
@@ -118,24 +120,13 @@ def test_what_is_given_is_listed_with_its_digest(trees: Trees) -> None:
     put(trees.candidate, "data/model.bin", text="here")
     given = with_shared(trees, ["data/model.bin"])
     assert "here" == (trees.baseline / "data/model.bin").read_text()
-    assert {
-        "data/model.bin": "4cf2ad98d9f41d50b5a4b98dd1e82a29e75f2ff4e3b7eb9fcd5a5c3fa98ab4b4"
-    }.keys() == given.shared.keys()
-    assert 64 == len(given.shared["data/model.bin"])
+    assert {"data/model.bin": sha256(b"here").hexdigest()} == given.shared
 
 
 def test_the_copy_of_a_folder_is_given_that_folders_own_file(trees: Trees, tmp_path: Path) -> None:
     """It was not copied, since git ignores it there too."""
     put(trees.candidate, "model.bin", "here.bin", text="here")
     put(tmp_path / "folder", "model.bin", text="there")
-    copied = Trees(
-        candidate=trees.candidate,
-        baseline=trees.baseline,
-        revision="",
-        shared={},
-        changed=frozenset(),
-        warnings=(),
-        origin=tmp_path / "folder",
-    )
+    copied = Trees(candidate=trees.candidate, baseline=trees.baseline, origin=tmp_path / "folder")
     with_shared(copied, ["model.bin", "here.bin"])
     assert ["there", "here"] == [(trees.baseline / name).read_text() for name in ("model.bin", "here.bin")]

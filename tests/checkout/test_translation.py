@@ -5,26 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.checkout.overlay import Translation, spellings
+from pytest_hwperf.checkout.both import Translation
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The candidate's tree, with an environment and a tool's folder in it; the baseline's is `base` beside it."""
     for folder in ("project/.venv/bin", "project/models", "project/.local/bin", "project/.config", "base/.config"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "project/.venv/pyvenv.cfg").touch()
+    monkeypatch.setattr("pytest_hwperf.checkout.both.PREFIXES", (str(tmp_path / "project/env"), "/usr"))
     return tmp_path / "project"
 
 
 def made(root: Path, *given: Path, other: Path | None = None) -> Translation:
     """Translate for the baseline unless another tree is given."""
-    return Translation(
-        candidate=root,
-        other=other or root.with_name("base"),
-        roots=spellings(root, given),
-        prefixes=(str(root / "env"), "/usr"),
-    )
+    return Translation(root, other or root.with_name("base"), given)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +58,7 @@ def test_the_tree_is_known_by_the_links_that_lead_to_it(root: Path, tmp_path: Pa
     link = tmp_path / "link"
     link.symlink_to(root)
     (tmp_path / "current.txt").symlink_to(root / "models")
-    assert [str(root), str(link)] == spellings(root, [link / "models", tmp_path, Path("models")])
+    assert [str(root), str(link)] == made(root, link / "models", tmp_path, Path("models")).roots
     translated = made(root, link / "models").variables(
         {"A": f"{link}/model.txt", "B": f"/etc:{tmp_path}/current.txt", "C": f"{tmp_path}/elsewhere"}
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.checkout.both import Trees
+from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.gate.affected import Search, Untouched, untouched_tests, watches_of
 from pytest_hwperf.gate.lockstep import PairTrace
 from pytest_hwperf.records.evidence import Measurement, Side

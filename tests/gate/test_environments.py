@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.checkout.both import Trees
+from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.gate import environments
 from pytest_hwperf.gate.environments import BaseEnvironment, Policy, environment_built, environment_with
 from pytest_hwperf.host.files import CACHE_VARIABLE

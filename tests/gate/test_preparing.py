@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from fakes.repositories import commit, git
 
-from pytest_hwperf.checkout.both import Trees
 from pytest_hwperf.checkout.building import BuildPlace, Built
 from pytest_hwperf.checkout.layer import Interpreter
+from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.gate import preparing
 from pytest_hwperf.gate.environments import BaseEnvironment
 from pytest_hwperf.gate.preparing import GateRequest, prepared, sharer_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fakes.repositories import commit, git
 
-from pytest_hwperf.checkout.both import Trees
+from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.gate.lockstep import PairTrace
 from pytest_hwperf.gate.sharing import Sharer, globs_of
 from pytest_hwperf.host.opened_files import Opened

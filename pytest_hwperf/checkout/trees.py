@@ -1,0 +1,109 @@
+"""Both trees of a rerun: what belongs to each, and from where a process imports code of it."""
+
+import os
+import re
+import sys
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from shlex import quote
+
+from pytest_hwperf.checkout.loaded import SITES, is_of_tests, real_path
+from pytest_hwperf.records.evidence import Side
+from pytest_hwperf.stats.affected import Changes
+from pytest_hwperf.stats.changed_code import Xfails
+
+PREFIXES = tuple(dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix)))  # of environments of both sides
+_FINDER = re.compile(r"__editable___.+_finder")  # the module that setuptools writes for an editable install
+_SHOWN = 3  # files
+
+
+class Tree:
+    """What belongs to a side: the files below its root but for environments, and but for the other side's tree."""
+
+    def __init__(self, root: Path, other: Path | None = None) -> None:
+        self.root = real_path(root)
+        outside = [real_path(one) for one in PREFIXES] + ([real_path(other)] if other else [])
+        # A prefix around the tree, such as /usr around /usr/src/app, is not part of the tree.
+        self._outside = [path for path in outside if path != self.root and path.is_relative_to(self.root)]
+
+    def holds(self, path: PurePath) -> bool:
+        """Whether a real path lies in the tree and is not installed there."""
+        if not path.is_relative_to(self.root) or any(path.is_relative_to(other) for other in self._outside):
+            return False
+        return SITES.isdisjoint(path.relative_to(self.root).parts)
+
+    def has_code(self, path: PurePath, tests: Collection[PurePath] = ()) -> bool:
+        """Whether it is code of the tree that was not laid over: neither a test nor in a folder of tests."""
+        if not self.holds(path) or path in tests or path.name == "conftest.py":
+            return False
+        return not is_of_tests(path.relative_to(self.root).parent)
+
+    def own(self, files: Iterable[str]) -> Iterator[str]:
+        """Yield which of real paths lie in the tree, relative to its root."""
+        top = f"{self.root}{os.sep}"
+        for path in (PurePath(file) for file in files if file.startswith(top)):
+            if self.holds(path):
+                yield path.relative_to(self.root).as_posix()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trees:
+    """The candidate's tree, and the baseline's with the candidate's tests laid over it."""
+
+    candidate: Path  # root of the user's own tree; only read
+    baseline: Path  # root of a temporary tree
+    revision: str = ""  # commit of the baseline, "" for a folder
+    shared: Mapping[str, str] = field(default_factory=dict)  # file that the baseline was given → SHA-256
+    changed: frozenset[Path] = frozenset()  # test files that are not the baseline's own, in the candidate's tree
+    warnings: tuple[str, ...] = ()
+    changes: Changes | None = None  # between both, where they were asked for
+    laid: frozenset[str] = frozenset()  # the candidate's benchmark code that the baseline was given
+    xfails: Mapping[Path, Xfails] = field(default_factory=dict)  # test file or conftest → what has an `xfail`
+    origin: Path | None = None  # folder that the baseline is a copy of, without what git ignores there
+    since: float = field(default_factory=time.time)  # instant at which they were there, in seconds since 1970
+
+    def root(self, side: Side) -> Path:
+        """Return the root of a side's tree."""
+        return self.candidate if side == "candidate" else self.baseline
+
+    def tree(self, side: Side) -> Tree:
+        """Return what belongs to a side."""
+        return Tree(self.root(side), self.baseline if side == "candidate" else self.candidate)
+
+
+def own_paths(sys_path: Sequence[str], root: Path) -> list[Path]:
+    """Return from where this process imports code of the tree, links resolved, in their order and each once.
+
+    The folders of setuptools' editable installs, which are on no path, follow the entries of `sys_path`.
+    """
+    real, mine = [real_path(entry) for entry in (*map(Path, sys_path), *_editable_folders())], Tree(root)
+    return list(dict.fromkeys(entry for entry in real if entry.exists() and mine.holds(entry)))
+
+
+def translated(paths: Iterable[Path], root: Path, other_root: Path) -> list[Path]:
+    """Return the folders in `other_root` that correspond to `paths` in `root`."""
+    return [other_root / path.resolve().relative_to(root.resolve()) for path in paths]
+
+
+def named(files: Sequence[str]) -> str:
+    """Return the first few of them, and how many more there are."""
+    more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
+    return f"{', '.join(files[:_SHOWN])}{more}"
+
+
+def sharing(files: Sequence[str]) -> str:
+    """Return the options that give the baseline these files."""
+    return " ".join(f"--hwperf-share={quote(file)}" for file in files)
+
+
+def _editable_folders() -> Iterator[Path]:
+    """Yield the folders that would have to be on the path for the packages of setuptools' editable finders."""
+    for name, module in list(sys.modules.items()):
+        if _FINDER.fullmatch(name):
+            for package, path in getattr(module, "MAPPING", {}).items():
+                parts = tuple(package.split("."))
+                found = Path(path) if Path(path).is_dir() else Path(path).with_suffix("")
+                if found.parts[-len(parts) :] == parts:  # else the folder has another name, and no path can help
+                    yield found.parents[len(parts) - 1]
