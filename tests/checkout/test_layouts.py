@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import pytest
 from fakes.repositories import commit, git
 
@@ -29,7 +30,7 @@ pytestmark = [pytest.mark.live, pytest.mark.skipif(shutil.which("git") is None, 
 PREAMBLE = f"""
 import json, sys
 from pathlib import Path
-sys.path.append({str(Path(pytest_hwperf.__file__).parents[1])!r})
+sys.path += {[str(Path(one.__file__).parents[1]) for one in (pytest_hwperf, msgspec)]!r}
 from pytest_hwperf.checkout.loaded import loaded_files
 from pytest_hwperf.checkout.trees import PREFIXES, own_paths
 """
