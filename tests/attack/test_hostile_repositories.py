@@ -157,7 +157,6 @@ def test_a_copied_folder_with_odd_files_is_copied(tmp_path: Path, make: Callable
     (tmp_path / "plain").mkdir()
     (tmp_path / "plain" / "model.py").touch()
     make(tmp_path / "plain" / "odd")
-
     with copy_of(tmp_path / "plain") as tree:
         assert (tree / "model.py").exists()
 
@@ -166,7 +165,6 @@ def test_a_copied_folder_with_odd_files_is_copied(tmp_path: Path, make: Callable
 def test_what_is_no_file_is_refused_without_being_opened(tmp_path: Path, make: Callable[[Path], None]) -> None:
     (tmp_path / "folder").mkdir()
     make(tmp_path / "folder" / "odd")
-
     with pytest.raises(OSError, match=r"not a regular file|larger than 0\.001 MB"):
         read_file(tmp_path / "folder" / "odd", 1000)
 

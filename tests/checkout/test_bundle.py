@@ -79,6 +79,5 @@ def test_what_has_no_whole_history_cannot_travel(root: Path, tmp_path: Path) -> 
 
 def test_a_damaged_bundle_is_an_error_of_the_host(tmp_path: Path) -> None:
     (tmp_path / "project.bundle").write_bytes(b"no bundle")
-
     with pytest.raises(WorkerError, match=r"cannot be packed or unpacked by git"):
         unpack(tmp_path / "project.bundle", "a" * 40, "a" * 40, tmp_path / "there")

@@ -29,14 +29,12 @@ def site(tmp_path: Path) -> Path:
 def test_code_compiled_in_place_with_a_pure_fallback_in_the_other_environment(trees: Trees, tmp_path: Path) -> None:
     """However slow the change made the compiled code, it is faster than Python."""
     loaded = [str(trees.candidate / "src/pkg" / FAST), str(trees.candidate / "src/pkg/__init__.py")]
-
     with pytest.raises(UsageProblem, match=r"loaded by the candidate only.*build it in the environment of"):
         check_compiled(trees, {"candidate": loaded, "baseline": [str(site(tmp_path) / "pkg/__init__.py")]})
 
 
 def test_code_compiled_in_the_environment_of_the_baseline_only(trees: Trees, tmp_path: Path) -> None:
     loaded = [str(site(tmp_path) / "pkg" / FAST), str(site(tmp_path) / "numpy" / FAST)]
-
     with pytest.raises(UsageProblem, match=rf"pkg/{FAST}: .*loaded by the baseline only.*build it in the present tree"):
         check_compiled(trees, {"candidate": [], "baseline": loaded})
 

@@ -52,7 +52,6 @@ def test_what_is_no_revision_is_refused(repository: Path, good: str, bad: str, s
 
 def test_two_equal_ends_have_nothing_between(repository: Path) -> None:
     head = git(repository, "rev-parse", "HEAD")
-
     with pytest.raises(UsageProblem, match=r"has no commit that .* does not have: give the older one first"):
         history_between(repository, head, head, first_parent=False)
 

@@ -57,7 +57,6 @@ def test_an_ignored_module_is_refused_with_the_option_that_shares_it(project: Pa
 
 def test_code_compiled_in_place_is_refused_with_the_interpreter_to_give(project: Path) -> None:
     compiled = [f"pkg/fast{number}{EXTENSION_SUFFIXES[0]}" for number in range(5)]
-
     with pytest.raises(UsageProblem, match=r"fast2.* and 2 more: compiled in place, .*--hwperf-base-python=PATH"):
         check(project, "pkg/plain_generated.py", *compiled)
 
@@ -65,7 +64,6 @@ def test_code_compiled_in_place_is_refused_with_the_interpreter_to_give(project:
 def test_compiled_code_that_git_neither_ignores_nor_has_is_refused_too(project: Path) -> None:
     """In a repository that keeps it, the baseline has another file, or none."""
     commit(project, __gitignore="")
-
     with pytest.raises(UsageProblem, match=r"fast.*: compiled in place"):
         check(project, COMPILED)
     commit(project)
@@ -83,7 +81,6 @@ def test_without_git_the_source_on_the_other_side_tells_what_was_compiled(projec
     (project / ".git").rename(project.parent / "away")
     check(project, COMPILED, side=side)  # nothing of it there: it may be new, or no longer needed
     put(project if side == "baseline" else project.parent / "baseline", "pkg/fast.py")
-
     with pytest.raises(UsageProblem, match=r"fast.*: compiled in "):
         check(project, COMPILED, side=side)
 

@@ -182,14 +182,12 @@ def test_an_extension_module_is_own_code(root: Path, other: Path) -> None:
 @pytest.mark.parametrize("own_interpreter", [True, False])
 def test_a_file_of_the_candidate_in_the_baseline_is_named(root: Path, other: Path, own_interpreter: bool) -> None:
     files = [file(other, "src/pkg/a.py"), file(root, "src/pkg/b.py"), file(root, "src/pkg/c.py")]
-
     with pytest.raises(WorkerError, match=r"the baseline has loaded .*/candidate/src/pkg/b.py and 1 more of the cand"):
         check(files, [file(root, "src/pkg/a.py")], other, root, own_interpreter=own_interpreter)
 
 
 def test_even_a_test_of_the_candidate_in_the_baseline_is_a_leak(root: Path, other: Path) -> None:
     files = [file(other, "src/pkg/a.py"), file(root, "tests/test_a.py")]
-
     with pytest.raises(WorkerError, match=r"the baseline has loaded .*/candidate/tests/test_a.py of the candidate's"):
         check(files, [file(root, "src/pkg/a.py")], other, root)
 
@@ -211,7 +209,6 @@ def test_the_baselines_tree_may_lie_inside_the_candidates(root: Path) -> None:
     """As with a temporary folder in the repository; what it holds is no code of the candidate."""
     other = made(root / "tmp" / "baseline")
     check([file(other, "pkg/a.py")], [file(root, "pkg/a.py")], other, root)
-
     with pytest.raises(WorkerError, match=r"the candidate has loaded no code of its own tree"):
         check([file(other, "pkg/a.py")], [file(other, "pkg/a.py")], other, root)
 
@@ -253,7 +250,6 @@ def test_tests_prove_nothing(root: Path, other: Path, site: Path) -> None:
 def test_an_installed_copy_is_known_by_the_name_in_the_tree(root: Path, other: Path, site: Path, place: str) -> None:
     file(root, place)
     module = file(site, "pkg.cpython-311-x86_64-linux-gnu.so")
-
     with pytest.raises(
         WorkerError, match=r"is imported from .*/site-packages/pkg.cpython-311-x86_64-linux-gnu.so, not"
     ):
@@ -271,14 +267,12 @@ def test_an_installed_copy_is_known_by_what_pip_notes(root: Path, other: Path, s
     """In whichever folder of the tree it is, and whatever it is called there (PEP 610)."""
     part = made(root / "packages" / "odd name")
     module = installed_from(part.as_uri(), site)
-
     with pytest.raises(WorkerError, match=rf"from {site}/inner, not from either .*`pip install -e {part}`"):
         check([module], [module], other, root)
 
 
 def test_a_wheel_in_the_tree_is_installed_from_the_tree(root: Path, other: Path, site: Path) -> None:
     module = installed_from(Path(file(root, "dist/odd.whl")).as_uri(), site)
-
     with pytest.raises(WorkerError, match=rf"from {site}/inner, not from either .*`pip install -e {root}`"):
         check([module], [module], other, root)
 
@@ -308,7 +302,6 @@ def test_an_editable_install_is_no_installed_copy(root: Path, other: Path, site:
 
 def test_one_side_without_own_code_is_an_error(root: Path, other: Path) -> None:
     own = file(root, "src/pkg/a.py")
-
     with pytest.raises(
         WorkerError, match=r"the baseline has loaded no code of its own tree .*/baseline, but the other"
     ):
@@ -326,6 +319,5 @@ def test_code_of_the_baselines_own_interpreter_is_its_code(root: Path, other: Pa
 def test_an_own_interpreter_that_shares_the_package_is_no_remedy(root: Path, other: Path, site: Path) -> None:
     file(root, "src/pkg/__init__.py")
     installed = file(site, "pkg/__init__.py")
-
     with pytest.raises(WorkerError, match="the package under test is imported from"):
         check([installed], [installed], other, root, own_interpreter=True)

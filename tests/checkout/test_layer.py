@@ -62,7 +62,6 @@ def test_a_damaged_note_is_none(site: Path, tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_hold_it_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-
     with pytest.raises(WorkerError, match=r"no virtual environment can be made in .*/file/env"):
         make_layer(tmp_path / "file" / "env", tmp_path)
 

@@ -233,7 +233,6 @@ def test_without_translated_paths_the_leak_is_seen(project: Project, monkeypatch
     by_path_of_hatchling(project)
     monkeypatch.setattr(trees, "PREFIXES", (str(project.candidate / ".venv"),))
     files = {tree: run(project.python, WORKER, tree, "")["files"] for tree in (project.baseline, project.candidate)}
-
     with pytest.raises(WorkerError, match=rf"{LEAK} {project.package}/__init__.py and 1 more of the candidate's tree"):
         prove(project, files[project.baseline], files[project.candidate])
 

@@ -54,7 +54,6 @@ def test_data_of_the_candidates_that_differs_from_the_baselines_own_is_refused(t
     model = put(tmp_path / "here", "model.txt")
     put(tmp_path / "there", "model.txt")
     Path(*model).write_text("slow", encoding="ascii")
-
     with pytest.raises(UsageProblem, match=r"not comparable: the baseline has read .*/here/model.txt of the present"):
         check(tmp_path, model, model)
 

@@ -243,7 +243,6 @@ def test_a_link_within_the_tree_is_followed(tmp_path: Path) -> None:
 def test_a_file_in_the_place_of_a_folder_is_an_error(tmp_path: Path) -> None:
     candidate = tree(tmp_path / "candidate", {"tests/test_a.py": "c"})
     baseline = tree(tmp_path / "baseline", {"tests": "a file"})
-
     with pytest.raises(WorkerError, match=r"the baseline cannot be given tests/test_a.py: .*(exists|Not a directory)"):
         lay_over(candidate, baseline, [candidate / "tests/test_a.py"])
 
@@ -398,6 +397,5 @@ def test_a_glob_that_matches_nothing_is_refused(sides: tuple[Path, Path], glob: 
 def test_a_pointer_on_both_sides_is_refused(sides: tuple[Path, Path]) -> None:
     candidate, baseline = sides
     (candidate / "models/a.onnx").write_text(POINTER)
-
     with pytest.raises(UsageProblem, match=r"models/a.onnx is only a git-LFS pointer here too: .*`git lfs pull`"):
         share(["models/a.onnx"], candidate, baseline)

@@ -107,6 +107,5 @@ def test_a_real_build_writes_its_log(tmp_path: Path) -> None:
         side="baseline", directory=tmp_path, environment=os.environ, interpreter=sys.executable, logs=tmp_path / "logs"
     )
     program = "import sys, os; print(os.getcwd()); print('broken', file=sys.stderr); sys.exit(3)"
-
     with pytest.raises(UsageProblem, match=r"(?s)baseline, ended with code 3. The end of its log:\n  .*broken"):
         run_builds([f'python -c "{program}"'], place, monotonic() + 60)

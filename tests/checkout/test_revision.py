@@ -33,7 +33,6 @@ def test_a_repository_without_a_commit_has_no_revision(tmp_path: Path) -> None:
 
 def test_a_branch_without_a_commit_is_not_offered(repository: Path) -> None:
     git(repository, "checkout", "--orphan", "new")
-
     with pytest.raises(UsageProblem, match="'HEAD' is no revision of this repository; see its branches"):
         resolve(repository, "HEAD")
 
@@ -148,7 +147,6 @@ def test_a_replaced_commit_is_itself(repository: Path) -> None:
     """`git replace` keeps the name, and gives another commit's files."""
     old = git(repository, "rev-parse", "HEAD")
     git(repository, "replace", old, commit(repository, model__py="new"))
-
     with worktree(repository, old) as tree:
         assert "old" == (tree / "model.py").read_text()
 
@@ -175,7 +173,6 @@ def test_a_replaced_commit_is_itself(repository: Path) -> None:
 )
 def test_what_is_no_revision_is_refused_with_the_nearest(repository: Path, ref: str, message: str) -> None:
     git(repository, "update-ref", "refs/remotes/origin/feature", "HEAD")
-
     with pytest.raises(UsageProblem, match=message):
         resolve(repository, ref)
 
@@ -195,7 +192,6 @@ def test_three_dots_name_where_two_lines_part(repository: Path) -> None:
 def test_lines_without_a_common_commit_have_no_such_point(repository: Path) -> None:
     git(repository, "checkout", "--orphan", "alone")
     commit(repository, model__py="alone")
-
     with pytest.raises(UsageProblem, match=r"'main\.\.\.': main and HEAD have no commit in common; give main itself"):
         resolve(repository, "main...")
 
@@ -244,7 +240,6 @@ def test_a_shallow_clone_says_how_to_fetch(repository: Path, tmp_path: Path, ref
     git(repository, "tag", "v1")
     commit(repository, model__py="new")
     git(tmp_path, "clone", "--depth", "1", "--no-tags", f"file://{repository}", "shallow")
-
     with pytest.raises(UsageProblem, match=advice):
         resolve(tmp_path / "shallow", ref)
 

@@ -225,7 +225,6 @@ def test_a_folder_that_is_compared_with_is_never_swept(temporary: Path) -> None:
 def test_a_temporary_folder_within_a_copied_one_is_not_copied(temporary: Path) -> None:
     """Else the copy would hold itself, and what other runs are at."""
     (temporary / "model.py").write_text("old")
-
     with copy_of(temporary) as tree:
         assert ["model.py"] == [path.name for path in tree.iterdir()]
 
@@ -359,7 +358,6 @@ def test_without_locks_trees_are_made_and_nothing_is_swept(
 ) -> None:
     monkeypatch.setattr("pytest_hwperf.host.workdirs.fcntl", None)
     (private_folder() / "hwperf-base-of-another-run").mkdir(mode=0o700)
-
     with take(repository) as tree:
         assert (tree / "model.py").exists()
     assert ["hwperf-base-of-another-run"] == [path.name for path in private_folder().iterdir()]

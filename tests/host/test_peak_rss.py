@@ -80,7 +80,6 @@ def test_a_kernel_that_tells_no_peak_is_refused_with_the_reason(tmp_path: Path) 
     Process(tmp_path)
     status = tmp_path / "status"
     status.write_text(status.read_text().replace("VmHWM", "Vm"))
-
     with pytest.raises(MeasurementError, match="the kernel gives no VmHWM: memory cannot be measured here"):
         resident("linux", tmp_path)
 

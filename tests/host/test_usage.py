@@ -256,7 +256,6 @@ def test_monitoring_is_asked_no_more_about_other_code(tmp_path: Path, monitoring
 
 def test_a_lack_of_tools_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "monitoring", Monitoring(taken=6), raising=False)
-
     with pytest.raises(OSError, match=r"all tools of sys\.monitoring are in use"):
         Ran(tmp_path).watch.begin()
 

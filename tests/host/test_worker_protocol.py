@@ -55,7 +55,6 @@ def test_an_answer_without_numbers_cannot_be_written() -> None:
 @pytest.mark.parametrize("change", [{"role": "root"}, {"node": 5}, {"reply_to": None}, {"side": "left"}, {"more": 1}])
 def test_a_foreign_task_is_refused(change: dict[str, Any]) -> None:
     text = json.dumps({**json.loads(encode(TASK)), **change})
-
     with pytest.raises(WorkerError, match="holds no task of pytest-hwperf; unset it"):
         decode_task(text)
 
@@ -65,7 +64,6 @@ def test_a_foreign_task_is_refused(change: dict[str, Any]) -> None:
 )
 def test_a_foreign_answer_is_refused(change: dict[str, Any]) -> None:
     text = json.dumps({**json.loads(encode(ANSWER)), **change})
-
     with pytest.raises(WorkerError, match="something that is no answer"):
         decode_result(text)
 
@@ -75,7 +73,6 @@ def test_a_foreign_answer_is_refused(change: dict[str, Any]) -> None:
 def test_values_that_are_no_numbers_are_refused(place: str, value: object) -> None:
     given = value if place == "values" else [1.0, value]
     text = json.dumps({**json.loads(encode(ANSWER)), place: {"memory": given}})
-
     with pytest.raises(
         WorkerError, match=rf"something that is no answer \(WorkerResult: Expected `float`.* at `\$.{place}"
     ):
