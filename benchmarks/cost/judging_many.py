@@ -24,7 +24,7 @@ from pytest_hwperf.reports import csv_files, json_file, terminal
 from pytest_hwperf.stats.baselines import Criteria, Stored, compare_with_stored, stored_run_of
 from pytest_hwperf.stats.estimates import figures
 from pytest_hwperf.stats.verdicts import judge
-from pytest_hwperf.stores.baseline_format import entries_of, place, render
+from pytest_hwperf.stores.baseline_format import place, render
 from pytest_hwperf.stores.json_files import JsonStore
 
 TARGET_S = 1.5
@@ -168,7 +168,7 @@ def _filled(folder: Path, before: Sequence[Sequence[Run]]) -> Path:
         sessions = tuple(map(_stored, runs))
         path = folder / "main" / place(runs[0])
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(render(entries_of(sessions)))
+        path.write_bytes(render(sessions))
     return folder
 
 

@@ -13,13 +13,12 @@ from pytest_hwperf.cli.output import complain, say_lines
 from pytest_hwperf.gate.targets import check_target
 from pytest_hwperf.host.files import check_writable, is_file, replace_file, same_place
 from pytest_hwperf.records.codec import to_json
-from pytest_hwperf.records.contracts import Store
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.load import LONGEST_S
 from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible, visible_json
-from pytest_hwperf.stats.history import HistoryStore
 from pytest_hwperf.stores.location import locate
+from pytest_hwperf.stores.store import Store
 
 _WRITTEN = ("html", "json", "markdown", "output", "plot", "record")  # options whose file is replaced
 _NOT_READ = (*_WRITTEN, "given")
@@ -137,11 +136,3 @@ def open_store(url: str, given: str = "--store") -> tuple[Store, str]:
         raise UsageProblem(f"{given}={problem}") from problem
     store: Store = registry.find("stores", scheme)(location)
     return store, str(location)
-
-
-def open_history(url: str) -> HistoryStore:
-    """Open a store that remembers runs over time."""
-    store, _ = open_store(url)
-    if not isinstance(store, HistoryStore):
-        raise UsageProblem(f"--store={url} keeps no history: give json:… or sql:…")
-    return store

@@ -8,13 +8,12 @@ from pytest_hwperf.cli.arguments import DEFAULT, HELP, open_store
 from pytest_hwperf.cli.output import complain, say, show_help_alone
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.records.codec import to_json
-from pytest_hwperf.records.contracts import Store
 from pytest_hwperf.records.errors import StoreError, UsageProblem
 from pytest_hwperf.records.evidence import COMMIT_DIGITS
 from pytest_hwperf.records.run import Figure, Run, StoredRun
 from pytest_hwperf.records.units import counted, show_interval
 from pytest_hwperf.reports.rows import metric_of
-from pytest_hwperf.stats.history import HistoryStore
+from pytest_hwperf.stores.store import Store
 
 OK, NOTHING = 0, 1  # the second also where a run could not be copied
 
@@ -102,9 +101,7 @@ def _batches(
 
 
 def _copy_notes(source: Store, target: Store) -> int:
-    """Copy the notes where both stores have them; return how many there are."""
-    if not (isinstance(source, HistoryStore) and isinstance(target, HistoryStore)):
-        return 0
+    """Copy the notes; return how many there are."""
     notes = source.annotations()
     for note in notes:
         target.annotate(note)

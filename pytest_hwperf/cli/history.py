@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from pytest_hwperf.checkout.revision import resolve
-from pytest_hwperf.cli.arguments import DEFAULT, HELP, check_files, open_history, write_export, write_file, write_record
+from pytest_hwperf.cli.arguments import DEFAULT, HELP, check_files, open_store, write_export, write_file, write_record
 from pytest_hwperf.cli.output import complain, say, show_document
 from pytest_hwperf.host.extras import require
 from pytest_hwperf.records.budgets import DEFAULT_MARGINS, nearest
@@ -21,7 +21,8 @@ from pytest_hwperf.reports import history_files
 from pytest_hwperf.reports.document import Block, Code, Paragraph
 from pytest_hwperf.reports.html.assets import check_installed
 from pytest_hwperf.reports.html.histories import render
-from pytest_hwperf.stats.history import ALPHA, Annotation, HistoryStore, LevelChange, Series, Trend, TrendFile, trend_of
+from pytest_hwperf.stats.history import ALPHA, Annotation, LevelChange, Series, Trend, TrendFile, trend_of
+from pytest_hwperf.stores.store import Store
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _WIDEST = 60  # values of a sparkline: the newest
@@ -153,14 +154,14 @@ def run(options: argparse.Namespace) -> int:
     check_files(output=options.output)
     if any(Path(file).suffix == ".html" for file in options.output):
         check_installed()
-    store = open_history(options.store)
+    store, _ = open_store(options.store)
     shown = (_export if options.form else _show)(store, options)
     if not shown:
         complain(_why_none(store, options))
     return OK if shown else NOTHING
 
 
-def _show(store: HistoryStore, options: argparse.Namespace) -> bool:
+def _show(store: Store, options: argparse.Namespace) -> bool:
     """Show series and write them to files; return whether there are any."""
     found = list(_chosen(store.history(options.baseline, options.test, newest=options.newest or _NEWEST), options))
     if len(found) > _MOST and not options.output:
@@ -188,7 +189,7 @@ def _check_export(options: argparse.Namespace) -> None:
         require("parquet", "--as=parquet needs {}", "pyarrow")
 
 
-def _export(store: HistoryStore, options: argparse.Namespace) -> bool:
+def _export(store: Store, options: argparse.Namespace) -> bool:
     """Export series; return whether there are any."""
     if options.form == "parquet":
         content, rows = history_files.parquet(_by_test(store, options))
@@ -210,7 +211,7 @@ def _export(store: HistoryStore, options: argparse.Namespace) -> bool:
     return bool(found)
 
 
-def _by_test(store: HistoryStore, options: argparse.Namespace) -> Iterator[Sequence[Series]]:
+def _by_test(store: Store, options: argparse.Namespace) -> Iterator[Sequence[Series]]:
     """Yield the series of one test after the other, so that the memory for one of them is enough."""
     for test in store.tests(options.baseline, options.test):
         series = store.history(options.baseline, test, newest=options.newest or _ALL)
@@ -223,12 +224,13 @@ def keep_note(options: argparse.Namespace) -> int:
         raise UsageProblem("the note is empty: give a text, such as 'new runner'")
     commit = resolve(Path.cwd(), options.revision)
     noted_at = datetime.now(UTC).isoformat(timespec="seconds")
-    open_history(options.store).annotate(Annotation(revision=commit, text=options.text.strip(), noted_at=noted_at))
+    store, _ = open_store(options.store)
+    store.annotate(Annotation(revision=commit, text=options.text.strip(), noted_at=noted_at))
     say(f"noted at {commit[:10]}: {options.text.strip()}")
     return OK
 
 
-def _why_none(store: HistoryStore, options: argparse.Namespace) -> str:
+def _why_none(store: Store, options: argparse.Namespace) -> str:
     """Say what the store has in place of a test that is not there."""
     tests = store.tests(options.baseline)
     if not tests:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from pytest_hwperf.cli.arguments import check_files, open_history, write_export, write_file
+from pytest_hwperf.cli.arguments import check_files, open_store, write_export, write_file
 from pytest_hwperf.cli.foreign import FORMS, read_foreign
 from pytest_hwperf.cli.inputs import read_report
 from pytest_hwperf.cli.load import show_table
@@ -22,9 +22,10 @@ from pytest_hwperf.reports.headline import headline_of
 from pytest_hwperf.reports.html import page
 from pytest_hwperf.reports.html.assets import check_installed
 from pytest_hwperf.reports.html.histories import Reader
-from pytest_hwperf.stats.history import Annotation, HistoryStore, Series
+from pytest_hwperf.stats.history import Annotation, Series
 from pytest_hwperf.stats.merging import failed_by_themselves, is_failed, merge_kinds, why_open
 from pytest_hwperf.stats.replay import recompute
+from pytest_hwperf.stores.store import Store
 
 OK, FAILED, OPEN = 0, 1, 3
 DIFFERENT = 1  # of --verify
@@ -109,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
         return _verify(report)
     if options.form:
         return _export(report, options)
-    history = partial(_history, open_history(options.store), report.baseline or "main") if options.store else None
+    history = partial(_history, open_store(options.store)[0], report.baseline or "main") if options.store else None
     return show_report(report, options, history, of_others=bool(options.origin))
 
 
@@ -146,7 +147,7 @@ def _read(options: argparse.Namespace) -> Report:
 
 
 def _history(
-    store: HistoryStore, baseline: str, measured: Sequence[tuple[str, str]], newest: int
+    store: Store, baseline: str, measured: Sequence[tuple[str, str]], newest: int
 ) -> tuple[Sequence[Series], Sequence[Annotation]]:
     return store.history_of(baseline, measured, newest=newest), store.annotations()
 

@@ -33,7 +33,7 @@ from pytest_hwperf.reports.table import families
 from pytest_hwperf.stats.advice import advice
 from pytest_hwperf.stats.baselines import may_hide_a_change, stored_run_of
 from pytest_hwperf.stats.candidates import candidate_of, measured_together, pairs_of
-from pytest_hwperf.stats.history import Annotation, HistoryStore, ReportStore, Series
+from pytest_hwperf.stats.history import Annotation, Series
 from pytest_hwperf.stats.hypotheses import why_not_rerun
 from pytest_hwperf.stats.merging import assigned
 from pytest_hwperf.stats.quantisation import slower_than_fp32
@@ -42,8 +42,8 @@ from pytest_hwperf.stats.verdicts import baseline_failed, pairs_failed
 
 if TYPE_CHECKING:
     from pytest_hwperf.plugin.settings import Settings
-    from pytest_hwperf.records.contracts import Store
     from pytest_hwperf.reports.table import Detail
+    from pytest_hwperf.stores.store import Store
 
 
 _NAMED = 3  # tests in a warning
@@ -217,9 +217,7 @@ def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> No
 
 
 def _keep(store: "Store", baseline: str, report: Report) -> list[str]:
-    """Let a store that keeps more than runs have the whole report; return what kept it from that."""
-    if not isinstance(store, ReportStore):
-        return []
+    """Let the store have the whole report; return what kept it from that."""
     try:
         store.keep(baseline, report)
     except StoreError as error:
@@ -331,12 +329,12 @@ def _page(config: pytest.Config, report: Report) -> bytes:
 
     settings, store = session_of(config).settings, session_of(config).store
     asked = settings.save or settings.compare or settings.is_anchored
-    read = partial(_history, store, settings.baseline) if asked and isinstance(store, HistoryStore) else None
+    read = partial(_history, store, settings.baseline) if asked else None
     return page.render(report, history=read)
 
 
 def _history(
-    store: HistoryStore, baseline: str, measured: Sequence[tuple[str, str]], newest: int
+    store: "Store", baseline: str, measured: Sequence[tuple[str, str]], newest: int
 ) -> tuple[Sequence[Series], Sequence[Annotation]]:
     """Read the history of some tests; a store that cannot be read has none here: the comparison has said so."""
     with suppress(StoreError):

@@ -23,7 +23,7 @@ from pytest_hwperf.records.report import ReportPart
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.units import counted
 from pytest_hwperf.records.verdict import Comparison, Judgement, Policy, uncompared
-from pytest_hwperf.stats.history import HistoryStore, Series, drifted, explained, suspects_of
+from pytest_hwperf.stats.history import Series, drifted, explained, suspects_of
 from pytest_hwperf.stats.verdicts import judge
 
 ADDED = "xfail added"  # how pytest's last line counts tests whose failure a new `xfail` hides
@@ -179,7 +179,5 @@ def _history(config: pytest.Config, measured: Sequence[tuple[str, str]]) -> Sequ
     """Read what the store has of some tests; nothing where there is none or it cannot be read, which saving says."""
     settings = session_of(config).settings
     with suppress(StoreError):
-        store = session_of(config).store
-        if isinstance(store, HistoryStore):
-            return store.history_of(settings.baseline, measured, newest=_NEWEST)
+        return session_of(config).store.history_of(settings.baseline, measured, newest=_NEWEST)
     return ()

@@ -1,13 +1,12 @@
-"""What scenarios, meters and stores are to each other: parts meet in these types without importing each other."""
+"""What scenarios and meters are to each other: parts meet in these types without importing each other."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.profiles import ProfiledCalls
-from pytest_hwperf.records.run import Machine, Reading, StoredRun
+from pytest_hwperf.records.run import Reading
 from pytest_hwperf.records.work import Work
 
 # What a meter covers: this process, the processors, boards; or nothing, where it is an estimate.
@@ -135,50 +134,3 @@ class CountingMeter(Meter, Protocol):
 
     def attended(self) -> AbstractContextManager[None]:
         """Keep windows whole that are longer than `longest_window_s`, or of unknown length."""
-
-
-class Store(Protocol):
-    """The place of baselines."""
-
-    def check(self, baseline: str, *, writing: bool) -> None:
-        """Refuse a location or a file that cannot be used, before anything is measured.
-
-        Raises:
-            StoreError: names the file, what is wrong with it and what to do.
-        """
-
-    def load(self, baseline: str, machine: Machine, test: str, label: str) -> tuple[StoredRun, ...]:
-        """Return the accepted runs of that test on that machine, oldest first; () where there are none."""
-
-    def machines(self, baseline: str, test: str, label: str) -> tuple[Machine, ...]:
-        """Return the machines that have accepted runs of that test."""
-
-    def newest(self, baseline: str) -> tuple[StoredRun, ...]:
-        """Return the newest accepted run of each test and label on each machine."""
-
-    def baselines(self) -> tuple[str, ...]:
-        """Return the names of all baselines."""
-
-    def histories(self, baseline: str, pattern: str = "*", *, held: bool) -> Iterable[tuple[StoredRun, ...]]:
-        """Return the accepted or the held runs of each test, label and machine, oldest first, by a glob `pattern`."""
-
-    def remove(self, baseline: str, pattern: str) -> tuple[str, ...]:
-        """Remove accepted and held runs of the tests whose id matches the glob `pattern`; return the ids."""
-
-    def save(self, baseline: str, runs: Sequence[StoredRun]) -> Sequence[str | StoreError]:
-        """Append accepted runs; return the place of each, or why it was not stored: the others are.
-
-        A run that is there already, equal in everything, changes nothing.
-
-        Raises:
-            StoreError: none can be stored.
-        """
-
-    def hold(self, baseline: str, runs: Sequence[StoredRun]) -> Sequence[str | StoreError]:
-        """Keep failed runs apart until `accept`; return and raise as `save`."""
-
-    def accept(self, baseline: str, pattern: str) -> tuple[str, ...]:
-        """Make held runs whose test id matches the glob `pattern` the baseline; return their ids."""
-
-    def prune(self, baseline: str, machine: Machine) -> tuple[str, ...]:
-        """Remove runs that this machine saved with other versions or settings and has saved again; return their ids."""

@@ -3,11 +3,10 @@
 import math
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 from pytest_hwperf.records.evidence import Gate
 from pytest_hwperf.records.metrics import METRICS, Better, Scale, metric_of
-from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import SCHEMA, Estimate, Keyed, Machine, StoredRun, figure_of, replace
 from pytest_hwperf.records.structs import Count, ErrorRate, Record, Share
 from pytest_hwperf.records.units import counted, relative_change, show_change_interval
@@ -48,38 +47,6 @@ class Annotation(Record, frozen=True, kw_only=True):
     revision: str  # commit, in full
     text: str
     noted_at: str  # ISO 8601, UTC
-
-
-@runtime_checkable
-class HistoryStore(Protocol):
-    """What a store offers in addition to baselines: values over time, and notes."""
-
-    def history(self, baseline: str, pattern: str = "*", *, newest: int = 1000) -> Sequence[Series]:
-        """Return the values of each series of the tests whose id matches the glob `pattern`.
-
-        Of each test, label and machine those of its `newest` runs, whether they are of the baseline or not.
-        """
-
-    def history_of(self, baseline: str, measured: Iterable[tuple[str, str]], *, newest: int) -> Sequence[Series]:
-        """Return the same series of some tests with their labels, without a look at others."""
-
-    def tests(self, baseline: str, pattern: str = "*") -> Sequence[str]:
-        """Return the ids of all tests that have a history and match `pattern`."""
-
-    def annotate(self, note: Annotation) -> None:
-        """Keep a note; a second time it changes nothing."""
-
-    def annotations(self) -> Sequence[Annotation]:
-        """Return all notes, oldest first."""
-        ...
-
-
-@runtime_checkable
-class ReportStore(Protocol):
-    """What a store offers in addition, if it keeps more of a report than its runs."""
-
-    def keep(self, baseline: str, report: Report) -> None:
-        """Keep the runs of a report with their verdicts; a second time it changes nothing."""
 
 
 class Statistic(NamedTuple):

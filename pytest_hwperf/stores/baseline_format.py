@@ -1,6 +1,7 @@
 """One baseline file: the stored runs of one test on one machine, as signed lines of JSON.
 
-The first line says what the file is and signs the others; each of those is one stored run, the oldest first.
+The first line says what the file is and signs the others. Each of those is one stored run, the oldest first, so that
+version control shows what changed.
 """
 
 import hashlib
@@ -8,18 +9,18 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from pytest_hwperf.records.codec import from_file, from_json, to_json
 from pytest_hwperf.records.errors import SerialisationError, StoreError
 from pytest_hwperf.records.run import SCHEMA, Run, StoredRun, replace
 from pytest_hwperf.records.structs import Record
 
-SUFFIX, EARLIER_SUFFIX = ".jsonl", ".json"  # the second of versions that read schema 1
-_OLDER = "delete it, and save a new baseline with pytest --hwperf-save"
+SUFFIX = ".jsonl"
 LARGEST = 50_000_000  # bytes of a file: far above what twenty runs need; a larger one is not loaded into memory
+_OLDER = "delete it, and save a new baseline with pytest --hwperf-save"
 _ROOM_OF_HEADING = 256  # bytes
 _LONGEST_SLUG = 80  # characters: with the digits and the ending far below the 255 bytes of a file name
+Runs = tuple[StoredRun, ...]  # of one file: the oldest first; () where there is no file
 
 
 class Heading(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf baseline"):
@@ -27,13 +28,6 @@ class Heading(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-h
 
     schema: int = SCHEMA
     digest: str  # SHA-256 of the other lines: finds edits by hand and half merges, and is no protection against intent
-
-
-class Entry(NamedTuple):
-    """A stored run with its line, so that saving the next one need not write it again."""
-
-    stored: StoredRun
-    line: bytes
 
 
 def file_name(test: str, label: str) -> str:
@@ -48,57 +42,34 @@ def place(run: Run) -> str:
     return f"{run.machine.fingerprint}/{file_name(run.test, run.label)}"
 
 
-def entries_of(runs: Sequence[StoredRun]) -> tuple[Entry, ...]:
-    """Write stored runs as lines."""
-    return tuple(Entry(stored=run, line=to_json(run)) for run in runs)
+def render(runs: Sequence[StoredRun]) -> bytes:
+    """Write a file that can be read again.
 
-
-def unknown_in(known: Sequence[Entry], entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """Return the entries that are not there yet, each once.
-
-    A line of a version whose runs had fewer fields is another text of the same run.
+    As far back as they fit the newest runs are whole, then without values, then left out.
     """
-    there = {entry.line for entry in known}
-    new = [entry for line, entry in {entry.line: entry for entry in entries}.items() if line not in there]
-    return tuple(entry for entry in new if all(entry.stored != one.stored for one in known))
-
-
-def bounded(entries: Sequence[Entry], largest: int = LARGEST) -> tuple[Entry, ...]:
-    """Keep a file readable: as far back as they fit the newest runs are whole, then without values, then left out."""
-    kept, room = list[Entry](), largest - _ROOM_OF_HEADING
-    for entry in reversed(entries):
-        fitting = entry if len(entry.line) < room or not kept else _without_values(entry)
-        if len(fitting.line) >= room:
+    lines, room = list[bytes](), LARGEST - _ROOM_OF_HEADING
+    for stored in reversed(runs):
+        line = to_json(stored, check=False)
+        if len(line) >= room and lines:
+            line = to_json(replace(stored, run=replace(stored.run, samples=())))
+        if len(line) >= room:
             break
-        kept.append(fitting)
-        room -= len(fitting.line) + 1
-    if not kept:
+        lines.insert(0, line)
+        room -= len(line) + 1
+    if not lines:
         raise StoreError(
-            f"a run of {entries[-1].stored.run.test} takes {len(entries[-1].line) / 1e6:.1f} MB, a baseline at most "
-            f"{largest / 1e6:g} MB: give fewer examples with y_true="
+            f"a run of {runs[-1].run.test} takes {len(line) / 1e6:.1f} MB, a baseline at most {LARGEST / 1e6:g} MB: "
+            "give fewer examples with y_true="
         )
-    return tuple(reversed(kept))
+    return b"".join(line + b"\n" for line in (_heading(_digest(lines)), *lines))
 
 
-def _without_values(entry: Entry) -> Entry:
-    stored = replace(entry.stored, run=replace(entry.stored.run, samples=()))
-    return Entry(stored=stored, line=to_json(stored))
-
-
-def render(entries: Sequence[Entry]) -> bytes:
-    """Write a file: one stored run a line, so that version control shows what changed."""
-    lines = [entry.line for entry in entries]
-    return b"".join(line + b"\n" for line in (to_json(Heading(digest=_digest(lines)), check=False), *lines))
-
-
-def parse(path: Path, content: bytes) -> tuple[Entry, ...]:
-    """Read what `render` wrote to `path`; at least one entry."""
+def parse(path: Path, content: bytes) -> Runs:
+    """Read what `render` wrote to `path`; at least one run."""
     restore = f"restore it with `git checkout -- {shlex.quote(str(path))}`, or delete it to start over"
     heading, *lines = [line for line in content.splitlines() if line] or [b""]
-    if path.suffix == EARLIER_SUFFIX:
-        heading = content  # then the whole file was one object
     digest = _digest(lines)
-    if heading != to_json(Heading(digest=digest), check=False):  # what is wrong with it takes longer to say
+    if heading != _heading(digest):  # what is wrong with it takes longer to say
         try:
             signed = from_file(Heading, heading, other=restore, older=_OLDER).digest
         except SerialisationError as error:
@@ -106,25 +77,24 @@ def parse(path: Path, content: bytes) -> tuple[Entry, ...]:
         if signed != digest:
             raise StoreError(f"{path} was cut off, edited by hand or half merged (its digest does not fit): {restore}")
     try:
-        entries = tuple(Entry(stored=from_json(StoredRun, line), line=line) for line in lines)
+        runs = tuple(from_json(StoredRun, line) for line in lines)
     except SerialisationError as error:
         raise StoreError(f"{path} holds no valid run ({error}): {restore}") from error
-    if not entries:
+    if not runs:
         raise StoreError(f"{path} holds no run: {restore}")
-    _check_place(path, [entry.stored.run for entry in entries])
-    return entries
-
-
-def _check_place(path: Path, runs: Sequence[Run]) -> None:
-    """Refuse runs of other tests and machines: their file was moved, or holds a line of another one."""
-    first, here = runs[0], f"{path.parent.name}/{path.name}"
+    first = runs[0].run
     mine = (first.test, first.label, first.machine)
-    strange = [run for run in runs[1:] if (run.test, run.label, run.machine) != mine]
+    strange = [one.run for one in runs if (one.run.test, one.run.label, one.run.machine) != mine]
     for run in (first, *strange):
-        if place(run) != here:
+        if place(run) != f"{path.parent.name}/{path.name}":  # it was moved, or holds a line of another file
             raise StoreError(f"{path} holds what belongs at {place(run)} of its baseline: move it back, or delete it")
+    return runs
 
 
 def _digest(lines: Sequence[bytes]) -> str:
     """Return the SHA-256 of lines, whatever their ends."""
     return hashlib.sha256(b"\n".join(lines)).hexdigest()
+
+
+def _heading(digest: str) -> bytes:
+    return to_json(Heading(digest=digest), check=False)

@@ -4,50 +4,26 @@
 `<root>/.held/` failed ones that wait to be accepted.
 """
 
-import fnmatch
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from pytest_hwperf.host.files import check_writable, create_file, read_given, replace_file
+from pytest_hwperf.host.files import create_file, read_given, replace_file
 from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.errors import SerialisationError, StoreError
+from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Machine, StoredRun
 from pytest_hwperf.stats.history import Annotation, Series, series_of
-from pytest_hwperf.stores.baseline_folder import BaselineFolder, Entries, baseline_files, closed, machine_folders, sweep
-from pytest_hwperf.stores.baseline_format import bounded, entries_of, file_name, place, unknown_in
+from pytest_hwperf.stores.baseline_folder import BaselineFolder
+from pytest_hwperf.stores.baseline_format import Runs, file_name, place, render
 from pytest_hwperf.stores.location import check_name
+from pytest_hwperf.stores.store import KEEP, Store, matches
 
-NOTES_NAME = ".annotations.jsonl"  # no baseline can be called so
-
-_LARGEST = 10_000_000  # bytes
-
-
-def read_notes(path: Path) -> tuple[Annotation, ...]:
-    """Return all notes, oldest first; () where there is no file."""
-    if not os.path.lexists(path):
-        return ()
-    lines = read_given(path, _LARGEST, "fix that, or delete it", error=StoreError).splitlines()
-    try:
-        notes = [from_json(Annotation, line) for line in lines if line.strip()]
-    except SerialisationError as error:
-        raise StoreError(f"{path} holds a line that is no note ({error}): remove that line") from error
-    return tuple(sorted(notes, key=lambda note: note.noted_at))
+_NOTES = ".annotations.jsonl"  # no baseline can be called so
+_LARGEST = 10_000_000  # bytes of the notes
 
 
-def with_note(notes: Sequence[Annotation], note: Annotation) -> tuple[Annotation, ...]:
-    """Add a note; the same text at the same revision changes nothing."""
-    if any((one.revision, one.text) == (note.revision, note.text) for one in notes):
-        return tuple(notes)
-    return (*notes, note)
-
-
-def render_notes(notes: Sequence[Annotation]) -> bytes:
-    """Write the file."""
-    return b"".join(to_json(note) + b"\n" for note in notes)
-
-
-class JsonStore:
+class JsonStore(Store):
     """A folder of baseline files; safe against concurrent writers, killed writers and full disks.
 
     A file that cannot be read whole is refused with its name and the remedy; it is neither skipped nor overwritten.
@@ -56,266 +32,173 @@ class JsonStore:
     def __init__(
         self,
         location: str | Path,
-        keep: int = 20,
+        keep: int = KEEP,
         *,
         patience_s: float = 60.0,
         create: Callable[[Path], int] = create_file,
     ) -> None:
         """Keep the newest `keep` runs of a test under `location`, which need not exist yet.
 
-        Args:
-            location: the folder.
-            keep: runs of one test on one machine, at least 1.
-            patience_s: how long to wait for another writer.
-            create: creates a new file and returns its descriptor; tests give one that fails.
-
-        Raises:
-            StoreError: `keep` is below 1, or no folder can be called so.
+        `patience_s` is how long to wait for another writer. `create` creates a new file and returns its descriptor;
+        tests give one that fails.
         """
         if keep < 1:
             raise StoreError(f"keep={keep}: a baseline keeps at least 1 run of a test")
-        self._folder = BaselineFolder(location, patience_s, create)
-        self._keep = keep
+        self._folder, self._keep = BaselineFolder(location, patience_s, create), keep
 
     def check(self, baseline: str, *, writing: bool) -> None:
-        """Refuse a location or a file that cannot be used, before anything is measured; sweep up after killed writers.
-
-        Raises:
-            StoreError: names the file or folder, what is wrong with it and what to do.
-        """
-        root, folders = self._folder.root, [self._folder.accepted(baseline)]
-        folders += [self._folder.held(baseline)] if writing else []
-        place = next(place for place in (root, *root.parents) if os.path.lexists(place))
-        if not place.is_dir():
-            raise StoreError(f"{place} is not a folder: choose another place for baselines with --hwperf-store")
-        if writing:
-            _check_writable(place)
-        if writing and root.is_dir():
+        folders = [self._folder.of(baseline, held=held) for held in (False, True)[: 1 + writing]]
+        self._folder.check(writing=writing)
+        if writing and self._folder.root.is_dir():
             with self._folder.locked():
-                sweep(root, folders)
-        for folder in folders:
-            for path in baseline_files(folder):
-                self._folder.read(path)
+                self._folder.sweep(folders)
+        for path in self._files(folders):
+            self._folder.read(path)
 
-    def load(self, baseline: str, machine: Machine, test: str, label: str) -> tuple[StoredRun, ...]:
-        """Return the accepted runs of that test on that machine, oldest first; () where there are none.
-
-        Raises:
-            StoreError: the file is damaged.
-        """
-        entries = self._folder.read(self._folder.accepted(baseline) / f"{machine.fingerprint}/{file_name(test, label)}")
-        return tuple(entry.stored for entry in entries)
+    def load(self, baseline: str, machine: Machine, test: str, label: str) -> Runs:
+        here = self._folder.of(baseline, held=False) / machine.fingerprint
+        return self._folder.read(here / file_name(test, label))
 
     def machines(self, baseline: str, test: str, label: str) -> tuple[Machine, ...]:
-        """Return the machines that have accepted runs of that test.
+        return tuple(runs[-1].run.machine for runs in self._runs_of(baseline, [(test, label)]))
 
-        Raises:
-            StoreError: a file is damaged.
-        """
-        name = file_name(test, label)
-        folders = machine_folders(self._folder.accepted(baseline))
-        return tuple(
-            entries[-1].stored.run.machine for folder in folders if (entries := self._folder.read(folder / name))
-        )
-
-    def newest(self, baseline: str) -> tuple[StoredRun, ...]:
-        """Return the newest accepted run of each test and label on each machine.
-
-        Raises:
-            StoreError: a file is damaged.
-        """
-        paths = baseline_files(self._folder.accepted(baseline))
-        return tuple(entries[-1].stored for path in paths if (entries := self._folder.read(path)))
+    def newest(self, baseline: str) -> Runs:
+        return tuple(runs[-1] for runs in self.histories(baseline, held=False))
 
     def baselines(self) -> tuple[str, ...]:
-        """Return the names of all baselines, those that have held runs only too."""
         roots = [root for root in (self._folder.root, self._folder.root / ".held") if root.is_dir()]
         names = {path.name for root in roots for path in root.iterdir() if path.is_dir() and _is_name(path.name)}
         return tuple(sorted(names))
 
-    def histories(self, baseline: str, pattern: str = "*", *, held: bool) -> tuple[tuple[StoredRun, ...], ...]:
-        """Return the accepted or the held runs of each test, label and machine, oldest first, of tests as for `accept`.
-
-        Raises:
-            StoreError: a file is damaged.
-        """
-        paths = baseline_files((self._folder.held if held else self._folder.accepted)(baseline))
-        found = (tuple(entry.stored for entry in self._folder.read(path)) for path in paths)
-        return tuple(runs for runs in found if runs and _matches(runs[-1].run.test, pattern))
+    def histories(self, baseline: str, pattern: str = "*", *, held: bool) -> tuple[Runs, ...]:
+        found = map(self._folder.read, self._files([self._folder.of(baseline, held=held)]))
+        return tuple(runs for runs in found if runs and matches(runs[-1].run.test, pattern))
 
     def remove(self, baseline: str, pattern: str) -> tuple[str, ...]:
-        """Remove accepted and held runs of the tests whose id matches `pattern`, as for `accept`; return the ids.
-
-        Raises:
-            StoreError: a file is damaged, and its test unknown, or it cannot be removed.
-        """
-        folders = [
-            folder for folder in (self._folder.accepted(baseline), self._folder.held(baseline)) if folder.is_dir()
-        ]
-        if not folders:
+        folders = [self._folder.of(baseline, held=held) for held in (False, True)]
+        if not any(folder.is_dir() for folder in folders):
             return ()
         with self._folder.locked():
-            found = {
-                path: self._folder.read(path)[-1].stored.run.test for each in folders for path in baseline_files(each)
-            }
-            chosen = {path: test for path, test in found.items() if _matches(test, pattern)}
+            found = {path: self._folder.read(path)[-1].run.test for path in self._files(folders)}
+            chosen = {path: test for path, test in found.items() if matches(test, pattern)}
             for path in chosen:
                 self._folder.remove(path)
         return tuple(dict.fromkeys(chosen.values()))
 
     def save(self, baseline: str, runs: Sequence[StoredRun]) -> tuple[str | StoreError, ...]:
-        """Append accepted runs, drop the oldest beyond `keep`; return the file of each, or why it was not stored.
-
-        A run that its file already has, equal in everything, changes nothing; one that was held is held no more.
-        A file that is damaged or cannot be written is left as it was, and hinders no other.
-
-        Raises:
-            StoreError: none can be stored: the name, the folder or another writer forbids it.
-        """
         return self._append(baseline, runs, held=False)
 
     def hold(self, baseline: str, runs: Sequence[StoredRun]) -> tuple[str | StoreError, ...]:
-        """Keep failed runs apart until `accept`; return the file of each, or why it was not stored.
-
-        One that the baseline has already changes nothing.
-
-        Raises:
-            StoreError: as for `save`.
-        """
         return self._append(baseline, runs, held=True)
 
     def accept(self, baseline: str, pattern: str) -> tuple[str, ...]:
-        """Make held runs whose test id matches `pattern` the baseline; return the ids.
-
-        `*` and `?` are wildcards; brackets are not, since ids of parametrised tests hold them. The test's earlier
-        runs are *replaced*: accepting says that a new normal began, and a mixture of both would describe neither.
-        For the same reason held runs of other revisions than the newest held one are dropped.
-
-        Raises:
-            StoreError: a file of any of these tests is damaged (then none is accepted), or cannot be written.
-        """
-        held_folder, folder = self._folder.held(baseline), self._folder.accepted(baseline)
-        if not held_folder.is_dir():
+        waiting, folder = (self._folder.of(baseline, held=held) for held in (True, False))
+        if not waiting.is_dir():
             return ()
         with self._folder.locked():
-            chosen = [
-                (path, entries)
-                for path in baseline_files(held_folder)
-                if (entries := self._folder.read(path)) and _matches(entries[-1].stored.run.test, pattern)
-            ]
-            targets = [folder / path.relative_to(held_folder) for path, _ in chosen]
-            for target in targets:
+            found = {path: self._folder.read(path) for path in self._files([waiting])}
+            chosen = {path: runs for path, runs in found.items() if runs and matches(runs[-1].run.test, pattern)}
+            targets = {path: folder / path.relative_to(waiting) for path in chosen}
+            for target in targets.values():
                 self._folder.read(target)  # a damaged baseline is not overwritten
-            accepted = (_newest_revision(entries) for _, entries in chosen)
-            problems = self._folder.write(dict(zip(targets, accepted, strict=True)))
-            for (path, _), target in zip(chosen, targets, strict=True):
+            problems = self._folder.write({targets[path]: render(_newest(runs)) for path, runs in chosen.items()})
+            for path, target in targets.items():
                 if target not in problems:
-                    path.unlink()  # only now: killed before, it would merely be accepted again
+                    self._folder.remove(path)  # only now: killed before, it would merely be accepted again
         if problems:
             raise next(iter(problems.values()))
-        return tuple(dict.fromkeys(entries[-1].stored.run.test for _, entries in chosen))
+        return tuple(dict.fromkeys(runs[-1].run.test for runs in chosen.values()))
 
     def prune(self, baseline: str, machine: Machine) -> tuple[str, ...]:
-        """Remove runs that this machine saved with other versions or settings and has saved again; return their ids.
-
-        Raises:
-            StoreError: a file is damaged, or cannot be removed.
-        """
-        folder = self._folder.accepted(baseline)
+        folder = self._folder.of(baseline, held=False)
         if not folder.is_dir():
             return ()
         with self._folder.locked():
             here = folder / machine.fingerprint
             replaced = {
-                path: entries[-1].stored.run
-                for path in baseline_files(folder)
-                if path.parent != here and self._folder.read(here / path.name) and (entries := self._folder.read(path))
+                path: runs[-1].run
+                for path in self._files([folder])
+                if path.parent != here and self._folder.read(here / path.name) and (runs := self._folder.read(path))
             }
             old = {path: run.test for path, run in replaced.items() if run.machine.hardware == machine.hardware}
             for path in old:
-                path.unlink()
+                self._folder.remove(path)
         return tuple(dict.fromkeys(old.values()))
 
     def history(self, baseline: str, pattern: str = "*", *, newest: int = 1000) -> tuple[Series, ...]:
-        """Return the values of each series of the tests whose id matches `pattern`: those of accepted runs.
-
-        Raises:
-            StoreError: a file is damaged.
-        """
         found = self.histories(baseline, pattern, held=False)
         return tuple(series for runs in found for series in series_of(runs[-newest:]))
 
     def history_of(self, baseline: str, measured: Iterable[tuple[str, str]], *, newest: int) -> tuple[Series, ...]:
-        """Return the series of some tests with their labels, as `history` does.
-
-        Raises:
-            StoreError: a file is damaged.
-        """
-        folders = machine_folders(self._folder.accepted(baseline))
-        paths = [folder / file_name(test, label) for test, label in dict.fromkeys(measured) for folder in folders]
-        found = (tuple(entry.stored for entry in self._folder.read(path)[-newest:]) for path in paths)
-        return tuple(series for runs in found if runs for series in series_of(runs))
+        found = self._runs_of(baseline, dict.fromkeys(measured))
+        return tuple(series for runs in found for series in series_of(runs[-newest:]))
 
     def tests(self, baseline: str, pattern: str = "*") -> tuple[str, ...]:
-        """Return the ids of all tests that have accepted runs and match `pattern`.
-
-        Raises:
-            StoreError: a file is damaged.
-        """
         return tuple(sorted({runs[-1].run.test for runs in self.histories(baseline, pattern, held=False)}))
 
     def annotate(self, note: Annotation) -> None:
-        """Keep a note; the same text at the same revision changes nothing.
-
-        Raises:
-            StoreError: the notes are damaged, or cannot be written.
-        """
-        path = self._folder.root / NOTES_NAME
         with self._folder.locked():
-            self._folder.check_links(path)
-            replace_file(path, render_notes(with_note(read_notes(path), note)))
+            notes = self.annotations()
+            if all((one.revision, one.text) != (note.revision, note.text) for one in notes):
+                content = b"".join(to_json(one) + b"\n" for one in (*notes, note))
+                replace_file(self._folder.root / _NOTES, content)
 
     def annotations(self) -> tuple[Annotation, ...]:
-        """Return all notes, oldest first.
-
-        Raises:
-            StoreError: they are damaged.
-        """
-        path = self._folder.root / NOTES_NAME
+        path = self._folder.root / _NOTES
         self._folder.check_links(path)
-        return read_notes(path)
+        if not os.path.lexists(path):
+            return ()
+        lines = read_given(path, _LARGEST, "fix that, or delete it", error=StoreError).splitlines()
+        try:
+            notes = [from_json(Annotation, line) for line in lines if line.strip()]
+        except SerialisationError as error:
+            raise StoreError(f"{path} holds a line that is no note ({error}): remove that line") from error
+        return tuple(sorted(notes, key=lambda note: note.noted_at))
+
+    def keep(self, baseline: str, report: Report) -> None:
+        """Keep nothing more: files hold runs alone."""
+
+    def _files(self, folders: Iterable[Path]) -> list[Path]:
+        return [path for folder in folders for path in self._folder.files(folder)]
+
+    def _runs_of(self, baseline: str, measured: Iterable[tuple[str, str]]) -> list[Runs]:
+        """Return the accepted runs of some tests with their labels on each machine."""
+        machines = self._folder.machines(self._folder.of(baseline, held=False))
+        found = (self._folder.read(machine / file_name(*one)) for one in measured for machine in machines)
+        return [runs for runs in found if runs]
 
     def _append(self, baseline: str, runs: Sequence[StoredRun], *, held: bool) -> tuple[str | StoreError, ...]:
-        accepted, waiting = self._folder.accepted(baseline), self._folder.held(baseline)
-        if not runs:
-            return ()
+        """Add runs to their files. A damaged file, or one that cannot be written, is left and hinders no other."""
+        folder, apart = (self._folder.of(baseline, held=where) for where in (held, not held))
         mine, paths = dict[str, list[StoredRun]](), [place(stored.run) for stored in runs]
         for path, stored in zip(paths, runs, strict=True):
-            mine.setdefault(path, []).append(stored)
-        files, left, problems = dict[Path, Entries](), dict[Path, Entries](), dict[Path, StoreError]()
-        folder = waiting if held else accepted
+            mine.setdefault(path, []).append(from_json(StoredRun, to_json(stored)))
+        if not mine:
+            return ()
+        contents, left, problems = dict[Path, bytes](), dict[Path, list[StoredRun]](), dict[Path, StoreError]()
         with self._folder.locked():
             for path, new in mine.items():
                 try:
-                    old, entries = self._folder.read(folder / path), entries_of(new)
-                    other = self._folder.readable((accepted if held else waiting) / path)
-                    if unknown := unknown_in((*old, *other) if held else old, entries):
-                        files[folder / path] = bounded((*old, *unknown)[-self._keep :])
-                    if not held and len(waits := unknown_in(entries, other)) < len(other):
-                        left[waiting / path] = waits
+                    old, other = self._folder.read(folder / path), self._readable(apart / path)
+                    if unknown := _unknown_in((*old, *other) if held else old, new):
+                        contents[folder / path] = render((*old, *unknown)[-self._keep :])
+                    if not held and len(waits := _unknown_in(new, other)) < len(other):
+                        left[apart / path] = waits
                 except StoreError as error:
                     problems[folder / path] = error
-            problems |= self._folder.write(files)
+            problems |= self._folder.write(contents)
             if not problems:  # killed before, or where one is not saved, it would merely wait for longer
-                self._folder.rewrite(left)
+                for done in (waiting for waiting, runs in left.items() if not runs):
+                    self._folder.remove(done)
+                self._folder.write({waiting: render(runs) for waiting, runs in left.items() if runs})
         return tuple(problems.get(folder / path) or str(folder / path) for path in paths)
 
-
-def _check_writable(place: Path) -> None:
-    try:
-        check_writable(place / "probe")
-    except OSError as error:
-        raise closed(place, error) from error
+    def _readable(self, path: Path) -> Runs:
+        """Read one file; () also where it is damaged, which whoever needs it says and which hinders no other."""
+        try:
+            return self._folder.read(path)
+        except StoreError:
+            return ()
 
 
 def _is_name(name: str) -> bool:
@@ -326,10 +209,16 @@ def _is_name(name: str) -> bool:
     return True
 
 
-def _matches(test: str, pattern: str) -> bool:
-    return fnmatch.fnmatchcase(test, pattern.replace("[", "[[]"))
+def _newest(runs: Runs) -> Runs:
+    """Return the runs of the newest revision."""
+    newest = runs[-1].run.shown_revision
+    return tuple(stored for stored in runs if stored.run.shown_revision == newest)
 
 
-def _newest_revision(entries: Entries) -> Entries:
-    newest = entries[-1].stored.run.shown_revision
-    return tuple(entry for entry in entries if entry.stored.run.shown_revision == newest)
+def _unknown_in(known: Sequence[StoredRun], runs: Sequence[StoredRun]) -> list[StoredRun]:
+    """Return the runs that are not there yet, each once."""
+    new = list[StoredRun]()
+    for stored in runs:
+        if stored not in known and stored not in new:
+            new.append(stored)
+    return new

@@ -140,11 +140,11 @@ def test_a_baseline_is_refused_or_compared_with() -> None:
     for line in mutations(json.loads(to_json(stored)), seed=2):
         content = to_json(Heading(digest=hashlib.sha256(line).hexdigest())) + b"\n" + line
         try:
-            entries = parse(Path(place(stored.run)), content)
+            runs = parse(Path(place(stored.run)), content)
         except HwperfError:
             seen["refused"] += 1
         else:
-            judged_against([entry.stored for entry in entries])
+            judged_against([*runs])
             seen["read"] += 1
     assert seen["read"] > FILES / 20
     assert seen["refused"] > FILES / 2

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.cli import USAGE, arguments, main
+from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.history import OK
 from pytest_hwperf.host import extras
 from pytest_hwperf.records.run import StoredRun, replace
@@ -127,10 +127,3 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     monkeypatch.setattr(extras, "find_spec", lambda _: None)
     assert USAGE == main([*EXPORT, "*", "--as=parquet", "--output=x.parquet"])
     assert "--as=parquet needs pyarrow: pip install 'pytest-hwperf[parquet]'" in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("here")
-def test_a_store_without_history_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(arguments, "open_store", lambda _: (object(), "shelf"))
-    assert USAGE == main([*EXPORT, "*", "--as=otava"])
-    assert "--store=json:.hwperf keeps no history: give json:… or sql:…" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import pytest
 from fakes.repositories import repository_with
 
 from pytest_hwperf import registry
-from pytest_hwperf.stores import json_files
+from pytest_hwperf.stores import baseline_folder
 from pytest_hwperf.stores.json_files import JsonStore
 
 SAVE = ("--hwperf-sample-time=0.05", "--hwperf-energy=off", "--hwperf-save")
@@ -52,7 +52,7 @@ def test_a_disk_that_fills_up_fails_the_session(pytester: pytest.Pytester, monke
 
 
 def test_a_read_only_store_is_a_usage_error(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_files, "check_writable", failing(errno.EROFS))
+    monkeypatch.setattr(baseline_folder, "check_writable", failing(errno.EROFS))
     pytester.makepyfile("def test_it(): raise SystemExit('ran')")
     result = pytester.runpytest_inprocess(*SAVE)
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -5,7 +5,6 @@ import json
 import os
 import resource
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,12 @@ from hypothesis import strategies as st
 
 from pytest_hwperf.host.files import create_file, replace_file
 from pytest_hwperf.records.codec import to_json
-from pytest_hwperf.records.contracts import Store
 from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.run import StoredRun, replace
 from pytest_hwperf.stats.history import Annotation
-from pytest_hwperf.stores import baseline_folder, baseline_format, json_files
+from pytest_hwperf.stores import baseline_folder, baseline_format
 from pytest_hwperf.stores.json_files import JsonStore
+from pytest_hwperf.stores.store import Store
 
 
 @pytest.fixture
@@ -58,12 +57,6 @@ def stored(answers: Sequence[str | StoreError]) -> Path:
 def one_file(root: Path) -> Path:
     """Save one session and return its file."""
     return save(JsonStore(root), fake.session())
-
-
-def test_saved_session_comes_back(root: Path) -> None:
-    session = fake.session()
-    save(JsonStore(root), session)
-    assert load(JsonStore(root)) == (session,)
 
 
 def test_place_tells_baseline_machine_and_test(root: Path) -> None:
@@ -107,10 +100,8 @@ def test_no_text_ends_a_line(words: list[str]) -> None:
     test, label, key, value = words
     sessions = [fake.session(test=test, label=label, median_s=median) for median in (1.0, 2.0)]
     odd = [replace(one, run=replace(one.run, context={key: value, "runs": "["})) for one in sessions]
-    written = baseline_format.entries_of(odd)
     path = Path(baseline_format.place(odd[0].run))
-    assert written == baseline_format.parse(path, baseline_format.render(written))
-    assert odd == [entry.stored for entry in written]
+    assert odd == [*baseline_format.parse(path, baseline_format.render(odd))]
 
 
 def test_another_writers_file_is_noticed(root: Path) -> None:
@@ -126,17 +117,6 @@ def test_another_writers_file_is_noticed(root: Path) -> None:
     assert (first, load(store)) == ((fake.session(),), (other,))
     save(store, fake.session())
     assert load(store) == (other, fake.session())
-
-
-def test_many_sessions_are_saved_at_once(root: Path) -> None:
-    """Two of one test too, in the order given; nothing to save makes no folder."""
-    store = JsonStore(root)
-    assert (store.save("main", []), root.exists()) == ((), False)
-    sessions = [fake.session(test=test, median_s=median) for test, median in (("a", 1.0), ("b", 2.0), ("a", 3.0))]
-    answers = store.save("main", sessions)
-    assert answers[0] == answers[2] != answers[1]
-    assert load(store, "a") == (sessions[0], sessions[2])
-    assert load(store, "b") == (sessions[1],)
 
 
 def test_one_file_that_cannot_be_used_hinders_no_other(root: Path) -> None:
@@ -160,36 +140,11 @@ def test_one_file_that_cannot_be_used_hinders_no_other(root: Path) -> None:
     assert damaged.read_text() == "{"
 
 
-def test_nothing_stored_is_an_empty_answer(root: Path) -> None:
-    store = JsonStore(root)
-    store.check("main", writing=False)
-    assert (load(store), store.machines("main", fake.TEST, ""), store.accept("main", "*")) == ((), (), ())
-    assert not root.exists()
-
-
 def test_newest_sessions_are_kept_oldest_first(root: Path) -> None:
     store = JsonStore(root, keep=3)
     for median in (1.0, 2.0, 3.0, 4.0):
         save(store, fake.session(median_s=median))
     assert medians(store) == [2.0, 3.0, 4.0]
-
-
-def test_newest_run_of_each_test_label_and_machine_is_found(root: Path) -> None:
-    """Of the accepted ones of that baseline alone."""
-    store = JsonStore(root)
-    newest = [
-        fake.session(median_s=2.0),
-        fake.session(median_s=3.0, label="warm"),
-        fake.session(median_s=4.0, test="other"),
-        fake.session(median_s=5.0, at=fake.machine(cores=8)),
-    ]
-    store.save("main", [fake.session(median_s=1.0), *newest])
-    store.save("next", [fake.session(median_s=6.0)])
-    hold(store, fake.session(median_s=7.0))
-
-    found = sorted(JsonStore(root).newest("main"), key=lambda stored: stored.figures[0].estimate.value)
-    assert newest == found
-    assert JsonStore(root).newest("none") == ()
 
 
 def test_newest_run_of_a_damaged_file_is_refused(root: Path) -> None:
@@ -204,36 +159,6 @@ def test_keep_below_one_is_refused(root: Path) -> None:
         JsonStore(root, keep=0)
 
 
-def test_tests_labels_baselines_and_machines_are_apart(root: Path) -> None:
-    store, other = JsonStore(root), fake.machine(cores=8)
-    save(store, fake.session(median_s=1.0))
-    save(store, fake.session(median_s=2.0, label="warm"))
-    save(store, fake.session(median_s=3.0, test="other"))
-    save(store, fake.session(median_s=4.0, at=other))
-    store.save("next", [fake.session(median_s=5.0)])
-    assert medians(store) == [1.0]
-    assert {fake.machine().fingerprint, other.fingerprint} == {
-        machine.fingerprint for machine in store.machines("main", fake.TEST, "")
-    }
-    assert store.machines("main", "other", "") == (fake.machine(),)
-
-
-@pytest.mark.parametrize(
-    "name", ["", ".", "..", ".held", "a/b", "../x", "/etc", "a\\b", "-x", "a b", "main\n", "é", "x" * 300, "con", "v."]
-)
-def test_baseline_names_cannot_leave_the_folder(root: Path, name: str) -> None:
-    store = JsonStore(root)
-    for call in (
-        lambda: store.check(name, writing=False),
-        lambda: store.load(name, fake.machine(), "t", ""),
-        lambda: store.save(name, [fake.session()]),
-        lambda: store.hold(name, [fake.session()]),
-        lambda: store.accept(name, "*"),
-    ):
-        with pytest.raises(StoreError, match=r"^baseline name '.*: .*, such as main$"):
-            call()
-
-
 def resign(path: Path, edit: Callable[[list[dict[str, Any]]], object]) -> None:
     """Change the lines of a file, the heading among them, and make the digest fit again."""
     plain = [json.loads(line) for line in path.read_text().splitlines()]
@@ -242,14 +167,6 @@ def resign(path: Path, edit: Callable[[list[dict[str, Any]]], object]) -> None:
     texts = [json.dumps(line).encode() for line in lines]
     heading["digest"] = baseline_format._digest(texts)
     path.write_bytes(b"\n".join([json.dumps(heading).encode(), *texts]))
-
-
-def of_schema_1(path: Path) -> None:
-    """As the version before wrote it: one object, under another ending."""
-    text = (
-        '{"digest":"0123",\n"label":"",\n"machine":{},\n"schema":1,\n"sessions":[],\n"what":"pytest-hwperf baseline"}\n'
-    )
-    path.write_text(text)
 
 
 def instead(put: Callable[[Path], object]) -> Callable[[Path], None]:
@@ -275,6 +192,10 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "newer": (
         lambda path: resign(path, lambda plain: plain[0].update(schema=3, more=1)),
         r"was written by a newer pytest-hwperf \(schema 3, this one reads 2\): upgrade pytest-hwperf",
+    ),
+    "earlier": (
+        lambda path: resign(path, lambda plain: plain[0].update(schema=1)),
+        r"was written by an earlier .* pytest --hwperf-save$",
     ),
     "no schema": (lambda path: resign(path, lambda plain: plain[0].pop("schema")), "holds no pytest-hwperf baseline"),
     "more fields": (
@@ -365,37 +286,6 @@ def test_line_ends_are_no_damage(root: Path, end: bytes) -> None:
     assert medians(JsonStore(root)) == [0.00631, 2.0]
 
 
-def test_a_file_of_an_earlier_version_is_found_under_its_own_name(root: Path) -> None:
-    """It would be a silent pass to take the test for one that nobody has saved."""
-    path = one_file(root)
-    earlier = path.rename(path.with_suffix(".json"))
-    of_schema_1(earlier)
-    store = JsonStore(root)
-
-    for call in (
-        lambda: store.check("main", writing=False),
-        lambda: load(store),
-        lambda: save(store, fake.session()),
-    ):
-        with pytest.raises(StoreError, match=r"\.json was written by an earlier .* pytest --hwperf-save$"):
-            call()
-
-
-def test_a_link_that_leaves_is_refused_under_the_earlier_name(root: Path, tmp_path: Path) -> None:
-    """What it leads to is not read, though it would be a whole baseline file."""
-    path = one_file(root)
-    path.rename(tmp_path / "elsewhere.json")
-    path.with_suffix(".json").symlink_to(tmp_path / "elsewhere.json")
-
-    for call in (
-        lambda: JsonStore(root).check("main", writing=False),
-        lambda: load(JsonStore(root)),
-        lambda: save(JsonStore(root), fake.session()),
-    ):
-        with pytest.raises(StoreError, match=r"\.json leaves .* through a link: put the file itself there$"):
-            call()
-
-
 @pytest.mark.parametrize("writing", [True, False])
 def test_a_file_in_place_of_the_folder_is_refused(root: Path, *, writing: bool) -> None:
     root.write_text("")
@@ -434,24 +324,10 @@ def test_the_root_itself_may_be_a_link(root: Path, tmp_path: Path) -> None:
     assert medians(JsonStore(one_file(root).parents[2])) == [0.00631]
 
 
-def read_only(path: Path) -> None:
-    raise OSError(errno.EROFS, "Read-only file system", str(path))
-
-
 def full(path: Path) -> int:
     """Create a file on a full disk: it appears, but takes no byte."""
     path.touch()
     return os.open("/dev/full", os.O_WRONLY)
-
-
-def test_read_only_folder_is_refused_before_measuring(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replaced, since permission bits do not bind root."""
-    monkeypatch.setattr(json_files, "check_writable", read_only)
-    store = JsonStore(root)
-    store.check("main", writing=False)
-
-    with pytest.raises(StoreError, match=r"cannot be written to \(Read-only file system\): make it writable"):
-        store.check("main", writing=True)
 
 
 def test_check_for_writing_leaves_nothing(root: Path) -> None:
@@ -469,7 +345,7 @@ def test_full_disk_leaves_the_earlier_sessions(root: Path) -> None:
     assert [path] == list(path.parent.iterdir())
 
 
-def test_baseline_files_obey_the_umask(root: Path) -> None:
+def test_baseline_format_obey_the_umask(root: Path) -> None:
     """Colleagues read them too: the 0600 of temporary files would lock them out."""
     previous = os.umask(0o022)
     try:
@@ -535,7 +411,8 @@ def test_what_is_said_of_a_store_that_cannot_be_written_fits_the_error(
     def refused(_: Path) -> None:
         raise OSError(error, os.strerror(error))
 
-    monkeypatch.setattr(json_files, "check_writable", refused)
+    monkeypatch.setattr(baseline_folder, "check_writable", refused)
+    JsonStore(root).check("main", writing=False)
     with pytest.raises(StoreError, match=rf"{os.strerror(error)}\): {remedy}, or choose another place"):
         JsonStore(root).check("main", writing=True)
 
@@ -554,58 +431,6 @@ def test_a_lock_that_is_never_given_back_is_named(root: Path) -> None:
         pytest.raises(StoreError, match=r"\.lock is held by another process for over 0 s: wait for it or end it"),
     ):
         save(JsonStore(root, patience_s=0), fake.session())
-
-
-# Accepting
-
-
-def test_held_sessions_are_no_baseline_until_accepted(root: Path) -> None:
-    store = JsonStore(root)
-    held = hold(store, fake.session(median_s=2.0))
-    assert medians(store) == []
-    assert store.accept("main", "*::test_classifier") == (fake.TEST,)
-    assert medians(store) == [2.0]
-    assert not held.exists()
-
-
-def test_accepting_replaces_the_tests_history(root: Path) -> None:
-    """The accepted code is a new normal; sessions of the old code would widen and shift every interval."""
-    store = JsonStore(root)
-    for median in (1.0, 1.1):
-        save(store, fake.session(median_s=median))
-    for median in (2.0, 2.1):
-        hold(store, fake.session(median_s=median))
-    store.accept("main", fake.TEST)
-    assert medians(store) == [2.0, 2.1]
-
-
-def test_only_the_newest_held_revision_is_accepted(root: Path) -> None:
-    """Attempts in between are not the code that is accepted."""
-    store = JsonStore(root)
-    for median, revision in ((3.0, "aaa"), (2.0, "bbb"), (2.1, "bbb")):
-        hold(store, fake.session(median_s=median, revision=revision))
-    store.accept("main", fake.TEST)
-    assert medians(store) == [2.0, 2.1]
-
-
-def test_pattern_takes_brackets_literally(root: Path) -> None:
-    store = JsonStore(root)
-    for test in ("t.py::a[x]", "t.py::a[xy]", "t.py::ax", "t.py::b[x]"):
-        hold(store, fake.session(test=test))
-    assert store.accept("main", "t.py::a[x]") == ("t.py::a[x]",)
-    assert store.accept("main", "*[x*]") == ("t.py::a[xy]", "t.py::b[x]")
-    assert store.accept("main", "nothing*") == ()
-    assert store.accept("next", "*") == ()
-    assert store.accept("main", "*") == ("t.py::ax",)
-
-
-def test_labels_and_machines_of_a_test_are_accepted_together(root: Path) -> None:
-    store = JsonStore(root)
-    hold(store, fake.session(label="cold"))
-    hold(store, fake.session(label="warm"))
-    hold(store, fake.session(at=fake.machine(cores=8), label="warm"))
-    assert store.accept("main", fake.TEST) == (fake.TEST,)
-    assert tuple(len(store.machines("main", fake.TEST, label)) for label in ("cold", "warm")) == (1, 2)
 
 
 def test_held_sessions_stay_until_the_baseline_is_written(root: Path) -> None:
@@ -632,16 +457,14 @@ def test_an_interrupted_save_leaves_the_old_file(root: Path) -> None:
     assert before == path.read_bytes()
     assert [path] == list(path.parent.iterdir())
     assert load(JsonStore(root)) == (fake.session(),)
-    assert save(json_files.JsonStore(root), fake.session(median_s=2.0)) == path  # the lock was given back
+    assert save(JsonStore(root), fake.session(median_s=2.0)) == path  # the lock was given back
 
 
 def test_what_is_saved_can_be_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file never grows beyond what is read: older runs lose their values first, then they go."""
     many = fake.sample("accuracy", [0.0, 1.0] * 2_000, per="example", source="labels")
     large = [replace(fake.session(median_s=n), run=fake.run(samples=(many,))) for n in range(1, 13)]
-    for module in (baseline_format, baseline_folder):
-        monkeypatch.setattr(module, "LARGEST", 20_000)
-    monkeypatch.setattr(json_files, "bounded", partial(baseline_format.bounded, largest=20_000))
+    monkeypatch.setattr(baseline_format, "LARGEST", 20_000)
     for session in large:
         save(JsonStore(root), session)
     found = load(JsonStore(root))
@@ -652,7 +475,7 @@ def test_what_is_saved_can_be_read(root: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_run_that_no_file_takes_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_files, "bounded", partial(baseline_format.bounded, largest=600))
+    monkeypatch.setattr(baseline_format, "LARGEST", 600)
 
     with pytest.raises(StoreError, match=r"takes 0\.0 MB, a baseline at most 0\.0006 MB: give fewer examples"):
         save(JsonStore(root), fake.session())

@@ -9,12 +9,14 @@ import pytest
 from fakes import postgres
 from fakes import records as fake
 
-from pytest_hwperf.records.contracts import Store
 from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.run import StoredRun, replace
 from pytest_hwperf.stats.history import Annotation
+from pytest_hwperf.stores import baseline_format
 from pytest_hwperf.stores.json_files import JsonStore
+from pytest_hwperf.stores.sql import rows
 from pytest_hwperf.stores.sql.store import SqlStore
+from pytest_hwperf.stores.store import Store
 
 Open = Callable[[], Any]  # the store at the same place once more, as another process has it
 
@@ -212,7 +214,9 @@ def test_pruned_runs_are_compared_with_no_more(opened: Open) -> None:
     assert opened().prune("main", fake.machine()) == ()
 
 
-@pytest.mark.parametrize("name", ["", "..", ".held", "a/b", "-x", "main\n", "x" * 300, "con"])
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", ".held", "a/b", "../x", "/etc", "a\\b", "-x", "a b", "main\n", "é", "x" * 300, "con", "v."]
+)
 def test_names_that_no_baseline_can_have_are_refused(store: Any, name: str) -> None:
     calls: list[Callable[[], object]] = [
         lambda: store.check(name, writing=False),
@@ -277,13 +281,8 @@ def test_notes_are_kept_once_and_in_order(opened: Open) -> None:
 
 
 def test_a_run_that_no_store_takes_is_named_and_hinders_no_other(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    from functools import partial
-
-    from pytest_hwperf.stores import baseline_format, json_files
-    from pytest_hwperf.stores.sql import reading
-
-    monkeypatch.setattr(json_files, "bounded", partial(baseline_format.bounded, largest=3000))
-    monkeypatch.setattr(reading, "LARGEST", 3000)
+    monkeypatch.setattr(baseline_format, "LARGEST", 3000)
+    monkeypatch.setattr(rows, "LARGEST", 3000)
     large = fake.run(test="large", samples=(fake.sample("memory", [1 / 3] * 400), fake.sample("x", [1 / 3] * 400)))
     refused, answer = opened().save("main", [replace(named(1.0), run=large), named(2.0)])
     assert isinstance(refused, StoreError)

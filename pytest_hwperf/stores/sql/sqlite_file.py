@@ -13,7 +13,6 @@ from urllib.parse import quote
 from pytest_hwperf.host.files import refused_name
 from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.text import shortened
-from pytest_hwperf.stores.sql.problems import Remedies
 from pytest_hwperf.stores.sql.tables import VERSION_TABLE, metadata
 
 if TYPE_CHECKING:
@@ -41,13 +40,13 @@ class SqliteFile:
         self.name = str(self._path)
         if why := refused_name(self._path):
             raise StoreError(f"{shortened(self.name)} names no file ({why}): choose another with --hwperf-store")
-        self.remedies = Remedies(
-            unreachable="make it readable, or choose another place with --hwperf-store",
-            refused="make the file and its folder writable, or choose another place with --hwperf-store",
-            held=f"it is held by another process for over {patience_s:g} s: wait for that one or end it",
-            damaged=f"restore a backup, or save what can be read with `sqlite3 {self._path.name} .recover`",
-            foreign="give another file, or delete this one",
-        )
+        self.remedies = {
+            "unreachable": "make it readable, or choose another place with --hwperf-store",
+            "refused": "make the file and its folder writable, or choose another place with --hwperf-store",
+            "held": f"it is held by another process for over {patience_s:g} s: wait for that one or end it",
+            "damaged": f"restore a backup, or save what can be read with `sqlite3 {self._path.name} .recover`",
+            "foreign": "give another file, or delete this one",
+        }
 
     def exists(self) -> bool:
         """Whether there is something to read."""

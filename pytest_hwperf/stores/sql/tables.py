@@ -11,7 +11,7 @@ from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.text import shortened
 
 if TYPE_CHECKING:
-    from sqlalchemy import Column, Connection, MetaData, Table
+    from sqlalchemy import Column, Connection, MetaData, Select, Table
     from sqlalchemy.schema import SchemaItem
     from sqlalchemy.types import TypeDecorator
 
@@ -29,6 +29,13 @@ class Damaged(Exception):  # noqa: N818 - what the database is, which names it a
 def table(name: str) -> "Table":
     """Return a table; SQLAlchemy is imported now."""
     return metadata().tables[name]
+
+
+def select(*columns: Any) -> "Select[Any]":
+    """Return a statement that selects columns; SQLAlchemy is imported now."""
+    import sqlalchemy as sa
+
+    return sa.select(*columns)
 
 
 @cache

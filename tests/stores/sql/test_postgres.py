@@ -13,10 +13,10 @@ pytest.importorskip("alembic", reason="SQLAlchemy and Alembic are not installed"
 
 from fakes import postgres, store_writers
 from fakes import records as fake
+from sqlalchemy import event
 
 from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.stats.history import Annotation
-from pytest_hwperf.stores.sql import reading
 from pytest_hwperf.stores.sql.store import SqlStore
 
 _numbers = count()
@@ -164,19 +164,18 @@ def test_statements_use_indexes(store: SqlStore) -> None:
     """Where sequential scans are not forbidden but dear: a table of tests would be read whole with few rows."""
     store.save("main", [fake.session(test=f"t{number}") for number in range(5)])
 
-    def plan(connection: Any) -> list[str]:
-        connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
-        found = list[str]()
-        for statement in (
-            reading.newest_accepted("main", fake.machine().fingerprint, "t1", ""),
-            reading.newest_of_each("main"),
-            reading.estimates_of(1, 1000),
-        ):
-            text = str(statement.compile(connection, compile_kwargs={"literal_binds": True}))
-            found += connection.exec_driver_sql(f"EXPLAIN {text}".replace("%", "%%")).scalars().all()
-        return found
+    steps = list[str]()
 
-    steps = store._database.read(plan, list[str]())
+    def explain(_: Any, cursor: Any, text: str, values: Any, *__: Any) -> None:
+        if text.startswith("SELECT") and "run" in text:
+            cursor.execute("SET LOCAL enable_seqscan = off")
+            cursor.execute(f"EXPLAIN {text}", values)
+            steps.extend(row[0] for row in cursor.fetchall())
+
+    event.listen(store._database._engines[0], "before_cursor_execute", explain)
+    store.load("main", fake.machine(), "t1", "")
+    store.newest("main")
+    store.history("main", "t1")
     assert [step for step in steps if "Index" in step]
     assert [] == [step for step in steps if "Seq Scan" in step]
 

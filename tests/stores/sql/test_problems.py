@@ -9,9 +9,9 @@ pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed")
 
 from sqlalchemy.exc import DBAPIError, InvalidRequestError, OperationalError
 
-from pytest_hwperf.stores.sql.problems import Remedies, explained, is_gone
+from pytest_hwperf.stores.sql.database import explained, is_gone
 
-REMEDIES = Remedies(unreachable="look", refused="ask", held="wait", damaged="restore", foreign="move")
+REMEDIES = {"unreachable": "look", "refused": "ask", "held": "wait", "damaged": "restore", "foreign": "move"}
 
 
 class ServerError(Exception):

@@ -1,5 +1,7 @@
-"""Every statement that reads goes by a key or an index: SQLite says how it would."""
+"""Every statement of a store goes by a key or an index: SQLite says how it would."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -8,23 +10,24 @@ import pytest
 pytest.importorskip("alembic", reason="SQLAlchemy and Alembic are not installed")
 
 from fakes import records as fake
+from sqlalchemy import event
 
-from pytest_hwperf.stores.sql import reading, writing
-from pytest_hwperf.stores.sql.reading import entry_of
 from pytest_hwperf.stores.sql.store import SqlStore
-from pytest_hwperf.stores.sql.tables import table
+from pytest_hwperf.stores.sql.tables import select, table
 
-READING = {
-    "compare": lambda: reading.newest_accepted("main", fake.machine().fingerprint, fake.TEST, ""),
-    "machines": lambda: reading.machines_with_runs("main", fake.TEST, ""),
-    "newest": lambda: reading.newest_of_each("main"),
-    "histories": lambda: reading.runs_in(1, "held"),
-    "one test": lambda: reading.places_named("main", fake.TEST),
-    "tests of a pattern": lambda: reading.places_named("main", "*"),
-    "runs of a history": lambda: reading.newest_runs_of(1, 1000),
-    "estimates of a history": lambda: reading.estimates_of(1, 1000),
-    "changes from an anchor": lambda: reading.changes_of(1, 1000),
-    "metrics": lambda: reading.metrics_with({1, 2}),
+CALLS: dict[str, Callable[[SqlStore], object]] = {
+    "compare": lambda store: store.load("main", fake.machine(), "t1", ""),
+    "machines": lambda store: store.machines("main", "t1", ""),
+    "newest": lambda store: store.newest("main"),
+    "histories": lambda store: [*store.histories("main", held=True)],
+    "one test": lambda store: store.tests("main", "t1"),
+    "tests of a pattern": lambda store: store.tests("main", "t*"),
+    "history": lambda store: store.history("main", "t1"),
+    "history of some tests": lambda store: store.history_of("main", [("t1", ""), ("t2", "")], newest=10),
+    "save": lambda store: store.save("main", [fake.session(median_s=3.0)]),
+    "accept": lambda store: store.accept("main", "*"),
+    "prune": lambda store: store.prune("main", fake.machine()),
+    "remove": lambda store: store.remove("main", "t1"),
 }
 
 
@@ -32,55 +35,38 @@ READING = {
 def store(tmp_path: Path) -> SqlStore:
     made = SqlStore(f"sqlite:///{tmp_path}/team.db")
     made.save("main", [fake.session(test=f"t{number}") for number in range(5)])
+    made.hold("main", [fake.session(test="t1", median_s=2.0)])
     return made
 
 
-def plan_of(store: SqlStore, statement: Any) -> list[str]:
-    """Return the steps by which SQLite would find the rows."""
+@contextmanager
+def plans(store: SqlStore) -> Iterator[list[str]]:
+    """Collect the steps by which SQLite finds the rows of every statement."""
+    found = list[str]()
 
-    def explained(connection: Any) -> list[str]:
-        compiled = statement.compile(connection, compile_kwargs={"render_postcompile": True})
-        values = tuple(compiled.params[name] for name in compiled.positiontup)
-        return explain(connection, str(compiled), values)
+    def explain(_: Any, cursor: Any, text: str, values: Any, *__: Any) -> None:
+        if text.startswith(("SELECT", "UPDATE", "DELETE")):
+            cursor.execute(f"EXPLAIN QUERY PLAN {text}", values)
+            found.extend(str(row[3]) for row in cursor.fetchall())
 
-    return store._database.read(explained, list[str]())
-
-
-def steps(store: SqlStore, text: str, values: tuple[Any, ...]) -> list[str]:
-    return store._database.read(lambda connection: explain(connection, text, values), list[str]())
-
-
-def explain(connection: Any, text: str, values: tuple[Any, ...]) -> list[str]:
-    return [str(row[3]) for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", values)]
+    engines = store._database._engines
+    for engine in engines:
+        event.listen(engine, "before_cursor_execute", explain)
+    yield found
+    for engine in engines:
+        event.remove(engine, "before_cursor_execute", explain)
 
 
-@pytest.mark.parametrize("name", READING)
+@pytest.mark.parametrize("name", CALLS)
 def test_nothing_is_looked_at_row_by_row(store: SqlStore, name: str) -> None:
-    plan = plan_of(store, READING[name]())
-    assert any(step.startswith("SEARCH") for step in plan)
-    assert [] == [step for step in plan if step.startswith("SCAN") and step != "SCAN chosen"]
+    with plans(store) as found:
+        CALLS[name](store)
+    assert any(step.startswith("SEARCH") for step in found)
+    assert [] == [step for step in found if step.startswith("SCAN") and step != "SCAN chosen"]
 
 
 def test_a_scan_is_noticed(store: SqlStore) -> None:
-    from sqlalchemy import select
-
     run = table("run")
-    assert ["SCAN run"] == plan_of(store, select(run.c.id).where(run.c.revision == "x"))
-
-
-def test_adding_looks_runs_up_by_their_digest(store: SqlStore) -> None:
-    """Every statement of a save, in which the last number of a table is the end of its index."""
-    from sqlalchemy import event
-
-    seen = list[tuple[str, Any]]()
-
-    def note(connection: Any) -> list[int]:
-        event.listen(connection, "before_cursor_execute", lambda *given: seen.append((given[2], given[3])))
-        return writing.add_runs(connection, "main", [entry], writing.ACCEPTED)
-
-    entry = entry_of(fake.session(median_s=3.0))
-    store._database.write(note)
-    selects = [(text, values) for text, values in seen if text.startswith("SELECT")]
-    assert selects
-    for text, values in selects:
-        assert [] == [step for step in steps(store, text, tuple(values)) if step.startswith("SCAN")], text
+    with plans(store) as found:
+        store._runs(select(run.c.id, run.c.digest, run.c.record).where(run.c.revision == "x"))
+    assert found == ["SCAN run"]

@@ -21,7 +21,7 @@ from fakes import store_writers
 
 from pytest_hwperf.host import extras
 from pytest_hwperf.records.errors import StoreError
-from pytest_hwperf.stores.sql import reading
+from pytest_hwperf.stores.sql import rows
 from pytest_hwperf.stores.sql.store import SqlStore
 from pytest_hwperf.stores.sql.tables import restored, storable
 
@@ -160,7 +160,7 @@ def refusal(call: Callable[[], object]) -> str:
 
 def test_few_bytes_that_stand_for_many_are_not_unpacked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved(path)
-    monkeypatch.setattr(reading, "LARGEST", 100)
+    monkeypatch.setattr(rows, "LARGEST", 100)
 
     with pytest.raises(StoreError, match="cut off, or larger than any run"):
         medians(opened(path))
