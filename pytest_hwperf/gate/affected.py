@@ -14,6 +14,7 @@ from pytest_hwperf.checkout.both import with_leftovers
 from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.gate.lockstep import PairTrace
 from pytest_hwperf.records.evidence import Side
+from pytest_hwperf.records.wording import reasons
 from pytest_hwperf.stats.affected import (
     EVERY_TEST,
     Changes,
@@ -37,6 +38,12 @@ class Untouched:
     tests: frozenset[str] = frozenset()  # node ids: nothing that they run has changed
     affected: Mapping[str, str] = field(default_factory=dict)  # node id → what it uses of the change
     why_none: str = ""  # what reaches every test
+
+    @property
+    def said(self) -> str:
+        """Why no test was left out; "" where one was."""
+        why = self.why_none or ("" if self.tests else reasons(self.affected.values()))
+        return f"--hwperf-affected leaves no test out: {why}" if why else ""
 
 
 def watches_of(trees: Trees, *, own_interpreter: bool) -> Mapping[Side, Watch]:

@@ -6,7 +6,6 @@ import selectors
 import socket
 import struct
 import subprocess
-import sys
 from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -158,9 +157,8 @@ class Frame:
 
 
 def encode_frame(frame: Frame) -> bytes:
-    """Write a frame as bytes."""
-    text = to_json(_Envelope(message=frame.message))
-    numbers = _little_endian(frame.numbers).tobytes()
+    """Write a frame as bytes; both ends are on one machine, whose order of bytes that of its numbers is."""
+    text, numbers = to_json(_Envelope(message=frame.message)), frame.numbers.tobytes()
     return _LENGTHS.pack(len(text), len(numbers)) + text + numbers
 
 
@@ -176,7 +174,7 @@ def decode_frame(receive: Callable[[int], bytes], largest: int = LARGEST_FRAME) 
         raise WorkerError(f"a message cannot be read ({error}): both sides need the same pytest-hwperf") from error
     numbers = array("q")
     numbers.frombytes(raw)
-    return Frame(message=message, numbers=_little_endian(numbers))
+    return Frame(message=message, numbers=numbers)
 
 
 def read_exactly(connection: socket.socket, count: int, wait: Callable[[], None] = lambda: None) -> bytes:
@@ -189,14 +187,6 @@ def read_exactly(connection: socket.socket, count: int, wait: Callable[[], None]
             raise ConnectionResetError("the other end of the connection is closed")
         parts += part
     return bytes(parts)
-
-
-def _little_endian(numbers: Numbers) -> Numbers:
-    """Swap the bytes on a big-endian machine; the same way back."""
-    if sys.byteorder == "big":
-        numbers = numbers[:]
-        numbers.byteswap()
-    return numbers
 
 
 _SLICE_S = 0.2  # between two checks whether the process lives: a forked child may hold its end of the connection
@@ -273,15 +263,19 @@ class Connection:
         except OSError as error:
             raise self._gone() from error
 
-    def receive(self, deadline_s: float) -> Frame:
+    def receive(self, deadline_s: float, largest: int = LARGEST_FRAME) -> Frame:
         """Wait for the next message."""
-        return self._received(deadline_s)
+        wait = partial(self._wait, self._due(deadline_s), deadline_s)
+        try:
+            return decode_frame(lambda count: read_exactly(self._connection, count, wait), largest)
+        except OSError as error:
+            raise self._gone() from error
 
     def greet(self, deadline_s: float) -> None:
         """Wait until the process has said that it is the right side, and speaks this protocol."""
         is_silent = False
         try:
-            problem = self._misgreeting(self._received(deadline_s, largest=_LARGEST_HELLO).message)
+            problem = self._misgreeting(self.receive(deadline_s, _LARGEST_HELLO).message)
         except WorkerLostError as error:
             if self._clock() >= self._until:
                 raise
@@ -304,17 +298,6 @@ class Connection:
             )
         return "" if hello.side == self._side else f"calls itself {hello.side}"
 
-    def close(self) -> None:
-        """Close this end: the process ends itself then."""
-        self._connection.close()
-
-    def _received(self, deadline_s: float, largest: int = LARGEST_FRAME) -> Frame:
-        wait = partial(self._wait, self._due(deadline_s), deadline_s)
-        try:
-            return decode_frame(lambda count: read_exactly(self._connection, count, wait), largest)
-        except OSError as error:
-            raise self._gone() from error
-
     def _wait(self, until: float, deadline_s: float) -> None:
         """Wait for more bytes of a message; it has to be whole in time, and not only to go on."""
         while True:
@@ -330,11 +313,8 @@ class Connection:
 
     def _late(self, sentence: str) -> WorkerLostError:
         if self._clock() >= self._until:
-            return self._lost("was cut off when the time was up")
+            return WorkerLostError("was cut off when the time was up", side=self._side)
         return WorkerLostError(sentence, side=self._side, is_silent=True)
-
-    def _lost(self, sentence: str) -> WorkerLostError:
-        return WorkerLostError(sentence, side=self._side)
 
     def _gone(self) -> WorkerLostError:
         try:  # its end of the connection closes a moment before its code is known
@@ -342,7 +322,7 @@ class Connection:
         except subprocess.TimeoutExpired:
             how = "closed its connection"
         when = "in the middle of the pair" if self._greeted else "before it had connected"
-        return self._lost(f"{how} {when}")
+        return WorkerLostError(f"{how} {when}", side=self._side)
 
 
 def _readable(connection: socket.socket) -> bool:

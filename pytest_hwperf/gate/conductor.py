@@ -4,52 +4,34 @@ import dataclasses
 import math
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial, reduce
-from itertools import chain, count
-from pathlib import Path
+from functools import partial
+from itertools import chain
 from random import Random
 from threading import Event
-from time import monotonic
-from typing import Literal, Protocol
+from typing import Literal
 
 from pytest_hwperf.gate.chance import Chance, random_of, run_side_by_side, shared_out
 from pytest_hwperf.gate.holding import Holder
 from pytest_hwperf.gate.lockstep import PairTrace, Program, Wanted, recorded, why_silent
 from pytest_hwperf.gate.parent import ParentLostError
-from pytest_hwperf.gate.serial import both, of_one_kind
+from pytest_hwperf.gate.schedule import GroupSchedule
 from pytest_hwperf.gate.shared_imports import SharedImports
-from pytest_hwperf.host.launch import Command
 from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pair, Side, Stage
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.run import Key, replace
 from pytest_hwperf.records.verdict import Comparison
-from pytest_hwperf.stats.affected import Watch
 from pytest_hwperf.stats.block_plans import BlockPlan
 from pytest_hwperf.stats.paired import is_ratio, pair_value
 from pytest_hwperf.stats.sequence import Step, decide, next_step
-from pytest_hwperf.stats.timetable import PAIR_PLAN, REHEARSAL_PLAN, Screening, serial_plan
+from pytest_hwperf.stats.timetable import PAIR_PLAN, REHEARSAL_PLAN, serial_plan
 
 _PATIENCE = 3  # pairs in a row that are lost before a test is reached, after which a build ends
 _MISSES = 2  # pairs in a row without a value, after which a hypothesis is dropped
 _FIRST_S, _FIRST = 30.0, 3  # that the first forked pair may be silent: so long, and times what the rehearsal took
 _LONGEST_S = 86_400.0  # that a pair may take, where no end is given
-
-
-class Schedule(Protocol):
-    """What a build needs to know to compare its tests in groups."""
-
-    @property
-    def screening(self) -> Screening:
-        """How its tests are screened."""
-
-    def next_group(self, evidence: Evidence, left_s: float, screened_s: float) -> int:
-        """Return how many hypotheses are asked next, 0 where there is no time for any."""
-
-    def shortened(self, evidence: Evidence, left_s: float, screened_s: float) -> int:
-        """Return with how many hypotheses the last group goes on, which is being screened; arguments as above."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,32 +48,49 @@ class Progress:
     left_s: float | None = None  # until the next decision, from the pairs so far; None: not known yet
 
 
-@dataclass(slots=True, kw_only=True)
-class Conductor:
-    """Starts pairs and conducts them; every process it starts is gone when a pair is over."""
+_BESIDE: Mapping[str, str] = {  # stages that are no pairs
+    "explain": "what moved,",
+    "operators": "operators,",
+    "processes": "comparison of fresh processes",
+}
 
-    commands: Mapping[Side, Command]
-    logs: Path  # the log of a lost pair is kept here
+
+def progress_text(progress: Progress) -> str:
+    """Return the line: stage, pair, what is decided, time left until the next decision, and the test."""
+    if progress.stage == "rehearsal":
+        return f"hwperf: rehearsal of both sides {progress.test}".rstrip()
+    if progress.stage == "checkout":
+        return "hwperf: checkout of the baseline"
+    what = _BESIDE.get(progress.stage, f"{progress.stage} pair")
+    numbers = f"{progress.pair}–{progress.pair + progress.beside}" if progress.beside else f"{progress.pair}"
+    parts = [f"hwperf: {what}{'s' if progress.beside else ''} {numbers} of {progress.of}"]
+    if progress.stage == "confirm":
+        parts.append(f"{progress.decided} of {progress.hypotheses} decided")
+    if progress.left_s is not None:
+        parts.append(f"about {max(1, round(progress.left_s))} s left")
+    return ", ".join([*parts, progress.test] if progress.test else parts)
+
+
+@dataclass(slots=True, kw_only=True)
+class Conductor(Holder):
+    """Decides which pairs are started, and keeps what they give."""
+
     seed: int = field(default_factory=partial(secrets.randbits, 63))  # of every random choice, kept with the evidence
     plan: BlockPlan = PAIR_PLAN
     at_once: int = 1  # pairs side by side; where `processors` are given, no more than these
-    schedule: Schedule | None = None  # None: all tests are one group, and are screened as they are confirmed
+    schedule: GroupSchedule | None = None  # None: all tests are one group, and are screened as they are confirmed
     processors: Sequence[int] = ()  # one is drawn for each measurement of a pair; none: the scheduler chooses
     progress: Callable[[Progress], None] = lambda _: None
     tell: Callable[[Hypothesis, Comparison], None] = lambda *_: None  # called when a regression is decided
-    plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
     also: Sequence[Key] = ()  # statistics that are taken too, of the calls that are made for what is asked
-    watches: Mapping[Side, Watch] = field(default_factory=dict)  # what rehearsals of both sides watch for changes
     serial: set[str] = field(default_factory=set)  # node ids of tests that one side at a time goes through
     shared: SharedImports | None = None  # imports that one process makes for both sides of a pair
-    clock: Callable[[], float] = monotonic
     seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
     dropped: dict[Hypothesis, Statement] = field(default_factory=dict)  # that gave no value again and again → why
     so_far: Evidence | None = None  # of the build that is conducted: what an interruption leaves of it
     random: Random = field(init=False)  # of all choices that are no pair's
     _misses: Counter[Hypothesis] = field(default_factory=Counter)  # pairs in a row without its value
     _crashes: Counter[str] = field(default_factory=Counter)  # node id → pairs that were lost in that test
-    _started: Iterator[int] = field(default_factory=partial(count, 1))  # numbers of what was started, for its logs
     _conducted: int = 0  # pairs, without rehearsals
 
     def __post_init__(self) -> None:
@@ -107,9 +106,14 @@ class Conductor:
         silence_s: float = math.inf,
         *,
         as_in_pairs: Wanted | None = None,
+        trace: PairTrace | None = None,
     ) -> PairTrace:
-        """Run a first pair whose times are discarded: it finds what crashes, and takes all that needs no clock."""
-        began, reached = self.clock(), dict[str, float]()
+        """Run a first pair whose times are discarded: it finds what crashes, and takes all that needs no clock.
+
+        What it shows is added to a trace, if one is given.
+        """
+        trace, began, reached = trace or PairTrace(), self.clock(), dict[str, float]()
+        before_s = trace.wall_s
 
         def watch(measurement: Measurement) -> None:
             if measurement.test:
@@ -127,20 +131,19 @@ class Conductor:
             draw=self._chance.processor,
         )
         watch(Measurement(test="", label=""))
-        held = list[PairTrace]()
         if shared or not apart:
-            held.append(self._holder.hold("rehearsal", program, until, self._chance))
-            held[0].reached_s = dict(reached)
-        if apart and not (held and held[0].lost):
+            self.hold("rehearsal", program, until, self._chance, trace=trace)
+            trace.reached_s = dict(reached)
+        if apart and not trace.lost:
             program = dataclasses.replace(program, nodes=apart, silence_s=self._silence_s)
-            held.append(self._holder.hold_apart("rehearsal", program, until, self._chance))
-        self._spend("rehearsal", sum(one.wall_s for one in held))
-        return reduce(both, held)
+            self.hold_apart("rehearsal", program, until, self._chance, trace=trace)
+        self._spend("rehearsal", trace.wall_s - before_s)
+        return trace
 
     def alone(self, side: Side, nodes: Sequence[str], until: float = math.inf) -> PairTrace:
         """Let one side go through tests with the other side closed: nothing is measured."""
         program = Program(nodes=nodes, wanted=lambda _: (), silence_s=self._silence_s)
-        trace = self._holder.hold("rehearsal", program, until, self._chance, sides=[side])
+        trace = self.hold("rehearsal", program, until, self._chance, sides=[side])
         self._spend("rehearsal", trace.wall_s)
         return trace
 
@@ -156,9 +159,10 @@ class Conductor:
         while True:
             self.so_far = evidence
             evidence, step = self._next(evidence, until, why_late)
-            step = of_one_kind(step, self.serial)
             if step.stage is None:
                 return evidence
+            if together := [one for one in step.hypotheses if one.measurement.test not in self.serial]:
+                step = step.only(together)  # what cannot bear both sides at once is measured when these are done
             if self.clock() >= until:
                 return replace(evidence, stopped=why_late)
             found = self._side_by_side(evidence, step, until)
@@ -267,7 +271,7 @@ class Conductor:
             draw=place.chance.processor,
         )
         if self._is_serial(step):
-            trace = self._holder.hold_apart(stage, program, until, place.chance, stop=place.stop)
+            trace = self.hold_apart(stage, program, until, place.chance, stop=place.stop)
         else:
             trace = self._held(stage, program, until, place, measurements)
         interleavings = trace.interleavings.values()
@@ -301,22 +305,22 @@ class Conductor:
         """Conduct a pair whose sides share imports; one that does not go as rehearsed is repeated without that."""
         shared = self.shared
         if shared is None or shared.why_not:
-            return self._holder.hold(stage, program, until, place.chance, stop=place.stop)
+            return self.hold(stage, program, until, place.chance, stop=place.stop)
         asked, is_new = program, shared.is_new(measurements)
         if is_new:  # a library that hangs in a forked process is not waited for as long as one that trains a model
             silence_s = min(self._silence_s, _FIRST_S + _FIRST * shared.rehearsed.wall_s)
             plan = dataclasses.replace(program.plan, first_block_s=silence_s)
             asked = dataclasses.replace(program, exact=True, plan=plan, silence_s=silence_s)
         try:
-            trace = self._holder.hold(stage, asked, until, place.chance, stop=place.stop, shared=shared)
+            trace = self.hold(stage, asked, until, place.chance, stop=place.stop, shared=shared)
         except ParentLostError as error:
             shared.stop(str(error))
-            return self._holder.hold(stage, program, until, place.chance, stop=place.stop)
+            return self.hold(stage, program, until, place.chance, stop=place.stop)
         if trace.lost and self.clock() < until and not place.stop.is_set():
             shared.stop(str(trace.lost))  # what was observed before counts, as of any pair that is lost
         if trace.lost or not trace.is_forked or not is_new or shared.is_as_rehearsed(trace, measurements):
             return trace
-        return self._holder.hold(stage, program, until, place.chance, stop=place.stop)
+        return self.hold(stage, program, until, place.chance, stop=place.stop)
 
     @property
     def imports(self) -> str:
@@ -359,17 +363,6 @@ class Conductor:
 
     def _spend(self, stage: Stage, seconds: float) -> None:
         self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
-
-    @property
-    def _holder(self) -> Holder:
-        return Holder(
-            commands=self.commands,
-            logs=self.logs,
-            plant=self.plant,
-            watches=self.watches,
-            clock=self.clock,
-            numbers=self._started,
-        )
 
     @property
     def _chance(self) -> Chance:

@@ -41,8 +41,11 @@ class Explainer:
 
     sides: BothSides
     wanted: Explain  # regressions alone, every comparison, or none
+    operators: bool = False  # whether the operators of every measurement were asked for, and not of regressions alone
     progress: Callable[[Progress], None] = lambda _: None
-    seconds: float = 0.0  # spent so far
+    seconds: float = 0.0  # spent so far, without the profiles of operators
+    profiling_s: float = 0.0  # spent on these
+    lost: list[str] = field(default_factory=list)  # why a side was asked and its operators are not known
     _asked: int = 0  # repeats so far, in all comparisons
     _answered: Callable[[int], None] = lambda _: None  # is told of the repeats in the comparison at hand
 
@@ -138,6 +141,61 @@ class Explainer:
             self._answered(repeat + 1)
         return results
 
+    def profiles(self, evidence: Evidence, facts: Mapping[Measurement, Mapping[Side, Facts]]) -> list[PairedProfiles]:
+        """Return the profiles of all measurements that are to be explained, as long as there is time."""
+        began, found, every = monotonic(), list[PairedProfiles](), self.operators or self.wanted == "always"
+        chosen = list(self._of_operators(evidence, facts, every=every)) if every or self.wanted != "never" else []
+        number = len(chosen) if every else min(len(chosen), _MOST)
+        for place, measurement in enumerate(chosen):
+            if monotonic() >= self.sides.until or (len({one.measurement for one in found}) == _MOST and not every):
+                break
+            left_s = (number - place) * (monotonic() - began) / place if place else None
+            self.progress(Progress(stage="operators", pair=place + 1, of=number, test=measurement.test, left_s=left_s))
+            found.extend(self._repeated(measurement))
+        self.profiling_s = monotonic() - began
+        return found
+
+    def _repeated(self, measurement: Measurement) -> Iterator[PairedProfiles]:
+        """Yield the profiles of both sides, as often as there is time; a side that gives none is asked no more."""
+        for _ in range(1 if self.wanted == "never" else REPEATS):
+            task = WorkerTask(role="operators", node=measurement.test, label=measurement.label)
+            answers = self.sides.ask(task, SIDES)
+            found = {side: self._operators(measurement, side, answer) for side, answer in answers.items()}
+            baseline, candidate = (found.get(side) for side in SIDES)
+            if baseline is None or candidate is None:
+                break
+            yield PairedProfiles(measurement=measurement, baseline=baseline, candidate=candidate)
+            if monotonic() >= self.sides.until:
+                break
+
+    def _of_operators(
+        self, evidence: Evidence, facts: Mapping[Measurement, Mapping[Side, Facts]], *, every: bool
+    ) -> Iterator[Measurement]:
+        """Yield the measurements whose calls were compared, and whose runtime knows operators on both sides."""
+        found = dict[Measurement, None]()
+        for hypothesis, comparison in decide(evidence).items():
+            metric, statistic = hypothesis.margin.key
+            known = metric_of(metric).is_profiled(statistic) and comparison.change is not None
+            if known and (every or comparison.outcome == "regressed"):
+                found[hypothesis.measurement] = None
+        for here in found:
+            sides = facts.get(here, {})
+            if len(sides) == len(SIDES) and all(one.has_operators for one in sides.values()):
+                yield here
+
+    def _operators(
+        self, measurement: Measurement, side: Side, answer: WorkerResult | HwperfError
+    ) -> ProfiledCalls | None:
+        """Return the profile of one side; None where its process gives none: the verdict stands without it."""
+        if isinstance(answer, HwperfError):
+            why = answer.sentence
+        elif answer.operators is not None:
+            return answer.operators
+        else:
+            why = "; ".join(answer.reasons.values())
+        self.lost.append(f"{measurement.test}: {state('operators unknown', side=side, why=why)}")
+        return None
+
 
 def _profiled(asked: Mapping[Hypothesis, Comparison]) -> list[Hypothesis]:
     """Return what profiles can explain: memory, and of the calls of a measurement one statistic that moved so."""
@@ -164,68 +222,3 @@ def _not_profiled(asked: Mapping[Hypothesis, Comparison], chosen: Sequence[Hypot
 def _withheld(hypothesis: Hypothesis, comparison: Comparison, why: Statement) -> Explanation:
     of_memory = metric_of(hypothesis.margin.metric).has_sites
     return explain_nothing(hypothesis, comparison, "allocation" if of_memory else "function", why)
-
-
-@dataclass(slots=True, kw_only=True)
-class SideProfiler:
-    """Asks fresh processes of both sides where the time of a call goes."""
-
-    sides: BothSides
-    asked: bool  # whether the operators of every measurement were asked for, and not of regressions alone
-    repeats: int = 1  # profiles of each side
-    progress: Callable[[Progress], None] = lambda _: None
-    seconds: float = 0.0  # spent so far
-    lost: list[str] = field(default_factory=list)  # why a side was asked and its operators are not known
-
-    def profiles(self, evidence: Evidence, facts: Mapping[Measurement, Mapping[Side, Facts]]) -> list[PairedProfiles]:
-        """Return the profiles of all measurements that are to be explained, as long as there is time."""
-        began, found = monotonic(), list[PairedProfiles]()
-        chosen = list(self._chosen(evidence, facts))
-        number = len(chosen) if self.asked else min(len(chosen), _MOST)
-        for place, measurement in enumerate(chosen):
-            if monotonic() >= self.sides.until or (len({one.measurement for one in found}) == _MOST and not self.asked):
-                break
-            left_s = (number - place) * (monotonic() - began) / place if place else None
-            self.progress(Progress(stage="operators", pair=place + 1, of=number, test=measurement.test, left_s=left_s))
-            found.extend(self._repeated(measurement))
-        self.seconds = monotonic() - began
-        return found
-
-    def _repeated(self, measurement: Measurement) -> Iterator[PairedProfiles]:
-        """Yield the profiles of both sides, as often as there is time; a side that gives none is asked no more."""
-        for _ in range(self.repeats):
-            task = WorkerTask(role="operators", node=measurement.test, label=measurement.label)
-            answers = self.sides.ask(task, SIDES)
-            found = {side: self._operators(measurement, side, answer) for side, answer in answers.items()}
-            baseline, candidate = (found.get(side) for side in SIDES)
-            if baseline is None or candidate is None:
-                break
-            yield PairedProfiles(measurement=measurement, baseline=baseline, candidate=candidate)
-            if monotonic() >= self.sides.until:
-                break
-
-    def _chosen(self, evidence: Evidence, facts: Mapping[Measurement, Mapping[Side, Facts]]) -> Iterator[Measurement]:
-        """Yield the measurements whose calls were compared, and whose runtime knows operators on both sides."""
-        found = dict[Measurement, None]()
-        for hypothesis, comparison in decide(evidence).items():
-            metric, statistic = hypothesis.margin.key
-            known = metric_of(metric).is_profiled(statistic) and comparison.change is not None
-            if known and (self.asked or comparison.outcome == "regressed"):
-                found[hypothesis.measurement] = None
-        for here in found:
-            sides = facts.get(here, {})
-            if len(sides) == len(SIDES) and all(one.has_operators for one in sides.values()):
-                yield here
-
-    def _operators(
-        self, measurement: Measurement, side: Side, answer: WorkerResult | HwperfError
-    ) -> ProfiledCalls | None:
-        """Return the profile of one side; None where its process gives none: the verdict stands without it."""
-        if isinstance(answer, HwperfError):
-            why = answer.sentence
-        elif answer.operators is not None:
-            return answer.operators
-        else:
-            why = "; ".join(answer.reasons.values())
-        self.lost.append(f"{measurement.test}: {state('operators unknown', side=side, why=why)}")
-        return None

@@ -4,7 +4,9 @@ import dataclasses
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 from pathlib import Path
 from threading import Event
 from time import monotonic
@@ -13,7 +15,6 @@ from pytest_hwperf.gate.chance import Chance
 from pytest_hwperf.gate.channel import Connection, WorkerLostError, sockets
 from pytest_hwperf.gate.lockstep import Pairing, PairTrace, Program
 from pytest_hwperf.gate.parent import Parent
-from pytest_hwperf.gate.serial import Apart
 from pytest_hwperf.gate.shared_imports import SharedImports
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.files import new_folder, replace_file
@@ -22,7 +23,7 @@ from pytest_hwperf.host.launch import Command, launch
 from pytest_hwperf.host.opened_files import WATCHES_FILES
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.records.codec import to_json
-from pytest_hwperf.records.evidence import Side, Stage
+from pytest_hwperf.records.evidence import Measurement, Side, Stage
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.stats.affected import Watch
@@ -31,16 +32,16 @@ from pytest_hwperf.stats.hypotheses import SIDES
 _WATCH = "watch.json"  # file with what a process watches
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Holder:
     """Starts pairs, in any thread; every process that it starts is gone when its pair is over."""
 
     commands: Mapping[Side, Command]
     logs: Path  # the log of a lost pair is kept here
-    plant: float  # share of work that is added to the candidate's calls
-    watches: Mapping[Side, Watch]  # what rehearsals of both sides watch for changes
-    clock: Callable[[], float]
-    numbers: Iterator[int]  # of what is started, for its logs
+    plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
+    watches: Mapping[Side, Watch] = field(default_factory=dict)  # what rehearsals of both sides watch for changes
+    clock: Callable[[], float] = monotonic
+    numbers: Iterator[int] = field(default_factory=partial(count, 1))  # of what is started, for its logs
 
     def hold(  # noqa: PLR0913 - a pair, and what a part of it alone needs
         self,
@@ -52,13 +53,17 @@ class Holder:
         sides: Sequence[Side] = SIDES,
         stop: Event | None = None,
         shared: SharedImports | None = None,
+        trace: PairTrace | None = None,
     ) -> PairTrace:
-        """Start a pair, or one side of it, conduct it through the program, and end it, early once `stop` is set."""
-        began, started = self.clock(), next(self.numbers)
+        """Start a pair, or one side of it, conduct it through the program, and end it, early once `stop` is set.
+
+        What it shows is added to a trace, if one is given.
+        """
+        trace, began, started = trace or PairTrace(), self.clock(), next(self.numbers)
         order = sides if chance.toss() else sides[::-1]
         parent = shared.parent(until - self.clock()) if shared else None
         seeds: dict[str, int] = {side: parent.seed if parent else chance.hash_seed() for side in order}
-        whole = len(order) == len(SIDES) or program.by_itself is not None
+        whole = len(order) == len(SIDES) or program.processes
         watches = self.watches if stage == "rehearsal" and whole else {}
         noted = {WATCHES_FILES: "1"} if stage == "rehearsal" else {}
         end = until, stop
@@ -70,24 +75,54 @@ class Holder:
                 if shared:
                     shared.prepare()
                     program = dataclasses.replace(program, leave=shared.use)
-                trace = Pairing(connections, program, chance.toss).run()
+                Pairing(connections, program, chance.toss, trace).run()
             except WorkerLostError as error:
-                trace = PairTrace()
                 trace.lose(error)
             if trace.lost:
                 trace.lost = state("lost, logged", log=str(self._kept(folder, sides, started)), **trace.lost.texts)
-        trace.first, trace.hash_seeds, trace.is_forked = order[0], seeds, parent is not None
-        trace.wall_s = self.clock() - began
+        trace.first, trace.is_forked = order[0], parent is not None
+        for side, seed in seeds.items():
+            trace.hash_seeds[f"{side} 2" if side in trace.hash_seeds else side] = seed
+        trace.wall_s += self.clock() - began
         return trace
 
     def hold_apart(
-        self, stage: Stage, program: Program, until: float, chance: Chance, *, stop: Event | None = None
+        self,
+        stage: Stage,
+        program: Program,
+        until: float,
+        chance: Chance,
+        *,
+        stop: Event | None = None,
+        trace: PairTrace | None = None,
     ) -> PairTrace:
-        """Conduct processes of both sides through the program one after the other; see `gate.serial`."""
-        order = SIDES if chance.toss() else SIDES[::-1]
-        processes = 1 if stage == "rehearsal" else 2
-        apart = Apart(program, self.clock, chance.toss, processes, PairTrace(first=order[0]))
-        return apart.run(order, lambda one, side: self.hold(stage, one, until, chance, sides=[side], stop=stop))
+        """Conduct processes of both sides through the program in the order ABBA, of which one is alive at a time.
+
+        Each goes through all tests by itself. One that is lost ends it.
+        """
+        trace, order = trace or PairTrace(), SIDES if chance.toss() else SIDES[::-1]
+        program = dataclasses.replace(program, processes=1 if stage == "rehearsal" else 2, margin=lambda _: 0.0)
+        trace.begin_apart(program.nodes)
+        starts_s, began_s = 0.0, trace.wall_s
+        for side in (*order, *order[::-1])[: len(SIDES) * program.processes]:
+            began, reached = self.clock(), dict[str, float]()
+
+            def watch(here: Measurement, reached: dict[str, float] = reached) -> None:
+                reached.setdefault(here.test, self.clock())
+                program.watch(here)
+
+            noted = dataclasses.replace(program, watch=watch)
+            self.hold(stage, noted, until, chance, sides=[side], stop=stop, trace=trace)
+            starts_s += next(iter(reached.values()), began) - began
+            for (test, when), end in zip(reached.items(), [*reached.values(), self.clock()][1:], strict=True):
+                trace.apart[test] = trace.apart.get(test, 0.0) + end - when
+            if trace.lost:
+                break
+        trace.first = order[0]
+        trace.apart_start_s = max(trace.apart_start_s, starts_s)
+        trace.apart_wall_s += trace.wall_s - began_s
+        trace.end_apart(program.nodes)
+        return trace
 
     @contextmanager
     def _processes(

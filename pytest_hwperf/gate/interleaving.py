@@ -1,11 +1,15 @@
-"""One measurement of one pair: both sides warm up and take turns in blocks whose order is drawn."""
+"""One measurement of one pair: both sides warm up and take turns in blocks whose order is drawn.
+
+Of tests that cannot bear both sides at once, processes of each side are measured one after the other. A drift that is
+the same from process to process cancels out of the two processes of each side.
+"""
 
 import math
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
-from statistics import fmean, harmonic_mean, median
+from statistics import fmean, geometric_mean, harmonic_mean, median
 from typing import TypeVar
 
 from pytest_hwperf.gate.channel import (
@@ -27,7 +31,7 @@ from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.records.evidence import Assignment, EnergyWindow, Measurement, Observation, Side
 from pytest_hwperf.records.messages import Difference, Statement, said, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, metric_of
-from pytest_hwperf.records.run import Sample, Values, replace
+from pytest_hwperf.records.run import Sample, Values
 from pytest_hwperf.stats.block_plans import BlockPlan
 from pytest_hwperf.stats.hypotheses import SIDES
 from pytest_hwperf.stats.paired import least_calls, pooled_percentile
@@ -75,11 +79,26 @@ class Interleaving:
     refused: dict[tuple[str, str], Statement] = field(default_factory=dict)  # (metric, statistic) without a value → why
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shape:
+    """How one measurement is taken, as its warm-up finds the calls."""
+
+    call_s: float
+    batch: int
+    calls: int  # or batches, in a block
+    cold: int
+    doubles: int  # double blocks
+
+
 @dataclass(slots=True)
 class Interleaver:
-    """Conducts both sides through one measurement."""
+    """Conducts the processes of a pair through one measurement.
 
-    connections: Mapping[Side, Endpoint]  # both sides, each waiting for its turn; or one of them, see `gate.serial`
+    Both sides are alive at once and take turns; or processes are alive one after the other, which take
+    their blocks without a break, all as the first of them finds its calls.
+    """
+
+    connections: Mapping[Side, Endpoint]  # to the sides that are alive, each waiting for its turn
     plan: BlockPlan
     toss: Callable[[], bool]  # a fair coin
     statistics: Sequence[tuple[str, str]]  # (metric, statistic) wanted: of latency, CPU time or energy
@@ -87,73 +106,155 @@ class Interleaver:
     processor: int | None = None  # that both sides share in their turns; None leaves them to the scheduler
     also: Sequence[tuple[str, str]] = ()  # statistics of the same calls, for which no more are made
     leave: Callable[[int], None] = lambda _: None  # called with how many processors they leave to others, at least
+    processes: int = 0  # of each side, which are alive one after the other; 0: both sides are alive at once
+    pools: set[Side] = field(default_factory=set)  # sides with more threads at work than the one that calls
+    blocks: dict[Side, list[list[Block]]] = field(default_factory=dict)  # of each process
+    _windows: dict[Side, list[EnergyWindow]] = field(default_factory=dict)
+    _turns: str = ""
+    _warnings: dict[str, None] = field(default_factory=dict)
+    _shape: _Shape | None = None
 
-    def measure(self, measurement: Measurement) -> Interleaving:
-        """Warm both sides up and let them take turns."""
-        order = SIDES if self.toss() else SIDES[::-1]
+    def measure(self) -> None:
+        """Let the processes that are alive warm up and take their turns, then fill a window of energy if asked to."""
         self.leave(0)
-        warm = {side: self.warm_up(side) for side in order}
-        call_s = math.sqrt(warm["baseline"].call_s * warm["candidate"].call_s)  # the same, whichever side is which
-        spaced_s = max(call_s, *(one.pace_s for one in warm.values()))
-        batch = self.batch(spaced_s)
-        pool = any(one.pool for one in warm.values())
-        plan = self.plan.paced() if any(one.pace_s for one in warm.values()) else self.plan
-        doubles = plan.doubles_of([max(one.call_s, one.pace_s) for one in warm.values()])
-        needed = math.ceil(self.needed / (2 * doubles))
-        calls, cold = plan.block(spaced_s * batch, pool=pool, needed=needed)
-        refused = "" if pool or self.processor is None else self._pin_both(self.processor)
-        shared = None if pool or refused else self.processor
-        self.leave(0 if shared is None else 1)
-        turns, blocks = self._drawn(doubles), dict[Side, list[Block]]({"baseline": [], "candidate": []})
-        if shared is not None and calls > 1 and not spaced_s > call_s:  # caches of a processor that is new to both
-            for side in turns[:2]:
-                self.turn(side, calls // 2, batch, rest=False, expected_s=warm[side].call_s * batch * calls)
-        for side, following in zip_longest(turns, turns[1:]):
-            expected_s = max(warm[side].call_s, warm[side].pace_s) * batch * calls
-            rest = pool and side != following  # without a pool nothing spins on after the calls
-            block, taken_ns = self.turn(side, calls, batch, rest=rest, expected_s=expected_s)
-            blocks[side].append(block_of(block, taken_ns, batch, cold))
-            done = sum(map(len, blocks.values()))
-            if done % _TURNS == 0 and self._is_enough(blocks):
-                break
-        letters = "".join(side[0].upper() for side in turns[:done])
-        interleaving = Interleaving(
-            assignment=Assignment(measurement=measurement, turns=letters, processor=shared),
-            observations=[],
-            cpu_s={side: fmean(block.cpu_s for block in blocks[side]) for side in SIDES},
-            pools=frozenset(side for side in SIDES if warm[side].pool),
-        )
+        warm = {side: self._warm_up(side) for side in self._drawn_sides()}
+        self.pools |= {side for side, one in warm.items() if one.pool}
+        self._warnings |= {f"{side}: {one.warning}": None for side, one in warm.items() if one.warning}
+        if self._shape is None:
+            self._shape = self._shaped(list(warm.values()))
+        if self.processor is not None:
+            self._pin(self.processor)
+        self.leave(0 if self.processor is None else 1)
+        self._take(self._shape, warm)
         self.leave(0)  # whatever else computes has a part in an energy window
-        warnings = [f"{side}: {one.warning}" for side, one in warm.items() if one.warning]
-        warnings += [f"the sides do not share a processor: {refused}"] if refused else []
-        observed = chain(self._observed(measurement, blocks), self._energy(interleaving, call_s))
-        interleaving.observations.extend(replace(one, warnings=tuple(warnings)) for one in observed)
+        if any(metric_of(metric).in_turns == "window" for metric, _ in self.statistics):
+            self._fill_windows(self._shape.call_s)
         self.leave(1)
-        return interleaving
+
+    def _shaped(self, warm: Sequence[Warm]) -> _Shape:
+        """Return how the measurement is taken: the same, whichever side is which."""
+        call_s = geometric_mean(one.call_s for one in warm)
+        spaced_s = max(call_s, *(one.pace_s for one in warm))
+        batch = self._batch(spaced_s)
+        plan = self.plan.paced() if any(one.pace_s for one in warm) else self.plan
+        both_s = [max(one.call_s, one.pace_s) for one in warm]
+        doubles = plan.doubles_of(both_s * 2 if self.processes else both_s)
+        if self.pools:
+            self.processor = None
+        needed = math.ceil(self._needed / (2 * doubles))
+        calls, cold = plan.block(spaced_s * batch, pool=bool(self.pools), needed=needed)
+        return _Shape(call_s=call_s, batch=batch, calls=calls, cold=cold, doubles=doubles)
+
+    def _take(self, shape: _Shape, warm: Mapping[Side, Warm]) -> None:
+        """Let the sides take their turns, until these tell enough."""
+        taken_s = {side: max(one.call_s, one.pace_s) * shape.batch * shape.calls for side, one in warm.items()}
+        turns = [*warm] * math.ceil(2 * shape.doubles / (self.processes or 1))
+        if not self.processes:
+            turns = self._drawn(shape.doubles)
+            is_paced = any(one.pace_s > one.call_s for one in warm.values())
+            if self.processor is not None and shape.calls > 1 and not is_paced:
+                for side in turns[:2]:  # caches of a processor that is new to both
+                    self._turn(side, shape.calls // 2, shape.batch, rest=False, expected_s=taken_s[side])
+        taken: dict[Side, list[Block]] = {side: [] for side in warm}
+        for side, blocks in taken.items():
+            self.blocks.setdefault(side, []).append(blocks)
+        for done, (side, following) in enumerate(zip_longest(turns, turns[1:]), 1):
+            rest = bool(self.pools) and side != following  # without a pool nothing spins on after the calls
+            block, taken_ns = self._turn(side, shape.calls, shape.batch, rest=rest, expected_s=taken_s[side])
+            taken[side].append(_block_of(block, taken_ns, shape))
+            if not self.processes and done % _TURNS == 0 and self._is_enough(taken):
+                break
+        self._turns += "".join(side[0].upper() for side in ([*warm] if self.processes else turns[:done]))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all processes have been measured."""
+        return all(len(self.blocks.get(side, ())) == max(1, self.processes) for side in SIDES)
+
+    def found(self, measurement: Measurement) -> Interleaving:
+        """Reduce what was taken to what each wanted statistic needs."""
+        whole = {side: [*chain(*self.blocks[side])] for side in SIDES}
+        found = Interleaving(
+            assignment=Assignment(measurement=measurement, turns=self._turns, processor=self.processor),
+            observations=[],
+            cpu_s={} if self.processes else {side: fmean(one.cpu_s for one in whole[side]) for side in SIDES},
+            pools=frozenset(self.pools),
+        )
+        preempted = fmean(block.preempted for side in SIDES for block in whole[side])
+        for metric, statistic in dict.fromkeys((*self.statistics, *self._also_taken())):
+            is_window = metric_of(metric).in_turns == "window"
+            if is_window:
+                values = self._joules(found, (metric, statistic))
+            else:
+                values = {side: self._values(side, metric, statistic) for side in SIDES}
+            if values and 0 < len(values["baseline"]) == len(values["candidate"]):  # a stream may have no items
+                found.observations.append(
+                    Observation(
+                        measurement=measurement,
+                        metric=metric,
+                        statistic=statistic,
+                        baseline=values["baseline"],
+                        candidate=values["candidate"],
+                        preempted=None if is_window else preempted,
+                        warnings=tuple(self._warnings),
+                        apart=bool(self.processes),
+                    )
+                )
+        return found
+
+    def _values(self, side: Side, metric: str, statistic: str) -> Values:
+        """Return the values of a side; of processes apart one of each, or one of all calls where it takes many."""
+        processes = self.blocks[side]
+        pools_calls = metric_of(metric).in_turns in ("seconds", "rate") and statistic != "p50"
+        if pools_calls or not self.processes:
+            return _values_of([*chain(*processes)], metric, statistic)
+        found = (_values_of(blocks, metric, statistic) for blocks in processes)
+        return array("d", (median(values) for values in found if values))
+
+    def _joules(self, found: Interleaving, key: tuple[str, str]) -> dict[Side, Values]:
+        """Return the joules of each process; nothing where one has none, or where they were counted differently."""
+        windows = [(side, window) for side, taken in self._windows.items() for window in taken]
+        why = next((f"{side}: {window.reason}" for side, window in windows if window.joules is None), "")
+        if why:
+            found.refused[key] = said(why)
+            return {}
+        if len({window.source for _, window in windows}) > 1:
+            sources = {side: window.source for side, window in windows}
+            found.refused[key] = state("other conditions", (Difference(name="source", **sources),))
+            return {}
+        return {side: array("d", (window.joules or 0.0 for window in self._windows[side])) for side in SIDES}
 
     def _is_enough(self, blocks: Mapping[Side, Sequence[Block]]) -> bool:
         """Whether no further turns are needed, by the medians that are asked for."""
-        medians = [values_of(blocks[side], *MEDIAN_LATENCY) for side in SIDES]
+        medians = [_values_of(blocks[side], *MEDIAN_LATENCY) for side in SIDES]
         if min(map(min, medians)) <= 0:
             return False
         changes = [math.log(new) - math.log(old) for old, new in zip(*medians, strict=True)]
         return self.plan.is_enough(changes, self.margin)
 
-    def _pin_both(self, processor: int) -> str:
-        """Let both sides share `processor`, or neither; return why not.
+    def _pin(self, processor: int) -> None:
+        """Let the sides that are alive stay on `processor`; where one of two may not, neither does.
 
         Processors differ in speed, and do so from one second to the next where others share the machine: two sides on
         two processors would measure these.
         """
-        refused = [f"{side}: {why}" for side in SIDES if (why := self.pinned(side, processor))]
-        if refused:
+        refused = [f"{side}: {why}" for side in self.connections if (why := self._pinned(side, processor))]
+        if refused and self.processes:
+            side, _, why = refused[0].partition(": ")
+            self._warnings[f"{side}: it does not stay on the processor of the others: {why}"] = None
+        elif refused:
+            self.processor = None
             for side in SIDES:
-                self.pinned(side, None)
-        return "; ".join(refused)
+                self._pinned(side, None)
+            self._warnings[f"the sides do not share a processor: {'; '.join(refused)}"] = None
 
-    def pinned(self, side: Side, processor: int | None) -> str:
+    def _pinned(self, side: Side, processor: int | None) -> str:
         """Let a side run on a processor in its turns, None: wherever it may; return why not."""
         return self._ask(side, PinTo(processor=processor), Pinned)[0].reason
+
+    def _drawn_sides(self) -> Sequence[Side]:
+        sides = [side for side in SIDES if side in self.connections]
+        return sides if self.toss() else sides[::-1]
 
     def _drawn(self, doubles: int) -> list[Side]:
         """Draw the order of all turns, two of either side in a row: fewer hand-overs, and drift cancels."""
@@ -164,16 +265,15 @@ class Interleaver:
         return turns
 
     def exact(self) -> dict[Side, Sequence[Sample]]:
-        """Ask the sides that are there for what needs no clock."""
-        there = [side for side in SIDES if side in self.connections]
-        return {side: self._ask(side, AskExact(), ExactSamples)[0].samples for side in there}
+        """Ask the sides that are alive for what needs no clock."""
+        return {side: self._ask(side, AskExact(), ExactSamples)[0].samples for side in self.connections}
 
-    def warm_up(self, side: Side) -> Warm:
+    def _warm_up(self, side: Side) -> Warm:
         """Let a side warm up until its blocks agree."""
         plan, medians, pools, spent, count, pace_s = self.plan, list[float](), list[bool](), 0.0, 1, 0.0
         while len(medians) < plan.warm_blocks and spent < plan.warm_s:
             expected_s = max(medians[-1], pace_s) * count if medians else None
-            block, taken_ns = self.turn(side, count, 1, rest=True, expected_s=expected_s)
+            block, taken_ns = self._turn(side, count, 1, rest=True, expected_s=expected_s)
             call_s, pace_s = max(median(taken_ns) / _SECOND, 1e-9), block.pace_s
             spent += max(sum(taken_ns) / _SECOND, pace_s * count)
             own_ns = block.thread_ns  # of a caller that only waits for others it is next to nothing
@@ -188,11 +288,11 @@ class Interleaver:
         return Warm(call_s=medians[-1], pool=_mostly(pools), pace_s=pace_s, warning=doubt)
 
     @property
-    def needed(self) -> int:
+    def _needed(self) -> int:
         """Values of a side that what is wanted takes."""
         return max((least_calls(statistic) for _, statistic in self.statistics), default=0)
 
-    def batch(self, call_s: float) -> int:
+    def _batch(self, call_s: float) -> int:
         """Return the calls that share a clock reading; one where percentiles of calls are wanted."""
         single = any(
             metric_of(metric).in_turns == "seconds" and statistic != "p50"
@@ -202,7 +302,7 @@ class Interleaver:
             return 1
         return max(2, round(self.plan.batch_s / max(call_s, 10e-9)))
 
-    def turn(
+    def _turn(
         self, side: Side, calls: int, batch: int, *, rest: bool, expected_s: float | None
     ) -> tuple[BlockTimes, Numbers]:
         """Let a side time one block; return what it reports, and the nanoseconds of each call or batch."""
@@ -232,44 +332,22 @@ class Interleaver:
             raise WorkerLostError(f"sent {given!r} where {kind.__name__!r} was due", side=side)
         return frame.message, frame.numbers
 
-    def _observed(self, measurement: Measurement, blocks: Mapping[Side, Sequence[Block]]) -> Iterator[Observation]:
-        """Reduce the blocks to what each wanted statistic needs."""
-        preempted = fmean(block.preempted for side in SIDES for block in blocks[side])
-        for metric, statistic in dict.fromkeys((*self.statistics, *also_taken(self.also, blocks["baseline"]))):
-            values = {side: values_of(blocks[side], metric, statistic) for side in SIDES}
-            if 0 < len(values["baseline"]) == len(values["candidate"]):  # a stream may have no items in some block
-                yield Observation(
-                    measurement=measurement,
-                    metric=metric,
-                    statistic=statistic,
-                    baseline=values["baseline"],
-                    candidate=values["candidate"],
-                    preempted=preempted,
-                )
-
-    def _energy(self, interleaving: Interleaving, call_s: float) -> Iterator[Observation]:
-        asked = next((key for key in self.statistics if metric_of(key[0]).in_turns == "window"), None)
-        if asked is None:
-            return
-        readings, sources = dict[Side, float](), dict[Side, str]()
-        for side in SIDES if self.toss() else SIDES[::-1]:
-            window = self.window(side, call_s)
+    def _fill_windows(self, call_s: float) -> None:
+        """Let each process fill a window of energy, until one cannot."""
+        for side in self._drawn_sides():
+            window = self._window(side, call_s)
+            self._windows.setdefault(side, []).append(window)
             if window.joules is None:
-                interleaving.refused[asked] = said(f"{side}: {window.reason}")
                 return
-            readings[side], sources[side] = window.joules, window.source
-        if sources["baseline"] != sources["candidate"]:
-            interleaving.refused[asked] = state("other conditions", (Difference(name="source", **sources),))
-            return
-        yield Observation(
-            measurement=interleaving.assignment.measurement,
-            metric=asked[0],
-            statistic=asked[1],
-            baseline=array("d", [readings["baseline"]]),
-            candidate=array("d", [readings["candidate"]]),
-        )
 
-    def window(self, side: Side, call_s: float) -> EnergyWindow:
+    def _also_taken(self) -> Iterator[tuple[str, str]]:
+        """Yield what else so many calls give: a percentile has at least one call beyond it."""
+        calls = sum(len(block.taken_s) for block in chain(*self.blocks["baseline"]))
+        for metric, statistic in self.also:
+            if calls * (1 - quantile(statistic)) >= 1:
+                yield metric, statistic
+
+    def _window(self, side: Side, call_s: float) -> EnergyWindow:
         """Let a side fill one window of its energy meter; where its meter needs a longer one, a longer one follows."""
         seconds: float = ENERGY_WINDOW_S
         window = EnergyWindow()
@@ -283,25 +361,17 @@ class Interleaver:
         return window
 
 
-def also_taken(also: Sequence[tuple[str, str]], blocks: Sequence[Block]) -> Iterator[tuple[str, str]]:
-    """Yield what else so many calls give: a percentile has at least one call beyond it."""
-    calls = sum(len(block.taken_s) for block in blocks)
-    for metric, statistic in also:
-        if calls * (1 - quantile(statistic)) >= 1:
-            yield metric, statistic
-
-
-def block_of(block: BlockTimes, taken_ns: Numbers, batch: int, cold: int) -> Block:
+def _block_of(block: BlockTimes, taken_ns: Numbers, shape: _Shape) -> Block:
     """Read what a side reports of a turn, without its cold calls."""
     return Block(
-        taken_s=array("d", (ns / batch / _SECOND for ns in taken_ns[cold:])),
-        cpu_s=block.cpu_ns / (len(taken_ns) * batch) / _SECOND,
+        taken_s=array("d", (ns / shape.batch / _SECOND for ns in taken_ns[shape.cold :])),
+        cpu_s=block.cpu_ns / (len(taken_ns) * shape.batch) / _SECOND,
         preempted=block.switches > 0,
         parts=block.parts,
     )
 
 
-def values_of(blocks: Sequence[Block], metric: str, statistic: str) -> Values:
+def _values_of(blocks: Sequence[Block], metric: str, statistic: str) -> Values:
     """Reduce the blocks of a side to what a statistic needs: a value of each block, or one of all."""
     taken = metric_of(metric).in_turns
     if taken == "CPU seconds":

@@ -1,11 +1,13 @@
 """One pair of processes in lock-step through the same tests: what each has reached, and which has to wait.
 
-One side may also go through them alone, which shows whether it needs something that only one process can have.
+One process may also go through them alone: to show whether it needs something that only one process can have, or as one
+of several that are alive one after the other. What each of them shows is added to one trace.
 """
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal
 
 from pytest_hwperf.gate.channel import (
@@ -28,23 +30,13 @@ from pytest_hwperf.records.messages import Statement, said
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.stats.affected import Usage
 from pytest_hwperf.stats.block_plans import BlockPlan
-from pytest_hwperf.stats.hypotheses import SIDES, Facts, Rehearsal, SideOutcome, is_too_short
+from pytest_hwperf.stats.hypotheses import SIDES, Rehearsal, is_too_short
 
 WHOLE_PROCESS = Measurement(test="", label="")
 _LONGEST_REASON = 500  # characters that are kept of a reason
 
 _Position = Ready | Ended | Bye
 Wanted = Callable[[Measurement], Sequence[tuple[str, str]]]  # statistics to take of it; none: it is skipped
-ByItself = Callable[[Side, Endpoint, Measurement, Facts], None]  # takes what a process has reached, and waits at
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApartTimes:
-    """What processes took that are alive one after the other, one of each side; the two together, in seconds."""
-
-    start_s: float = 0.0  # until their first tests
-    tests_s: Mapping[str, float] = field(default_factory=dict)  # node id → what the test took
-    wall_s: float = 0.0  # from their starts to their ends
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,7 +44,7 @@ class PairTrace(Rehearsal):
     """What happened in one pair."""
 
     first: Side = "baseline"  # started first
-    hash_seeds: Mapping[str, int] = field(default_factory=dict)  # side → PYTHONHASHSEED
+    hash_seeds: dict[str, int] = field(default_factory=dict)  # side → PYTHONHASHSEED
     is_forked: bool = False  # whether one parent has imported for both
     selected: list[str] = field(default_factory=list)  # node ids that both sides run
     interleavings: dict[Measurement, Interleaving] = field(default_factory=dict)
@@ -65,16 +57,42 @@ class PairTrace(Rehearsal):
     is_silent: bool = False  # whether it was lost since a process hung
     wall_s: float = 0.0  # from the start of the processes to their end
     reached_s: Mapping[str, float] = field(default_factory=dict)  # test → from the start of the processes to it
-    apart: ApartTimes = field(default_factory=ApartTimes)  # of tests with one side alive at a time
+    apart: dict[str, float] = field(default_factory=dict)  # test with one side alive at a time → what both sides took
+    apart_start_s: float = 0.0  # of both sides together, until their first tests of these
+    apart_wall_s: float = 0.0  # from their starts to their ends
+    taken: dict[Measurement, Interleaver] = field(default_factory=dict)  # by processes of which more are to follow
 
     def lose(self, error: WorkerLostError) -> None:
         """Note that it ended early, and why."""
         self.lost, self.is_silent = loss(error), error.is_silent
 
+    def begin_apart(self, nodes: Collection[str]) -> None:
+        """Forget what was seen of tests that processes go through now that are alive one after the other."""
+        self.outcomes = {node: sides for node, sides in self.outcomes.items() if node not in nodes}
+        self.uneven = {here: side for here, side in self.uneven.items() if here.test not in nodes}
+        self.facts = {here: facts for here, facts in self.facts.items() if here.test not in nodes}
+        self.apart = {node: seconds for node, seconds in self.apart.items() if node not in nodes}
+
+    def end_apart(self, nodes: Sequence[str]) -> None:
+        """Keep what both sides have shown of these tests, once their processes have ended."""
+        there = [*map(set, self.collected.values())]
+        ran = [node for node in nodes if all(node in found for found in there)]
+        self.selected = [*(node for node in self.selected if node not in nodes), *ran]
+        if self.lost:  # it was not both sides that ended by themselves
+            self.files.clear()
+        else:
+            self.outcomes = {node: sides for node, sides in self.outcomes.items() if len(sides) == len(SIDES)}
+        for here in [here for here, facts in self.facts.items() if len(facts) == 1]:
+            (side,) = self.facts.pop(here)
+            if here.test in ran:
+                self.uneven[here] = side
+        self.interleavings |= {here: taken.found(here) for here, taken in self.taken.items() if taken.is_whole}
+        self.taken.clear()
+
     @property
     def start_s(self) -> float | None:
         """From the start of the processes to the first test that measures; None: none was reached."""
-        return min(self.reached_s.values(), default=self.apart.start_s if self.apart.tests_s else None)
+        return min(self.reached_s.values(), default=self.apart_start_s if self.apart else None)
 
     @property
     def unfinished(self) -> str:
@@ -101,21 +119,19 @@ class Program:
     watch: Callable[[Measurement], None] = lambda _: None  # called when a measurement begins
     draw: Callable[[], int | None] = lambda: None  # a processor for each measurement; None: the scheduler chooses
     leave: Callable[[int], None] = lambda _: None  # called with how many processors the pair leaves, at least
-    by_itself: ByItself | None = None  # measures a side that is alone; None: it makes its first calls only
+    processes: int = 0  # of each side, alive one after the other; 0: both sides at once, and one alone is not measured
 
 
 @dataclass(slots=True)
 class Pairing:
-    """Conducts both processes through a program; a state machine over two connections that reads no clock itself.
+    """Conducts processes through a program; a state machine over one or two connections that reads no clock itself."""
 
-    A side that is alone goes through its tests without being measured, unless the program says how: each makes its
-    first call.
-    """
-
-    connections: Mapping[Side, Endpoint]  # to both or to one, on which nothing has been sent yet
+    connections: Mapping[Side, Endpoint]  # on which nothing has been sent yet
     program: Program
     toss: Callable[[], bool]  # a fair coin
-    trace: PairTrace = field(default_factory=PairTrace)
+    trace: PairTrace = field(default_factory=PairTrace)  # to which is added
+    _nodes: Sequence[str] = ()  # that these processes run
+    _done: set[str] = field(default_factory=set)  # that they have run
 
     def run(self) -> PairTrace:
         """Go through the whole program; a process that is lost ends it, and what was recorded until then is kept."""
@@ -123,23 +139,27 @@ class Pairing:
             self._select()
             self._follow()
         except WorkerLostError as error:
-            self.trace.lose(error)
+            trace, left = self.trace, {*self.program.nodes} - self._done
+            trace.lose(error)
+            trace.outcomes = {node: sides for node, sides in trace.outcomes.items() if node not in left}
         return self.trace
 
     def _select(self) -> None:
+        there = list[set[str]]()
         for side in self._sides:
             collected = self._receive(side)
             if not isinstance(collected, Collected):
                 raise _out_of_turn(side, collected, Collected.__name__)
-            self.trace.collected[side] = collected.nodes
+            there.append({*collected.nodes})
+            self.trace.collected[side] = _united(self.trace.collected.get(side, ()), collected.nodes)
             self.trace.errors[side] = {file: why[:_LONGEST_REASON] for file, why in collected.errors.items()}
-        there = [set(nodes) for nodes in self.trace.collected.values()]
-        self.trace.selected = [node for node in self.program.nodes if all(node in nodes for nodes in there)]
+        self._nodes = [node for node in self.program.nodes if all(node in nodes for nodes in there)]
+        self.trace.selected = [*_united(self.trace.selected, self._nodes)]
         for side in self._drawn():
-            self.connections[side].send(Select(nodes=tuple(self.trace.selected)))
+            self.connections[side].send(Select(nodes=tuple(self._nodes)))
 
     def _follow(self) -> None:
-        """Bring both sides to the same position again and again; the one that is ahead waits."""
+        """Bring the sides to the same position again and again; the one that is ahead waits."""
         at: dict[Side, _Position] = {side: self._position(side) for side in self._sides}
         while not all(isinstance(message, Bye) for message in at.values()):
             moved = self._moved(at)
@@ -150,13 +170,23 @@ class Pairing:
             for side in order:
                 at[side] = self._position(side)
         over = {side: message for side, message in at.items() if isinstance(message, Bye)}
-        self.trace.files = {side: message.files for side, message in over.items()}
-        self.trace.modules = {side: message.modules for side, message in over.items() if message.modules}
-        self.trace.opened = {side: message.opened for side, message in over.items()}
+        for side, message in over.items():
+            self._end(side, message)
         self._note("memory", {side: message.peak_bytes for side, message in over.items()})
-        self.trace.usages = {side: message.usage for side, message in over.items() if message.usage}
-        if self.trace.unfinished:
-            raise WorkerLostError(f"both sides ended without having run {self.trace.unfinished}")
+        if len(over) == len(SIDES):
+            self.trace.modules = {side: message.modules for side, message in over.items() if message.modules}
+        if left := next((node for node in self._nodes if node not in self._done), ""):
+            raise WorkerLostError(f"both sides ended without having run {left}")
+
+    def _end(self, side: Side, message: Bye) -> None:
+        """Add what a process says when it ends to what others of its side have said."""
+        trace = self.trace
+        trace.files[side] = _united(trace.files.get(side, ()), message.files)
+        trace.opened[side] = trace.opened.get(side, Opened()).joined(message.opened)
+        if message.usage:
+            used = [message.usage.used, trace.usages[side].used if side in trace.usages else {}]
+            of_each = {test: _united(*(one.get(test, ()) for one in used[::-1])) for one in used for test in one}
+            trace.usages[side] = Usage(used=of_each)
 
     def _position(self, side: Side) -> _Position:
         """Return what a side has reached."""
@@ -166,25 +196,31 @@ class Pairing:
         raise _out_of_turn(side, message, "the next test")
 
     def _moved(self, at: Mapping[Side, _Position]) -> Sequence[Side]:
-        """Do what both sides have reached; return those that go on."""
+        """Do what the sides have reached; return those that go on."""
         ended = {side: message for side, message in at.items() if isinstance(message, Ended)}
         if len(ended) == len(at) and len({message.node for message in ended.values()}) == 1:
-            node = next(iter(ended.values())).node
-            self.trace.outcomes[node] = {side: _cut(message.ended) for side, message in ended.items()}
+            for side, message in ended.items():
+                self._add_outcome(side, message)
             return self._sides
         ahead = {side: message for side, message in at.items() if isinstance(message, Ready)}
-        if len(ahead) == len(SIDES) and len({(one.node, one.index, one.label) for one in ahead.values()}) == 1:
+        together = 1 if self.program.processes else len(SIDES)
+        if len(ahead) == together and len({(one.node, one.index, one.label) for one in ahead.values()}) == 1:
             self._measure(ahead)
-            return SIDES
+            return self._sides
         if not ahead:
             positions = (f"{side}: {type(at[side]).__name__} {getattr(at[side], 'node', '')}" for side in SIDES)
             raise WorkerLostError(f"both sides went different ways ({' and '.join(positions).strip()})")
-        if self.program.by_itself is None:
-            self.trace.uneven |= {_measurement(message): side for side, message in ahead.items()}
-        else:
-            for side, message in ahead.items():
-                self.program.by_itself(side, self.connections[side], _measurement(message), message.facts)
+        self.trace.uneven |= {_measurement(message): side for side, message in ahead.items()}
         return list(ahead)
+
+    def _add_outcome(self, side: Side, message: Ended) -> None:
+        """Keep how a test ended; a failure in any process of a side counts, and what the first of them recorded."""
+        self._done.add(message.node)
+        ended = replace(message.ended, reason=message.ended.reason[:_LONGEST_REASON])
+        outcomes = self.trace.outcomes.setdefault(message.node, {})
+        before = outcomes.get(side)
+        if before is None or before.outcome == "passed":
+            outcomes[side] = ended if before is None else replace(ended, recorded=before.recorded)
 
     @property
     def _sides(self) -> Sequence[Side]:
@@ -194,15 +230,31 @@ class Pairing:
         return self._sides if self.toss() else self._sides[::-1]
 
     def _measure(self, at: Mapping[Side, Ready]) -> None:
-        measurement, program = _measurement(at["baseline"]), self.program
+        """Measure what the sides have reached that are alive."""
+        program, trace, is_pair = self.program, self.trace, len(at) == len(SIDES)
+        measurement = _measurement(next(iter(at.values())))
         if all(one.start_s for one in at.values()):
             self._note("cold_start", {side: one.start_s for side, one in at.items()})
-        self.trace.facts[measurement] = {side: at[side].facts for side in SIDES}
-        statistics = () if is_too_short(self.trace.facts[measurement]) else program.wanted(measurement)
+        facts = trace.facts.setdefault(measurement, {})
+        facts |= {side: one.facts for side, one in at.items()}
+        statistics = () if is_pair and is_too_short(facts) else program.wanted(measurement)
         if not statistics:
             return
         program.watch(measurement)
-        interleaver = Interleaver(
+        if measurement not in trace.taken:
+            trace.taken[measurement] = self._interleaver(measurement, statistics)
+        interleaver = trace.taken[measurement]
+        interleaver.connections = self.connections
+        interleaver.measure()
+        if program.exact:  # after the calls: what they change in a model counts
+            trace.exact.setdefault(measurement, {}).update(interleaver.exact())
+        if is_pair:
+            found = trace.interleavings[measurement] = trace.taken.pop(measurement).found(measurement)
+            self._note("cpu_time", found.cpu_s, measurement)
+
+    def _interleaver(self, measurement: Measurement, statistics: Sequence[tuple[str, str]]) -> Interleaver:
+        program = self.program
+        return Interleaver(
             self.connections,
             program.plan,
             self.toss,
@@ -211,11 +263,8 @@ class Pairing:
             processor=program.draw(),
             also=program.also,
             leave=program.leave,
+            processes=program.processes,
         )
-        found = self.trace.interleavings[measurement] = interleaver.measure(measurement)
-        if program.exact:  # after the calls: what they change in a model counts
-            self.trace.exact[measurement] = interleaver.exact()
-        self._note("cpu_time", found.cpu_s, measurement)
 
     def _note(
         self,
@@ -242,13 +291,13 @@ def _out_of_turn(side: Side, message: Message, due: str) -> WorkerLostError:
     return WorkerLostError(f"sent {type(message).__name__!r} where {due} was due", side=side)
 
 
-def _cut(ended: SideOutcome) -> SideOutcome:
-    """Keep no more of a reason than is shown."""
-    return replace(ended, reason=ended.reason[:_LONGEST_REASON])
-
-
 def _measurement(ready: Ready) -> Measurement:
     return Measurement(test=ready.node, label=ready.label)
+
+
+def _united(*parts: Sequence[str]) -> tuple[str, ...]:
+    """Return everything that is in some part, once."""
+    return tuple(dict.fromkeys(chain(*parts)))
 
 
 def recorded(

@@ -10,6 +10,7 @@ from pytest_hwperf.checkout.loaded import loaded_files, modules_before_pytest
 from pytest_hwperf.gate.channel import Ended, Ready
 from pytest_hwperf.gate.targets import find_module, function_of, kind_of
 from pytest_hwperf.gate.turns import Turns
+from pytest_hwperf.host.launch import Command, undisturbed
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, ModelSpec, WorkerTask, decode_task, reply
 from pytest_hwperf.records.errors import HwperfError, UsageProblem, WorkerError
 from pytest_hwperf.stats.hypotheses import SideOutcome
@@ -17,7 +18,16 @@ from pytest_hwperf.stats.hypotheses import SideOutcome
 if TYPE_CHECKING:
     from pytest_hwperf.measure.subjects import Subject
 
-MODULE = "pytest_hwperf.gate.model_worker"
+
+def command_of(spec: ModelSpec) -> Command:
+    """Return what starts a process that measures a model."""
+    return Command(
+        module="pytest_hwperf.gate.model_worker",
+        arguments=[],
+        model=spec,
+        directory=Path.cwd(),
+        environment=undisturbed(os.environ),
+    )
 
 
 def subject_of(spec: ModelSpec) -> "Subject":

@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_hwperf.gate.conductor import Conductor, Progress
 from pytest_hwperf.gate.lockstep import PairTrace
-from pytest_hwperf.gate.model_worker import MODULE
+from pytest_hwperf.gate.model_worker import command_of
 from pytest_hwperf.gate.processes import answers_of
 from pytest_hwperf.gate.rehearsal import repeat_alarms
 from pytest_hwperf.gate.targets import kind_of, shown
@@ -73,19 +73,10 @@ def compare_models(
             again = partial(conductor.rehearse, until=until)
             repeat_alarms(questions, settings.alpha, again, in_time=lambda: monotonic() < until, why_late=late)
         evidence = conductor.conduct(_asked(questions, settings), until, late)
-    seed, seconds = conductor.seed, conductor.seconds
-    gate = Gate(
-        against=shown(old),
-        revision="",
-        seed=seed,
-        evidence=evidence,
-        shared={},
-        imports=conductor.imports,
-        seconds=seconds,
-    )
     answers = answers_of(evidence, questions, conductor.dropped, {settings.measurement})
     named = [margin.key for margin in settings.margins]
-    return tuple(answers.of(settings.measurement, settings.margins, (), named).values()), gate
+    found = answers.of(settings.measurement, settings.margins, (), named).values()
+    return tuple(found), _gate(shown(old), conductor, evidence)
 
 
 def compare_with_itself(model: str, X: Any, settings: CompareSettings) -> SelfComparison:
@@ -124,16 +115,20 @@ def rehearsed(
     with workdirs.workdir() as folder:
         data = save_rows(folder, X, y)
         models: dict[Side, str] = {"baseline": old, "candidate": new}
-        conductor = Conductor(
-            commands={side: _command(model_spec(side, model, data, settings)) for side, model in models.items()},
-            logs=workdirs.private_folder() / "logs",
-            processors=processors(),
-            progress=settings.progress,
-            also=settings.also,
-        )
+        commands = {side: command_of(model_spec(side, model, data, settings)) for side, model in models.items()}
+        conductor = _conductor(commands, settings.progress, settings.also)
         trace = _trace(conductor, models, settings, until)
+        node, margins = settings.measurement.test, tuple(settings.margins)
+        test = MeasuredTest(node=node, margins=margins, named=frozenset(), budgeted=frozenset())
         with closing(conductor.share_imports(trace)):
-            yield conductor, _questions(trace, settings)
+            yield conductor, questions_of([test], trace, lost={}, name="", energy=None)
+
+
+def _conductor(
+    commands: Mapping[Side, Command], progress: Callable[[Progress], None], also: Sequence[Key] = ()
+) -> Conductor:
+    logs = workdirs.private_folder() / "logs"
+    return Conductor(commands=commands, logs=logs, processors=processors(), progress=progress, also=also)
 
 
 def save_rows(folder: Path, X: Any, y: Any | None) -> Path:
@@ -164,10 +159,6 @@ def model_spec(side: Side, model: str, data: Path, settings: CompareSettings) ->
     )
 
 
-def _command(spec: ModelSpec) -> Command:
-    return Command(module=MODULE, arguments=[], model=spec, directory=Path.cwd(), environment=undisturbed(os.environ))
-
-
 def _trace(conductor: Conductor, models: Mapping[Side, str], settings: CompareSettings, until: float) -> PairTrace:
     node = settings.measurement.test
     trace = conductor.rehearse([node], until)
@@ -185,13 +176,6 @@ def _trace(conductor: Conductor, models: Mapping[Side, str], settings: CompareSe
     if trace.lost:
         raise UsageProblem(f"the rehearsal of {models['baseline']} with {models['candidate']} failed: {trace.lost}")
     return trace
-
-
-def _questions(trace: PairTrace, settings: CompareSettings) -> Questions:
-    test = MeasuredTest(
-        node=settings.measurement.test, margins=tuple(settings.margins), named=frozenset(), budgeted=frozenset()
-    )
-    return questions_of([test], trace, lost={}, name="", energy=None)
 
 
 def _asked(questions: Questions, settings: CompareSettings) -> Evidence:
@@ -225,12 +209,8 @@ def compare_rivals(baseline: Measurement, candidate: Measurement, settings: Riva
     until = monotonic() + settings.time_s
     name = f"{candidate.test} {candidate.label}".rstrip()
     sides: dict[Side, Measurement] = {"baseline": baseline, "candidate": candidate}
-    conductor = Conductor(
-        commands={side: _rival_command(settings.arguments, one, name) for side, one in sides.items()},
-        logs=workdirs.private_folder() / "logs",
-        processors=processors(),
-        progress=settings.progress,
-    )
+    commands = {side: _rival_command(settings.arguments, one, name) for side, one in sides.items()}
+    conductor = _conductor(commands, settings.progress)
     here = Measurement(test=name, label="")
     asked = MeasuredTest(node=name, margins=(_MARGIN,), named=frozenset([_MARGIN.key]), budgeted=frozenset())
     trace = conductor.rehearse([name], until)
@@ -240,8 +220,13 @@ def compare_rivals(baseline: Measurement, candidate: Measurement, settings: Riva
         # A share of the time of all pairs: three digits of it are enough.
         evidence = conductor.conduct(evidence, until, state("out of time", limit=float(f"{settings.time_s:.3g}")))
     answers = answers_of(evidence, questions, conductor.dropped, {here})
-    gate = Gate(
-        against=baseline.test,
+    found = answers.of(here, [_MARGIN], (), [_MARGIN.key])[_MARGIN.key]
+    return found, _gate(baseline.test, conductor, evidence)
+
+
+def _gate(against: str, conductor: Conductor, evidence: Evidence) -> Gate:
+    return Gate(
+        against=against,
         revision="",
         seed=conductor.seed,
         evidence=evidence,
@@ -249,7 +234,6 @@ def compare_rivals(baseline: Measurement, candidate: Measurement, settings: Riva
         imports=conductor.imports,
         seconds=conductor.seconds,
     )
-    return answers.of(here, [_MARGIN], (), [_MARGIN.key])[_MARGIN.key], gate
 
 
 def _rival_command(arguments: Sequence[str], measurement: Measurement, name: str) -> Command:

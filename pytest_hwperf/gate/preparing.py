@@ -1,29 +1,40 @@
-"""What a baseline needs before its rehearsal: its tree built as the present one is, and an interpreter."""
+"""What a gate is asked, and what its baseline needs before the rehearsal: a tree that is built, and an interpreter."""
 
-import dataclasses
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 
 from pytest_hwperf.checkout.both import commands, with_leftovers
 from pytest_hwperf.checkout.building import BuildPlace, Built, run_builds
 from pytest_hwperf.checkout.isolation import check_ignored
-from pytest_hwperf.checkout.layer import Interpreter, with_plugins
+from pytest_hwperf.checkout.layer import Interpreter, own_folders, with_plugins
 from pytest_hwperf.checkout.loaded import loaded_files
 from pytest_hwperf.checkout.trees import Trees, named
-from pytest_hwperf.gate.conductor import Progress
-from pytest_hwperf.gate.environments import BaseEnvironment, Policy, environment_built, environment_with
-from pytest_hwperf.gate.explaining import Explain
-from pytest_hwperf.gate.sharing import NONE, Sharer
-from pytest_hwperf.host.launch import PytestCommand
-from pytest_hwperf.records.evidence import Hypothesis
+from pytest_hwperf.gate.affected import Untouched, watches_of
+from pytest_hwperf.gate.conductor import Conductor, Progress
+from pytest_hwperf.gate.environments import Policy, environment_built, environment_with
+from pytest_hwperf.gate.explaining import Explain, Explainer
+from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.processes import BothSides
+from pytest_hwperf.gate.rehearsal import Rehearser
+from pytest_hwperf.gate.sharing import Sharer
+from pytest_hwperf.gate.turns import processors
+from pytest_hwperf.host.files import CACHE_VARIABLE
+from pytest_hwperf.host.launch import Command, PytestCommand
+from pytest_hwperf.host.workdirs import remove_tree
+from pytest_hwperf.records.evidence import Evidence, Explanation, Hypothesis, PairedProfiles, Side
+from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import metric_of
 from pytest_hwperf.records.units import show_change
 from pytest_hwperf.records.verdict import Comparison
-from pytest_hwperf.stats.hypotheses import EnergySource, MeasuredTest
+from pytest_hwperf.stats.changed_code import Xfails
+from pytest_hwperf.stats.hypotheses import EnergySource, MeasuredTest, Questions
+
+_SIDE_LETTERS = 4  # of both sides' names: paths of one length, on which the memory layout may depend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,80 +73,129 @@ class GateRequest:
         self.say(f"{comparison.outcome}: {hypothesis.measurement.test}, {what} {change}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preparation:
-    """What was done before the rehearsal."""
+@dataclass(slots=True, kw_only=True)
+class GateRun:
+    """One gate on its road: what was asked, and what its stages have found."""
 
-    seconds: Mapping[str, float]  # stage → time that it took after the checkout began
-    earlier_s: float  # that building the present tree took before
-    notes: tuple[str, ...]
+    asked: GateRequest
+    stack: ExitStack  # what is there until the gate is over
+    until: float  # instant of `monotonic` at which its time is up
+    began: float = field(default_factory=monotonic)
+    sharer: Sharer = field(init=False)  # has the trees, and gives the baseline what it lacks
+    caches: Path = field(init=False)  # folder with one for each side, in which it keeps what it makes
+    base_python: Interpreter | None = field(init=False)  # of the baseline, None for this one
+    notes: tuple[str, ...] = ()  # on the environment
+    conductor: Conductor = field(init=False)
+    rehearser: Rehearser = field(init=False)
+    trace: PairTrace = field(init=False)  # of the rehearsal
+    untouched: Untouched = field(default_factory=Untouched)
+    questions: Questions = field(init=False)
+    unseen: Sequence[str] = ()  # what the proof does not reach
+    xfails: Mapping[Path, Xfails] = field(default_factory=dict)  # test file or conftest → what has an `xfail`
+    sides: BothSides = field(init=False)
+    explainer: Explainer = field(init=False)
+    explain_s: float = 0.0  # kept at the end, where something has regressed
+    evidence: Evidence = field(init=False)
+    profiles: list[PairedProfiles] = field(default_factory=list)
+    explanations: list[Explanation] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Begin with the interpreter that was asked for."""
+        self.base_python = self.asked.base_python
 
     @property
-    def all_seconds(self) -> dict[str, float]:
-        """Stage → time, with what was before."""
-        found = dict(self.seconds)
-        if "build" in found:
-            found["build"] += self.earlier_s
+    def trees(self) -> Trees:
+        """Both trees, as far as the baseline has been given what it lacks."""
+        return self.sharer.trees
+
+    @property
+    def why_late(self) -> Statement:
+        """Why nothing more is measured when the time is up."""
+        return state("out of time", limit=self.asked.time_s)
+
+    def commands(self, *nodes: str, caches: Path | None = None) -> dict[Side, Command]:
+        """Return how both sides are started: for all tests, or for the files of some.
+
+        Each has a cache of converted models for itself: a model comes from the converters of its own tree. So it has
+        its own temporary folder, in which a fixture may write to a fixed name.
+        """
+        asked, found = self.asked, dict[Side, Command]()
+        named = {asked.command.root / node.partition("::")[0] for node in nodes}
+        files = [file for file in asked.files if not nodes or file in named]
+        for side, command in commands(asked.command, self.trees, files, self.base_python).items():
+            place = (caches or self.caches) / side[:_SIDE_LETTERS]
+            own = {**own_folders(place, command.environment), CACHE_VARIABLE: str(place / "models")}
+            found[side] = replace(command, environment={**command.environment, **own})
         return found
 
-
-def sharer_of(request: GateRequest, trees: Trees) -> Sharer:
-    """Return what gives the baseline files, unless that is switched off."""
-    return Sharer(
-        trees=trees,
-        folders=(request.command.directory, request.command.root),
-        is_on=NONE not in request.share,
-        own_interpreter=bool(request.base_python),
-    )
+    def forget_caches(self) -> None:
+        """Forget what both sides have kept while the baseline lacked files."""
+        for side in self.caches.iterdir():
+            remove_tree(side)
+        self.commands()  # which makes the folders anew
 
 
-def prepared(request: GateRequest, sharer: Sharer, until: float) -> tuple[GateRequest, Preparation]:
+def prepare(gate: GateRun) -> None:
     """Build the baseline's tree, give it generated modules, and choose its interpreter with that one's plugins.
 
     Modules are given before the rehearsal where that spares an environment; an interpreter of its own may have them.
     """
-    made, seconds, trees = None, dict[str, float](), sharer.trees
-    if request.base_with:
-        made = environment_with(request.base_with, trees.candidate, until)
-        request = dataclasses.replace(request, base_python=Interpreter(path=str(made.python)))
-    if request.build:
-        seconds["build"] = _build(request, trees, until)
-    loaded = loaded_files()
-    if not request.base_python and request.base_env != "build":
+    asked, sharer, made, seconds = gate.asked, gate.sharer, None, dict[str, float]()
+    trees, loaded = gate.trees, loaded_files()
+    if asked.base_with:
+        made = environment_with(asked.base_with, trees.candidate, gate.until)
+        gate.base_python = Interpreter(path=str(made.python))
+    if asked.build:
+        seconds["build"] = _build(gate)
+    if not gate.base_python and asked.base_env != "build":
         sharer.give_loaded(loaded)
-    if not request.base_python:
-        made = environment_built(trees, request.base_env, until, loaded)
+    if not gate.base_python:
+        made = environment_built(trees, asked.base_env, gate.until, loaded)
     if made:
-        seconds["environment"] = made.seconds
-        request = dataclasses.replace(request, base_python=Interpreter(path=str(made.python)))
-    if request.base_python:
+        seconds["environment"], gate.notes = made.seconds, made.notes
+        gate.base_python = Interpreter(path=str(made.python))
+    if gate.base_python:
         sharer.own_interpreter = True
-        request = dataclasses.replace(request, base_python=with_plugins(request.base_python, until - monotonic()))
+        gate.base_python = with_plugins(gate.base_python, gate.until - monotonic())
     else:
         check_ignored(trees, {"candidate": loaded})
-    if request.build or sharer.trees is not trees:  # what was built or given may differ too
+    if asked.build or sharer.trees is not trees:  # what was built or given may differ too
         sharer.trees = with_leftovers(sharer.trees)
-    return request, Preparation(seconds=seconds, earlier_s=request.built.seconds, notes=_notes(request, made))
+    if asked.built.stale:
+        again = (
+            f"--hwperf-build has made {named(asked.built.stale)} anew, which this process had loaded before, as by a "
+            "conftest.py: what is not measured in pairs is of the old one, type the same command again"
+        )
+        gate.notes = (*gate.notes, again)
+    gate.conductor = _conductor(gate)
+    gate.conductor.seconds |= {"checkout": monotonic() - gate.began - sum(seconds.values()), **seconds}
+    if asked.build:
+        gate.conductor.seconds["build"] += asked.built.seconds
 
 
-def _build(request: GateRequest, trees: Trees, until: float) -> float:
+def _conductor(gate: GateRun) -> Conductor:
+    asked = gate.asked
+    return Conductor(
+        commands=gate.commands(),
+        logs=asked.logs,
+        at_once=asked.parallel,
+        processors=processors(),
+        progress=asked.progress,
+        tell=asked.tell,
+        plant=asked.plant,
+        watches=watches_of(gate.trees, own_interpreter=bool(gate.base_python)),
+        serial={test.node for test in asked.tests if test.is_serial},
+    )
+
+
+def _build(gate: GateRun) -> float:
     """Build the baseline as the present tree was built, in its own environment variables."""
-    command = commands(request.command, trees, request.files, request.base_python)["baseline"]
-    root = os.path.relpath(os.path.realpath(request.command.root), trees.candidate)
+    asked, trees = gate.asked, gate.trees
     place = BuildPlace(
         side="baseline",
-        directory=trees.baseline / root,
-        environment=command.environment,
-        interpreter=request.base_python.path if request.base_python else sys.executable,
-        logs=request.logs,
+        directory=trees.baseline / os.path.relpath(os.path.realpath(asked.command.root), trees.candidate),
+        environment=commands(asked.command, trees, asked.files, gate.base_python)["baseline"].environment,
+        interpreter=gate.base_python.path if gate.base_python else sys.executable,
+        logs=asked.logs,
     )
-    return run_builds(request.build, place, until).seconds
-
-
-def _notes(request: GateRequest, made: BaseEnvironment | None) -> tuple[str, ...]:
-    stale = request.built.stale
-    again = (
-        f"--hwperf-build has made {named(stale)} anew, which this process had loaded before, as by a conftest.py: "
-        "what is not measured in pairs is of the old one, type the same command again"
-    )
-    return (*(made.notes if made else ()), *([again] if stale else ()))
+    return run_builds(asked.build, place, gate.until).seconds

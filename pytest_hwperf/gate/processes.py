@@ -38,17 +38,8 @@ _SHARE = 0.5  # of the time that is left, where pairs follow
 _LONGEST_REASON = 500  # characters that are kept of what a process says
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeLimit:
-    """How long the fresh processes of a build may take."""
-
-    until: float  # instant of `monotonic`
-    why_late: Statement  # reason of what is not measured then
-    said: str  # in a line
-
-
-def time_limit(questions: Questions, until: float, why_late: Statement) -> TimeLimit:
-    """Return how long fresh processes may take: all of the time, or half of it where pairs follow."""
+def time_limit(questions: Questions, until: float, why_late: Statement) -> tuple[float, Statement, str]:
+    """Return when fresh processes end: with the time, or halfway where pairs follow; and why, and a line about it."""
     tests = counted(len({one.measurement.test for one in questions.processes}), "test")
     left_s = max(0.0, until - monotonic())
     if questions.hypotheses:
@@ -56,7 +47,7 @@ def time_limit(questions: Questions, until: float, why_late: Statement) -> TimeL
         left_s *= 1 - _SHARE
         why_late = state("out of part", limit=round(left_s))
     text = f"memory and cold starts of {tests} come from fresh processes, in at most {rounded_up(left_s)} s"
-    return TimeLimit(until=until, why_late=why_late, said=text)
+    return until, why_late, text
 
 
 @dataclass(slots=True)

@@ -7,10 +7,9 @@ and what is said about their test must not be. One side at a time goes through s
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Protocol
 
+from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.lockstep import PairTrace
-from pytest_hwperf.gate.serial import both
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import FixedSample, Side
@@ -26,33 +25,11 @@ _NAMED = 3  # tests that are named in a sentence about all of them
 _LOST = 5  # tests in which a pair may be lost for good, before the build is given up
 
 
-class PairRunner(Protocol):
-    """What a rehearsal needs of a conductor."""
-
-    @property
-    def clock(self) -> Callable[[], float]:
-        """What tells the time, in seconds."""
-
-    @property
-    def seconds(self) -> Mapping[str, float]:
-        """Where its time went."""
-
-    @property
-    def serial(self) -> set[str]:
-        """Node ids of tests that one side at a time goes through; a rehearsal adds some."""
-
-    def rehearse(self, nodes: Sequence[str], until: float, silence_s: float) -> PairTrace:
-        """Let both sides go through tests."""
-
-    def alone(self, side: Side, nodes: Sequence[str], until: float) -> PairTrace:
-        """Let one side go through tests, with the other side closed."""
-
-
 @dataclass(slots=True, kw_only=True)
 class Rehearser:
     """Finds what both sides of a build can do next to each other."""
 
-    conductor: PairRunner
+    conductor: Conductor
     name: str  # of the baseline, as it is shown
     alpha: float  # false-alarm rate of the build
     time_s: float  # of the whole build
@@ -86,7 +63,7 @@ class Rehearser:
         """Rehearse until a pair goes through all tests that are left."""
         while True:
             left = [node for node in nodes if node not in self.lost]
-            half_s = (self.until - self.conductor.clock()) / 2  # one that hangs is tried alone in what remains
+            half_s = self.left_s / 2  # one that hangs is tried alone in what remains
             patience_s = half_s if self._has_slow else min(half_s, self.silence_s)
             trace = self._noted(self.conductor.rehearse(left, self.until, patience_s))
             if trace.lost is not None:
@@ -94,10 +71,11 @@ class Rehearser:
             elif not self._try_failed(trace, left):
                 if not self._parted:
                     return trace
-                apart = self._noted(self.conductor.rehearse(self._parted, self.until, patience_s))
-                if apart.lost is None:
-                    return both(trace, apart)
-                self._leave_out(apart, apart.lost, self._parted, patience_s)
+                self.conductor.rehearse(self._parted, self.until, patience_s, trace=trace)
+                self._used = dict(trace.opened)
+                if trace.lost is None:
+                    return trace
+                self._leave_out(trace, trace.lost, self._parted, patience_s)
 
     def _noted(self, trace: PairTrace) -> PairTrace:
         """Return a try with what all tries before it have used."""
@@ -125,18 +103,15 @@ class Rehearser:
             return
         is_serial = node in self.conductor.serial
         if not node or self._losses == _LOST:
-            raise UsageProblem(self._failed_by(reason[1] if reason else why if is_serial else _not_at_once(why)))
+            at_once = why if is_serial else state("not at once", side=why.texts["side"], how=_how(why))
+            raise UsageProblem(self._failed_by(reason[1] if reason else at_once))
         self._losses += 1
         if reason is None and not is_serial:
-            self._part(node, why.texts["side"], _how(why))
+            self.conductor.serial.add(node)
+            self.apart[node] = f"the {why.texts['side']} {_how(why)}"
         else:
             self.apart.pop(node, None)
             self.lost[node] = reason or ("not comparable", why)
-
-    def _part(self, node: str, side: str, how: str) -> None:
-        """Let one side at a time go through a test from now on."""
-        self.conductor.serial.add(node)
-        self.apart[node] = f"the {side} {how}"
 
     @property
     def said(self) -> str:
@@ -216,7 +191,8 @@ class Rehearser:
                     self._once.add(node)
                     self._is_repeated = takes_another = True
                     continue
-                self._part(node, sides[0], failed[sides[0]][node])
+                self.conductor.serial.add(node)
+                self.apart[node] = f"the {sides[0]} {failed[sides[0]][node]}"
                 self._parted.append(node)
             elif node in trace.outcomes:
                 for one in again.values():
@@ -238,10 +214,6 @@ def _failed(trace: PairTrace, nodes: Sequence[str], side: Side) -> Iterator[tupl
 
 def _passed(outcomes: Mapping[Side, SideOutcome], side: Side) -> bool:
     return side in outcomes and outcomes[side].outcome == "passed"
-
-
-def _not_at_once(why: Statement) -> Statement:
-    return state("not at once", side=why.texts["side"], how=_how(why))
 
 
 def _how(why: Statement) -> str:

@@ -43,7 +43,7 @@ class GroupSchedule:
         self._clear = sum(one.test in clear for one in times)
         self._table = Timetable(
             start_s=max((trace.start_s or 0.0) - spared_s, _LEAST_START * (trace.start_s or 0.0)),
-            serial_start_s=_TWICE * trace.apart.start_s,
+            serial_start_s=_TWICE * trace.apart_start_s,
             tests=times,
             alpha=alpha,
             plan=plan,
@@ -150,12 +150,12 @@ def _time(node: str, hypotheses: Sequence[Hypothesis], trace: PairTrace) -> Test
     asked = [one for one in hypotheses if one.measurement.test == node]
     here = dict.fromkeys(one.measurement for one in asked)
     measured = tuple(chain.from_iterable(_times(one, asked, trace) for one in here))
-    starts = [*sorted(trace.reached_s.values()), trace.wall_s - trace.apart.wall_s]
+    starts = [*sorted(trace.reached_s.values()), trace.wall_s - trace.apart_wall_s]
     taken_s = {begin: end - begin for begin, end in pairwise(starts)}.get(trace.reached_s.get(node, 0.0), 0.0)
-    taken_s = trace.apart.tests_s.get(node, taken_s)
+    taken_s = trace.apart.get(node, taken_s)
     rehearsed_s = sum(REHEARSAL_PLAN.seconds(one.calls_s) for one in measured)
     windows = sum(metric_of(one.margin.metric).in_turns == "window" for one in asked)
-    is_serial = node in trace.apart.tests_s
+    is_serial = node in trace.apart
     return TestTime(
         test=node,
         hypotheses=len(asked),

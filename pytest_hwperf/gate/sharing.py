@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from pytest_hwperf.checkout.sharing import Found, Used, missing_files, shareable, with_shared
 from pytest_hwperf.checkout.trees import Trees, named, sharing
 from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.rehearsal import Rehearser
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.run import replace
@@ -16,20 +16,6 @@ from pytest_hwperf.stats.hypotheses import collection_error
 AUTO, NONE = "auto", "none"  # instead of a glob of --hwperf-share
 _REPEATS = 3  # rehearsals at most after the first: a model may name further files
 _AHEAD = 2  # times what a rehearsal took has to be left to repeat it
-
-
-class Rehearsing(Protocol):
-    """What goes through a rehearsal, as often as it is asked."""
-
-    @property
-    def left_s(self) -> float:
-        """The time that is left of the build's."""
-
-    def rehearse(self, nodes: Sequence[str]) -> PairTrace:
-        """Let both sides go through the tests."""
-
-    def forget(self) -> None:
-        """Try again what the baseline could not do."""
 
 
 def globs_of(share: Sequence[str]) -> list[str]:
@@ -54,23 +40,23 @@ class Sharer:
         """Give what this process has loaded already, such as `_version.py`; other modules are built, or refused."""
         self._early += self._give(Used(loaded=loaded)).given
 
-    def rehearse(self, rehearsing: Rehearsing, nodes: Sequence[str]) -> PairTrace:
+    def rehearse(self, rehearser: Rehearser, nodes: Sequence[str]) -> PairTrace:
         """Rehearse; where the baseline lacks files that it may be given, again with these.
 
         All tests are repeated: what each of them has read is not known, and one with a fall-back passes without.
         """
         for left in range(_REPEATS, -1, -1):
-            before_s, trace, problem = rehearsing.left_s, PairTrace(), None
+            before_s, trace, problem = rehearser.left_s, PairTrace(), None
             try:
-                trace = rehearsing.rehearse(nodes)
+                trace = rehearser.rehearse(nodes)
                 used = self._used(trace, nodes)
             except UsageProblem as error:
                 problem, used = error, Used(named=self._missing(str(error)), fails=True)
-            took_s = before_s - rehearsing.left_s
+            took_s = before_s - rehearser.left_s
             self.seconds += took_s if left < _REPEATS else 0.0
-            if not left or rehearsing.left_s < _AHEAD * took_s or not self._more(used):
+            if not left or rehearser.left_s < _AHEAD * took_s or not self._more(used):
                 break
-            rehearsing.forget()
+            rehearser.forget()
         if problem is not None:
             raise problem
         self._name_missing(trace)

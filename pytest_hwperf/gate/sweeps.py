@@ -1,7 +1,6 @@
 """A sweep of one model: its points in several rounds of drawn order, without larger batches than one that misses."""
 
 import dataclasses
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -9,10 +8,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from pytest_hwperf.gate.model_worker import MODULE
+from pytest_hwperf.gate.model_worker import command_of
 from pytest_hwperf.gate.targets import failures_explained, function_of, is_function
 from pytest_hwperf.host.disturbance import Interference, control_groups, snapshot
-from pytest_hwperf.host.launch import Command, undisturbed
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import ModelSpec, WorkerTask
 from pytest_hwperf.measure.plan import SamplingLimits
@@ -251,9 +249,7 @@ def memory_of(model: str, data: Path, point: SweepPoint) -> Sequence[Figure]:
 
 def memory_figures(spec: ModelSpec) -> Sequence[Figure]:
     """Measure the peak memory of a model, in fresh processes."""
-    environment = undisturbed(os.environ)
-    command = Command(module=MODULE, arguments=[], model=spec, directory=Path.cwd(), environment=environment)
-    results = ask(WorkerTask(role="memory", growth=False), [command] * _PROCESSES)
+    results = ask(WorkerTask(role="memory", growth=False), [command_of(spec)] * _PROCESSES)
     samples, _ = memory_samples(taken_by("memory"), results, limits={})
     return [
         Figure(metric=one.metric, statistic="p50", estimate=estimate(one, "p50"), source=one.source, per=one.per)

@@ -14,9 +14,9 @@ from pytest_hwperf.checkout.building import BuildPlace, Built, run_builds
 from pytest_hwperf.checkout.layer import Interpreter
 from pytest_hwperf.checkout.loaded import loaded_files
 from pytest_hwperf.checkout.revision import date_of, has_commit, named_revision, resolve
+from pytest_hwperf.gate.gate import run_gate
 from pytest_hwperf.gate.preparing import GateRequest
 from pytest_hwperf.gate.result import summary
-from pytest_hwperf.gate.tests import run_gate
 from pytest_hwperf.host.files import is_file, is_folder
 from pytest_hwperf.host.launch import undisturbed
 from pytest_hwperf.host.progress import ProgressLine

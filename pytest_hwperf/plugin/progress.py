@@ -9,8 +9,7 @@ from time import monotonic
 
 import pytest
 
-from pytest_hwperf.gate.conductor import Progress
-from pytest_hwperf.gate.progress import progress_text
+from pytest_hwperf.gate.conductor import Progress, progress_text
 from pytest_hwperf.host.progress import LONG_S, ProgressLine, ticking
 from pytest_hwperf.host.worker_protocol import Role
 from pytest_hwperf.plugin.session import session_of

@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from fakes.clocks import HandClock
@@ -15,6 +16,9 @@ from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.verdict import Margin
 from pytest_hwperf.stats.sequence import Step
 from pytest_hwperf.stats.timetable import COARSE, PAIR_PLAN, Screening
+
+if TYPE_CHECKING:
+    from pytest_hwperf.gate.schedule import GroupSchedule
 
 LATE = state("out of time", limit=100)
 THREE = tuple(
@@ -76,7 +80,7 @@ def conducted(
         return pair, PairTrace()
 
     monkeypatch.setattr(Conductor, "_pair", one_pair)
-    conductor = Conductor(commands={}, logs=Path(), clock=clock, schedule=planned)
+    conductor = Conductor(commands={}, logs=Path(), clock=clock, schedule=cast("GroupSchedule", planned))
     asked = Evidence(alpha=0.01, hypotheses=THREE, pairs=())
     return conductor.conduct(asked, clock() + 100, LATE), planned
 

@@ -58,7 +58,8 @@ def interleaving(  # noqa: PLR0913 - what an interleaver takes
     lines: Mapping[Side, FakeLine] = {"baseline": line(baseline), "candidate": line(candidate)}
     asked = statistics or [("latency", "p50")]
     interleaver = Interleaver(lines, plan or BlockPlan(), toss, asked, margin=margin, processor=processor, also=also)
-    return interleaver.measure(HERE), lines
+    interleaver.measure()
+    return interleaver.found(HERE), lines
 
 
 def only(found: Interleaving) -> Observation:
@@ -293,7 +294,7 @@ def test_an_answer_that_is_none_ends_the_pair(frame: Frame, why: str) -> None:
 
     lines: Mapping[Side, FakeLine] = {"baseline": Liar({}), "candidate": line(constant(MILLI))}
     with pytest.raises(WorkerLostError, match=why):
-        Interleaver(lines, BlockPlan(), HEADS, [("latency", "p50")]).measure(HERE)
+        Interleaver(lines, BlockPlan(), HEADS, [("latency", "p50")]).measure()
 
 
 def test_a_block_may_take_three_times_as_long_and_no_longer() -> None:
@@ -310,7 +311,7 @@ def test_a_block_may_take_three_times_as_long_and_no_longer() -> None:
     baseline.send(Select(nodes=(NODE,)))
     baseline.receive(1)
     lines: Mapping[Side, FakeLine] = {"baseline": baseline, "candidate": line(constant(MILLI))}
-    Interleaver(lines, BlockPlan(), HEADS, [("latency", "p50")]).measure(HERE)
+    Interleaver(lines, BlockPlan(), HEADS, [("latency", "p50")]).measure()
     assert waited[2] == BlockPlan().first_block_s
     assert math.isclose(waited[-1], BlockPlan().patience_s + 3 * 20 * 1e-3)
 

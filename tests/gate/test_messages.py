@@ -69,19 +69,6 @@ def test_a_frame_reads_back(message: Message) -> None:
     assert frame == read(encode_frame(frame))
 
 
-def test_numbers_are_little_endian_on_every_machine() -> None:
-    assert encode_frame(Frame(message=Finish(), numbers=array("q", [1]))).endswith(b"\x01" + b"\0" * 7)
-
-
-def test_swapped_machines_write_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine of the other byte order swaps before it writes and after it reads."""
-    frame = Frame(message=Finish(), numbers=array("q", [258]))
-    monkeypatch.setattr("sys.byteorder", "big")
-    assert encode_frame(frame).endswith(b"\0" * 6 + b"\x01\x02")
-    assert frame == read(encode_frame(frame))
-    assert frame.numbers == array("q", [258])  # the sender's own numbers are left alone
-
-
 @pytest.mark.parametrize("lengths", [(2**32 - 1, 0), (2, 2**32 - 8), (2, 7)])
 def test_lengths_that_no_frame_has_are_refused(lengths: tuple[int, int]) -> None:
     """Before anything of that length is read or held in memory."""

@@ -1,7 +1,9 @@
 """What is done for a baseline before its rehearsal, and in which order."""
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -12,11 +14,12 @@ from pytest_hwperf.checkout.layer import Interpreter
 from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.gate import preparing
 from pytest_hwperf.gate.environments import BaseEnvironment
-from pytest_hwperf.gate.preparing import GateRequest, prepared, sharer_of
+from pytest_hwperf.gate.preparing import GateRequest, GateRun, prepare
+from pytest_hwperf.gate.sharing import Sharer
 from pytest_hwperf.host.launch import PytestCommand
 from pytest_hwperf.records.errors import UsageProblem
 
-Asked = Callable[..., GateRequest]
+Asked = Callable[..., GateRun]
 
 
 class Steps:
@@ -65,58 +68,64 @@ def trees(tmp_path: Path) -> Trees:
 
 @pytest.fixture
 def asked(trees: Trees) -> Asked:
-    """A request of tests in a sub-project."""
+    """A gate of tests in a sub-project, whose trees are there."""
+    caches = trees.candidate.parent / "caches"
+    caches.mkdir()
 
-    def make(**others: Any) -> GateRequest:
+    def make(**others: Any) -> GateRun:
         root = trees.candidate / "sub"
         variables = {"PATH": "/usr/bin", "HERE": f"{root}/work.py"}
         command = PytestCommand(
             inherited=(), neutral=(), of_plugins={}, root=root, inipath=None, directory=root, environment=variables
         )
-        return GateRequest(
+        request = GateRequest(
             tests=[], files=[], command=command, against="HEAD", name="HEAD", alpha=0.01, time_s=9,
             logs=trees.candidate / "logs", **others,
         )  # fmt: skip
+        gate = GateRun(asked=request, stack=ExitStack(), until=monotonic() + 9)
+        gate.caches = caches
+        gate.sharer = Sharer(trees=trees, folders=(), is_on="none" not in request.share)
+        return gate
 
     return make
+
+
+def seconds_of(gate: GateRun) -> dict[str, float]:
+    return {stage: seconds for stage, seconds in gate.conductor.seconds.items() if stage != "checkout"}
 
 
 def test_a_baseline_is_built_in_its_own_tree_before_an_environment_is_made(
     steps: Steps, trees: Trees, asked: Asked
 ) -> None:
     """Where building is all that it needs, it needs none."""
-    request = asked(build=("make",), built=Built(seconds=3.0, stale=("/a/fast.so",)))
-    found, ready = prepared(request, sharer_of(request, trees), 9.0)
+    gate = asked(build=("make",), built=Built(seconds=3.0, stale=("/a/fast.so",)))
+    prepare(gate)
     assert ["build make", "environment"] == steps.done
     (place,) = steps.places
     assert trees.baseline / "sub" == place.directory
     assert f"{trees.baseline}/sub/work.py" == place.environment["HERE"]
-    assert ({"build": 2.0}, {"build": 5.0}) == (ready.seconds, ready.all_seconds)
-    assert ready.notes[0].startswith("--hwperf-build has made /a/fast.so anew, which this process had loaded before")
-    assert found.base_python is None
+    assert ({"build": 5.0}, None) == (seconds_of(gate), gate.base_python)
+    assert gate.notes[0].startswith("--hwperf-build has made /a/fast.so anew, which this process had loaded before")
 
 
-def test_nothing_is_built_unless_that_is_asked_for(steps: Steps, trees: Trees, asked: Asked) -> None:
-    _, ready = prepared(asked(), sharer_of(asked(), trees), 9.0)
-    assert ["environment"] == steps.done
-    assert ({}, {}, ()) == (ready.seconds, ready.all_seconds, ready.notes)
+def test_nothing_is_built_unless_that_is_asked_for(steps: Steps, asked: Asked) -> None:
+    prepare(gate := asked())
+    assert (["environment"], {}, ()) == (steps.done, seconds_of(gate), gate.notes)
 
 
-def test_an_environment_that_is_made_is_that_of_the_baseline(steps: Steps, trees: Trees, asked: Asked) -> None:
+def test_an_environment_that_is_made_is_that_of_the_baseline(steps: Steps, asked: Asked) -> None:
     steps.made = BaseEnvironment(python=Path("/made/bin/python"), notes=("made",), seconds=4.0)
-    sharer = sharer_of(asked(), trees)
-    found, ready = prepared(asked(), sharer, 9.0)
-    assert found.base_python == Interpreter(path="/made/bin/python")
-    assert ({"environment": 4.0}, ("made",), True) == (ready.seconds, ready.notes, sharer.own_interpreter)
+    prepare(gate := asked())
+    assert gate.base_python == Interpreter(path="/made/bin/python")
+    assert "/made/bin/python" == gate.conductor.commands["baseline"].interpreter
+    assert ({"environment": 4.0}, ("made",), True) == (seconds_of(gate), gate.notes, gate.sharer.own_interpreter)
 
 
-def test_a_tree_is_built_for_the_interpreter_that_runs_it(steps: Steps, trees: Trees, asked: Asked) -> None:
+def test_a_tree_is_built_for_the_interpreter_that_runs_it(steps: Steps, asked: Asked) -> None:
     """With other versions of packages, that one is made before."""
-    request = asked(build=("make",), base_python=Interpreter(path="/own/bin/python"))
-    prepared(request, sharer_of(request, trees), 9.0)
+    prepare(asked(build=("make",), base_python=Interpreter(path="/own/bin/python")))
     steps.made = BaseEnvironment(python=Path("/made/bin/python"), notes=(), seconds=4.0)
-    request = asked(build=("make",), base_with=("ort==1",))
-    prepared(request, sharer_of(request, trees), 9.0)
+    prepare(asked(build=("make",), base_with=("ort==1",)))
     assert ["/own/bin/python", "/made/bin/python"] == [place.interpreter for place in steps.places]
     assert ["build make", "environment", "build make"] == steps.done
 
@@ -129,10 +138,9 @@ def test_generated_modules_are_given_where_that_spares_an_environment(
     version = trees.candidate / "sub" / "_version.py"
     version.write_text("A = 1\n")
     monkeypatch.setattr(preparing, "loaded_files", lambda: [str(version)])
-    sharer = sharer_of(asked(), trees)
-    prepared(asked(), sharer, 9.0)
-    assert ["sub/_version.py"] == list(sharer.trees.shared)
+    prepare(gate := asked())
+    assert ["sub/_version.py"] == list(gate.trees.shared)
     (trees.baseline / "sub" / "_version.py").unlink()
-    for request in (asked(share=("none",)), asked(base_env="build")):
+    for given in ({"share": ("none",)}, {"base_env": "build"}):
         with pytest.raises(UsageProblem, match="ignored by git"):
-            prepared(request, sharer_of(request, trees), 9.0)
+            prepare(asked(**given))

@@ -9,7 +9,7 @@ from fakes import gates
 from fakes.clocks import HandClock
 
 from pytest_hwperf.gate.conductor import Progress
-from pytest_hwperf.gate.explaining import SideProfiler
+from pytest_hwperf.gate.explaining import Explainer
 from pytest_hwperf.gate.processes import BothSides
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
@@ -74,9 +74,9 @@ def profiled(
     monkeypatch.setattr("pytest_hwperf.gate.processes.ask", processes.ask)
     shown = list[Progress]()
     sides = BothSides(commands=commands, until=clock() + time_s)
-    profiler = SideProfiler(sides=sides, asked=asked, progress=shown.append)
+    profiler = Explainer(sides=sides, wanted="auto", operators=asked, progress=shown.append)
     found = profiler.profiles(evidence, facts)
-    assert profiler.seconds == pytest.approx(3.0 * len(processes.asked))
+    assert profiler.profiling_s == pytest.approx(3.0 * len(processes.asked))
     processes.lost = profiler.lost
     assert all(one.pair <= one.of and (one.pair == 1) == (one.left_s is None) for one in shown)
     return [one.measurement.test[-1] for one in found], processes

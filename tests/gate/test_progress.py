@@ -2,8 +2,7 @@
 
 import pytest
 
-from pytest_hwperf.gate.conductor import Progress
-from pytest_hwperf.gate.progress import progress_text
+from pytest_hwperf.gate.conductor import Progress, progress_text
 
 
 @pytest.mark.parametrize(

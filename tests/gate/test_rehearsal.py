@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -12,6 +13,9 @@ from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Side
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.stats.hypotheses import SIDES, SideOutcome
+
+if TYPE_CHECKING:
+    from pytest_hwperf.gate.conductor import Conductor
 
 ONE, TWO = "t.py::one", "t.py::two"
 PASSED = SideOutcome(outcome="passed")
@@ -36,11 +40,22 @@ class Played:
     def clock(self) -> float:
         return self.now
 
-    def rehearse(self, nodes: Sequence[str], until: float, silence_s: float) -> PairTrace:
+    def rehearse(
+        self, nodes: Sequence[str], until: float, silence_s: float, trace: PairTrace | None = None
+    ) -> PairTrace:
         assert until > 0
         self.asked.append(("pair", tuple(nodes)))
         self.patience_s.append(silence_s)
-        return next(self.pairs)
+        found = next(self.pairs)
+        if trace is None:
+            return found
+        trace.outcomes = {
+            **{node: sides for node, sides in trace.outcomes.items() if node not in nodes},
+            **found.outcomes,
+        }
+        trace.selected = [*trace.selected, *found.selected]
+        trace.lost, trace.is_silent = found.lost, found.is_silent
+        return trace
 
     def alone(self, side: Side, nodes: Sequence[str], until: float) -> PairTrace:
         assert until > 0
@@ -84,7 +99,7 @@ FREE = met({ONE: PASSED, TWO: PASSED}, {ONE: PASSED, TWO: PASSED})
 
 
 def rehearser(conductor: Played, limit_s: float = 100) -> Rehearser:
-    return Rehearser(conductor=conductor, name="main", alpha=0.01, time_s=limit_s, until=limit_s)
+    return Rehearser(conductor=cast("Conductor", conductor), name="main", alpha=0.01, time_s=limit_s, until=limit_s)
 
 
 def rehearse(conductor: Played, nodes: Sequence[str] = (ONE, TWO)) -> tuple[Rehearser, PairTrace]:
@@ -347,7 +362,12 @@ def test_a_baseline_that_has_been_given_more_is_tried_again() -> None:
     """What the candidate has lost stays out."""
     conductor, cleared = Played(iter(())), list[str]()
     found = Rehearser(
-        conductor=conductor, name="HEAD", alpha=0.01, time_s=9, until=9, afresh=lambda: cleared.append("cleared")
+        conductor=cast("Conductor", conductor),
+        name="HEAD",
+        alpha=0.01,
+        time_s=9,
+        until=9,
+        afresh=lambda: cleared.append("cleared"),
     )
     why = state("lost", why="ended", side="baseline")
     found.lost = {ONE: ("no baseline", why), TWO: ("not comparable", why)}

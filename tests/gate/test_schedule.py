@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_hwperf.gate.interleaving import Interleaving
-from pytest_hwperf.gate.lockstep import ApartTimes, PairTrace
+from pytest_hwperf.gate.lockstep import PairTrace
 from pytest_hwperf.gate.schedule import GroupSchedule, clearest_first
 from pytest_hwperf.records.evidence import Assignment, Evidence, Hypothesis, Measurement, Observation, Pair
 from pytest_hwperf.records.run import replace
@@ -138,7 +138,7 @@ def test_a_test_that_one_side_at_a_time_runs_takes_twice_what_its_rehearsal_took
     hypotheses = asked(2)
     trace = rehearsed(hypotheses)
     trace.reached_s = {"0": 2.0}
-    trace.apart = ApartTimes(start_s=3.0, tests_s={"1": 0.8}, wall_s=4.0)
+    trace.apart, trace.apart_start_s, trace.apart_wall_s = {"1": 0.8}, 3.0, 4.0
     trace.wall_s = 2.5 + 4.0
     table = GroupSchedule(hypotheses, trace, 0.01, PAIR_PLAN, 600.0)._table
     rehearsed_s = REHEARSAL_PLAN.seconds((MILLI, MILLI))

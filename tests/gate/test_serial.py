@@ -12,11 +12,10 @@ from fakes.clocks import HandClock
 from fakes.lines import FakeLine, FakeMeasurement, FakeTest
 
 from pytest_hwperf.gate.chance import Chance
-from pytest_hwperf.gate.channel import PinTo, TimeBlock
+from pytest_hwperf.gate.channel import Bye, PinTo, TimeBlock
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.holding import Holder
 from pytest_hwperf.gate.lockstep import Pairing, PairTrace, Program
-from pytest_hwperf.gate.serial import both
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pair, Side
 from pytest_hwperf.records.messages import said
@@ -61,21 +60,21 @@ class Channel:
     dies_in: Sequence[int] = ()  # numbers of processes whose trace says so
 
     def hold(
-        self, program: Program, until: float, sides: Sequence[Side] = SIDES, *, toss: Callable[[], bool]
+        self, program: Program, sides: Sequence[Side], trace: PairTrace | None, toss: Callable[[], bool]
     ) -> PairTrace:
-        assert until > 0
         number = len(self.alive)
         self.alive.append((tuple(sides), tuple(program.nodes)))
         lines: dict[Side, FakeLine] = {side: FakeLine(self.tests(side, number), files=[f"{side}.py"]) for side in sides}
         self.lines += lines.values()
         self.clock.pass_time(1.0)
-        trace = Pairing(lines, program, toss).run()
+        trace = Pairing(lines, program, toss, trace or PairTrace()).run()
         self.clock.pass_time(1.0)
-        trace.hash_seeds, trace.wall_s = dict.fromkeys(sides, number), 2.0
+        trace.hash_seeds |= {f"{side} 2" if side in trace.hash_seeds else side: number for side in sides}
+        trace.wall_s += 2.0
         return trace
 
     def conductor(self, monkeypatch: pytest.MonkeyPatch, **more: Any) -> Conductor:
-        def hold(
+        def hold(  # noqa: PLR0913 - as of the real one
             _: Holder,
             stage: str,
             program: Program,
@@ -84,10 +83,12 @@ class Channel:
             *,
             sides: Sequence[Side] = SIDES,
             stop: Event | None = None,
+            trace: PairTrace | None = None,
         ) -> PairTrace:
             assert stage
+            assert until > 0
             assert stop is None or not stop.is_set()
-            return self.hold(program, until, sides, toss=chance.toss)
+            return self.hold(program, sides, trace, chance.toss)
 
         monkeypatch.setattr(Holder, "hold", hold)
         monkeypatch.setattr(Conductor, "_silence_s", 300.0)
@@ -273,7 +274,7 @@ def test_a_rehearsal_takes_one_process_of_each_side_after_the_pair_of_the_others
     assert dict.fromkeys(SIDES, "passed") == {side: one.outcome for side, one in trace.outcomes[PORT].items()}
     assert ([FREE, PORT], 6.0) == (trace.selected, trace.wall_s)
     assert {FREE: 1.0} == trace.reached_s
-    assert (2.0, {PORT: 2.0}, 4.0) == (trace.apart.start_s, trace.apart.tests_s, trace.apart.wall_s)
+    assert (2.0, {PORT: 2.0}, 4.0) == (trace.apart_start_s, trace.apart, trace.apart_wall_s)
 
 
 def test_tests_that_share_processes_have_their_own_times(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,8 +282,8 @@ def test_tests_that_share_processes_have_their_own_times(monkeypatch: pytest.Mon
     conductor = channel.conductor(monkeypatch, serial={PORT, FREE})
     conductor.progress = lambda _: channel.clock.pass_time(0.5)
     trace = conductor.rehearse([PORT, FREE])
-    assert {PORT: 1.0, FREE: 3.0} == trace.apart.tests_s
-    assert trace.start_s == trace.apart.start_s == 2.0
+    assert {PORT: 1.0, FREE: 3.0} == trace.apart
+    assert trace.start_s == trace.apart_start_s == 2.0
 
 
 def test_what_a_side_does_not_have_or_measure_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,29 +320,26 @@ def test_a_rehearsal_that_is_lost_leaves_the_others_alone(monkeypatch: pytest.Mo
 
 
 def test_nothing_that_either_part_of_a_rehearsal_has_used_is_forgotten() -> None:
-    passed = {side: SideOutcome(outcome="passed") for side in SIDES}
-    shared = PairTrace(
-        outcomes={FREE: passed},
+    """Of two processes of a side, and of a pair before them in which one test could not bear the other side."""
+    failed = {side: SideOutcome(outcome="failed") for side in SIDES}
+    trace = PairTrace(
+        outcomes={FREE: failed, PORT: failed},
         uneven={Measurement(test=PORT, label=""): "baseline"},
         collected={"baseline": (FREE,), "candidate": (FREE, PORT)},
-        files={"baseline": ("a.py",), "candidate": ("b.py",)},
         opened={"baseline": Opened(read=("one",), written=("two",))},
         usages={"baseline": Usage(used={"": ("a change",), FREE: ("f",)})},
     )
-    apart = PairTrace(
-        outcomes={PORT: passed},
-        files={"baseline": ("a.py", "c.py")},
-        collected={"baseline": (FREE, PORT), "candidate": (FREE, PORT)},
-        opened={"baseline": Opened(read=("three",))},
-        usages={"baseline": Usage(used={"": ("another",), PORT: ("g",)})},
-    )
-    found = both(shared, apart)
-    assert ({PORT: passed, FREE: passed}, {}) == (found.outcomes, found.uneven)
-    assert {"baseline": (FREE, PORT), "candidate": (FREE, PORT)} == found.collected
-    assert {"baseline": ("a.py", "c.py"), "candidate": ("b.py",)} == found.files
-    assert {"baseline": Opened(read=("one", "three"), written=("two",)), "candidate": Opened()} == found.opened
-    used = {"": ("a change", "another"), FREE: ("f",), PORT: ("g",)}
-    assert {"baseline": Usage(used=used)} == found.usages
+    trace.begin_apart([PORT])
+    pairing = Pairing({}, Program(nodes=[PORT], wanted=lambda _: (), processes=1), lambda: True, trace)
+    assert ({FREE: failed}, {}) == (trace.outcomes, trace.uneven)
+
+    opened, used = Opened(read=("three",)), Usage(used={"": ("another",), PORT: ("g",)})
+    for files in (("a.py",), ("a.py", "c.py")):
+        pairing._end("baseline", Bye(files=files, opened=opened, usage=used))
+    assert {"baseline": ("a.py", "c.py")} == trace.files
+    assert {"baseline": Opened(read=("one", "three"), written=("two",))} == trace.opened
+    whole = {"": ("a change", "another"), FREE: ("f",), PORT: ("g",)}
+    assert {"baseline": Usage(used=whole)} == trace.usages
 
 
 def test_an_observation_of_both_sides_at_once_says_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,9 @@ import pytest
 from fakes.repositories import commit, git
 
 from pytest_hwperf.checkout.trees import Trees
+from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.rehearsal import Rehearser
 from pytest_hwperf.gate.sharing import Sharer, globs_of
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.records.errors import UsageProblem
@@ -29,10 +31,15 @@ def trees(tmp_path: Path) -> Trees:
     return Trees(candidate=project, baseline=baseline, revision="", shared={}, changed=frozenset(), warnings=())
 
 
-@dataclass
-class Suite:
+@dataclass(kw_only=True)
+class Suite(Rehearser):
     """A test that opens these files one after the other; the baseline says which one it lacks."""
 
+    conductor: Conductor = field(default_factory=lambda: Conductor(commands={}, logs=Path()))
+    name: str = "HEAD"
+    alpha: float = 0.01
+    time_s: float = 100.0
+    until: float = 100.0
     trees: Trees
     needs: Sequence[str]
     dies: bool = False  # whether the baseline ends where a file is missing
@@ -78,7 +85,7 @@ def suite(trees: Trees, *needs: str, falls_back: bool = False, dies: bool = Fals
     """Return a test of files that the candidate has."""
     for name in needs:
         (trees.candidate / name).write_text(f"CONTENT = {name!r}\n")
-    return Suite(trees, needs, falls_back=falls_back, dies=dies, unseen=unseen)
+    return Suite(trees=trees, needs=needs, falls_back=falls_back, dies=dies, unseen=unseen)
 
 
 def rehearsed(trees: Trees, tests: Suite, *, is_on: bool = True) -> tuple[Sharer, PairTrace]:
@@ -184,7 +191,7 @@ def test_an_interpreter_of_its_own_may_have_the_modules(trees: Trees) -> None:
     """Unless the baseline fails."""
     for fails in (False, True):
         (trees.candidate / "_version.py").write_text("A = 1\n")
-        tests = Suite(trees, ["none.bin"] if fails else [], loaded=["_version.py"])
+        tests = Suite(trees=trees, needs=["none.bin"] if fails else [], loaded=["_version.py"])
         sharer = Sharer(trees=trees, folders=(), own_interpreter=True)
         sharer.rehearse(tests, [TEST])
         assert (["_version.py"] if fails else []) == list(sharer.trees.shared)

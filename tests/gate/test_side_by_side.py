@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_hwperf.gate.chance import Chance, random_of, run_side_by_side, shared_out
-from pytest_hwperf.gate.conductor import Conductor, Progress
+from pytest_hwperf.gate.conductor import Conductor, Progress, progress_text
 from pytest_hwperf.gate.lockstep import PairTrace
-from pytest_hwperf.gate.progress import progress_text
 from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Observation, Pair
 from pytest_hwperf.records.verdict import Margin
 from pytest_hwperf.stats.sequence import Step

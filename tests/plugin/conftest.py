@@ -54,5 +54,5 @@ def _alone(monkeypatch: pytest.MonkeyPatch, frozen_heap: None) -> None:  # noqa:
 @pytest.fixture
 def quick_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let pairs take few and short turns, wherever they are started from."""
-    for place in ("gate.tests", "gate.models"):
+    for place in ("gate.preparing", "gate.models"):
         monkeypatch.setattr(f"pytest_hwperf.{place}.Conductor", partial(Conductor, plan=QUICK))

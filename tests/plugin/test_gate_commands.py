@@ -66,7 +66,7 @@ class Broken(Conductor):
 
 def test_a_mistake_of_ours_ends_the_session_with_a_sentence(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither does anything pass unseen nor does pytest call it an internal error of its own."""
-    monkeypatch.setattr("pytest_hwperf.gate.tests.Conductor", partial(Broken, plan=QUICK))
+    monkeypatch.setattr("pytest_hwperf.gate.preparing.Conductor", partial(Broken, plan=QUICK))
     result = project.run()
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(

@@ -170,7 +170,7 @@ def test_ctrl_c_in_the_pairs_prints_what_was_decided_so_far(project: Project, mo
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pytest_hwperf.gate.tests.Explainer.explanations", interrupted)
+    monkeypatch.setattr("pytest_hwperf.gate.gate.Explainer.explanations", interrupted)
     options = ("--hwperf-against=HEAD", *SIMULATED, "--hwperf-energy=off", REPEATED)
     result = project.pytester.runpytest_inprocess(*options, no_reraise_ctrlc=True)
     assert pytest.ExitCode.INTERRUPTED == result.ret

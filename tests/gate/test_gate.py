@@ -1,12 +1,14 @@
 """The line that sums up a gate, and how it parts its time."""
 
+from pathlib import Path
 from random import Random
 
 import pytest
 from fakes import gates
 
+from pytest_hwperf.gate.conductor import Conductor
+from pytest_hwperf.gate.gate import conducted, own_calls_s
 from pytest_hwperf.gate.result import GateResult, summary
-from pytest_hwperf.gate.tests import conducted, own_calls_s
 from pytest_hwperf.records.evidence import Evidence, Gate, Pair
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.run import replace
@@ -46,13 +48,14 @@ def test_the_end_of_the_time_is_for_an_explanation_where_there_is_one(
     asked, late = gates.build([change], Random(1)), state("out of time", limit=100.0)
     given = list[float]()
 
-    def conduct(evidence: Evidence, until: float, why_late: Statement) -> Evidence:
-        given.append(until)
-        assert evidence.stopped is None
-        why = {"out of time": why_late, "pairs lost": state("pairs lost", lost=3, why="?")}
-        return replace(evidence, stopped=why.get(stopped or ""))
+    class Played(Conductor):
+        def conduct(self, evidence: Evidence, until: float, why_late: Statement | None) -> Evidence:
+            given.append(until)
+            assert evidence.stopped is None
+            why = {"out of time": why_late, "pairs lost": state("pairs lost", lost=3, why="?")}
+            return replace(evidence, stopped=why.get(stopped or ""))
 
-    conducted(conduct, asked, 100.0, late, kept_s=10.0)
+    conducted(Played(commands={}, logs=Path()), asked, 100.0, late, kept_s=10.0)
     assert ends == given
 
 
