@@ -81,8 +81,7 @@ class Holder:
             if trace.lost:
                 trace.lost = state("lost, logged", log=str(self._kept(folder, sides, started)), **trace.lost.texts)
         trace.first, trace.is_forked = order[0], parent is not None
-        for side, seed in seeds.items():
-            trace.hash_seeds[f"{side} 2" if side in trace.hash_seeds else side] = seed
+        trace.hash_seeds |= {f"{side} 2" if side in trace.hash_seeds else side: seed for side, seed in seeds.items()}
         trace.wall_s += self.clock() - began
         return trace
 

@@ -71,6 +71,7 @@ def profiled(
     clock = HandClock()
     processes = Processes(clock, broken)
     monkeypatch.setattr("pytest_hwperf.gate.explaining.monotonic", clock)
+    monkeypatch.setattr("pytest_hwperf.gate.explaining.REPEATS", 1)
     monkeypatch.setattr("pytest_hwperf.gate.processes.ask", processes.ask)
     shown = list[Progress]()
     sides = BothSides(commands=commands, until=clock() + time_s)
