@@ -120,7 +120,8 @@ class Recorder:
             wanted=lambda _: [MEDIAN_LATENCY],
             plan=PAIR_PLAN,
             watch=lambda _: reached.append(time.monotonic()),
-            draw=Chance(self.random, processors()).processor,
+            chance=Chance(self.random, processors()),
+            stage="confirm",
         )
         holder = Holder(
             commands=self.commands, logs=self.logs, plant=plant, watches={}, clock=time.monotonic, numbers=self.numbers
@@ -128,7 +129,7 @@ class Recorder:
         if shared and shared.ahead:  # as during the pair before
             shared.try_out(FOREVER)
         began = time.monotonic()
-        trace = holder.hold("confirm", program, FOREVER, Chance(self.random, processors()), shared=shared)
+        trace = holder.hold(program, shared=shared)
         seen = {
             here.test.rpartition("_")[2]: one
             for here, found in trace.interleavings.items()

@@ -124,26 +124,33 @@ class Conductor(Holder):
         program = Program(
             nodes=shared,
             wanted=as_in_pairs or (lambda _: [MEDIAN_LATENCY]),
+            chance=Chance(self.random, self.processors),
+            until=until,
             exact=True,
             plan=self._patient(self.plan, self._silence_s) if as_in_pairs else self._patient(REHEARSAL_PLAN),
             silence_s=min(self._silence_s, silence_s),
             watch=watch,
-            draw=self._chance.processor,
         )
         watch(Measurement(test="", label=""))
         if shared or not apart:
-            self.hold("rehearsal", program, until, self._chance, trace=trace)
+            self.hold(program, trace=trace)
             trace.reached_s = dict(reached)
         if apart and not trace.lost:
             program = dataclasses.replace(program, nodes=apart, silence_s=self._silence_s)
-            self.hold_apart("rehearsal", program, until, self._chance, trace=trace)
+            self.hold_apart(program, trace)
         self._spend("rehearsal", trace.wall_s - before_s)
         return trace
 
     def alone(self, side: Side, nodes: Sequence[str], until: float = math.inf) -> PairTrace:
         """Let one side go through tests with the other side closed: nothing is measured."""
-        program = Program(nodes=nodes, wanted=lambda _: (), silence_s=self._silence_s)
-        trace = self.hold("rehearsal", program, until, self._chance, sides=[side])
+        program = Program(
+            nodes=nodes,
+            wanted=lambda _: (),
+            chance=Chance(self.random, self.processors),
+            until=until,
+            silence_s=self._silence_s,
+        )
+        trace = self.hold(program, sides=[side])
         self._spend("rehearsal", trace.wall_s)
         return trace
 
@@ -257,6 +264,10 @@ class Conductor(Holder):
         elif self.schedule is not None and stage == "screen":
             plan = self.schedule.screening.plan(plan)
         program = Program(
+            stage=stage,
+            chance=place.chance,
+            until=until,
+            stop=place.stop,
             nodes=sorted(  # what has crashed comes last: it cuts off what follows
                 dict.fromkeys(measurement.test for measurement in measurements), key=lambda node: self._crashes[node]
             ),
@@ -268,12 +279,8 @@ class Conductor(Holder):
             plan=self._patient(plan),
             silence_s=self._silence_s,
             watch=place.watch,
-            draw=place.chance.processor,
         )
-        if self._is_serial(step):
-            trace = self.hold_apart(stage, program, until, place.chance, stop=place.stop)
-        else:
-            trace = self._held(stage, program, until, place, measurements)
+        trace = self.hold_apart(program) if self._is_serial(step) else self._held(program, measurements)
         interleavings = trace.interleavings.values()
         pair = Pair(
             number=place.number,
@@ -299,28 +306,26 @@ class Conductor(Holder):
         is_median = not self.also and {one.key for one in margins} == {MEDIAN_LATENCY}
         return min(one.size for one in margins) if is_median else 0.0
 
-    def _held(
-        self, stage: Stage, program: Program, until: float, place: "_Place", measurements: Sequence[Measurement]
-    ) -> PairTrace:
+    def _held(self, program: Program, measurements: Sequence[Measurement]) -> PairTrace:
         """Conduct a pair whose sides share imports; one that does not go as rehearsed is repeated without that."""
         shared = self.shared
         if shared is None or shared.why_not:
-            return self.hold(stage, program, until, place.chance, stop=place.stop)
+            return self.hold(program)
         asked, is_new = program, shared.is_new(measurements)
         if is_new:  # a library that hangs in a forked process is not waited for as long as one that trains a model
             silence_s = min(self._silence_s, _FIRST_S + _FIRST * shared.rehearsed.wall_s)
             plan = dataclasses.replace(program.plan, first_block_s=silence_s)
             asked = dataclasses.replace(program, exact=True, plan=plan, silence_s=silence_s)
         try:
-            trace = self.hold(stage, asked, until, place.chance, stop=place.stop, shared=shared)
+            trace = self.hold(asked, shared=shared)
         except ParentLostError as error:
             shared.stop(str(error))
-            return self.hold(stage, program, until, place.chance, stop=place.stop)
-        if trace.lost and self.clock() < until and not place.stop.is_set():
+            return self.hold(program)
+        if trace.lost and self._now(program) < program.until:
             shared.stop(str(trace.lost))  # what was observed before counts, as of any pair that is lost
         if trace.lost or not trace.is_forked or not is_new or shared.is_as_rehearsed(trace, measurements):
             return trace
-        return self.hold(stage, program, until, place.chance, stop=place.stop)
+        return self.hold(program)
 
     @property
     def imports(self) -> str:
@@ -363,10 +368,6 @@ class Conductor(Holder):
 
     def _spend(self, stage: Stage, seconds: float) -> None:
         self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
-
-    @property
-    def _chance(self) -> Chance:
-        return Chance(self.random, self.processors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

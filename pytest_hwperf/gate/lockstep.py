@@ -4,12 +4,15 @@ One process may also go through them alone: to show whether it needs something t
 of several that are alive one after the other. What each of them shows is added to one trace.
 """
 
+import math
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from threading import Event
 from typing import Literal
 
+from pytest_hwperf.gate.chance import Chance
 from pytest_hwperf.gate.channel import (
     Bye,
     Collected,
@@ -25,7 +28,7 @@ from pytest_hwperf.gate.channel import (
 from pytest_hwperf.gate.interleaving import Interleaver, Interleaving
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.records.errors import WorkerError
-from pytest_hwperf.records.evidence import Hypothesis, Measurement, Observation, Pair, Seen, Side
+from pytest_hwperf.records.evidence import Hypothesis, Measurement, Observation, Pair, Seen, Side, Stage
 from pytest_hwperf.records.messages import Statement, said
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.stats.affected import Usage
@@ -111,13 +114,16 @@ class Program:
 
     nodes: Sequence[str]  # tests to run, in this order
     wanted: Wanted
+    chance: Chance
+    stage: Stage = "rehearsal"
+    until: float = math.inf  # instant at which it is cut off
+    stop: Event | None = None  # set: it has to end early
     margin: Callable[[Measurement], float] = lambda _: 0.0  # smallest of what is asked; 0: all turns are taken
     also: Sequence[tuple[str, str]] = ()  # statistics to take of the same calls, where something is wanted
     exact: bool = False  # ask for what needs no clock too
     plan: BlockPlan = field(default_factory=BlockPlan)
     silence_s: float = 300.0  # the longest between two messages of a process
     watch: Callable[[Measurement], None] = lambda _: None  # called when a measurement begins
-    draw: Callable[[], int | None] = lambda: None  # a processor for each measurement; None: the scheduler chooses
     leave: Callable[[int], None] = lambda _: None  # called with how many processors the pair leaves, at least
     processes: int = 0  # of each side, alive one after the other; 0: both sides at once, and one alone is not measured
 
@@ -128,7 +134,6 @@ class Pairing:
 
     connections: Mapping[Side, Endpoint]  # on which nothing has been sent yet
     program: Program
-    toss: Callable[[], bool]  # a fair coin
     trace: PairTrace = field(default_factory=PairTrace)  # to which is added
     _nodes: Sequence[str] = ()  # that these processes run
     _done: set[str] = field(default_factory=set)  # that they have run
@@ -227,7 +232,7 @@ class Pairing:
         return [side for side in SIDES if side in self.connections]
 
     def _drawn(self) -> Sequence[Side]:
-        return self._sides if self.toss() else self._sides[::-1]
+        return self._sides if self.program.chance.toss() else self._sides[::-1]
 
     def _measure(self, at: Mapping[Side, Ready]) -> None:
         """Measure what the sides have reached that are alive."""
@@ -257,10 +262,10 @@ class Pairing:
         return Interleaver(
             self.connections,
             program.plan,
-            self.toss,
+            program.chance.toss,
             statistics,
             margin=program.margin(measurement),
-            processor=program.draw(),
+            processor=program.chance.processor(),
             also=program.also,
             leave=program.leave,
             processes=program.processes,

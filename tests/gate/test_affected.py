@@ -79,7 +79,6 @@ def test_files_that_processes_have_left_are_a_change_too(tmp_path: Path) -> None
     (tmp_path / "baseline").mkdir()
     first = played([A, B], {A: ("work.py::slow",)})
     (tmp_path / "baseline" / "kept.bin").write_text("made by the baseline")
-
     left = found(tmp_path, first, Again())
     assert not left.tests
     assert "kept.bin is there on one side only, and which test asks for it is not recorded" == left.why_none
@@ -88,7 +87,6 @@ def test_files_that_processes_have_left_are_a_change_too(tmp_path: Path) -> None
 def test_what_seems_untouched_is_rehearsed_by_itself(tmp_path: Path) -> None:
     """Until nobody uses anything: a test may have what the one before it has left behind."""
     again = Again(played([B, C], {}, {B: ("work.py::slow",)}), played([C]))
-
     left = found(tmp_path, played([A, B, C], {A: ("work.py::slow",)}), again)
     assert {C} == left.tests
     assert {A: "baseline: work.py::slow", B: "candidate: work.py::slow"} == left.affected
@@ -100,7 +98,6 @@ def test_a_test_that_does_not_pass_by_itself_stays_in(tmp_path: Path) -> None:
     failed = played([B, C])
     failed.outcomes[B] = {"baseline": PASSED, "candidate": FAILED}
     again = Again(failed, played([C]))
-
     left = found(tmp_path, played([A, B, C], {A: ("x",)}), again)
     assert {C} == left.tests
     assert "it did not pass by itself" == left.affected[B]
@@ -116,7 +113,6 @@ def test_what_is_used_by_turns_leaves_no_test_out(tmp_path: Path) -> None:
     """An end after a few rehearsals: they cost time, which the pairs need."""
     nodes = [f"tests/test_b.py::test_{number}" for number in range(9)]
     traces = [played(nodes[at:], {nodes[at]: ("x",)}) for at in range(9)]
-
     left = found(tmp_path, traces[0], again := Again(*traces[1:]))
     assert not left.tests
     assert "what tests use of it is not the same in each process" == left.why_none
@@ -128,7 +124,6 @@ def test_compiled_code_of_the_tree_keeps_every_test_in(tmp_path: Path, file: str
     """What it was made of is not known, so that no change can be told from it."""
     trace = played([A])
     trace.files = {side: [str(tmp_path.resolve() / side / file)] for side in SIDES}
-
     left = found(tmp_path, trace, Again())
     assert {A: f"baseline: {file}, which is compiled"} == left.affected
 
@@ -137,7 +132,6 @@ def test_tests_that_have_changed_stay_in(tmp_path: Path) -> None:
     """Both sides run them as they are now, so that they are not asked what they use."""
     changes = Changes(changed={"tests/test_a.py": WORK}, laid_over=frozenset({"tests/test_a.py"}))
     first = played([A, B], {"tests/test_a.py": ("tests/test_a.py::<module>",)})
-
     left = found(tmp_path, first, Again(played([B])), changes)
     assert {B} == left.tests
     assert {A: "tests/test_a.py"} == left.affected

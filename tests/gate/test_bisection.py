@@ -79,7 +79,6 @@ def test_it_goes_on_where_it_was_interrupted() -> None:
     first, now = bisect(BEGIN, HISTORY, script.tools())
     bisect(BEGIN, HISTORY, whole.tools())
     assert now.ask is not None
-
     rest = Script(5)
     _, now = bisect(first, HISTORY, rest.tools())
     assert ("5",) == now.suspects
@@ -140,7 +139,6 @@ def test_a_test_that_bad_lacks_is_the_users(repository: Path, named: str, laid: 
     commit(repository, **{"late/test_late__py": "", "tests/test_old__py": "new\n"})
     for name in ("tests/new/test_one.py", "tests/new/test_two.py", "../elsewhere.py"):
         (repository / name).write_text("")
-
     with tree_of_bad(repository, repository, bad, [], [], [named]) as tree:
         assert laid == [*tree.laid]
         assert all((tree.top / file).is_file() for file in laid)

@@ -104,7 +104,6 @@ def test_another_greeting_is_refused(
     """Also one that is no JSON that Python could read, or claims to be large: nothing of that is waited for."""
     ours, theirs = pair
     theirs.sendall(content)
-
     with pytest.raises(
         WorkerLostError, match=f"^baseline: .*{reported}.*\\.\nThe end of its log:\n  no module named x$"
     ):
@@ -151,7 +150,6 @@ def test_silence_ends_at_the_deadline(pair: tuple[socket.socket, socket.socket])
     """By the conductor's clock, here one that jumps."""
     ticks = iter(range(0, 1000, 40))
     line = Connection(pair[0], launched(), "baseline", clock=lambda: next(ticks))
-
     with pytest.raises(WorkerLostError, match="was silent for 60 s"):
         line.receive(60)
 
@@ -159,7 +157,6 @@ def test_silence_ends_at_the_deadline(pair: tuple[socket.socket, socket.socket])
 def test_no_message_is_waited_for_when_the_time_of_all_is_up(pair: tuple[socket.socket, socket.socket]) -> None:
     ticks = iter(range(0, 1000, 40))
     line = Connection(pair[0], launched(), "candidate", until=100, clock=lambda: next(ticks))
-
     with pytest.raises(WorkerLostError, match="candidate: was cut off when the time was up"):
         line.receive(300)
     assert next(ticks) <= 240
@@ -171,7 +168,6 @@ def test_a_process_that_takes_no_message_is_given_up(
     """As one that is stopped: what is sent to it fills its socket, which nobody empties."""
     monkeypatch.setattr("pytest_hwperf.gate.channel._SEND_S", 0.2)
     line = Connection(pair[0], launched(), "baseline")
-
     with pytest.raises(WorkerLostError, match=r"baseline: took no message for 0\.2 s"):
         line.send(Select(nodes=("x" * 1000,) * 10_000))
 
@@ -187,7 +183,6 @@ def test_what_a_dead_process_has_said_is_heard_first(pair: tuple[socket.socket, 
     theirs.sendall(hello())
     theirs.close()
     line = Connection(ours, launched(0), "baseline")
-
     line.greet(5)
     with pytest.raises(WorkerLostError, match="baseline: ended with code 0 in the middle of the pair"):
         line.receive(5)
@@ -202,7 +197,6 @@ def test_a_closed_line_is_a_lost_process(
     ours, theirs = pair
     theirs.close()
     ours.shutdown(socket.SHUT_RDWR)
-
     with pytest.raises(WorkerLostError, match="closed its connection before it had connected"):
         act(Connection(ours, launched(), "baseline"))
 

@@ -126,7 +126,6 @@ def test_without_processors_the_scheduler_chooses(conductor: Make) -> None:
 
 def test_a_pair_that_is_lost_is_repeated_and_its_log_kept(conductor: Make) -> None:
     evidence = for_ever(conductor(candidate={"crash_in": [2]}), asking())
-
     lost = [pair for pair in evidence.pairs if pair.lost]
     assert len(lost) == 1
     assert "candidate: ended with code -9 in the middle of the pair (log: " in str(lost[0].lost)
@@ -270,7 +269,6 @@ def test_progress_is_reported(conductor: Make) -> None:
     found = conductor(progress=shown.append)
     found.rehearse([NODE])
     for_ever(found, asking())
-
     stages = [(one.stage, one.pair, one.of) for one in shown if one.test]
     assert [("rehearsal", 1, 1), *(("screen", number, 6) for number in range(1, 7))] == stages
     assert shown[2].left_s is None

@@ -99,7 +99,6 @@ def test_the_environments_that_were_used_last_are_kept(tmp_path: Path, place: Pa
         (place / name).mkdir()
     os.utime(place / "making-then", (0, 0))
     environment_with(["ort==1.22.0"], tmp_path, math.inf, FakeInstall())
-
     kept = {path.name for path in place.iterdir() if len(path.name) < 20}
     assert {"making-now", *(f"e{number}" for number in range(3, 10))} == kept
 

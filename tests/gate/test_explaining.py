@@ -166,7 +166,6 @@ def test_no_process_is_started_when_the_time_is_up(monkeypatch: pytest.MonkeyPat
 
 def test_unasked_at_most_five_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     many = gates.build([0.5] * 6, Random(3))
-
     found, processes, shown = explain(monkeypatch, many)
     assert (5, {5}) == (len({test for _, _, test in processes.asked}), {one.of for one in shown})
     assert "not explained: 5 are, unless --hwperf-explain=always asks for all" == str(found[-1].withheld)

@@ -47,8 +47,7 @@ def conducted(monkeypatch: pytest.MonkeyPatch, forked: Hold) -> tuple[Conductor,
     """Conduct a build; return which of its pairs were to be forked, and which of these gave what needs no clock."""
     asked, exact = list[bool](), list[bool]()
 
-    def hold(_: Holder, stage: str, program: Program, *rest: Any, shared: Any = None, **more: Any) -> PairTrace:
-        del stage, rest, more
+    def hold(_: Holder, program: Program, shared: Any = None) -> PairTrace:
         asked.append(shared is not None)
         if shared is None:
             return trace(forked=False)

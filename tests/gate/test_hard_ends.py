@@ -70,7 +70,6 @@ def test_a_pair_with_a_hard_end_is_repeated(conductor: Make, end: str, reported:
     found = conductor(**{end: [1]})
     asked = Evidence(alpha=0.01, hypotheses=(TRIAL,), pairs=())
     evidence = found.conduct(asked, found.clock() + 600, said("the time was up"))
-
     lost = [pair for pair in evidence.pairs if pair.lost]
     assert [2] == [pair.number for pair in lost]
     assert str(lost[0].lost).startswith(f"{reported} (log: ")

@@ -53,9 +53,9 @@ def hold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ended: list[str]) -> I
             clock=lambda: 100.0 * next(ticks),
             numbers=count(1),
         )
-        program = Program(nodes=["t.py::test"], wanted=lambda _: (), silence_s=SILENCE_S)
-        chance = Chance(Random(7), ())
-        return holder.hold("screen", program, UNTIL, chance, stop=stop)
+        chance = Chance(Random(7))
+        asked: dict[str, Any] = {"stage": "screen", "chance": chance, "until": UNTIL, "stop": stop}
+        return holder.hold(Program(nodes=["t.py::test"], wanted=lambda _: (), silence_s=SILENCE_S, **asked))
 
     yield hold
     for one in theirs:

@@ -79,7 +79,6 @@ def seats(lines: Mapping[Side, FakeLine]) -> dict[Side, list[int | None]]:
 
 def test_a_slower_candidate_is_seen_in_every_block() -> None:
     found, _ = interleaving(constant(MILLI), constant(int(1.05 * MILLI)))
-
     observation = only(found)
     assert [1e-3] * 12 == pytest.approx(list(observation.baseline))
     assert [1.05e-3] * 12 == pytest.approx(list(observation.candidate))
@@ -99,7 +98,6 @@ def test_both_sides_make_equally_many_calls_whichever_is_which() -> None:
     """The length of a block depends on both alike: else the labels would not be exchangeable."""
     _, one = interleaving(constant(MILLI), constant(2 * MILLI))
     _, other = interleaving(constant(2 * MILLI), constant(MILLI))
-
     turns = BlockPlan().doubles * 2
     assert asked(one)[-turns:] == asked(one, "candidate")[-turns:] == asked(other)[-turns:]
 
@@ -138,7 +136,6 @@ def test_calls_after_a_hand_over_are_cold_and_dropped() -> None:
 
 def test_short_calls_share_a_clock_reading() -> None:
     found, lines = interleaving(constant(1_000), constant(1_000))
-
     _, batch = asked(lines)[-1]
     assert batch == 100
     assert [1e-6] * 12 == pytest.approx(list(only(found).baseline))
@@ -147,7 +144,6 @@ def test_short_calls_share_a_clock_reading() -> None:
 def test_percentiles_are_of_single_calls_however_short() -> None:
     """400 calls a side a pair for p95, the cold ones not counted."""
     found, lines = interleaving(constant(1_000), constant(1_000), ("latency", "p95"))
-
     turns = asked(lines)[-12:]
     assert {batch for _, batch in turns} == {1}
     assert sum(count for count, _ in turns) >= 400
@@ -174,7 +170,6 @@ def test_many_threads_get_more_cold_calls() -> None:
 def test_the_time_of_the_cpu_and_the_rate_come_from_the_same_blocks() -> None:
     many = FakeMeasurement(taken=lambda _: MILLI, threads=2)
     found, _ = interleaving(many, constant(MILLI), ("cpu_time", "mean"), ("throughput", "mean"))
-
     cpu, rate = found.observations
     assert ("cpu_time", "throughput") == (cpu.metric, rate.metric)
     assert [2e-3] * 12 == pytest.approx(list(cpu.baseline))
@@ -244,7 +239,6 @@ def test_a_meter_that_needs_longer_windows_gets_them_up_to_a_limit(needed_s: flo
     metered = FakeMeasurement(taken=lambda _: MILLI, joules=0.5, energy_window_s=needed_s)
     found, lines = interleaving(metered, metered, ("energy", "mean"))
     offered = [sent.seconds for sent in lines["candidate"].sent if isinstance(sent, AskEnergy)]
-
     if needed_s > 20:
         assert "windows of 21 s are needed" in str(found.refused["energy", "mean"])
     else:
@@ -339,7 +333,6 @@ def test_only_a_pool_is_waited_for_before_the_other_side(threads: int, waits: tu
     """It may spin on after the calls; every second turn is followed by one of the other side, and the last by none."""
     side = FakeMeasurement(taken=lambda _: MILLI, threads=threads)
     _, lines = interleaving(side, side, plan=BlockPlan(warm_blocks=1))
-
     for end, count in zip(lines.values(), waits, strict=True):
         warm_up, *turns = (sent.rest for sent in end.sent if isinstance(sent, TimeBlock))
         assert (warm_up, sum(turns), len(turns)) == (True, count, 12)

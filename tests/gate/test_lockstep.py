@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from random import Random
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from fakes import records as fake
 from fakes.lines import FakeLine, FakeMeasurement, FakeTest
 
+from pytest_hwperf.gate.chance import Chance
 from pytest_hwperf.gate.channel import Bye, Ended, Frame, Pinned, ToWorker
 from pytest_hwperf.gate.lockstep import Pairing, PairTrace, Program
 from pytest_hwperf.records.evidence import Measurement, Side
@@ -23,9 +25,9 @@ def meet(
     baseline: FakeLine, candidate: FakeLine, nodes: Sequence[str] = (ONE.test, TWO.test), *, exact: bool = False
 ) -> PairTrace:
     lines: Mapping[Side, FakeLine] = {"baseline": baseline, "candidate": candidate}
-    program = Program(nodes=nodes, wanted=lambda _: [("latency", "p50")], plan=TEMPO, exact=exact)
-    random = Random(1)
-    return Pairing(lines, program, lambda: random.random() < 0.5).run()
+    chance = Chance(Random(1))
+    program = Program(nodes=nodes, wanted=lambda _: [("latency", "p50")], plan=TEMPO, exact=exact, chance=chance)
+    return Pairing(lines, program).run()
 
 
 def both(**tests: FakeTest) -> dict[str, FakeTest]:
@@ -48,7 +50,6 @@ def test_both_sides_go_through_all_tests() -> None:
 
 def test_turns_are_drawn_two_of_either_side_in_a_row() -> None:
     trace = meet(FakeLine(both(one=FakeTest())), FakeLine(both(one=FakeTest())))
-
     turns = trace.interleavings[ONE].assignment.turns
     assert len(turns) == 8
     assert {turns[:4], turns[4:]} <= {"BCCB", "CBBC"}
@@ -143,8 +144,8 @@ def test_a_stranger_on_the_line_is_found_out() -> None:
 def test_a_side_that_is_alone_makes_its_first_calls_and_is_asked_for_nothing() -> None:
     broken = FakeTest(measurements=[], outcome="failed", reason="AttributeError: no predict_fast")
     line = FakeLine(both(one=FakeTest(), two=broken, three=FakeTest(dies=True)))
-    program = Program(nodes=[ONE.test, TWO.test, "t.py::three"], wanted=lambda _: [])
-    trace = Pairing({"candidate": line}, program, lambda: True).run()
+    program = Program(nodes=[ONE.test, TWO.test, "t.py::three"], wanted=lambda _: [], chance=Chance(Random(1)))
+    trace = Pairing({"candidate": line}, program).run()
     assert ["Select", "Finish"] == [type(message).__name__ for message in line.sent]
     assert {"candidate": SideOutcome(outcome="passed")} == trace.outcomes[ONE.test]
     assert "failed" == trace.outcomes[TWO.test]["candidate"].outcome
@@ -182,8 +183,9 @@ def test_a_coin_decides_who_goes_on_first(heads: bool, order: list[str]) -> None
     """And neither is waited for before both go on: what follows a measurement is the same for both sides."""
     log: list[str] = []
     lines = {side: Logged(side, log, both(one=FakeTest())) for side in ("baseline", "candidate")}
-    program = Program(nodes=[ONE.test], wanted=lambda _: [("latency", "p50")], plan=TEMPO)
-    Pairing(cast("Any", lines), program, lambda: heads).run()
+    coin: Any = SimpleNamespace(toss=lambda: heads, processor=lambda: None)
+    program = Program(nodes=[ONE.test], wanted=lambda _: [("latency", "p50")], plan=TEMPO, chance=coin)
+    Pairing(cast("Any", lines), program).run()
     after = log[log.index(f"Finish {order[0]}") :]
     assert [f"Finish {order[0]}", f"Finish {order[1]}"] == after[:2]
     assert [f"Ended from {order[0]}", f"Ended from {order[1]}"] == after[2:4]

@@ -102,7 +102,6 @@ def test_what_is_no_message_is_refused_in_one_way(text: bytes) -> None:
 def test_a_recorded_value_is_a_number() -> None:
     plain = json.loads(encode_frame(Frame(message=EVERY[-2]))[8:])
     plain["message"]["ended"]["recorded"]["rouge"]["value"] = "5"
-
     with pytest.raises(WorkerError, match="value"):
         read(framed(json.dumps(plain).encode()))
 

@@ -168,7 +168,6 @@ def test_a_parent_that_waits_goes_on_when_it_is_needed(start: Start, tmp_path: P
 def test_a_parent_that_is_killed_is_lost(start: Start) -> None:
     parent = start("shared")
     os.kill(parent.pid, signal.SIGKILL)
-
     with pytest.raises(ParentLostError, match="has ended"):
         parent.refused(WAIT_S)
 

@@ -171,7 +171,6 @@ def test_what_a_try_has_used_counts_where_it_is_repeated() -> None:
     first, second = met({ONE: PASSED}, {ONE: BUSY}), met({ONE: PASSED}, {ONE: PASSED})
     first.opened = {"candidate": Opened(uses={"/home/cache": ABSENT}, read=("/model",))}
     second.opened = {side: Opened(uses={"/home/cache": ASKED}) for side in SIDES}
-
     _, trace = rehearse(Played(iter([first, second])), (ONE,))
     assert {
         "baseline": Opened(uses={"/home/cache": ASKED}),
@@ -263,7 +262,6 @@ def test_a_process_that_dies_and_passes_alone_is_tried_in_a_second_pair() -> Non
     """The system may have killed it by chance, when memory was short."""
     once = Played(iter([lost("baseline", "ended with code -9"), FREE]))
     twice = Played(iter([lost("baseline", "ended with code -9"), lost("baseline", "ended with code -9"), FREE]))
-
     found, _ = rehearse(once)
     assert {} == found.lost
     assert found.untold.startswith(f"a process of the trial run ended early, in {ONE}, and hwperf repeated the ")
@@ -288,7 +286,6 @@ def test_sides_that_go_different_ways_twice_have_no_one_to_be_tried() -> None:
 def test_a_process_that_ends_before_its_first_test_cannot_be_alive_or_not_at_all() -> None:
     both = Played(iter([lost("baseline", "ended with code 4", "")] * 2))
     broken = Played(iter([lost("baseline", "ended with code 4", "")]), dies_in=[("baseline", ONE)])
-
     with pytest.raises(UsageProblem, match="of main with the present code failed: both sides cannot be alive at once"):
         rehearse(both)
     with pytest.raises(UsageProblem, match="of main with the present code failed: baseline: ended with code 4"):
@@ -299,7 +296,6 @@ def test_after_five_tests_the_build_is_given_up() -> None:
     nodes = [f"t.py::{number}" for number in range(7)]
     traces = [lost("candidate", "was silent for 9 s", node, silent=True) for node in nodes]
     conductor = Played(iter(traces))
-
     with pytest.raises(UsageProblem, match="both sides cannot be alive at once"):
         rehearse(conductor, nodes)
     assert 6 == sum(who == "pair" for who, _ in conductor.asked)
@@ -352,7 +348,6 @@ def test_sides_that_end_by_themselves_are_not_rehearsed_again() -> None:
     trace = lost("", "both sides ended without having run t.py::one")
     trace.files = {"baseline": (), "candidate": ()}
     conductor = Played(iter([trace]))
-
     with pytest.raises(UsageProblem, match="the rehearsal of main with the present code failed: both sides ended"):
         rehearse(conductor)
     assert 1 == len(conductor.asked)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from threading import Event
 from typing import Any
 
 import pytest
@@ -59,36 +58,25 @@ class Channel:
     lines: list[FakeLine] = field(default_factory=list)
     dies_in: Sequence[int] = ()  # numbers of processes whose trace says so
 
-    def hold(
-        self, program: Program, sides: Sequence[Side], trace: PairTrace | None, toss: Callable[[], bool]
-    ) -> PairTrace:
+    def hold(self, program: Program, sides: Sequence[Side], trace: PairTrace | None) -> PairTrace:
         number = len(self.alive)
         self.alive.append((tuple(sides), tuple(program.nodes)))
         lines: dict[Side, FakeLine] = {side: FakeLine(self.tests(side, number), files=[f"{side}.py"]) for side in sides}
         self.lines += lines.values()
         self.clock.pass_time(1.0)
-        trace = Pairing(lines, program, toss, trace or PairTrace()).run()
+        trace = Pairing(lines, program, trace or PairTrace()).run()
         self.clock.pass_time(1.0)
         trace.hash_seeds |= {f"{side} 2" if side in trace.hash_seeds else side: number for side in sides}
         trace.wall_s += 2.0
         return trace
 
     def conductor(self, monkeypatch: pytest.MonkeyPatch, **more: Any) -> Conductor:
-        def hold(  # noqa: PLR0913 - as of the real one
-            _: Holder,
-            stage: str,
-            program: Program,
-            until: float,
-            chance: Chance,
-            *,
-            sides: Sequence[Side] = SIDES,
-            stop: Event | None = None,
-            trace: PairTrace | None = None,
+        def hold(
+            _: Holder, program: Program, *, sides: Sequence[Side] = SIDES, trace: PairTrace | None = None
         ) -> PairTrace:
-            assert stage
-            assert until > 0
-            assert stop is None or not stop.is_set()
-            return self.hold(program, sides, trace, chance.toss)
+            assert program.until > 0
+            assert program.stop is None or not program.stop.is_set()
+            return self.hold(program, sides, trace)
 
         monkeypatch.setattr(Holder, "hold", hold)
         monkeypatch.setattr(Conductor, "_silence_s", 300.0)
@@ -113,7 +101,6 @@ def first_pair(monkeypatch: pytest.MonkeyPatch, channel: Channel, *asked: Hypoth
 def test_a_pair_is_four_processes_of_which_one_is_alive_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     channel = Channel(taking(lambda *_: MILLI))
     pairs = conducted(channel.conductor(monkeypatch)).pairs
-
     orders = [channel.order[start : start + 4] for start in range(0, len(channel.order), 4)]
     assert (24, 6) == (len(channel.alive), len(pairs))
     assert {"BCCB", "CBBC"} == {*orders}
@@ -330,7 +317,7 @@ def test_nothing_that_either_part_of_a_rehearsal_has_used_is_forgotten() -> None
         usages={"baseline": Usage(used={"": ("a change",), FREE: ("f",)})},
     )
     trace.begin_apart([PORT])
-    pairing = Pairing({}, Program(nodes=[PORT], wanted=lambda _: (), processes=1), lambda: True, trace)
+    pairing = Pairing({}, Program(nodes=[PORT], wanted=lambda _: (), chance=Chance(Random(1))), trace)
     assert ({FREE: failed}, {}) == (trace.outcomes, trace.uneven)
 
     opened, used = Opened(read=("three",)), Usage(used={"": ("another",), PORT: ("g",)})

@@ -159,7 +159,6 @@ def test_it_can_be_switched_off(trees: Trees) -> None:
 def test_what_nothing_is_missing_for_is_raised(trees: Trees) -> None:
     tests = suite(trees, "absent.bin", dies=True)
     (trees.candidate / "absent.bin").unlink()
-
     with pytest.raises(UsageProblem, match="the rehearsal failed"):
         rehearsed(trees, tests)
     assert 1 == tests.rehearsals

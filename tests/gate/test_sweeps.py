@@ -139,7 +139,6 @@ def test_the_largest_batch_that_fits_is_searched(limit_mb: float, rows: int, tri
     """Ten megabytes a row: doubled, then bisected; larger ones than one that misses are not called."""
     limit, model = replace(MEMORY, limit=1e6 * limit_mb), Model()
     found = swept(model, points(limit, batches=(1,)), memory=megabytes_of_rows, most_rows=rows)
-
     said = "\n".join(map(str, found.sweep.notes))
     assert note in said
     assert bool(model.called) == ("6 rounds over all points" in said)

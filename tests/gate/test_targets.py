@@ -34,7 +34,6 @@ def test_the_name_tells_what_it_is(target: str, kind: TargetKind) -> None:
 def test_a_pickle_is_refused_with_the_way_to_convert_it(tmp_path: Path, name: str) -> None:
     """Nobody looks into it: it need not even be one."""
     (tmp_path / name).write_bytes(b"cos\nsystem\n(S'touch ran'\ntR.")
-
     with pytest.raises(UsageProblem, match=r"never loaded here\. If you trust it, convert it .* skops\.io\.dump\("):
         check_target(str(tmp_path / name), ALL)
 

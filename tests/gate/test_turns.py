@@ -132,7 +132,6 @@ def test_it_runs_what_was_selected(line: tuple[Turns, socket.socket]) -> None:
 def test_anything_else_than_a_selection_is_refused(line: tuple[Turns, socket.socket]) -> None:
     turns, end = line
     send(end, BLOCK)
-
     with pytest.raises(WorkerError, match="the conductor sent 'TimeBlock', which is not expected here"):
         turns.chosen([], {})
 
@@ -184,7 +183,6 @@ def test_the_cpu_time_of_children_belongs_to_the_calls(
     turns, end = line
     send(end, TimeBlock(calls=3, batch=2, rest=False), Finish())
     turns.serve(HERE, FakeSubject())
-
     _, times = receive(end), receive(end).message
     assert isinstance(times, BlockTimes)
     assert times.cpu_ns >= 3_000_000_000
@@ -248,7 +246,6 @@ def test_a_call_that_fails_frees_its_thread(line: tuple[Turns, socket.socket]) -
 def test_what_it_does_not_know_it_refuses(line: tuple[Turns, socket.socket]) -> None:
     turns, end = line
     send(end, Select(nodes=()))
-
     with pytest.raises(WorkerError, match="the conductor sent 'Select', which is not expected here"):
         turns.serve(HERE, FakeSubject())
 
@@ -283,7 +280,6 @@ def test_it_waits_for_its_own_threads_before_it_gives_the_turn_away(
 def test_a_conductor_that_is_gone_ends_the_process(line: tuple[Turns, socket.socket]) -> None:
     turns, end = line
     end.close()
-
     with pytest.raises(Left):
         turns.receive()
     with pytest.raises(Left):
@@ -295,7 +291,6 @@ def test_it_leaves_at_once_when_it_has_said_farewell(line: tuple[Turns, socket.s
     turns.memory = UnresettableResident(source="", read_high=lambda: 5_000_000, read_now=int, now_source="")
     with pytest.raises(Left):
         turns.bye(["a.py"])
-
     message = receive(end).message
     assert isinstance(message, Bye)
     assert ("a.py",) == message.files
