@@ -9,16 +9,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_hwperf import __version__
-from pytest_hwperf.cli.arguments import check_kept
+from pytest_hwperf.cli.arguments import check_kept, show_help_alone
+from pytest_hwperf.cli.output import INTERRUPTED as INTERRUPTED
 from pytest_hwperf.cli.output import USAGE as USAGE
-from pytest_hwperf.cli.output import (
-    OutputClosed,
-    clear_progress,
-    complain,
-    say_lines,
-    show_help_alone,
-    tolerate_any_encoding,
-)
+from pytest_hwperf.cli.output import OutputClosed, clear_progress, complain, say_lines, tolerate_any_encoding
 from pytest_hwperf.records.budgets import nearest, nearest_or_all
 from pytest_hwperf.records.errors import HwperfError
 
@@ -26,7 +20,6 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 INTERNAL = 70  # an error that nobody foresaw, as in sysexits.h: never one of those that are an answer
-INTERRUPTED = 130  # Ctrl-C, as in shells
 _COMMANDS = (  # modules, in the order of the help: daily ones first
     "compare",
     "doctor",
@@ -149,5 +142,6 @@ def _parser() -> _Parser:
     show_help_alone(parser)
     commands = parser.add_subparsers(metavar="COMMAND")
     for module in _COMMANDS:
-        import_module(f"pytest_hwperf.cli.{module}").add_command(commands)
+        for command in import_module(f"pytest_hwperf.cli.{module}").COMMANDS:
+            command.add_to(commands)
     return parser

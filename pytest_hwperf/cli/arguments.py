@@ -1,49 +1,99 @@
-"""Arguments that several commands take, and what is checked of them before anything is measured."""
+"""What a command is, the arguments that several commands take, and what is checked of them before measuring."""
 
 import argparse
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_hwperf import registry
-from pytest_hwperf.cli.output import complain, say_lines
-from pytest_hwperf.gate.targets import check_target
-from pytest_hwperf.host.files import check_writable, is_file, replace_file, same_place
-from pytest_hwperf.records.codec import to_json
+from pytest_hwperf.cli.output import USAGE, explained_if_unwritable
+from pytest_hwperf.host.files import check_writable, is_file, same_place
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.load import LONGEST_S
-from pytest_hwperf.records.structs import Record
-from pytest_hwperf.records.text import visible, visible_json
 from pytest_hwperf.stores.location import locate
 from pytest_hwperf.stores.store import Store
 
 _WRITTEN = ("html", "json", "markdown", "output", "plot", "record")  # options whose file is replaced
 _NOT_READ = (*_WRITTEN, "given")
-_MOST = 10  # lines about what was left out
 _SCHEME = re.compile(r"sql:sqlite:///|@|[a-z-]+:")  # in front of a file: a store, a body, a format
 
-_SHARED: Mapping[str, Mapping[str, Any]] = {
-    "--data": {"metavar": "FILE", "required": True, "help": ".npz with X and perhaps y, .npy, or .csv"},
-    "--target": {"metavar": "COLUMN", "help": "column of a .csv that holds the labels"},
-    "--batch-size": {"metavar": "ROWS", "type": int, "default": 1, "help": "rows per call; default: 1"},
-    "--threads": {"metavar": "N", "type": int, "default": 1, "help": "of ONNX Runtime; default: 1"},
-    "--alpha": {"metavar": "PERCENT", "default": "1%", "help": "false alarms of the whole; default: 1%%"},
-    "--json": {"metavar": "FILE", "help": "write the report as JSON"},
-}
+Argument = Callable[[Any], object]  # adds itself to a parser or to a group of one
 
 
-def add_shared(command: argparse.ArgumentParser, *names: str, **others: Any) -> None:
-    """Add arguments to a command; `others` replace what is usual of each."""
-    for name in names:
-        command.add_argument(name, **{**_SHARED[name], **others})
+class Command(NamedTuple):
+    """A command: what its help says, its arguments, and what runs it."""
+
+    name: str
+    run: Callable[[argparse.Namespace], int] | None  # None: it has actions, and alone shows its help
+    help: str  # "": listed nowhere
+    arguments: Sequence[Argument | Sequence[Argument]] = ()  # those of an inner list exclude each other
+    description: str = ""  # where it says more than `help`
+    usage: str | None = None
+    actions: Sequence["Command"] = ()
+
+    def add_to(self, commands: "argparse._SubParsersAction[Any]") -> None:
+        """Make the parser of this command."""
+        description = self.description or f"{self.help[0].upper()}{self.help[1:]}."
+        listed: dict[str, Any] = {"help": self.help} if self.help else {}
+        parser = commands.add_parser(self.name, description=description, usage=self.usage, **listed)
+        for one in self.arguments:
+            if callable(one):
+                one(parser)
+            else:
+                group = parser.add_mutually_exclusive_group()
+                for of_group in one:
+                    of_group(group)
+        if self.run:
+            parser.set_defaults(run=self.run)
+            return
+        show_help_alone(parser)
+        below = parser.add_subparsers(metavar="ACTION")
+        for action in self.actions:
+            action.add_to(below)
 
 
-def check_model(model: str) -> None:
-    """Refuse what names no model."""
-    check_target(model, ("function", "ONNX file"))
+def option(name: str, metavar: str | None, text: str, **others: Any) -> Argument:
+    """Return an argument that takes a value."""
+    return lambda parser: parser.add_argument(name, metavar=metavar, help=text, **others)
+
+
+def several(name: str, metavar: str, text: str) -> Argument:
+    """Return an option that may be given several times."""
+    return option(name, metavar, text, action="append", default=[])
+
+
+def flag(name: str, text: str) -> Argument:
+    """Return an option without a value."""
+    return lambda parser: parser.add_argument(name, action="store_true", help=text)
+
+
+def seconds(name: str, default: float, text: str) -> Argument:
+    """Return an option that takes a time."""
+    return option(name, "SECONDS", f"{text}; default: {default:g}", type=float, default=default)
+
+
+def written_json(what: str) -> Argument:
+    """Return the option that names the file of a record."""
+    return option("--json", "FILE", f"write {what} as JSON")
+
+
+DATA = ".npz with X and perhaps y, .npy, or .csv"
+TARGET = option("--target", "COLUMN", "column of a .csv that holds the labels")
+BATCH_SIZE = option("--batch-size", "ROWS", "rows per call; default: 1", type=int, default=1)
+THREADS = option("--threads", "N", "of ONNX Runtime; default: 1", type=int, default=1)
+HEADER = several("--header", "NAME: VALUE", "of each request")
+
+
+def show_help_alone(parser: argparse.ArgumentParser) -> None:
+    """Let a parser show its help where no command follows; that is no answer, so that the exit code says so."""
+
+    def run(_: argparse.Namespace) -> int:
+        parser.print_help()
+        return USAGE
+
+    parser.set_defaults(run=run)
 
 
 def check_time(seconds: float, most: int, usual: str) -> None:
@@ -84,48 +134,11 @@ def _texts_in(value: object) -> list[str]:
     return [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str) and text]
 
 
-def make_folder_of(**files: str | None) -> None:
-    """Make the folders of files that are kept with others of their kind, where they are not there yet."""
-    for option, file in files.items():
-        if file:
-            with explained_if_unwritable(f"--{option}={file}"):
-                Path(file).parent.mkdir(parents=True, exist_ok=True)
-
-
-def write_file(file: str, content: bytes) -> None:
-    """Write a file that was checked."""
-    with explained_if_unwritable(file):
-        replace_file(Path(file), content)
-
-
-def write_record(file: str, record: Record) -> None:
-    """Write a record as a line of JSON, in which no foreign text is obeyed by a terminal."""
-    write_file(file, visible_json(to_json(record)) + b"\n")
-
-
-def write_export(content: bytes, left_out: Sequence[str], files: Sequence[str]) -> None:
-    """Write what another program reads to a file, or print it; name what its format cannot hold."""
-    for file in files:
-        write_file(file, content)
-    if not files:
-        say_lines(content.decode().removesuffix("\n"))
-    for line in left_out[:_MOST]:
-        complain(f"left out: {visible(line)}")
-    if (more := len(left_out) - _MOST) > 0:
-        complain(f"left out: {more} more")
-
-
-@contextmanager
-def explained_if_unwritable(what: object) -> Iterator[None]:
-    """Turn the error of a file that cannot be written into one for the user."""
-    try:
-        yield
-    except OSError as error:
-        raise UsageProblem(f"{what} cannot be written ({error.strerror}): give another place") from error
-
-
-DEFAULT = "json:.hwperf"
-HELP = "as --hwperf-store, a folder or file being relative to the current folder"
+_DEFAULT = "json:.hwperf"
+_STORE = "as --hwperf-store, a folder or file being relative to the current folder"
+STORE = option("--store", "URL", _STORE, default=_DEFAULT)
+STORE_WITH_DEFAULT = option("--store", "URL", f"{_STORE}; default: {_DEFAULT}", default=_DEFAULT)
+BASELINE = option("--baseline", "NAME", "default: main", default="main")
 
 
 def open_store(url: str, given: str = "--store") -> tuple[Store, str]:

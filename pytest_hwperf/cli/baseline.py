@@ -2,10 +2,10 @@
 
 import argparse
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from pytest_hwperf.cli.arguments import DEFAULT, HELP, open_store
-from pytest_hwperf.cli.output import complain, say, show_help_alone
+from pytest_hwperf.cli import arguments as arg
+from pytest_hwperf.cli.output import FAILED, OK, complain, say
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.errors import StoreError, UsageProblem
@@ -15,8 +15,6 @@ from pytest_hwperf.records.units import counted, show_interval
 from pytest_hwperf.reports.rows import metric_of
 from pytest_hwperf.stores.store import Store
 
-OK, NOTHING = 0, 1  # the second also where a run could not be copied
-
 _LIMITS = "a folder of JSON files keeps the newest 20 of a test, and values of single examples up to 50 MB"
 _SUPERSEDED = "the database has them, and a run that was accepted later has taken their place"
 _BATCH = 500  # runs that are copied at once
@@ -24,24 +22,10 @@ _BATCH = 500  # runs that are copied at once
 Key = tuple[str, str, str]  # test, label, fingerprint of the machine
 
 
-def add_actions(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add both actions to `hwperf baseline`."""
-    what = "copy the accepted and the held runs, and the notes, of one store to another"
-    copy = actions.add_parser("copy", help=what, description=f"{what[0].upper()}{what[1:]}.")
-    copy.add_argument("source", metavar="FROM", help="store, such as json:.hwperf")
-    copy.add_argument("target", metavar="TO", help="store, such as sql:sqlite:///team.db")
-    copy.add_argument("--baseline", metavar="NAME", help="default: all")
-    copy.set_defaults(run=copy_runs)
-    what = "give a database the newest schema, as its owner"
-    upgrade = actions.add_parser("upgrade", help=what, description=f"{what[0].upper()}{what[1:]}.")
-    upgrade.add_argument("--store", required=True, metavar="URL", help="such as sql:postgresql+psycopg://host/name")
-    upgrade.set_defaults(run=upgrade_store)
-
-
 def copy_runs(options: argparse.Namespace) -> int:
     """Copy what the target does not have yet, and count what it does not keep."""
-    source, _ = open_store(options.source, "FROM")
-    target, place = open_store(options.target, "TO")
+    source, _ = arg.open_store(options.source, "FROM")
+    target, place = arg.open_store(options.target, "TO")
     names = [options.baseline] if options.baseline else source.baselines()
     copied = [_copy(source, target, name, place, held=held) for name in names for held in (False, True)]
     notes = _copy_notes(source, target)
@@ -49,13 +33,13 @@ def copy_runs(options: argparse.Namespace) -> int:
         say(f"{counted(notes, 'note')} copied to {place}")
     if not any(count for count, _ in copied) and not notes:
         complain(f"{options.source} has no accepted or held run, and no note")
-        return NOTHING
-    return NOTHING if any(failed for _, failed in copied) else OK
+        return FAILED
+    return FAILED if any(failed for _, failed in copied) else OK
 
 
 def upgrade_store(options: argparse.Namespace) -> int:
     """Give a database the newest schema."""
-    store, place = open_store(options.store)
+    store, place = arg.open_store(options.store)
     upgrade = getattr(store, "upgrade", None)
     if upgrade is None:
         raise UsageProblem(f"--store={options.store}: only a database has a schema: give sql:…")
@@ -120,48 +104,13 @@ def _digest(stored: StoredRun) -> bytes:
     return hashlib.sha256(to_json(stored, check=False)).digest()
 
 
-OK, NOTHING = 0, 1
-
 _TEST = "test id or glob pattern, such as 'tests/test_models.py::*'"
 _HELD = "a failed run is held by pytest --hwperf-save"
 
 
-def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    baseline = commands.add_parser("baseline", help="list, show, accept, remove or copy stored runs")
-    show_help_alone(baseline)
-    actions = baseline.add_subparsers(metavar="ACTION")
-    listed = _action(actions, "list", list_runs, "list the tests of which runs are stored")
-    listed.add_argument("--baseline", metavar="NAME", help="default: all")
-    for name, run, what in (
-        ("show", show_runs, "show the figures of the newest stored run of a test on each machine"),
-        ("remove", remove_runs, "remove the stored and the held runs of tests"),
-        ("accept", accept_runs, "accept failed runs as the new baseline"),
-    ):
-        action = _action(actions, name, run, what)
-        action.add_argument("test", help=_TEST)
-        action.add_argument("--baseline", default="main", metavar="NAME", help="default: main")
-    prune = _action(
-        actions, "prune", prune_runs, "remove what this machine saved with other versions and has saved again"
-    )
-    prune.add_argument("--baseline", default="main", metavar="NAME", help="default: main")
-    add_actions(actions)
-
-
-def _action(
-    actions: "argparse._SubParsersAction[argparse.ArgumentParser]",
-    name: str,
-    run: Callable[[argparse.Namespace], int],
-    what: str,
-) -> argparse.ArgumentParser:
-    action = actions.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
-    action.add_argument("--store", default=DEFAULT, metavar="URL", help=f"{HELP}; default: {DEFAULT}")
-    action.set_defaults(run=run)
-    return action
-
-
 def list_runs(options: argparse.Namespace) -> int:
     """Print a line for each test, label and machine of which there are runs."""
-    store, location = open_store(options.store)
+    store, location = arg.open_store(options.store)
     names = [options.baseline] if options.baseline else store.baselines()
     lines = [line for name in names for line in _listed(store, name)]
     if not lines:
@@ -173,7 +122,7 @@ def list_runs(options: argparse.Namespace) -> int:
 
 def show_runs(options: argparse.Namespace) -> int:
     """Print the figures of the newest runs of some tests."""
-    store, location = open_store(options.store)
+    store, location = arg.open_store(options.store)
     chosen = [runs[-1] for runs in store.histories(options.baseline, options.test, held=False)]
     if not chosen:
         return _nothing(_unmatched("stored run", options, location, "list them with hwperf baseline list"))
@@ -186,7 +135,7 @@ def show_runs(options: argparse.Namespace) -> int:
 
 def remove_runs(options: argparse.Namespace) -> int:
     """Remove the runs of some tests, whose first comparison then has no baseline."""
-    store, location = open_store(options.store)
+    store, location = arg.open_store(options.store)
     removed = store.remove(options.baseline, options.test)
     if not removed:
         return _nothing(_unmatched("run", options, location, "list them with hwperf baseline list"))
@@ -197,7 +146,7 @@ def remove_runs(options: argparse.Namespace) -> int:
 
 def accept_runs(options: argparse.Namespace) -> int:
     """Make held runs the baseline of their tests; their earlier stored runs, of other code, are removed."""
-    store, location = open_store(options.store)
+    store, location = arg.open_store(options.store)
     store.check(options.baseline, writing=True)
     accepted = store.accept(options.baseline, options.test)
     if not accepted:
@@ -209,7 +158,7 @@ def accept_runs(options: argparse.Namespace) -> int:
 
 def prune_runs(options: argparse.Namespace) -> int:
     """Remove runs that nothing on this machine is compared with any more; runs of other machines stay."""
-    store, location = open_store(options.store)
+    store, location = arg.open_store(options.store)
     store.check(options.baseline, writing=True)
     removed = store.prune(options.baseline, describe_machine())
     for test in removed:
@@ -224,7 +173,7 @@ def prune_runs(options: argparse.Namespace) -> int:
 
 def _nothing(problem: str) -> int:
     complain(problem)
-    return NOTHING
+    return FAILED
 
 
 def _unmatched(what: str, options: argparse.Namespace, location: str, remedy: str) -> str:
@@ -255,3 +204,48 @@ def _figure(run: Run, figure: Figure) -> str:
     value, low, high = figure.estimate.value, figure.estimate.low, figure.estimate.high
     shown = show_interval(value, low, high, metric_of(run, figure.metric).unit)
     return f"{figure.metric} {figure.statistic} {shown}, n={counted(figure.estimate.n, figure.per)}, {figure.source}"
+
+
+_STORED = (
+    arg.STORE_WITH_DEFAULT,
+    arg.option("test", None, "test id or glob pattern, such as 'tests/test_models.py::*'"),
+    arg.BASELINE,
+)
+_EVERY = arg.option("--baseline", "NAME", "default: all")
+COMMANDS = (
+    arg.Command(
+        "baseline",
+        None,
+        "list, show, accept, remove or copy stored runs",
+        actions=(
+            arg.Command("list", list_runs, "list the tests of which runs are stored", (arg.STORE_WITH_DEFAULT, _EVERY)),
+            arg.Command(
+                "show", show_runs, "show the figures of the newest stored run of a test on each machine", _STORED
+            ),
+            arg.Command("remove", remove_runs, "remove the stored and the held runs of tests", _STORED),
+            arg.Command("accept", accept_runs, "accept failed runs as the new baseline", _STORED),
+            arg.Command(
+                "prune",
+                prune_runs,
+                "remove what this machine saved with other versions and has saved again",
+                (arg.STORE_WITH_DEFAULT, arg.BASELINE),
+            ),
+            arg.Command(
+                "copy",
+                copy_runs,
+                "copy the accepted and the held runs, and the notes, of one store to another",
+                (
+                    arg.option("source", "FROM", "store, such as json:.hwperf"),
+                    arg.option("target", "TO", "store, such as sql:sqlite:///team.db"),
+                    _EVERY,
+                ),
+            ),
+            arg.Command(
+                "upgrade",
+                upgrade_store,
+                "give a database the newest schema, as its owner",
+                (arg.option("--store", "URL", "such as sql:postgresql+psycopg://host/name", required=True),),
+            ),
+        ),
+    ),
+)

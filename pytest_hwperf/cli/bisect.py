@@ -9,9 +9,18 @@ from time import monotonic
 
 from pytest_hwperf.checkout.revision import describe, ends, history_between, private_git_folder, top_of
 from pytest_hwperf.checkout.trees import named
-from pytest_hwperf.cli.arguments import check_files, check_time, write_record
+from pytest_hwperf.cli import arguments as arg
 from pytest_hwperf.cli.bisect_steps import BisectionState, Comparer
-from pytest_hwperf.cli.output import clear_progress, complain, progress_line, say
+from pytest_hwperf.cli.output import (
+    FAILED,
+    INCONCLUSIVE,
+    OK,
+    clear_progress,
+    complain,
+    progress_line,
+    say,
+    write_record,
+)
 from pytest_hwperf.gate.bisection import BisectionTools, bisect, moved_arguments, tree_of_bad
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import COMMIT_DIGITS, Evidence
@@ -102,44 +111,17 @@ def _estimate(change: Estimate) -> str:
     return f"{shown}, {100 * change.confidence:.3g} % confidence, {counted(change.n, 'pair')}"
 
 
-EXIT_CODES = {"found": 0, "no regression": 1, "inconclusive": 3}
+EXIT_CODES = {"found": OK, "no regression": FAILED, "inconclusive": INCONCLUSIVE}
 _SETTLED = ("equivalent", "improved")
 _A_DAY_S = 86_400
 _LEAST_SURE, _MOST_SURE = 0.5, 0.9999
 
 
-def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = commands.add_parser(
-        "bisect",
-        help="find the commit that brought a regression",
-        usage="%(prog)s GOOD BAD [option ...] -- TEST [PYTEST_ARGUMENT ...]",
-        description="Search the commits between GOOD and BAD for the one that made a test slower. Each step compares "
-        "BAD with a commit in pairs of fresh processes; inconclusive steps are repeated. Your checkout stays as it is. "
-        "Exit code 0: found; 1: no regression between GOOD and BAD; 3: inconclusive, and the same command goes "
-        "on; 4: usage.",
-    )
-    parser.add_argument("good", metavar="GOOD", help="a revision before the regression")
-    parser.add_argument(
-        "bad",
-        metavar="BAD",
-        help="a revision with the regression; its tests are run, and your own that git does not track yet",
-    )
-    parser.add_argument("--first-parent", action="store_true", help="a merged branch counts as its merge commit")
-    parser.add_argument("--confidence", default="95%", metavar="PERCENT", help="at which it ends; default: 95%%")
-    parser.add_argument("--time", type=float, default=3600.0, metavar="SECONDS", help="for all steps; default: 3600")
-    parser.add_argument(
-        "--share", action="append", default=[], metavar="GLOB", help="files that git does not have; repeatable"
-    )
-    parser.add_argument("--restart", action="store_true", help="start again instead of continuing")
-    parser.add_argument("--json", metavar="FILE", help="write what was found as JSON")
-    parser.set_defaults(run=run)
-
-
 def run(options: argparse.Namespace) -> int:
     """Search, print the commit, and return the exit code."""
     sure = _sure(options.confidence)
-    check_time(options.time, _A_DAY_S, "3600")
-    check_files(json=options.json)
+    arg.check_time(options.time, _A_DAY_S, "3600")
+    arg.check_files(json=options.json)
     if not options.handed_on:
         raise UsageProblem("no test is given: type hwperf bisect GOOD BAD -- tests/test_models.py::test_small")
     here, until = Path.cwd(), monotonic() + options.time
@@ -249,3 +231,30 @@ def _found(bisection: Bisection, now: Standing, history: History, sure: float) -
 def _described(here: Path, suspect: Suspect) -> Suspect:
     told = describe(here, suspect.commit)
     return replace(suspect, date=told.date, author=told.author, subject=told.subject)
+
+
+COMMANDS = (
+    arg.Command(
+        "bisect",
+        run,
+        "find the commit that brought a regression",
+        (
+            arg.option("good", "GOOD", "a revision before the regression"),
+            arg.option(
+                "bad",
+                "BAD",
+                "a revision with the regression; its tests are run, and your own that git does not track yet",
+            ),
+            arg.flag("--first-parent", "a merged branch counts as its merge commit"),
+            arg.option("--confidence", "PERCENT", "at which it ends; default: 95%%", default="95%"),
+            arg.seconds("--time", 3600.0, "for all steps"),
+            arg.several("--share", "GLOB", "files that git does not have; repeatable"),
+            arg.flag("--restart", "start again instead of continuing"),
+            arg.written_json("what was found"),
+        ),
+        "Search the commits between GOOD and BAD for the one that made a test slower. Each step compares BAD with a "
+        "commit in pairs of fresh processes; inconclusive steps are repeated. Your checkout stays as it is. Exit code "
+        "0: found; 1: no regression between GOOD and BAD; 3: inconclusive, and the same command goes on; 4: usage.",
+        "%(prog)s GOOD BAD [option ...] -- TEST [PYTEST_ARGUMENT ...]",
+    ),
+)

@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean, pstdev
 
-from pytest_hwperf.cli.arguments import add_shared, check_files, write_record
+from pytest_hwperf.cli import arguments as arg
 from pytest_hwperf.cli.capacity_plan import carbon_inputs, is_load, load_rows, named, plan_of, rows_of
 from pytest_hwperf.cli.inputs import read_report
-from pytest_hwperf.cli.output import show_document
+from pytest_hwperf.cli.output import FAILED, OK, show_document, write_record
 from pytest_hwperf.host.disturbance import memory_limit
 from pytest_hwperf.host.machine import count_usable_cores, installed_memory
 from pytest_hwperf.records.budgets import nearest
@@ -108,7 +108,6 @@ def _model(one: Judgement, memory: float, base: float) -> ModelMemory:
     )
 
 
-OK, TOO_BUSY = 0, 1
 _LEAST, _LARGEST = 1e-9, 1e12  # of every number that is given
 _MOST_SERVERS = 100_000
 _LATENCY = MEDIAN_LATENCY[0]
@@ -128,38 +127,6 @@ _FACTS: Mapping[str, str] = {
     "grams-per-kwh": "CO2 of the electricity, where the report has energy",
 }
 _MAY_BE_ZERO = frozenset({"variation", "arrivals-variation", "base-mb"})
-
-
-def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = commands.add_parser(
-        "capacity",
-        help="plan instances from a rate of arrivals and a service time",
-        description="Say how busy a service is, how long its requests wait by theory and as measured, and how many "
-        "instances a peak takes; with --models, how many models a memory holds. Exit code 0: at most 80 % busy; 1: "
-        "busier, without a steady state, or a model that does not fit; 4: usage.",
-    )
-    parser.add_argument(
-        "report", nargs="?", metavar="REPORT.json", help="of pytest --hwperf-report=FILE.json: the measured times"
-    )
-    parser.add_argument("--test", metavar="ID", help="of the report: the measurement to plan with, or a part of its id")
-    for name, text in _FACTS.items():
-        parser.add_argument(f"--{name}", type=_number(name), metavar="NUMBER", help=text)
-    parser.add_argument("--servers", type=int, default=1, metavar="N", help="that share one queue; default: 1")
-    parser.add_argument("--cores", type=int, metavar="N", help="of an instance; default: those of this machine")
-    parser.add_argument(
-        "--also",
-        action="append",
-        default=[],
-        type=_service,
-        metavar="ARRIVALS:MS[:VARIATION]",
-        help="another model that the same servers serve; repeatable",
-    )
-    parser.add_argument(
-        "--carbon", action="append", default=[], metavar="KEY=VALUE", help="as a line of hwperf_carbon; repeatable"
-    )
-    parser.add_argument("--models", action="store_true", help="count the models of REPORT.json that a memory holds")
-    add_shared(parser, "--json", help="write the plan as JSON")
-    parser.set_defaults(run=run)
 
 
 def _number(name: str) -> Callable[[str], float]:
@@ -190,7 +157,7 @@ def _service(text: str) -> Service:
 
 def run(options: argparse.Namespace) -> int:
     """Print the plan, and return the exit code."""
-    check_files(json=options.json)
+    arg.check_files(json=options.json)
     if options.models:
         return _models(options)
     carbon_inputs(options.carbon)
@@ -205,14 +172,16 @@ def run(options: argparse.Namespace) -> int:
         raise UsageProblem("give one of --rate, --service-ms and a report of pytest --hwperf-report=FILE.json")
     judgements = read_report(options.report).judgements if options.report else ()
     measured = _chosen(judgements, options) if options.report else None
-    alone = _typed(options) if measured is None else _as_measured(options, measured)
+    alone = _service_of(options, measured)
     service = capacity.together([alone, *options.also]) if options.also else alone
     options.cores = options.cores or count_usable_cores()
-    plan = plan_of(options, service, measured, named(measured) if measured else "")
+    options.safety = SAFETY if options.safety is None else options.safety
+    options.arrivals_variation = 1.0 if options.arrivals_variation is None else options.arrivals_variation
+    plan = plan_of(options, service, measured)
     if options.json:
         write_record(options.json, plan)
     show_document([Listing([*rows_of(plan, options), *load_rows(alone, measured, judgements)], 0)])
-    return OK if plan.utilisation <= TOO_HIGH else TOO_BUSY
+    return OK if plan.utilisation <= TOO_HIGH else FAILED
 
 
 def _models(options: argparse.Namespace) -> int:
@@ -228,7 +197,7 @@ def _models(options: argparse.Namespace) -> int:
     if options.json:
         write_record(options.json, plan)
     show_document([Listing([*models_rows(plan)], 0)])
-    return TOO_BUSY if any(one.count == 0 for one in plan.models) else OK
+    return FAILED if any(one.count == 0 for one in plan.models) else OK
 
 
 def _chosen(judgements: Sequence[Judgement], options: argparse.Namespace) -> Judgement:
@@ -246,20 +215,45 @@ def _chosen(judgements: Sequence[Judgement], options: argparse.Namespace) -> Jud
     raise UsageProblem(f"--test: which of these measurements of {options.report}?{hint}\n{shown}")
 
 
-def _typed(options: argparse.Namespace) -> Service:
-    return Service(
-        arrivals=options.arrivals,
-        seconds=1 / options.rate if options.rate is not None else options.service_ms / 1e3,
-        variation=1.0 if options.variation is None else options.variation,
-    )
-
-
-def _as_measured(options: argparse.Namespace, measured: Judgement) -> Service:
-    """Return the service whose calls were timed one after the other."""
+def _service_of(options: argparse.Namespace, measured: Judgement | None) -> Service:
+    """Return the service as it was typed, or as its calls were timed one after the other."""
+    variation = options.variation
+    if measured is None:
+        seconds = 1 / options.rate if options.rate is not None else options.service_ms / 1e3
+        return Service(arrivals=options.arrivals, seconds=seconds, variation=1.0 if variation is None else variation)
     sample, mean = measured.run.sample(_LATENCY), figure_of(measured.figures, (_LATENCY, "mean"))
     if sample is None or mean is None or not mean.estimate.value:
         raise UsageProblem(f"{named(measured)} has no latency: choose another measurement by --test")
-    variation = options.variation
     if variation is None:  # a batch of short calls hides how much each of them varies
         variation = pstdev(sample.values) / fmean(sample.values) if sample.per == "call" else 1.0
     return Service(arrivals=options.arrivals, seconds=mean.estimate.value, variation=variation)
+
+
+COMMANDS = (
+    arg.Command(
+        "capacity",
+        run,
+        "plan instances from a rate of arrivals and a service time",
+        (
+            arg.option("report", "REPORT.json", "of pytest --hwperf-report=FILE.json: the measured times", nargs="?"),
+            arg.option("--test", "ID", "of the report: the measurement to plan with, or a part of its id"),
+            *(arg.option(f"--{name}", "NUMBER", text, type=_number(name)) for name, text in _FACTS.items()),
+            arg.option("--servers", "N", "that share one queue; default: 1", type=int, default=1),
+            arg.option("--cores", "N", "of an instance; default: those of this machine", type=int),
+            arg.option(
+                "--also",
+                "ARRIVALS:MS[:VARIATION]",
+                "another model that the same servers serve; repeatable",
+                action="append",
+                default=[],
+                type=_service,
+            ),
+            arg.several("--carbon", "KEY=VALUE", "as a line of hwperf_carbon; repeatable"),
+            arg.flag("--models", "count the models of REPORT.json that a memory holds"),
+            arg.written_json("the plan"),
+        ),
+        "Say how busy a service is, how long its requests wait by theory and as measured, and how many instances a "
+        "peak takes; with --models, how many models a memory holds. Exit code 0: at most 80 % busy; 1: busier, without "
+        "a steady state, or a model that does not fit; 4: usage.",
+    ),
+)

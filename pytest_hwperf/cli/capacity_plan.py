@@ -16,12 +16,11 @@ from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.reports.document import Titled
 from pytest_hwperf.stats import capacity
 from pytest_hwperf.stats.candidates import rows_of_call
-from pytest_hwperf.stats.capacity import HIGH, SAFETY, TOO_HIGH, Concurrency, Instances, Level, Service, Wait
+from pytest_hwperf.stats.capacity import HIGH, TOO_HIGH, Concurrency, Instances, Level, Service, Wait
 from pytest_hwperf.stats.carbon import CarbonInputs, parse_carbon_lines
 
 MILLION = 1e6
 J_PER_KWH = 3.6e6
-_NO_ENERGY = "give a report with the metric energy"
 
 
 class EnergyOfMillion(Record, frozen=True, kw_only=True):
@@ -68,29 +67,30 @@ class CapacityPlan(Record, frozen=True, kw_only=True, tag_field="what", tag="pyt
     missing: Mapping[str, str] = {}  # what was asked for and is not known → why
 
 
-def plan_of(options: argparse.Namespace, service: Service, measured: Judgement | None, named: str) -> CapacityPlan:
-    """Compute a plan."""
+def plan_of(options: argparse.Namespace, service: Service, measured: Judgement | None) -> CapacityPlan:
+    """Compute a plan by options that have their defaults."""
     missing = dict[str, str]()
     memory = _memory(options, measured)
     if options.memory_mb is not None and memory is None:
         missing["memory"] = "give --request-mb, or a report with the metric memory"
     joules, source = _joules(measured)
-    if joules is None and not (options.price_per_kwh is None and options.grams_per_kwh is None):
+    asks_for_energy = not (options.price_per_kwh is None and options.grams_per_kwh is None)
+    if joules is None and asks_for_energy:
         missing["energy"] = source
-    served = min(service.arrivals, options.servers / service.seconds)
+    most = options.servers / service.seconds
+    served = min(service.arrivals, most)
     busy = capacity.utilisation(service, options.servers)
-    variation = 1.0 if options.arrivals_variation is None else options.arrivals_variation
     return CapacityPlan(
-        measured=named,
+        measured=named(measured) if measured else "",
         service=service,
         servers=options.servers,
         utilisation=busy,
         level=capacity.level(busy),
-        waits=capacity.waits(service, options.servers, variation),
-        instances=_instances(options, service),
+        waits=capacity.waits(service, options.servers, options.arrivals_variation),
+        instances=None if options.peak is None else capacity.instances(options.peak, most, options.safety),
         memory=memory,
         cost=None if options.price_per_hour is None else capacity.per_million(options.price_per_hour, served),
-        energy=_energy(options, joules, source),
+        energy=_energy(options, joules, source) if joules is not None and asks_for_energy else None,
         carbon=_carbon(carbon_inputs(options.carbon), joules, source, served),
         missing=missing,
     )
@@ -104,31 +104,24 @@ def carbon_inputs(lines: list[str]) -> CarbonInputs | None:
         raise UsageProblem(f"--carbon: {problem}") from problem
 
 
-def _instances(options: argparse.Namespace, service: Service) -> Instances | None:
-    if options.peak is None:
-        return None
-    safety = SAFETY if options.safety is None else options.safety
-    return capacity.instances(options.peak, options.servers / service.seconds, safety)
-
-
 def _memory(options: argparse.Namespace, measured: Judgement | None) -> Concurrency | None:
-    if options.memory_mb is None:
-        return None
+    """Return how many requests the memory holds at once, None where it or the need of one is not known."""
     figure = figure_of(measured.figures, ("memory", "p50")) if measured else None
     each = figure.estimate.value if figure and figure.estimate.value >= 1 else None
     if options.request_mb is not None:
         each = options.request_mb * MILLION
-    if each is None:
+    if options.memory_mb is None or each is None:
         return None
     base = (options.base_mb or 0.0) * MILLION
-    return capacity.concurrency(options.memory_mb * MILLION, each, base, options.cores)
+    count = capacity.fitting(options.memory_mb * MILLION, each, base)
+    return Concurrency(by_memory=count, cores=options.cores, base_bytes=base, each_bytes=each)
 
 
 def _joules(measured: Judgement | None) -> tuple[float | None, str]:
     """Return the energy of a call, that of boards too, with its source; None with the reason where it is not known."""
     figure = figure_of(measured.figures, (ENERGY, "mean")) if measured else None
     if figure is None or measured is None:
-        return None, _NO_ENERGY
+        return None, "give a report with the metric energy"
     if BOARD_ENERGY in measured.run.unmeasured:
         return None, f"{BOARD_ENERGY} is unmeasured: {measured.run.unmeasured[BOARD_ENERGY]}"
     boards = figure_of(measured.figures, (BOARD_ENERGY, "mean"))
@@ -137,16 +130,10 @@ def _joules(measured: Judgement | None) -> tuple[float | None, str]:
     return sum(one.estimate.value for one in found) * of_call, " + ".join(one.source for one in found)
 
 
-def _energy(options: argparse.Namespace, joules: float | None, source: str) -> EnergyOfMillion | None:
-    if joules is None or (options.price_per_kwh is None and options.grams_per_kwh is None):
-        return None
+def _energy(options: argparse.Namespace, joules: float, source: str) -> EnergyOfMillion:
     kwh = joules * MILLION / J_PER_KWH
-    return EnergyOfMillion(
-        kwh=kwh,
-        source=source,
-        price=None if options.price_per_kwh is None else kwh * options.price_per_kwh,
-        grams=None if options.grams_per_kwh is None else kwh * options.grams_per_kwh,
-    )
+    price, grams = (None if each is None else kwh * each for each in (options.price_per_kwh, options.grams_per_kwh))
+    return EnergyOfMillion(kwh=kwh, source=source, price=price, grams=grams)
 
 
 def _carbon(inputs: CarbonInputs | None, joules: float | None, source: str, served: float) -> CarbonOfMillion | None:
@@ -186,12 +173,28 @@ def is_load(one: Judgement) -> bool:
 
 def rows_of(plan: CapacityPlan, options: argparse.Namespace) -> Iterator[Titled]:
     """Yield what is said of a plan that was made with these options."""
-    yield from _busy(plan)
+    full = plan.servers / plan.service.seconds
+    yield Titled("utilisation", f"{plan.utilisation:.3f}: {_MEANS[plan.level]}")
+    shares = ", ".join(f"{show_share(share)} at {show(share * full, '1/s')}" for share in (HIGH, TOO_HIGH))
+    can_do = f"{counted(plan.servers, 'server')} can do {show(full, '1/s')}"
+    yield Titled("utilisation", f"{show(plan.service.arrivals, '1/s')} arrive, {can_do}; {shares}")
     yield from _waits(plan)
-    yield from _instance_lines(plan, options)
-    yield from _memory_lines(plan, options)
-    yield from _prices(plan)
-    yield from _carbon_lines(plan)
+    if plan.instances:
+        yield from _instance_lines(plan.instances, options)
+    unknown = {name: [Titled(name, f"not known: {why}")] for name, why in plan.missing.items()}
+    typed = options.request_mb is not None
+    yield from _memory_lines(plan.memory, typed=typed) if plan.memory else unknown.get("memory", [])
+    if plan.cost is not None:
+        rate = show(min(plan.service.arrivals, full), "1/s")
+        yield Titled("cost", f"{show_number(plan.cost)} a million requests, at {rate} on one instance")
+    yield from unknown.get("energy", [])
+    if plan.energy:
+        told = [f"{show_number(plan.energy.kwh)} kWh a million requests ({plan.energy.source})"]
+        told += [] if plan.energy.price is None else [f"{show_number(plan.energy.price)} for it"]
+        told += [] if plan.energy.grams is None else [f"{show(plan.energy.grams, 'g')} of CO2"]
+        yield Titled("energy", ", ".join(told))
+    if plan.carbon:
+        yield from _carbon_lines(plan.carbon)
 
 
 def load_rows(service: Service, measured: Judgement | None, judgements: Sequence[Judgement]) -> Iterator[Titled]:
@@ -224,14 +227,6 @@ def _is_load_of(one: Judgement, measured: Judgement) -> bool:
     )
 
 
-def _busy(plan: CapacityPlan) -> Iterator[Titled]:
-    full = plan.servers / plan.service.seconds
-    yield Titled("utilisation", f"{plan.utilisation:.3f}: {_MEANS[plan.level]}")
-    shares = ", ".join(f"{show_share(share)} at {show(share * full, '1/s')}" for share in (HIGH, TOO_HIGH))
-    arrive = f"{show(plan.service.arrivals, '1/s')} arrive"
-    yield Titled("utilisation", f"{arrive}, {counted(plan.servers, 'server')} can do {show(full, '1/s')}; {shares}")
-
-
 def _waits(plan: CapacityPlan) -> Iterator[Titled]:
     for wait in plan.waits:
         if wait.model == "M/G/1" and plan.service.variation == 1:
@@ -244,79 +239,36 @@ def _waits(plan: CapacityPlan) -> Iterator[Titled]:
         yield Titled("wait", f"{text}; with the service {response}" if response else text)
 
 
-def _instance_lines(plan: CapacityPlan, options: argparse.Namespace) -> Iterator[Titled]:
-    found = plan.instances
-    if found is None:
-        return
-    safety = SAFETY if options.safety is None else options.safety
+def _instance_lines(found: Instances, options: argparse.Namespace) -> Iterator[Titled]:
     other = {"safety factor": found.by_utilisation, "utilisation": found.by_safety}.get(found.rule)
     alone = "" if other is None else f", the other rule alone says {other}"
     rule = "both rules" if found.rule == "both" else f"the {found.rule}"
-    yield Titled(
-        "instances",
-        f"{found.count} for a peak of {show(options.peak, '1/s')} by {rule}{alone}; "
-        f"each {show_share(found.utilisation)} busy",
-    )
-    yield Titled(
-        "instances",
-        f"rules: {safety:g} times the peak, and at most {show_share(HIGH)} busy; "
-        "one to spare for a failure is one more",
-    )
+    peak, busy = show(options.peak, "1/s"), show_share(found.utilisation)
+    yield Titled("instances", f"{found.count} for a peak of {peak} by {rule}{alone}; each {busy} busy")
+    rules = f"{options.safety:g} times the peak, and at most {show_share(HIGH)} busy"
+    yield Titled("instances", f"rules: {rules}; one to spare for a failure is one more")
 
 
-def _memory_lines(plan: CapacityPlan, options: argparse.Namespace) -> Iterator[Titled]:
-    found = plan.memory
-    if found is None:
-        yield from _missing(plan, "memory")
-        return
-    what = (
-        ""
-        if options.request_mb is not None
-        else ", each in a process of its own with its model, third-party imports not in it"
-    )
+def _memory_lines(found: Concurrency, *, typed: bool) -> Iterator[Titled]:
+    own = "" if typed else ", each in a process of its own with its model, third-party imports not in it"
     base = found.base_bytes
-    without = f"after a base of {show(base, 'B')}, counted once" if base else "without a base, which was not given"
-    each = show(found.each_bytes, "B")
-    yield Titled("memory", f"{counted(found.by_memory, 'request')} at once, {each} each{what}")
-    yield Titled("memory", without)
+    yield Titled("memory", f"{counted(found.by_memory, 'request')} at once, {show(found.each_bytes, 'B')} each{own}")
+    without = "without a base, which was not given"
+    yield Titled("memory", f"after a base of {show(base, 'B')}, counted once" if base else without)
     limit = "the cores are the limit" if found.cores < found.by_memory else "the memory is the limit"
     yield Titled("memory", f"{counted(found.cores, 'core')}: {limit}")
 
 
-def _prices(plan: CapacityPlan) -> Iterator[Titled]:
-    if plan.cost is not None:
-        served = min(plan.service.arrivals, plan.servers / plan.service.seconds)
-        yield Titled("cost", f"{show_number(plan.cost)} a million requests, at {show(served, '1/s')} on one instance")
-    yield from _missing(plan, "energy")
-    found = plan.energy
-    if found is None:
-        return
-    told = [f"{show_number(found.kwh)} kWh a million requests ({found.source})"]
-    if found.price is not None:
-        told.append(f"{show_number(found.price)} for it")
-    if found.grams is not None:
-        told.append(f"{show(found.grams, 'g')} of CO2")
-    yield Titled("energy", ", ".join(told))
-
-
-def _carbon_lines(plan: CapacityPlan) -> Iterator[Titled]:
+def _carbon_lines(found: CarbonOfMillion) -> Iterator[Titled]:
     """Yield both parts, and their sum where both are known."""
-    found = plan.carbon
-    if found is None:
-        return
     units = f"a million {plural(found.unit)}"
+    energy, making = f"of the energy for {units}: not known: {found.reason}", "of making the machine: not known"
     if found.total_g is not None:
         yield Titled("carbon", f"{show(found.total_g, 'g')} of CO2 equivalent for {units}, of which")
-    if found.operational_g is None:
-        yield Titled("carbon", f"of the energy for {units}: not known: {found.reason}")
+    if found.operational_g is not None:
+        energy = f"{show(found.operational_g, 'g')} for the energy of {units} ({found.source})"
+    if found.embodied_g is not None:
+        making = f"{show(found.embodied_g, 'g')} for making the machine, as long as it serves them"
     else:
-        yield Titled("carbon", f"{show(found.operational_g, 'g')} for the energy of {units} ({found.source})")
-    if found.embodied_g is None:
-        yield Titled("carbon", "of making the machine: not known: give --carbon embodied_kg=… and lifetime_years=…")
-    else:
-        yield Titled("carbon", f"{show(found.embodied_g, 'g')} for making the machine, as long as it serves them")
-
-
-def _missing(plan: CapacityPlan, name: str) -> Iterator[Titled]:
-    if name in plan.missing:
-        yield Titled(name, f"not known: {plan.missing[name]}")
+        making += ": give --carbon embodied_kg=… and lifetime_years=…"
+    yield from (Titled("carbon", energy), Titled("carbon", making))

@@ -7,17 +7,9 @@ from functools import partial
 from pathlib import Path
 
 from pytest_hwperf import __version__
-from pytest_hwperf.cli.arguments import (
-    add_shared,
-    check_files,
-    check_time,
-    check_timeout,
-    make_folder_of,
-    write_file,
-    write_record,
-)
+from pytest_hwperf.cli import arguments as arg
+from pytest_hwperf.cli import output
 from pytest_hwperf.cli.inputs import read_data, read_requirements
-from pytest_hwperf.cli.output import clear_progress, progress_line, show_document
 from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.load_target import headers_of
 from pytest_hwperf.gate.models import CompareSettings
@@ -38,38 +30,8 @@ from pytest_hwperf.stats.verdicts import explain, judge_comparison
 _WIDEST = 80
 
 
-OK, REGRESSED, INCONCLUSIVE = 0, 1, 3
 _A_DAY_S = 86_400
 _KINDS: tuple[TargetKind, ...] = ("ONNX file", "estimator", "function", "address")
-
-
-def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    compare = commands.add_parser(
-        "compare",
-        help="decide whether to roll out a new version of a model",
-        description="Let two versions of a model take turns on the same rows. Exit code 0, go: nothing is worse by "
-        "more than its margin, and every requirement is met; 1, no-go: something is worse, or a requirement is missed; "
-        "3, inconclusive: something could not be decided; 4: usage.",
-    )
-    forms = "an ONNX file, a .skops file, module:function, or http://…"
-    compare.add_argument("old", metavar="OLD", help=f"the version that is served: {forms}")
-    compare.add_argument("new", metavar="NEW", help="the version to be rolled out: the same")
-    add_shared(compare, "--data", "--target", "--batch-size", "--threads", "--alpha")
-    compare.add_argument("--requirements", metavar="FILE.yaml", help="limits of NEW, with the names of hwbudget")
-    compare.add_argument(
-        "--margin", action="append", default=[], metavar="[METRIC=]SIZE", help="as latency_p95=10%% or accuracy=0.5pp"
-    )
-    compare.add_argument("--time", type=float, default=600.0, metavar="SECONDS", help="for all pairs; default: 600")
-    compare.add_argument("--accept-inconclusive", action="store_true", help="exit code 0 instead of 3 for inconclusive")
-    compare.add_argument(
-        "--trust", action="append", default=[], metavar="MODULE.TYPE", help="a type in a .skops file that may be loaded"
-    )
-    compare.add_argument("--header", action="append", default=[], metavar="NAME: VALUE", help="of each request")
-    compare.add_argument("--timeout", type=float, default=10.0, metavar="SECONDS", help="of a request; default: 10")
-    compare.add_argument("--record", metavar="FILE", help="write a record of this version, for the repository")
-    compare.add_argument("--markdown", metavar="FILE", help="write the decision as Markdown")
-    add_shared(compare, "--json", help="write the decision and its evidence as JSON")
-    compare.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -80,13 +42,13 @@ def run(options: argparse.Namespace) -> int:
     for target in (options.old, options.new):
         contender(target)  # a file that cannot be read is found before the time is spent
     measured = measure_versions(options.old, options.new, X, y, settings, budgets)
-    clear_progress()
+    output.clear_progress()
     rows = Rows(file=options.data, sha256=digest_of(Path(options.data)), count=len(X), labelled=y is not None)
     file = _file(options, settings, budgets, measured, rows)
     verdicts = verdicts_of(file)
-    show_document(document_of(file, verdicts), _WIDEST)
+    output.show_document(document_of(file, verdicts), _WIDEST)
     if options.markdown:
-        write_file(options.markdown, render(file, verdicts))
+        output.write_file(options.markdown, render(file, verdicts))
     _write(options, file)
     return exit_code(file.record.decision, accept_inconclusive=options.accept_inconclusive)
 
@@ -103,12 +65,12 @@ def exit_code(decision: Decision, *, accept_inconclusive: bool = False) -> int:
     that observed nothing, never is, and no requirement.
     """
     if decision.outcome == "no-go":
-        return REGRESSED
+        return output.FAILED
     doubts = [one.subject for one in decision.reasons]
     accepted = (
         accept_inconclusive and doubts and all(isinstance(one, Comparison) and _is_doubtful(one) for one in doubts)
     )
-    return OK if decision.outcome == "go" or accepted else INCONCLUSIVE
+    return output.OK if decision.outcome == "go" or accepted else output.INCONCLUSIVE
 
 
 def _is_doubtful(comparison: Comparison) -> bool:
@@ -121,10 +83,10 @@ def _checked(options: argparse.Namespace) -> CompareSettings:
     """Refuse what cannot be meant before anything is measured."""
     for target in (options.old, options.new):
         check_target(target, _KINDS)
-    check_time(options.time, _A_DAY_S, "600")
-    check_timeout(options.timeout)
-    make_folder_of(record=options.record)
-    check_files(record=options.record, markdown=options.markdown, json=options.json)
+    arg.check_time(options.time, _A_DAY_S, "600")
+    arg.check_timeout(options.timeout)
+    output.make_folder_of(record=options.record)
+    arg.check_files(record=options.record, markdown=options.markdown, json=options.json)
     return CompareSettings(
         margins=_margins(options.margin),
         alpha=parse_rate("--alpha", options.alpha),
@@ -135,7 +97,7 @@ def _checked(options: argparse.Namespace) -> CompareSettings:
         trust=options.trust,
         headers=headers_of(options.header),
         timeout_s=options.timeout,
-        progress=partial(_show, progress_line()),
+        progress=partial(_show, output.progress_line()),
     )
 
 
@@ -196,9 +158,9 @@ def _command(options: argparse.Namespace) -> Iterator[str]:
 
 def _write(options: argparse.Namespace, file: RolloutFile) -> None:
     if options.record:
-        write_record(options.record, file.record)
+        output.write_record(options.record, file.record)
     if options.json:
-        write_record(options.json, file)
+        output.write_record(options.json, file)
 
 
 def _margins(given: list[str]) -> tuple[Margin, ...]:
@@ -216,3 +178,33 @@ def _margins(given: list[str]) -> tuple[Margin, ...]:
 def _show(line: ProgressLine, progress: Progress) -> None:
     left = "" if progress.left_s is None else f", about {progress.left_s:.0f} s left"
     line.show(f"{progress.stage} pair {progress.pair} of {progress.of}", left)
+
+
+_FORMS = "an ONNX file, a .skops file, module:function, or http://…"
+COMMANDS = (
+    arg.Command(
+        "compare",
+        run,
+        "decide whether to roll out a new version of a model",
+        (
+            arg.option("old", "OLD", f"the version that is served: {_FORMS}"),
+            arg.option("new", "NEW", "the version to be rolled out: the same"),
+            arg.option("--data", "FILE", arg.DATA, required=True),
+            *(arg.TARGET, arg.BATCH_SIZE, arg.THREADS),
+            arg.option("--alpha", "PERCENT", "false alarms of the whole; default: 1%%", default="1%"),
+            arg.option("--requirements", "FILE.yaml", "limits of NEW, with the names of hwbudget"),
+            arg.several("--margin", "[METRIC=]SIZE", "as latency_p95=10%% or accuracy=0.5pp"),
+            arg.seconds("--time", 600.0, "for all pairs"),
+            arg.flag("--accept-inconclusive", "exit code 0 instead of 3 for inconclusive"),
+            arg.several("--trust", "MODULE.TYPE", "a type in a .skops file that may be loaded"),
+            arg.HEADER,
+            arg.seconds("--timeout", 10.0, "of a request"),
+            arg.option("--record", "FILE", "write a record of this version, for the repository"),
+            arg.option("--markdown", "FILE", "write the decision as Markdown"),
+            arg.written_json("the decision and its evidence"),
+        ),
+        "Let two versions of a model take turns on the same rows. Exit code 0, go: nothing is worse by more than its "
+        "margin, and every requirement is met; 1, no-go: something is worse, or a requirement is missed; 3, "
+        "inconclusive: something could not be decided; 4: usage.",
+    ),
+)

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_hwperf import registry
+from pytest_hwperf.cli import arguments as arg
 from pytest_hwperf.cli.doctor_conditions import Fact, read_conditions, read_threads
 from pytest_hwperf.cli.doctor_noise import Noise, pair_for, read_noise, render_noise
-from pytest_hwperf.cli.output import clear_progress, complain, progress_line, say_lines, show_document
+from pytest_hwperf.cli.output import FAILED, OK, clear_progress, complain, progress_line, say_lines, show_document
 from pytest_hwperf.host.clocks import ClockPrecision, clock_source, cpu_time_step, observe_clock
 from pytest_hwperf.host.disturbance import SystemState, control_groups, read_system_state, snapshot
 from pytest_hwperf.host.machine import count_usable_cores, describe_machine
@@ -29,7 +30,6 @@ from pytest_hwperf.reports.document import Block, Listing, Paragraph, Title, Tit
 from pytest_hwperf.scenarios.threads import limit_threads
 from pytest_hwperf.stats.block_plans import BlockPlan
 
-OK, MISSING = 0, 1
 ABILITIES = ("energy", "memory", "cpu", "clock")  # besides the sources of energy by name
 KNOWN_SOURCES = ("rapl", "perf", "nvml")  # listed even where they are not registered
 ESTIMATE = "estimate"
@@ -283,32 +283,6 @@ def _abilities(facts: Sequence[Fact]) -> list[Titled]:
     return rows
 
 
-def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    doctor = commands.add_parser(
-        "doctor",
-        help="show what this machine can measure, and what makes it noisy",
-        description="Look for energy counters, memory peaks, clocks and everything that disturbs timings; then let "
-        "equal processes take turns, to see how noisy this machine is now. Exit code 1: an ability named by "
-        "--require is missing.",
-    )
-    doctor.add_argument("--json", action="store_true", help="the same facts as plain data")
-    doctor.add_argument(
-        "--require",
-        action="append",
-        default=[],
-        metavar="ABILITY,…",
-        help="energy (measured, not the estimate), memory, cpu, clock, or a source of energy such as rapl; repeatable",
-    )
-    doctor.add_argument(
-        "--seconds",
-        type=float,
-        default=20.0,
-        metavar="N",
-        help="for the noise reading; 0 skips it and the speed of numpy; default: 20",
-    )
-    doctor.set_defaults(run=run)
-
-
 def run(
     options: argparse.Namespace, probes: Probes | None = None, noise: Callable[[float], Noise] | None = None
 ) -> int:
@@ -330,7 +304,7 @@ def run(
     missing = [name for name in required if not abilities[name]]
     if missing:
         complain(f"required and missing here: {', '.join(missing)}")
-    return MISSING if missing else OK
+    return FAILED if missing else OK
 
 
 def parse_required(given: Sequence[str], registered: Collection[str] | None = None) -> list[str]:
@@ -350,3 +324,31 @@ def _noise(seconds: float) -> Noise:
     noise = read_noise(pairs, partial(snapshot, groups=tuple(control_groups())))
     clear_progress()
     return noise
+
+
+COMMANDS = (
+    arg.Command(
+        "doctor",
+        run,
+        "show what this machine can measure, and what makes it noisy",
+        (
+            arg.flag("--json", "the same facts as plain data"),
+            arg.several(
+                "--require",
+                "ABILITY,…",
+                "energy (measured, not the estimate), memory, cpu, clock, or a source of energy such as rapl; "
+                "repeatable",
+            ),
+            arg.option(
+                "--seconds",
+                "N",
+                "for the noise reading; 0 skips it and the speed of numpy; default: 20",
+                type=float,
+                default=20.0,
+            ),
+        ),
+        "Look for energy counters, memory peaks, clocks and everything that disturbs timings; then let equal "
+        "processes take turns, to see how noisy this machine is now. Exit code 1: an ability named by --require is "
+        "missing.",
+    ),
+)

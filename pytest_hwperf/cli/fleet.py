@@ -7,8 +7,9 @@ from pathlib import Path
 from time import monotonic
 
 from pytest_hwperf import __version__
-from pytest_hwperf.cli.output import complain, progress_line
-from pytest_hwperf.cli.report import OPEN, add_output, check_output, show_report
+from pytest_hwperf.cli import arguments as arg
+from pytest_hwperf.cli.output import INCONCLUSIVE, USAGE, complain, progress_line
+from pytest_hwperf.cli.report import OUTPUT, check_output, show_report
 from pytest_hwperf.fleet.dispatch import Dispatch, Outcome
 from pytest_hwperf.fleet.hosts import LOCAL, HostEntry, read_hosts
 from pytest_hwperf.fleet.orders import Project, arguments_of, installed_by, project_of
@@ -47,54 +48,8 @@ class HostLines:
         self._line.clear()
 
 
-USAGE = 4
 _MOST_S = 24 * 3600
 _LEAST_SILENCE_S = 5  # hosts give a sign of life each second, and may be busy
-
-
-def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = commands.add_parser(
-        "fleet",
-        help="run a gate on several machines of several kinds",
-        description="Run one whole gate on a host of each kind of machine, and make one report with verdicts for each "
-        "kind. Needs the extra fleet here and on the hosts. Exit code 0: all kinds are there and no test failed; 1: a "
-        "test failed; 3: a kind is missing or did not end, or nothing was decided; 4: usage, here or of pytest.",
-        usage="%(prog)s [option ...] -- [PYTEST_ARGUMENT ...]",
-    )
-    _add_hosts(parser)
-    _add_gates(parser)
-    add_output(parser)
-    parser.set_defaults(run=run)
-
-
-def _add_hosts(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--hosts", metavar="FILE.toml", help="hosts and their kinds; default: this machine alone")
-    parser.add_argument("--scheduler", metavar="ADDRESS", help="of dask, whose workers are the hosts")
-    parser.add_argument(
-        "--silence",
-        type=float,
-        default=120.0,
-        metavar="SECONDS",
-        help="without a sign of life, then a host is given up",
-    )
-    parser.add_argument("--unencrypted", action="store_true", help="reach hosts over a network without the TLS of dask")
-
-
-def _add_gates(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--shards", type=int, default=1, metavar="N", help="gates that the tests of a kind are divided into"
-    )
-    parser.add_argument("--split-alpha", action="store_true", help="divide the rate of false alarms among the kinds")
-    parser.add_argument(
-        "--install",
-        action="append",
-        metavar="ARGUMENT",
-        help="of pip, for the project's environment on a host; repeatable",
-    )
-    parser.add_argument("--no-install", action="store_true", help="run with the python of the host as it is")
-    parser.add_argument(
-        "--longest", type=float, default=7200.0, metavar="SECONDS", help="of one gate with its installation"
-    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -168,7 +123,7 @@ def _shown(outcomes: Sequence[Outcome], unreached: Sequence[str], options: argpa
         for line in troubles:
             complain(line)
         complain("no host has sent a report")
-        return USAGE if any(one.answer for one in outcomes) else OPEN
+        return USAGE if any(one.answer for one in outcomes) else INCONCLUSIVE
     names = tuple(dict.fromkeys(one.task.kind for one in outcomes))
     merged = merge_kinds(reports, names, len(names))
     return show_report(replace(merged, warnings=(*merged.warnings, *troubles)), options)
@@ -190,3 +145,35 @@ def _troubles(outcomes: Sequence[Outcome]) -> Iterator[str]:
         if one.answer and one.answer.exit_code not in ENDED:
             said = last_lines(one.answer.log)
             yield f"{one.task} on {one.host}: pytest's exit code was {one.answer.exit_code}: {said}"
+
+
+COMMANDS = (
+    arg.Command(
+        "fleet",
+        run,
+        "run a gate on several machines of several kinds",
+        (
+            arg.option("--hosts", "FILE.toml", "hosts and their kinds; default: this machine alone"),
+            arg.option("--scheduler", "ADDRESS", "of dask, whose workers are the hosts"),
+            arg.option(
+                "--silence", "SECONDS", "without a sign of life, then a host is given up", type=float, default=120.0
+            ),
+            arg.flag("--unencrypted", "reach hosts over a network without the TLS of dask"),
+            arg.option("--shards", "N", "gates that the tests of a kind are divided into", type=int, default=1),
+            arg.flag("--split-alpha", "divide the rate of false alarms among the kinds"),
+            arg.option(
+                "--install",
+                "ARGUMENT",
+                "of pip, for the project's environment on a host; repeatable",
+                action="append",
+            ),
+            arg.flag("--no-install", "run with the python of the host as it is"),
+            arg.option("--longest", "SECONDS", "of one gate with its installation", type=float, default=7200.0),
+            *OUTPUT,
+        ),
+        "Run one whole gate on a host of each kind of machine, and make one report with verdicts for each kind. Needs "
+        "the extra fleet here and on the hosts. Exit code 0: all kinds are there and no test failed; 1: a test failed; "
+        "3: a kind is missing or did not end, or nothing was decided; 4: usage, here or of pytest.",
+        "%(prog)s [option ...] -- [PYTEST_ARGUMENT ...]",
+    ),
+)

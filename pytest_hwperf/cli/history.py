@@ -8,8 +8,8 @@ from itertools import groupby
 from pathlib import Path
 
 from pytest_hwperf.checkout.revision import resolve
-from pytest_hwperf.cli.arguments import DEFAULT, HELP, check_files, open_store, write_export, write_file, write_record
-from pytest_hwperf.cli.output import complain, say, show_document
+from pytest_hwperf.cli import arguments as arg
+from pytest_hwperf.cli.output import OK, USAGE, complain, say, show_document, write_export, write_file, write_record
 from pytest_hwperf.host.extras import require
 from pytest_hwperf.records.budgets import DEFAULT_MARGINS, nearest
 from pytest_hwperf.records.errors import UsageProblem
@@ -94,7 +94,6 @@ def _interval(estimate: Estimate, scale: str) -> str:
     return show_change_interval(estimate.value, estimate.low, estimate.high, scale)
 
 
-OK, NOTHING = 0, 4
 _MOST = 200  # series that are looked at, unless a file gets all of them
 _NEWEST = 1000  # runs of a test that are shown
 _ALL = 10**9  # more than any store has
@@ -107,41 +106,6 @@ _SHOWN = frozenset(
 )
 
 
-def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    history = commands.add_parser(
-        "history",
-        help="show how tests changed over time, and at which commits",
-        description="Show what a store remembers of tests: a line for each statistic and machine, where its level "
-        "changed and between which revisions, and the team's notes, which `hwperf history note REV TEXT` keeps. Exit "
-        "code 0: shown or exported; 4: usage, or nothing matches.",
-    )
-    history.add_argument("test", metavar="TEST", help="id of a test, with * and ? as wildcards")
-    history.add_argument(
-        "--metric", metavar="NAME", help="such as latency, or latency_p95; default: of each the median, in exports all"
-    )
-    history.add_argument("--machine", default="", metavar="DIGITS", help="first digits of a machine's fingerprint")
-    history.add_argument("--store", default=DEFAULT, metavar="URL", help=HELP)
-    history.add_argument("--baseline", default="main", metavar="NAME", help="default: main")
-    history.add_argument("--newest", type=int, metavar="N", help="runs of each test; default: 1000, in exports all")
-    history.add_argument("--as", dest="form", choices=["parquet", "otava"], help="export the values for other programs")
-    history.add_argument(
-        "--output",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="write FILE.json with values and changes or FILE.html with a chart of each series; repeatable",
-    )
-    history.set_defaults(run=run)
-    note = commands.add_parser(
-        "history note",  # as `hwperf history` is typed with a test, it has no commands below it
-        description="Keep a note that hwperf history shows at a revision: a new runner, an accepted slowdown.",
-    )
-    note.add_argument("revision", metavar="REV", help="as git knows it")
-    note.add_argument("text", metavar="TEXT", help="the note")
-    note.add_argument("--store", default=DEFAULT, metavar="URL", help=HELP)
-    note.set_defaults(run=keep_note)
-
-
 def run(options: argparse.Namespace) -> int:
     """Show the series of some tests, or export them."""
     if options.newest is not None and options.newest < 1:
@@ -151,14 +115,14 @@ def run(options: argparse.Namespace) -> int:
     wrong = [file for file in options.output if Path(file).suffix not in (".json", ".html") and not options.form]
     if wrong:
         raise UsageProblem(f"--output={wrong[0]}: the name has to end in .json, .html")
-    check_files(output=options.output)
+    arg.check_files(output=options.output)
     if any(Path(file).suffix == ".html" for file in options.output):
         check_installed()
-    store, _ = open_store(options.store)
+    store, _ = arg.open_store(options.store)
     shown = (_export if options.form else _show)(store, options)
     if not shown:
         complain(_why_none(store, options))
-    return OK if shown else NOTHING
+    return OK if shown else USAGE
 
 
 def _show(store: Store, options: argparse.Namespace) -> bool:
@@ -224,7 +188,7 @@ def keep_note(options: argparse.Namespace) -> int:
         raise UsageProblem("the note is empty: give a text, such as 'new runner'")
     commit = resolve(Path.cwd(), options.revision)
     noted_at = datetime.now(UTC).isoformat(timespec="seconds")
-    store, _ = open_store(options.store)
+    store, _ = arg.open_store(options.store)
     store.annotate(Annotation(revision=commit, text=options.text.strip(), noted_at=noted_at))
     say(f"noted at {commit[:10]}: {options.text.strip()}")
     return OK
@@ -270,3 +234,41 @@ def _is_own(one: Series) -> bool:
 
 def _names(series: Sequence[Series]) -> list[str]:
     return sorted({f"{one.metric}_{one.statistic}" for one in series})
+
+
+COMMANDS = (
+    arg.Command(
+        "history",
+        run,
+        "show how tests changed over time, and at which commits",
+        (
+            arg.option("test", "TEST", "id of a test, with * and ? as wildcards"),
+            arg.option(
+                "--metric", "NAME", "such as latency, or latency_p95; default: of each the median, in exports all"
+            ),
+            arg.option("--machine", "DIGITS", "first digits of a machine's fingerprint", default=""),
+            *(arg.STORE, arg.BASELINE),
+            arg.option("--newest", "N", "runs of each test; default: 1000, in exports all", type=int),
+            arg.option("--as", None, "export the values for other programs", dest="form", choices=["parquet", "otava"]),
+            arg.several(
+                "--output",
+                "FILE",
+                "write FILE.json with values and changes or FILE.html with a chart of each series; repeatable",
+            ),
+        ),
+        "Show what a store remembers of tests: a line for each statistic and machine, where its level changed and "
+        "between which revisions, and the team's notes, which `hwperf history note REV TEXT` keeps. Exit code 0: shown "
+        "or exported; 4: usage, or nothing matches.",
+    ),
+    arg.Command(
+        "history note",  # as `hwperf history` is typed with a test, it has no commands below it
+        keep_note,
+        "",
+        (
+            arg.option("revision", "REV", "as git knows it"),
+            arg.option("text", "TEXT", "the note"),
+            arg.STORE,
+        ),
+        "Keep a note that hwperf history shows at a revision: a new runner, an accepted slowdown.",
+    ),
+)

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from pytest_hwperf.cli.arguments import add_shared, check_files, check_timeout, write_file
+from pytest_hwperf.cli import arguments as arg
+from pytest_hwperf.cli import output
 from pytest_hwperf.cli.inputs import read_data
-from pytest_hwperf.cli.output import clear_progress, progress_line, say, say_lines, show_document, width
 from pytest_hwperf.gate.load import (
     PeakSearch,
     Try,
@@ -51,8 +51,6 @@ from pytest_hwperf.stats.estimates import figures
 from pytest_hwperf.stats.loads import bound_of
 from pytest_hwperf.stats.verdicts import judge
 
-OK, NOT_SERVED, INCONCLUSIVE, INTERRUPTED = 0, 1, 3, 130
-
 
 def load_run(target: str, samples: Iterable[Sample], conditions: Mapping[str, str]) -> Run:
     """Return the samples of a load as a run."""
@@ -83,25 +81,25 @@ def show_run(run: Run, budgets: Sequence[Budget], json: str | None, *, interrupt
     )
     show_table(replace(report, partial=False))
     if interrupted:
-        say("interrupted: these are the calls that were over")
+        output.say("interrupted: these are the calls that were over")
     if json:
-        write_file(json, json_file.render(report))
+        output.write_file(json, json_file.render(report))
     return judgement
 
 
 def show_table(report: Report, detail: Detail = "normal") -> None:
     """Show a report as pytest does, without colours."""
-    for text, _ in terminal.render(report, width=width(), color=False, detail=detail):
-        say(text)
+    for text, _ in terminal.render(report, width=output.width(), color=False, detail=detail):
+        output.say(text)
 
 
 def exit_code(judgement: Judgement, failed: int, doubts: Sequence[str]) -> int:
     """Return 1 where a budget is not kept or calls failed, 3 where that is not known, else 0."""
     outcomes = {verdict.outcome for verdict in judgement.verdicts}
     if failed or "failed" in outcomes:
-        return NOT_SERVED
+        return output.FAILED
     inconclusive = outcomes - {"passed"} or set(doubts) - {"degrades"}
-    return INCONCLUSIVE if inconclusive else OK
+    return output.INCONCLUSIVE if inconclusive else output.OK
 
 
 _PERCENTILE = 0.95  # of a peak rate
@@ -111,40 +109,10 @@ _MOST_WORKERS = 256  # of Locust
 _ROUNDED = "Locust rounds times to 1 ms, and from 100 ms on to two digits"
 
 
-def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    load = commands.add_parser(
-        "load",
-        help="put a load on an address, a function or an ONNX file",
-        description="Send calls as a load says and show how they were served. Exit code 0: every budget is kept; 1: "
-        "one is not, calls failed, or no rate is served in time; 3: inconclusive; 4: usage. Put a load on your own "
-        "servers only.",
-    )
-    load.add_argument("target", metavar="TARGET", help="http://…, module:function, or an ONNX file")
-    load.add_argument("--kind", default="server", metavar="KIND", help="of load; default: server")
-    numbers = {"qps": float, "seconds": float, "seed": int, "shape": float, "in-flight": int, "rows": int, "calls": int}
-    for name, kind in numbers.items():
-        load.add_argument(f"--{name}", type=kind, metavar=name.upper().replace("-", "_"), help="as in hwload(...)")
-    load.add_argument("--carriers", metavar="CARRIERS", help="threads or processes, where several calls run at once")
-    load.add_argument("--within-ms", type=float, metavar="MS", help="answers later than this do not count as goodput")
-    load.add_argument("--find-peak", action="store_true", help="search the highest rate whose p95 is within --p95-ms")
-    load.add_argument("--p95-ms", type=float, metavar="MS", help="bound of --find-peak")
-    load.add_argument("--budget", action="append", default=[], metavar="KEYWORD=LIMIT", help="as in hwbudget(...)")
-    add_shared(load, "--data", required=False)
-    add_shared(load, "--batch-size", "--threads", "--json")
-    load.add_argument("--body", metavar="TEXT|@FILE", help="of each request, instead of --data")
-    load.add_argument("--header", action="append", default=[], metavar="NAME: VALUE", help="of each request")
-    load.add_argument("--method", metavar="METHOD", help="of each request; default: POST with a body, else GET")
-    load.add_argument("--timeout", type=float, default=10.0, metavar="SECONDS", help="of a whole request; default: 10")
-    load.add_argument("--engine", default="own", choices=["own", "locust"], help="what sends requests; default: own")
-    load.add_argument("--workers", type=int, default=2, metavar="N", help="processes of Locust; default: 2")
-    load.add_argument("--locustfile", action="store_true", help="write a locustfile with this load, and send nothing")
-    load.set_defaults(run=run)
-
-
 def run(options: argparse.Namespace) -> int:
     """Run the load, show what became of it, and return the exit code."""
-    check_files(json=options.json)
-    check_timeout(options.timeout)
+    arg.check_files(json=options.json)
+    arg.check_timeout(options.timeout)
     load, budgets = _load_of(options), parse_budget_lines(options.budget)
     if options.locustfile or options.engine == "locust":
         request, bodies = requests_of(*_request(options), options.batch_size)
@@ -152,7 +120,7 @@ def run(options: argparse.Namespace) -> int:
     with closing(OwnLoop()) as loop, warmed_up(subject := _subject(options, load, loop)) as stream:
         if (task := asked_share()) is not None:
             reply(reply_share(load, stream, task), task)
-            return OK
+            return output.OK
         check_processes(load, stream)
         shown = _ShownLoads(options=options, subject=subject, stream=stream, budgets=budgets)
         return shown.peak(load) if options.find_peak else shown.one(load)
@@ -217,8 +185,8 @@ def _run_by_locust(
         raise UsageProblem(f"--workers={options.workers}: processes of Locust, from 1 to {_MOST_WORKERS}")
     text = locustfile_of(load, request, bodies, options.workers)
     if options.locustfile:
-        say_lines(text)
-        return OK
+        output.say_lines(text)
+        return output.OK
     with workdir() as folder:
         result = drive_locust(text, options.workers, load.seconds, request.timeout_s, folder)
     source = f"locust: {load.arrivals}, {options.workers} workers"
@@ -246,7 +214,7 @@ class _ShownLoads:
     stream: Stream
     budgets: tuple[Budget, ...]
     times: Times = field(default_factory=Times)  # of the load that runs
-    line: ProgressLine = field(default_factory=progress_line)
+    line: ProgressLine = field(default_factory=output.progress_line)
 
     def one(self, load: Load) -> int:
         """Run one load."""
@@ -255,13 +223,13 @@ class _ShownLoads:
             served = self.served(load)
         except KeyboardInterrupt:
             served, interrupted = self.times.served(), True
-        clear_progress()
+        output.clear_progress()
         if not served.due:
-            say("interrupted before a call was over")
-            return INTERRUPTED
+            output.say("interrupted before a call was over")
+            return output.INTERRUPTED
         judgement = self.report(load, served, interrupted=interrupted)
         doubts = [doubt.kind for doubt in doubts_of(load, served, bound_of(load, self.budgets))]
-        return INTERRUPTED if interrupted else exit_code(judgement, served.failed, doubts)
+        return output.INTERRUPTED if interrupted else exit_code(judgement, served.failed, doubts)
 
     def peak(self, load: Load) -> int:
         """Search the highest rate."""
@@ -271,15 +239,15 @@ class _ShownLoads:
             found = search.search()
         except KeyboardInterrupt:
             interrupted = True
-        clear_progress()
-        show_document(Paragraph(_tried(one)) for one in search.tries)
+        output.clear_progress()
+        output.show_document(Paragraph(_tried(one)) for one in search.tries)
         if interrupted:
-            say("interrupted: the rates above are all that were tried")
-            return INTERRUPTED
+            output.say("interrupted: the rates above are all that were tried")
+            return output.INTERRUPTED
         if found is None:
-            say(f"no rate is served with its p95 within {self.options.p95_ms:g} ms")
-            return NOT_SERVED
-        say(f"peak: {found.load.qps:.4g} calls a second with p95 within {self.options.p95_ms:g} ms, confirmed")
+            output.say(f"no rate is served with its p95 within {self.options.p95_ms:g} ms")
+            return output.FAILED
+        output.say(f"peak: {found.load.qps:.4g} calls a second with p95 within {self.options.p95_ms:g} ms, confirmed")
         doubts = [found.doubt.kind] if found.doubt else []
         return exit_code(self.report(found.load, found.served), found.served.failed, doubts)
 
@@ -318,3 +286,37 @@ def _tried(one: Try) -> str:
     bound = "too few calls" if one.bound_s is None else f"p95 within {show(one.bound_s, 's')}"
     doubt = f"; {one.doubt}" if one.doubt else ""
     return f"{one.load.qps:.4g}/s: {kept}, {bound}, {counted(len(one.served.due), 'call')}{doubt}"
+
+
+_NUMBERS = {"qps": float, "seconds": float, "seed": int, "shape": float, "in-flight": int, "rows": int, "calls": int}
+COMMANDS = (
+    arg.Command(
+        "load",
+        run,
+        "put a load on an address, a function or an ONNX file",
+        (
+            arg.option("target", "TARGET", "http://…, module:function, or an ONNX file"),
+            arg.option("--kind", "KIND", "of load; default: server", default="server"),
+            *(
+                arg.option(f"--{name}", name.upper().replace("-", "_"), "as in hwload(...)", type=kind)
+                for name, kind in _NUMBERS.items()
+            ),
+            arg.option("--carriers", "CARRIERS", "threads or processes, where several calls run at once"),
+            arg.option("--within-ms", "MS", "answers later than this do not count as goodput", type=float),
+            arg.flag("--find-peak", "search the highest rate whose p95 is within --p95-ms"),
+            arg.option("--p95-ms", "MS", "bound of --find-peak", type=float),
+            arg.several("--budget", "KEYWORD=LIMIT", "as in hwbudget(...)"),
+            arg.option("--data", "FILE", arg.DATA),
+            *(arg.BATCH_SIZE, arg.THREADS, arg.written_json("the report")),
+            arg.option("--body", "TEXT|@FILE", "of each request, instead of --data"),
+            arg.HEADER,
+            arg.option("--method", "METHOD", "of each request; default: POST with a body, else GET"),
+            arg.seconds("--timeout", 10.0, "of a whole request"),
+            arg.option("--engine", None, "what sends requests; default: own", choices=["own", "locust"], default="own"),
+            arg.option("--workers", "N", "processes of Locust; default: 2", type=int, default=2),
+            arg.flag("--locustfile", "write a locustfile with this load, and send nothing"),
+        ),
+        "Send calls as a load says and show how they were served. Exit code 0: every budget is kept; 1: one is not, "
+        "calls failed, or no rate is served in time; 3: inconclusive; 4: usage. Put a load on your own servers only.",
+    ),
+)

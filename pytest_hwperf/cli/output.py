@@ -1,19 +1,26 @@
-"""What the commands write: foreign text made visible, in any encoding, and an end where nobody reads on."""
+"""What the commands write, to the terminal and to files: foreign text is made visible, in any encoding."""
 
-import argparse
 import os
 import shutil
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
+from pathlib import Path
 
+from pytest_hwperf.host.files import replace_file
 from pytest_hwperf.host.progress import ProgressLine
+from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.text import visible, visible_lines
+from pytest_hwperf.records.structs import Record
+from pytest_hwperf.records.text import visible, visible_json, visible_lines
 from pytest_hwperf.reports.document import Block, as_text
 
-USAGE = 4  # pytest's own exit code; 0 and 1 are as in pytest too
+# Exit codes of commands. An unforeseen error never ends with one of the first three, which are answers.
+OK, FAILED, INCONCLUSIVE = 0, 1, 3
+USAGE = 4  # as in pytest
+INTERRUPTED = 130  # Ctrl-C, as in shells
+_MOST = 10  # lines about what was left out
 
 
 class OutputClosed(Exception):  # noqa: N818 - the reader has seen enough, which is no error
@@ -53,16 +60,6 @@ def complain(text: str) -> None:
     print(visible_lines(f"hwperf: {text}"), file=sys.stderr)
 
 
-def show_help_alone(parser: argparse.ArgumentParser) -> None:
-    """Let a parser show its help where no command follows; that is no answer, so that the exit code says so."""
-
-    def run(_: argparse.Namespace) -> int:
-        parser.print_help()
-        return USAGE
-
-    parser.set_defaults(run=run)
-
-
 def tolerate_any_encoding() -> None:
     """Let an output without `×` or `µ`, as in the locale C, get escapes instead of an error."""
     for stream in (sys.stdout, sys.stderr):
@@ -93,3 +90,43 @@ def progress_line() -> ProgressLine:
 def clear_progress() -> None:
     """Remove the line, whoever has written it; what stands without a terminal stays."""
     progress_line().rewrite("")
+
+
+def make_folder_of(**files: str | None) -> None:
+    """Make the folders of files that are kept with others of their kind, where they are not there yet."""
+    for option, file in files.items():
+        if file:
+            with explained_if_unwritable(f"--{option}={file}"):
+                Path(file).parent.mkdir(parents=True, exist_ok=True)
+
+
+def write_file(file: str, content: bytes) -> None:
+    """Write a file that was checked."""
+    with explained_if_unwritable(file):
+        replace_file(Path(file), content)
+
+
+def write_record(file: str, record: Record) -> None:
+    """Write a record as a line of JSON, in which no foreign text is obeyed by a terminal."""
+    write_file(file, visible_json(to_json(record)) + b"\n")
+
+
+def write_export(content: bytes, left_out: Sequence[str], files: Sequence[str]) -> None:
+    """Write what another program reads to a file, or print it; name what its format cannot hold."""
+    for file in files:
+        write_file(file, content)
+    if not files:
+        say_lines(content.decode().removesuffix("\n"))
+    for line in left_out[:_MOST]:
+        complain(f"left out: {visible(line)}")
+    if (more := len(left_out) - _MOST) > 0:
+        complain(f"left out: {more} more")
+
+
+@contextmanager
+def explained_if_unwritable(what: object) -> Iterator[None]:
+    """Turn the error of a file that cannot be written into one for the user."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageProblem(f"{what} cannot be written ({error.strerror}): give another place") from error

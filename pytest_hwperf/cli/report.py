@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from pytest_hwperf.cli.arguments import check_files, open_store, write_export, write_file
+from pytest_hwperf.cli import arguments as arg
 from pytest_hwperf.cli.foreign import FORMS, read_foreign
 from pytest_hwperf.cli.inputs import read_report
 from pytest_hwperf.cli.load import show_table
-from pytest_hwperf.cli.output import say, show_document
+from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK, say, show_document, write_export, write_file
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.report import Report, parse_kinds
 from pytest_hwperf.records.run import replace
@@ -27,9 +27,6 @@ from pytest_hwperf.stats.merging import failed_by_themselves, is_failed, merge_k
 from pytest_hwperf.stats.replay import recompute
 from pytest_hwperf.stores.store import Store
 
-OK, FAILED, OPEN = 0, 1, 3
-DIFFERENT = 1  # of --verify
-
 _WRITTEN: Mapping[str, Callable[[Report], bytes]] = {
     ".json": json_file.render,
     ".md": markdown.render,
@@ -44,60 +41,12 @@ _EXPORTED: Mapping[str, Callable[[Report], Exported]] = {
 }
 
 
-def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = commands.add_parser(
-        "report",
-        help="show, merge, verify or export reports of pytest --hwperf-report=FILE.json",
-        description="Show a report of pytest --hwperf-report=FILE.json as a table. Several reports, of the shards of a "
-        "build or of its kinds of machine, are merged. Exit code 0: shown, verified or exported; 1: with --verify "
-        "something differs, or a test of a shard or kind failed; 3: a shard or kind is missing or did not end, or "
-        "nothing was decided; 4: usage, or reports of different builds.",
-    )
-    parser.add_argument("files", nargs="*", metavar="FILE", help="written by pytest --hwperf-report=FILE.json")
-    parser.add_argument(
-        "--from", dest="origin", metavar="FORMAT:FILE", help=f"read the result of another program: {', '.join(FORMS)}"
-    )
-    shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--verify", action="store_true", help="recompute every verdict and show what differs")
-    shown.add_argument("--as", dest="form", choices=[*_EXPORTED], help="export the figures for another program")
-    _add_annotations(shown)
-    _add_output(parser)
-    parser.add_argument("--store", metavar="URL", help="show each test's history from this store in .html")
-    parser.add_argument(
-        "--kinds",
-        type=parse_kinds,
-        metavar="NAME,…|N",
-        help="expect these kinds of machine, e.g. x86-64,arm64",
-    )
-    parser.set_defaults(run=run)
-
-
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a command that shows a report."""
-    _add_annotations(parser)
-    _add_output(parser)
-
-
-def _add_annotations(parser: "argparse._ActionsContainer") -> None:
-    parser.add_argument("--annotations", action="store_true", help="print annotations for GitHub's runner instead")
-
-
-def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--output",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="write FILE.json, FILE.md for pull requests or FILE.html with charts; repeatable",
-    )
-
-
 def check_output(files: list[str]) -> None:
     """Check the files of a report before the time is spent."""
     for file in files:
         if Path(file).suffix not in _WRITTEN:
             raise UsageProblem(f"--output={file}: the name has to end in {', '.join(_WRITTEN)}")
-    check_files(output=files)
+    arg.check_files(output=files)
     if any(Path(file).suffix == ".html" for file in files):
         check_installed()
 
@@ -110,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
         return _verify(report)
     if options.form:
         return _export(report, options)
-    history = partial(_history, open_store(options.store)[0], report.baseline or "main") if options.store else None
+    history = partial(_history, arg.open_store(options.store)[0], report.baseline or "main") if options.store else None
     return show_report(report, options, history, of_others=bool(options.origin))
 
 
@@ -127,7 +76,7 @@ def _check(options: argparse.Namespace) -> None:
     if options.store and not (options.files and any(file.endswith(".html") for file in options.output)):
         raise UsageProblem("--store is for the page of a FILE: add --output=FILE.html")
     if options.form:
-        check_files(output=options.output)
+        arg.check_files(output=options.output)
     else:
         check_output(options.output)
 
@@ -162,7 +111,7 @@ def _verify(report: Report) -> int:
         say(f"{counted(found.unjudged, 'answer')} of the pairs without a verdict: their tests failed or did not run")
     if found.beyond:
         say(f"{counted(found.beyond, 'comparison')} with stored runs not computed again: the file has none of them")
-    return DIFFERENT if found.disagreements else OK
+    return FAILED if found.disagreements else OK
 
 
 def _export(report: Report, options: argparse.Namespace) -> int:
@@ -192,4 +141,36 @@ def show_report(
         write_file(file, page.render(report, history=history) if suffix == ".html" else _WRITTEN[suffix](report))
     if report.shards and is_failed(report):
         return FAILED
-    return OPEN if report.shards and why_open(report) else OK
+    return INCONCLUSIVE if report.shards and why_open(report) else OK
+
+
+_ANNOTATIONS = arg.flag("--annotations", "print annotations for GitHub's runner instead")
+_OUTPUT = arg.several(
+    "--output", "FILE", "write FILE.json, FILE.md for pull requests or FILE.html with charts; repeatable"
+)
+OUTPUT = (_ANNOTATIONS, _OUTPUT)  # of every command that shows a report
+COMMANDS = (
+    arg.Command(
+        "report",
+        run,
+        "show, merge, verify or export reports of pytest --hwperf-report=FILE.json",
+        (
+            arg.option("files", "FILE", "written by pytest --hwperf-report=FILE.json", nargs="*"),
+            arg.option(
+                "--from", "FORMAT:FILE", f"read the result of another program: {', '.join(FORMS)}", dest="origin"
+            ),
+            (
+                arg.flag("--verify", "recompute every verdict and show what differs"),
+                arg.option("--as", None, "export the figures for another program", dest="form", choices=[*_EXPORTED]),
+                _ANNOTATIONS,
+            ),
+            _OUTPUT,
+            arg.option("--store", "URL", "show each test's history from this store in .html"),
+            arg.option("--kinds", "NAME,…|N", "expect these kinds of machine, e.g. x86-64,arm64", type=parse_kinds),
+        ),
+        "Show a report of pytest --hwperf-report=FILE.json as a table. Several reports, of the shards of a build or of "
+        "its kinds of machine, are merged. Exit code 0: shown, verified or exported; 1: with --verify something "
+        "differs, or a test of a shard or kind failed; 3: a shard or kind is missing or did not end, or nothing was "
+        "decided; 4: usage, or reports of different builds.",
+    ),
+)

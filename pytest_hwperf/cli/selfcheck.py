@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import get_args
 
 from pytest_hwperf.checkout.revision import top_of
+from pytest_hwperf.cli import arguments as arg
 from pytest_hwperf.cli.doctor_noise import CHANGES, pairs_for
-from pytest_hwperf.cli.output import say
+from pytest_hwperf.cli.output import FAILED, OK, say
 from pytest_hwperf.cli.pytest_session import run_pytest
 from pytest_hwperf.host.files import read_file, replace_file
 from pytest_hwperf.records.budgets import parse_size
@@ -22,7 +23,6 @@ from pytest_hwperf.records.units import counted, parse_rate, show, show_share
 from pytest_hwperf.stats.exact import share_interval
 from pytest_hwperf.stats.sequence import SHARES
 
-OK, TOO_MANY = 0, 1
 _LARGEST = 50_000_000  # bytes of a record
 
 
@@ -41,24 +41,6 @@ class BuildRecord(Record, frozen=True, kw_only=True):
 
     written: str  # ISO 8601, UTC
     builds: tuple[Build, ...]
-
-
-def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    check = commands.add_parser(
-        "selfcheck",
-        help="measure false alarms and detection on your tests and machine",
-        description="Run your tests against a copy of themselves, where every alarm is a false one, and with planted "
-        "work, where every missing alarm is a miss. Results are kept for this machine and added up. Exit code 1: "
-        "surely more false alarms than stated.",
-    )
-    check.add_argument("--builds", type=int, default=5, metavar="N", help="with equal code; default: 5")
-    check.add_argument("--planted", type=int, default=2, metavar="N", help="with planted work; default: 2")
-    check.add_argument("--work", default="5%", metavar="PERCENT", help="planted; default: 5%%")
-    check.add_argument("--alpha", default="1%", metavar="PERCENT", help="as of the gate; default: 1%%")
-    check.add_argument("--parallel", default="1", metavar="N", help="pairs side by side; default: 1")
-    check.add_argument("--forget", action="store_true", help="start the record of this machine over")
-    check.add_argument("pytest", nargs="*", metavar="PYTEST_ARGUMENT", help="tests to use, after --")
-    check.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -80,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     lines, too_many = render([*known, *builds], alpha)
     for line in [*lines, *needed(reports, alpha), f"record of this machine: {record}"]:
         say(line)
-    return TOO_MANY if too_many else OK
+    return FAILED if too_many else OK
 
 
 def _work(text: str) -> float:
@@ -195,3 +177,24 @@ def _build(share: float, options: argparse.Namespace) -> Report:
     if session.report is None:
         raise UsageProblem(f"pytest ended with code {session.code} and wrote no report:\n{session.output}")
     return session.report
+
+
+COMMANDS = (
+    arg.Command(
+        "selfcheck",
+        run,
+        "measure false alarms and detection on your tests and machine",
+        (
+            arg.option("--builds", "N", "with equal code; default: 5", type=int, default=5),
+            arg.option("--planted", "N", "with planted work; default: 2", type=int, default=2),
+            arg.option("--work", "PERCENT", "planted; default: 5%%", default="5%"),
+            arg.option("--alpha", "PERCENT", "as of the gate; default: 1%%", default="1%"),
+            arg.option("--parallel", "N", "pairs side by side; default: 1", default="1"),
+            arg.flag("--forget", "start the record of this machine over"),
+            arg.option("pytest", "PYTEST_ARGUMENT", "tests to use, after --", nargs="*"),
+        ),
+        "Run your tests against a copy of themselves, where every alarm is a false one, and with planted work, where "
+        "every missing alarm is a miss. Results are kept for this machine and added up. Exit code 1: surely more "
+        "false alarms than stated.",
+    ),
+)

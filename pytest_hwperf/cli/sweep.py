@@ -12,11 +12,11 @@ from time import monotonic
 from typing import Any, get_args
 
 from pytest_hwperf import registry
-from pytest_hwperf.cli.arguments import add_shared, check_files, check_model, check_time, write_file, write_record
+from pytest_hwperf.cli import arguments as arg
+from pytest_hwperf.cli import output
 from pytest_hwperf.cli.inputs import read_data
-from pytest_hwperf.cli.output import clear_progress, progress_line, say, show_document
 from pytest_hwperf.gate.sweeps import ROUNDS, ModelAtPoints, SweepTools, Swept, memory_of, sweep_model, watch_machine
-from pytest_hwperf.gate.targets import find_module
+from pytest_hwperf.gate.targets import check_target, find_module
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.records.contracts import Meter
@@ -29,45 +29,20 @@ from pytest_hwperf.reports import plots
 from pytest_hwperf.reports.sweeps import document_of, notes_of
 from pytest_hwperf.stats.sweeps import row_of
 
-OK, MISSED, INCONCLUSIVE, INTERRUPTED = 0, 1, 3, 130
 _LIMITS = ("latency_p50_ms", "latency_p95_ms", "latency_p99_ms", "throughput_min_sps", "memory_max_mb")
 _LARGEST = "largest"
 _LONGEST_S = 3600
 _SEEDS = 1 << 31
 
 
-def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    sweep = commands.add_parser(
-        "sweep",
-        help="measure a model at several batch sizes and thread counts",
-        description="Measure one model at several batch sizes and thread counts, in rounds of drawn order, and name "
-        "the best within the limits. Exit code 0: there is a best point for the goal; 1: every point misses a limit; "
-        "3: none is known to keep them, but some are inconclusive; 4: usage.",
-    )
-    sweep.add_argument("model", metavar="MODEL", help="an ONNX file, or module:function")
-    add_shared(sweep, "--data", "--target", "--json")
-    sweep.add_argument("--batch-size", default="1,8,32,128", metavar="ROWS,…|largest", help="default: 1,8,32,128")
-    sweep.add_argument("--threads", default="1", metavar="N,…", help="of the runtime and of BLAS; default: 1")
-    for name in _LIMITS:
-        sweep.add_argument(f"--{name.replace('_', '-')}", type=float, metavar="LIMIT", help=f"as hwbudget({name}=…)")
-    sweep.add_argument("--rate-sps", type=float, metavar="ROWS", help="that arrive per second: adds the fill delay")
-    sweep.add_argument("--serving-batch", type=int, metavar="ROWS", help="that are served together")
-    sweep.add_argument("--goal", choices=get_args(Goal), default="throughput", help="default: throughput")
-    sweep.add_argument("--time", type=float, default=2.0, metavar="SECONDS", help="of calls of each point; default: 2")
-    sweep.add_argument("--energy", default="auto", metavar="auto|off|SOURCE", help="as --hwperf-energy; default: auto")
-    sweep.add_argument("--seed", type=int, metavar="N", help="of the orders; default: drawn, and shown")
-    sweep.add_argument("--plot", metavar="FILE", help="write a picture as PNG; needs matplotlib")
-    sweep.set_defaults(run=run)
-
-
 def run(options: argparse.Namespace) -> int:
     """Sweep, print the table, write what was asked for, and return the exit code."""
     plan, seed = _plan(options), _seed(options.seed)
-    check_model(options.model)
-    check_time(options.time, _LONGEST_S, "2")
+    check_target(options.model, ("function", "ONNX file"))
+    arg.check_time(options.time, _LONGEST_S, "2")
     if options.plot:
         plots.check_matplotlib()
-    check_files(json=options.json, plot=options.plot)
+    arg.check_files(json=options.json, plot=options.plot)
     X, _ = read_data(options.data, options.target)
     _check_rows(plan, len(X))
     find_module(options.model)
@@ -85,19 +60,19 @@ def run(options: argparse.Namespace) -> int:
         found = sweep_model(
             options.model, _points(options.model, plan), tools, seed=seed, round_s=options.time / ROUNDS
         )
-    clear_progress()
-    show_document([*document_of(found.sweep), *notes_of([found.sweep])])
+    output.clear_progress()
+    output.show_document([*document_of(found.sweep), *notes_of([found.sweep])])
     _write(options, found, started)
-    return INTERRUPTED if found.is_interrupted else exit_code(found.sweep, options.goal)
+    return output.INTERRUPTED if found.is_interrupted else exit_code(found.sweep, options.goal)
 
 
 def exit_code(sweep: Sweep, goal: Goal) -> int:
     """Return 0 where there is a best point for the goal, 1 where every point misses a limit, else 3."""
     if any(best.goal == goal for best in sweep.best):
-        return OK
+        return output.OK
     searched = [row_of(replace(row.point, skipped=None), row.figures) for row in sweep.rows if row.figures]
     outcomes = [row.outcome for row in sweep.rows if row.is_measured] or [row.outcome for row in searched]
-    return MISSED if outcomes and all(outcome == "failed" for outcome in outcomes) else INCONCLUSIVE
+    return output.FAILED if outcomes and all(outcome == "failed" for outcome in outcomes) else output.INCONCLUSIVE
 
 
 class _SweepProgress:
@@ -105,7 +80,7 @@ class _SweepProgress:
 
     def __init__(self, seconds: float) -> None:
         """Expect calls of so many seconds; warming up takes some more."""
-        self._line, self._seconds, self._began = progress_line(), seconds, 0.0
+        self._line, self._seconds, self._began = output.progress_line(), seconds, 0.0
 
     def __call__(self, stage: str, point: str, done: float) -> None:
         """Show the stage, and on a terminal the point and the time left; `done` is the share of the rounds."""
@@ -187,8 +162,38 @@ def _write(options: argparse.Namespace, found: Swept, started: str) -> None:
             partial=found.is_interrupted,
             sweep=found.sweep,
         )
-        write_record(options.json, record)
-        say(f"wrote {options.json}")
+        output.write_record(options.json, record)
+        output.say(f"wrote {options.json}")
     if options.plot and any(row.is_measured for row in found.sweep.rows):
-        write_file(options.plot, plots.render_sweep(found.sweep))
-        say(f"wrote {options.plot}")
+        output.write_file(options.plot, plots.render_sweep(found.sweep))
+        output.say(f"wrote {options.plot}")
+
+
+COMMANDS = (
+    arg.Command(
+        "sweep",
+        run,
+        "measure a model at several batch sizes and thread counts",
+        (
+            arg.option("model", "MODEL", "an ONNX file, or module:function"),
+            arg.option("--data", "FILE", arg.DATA, required=True),
+            *(arg.TARGET, arg.written_json("the report")),
+            arg.option("--batch-size", "ROWS,…|largest", "default: 1,8,32,128", default="1,8,32,128"),
+            arg.option("--threads", "N,…", "of the runtime and of BLAS; default: 1", default="1"),
+            *(
+                arg.option(f"--{name.replace('_', '-')}", "LIMIT", f"as hwbudget({name}=…)", type=float)
+                for name in _LIMITS
+            ),
+            arg.option("--rate-sps", "ROWS", "that arrive per second: adds the fill delay", type=float),
+            arg.option("--serving-batch", "ROWS", "that are served together", type=int),
+            arg.option("--goal", None, "default: throughput", choices=get_args(Goal), default="throughput"),
+            arg.seconds("--time", 2.0, "of calls of each point"),
+            arg.option("--energy", "auto|off|SOURCE", "as --hwperf-energy; default: auto", default="auto"),
+            arg.option("--seed", "N", "of the orders; default: drawn, and shown", type=int),
+            arg.option("--plot", "FILE", "write a picture as PNG; needs matplotlib"),
+        ),
+        "Measure one model at several batch sizes and thread counts, in rounds of drawn order, and name the best "
+        "within the limits. Exit code 0: there is a best point for the goal; 1: every point misses a limit; 3: none is "
+        "known to keep them, but some are inconclusive; 4: usage.",
+    ),
+)

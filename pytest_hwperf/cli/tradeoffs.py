@@ -1,18 +1,17 @@
 """`hwperf tradeoffs`: which candidates meet the requirements, which none is better than, and how they rank."""
 
 import argparse
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from time import monotonic
 
-from pytest_hwperf.cli.arguments import add_shared, check_files, check_time, write_record
+from pytest_hwperf.cli import arguments as arg
+from pytest_hwperf.cli import output
 from pytest_hwperf.cli.inputs import CandidateGroups, measured_in, read_candidates, read_requirements
-from pytest_hwperf.cli.output import clear_progress, progress_line, say, show_document
 from pytest_hwperf.cli.pytest_session import run_pytest
-from pytest_hwperf.cli.tradeoffs_text import Choice, Ranked, document_of, ranked, why_unranked, worths
+from pytest_hwperf.cli.tradeoffs_text import document_of
 from pytest_hwperf.fleet.hosts import prices_of, read_hosts
 from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.models import RivalSettings, compare_rivals
@@ -28,6 +27,9 @@ from pytest_hwperf.records.verdict import Budget, BudgetOutcome, Comparison
 from pytest_hwperf.stats.candidates import (
     CONDITIONS,
     USUAL_REFERENCE,
+    Choice,
+    Ranked,
+    choices_of,
     described,
     is_called,
     lies_at,
@@ -35,8 +37,8 @@ from pytest_hwperf.stats.candidates import (
     points_of,
 )
 from pytest_hwperf.stats.recommendations import OnHardware, on_hardware
-from pytest_hwperf.stats.rivals import ALPHA, DIMENSIONS, Candidate, lost_by, per_row
-from pytest_hwperf.stats.tradeoffs import RequirementFit, Score, answers, dimensions_of, meets, pareto, parse_weights
+from pytest_hwperf.stats.rivals import ALPHA, DIMENSIONS, Candidate, per_row
+from pytest_hwperf.stats.tradeoffs import Requirement, Score, answers, meets, parse_weights
 
 
 def in_pairs(choices: Sequence[Choice], arguments: Sequence[str], time_s: float) -> Iterator[Choice]:
@@ -47,15 +49,15 @@ def in_pairs(choices: Sequence[Choice], arguments: Sequence[str], time_s: float)
     for choice, rivals in zip(choices, asked, strict=True):
         found, gates = {one.name: one for one in choice.candidates}, list[Gate]()
         for baseline, candidate in rivals:
-            shown = partial(_show, progress_line(), f"{candidate.name} against {baseline.name}")
+            shown = partial(_show, output.progress_line(), f"{candidate.name} against {baseline.name}")
             share, left = max(0.0, until - monotonic()) / left, left - 1
             settings = RivalSettings(arguments=arguments, alpha=alpha, time_s=share, progress=shown)
             now, gate = compare_rivals(_measurement_of(baseline), _measurement_of(candidate), settings)
             gates.append(gate)
             pairs = {**found[candidate.name].pairs, baseline.name: {now.key: now}}
             found[candidate.name] = replace(found[candidate.name], pairs=pairs)
-        clear_progress()
-        yield replace(choice, candidates=[*found.values()], reference=found[choice.reference.name], gates=gates)
+        output.clear_progress()
+        yield replace(choice, candidates=[*found.values()], gates=gates)
 
 
 def _measurement_of(candidate: Candidate) -> Measurement:
@@ -119,116 +121,58 @@ class TradeoffsFile(Record, frozen=True, kw_only=True, tag_field="what", tag="py
 
 def table_of(choice: Choice) -> TradeoffTable:
     """Return the candidates of a choice with everything that the lines say of them, in the order of the file."""
-    dimensions, lacking = dimensions_of(choice.candidates)
-    why = why_unranked(choice, dimensions)
-    places = {} if why else {one.candidate.name: (n, one) for n, one in enumerate(ranked(choice), 1)}
-    best = {one.name for one in pareto(choice.candidates, list(dimensions.values()))} if dimensions else None
-
-    def of(one: Candidate) -> RankedCandidate:
-        rank, found = places.get(one.name, (None, None))
-        return _candidate(one, choice, rank=rank, found=found, is_pareto=None if best is None else one.name in best)
-
+    places = {one.candidate.name: (place, one) for place, one in enumerate(choice.ranked, 1)}
     return TradeoffTable(
         test=choice.test,
         point=choice.point,
         reference=choice.reference.name,
         weights=choice.weighted,
         estimated=choice.estimated,
-        left_out={name: tuple(names) for name, names in lacking.items()},
-        unranked=why,
-        candidates=tuple(map(of, choice.candidates)),
+        left_out={name: tuple(names) for name, names in choice.lacking.items()},
+        unranked=choice.unranked,
+        candidates=tuple(_candidate(one, choice, *places.get(one.name, (None, None))) for one in choice.candidates),
         gates=tuple(choice.gates),
     )
 
 
-def _candidate(
-    one: Candidate, choice: Choice, *, rank: int | None, found: Ranked | None, is_pareto: bool | None
-) -> RankedCandidate:
-    answers, (dimensions, _) = choice.answers[one.name], dimensions_of(choice.candidates)
+def _candidate(one: Candidate, choice: Choice, rank: int | None, found: Ranked | None) -> RankedCandidate:
+    requirements = choice.requirements[one.name]
     return RankedCandidate(
         name=one.name,
         conditions=one.conditions,
-        meets=meets(answers),
-        requirements=tuple(map(_requirement, answers)),
+        meets=meets(requirements),
+        requirements=tuple(
+            RequirementAnswer(
+                keyword=asked.budget.keyword,
+                limit=asked.budget.limit,
+                outcome=asked.outcome,
+                estimate=asked.estimate,
+                estimated=one.is_guessed(asked.budget.key),
+                excess=asked.excess or None,
+            )
+            for asked in requirements
+        ),
         pairs={name: tuple(found.values()) for name, found in one.pairs.items()},
-        quantisation=next((found.outcome for quantised, _, found in worths(choice) if quantised is one), None),
-        dimensions={name: per_row(one, key) for name, key in dimensions.items()},
-        is_pareto=is_pareto,
+        quantisation=next((found.outcome for quantised, _, found in choice.worths if quantised is one), None),
+        dimensions={name: per_row(one, key) for name, key in choice.dimensions.items()},
+        is_pareto=one in choice.front if choice.dimensions else None,
         rank=rank,
         score=found and found.score,
         composite=found and found.composite,
         is_inconclusive=found and found.inconclusive,
-        lost_classes=lost_by(one, choice.reference),
+        lost_classes=choice.lost_by(one),
         hardware=next(iter(on_hardware([one], choice.prices)), None),
     )
 
 
-def _requirement(answer: RequirementFit) -> RequirementAnswer:
-    excess = answer.excess if answer.excess and math.isfinite(answer.excess) else None
-    return RequirementAnswer(
-        keyword=answer.budget.keyword,
-        limit=answer.budget.limit,
-        outcome=answer.outcome,
-        estimate=answer.estimate,
-        estimated=answer.guessed,
-        excess=excess,
-    )
-
-
-OK, NONE_MEETS, INCONCLUSIVE = 0, 1, 3
 _A_DAY_S = 86_400
 _TO_ITS_END = (0, 1)  # exit codes of pytest: all passed, some failed
 
 
-def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = commands.add_parser(
-        "tradeoffs",
-        help="choose among measured scenarios by requirements",
-        description="Compare the scenarios of each test with requirements and with each other. Exit code 0: of every "
-        "test one meets all requirements; 1: of one none does; 3: none is known to, or the run has not come to its "
-        "end; 4: usage, or pytest has measured nothing.",
-        usage="%(prog)s [option ...] REPORT.json|FILE.csv, or: %(prog)s [option ...] -- TEST [PYTEST_ARGUMENT ...]",
-    )
-    parser.add_argument(
-        "file",
-        nargs="?",
-        metavar="REPORT.json|FILE.csv",
-        help="of pytest --hwperf-report=FILE.json, or a table of others",
-    )
-    parser.add_argument("--requirements", metavar="FILE.yaml", help="limits, with the names of hwbudget")
-    parser.add_argument("--test", metavar="ID", help="only tests whose id contains this")
-    parser.add_argument(
-        "--at",
-        action="append",
-        default=[],
-        metavar="CONDITION=VALUE",
-        help=f"only measurements at this operating point: {', '.join(CONDITIONS)}; repeatable",
-    )
-    parser.add_argument(
-        "--rank-by", default="score", choices=["score", "composite", *DIMENSIONS], help="default: score"
-    )
-    parser.add_argument("--reference", metavar="NAME", help=f"of the score; default: {USUAL_REFERENCE}, else the first")
-    parser.add_argument(
-        "--weight", action="append", default=[], metavar="DIMENSION=NUMBER", help=f"of {', '.join(DIMENSIONS)}"
-    )
-    parser.add_argument(
-        "--with-estimates",
-        action="store_true",
-        help="where no energy was measured, score the estimated one, and say so",
-    )
-    parser.add_argument("--hosts", metavar="FILE.toml", help="of a fleet: prices per hour of kinds of machine")
-    parser.add_argument(
-        "--pairs", action="store_true", help="compare latencies in pairs of fresh processes; needs -- TEST"
-    )
-    parser.add_argument("--time", type=float, default=600.0, metavar="SECONDS", help="for all pairs; default: 600")
-    add_shared(parser, "--json", help="write the tables as JSON")
-    parser.set_defaults(run=run)
-
-
 def run(options: argparse.Namespace) -> int:
     """Print what is known of each test, and return the exit code."""
-    check_files(json=options.json)
-    check_time(options.time, _A_DAY_S, "600")
+    arg.check_files(json=options.json)
+    arg.check_time(options.time, _A_DAY_S, "600")
     if options.pairs and not options.handed_on:
         raise UsageProblem("--pairs runs tests: hwperf tradeoffs --pairs -- tests/test_models.py")
     budgets = read_requirements(options.requirements) if options.requirements else ()
@@ -236,30 +180,42 @@ def run(options: argparse.Namespace) -> int:
     prices = prices_of(read_hosts(options.hosts)) if options.hosts else {}
     measured = _measured(options)
     for remark in measured.remarks:
-        say(remark)
+        output.say(remark)
     chosen = {test: found for test, found in measured.candidates.items() if not options.test or options.test in test}
     if not chosen:
         raise UsageProblem(f"--test={options.test}: no such test.{nearest(options.test, measured.candidates)}")
     for candidates in chosen.values():
         _check_reference(options.reference, candidates)
     chosen = _at(chosen, at)
-    found = {test: {one.name: answers(one, budgets) for one in candidates} for test, candidates in chosen.items()}
-    choices = [
-        replace(choice, prices=prices)
+    found = {
+        test: {one.name: answers({**one.guesses, **one.values}, budgets) for one in candidates}
         for test, candidates in chosen.items()
-        for choice in _choices(test, candidates, found[test], options, weights)
+    }
+    choices = [
+        choice
+        for test, candidates in chosen.items()
+        for choice in choices_of(
+            test,
+            candidates,
+            requirements=found[test],
+            called=options.reference or USUAL_REFERENCE,
+            weights=weights,
+            rank_by=options.rank_by,
+            with_estimates=options.with_estimates,
+            prices=prices,
+        )
     ]
     tables = list[TradeoffTable]()
     for choice in in_pairs(choices, options.handed_on, options.time) if options.pairs else choices:
         tables.append(table_of(choice))
-        show_document(document_of(choice))
-    codes = [_code(of_test, budgets) for of_test in found.values()]
+        output.show_document(document_of(choice))
     if options.json:
-        write_record(options.json, TradeoffsFile(tables=tuple(tables)))
+        output.write_record(options.json, TradeoffsFile(tables=tuple(tables)))
+    codes = [_code(of_test, budgets) for of_test in found.values()]
     if measured.partial:
-        say("the run has not come to its end: what it has not reached might be better")
-        codes.append(INCONCLUSIVE)
-    return NONE_MEETS if NONE_MEETS in codes else max(codes)
+        output.say("the run has not come to its end: what it has not reached might be better")
+        codes.append(output.INCONCLUSIVE)
+    return output.FAILED if output.FAILED in codes else max(codes)
 
 
 def _measured(options: argparse.Namespace) -> CandidateGroups:
@@ -272,7 +228,7 @@ def _measured(options: argparse.Namespace) -> CandidateGroups:
     if session.report is None:
         raise UsageProblem(f"pytest ended with code {session.code} and wrote no report:\n{session.output}")
     if session.code:
-        say(f"pytest ended with code {session.code}; what was measured counts all the same")
+        output.say(f"pytest ended with code {session.code}; what was measured counts all the same")
     if not session.report.judgements:
         raise UsageProblem("this run of pytest has no measurement")
     found = measured_in(session.report)
@@ -290,31 +246,8 @@ def _at(tests: Mapping[str, Sequence[Candidate]], at: Mapping[str, str]) -> dict
         raise UsageProblem(f"--at: nothing was measured at {described(tuple(at.items()))}. {told}")
     for test, found in tests.items():
         if without := [one.name for one in found if one not in left.get(test, ())]:
-            say(f"{test or 'candidates'}: left out by --at: {'; '.join(without)}")
+            output.say(f"{test or 'candidates'}: left out by --at: {'; '.join(without)}")
     return left
-
-
-def _choices(
-    test: str,
-    candidates: Sequence[Candidate],
-    found: Mapping[str, Sequence[RequirementFit]],
-    options: argparse.Namespace,
-    weights: Mapping[str, float],
-) -> Iterator[Choice]:
-    """Yield a choice for each operating point of a test, in their order."""
-    points = points_of([one.conditions for one in candidates])
-    for point in dict.fromkeys(points):
-        here = [one for one, its in zip(candidates, points, strict=True) if its == point]
-        yield Choice(
-            test=test,
-            point=described(point),
-            candidates=here,
-            answers={one.name: found[one.name] for one in here},
-            reference=_reference(options.reference, here),
-            weights=weights,
-            rank_by=options.rank_by,
-            with_estimates=options.with_estimates,
-        )
 
 
 def _check_reference(name: str | None, candidates: Sequence[Candidate]) -> None:
@@ -325,13 +258,43 @@ def _check_reference(name: str | None, candidates: Sequence[Candidate]) -> None:
         )
 
 
-def _reference(name: str | None, candidates: Sequence[Candidate]) -> Candidate:
-    """Return the reference of a point: the first candidate where it has none of that name, as its table says."""
-    return next((one for one in candidates if is_called(one, name or USUAL_REFERENCE)), candidates[0])
-
-
-def _code(found: Mapping[str, Sequence[RequirementFit]], budgets: Sequence[Budget]) -> int:
+def _code(found: Mapping[str, Sequence[Requirement]], budgets: Sequence[Budget]) -> int:
     """Return 0 where a candidate meets all requirements by its whole intervals, 3 where one may, else 1."""
     if not budgets or any(all(one.outcome == "passed" for one in of) for of in found.values()):
-        return OK
-    return INCONCLUSIVE if any(meets(of) for of in found.values()) else NONE_MEETS
+        return output.OK
+    return output.INCONCLUSIVE if any(meets(of) for of in found.values()) else output.FAILED
+
+
+COMMANDS = (
+    arg.Command(
+        "tradeoffs",
+        run,
+        "choose among measured scenarios by requirements",
+        (
+            arg.option(
+                "file", "REPORT.json|FILE.csv", "of pytest --hwperf-report=FILE.json, or a table of others", nargs="?"
+            ),
+            arg.option("--requirements", "FILE.yaml", "limits, with the names of hwbudget"),
+            arg.option("--test", "ID", "only tests whose id contains this"),
+            arg.several(
+                "--at",
+                "CONDITION=VALUE",
+                f"only measurements at this operating point: {', '.join(CONDITIONS)}; repeatable",
+            ),
+            arg.option(
+                "--rank-by", None, "default: score", default="score", choices=["score", "composite", *DIMENSIONS]
+            ),
+            arg.option("--reference", "NAME", f"of the score; default: {USUAL_REFERENCE}, else the first"),
+            arg.several("--weight", "DIMENSION=NUMBER", f"of {', '.join(DIMENSIONS)}"),
+            arg.flag("--with-estimates", "where no energy was measured, score the estimated one, and say so"),
+            arg.option("--hosts", "FILE.toml", "of a fleet: prices per hour of kinds of machine"),
+            arg.flag("--pairs", "compare latencies in pairs of fresh processes; needs -- TEST"),
+            arg.seconds("--time", 600.0, "for all pairs"),
+            arg.written_json("the tables"),
+        ),
+        "Compare the scenarios of each test with requirements and with each other. Exit code 0: of every test one "
+        "meets all requirements; 1: of one none does; 3: none is known to, or the run has not come to its end; 4: "
+        "usage, or pytest has measured nothing.",
+        "%(prog)s [option ...] REPORT.json|FILE.csv, or: %(prog)s [option ...] -- TEST [PYTEST_ARGUMENT ...]",
+    ),
+)

@@ -1,13 +1,10 @@
 """What `hwperf tradeoffs` says of the candidates of one test: requirements first, then how they compare."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 
-from pytest_hwperf.records.evidence import Gate
 from pytest_hwperf.records.metrics import METRICS, metric_of
-from pytest_hwperf.records.run import Estimate, Key
+from pytest_hwperf.records.run import Estimate
 from pytest_hwperf.records.units import (
     counted,
     show,
@@ -20,88 +17,18 @@ from pytest_hwperf.records.units import (
 )
 from pytest_hwperf.records.verdict import Comparison
 from pytest_hwperf.reports.document import Block, Listing, Paragraph, Titled
-from pytest_hwperf.stats.candidates import pairs_of
-from pytest_hwperf.stats.quantisation import LEAST_GAIN, Worth, quantised_pairs, worth_of
-from pytest_hwperf.stats.recommendations import Advice, as_cheap, bottlenecks, matrix, on_hardware
+from pytest_hwperf.stats.candidates import Choice, pairs_of
+from pytest_hwperf.stats.quantisation import LEAST_GAIN, Worth
+from pytest_hwperf.stats.recommendations import as_cheap, bottlenecks, matrix, on_hardware
 from pytest_hwperf.stats.rivals import (
     DIMENSIONS,
     MOST_LOSS,
     Candidate,
     between_processes,
     is_of_one_process,
-    lost_by,
     per_row,
 )
-from pytest_hwperf.stats.tradeoffs import (
-    RequirementFit,
-    Score,
-    best_by,
-    composite,
-    dimensions_of,
-    meets,
-    not_below,
-    pareto,
-    score,
-    weights_of,
-    with_estimates,
-)
-
-_ADVICE: Mapping[Advice, str] = {
-    "requirements met": "every requirement is met: more work on its speed gains nothing that was asked for",
-    "not the bottleneck": "the model takes {share} of the call: a faster one helps little",
-    "preprocess": "preprocessing takes {share} of the call: cache it, vectorise it or move it out of the call",
-    "inference": "the model takes {share} of the call: quantise it, let the runtime optimise its graph, or make it "
-    "smaller",
-    "postprocess": "postprocessing takes {share} of the call: vectorise it",
-}
-
-
-class Ranked(NamedTuple):
-    """A candidate in its place."""
-
-    candidate: Candidate
-    score: Score | None  # None: a value of 0 has no ratio
-    composite: float
-    inconclusive: bool  # whether its score is not shown to be below the highest
-    put_back: bool  # behind all others: a quantised form that is not worthwhile
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """What one test has to choose from, and by what."""
-
-    test: str  # "" where the file names none
-    point: str = ""  # operating point of the candidates, where the test has several
-    candidates: Sequence[Candidate]  # at least one, all of one operating point
-    answers: Mapping[str, Sequence[RequirementFit]]  # name of a candidate → its answers to the requirements
-    reference: Candidate  # of the score
-    weights: Mapping[str, float]  # dimension → weight
-    rank_by: str  # "score", "composite" or a dimension
-    prices: Mapping[str, float] = field(default_factory=dict)  # kind of machine → price per hour
-    gates: Sequence[Gate] = ()  # what pairs of the candidates have observed
-    with_estimates: bool = False  # whether scores take an estimate of energy where nothing was measured
-
-    @property
-    def scored(self) -> Mapping[str, Candidate]:
-        """Name → the candidate as scores take it."""
-        found = with_estimates(self.candidates) if self.with_estimates else self.candidates
-        return {one.name: one for one in found}
-
-    @property
-    def estimated(self) -> tuple[str, ...]:
-        """The dimensions of the scores that were not measured, but estimated."""
-        measured, _ = dimensions_of(self.candidates)
-        return tuple(name for name in self.weighted if name not in measured)
-
-    @property
-    def weighted(self) -> Mapping[str, float]:
-        """The weights of the scores, 1 in all; {} where no dimension that is left has any."""
-        return weights_of(self.weights, dimensions_of([*self.scored.values()])[0])
-
-    @property
-    def left(self) -> list[Candidate]:
-        """The candidates that no requirement bars."""
-        return [one for one in self.candidates if meets(self.answers[one.name])]
+from pytest_hwperf.stats.tradeoffs import Requirement, Score, best_by
 
 
 def document_of(choice: Choice) -> list[Block]:
@@ -112,41 +39,52 @@ def document_of(choice: Choice) -> list[Block]:
 
 
 def _facts(choice: Choice) -> Iterator[Titled]:
-    yield from _requirements(choice.answers)
-    dimensions, lacking = dimensions_of(choice.candidates)
-    for name, names in lacking.items():
+    yield from _requirements(choice)
+    for name, names in choice.lacking.items():
         whom = "any" if len(names) == len(choice.candidates) else "; ".join(names)
+        reasons = dict.fromkeys(filter(None, (one.unmeasured.get(DIMENSIONS[name][0]) for one in choice.candidates)))
+        why = f" ({'; '.join(reasons)})" if reasons else ""
         scored = "; its estimate enters the scores" if name in choice.estimated else ""
-        yield Titled("left out", f"{name}, not measured for {whom}{_why(choice.candidates, name)}{scored}")
-    if dimensions:
-        yield Titled("pareto set", "; ".join(one.name for one in pareto(choice.candidates, list(dimensions.values()))))
-        yield from _ranking(choice, dimensions)
-        yield from _best(choice.left, dimensions)
-    yield from _pairs(choice)
-    yield from _hardware(choice)
-    yield from _quantisation(choice)
+        yield Titled("left out", f"{name}, not measured for {whom}{why}{scored}")
+    if choice.dimensions:
+        yield Titled("pareto set", _names(choice.front))
+        yield from _ranking(choice)
+        yield from _best(choice)
     for one in choice.candidates:
-        if lost := lost_by(one, choice.reference):
+        for name, found in one.pairs.items():
+            yield from (Titled("pairs", f"{one.name} against {name}: {_pair(it)}") for it in found.values())
+    yield from _hardware(choice)
+    for quantised, reference, worth in choice.worths:
+        batch = reference.conditions.get("batch_size", "")
+        called = f"{quantised.scenario} against {reference.scenario}{f', batch {batch}' if batch else ''}"
+        called += f" on {quantised.kind}" if quantised.kind else ""
+        yield Titled("quantisation", f"{called}: {worth.outcome}: {_gain(worth)}; {_loss(worth)}")
+    for one in choice.candidates:
+        if lost := choice.lost_by(one):
             yield Titled("classes lost", f"{one.name} against {choice.reference.name}: {lost}")
-    yield from _inconclusive(choice, dimensions)
-    said: dict[str, list[str]] = {}
-    for candidate in choice.candidates:
-        for advice in bottlenecks(candidate, choice.answers[candidate.name]):
-            said.setdefault(_ADVICE[advice.advice].format(share=show_share(advice.share)), []).append(advice.candidate)
-    for text, names in said.items():
-        yield Titled("advice", f"{'; '.join(names)}: {text}")
+    yield from _inconclusive(choice)
+    advised = dict[str, list[Candidate]]()
+    for one in choice.candidates:
+        for text in bottlenecks(one, choice.requirements[one.name]):
+            advised.setdefault(text, []).append(one)
+    yield from (Titled("advice", f"{_names(of)}: {text}") for text, of in advised.items())
 
 
-def _best(candidates: Sequence[Candidate], dimensions: Mapping[str, Key]) -> Iterator[Titled]:
+def _names(candidates: Iterable[Candidate]) -> str:
+    return "; ".join(one.name for one in candidates)
+
+
+def _best(choice: Choice) -> Iterator[Titled]:
     """Yield the best candidate of each dimension, and which to take for which purpose."""
-    if not candidates:
+    if not choice.left:
         return
-    for name, key in dimensions.items():
-        best = best_by(candidates, key)
+    for name, key in choice.dimensions.items():
+        best = best_by(choice.left, key)
         told = f"{best.first.name}: {show_estimate(per_row(best.first, key), name)}"
-        told += _others("as good within the margin", best.as_good) + _others("inconclusive against", best.inconclusive)
+        told += f"; as good within the margin: {_names(best.as_good)}" if best.as_good else ""
+        told += f"; inconclusive against: {_names(best.inconclusive)}" if best.inconclusive else ""
         yield Titled(f"best {name}", told)
-    for one in matrix(candidates, dimensions):
+    for one in matrix(choice.left, choice.dimensions):
         first, *others = one.candidates or (None,)
         more = f", as good as {counted(len(others), 'other')}" if others and one.dimension else ""
         more += f", inconclusive against {counted(len(one.inconclusive), 'other')}" if one.inconclusive else ""
@@ -162,90 +100,41 @@ def show_estimate(estimate: Estimate, dimension: str) -> str:
     return show_interval(estimate.value, estimate.low, estimate.high, unit) + of_row
 
 
-def _others(what: str, candidates: Sequence[Candidate]) -> str:
-    return f"; {what}: {'; '.join(one.name for one in candidates)}" if candidates else ""
-
-
-def _why(candidates: Sequence[Candidate], dimension: str) -> str:
-    metric = DIMENSIONS[dimension][0]
-    reasons = dict.fromkeys(one.unmeasured[metric] for one in candidates if metric in one.unmeasured)
-    return f" ({'; '.join(reasons)})" if reasons else ""
-
-
-def _requirements(found: Mapping[str, Sequence[RequirementFit]]) -> Iterator[Titled]:
+def _requirements(choice: Choice) -> Iterator[Titled]:
     """Yield a line for each candidate, those that miss least first."""
-    if not any(found.values()):
-        return
-    for name, of in sorted(found.items(), key=lambda one: sum(answer.excess for answer in one[1])):
-        missed = [_missed(answer) for answer in of if answer.excess]
-        doubts = [_doubt(answer) for answer in of if not answer.excess and answer.outcome != "passed"]
-        doubts += [f"{one.budget.keyword} is kept by an estimate" for one in of if one.guessed and not one.excess]
-        met = f"{name} misses {missed[0]}" if missed else f"{name} misses none" if doubts else f"{name} meets all"
-        yield Titled("requirements", "; ".join([met, *missed[1:], *doubts]))
+    lines = list[tuple[float, str]]()
+    for one in choice.candidates:
+        asked = choice.requirements[one.name]
+        missed = [_missed(one, found) for found in asked if found.is_missed]
+        kept = [found for found in asked if not found.is_missed]
+        doubts = [f"{found.budget.keyword} is {found.outcome}" for found in kept if found.outcome != "passed"]
+        doubts += [f"{it.budget.keyword} is kept by an estimate" for it in kept if one.is_guessed(it.budget.key)]
+        met = f"{one.name} {f'misses {missed[0]}' if missed else 'misses none' if doubts else 'meets all'}"
+        excess = sum(math.inf if found.excess is None else found.excess for found in asked)
+        if asked:
+            lines.append((excess, "; ".join([met, *missed[1:], *doubts])))
+    yield from (Titled("requirements", line) for _, line in sorted(lines, key=lambda line: line[0]))
 
 
-def _missed(answer: RequirementFit) -> str:
-    unit, better = METRICS[answer.budget.metric].unit, METRICS[answer.budget.metric].better
-    value = show(answer.estimate.value, unit) if answer.estimate else ""
-    by = f" by {show_excess(answer.excess)}" if math.isfinite(answer.excess) else ""
-    doubt = ", inconclusive" if answer.outcome == "inconclusive" else ""
-    value = f"{value} estimated" if answer.guessed else value
-    return f"{answer.budget.keyword}{by} ({value}, limit {show_limit(answer.budget.limit, unit, better)}{doubt})"
+def _missed(one: Candidate, found: Requirement) -> str:
+    metric, budget = METRICS[found.budget.metric], found.budget
+    value = show(found.estimate.value, metric.unit) if found.estimate else ""
+    value += " estimated" if one.is_guessed(budget.key) else ""
+    by = f" by {show_excess(found.excess)}" if found.excess else ""
+    doubt = ", inconclusive" if found.outcome == "inconclusive" else ""
+    return f"{budget.keyword}{by} ({value}, limit {show_limit(budget.limit, metric.unit, metric.better)}{doubt})"
 
 
-def _doubt(answer: RequirementFit) -> str:
-    if answer.outcome == "unmeasured":
-        return f"{answer.budget.keyword} is unmeasured"
-    return f"{answer.budget.keyword} is inconclusive"
-
-
-def why_unranked(choice: Choice, dimensions: Mapping[str, Key]) -> str:
-    """Return why there is no ranking; "" where there is one."""
-    if not choice.left:
-        return "no candidate meets the requirements"
-    if choice.rank_by in DIMENSIONS and choice.rank_by not in dimensions:
-        return f"not by {choice.rank_by}, which is left out"
-    return "" if choice.weighted else "no dimension that is left has a weight"
-
-
-def ranked(choice: Choice) -> list[Ranked]:
-    """Return the candidates that meet the requirements, best first, of a choice that has a ranking."""
-    scored, weights, rank_by = choice.scored, choice.weighted, choice.rank_by
-    candidates = [scored[one.name] for one in choice.left]
-    scores = {one.name: score(one, scored[choice.reference.name], weights) for one in candidates}
-    known = {name: one for name, one in scores.items() if one}
-    best = max((one for one in candidates if one.name in known), key=lambda one: known[one.name].value, default=None)
-    inconclusive = not_below(candidates, best, weights) if best else []
-    not_worth = {one.name for one, _, found in worths(choice) if found.outcome == "not worthwhile"}
-
-    def place(one: Candidate) -> float:
-        if rank_by in DIMENSIONS:
-            sign = -1 if metric_of(DIMENSIONS[rank_by][0]).better == "higher" else 1
-            return sign * per_row(one, DIMENSIONS[rank_by]).value
-        if rank_by == "composite":
-            return -composite(one, weights)
-        return -known[one.name].value if one.name in known else 0.0
-
-    def is_put_back(one: Candidate) -> bool:
-        return one.name in not_worth and rank_by not in DIMENSIONS
-
-    return [
-        Ranked(one, scores[one.name], composite(one, weights), one in inconclusive, is_put_back(one))
-        for one in sorted(candidates, key=lambda one: (is_put_back(one), place(one)))
-    ]
-
-
-def _ranking(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Titled]:
+def _ranking(choice: Choice) -> Iterator[Titled]:
     """Yield the candidates that meet the requirements, best first, with score and composite beside each other."""
-    if why := why_unranked(choice, dimensions):
-        yield Titled("ranking", why)
+    if choice.unranked:
+        yield Titled("ranking", choice.unranked)
         return
-    estimated = choice.estimated
-    marks = dict.fromkeys(estimated, " (estimated)")
+    marks = dict.fromkeys(choice.estimated, " (estimated)")
     told = ", ".join(f"{name} {show_share(weight)}{marks.get(name, '')}" for name, weight in choice.weighted.items())
-    by_estimate = f", both with estimated {' and '.join(estimated)}" if estimated else ""
+    by_estimate = f", both with estimated {' and '.join(marks)}" if marks else ""
     yield Titled("ranking", f"by {choice.rank_by}; weights {told}; score 100 is {choice.reference.name}")
-    for number, one in enumerate(ranked(choice), 1):
+    for number, one in enumerate(choice.ranked, 1):
         doubt = ", inconclusive against the highest" if one.inconclusive else ""
         last = ", last since it is not worthwhile" if one.put_back else ""
         told = f"score {_score(one.score)}{doubt}, composite {one.composite:.3f}{by_estimate}{last}"
@@ -286,29 +175,8 @@ def _shown(estimate: Estimate | None, unit: str) -> str:
     return f"{show_number(estimate.value)} ({' .. '.join(ends)})"
 
 
-def worths(choice: Choice) -> Iterator[tuple[Candidate, Candidate, Worth]]:
-    """Yield the rule for each INT8 candidate against the same form in FP32, called alike."""
-    for quantised, reference in quantised_pairs(choice.candidates):
-        yield quantised, reference, worth_of(quantised, reference)
-
-
-def _quantisation(choice: Choice) -> Iterator[Titled]:
-    for quantised, reference, found in worths(choice):
-        batch = reference.conditions.get("batch_size", "")
-        called = f"{quantised.scenario} against {reference.scenario}{f', batch {batch}' if batch else ''}"
-        called += f" on {quantised.kind}" if quantised.kind else ""
-        yield Titled("quantisation", f"{called}: {found.outcome}: {_gain(found)}; {_loss(found)}")
-
-
-def _pairs(choice: Choice) -> Iterator[Titled]:
-    """Yield what pairs of fresh processes have shown of the median latency."""
-    for one in choice.candidates:
-        for name, found in one.pairs.items():
-            for comparison in found.values():
-                yield Titled("pairs", f"{one.name} against {name}: {_comparison(comparison)}")
-
-
-def _comparison(found: Comparison) -> str:
+def _pair(found: Comparison) -> str:
+    """Say what pairs of fresh processes have shown of the median latency."""
     if found.change is None:
         return f"{found.outcome}: {found.reason}"
     why = f": {found.reason}" if found.reason else ""
@@ -316,34 +184,30 @@ def _comparison(found: Comparison) -> str:
     return f"{told}, {counted(found.pairs, 'fresh pair')}, {found.outcome}{why}"
 
 
-def _inconclusive(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Titled]:
+def _inconclusive(choice: Choice) -> Iterator[Titled]:
     """Yield which answers need more examples or pairs of fresh processes, and the command that measures them."""
-    timed = {name: key for name, key in dimensions.items() if is_of_one_process(key[0])}
-    doubtful = {name: best_by(choice.left, key) for name, key in timed.items() if choice.left}
+    timed = {name: key for name, key in choice.dimensions.items() if choice.left and is_of_one_process(key[0])}
+    doubtful = {name: best_by(choice.left, key) for name, key in timed.items()}
     names = [
-        f"{name} of {best.first.name} and {'; '.join(one.name for one in best.inconclusive)}"
+        f"{name} of {best.first.name} and {_names(best.inconclusive)}"
         for name, best in doubtful.items()
         if best.inconclusive
     ]
     examples = list[str]()
-    for one, other, found in worths(choice):
+    for one, other, found in choice.worths:
         if found.outcome == "inconclusive":
             (examples if found.is_fast else names).append(f"{one.name} against {other.name}")
     if examples:
         yield Titled("inconclusive", f"{'; '.join(examples)}: only accuracy is in doubt: give more labelled examples")
     if not names:
         return
-    if any(one.pairs for one in choice.candidates):
-        yield Titled("inconclusive", f"{'; '.join(names)}: give the pairs more time with --time")
-        return
     test = choice.candidates[0].test
     how = pairs_of([test]) if test else "hwperf compare OLD NEW --data ROWS"
     apart = show_share(math.expm1(between_processes()))
-    yield Titled(
-        "inconclusive",
-        f"{'; '.join(names)}: timings of single processes of equal code differ by up to {apart}. "
-        f"Measure in pairs: {how}",
-    )
+    what = f"timings of single processes of equal code differ by up to {apart}. Measure in pairs: {how}"
+    if any(one.pairs for one in choice.candidates):
+        what = "give the pairs more time with --time"
+    yield Titled("inconclusive", f"{'; '.join(names)}: {what}")
 
 
 def _loss(found: Worth) -> str:

@@ -11,7 +11,7 @@ from pytest_hwperf.records.run import Estimate, Key, figure_of
 from pytest_hwperf.records.sweep import BATCH, Sweep, SweepRow
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import show
-from pytest_hwperf.stats.candidates import Measured, measured_together
+from pytest_hwperf.stats.candidates import Choice, measured_together
 from pytest_hwperf.stats.rivals import ACCURACY, MEMORY, Candidate, per_row
 
 _PANELS: tuple[tuple[str, tuple[Key, ...]], ...] = (
@@ -132,9 +132,9 @@ def render_tradeoffs(report: Report) -> bytes:
     return _png(canvas)
 
 
-def _panels(report: Report) -> list[tuple[Measured, Key]]:
+def _panels(report: Report) -> list[tuple[Choice, Key]]:
     """Return what is drawn, each with the metric of its upright axis."""
-    found = list[tuple[Measured, Key]]()
+    found = list[tuple[Choice, Key]]()
     for measured in measured_together(report.judgements):
         keys = [key for key in _UPRIGHT if all(key in one.values for one in measured.candidates)]
         whole = keys and all(MEDIAN_LATENCY in one.values for one in measured.candidates)
@@ -143,7 +143,7 @@ def _panels(report: Report) -> list[tuple[Measured, Key]]:
     return found
 
 
-def _draw_panel(axes: Any, measured: Measured, key: Key) -> None:
+def _draw_panel(axes: Any, measured: Choice, key: Key) -> None:
     from matplotlib.ticker import EngFormatter, LogLocator
 
     front = measured.front

@@ -1,58 +1,121 @@
 """The decision about a model version as a document: the verdict, both versions beside each other, and the plan."""
 
 import math
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_hwperf.records.metrics import metric_of
-from pytest_hwperf.records.run import Key
-from pytest_hwperf.records.units import counted, show, show_measured
+from pytest_hwperf.records.run import Estimate, Key
+from pytest_hwperf.records.units import (
+    counted,
+    show,
+    show_change,
+    show_excess,
+    show_interval,
+    show_limit,
+    show_measured,
+)
+from pytest_hwperf.records.verdict import Comparison
 from pytest_hwperf.reports.document import Block, Code, Grid, Paragraph, Title, as_markdown
-from pytest_hwperf.stats import rollout_plan as words
-from pytest_hwperf.stats.rollout import Contender
-from pytest_hwperf.stats.rollout_plan import Plan, RolloutFile
+from pytest_hwperf.stats.rollout import Contender, Reason, Requests
+from pytest_hwperf.stats.rollout_plan import POWER, Limit, Plan, RolloutFile, VersionRecord, Watched
+from pytest_hwperf.stats.tradeoffs import Requirement
 
 _DIGITS = 12  # of a digest
+_UNWATCHED: Mapping[Watched, str] = {
+    "latency p95": "no interval was measured here",
+    "accuracy": "unmeasured here, for want of labels",
+    "failed requests": "unmeasured here, since no address was compared; take OLD's share in service",
+}
 
 
 def render(file: RolloutFile, verdicts: Sequence[str]) -> bytes:
     """Write everything that a reviewer needs as Markdown; foreign text shows as it is, and does nothing."""
-    return as_markdown([*document_of(file, verdicts), *_measured(file)]).encode(errors="backslashreplace")
+    return as_markdown([*document_of(file, verdicts), *_measured(file.record)]).encode(errors="backslashreplace")
 
 
 def document_of(file: RolloutFile, verdicts: Sequence[str]) -> Iterator[Block]:
     """Yield the decision with its reasons, a verdict for each comparison, both versions, and the plan."""
     record = file.record
-    yield Title(words.headline(record.decision, record.requirements))
-    yield from (Paragraph(f"also {one.effect}: {words.reason(one)}", 1) for one in record.decision.reasons[1:])
+    yield Title(_headline(record))
+    yield from (Paragraph(f"also {one.effect}: {reason(one)}", 1) for one in record.decision.reasons[1:])
     pairs = counted(record.pairs, "pair of fresh processes")
     yield Paragraph(f"{record.new.target} (NEW) against {record.old.target} (OLD): {pairs}")
     yield from (Paragraph(one, 1) for one in verdicts)
     yield _figures(file)
     for side, name in ((record.old, "OLD"), (record.new, "NEW")):
         if side.requests is not None:
-            yield Paragraph(f"requests to {name}: {words.requests(side.requests)}", 1)
+            yield Paragraph(f"requests to {name}: {_requests(side.requests)}", 1)
     moved = (one.moved for one in file.comparisons if one.moved and one.moved.kind == "class lost")
     yield from (Paragraph(f"Classes lost: {one}", 1) for one in moved)
     if record.requirements:
         yield Title("Requirements", 3)
-        yield from (Paragraph(f"{one.outcome.upper()}  {words.requirement(one)}", 1) for one in record.requirements)
+        yield from (Paragraph(f"{one.outcome.upper()}  {_requirement(one)}", 1) for one in record.requirements)
     yield Title("Not compared", 3)
-    yield from (Paragraph(one, 1) for one in words.not_compared(file))
+    yield from (Paragraph(one, 1) for one in _not_compared(file))
     yield Title("Roll-out", 3)
-    yield from _plan(file.plan)
+    yield from _plan(file.plan) if file.plan else [Paragraph("no plan: there is one when the decision is go")]
 
 
-def _measured(file: RolloutFile) -> Iterator[Block]:
-    """Yield what whoever has typed the command knows."""
-    record = file.record
-    yield Title("How it was measured", 3)
-    yield Paragraph(
-        f"{counted(record.pairs, 'pair of fresh processes')}, {counted(record.rows.count, 'row')} of "
-        f"{record.rows.file} (SHA-256 {record.rows.sha256[:_DIGITS]}), batch size {record.batch_size}, "
-        f"{counted(record.threads, 'thread')}; at most {100 * record.alpha:.3g} % false alarms; "
-        f"{record.machine.cpu_model}, {counted(record.machine.cores, 'core')}; {record.decided_at}. To repeat it:"
-    )
-    yield Code(words.command(record))
+def _headline(record: VersionRecord) -> str:
+    """Say the decision in one line, with its first reason."""
+    decision = record.decision
+    if decision.reasons:
+        more = f"; {counted(len(decision.reasons) - 1, 'further reason')}" if len(decision.reasons) > 1 else ""
+        return f"{decision.outcome}: {reason(decision.reasons[0])}{more}"
+    if decision.outcome != "go":
+        return "inconclusive: nothing was compared"
+    met = f", and {counted(len(record.requirements), 'requirement')} met" if record.requirements else ""
+    return f"go: nothing is worse by more than its margin{met}"
+
+
+def reason(one: Reason) -> str:
+    """Say one reason, and what would decide it."""
+    subject = one.subject
+    if isinstance(subject, Comparison):
+        told = _comparison(subject)
+    elif isinstance(subject, Requirement):
+        told = _requirement(subject)
+    else:
+        beside = f", of OLD {_requests(subject.old)}" if subject.old else ""
+        told = f"{_requests(subject.new)}{beside}" + (f": {subject.new.why}" if subject.new.why else "")
+    return f"{told}; {one.needed}" if one.needed else told
+
+
+def _comparison(one: Comparison) -> str:
+    """Say how a statistic has changed: `latency p50 +10.3 % (+8.9 .. +11.8), margin 2 %`."""
+    name = metric_of(one.metric).called(one.statistic)
+    if one.change is None:
+        return f"{name}: {one.reason or one.outcome}"
+    why = f", {one.reason}" if one.reason and one.outcome not in ("regressed", "improved", "equivalent") else ""
+    return f"{name} {_change(one)}, margin {one.allowed}{why}"
+
+
+def _change(one: Comparison) -> str:
+    """Write a change with its interval, or that every example has the same value."""
+    return (str(one.method) if one.is_equal else one.shift) or "–"
+
+
+def _requirement(one: Requirement) -> str:
+    """Say what was measured and asked for: `latency_p95_ms 12.3 ms (12.0 .. 12.6), limit <= 10 ms`."""
+    metric = metric_of(one.budget.metric)
+    limit = show_limit(one.budget.limit, metric.unit, metric.better)
+    if one.estimate is None:
+        return f"{one.budget.keyword} unmeasured, limit {limit}"
+    missed = f", missed by {show_excess(one.excess)}" if one.excess else ""
+    return f"{one.budget.keyword} {_interval(one.estimate, metric.unit)}, limit {limit}{missed}"
+
+
+def _interval(estimate: Estimate, unit: str) -> str:
+    """Write a value with its interval, where it has one that is wider than itself."""
+    if estimate.low == estimate.high == estimate.value:
+        return show(estimate.value, unit)
+    return show_interval(estimate.value, estimate.low, estimate.high, unit)
+
+
+def _requests(one: Requests) -> str:
+    low, high = one.interval
+    return f"{one.failed} of {counted(one.made, 'request')} failed ({100 * low:.2g} .. {100 * high:.2g} %)"
 
 
 def _figures(file: RolloutFile) -> Grid:
@@ -67,7 +130,7 @@ def _figures(file: RolloutFile) -> Grid:
             metric_of(key[0]).called(key[1]),
             _value(record.old, found.baseline if found else None, key),
             _value(record.new, found.candidate if found else None, key),
-            words.change(found) if found else "",
+            _change(found) if found else "",
             found.outcome if found else "not asked",
         ])  # fmt: skip
     rows.append(["SHA-256", *(side.sha256[:_DIGITS] or "none" for side in sides), "", ""])
@@ -77,19 +140,76 @@ def _figures(file: RolloutFile) -> Grid:
 
 def _value(side: Contender, compared: float | None, key: Key) -> str:
     """Write a value with its interval; where the comparison has another one of the same pairs, that one alone."""
-    found = side.estimate(key)
-    if compared is None or (found is not None and math.isclose(found.value, compared)):
-        return words.figure(side, key)
-    return show_measured(compared, metric_of(key[0]).unit)
+    found, unit = side.estimate(key), metric_of(key[0]).unit
+    if compared is not None and (found is None or not math.isclose(found.value, compared)):
+        return show_measured(compared, unit)
+    return "unmeasured" if found is None else _interval(found, unit)
 
 
-def _plan(plan: Plan | None) -> Iterator[Block]:
-    if plan is None:
-        yield Paragraph(words.ONLY_ON_GO)
-        return
+def _not_compared(file: RolloutFile) -> Iterator[str]:
+    """Yield what a comparison says nothing about."""
+    kinds = {side.kind for side in (file.record.old, file.record.new)}
+    if not file.record.rows.labelled:
+        yield "accuracy: there are no labels"
+    if all(one.metric != "model_size" for one in file.comparisons):
+        yield "model size: files of both versions have one, functions and addresses have none"
+    if len(kinds) > 1 and "address" in kinds:
+        yield "the models alone: one of them is called over HTTP, and its times hold the request"
+    if "address" in kinds:
+        yield "the hardware behind an address: both have to be served alike"
+    yield "energy, cold start and behaviour under load: hwperf load, and tests, measure them"
+
+
+def _plan(plan: Plan) -> Iterator[Block]:
     yield Paragraph("plan: limits at which it is rolled back")
-    told = [*map(words.limit, words.limits(plan)), *words.unwatched(plan)]
-    yield from (Paragraph(one, 1) for one in told)
-    yield Paragraph(words.promise(plan))
-    columns, *rows = words.stages(plan)
-    yield Grid(columns, rows)
+    yield from (Paragraph(_limit(one), 1) for one in plan.limits)
+    yield from (Paragraph(f"{one}: {_UNWATCHED[one]}", 1) for one in plan.unwatched)
+    yield Paragraph(
+        "Roll back where so many requests of a stage are beyond a limit. A version that is as it was measured here is "
+        f"rolled back with a probability of at most {100 * plan.alpha:.3g} % (exact binomial, over all stages and "
+        f"limits), if requests are independent of each other; a share that is 'seen' is found with {100 * POWER:.0f} "
+        "%. Times are of calls in a row on this machine: where those in service differ, take OLD's p95 there."
+    )
+    rows = list[list[str]]()
+    for stage in plan.stages:
+        alarms = dict.fromkeys(plan.limits, "any number")
+        for one in stage.alarms:
+            of = "" if one.of == stage.requests else f" of {one.of}"
+            alarms[one.limit] = f"{one.beyond}{of} (sees {100 * one.seen:.2g} %)"
+        rows.append([f"{100 * stage.share:.0f} %", str(stage.requests), *alarms.values()])
+    yield Grid(["stage", "requests", *map(_beyond, plan.limits)], rows)
+
+
+def _limit(one: Limit) -> str:
+    """Say a limit and the interval that it comes from."""
+    if one.watched == "failed requests":
+        value, measured = f"{100 * one.value:.2g} %", f"{100 * one.interval.value:.2g} %, n={one.interval.n}"
+    else:
+        unit = "s" if one.watched == "latency p95" else "1"
+        value, measured = show(one.value, unit), _interval(one.interval, unit)
+    if one.origin == "requirement":
+        origin = f"the requirement {one.keyword}; measured {measured}"
+    elif one.origin == "old and margin":
+        origin = f"OLD's {measured}, and {show_change(one.margin, 'relative')}"
+    else:
+        origin = f"the {'lower' if one.watched == 'accuracy' else 'upper'} end of NEW's {measured}"
+    return f"{one.watched} {value}: {origin}"
+
+
+def _beyond(one: Limit) -> str:
+    """Name what is counted."""
+    if one.watched == "latency p95":
+        return f"slower than {show(one.value, 's')}"
+    return "wrong labels" if one.watched == "accuracy" else "failed"
+
+
+def _measured(record: VersionRecord) -> Iterator[Block]:
+    """Yield what whoever has typed the command knows."""
+    yield Title("How it was measured", 3)
+    yield Paragraph(
+        f"{counted(record.pairs, 'pair of fresh processes')}, {counted(record.rows.count, 'row')} of "
+        f"{record.rows.file} (SHA-256 {record.rows.sha256[:_DIGITS]}), batch size {record.batch_size}, "
+        f"{counted(record.threads, 'thread')}; at most {100 * record.alpha:.3g} % false alarms; "
+        f"{record.machine.cpu_model}, {counted(record.machine.cores, 'core')}; {record.decided_at}. To repeat it:"
+    )
+    yield Code(shlex.join(record.command))

@@ -31,19 +31,10 @@ from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.reports.csv_files import Cell, Cells, conditions_of, figure_cells, file_of
 from pytest_hwperf.reports.rows import metric_of
 from pytest_hwperf.stats.advice import tightest
-from pytest_hwperf.stats.candidates import Measured, measured_together
+from pytest_hwperf.stats.candidates import Choice, measured_together
 from pytest_hwperf.stats.recommendations import STAGES
 from pytest_hwperf.stats.rivals import ACCURACY, DIMENSIONS, MEMORY, per_row
-from pytest_hwperf.stats.tradeoffs import (
-    WEIGHTS,
-    Score,
-    best_by,
-    composite,
-    dimensions_of,
-    not_below,
-    score,
-    weights_of,
-)
+from pytest_hwperf.stats.tradeoffs import best_by, composite, not_below
 
 _FIGURES: Sequence[Key] = (
     *(
@@ -132,20 +123,16 @@ def _bandwidth(run: Run) -> tuple[Cell, Cell]:
     return moved / 1e9, f"at least: not counted are {uncounted}" if uncounted else ""
 
 
-def _tradeoff_rows(measured: Measured) -> Iterator[Cells]:
-    dimensions, lacking = dimensions_of(measured.candidates)
-    front = measured.front
-    weights = weights_of(WEIGHTS, dimensions)
-    left_out = "; ".join(f"{name} is left out: not measured for every scenario" for name in lacking)
-    for candidate, judgement in zip(measured.candidates, measured.judgements, strict=True):
-        found = score(candidate, measured.reference, weights) if weights else None
+def _tradeoff_rows(choice: Choice) -> Iterator[Cells]:
+    weights = choice.weighted
+    left_out = "; ".join(f"{name} is left out: not measured for every scenario" for name in choice.lacking)
+    for candidate, judgement in zip(choice.candidates, choice.judgements, strict=True):
+        found = choice.scores.get(candidate.name)
         cells: list[Cell] = [
-            measured.reference.name,
-            found.value if found else None,
-            found.low if found else None,
-            found.high if found else None,
+            choice.reference.name,
+            *((found.value, found.low, found.high) if found else (None, None, None)),
             composite(candidate, weights) if weights else None,
-            ("yes" if candidate in front else "no") if dimensions else None,
+            ("yes" if candidate in choice.front else "no") if choice.dimensions else None,
             left_out if found else "; ".join(filter(None, [_unscored(weights), left_out])),
         ]
         whole = [*_measurement(judgement.run), candidate.name, *_figures(judgement), *_bandwidth(judgement.run), *cells]
@@ -184,41 +171,36 @@ def _change(judgement: Judgement) -> list[Cell]:
     return [change.value, change.low, change.high, "" if None not in (change.low, change.high) else "an open interval"]
 
 
-def _compared(measured: Measured) -> dict[str, Any]:
+def _compared(choice: Choice) -> dict[str, Any]:
     """Say what was compared at one operating point, in which order, and what was left out."""
-    dimensions, lacking = dimensions_of(measured.candidates)
-    weights = weights_of(WEIGHTS, dimensions)
-    scores = {one.name: score(one, measured.reference, weights) for one in measured.candidates} if weights else {}
-    known = {name: one for name, one in scores.items() if one}
-    ranked = sorted(known, key=lambda name: -known[name].value)
+    ranked = sorted(choice.scores.items(), key=lambda one: -one[1].value)
     return {
-        "test": measured.test,
-        "operating_point": measured.point or None,
-        "candidates": [one.name for one in measured.candidates],
-        "reference": measured.reference.name,
-        "weights": weights or None,
-        "left_out": {name: {"not_measured_for": names} for name, names in lacking.items()},
-        "pareto": [one.name for one in measured.front] if dimensions else None,
-        "ranking": [{"name": name, **_score(known[name])} for name in ranked] or None,
-        "lost_classes": {one.name: str(lost) for one in measured.candidates if (lost := measured.lost_by(one))} or None,
-        "reason": None if ranked else _unscored(weights),
+        "test": choice.test,
+        "operating_point": choice.point or None,
+        "candidates": [one.name for one in choice.candidates],
+        "reference": choice.reference.name,
+        "weights": choice.weighted or None,
+        "left_out": {name: {"not_measured_for": names} for name, names in choice.lacking.items()},
+        "pareto": [one.name for one in choice.front] if choice.dimensions else None,
+        "ranking": [
+            {"name": name, "score": found.value, "score_low": found.low, "score_high": found.high}
+            for name, found in ranked
+        ]
+        or None,
+        "lost_classes": {one.name: str(lost) for one in choice.candidates if (lost := choice.lost_by(one))} or None,
+        "reason": None if ranked else _unscored(choice.weighted),
     }
 
 
-def _score(found: Score) -> dict[str, float | None]:
-    return {"score": found.value, "score_low": found.low, "score_high": found.high}
-
-
-def _best(measured: Measured) -> dict[str, Any]:
+def _best(choice: Choice) -> dict[str, Any]:
     """Say who is best by composite, latency, memory and energy, with those that are shown to be as good."""
-    dimensions, _ = dimensions_of(measured.candidates)
-    found: dict[str, Any] = {"test": measured.test, "operating_point": measured.point or None}
-    found["best_composite"] = _best_composite(measured, weights_of(WEIGHTS, dimensions))
+    found: dict[str, Any] = {"test": choice.test, "operating_point": choice.point or None}
+    found["best_composite"] = _best_composite(choice)
     for name, field in _LOWEST.items():
-        if name not in dimensions:
+        if name not in choice.dimensions:
             found[field] = {**_NOBODY, "reason": "not measured for every scenario"}
             continue
-        best, as_good, inconclusive = best_by(measured.candidates, DIMENSIONS[name])
+        best, as_good, inconclusive = best_by(choice.candidates, DIMENSIONS[name])
         unit, factor = EXPORT_UNITS[METRICS[DIMENSIONS[name][0]].unit]
         found[field] = {
             "names": [best.name, *(one.name for one in as_good)],
@@ -230,15 +212,11 @@ def _best(measured: Measured) -> dict[str, Any]:
     return found
 
 
-def _best_composite(measured: Measured, weights: Mapping[str, float]) -> dict[str, Any]:
+def _best_composite(choice: Choice) -> dict[str, Any]:
+    weights = choice.weighted
     if not weights:
         return {**_NOBODY, "reason": _unscored(weights)}
-    best = max(measured.candidates, key=lambda one: composite(one, weights))
-    inconclusive = [one.name for one in not_below(measured.candidates, best, weights)]
-    return {
-        **_NOBODY,
-        "names": [best.name],
-        "inconclusive": inconclusive,
-        "value": composite(best, weights),
-        "reason": None,
-    }
+    best = max(choice.candidates, key=lambda one: composite(one, weights))
+    inconclusive = [one.name for one in not_below(choice.candidates, best, weights)]
+    named = {"names": [best.name], "inconclusive": inconclusive, "value": composite(best, weights), "reason": None}
+    return {**_NOBODY, **named}

@@ -1,19 +1,34 @@
-"""Candidates that the measurements of a report are: the scenarios of a test, at their operating points."""
+"""The candidates of a test at an operating point, as a choice: requirements, scores, ranks and who is best."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from shlex import join
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pytest_hwperf.records.budgets import nearest
 from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.evidence import Gate
 from pytest_hwperf.records.messages import Statement
-from pytest_hwperf.records.metrics import ACCURACY
-from pytest_hwperf.records.run import AS_TRAINED, Run
+from pytest_hwperf.records.metrics import ACCURACY, metric_of
+from pytest_hwperf.records.run import AS_TRAINED, Key, Run
 from pytest_hwperf.records.verdict import Judgement
-from pytest_hwperf.stats.rivals import Candidate, lost_by, without_parameters
-from pytest_hwperf.stats.tradeoffs import dimensions_of, pareto
+from pytest_hwperf.stats.quantisation import Worth, quantised_pairs, worth_of
+from pytest_hwperf.stats.rivals import DIMENSIONS, Candidate, lost_by, per_row, without_parameters
+from pytest_hwperf.stats.tradeoffs import (
+    WEIGHTS,
+    Requirement,
+    Score,
+    composite,
+    dimensions_of,
+    meets,
+    not_below,
+    pareto,
+    score,
+    weights_of,
+    with_estimates,
+)
 
 CONDITIONS: Mapping[str, str] = {"batch_size": "", "threads": "", "load": "single_stream"}  # → unless declared
 
@@ -64,48 +79,141 @@ _MOST_DIGITS = 9  # of the rows of a call
 _CALLED = {"batch_size": "batch", "threads": "threads", "load": "load"}  # conditions, as names of candidates say them
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """What was measured of one test at one operating point: candidates that may be compared with each other."""
+class Ranked(NamedTuple):
+    """A candidate in its place."""
 
-    test: str
+    candidate: Candidate
+    score: Score | None  # None: a value of 0 has no ratio
+    composite: float
+    inconclusive: bool  # whether its score is not shown to be below the highest
+    put_back: bool  # behind all others: a quantised form that is not worthwhile
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """The candidates of one test at one operating point, which may be compared with each other, and by what."""
+
+    test: str  # "" where a table names none
     point: str  # "" where nothing tells it from others
-    candidates: Sequence[Candidate]
-    judgements: Sequence[Judgement]  # of each candidate
+    candidates: Sequence[Candidate]  # at least one
+    judgements: Sequence[Judgement] = ()  # of each candidate; () where none are needed
+    requirements: Mapping[str, Sequence[Requirement]] = field(default_factory=dict)  # name of a candidate → of it
+    called: str = USUAL_REFERENCE  # reference of the scores; the first candidate where none is called so
+    weights: Mapping[str, float] = field(default_factory=lambda: WEIGHTS)  # dimension → weight
+    rank_by: str = "score"  # "score", "composite" or a dimension
+    prices: Mapping[str, float] = field(default_factory=dict)  # kind of machine → price per hour
+    gates: Sequence[Gate] = ()  # what pairs of the candidates have observed
+    with_estimates: bool = False  # whether scores take an estimate of energy where nothing was measured
+
+    @cached_property
+    def reference(self) -> Candidate:
+        """What scores are relative to."""
+        return next((one for one in self.candidates if is_called(one, self.called)), self.candidates[0])
+
+    @cached_property
+    def dimensions(self) -> Mapping[str, Key]:
+        """What all candidates have."""
+        return dimensions_of(self.candidates)[0]
+
+    @cached_property
+    def lacking(self) -> Mapping[str, Sequence[str]]:
+        """Any other dimension → the candidates that lack it."""
+        return dimensions_of(self.candidates)[1]
+
+    @cached_property
+    def scored(self) -> Mapping[str, Candidate]:
+        """Name → the candidate as scores take it."""
+        found = with_estimates(self.candidates) if self.with_estimates else self.candidates
+        return {one.name: one for one in found}
+
+    @cached_property
+    def weighted(self) -> Mapping[str, float]:
+        """The weights of the scores, 1 in all; {} where no dimension that is left has any."""
+        return weights_of(self.weights, dimensions_of([*self.scored.values()])[0])
 
     @property
-    def reference(self) -> Candidate:
-        """What scores are relative to: ONNX Runtime in FP32, else the first."""
-        return next((one for one in self.candidates if is_called(one, USUAL_REFERENCE)), self.candidates[0])
+    def estimated(self) -> tuple[str, ...]:
+        """The dimensions of the scores that were not measured, but estimated."""
+        return tuple(name for name in self.weighted if name not in self.dimensions)
+
+    @cached_property
+    def scores(self) -> Mapping[str, Score]:
+        """Name → score of each candidate that has one."""
+        if not self.weighted:
+            return {}
+        reference = self.scored[self.reference.name]
+        found = {name: score(one, reference, self.weighted) for name, one in self.scored.items()}
+        return {name: one for name, one in found.items() if one}
+
+    @cached_property
+    def front(self) -> list[Candidate]:
+        """The Pareto set over the dimensions that all candidates have."""
+        return pareto(self.candidates, [*self.dimensions.values()]) if self.dimensions else []
+
+    @cached_property
+    def left(self) -> list[Candidate]:
+        """The candidates that no requirement bars."""
+        return [one for one in self.candidates if meets(self.requirements.get(one.name, ()))]
+
+    @cached_property
+    def worths(self) -> list[tuple[Candidate, Candidate, Worth]]:
+        """The rule of quantisation for each INT8 candidate against the same form in FP32, called alike."""
+        return [(one, other, worth_of(one, other)) for one, other in quantised_pairs(self.candidates)]
 
     def lost_by(self, candidate: Candidate) -> Statement | None:
         """Name the classes that a candidate loses against the reference, None where it loses none."""
         return lost_by(candidate, self.reference)
 
     @property
-    def front(self) -> list[Candidate]:
-        """The Pareto set over the dimensions that all candidates have."""
-        dimensions, _ = dimensions_of(self.candidates)
-        return pareto(self.candidates, [*dimensions.values()]) if dimensions else []
+    def unranked(self) -> str:
+        """Why there is no ranking; "" where there is one."""
+        if not self.left:
+            return "no candidate meets the requirements"
+        if self.rank_by in DIMENSIONS and self.rank_by not in self.dimensions:
+            return f"not by {self.rank_by}, which is left out"
+        return "" if self.weighted else "no dimension that is left has a weight"
+
+    @cached_property
+    def ranked(self) -> list[Ranked]:
+        """The candidates that meet the requirements, best first; [] where there is no ranking."""
+        if self.unranked:
+            return []
+        candidates = [self.scored[one.name] for one in self.left]
+        known = [one for one in candidates if one.name in self.scores]
+        best = max(known, key=lambda one: self.scores[one.name].value, default=None)
+        inconclusive = not_below(candidates, best, self.weighted) if best else []
+        last = {one.name for one, _, found in self.worths if found.outcome == "not worthwhile"}
+        last = set() if self.rank_by in DIMENSIONS else last
+        return [
+            Ranked(one, self.scores.get(one.name), composite(one, self.weighted), one in inconclusive, one.name in last)
+            for one in sorted(candidates, key=lambda one: (one.name in last, self._place(one)))
+        ]
+
+    def _place(self, one: Candidate) -> float:
+        """Return what the ranking sorts by, less being better."""
+        if self.rank_by in DIMENSIONS:
+            key = DIMENSIONS[self.rank_by]
+            return per_row(one, key).value * (-1 if metric_of(key[0]).better == "higher" else 1)
+        if self.rank_by == "composite":
+            return -composite(one, self.weighted)
+        return -self.scores[one.name].value if one.name in self.scores else 0.0
 
 
-def measured_together(judgements: Sequence[Judgement]) -> list[Measured]:
+def choices_of(
+    test: str, candidates: Sequence[Candidate], judgements: Sequence[Judgement] = (), **others: Any
+) -> Iterator[Choice]:
+    """Yield a choice for each operating point of a test, in their order; `others` are further fields of each."""
+    points = points_of([one.conditions for one in candidates])
+    for point in dict.fromkeys(points):
+        here = [one for one, its in zip(candidates, points, strict=True) if its == point]
+        of = [one for one, its in zip(judgements, points, strict=False) if its == point]
+        yield Choice(test=test, point=described(point), candidates=here, judgements=of, **others)
+
+
+def measured_together(judgements: Sequence[Judgement]) -> list[Choice]:
     """Return the measurements of a report, those together that may be compared."""
-    found = list[Measured]()
-    for test, of_test in by_test(judgements, lambda one: one.run).items():
-        candidates = distinct(_of_judgements(of_test))
-        points = points_of([one.run.conditions for one in of_test])
-        for point in dict.fromkeys(points):
-            here = [place for place, its in enumerate(points) if its == point]
-            found.append(
-                Measured(
-                    test=test,
-                    point=described(point),
-                    candidates=[candidates[place] for place in here],
-                    judgements=[of_test[place] for place in here],
-                )
-            )
-    return found
+    found = by_test(judgements, lambda one: one.run).items()
+    return [choice for test, of in found for choice in choices_of(test, distinct(_of_judgements(of)), of)]
 
 
 def is_called(candidate: Candidate, name: str) -> bool:

@@ -62,11 +62,6 @@ class Concurrency:
     base_bytes: float  # a process with its loaded model, counted once: threads share it
     each_bytes: float  # a request as it is served
 
-    @property
-    def count(self) -> int:
-        """The lower of both limits."""
-        return min(self.by_memory, self.cores)
-
 
 def together(services: Sequence[Service]) -> Service:
     """Return what several kinds of requests in one queue are together: of their mixture, mean and variation.
@@ -162,16 +157,11 @@ def _whole(instances: float) -> int:
     return max(1, math.ceil(instances * (1 - _ROUNDING)))
 
 
-def concurrency(available: float, each: float, base: float, cores: int) -> Concurrency:
-    """Return how many requests the memory holds at once.
+def fitting(available: float, each: float, base: float) -> int:
+    """Return how many of `each` bytes, above 0, fit beside a base that is taken once.
 
     Example: 16 GB, 4.15 MB each, no base: 3,855.
     """
-    return Concurrency(by_memory=fitting(available, each, base), cores=cores, base_bytes=base, each_bytes=each)
-
-
-def fitting(available: float, each: float, base: float) -> int:
-    """Return how many of `each` bytes, above 0, fit beside a base that is taken once."""
     return max(0, math.floor((available - base) / each))
 
 

@@ -2,45 +2,38 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import NamedTuple
 
 from pytest_hwperf.records.metrics import ENERGY, MEDIAN_LATENCY, stage_metric
 from pytest_hwperf.records.run import Estimate, Key, replace
 from pytest_hwperf.records.structs import Number, Record
+from pytest_hwperf.records.units import show_share
 from pytest_hwperf.stats.capacity import per_million
 from pytest_hwperf.stats.rivals import DIMENSIONS, Candidate, between_processes, ends_of, per_row
-from pytest_hwperf.stats.tradeoffs import RequirementFit, best_by
+from pytest_hwperf.stats.tradeoffs import Requirement, best_by
 
-Purpose = Literal["low latency", "critical accuracy", "few resources", "simple deployment"]
-Advice = Literal["requirements met", "not the bottleneck", "preprocess", "inference", "postprocess"]
-
-STAGES: tuple[Advice, ...] = ("preprocess", "inference", "postprocess")
+STAGES = ("preprocess", "inference", "postprocess")
 LEADING = 0.5  # share of a call from which on a stage is its bottleneck
-_PURPOSES: Mapping[Purpose, tuple[str, ...]] = {  # dimensions that decide, the first that is there
+_FASTER: Mapping[str, str] = {  # stage → what to do where it is the bottleneck
+    "preprocess": "preprocessing takes {share} of the call: cache it, vectorise it or move it out of the call",
+    "inference": "the model takes {share} of the call: quantise it, let the runtime optimise its graph, or make it "
+    "smaller",
+    "postprocess": "postprocessing takes {share} of the call: vectorise it",
+}
+_PURPOSES: Mapping[str, tuple[str, ...]] = {  # dimensions that decide, the first that is there
     "low latency": ("latency",),
     "critical accuracy": ("accuracy",),
     "few resources": ("memory", "energy"),
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recommendation:
+class Recommendation(NamedTuple):
     """The candidates for one purpose."""
 
-    purpose: Purpose
+    purpose: str
     dimension: str  # that decides; "" where none does
-    candidates: tuple[Candidate, ...]  # the best one and those as good, the fastest first; () where it is not known
+    candidates: tuple[Candidate, ...] = ()  # the best one and those as good, the fastest first; () where not known
     inconclusive: tuple[Candidate, ...] = ()  # that may be better
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bottleneck:
-    """One piece of advice about a candidate, with the share that it rests on."""
-
-    candidate: str
-    advice: Advice
-    share: float = 0.0  # of the call
 
 
 def matrix(candidates: Sequence[Candidate], dimensions: Mapping[str, Key]) -> Iterator[Recommendation]:
@@ -51,28 +44,25 @@ def matrix(candidates: Sequence[Candidate], dimensions: Mapping[str, Key]) -> It
     for purpose, wanted in _PURPOSES.items():
         dimension = next((name for name in wanted if name in dimensions), "")
         if not dimension or not candidates:
-            yield Recommendation(purpose=purpose, dimension=dimension, candidates=())
+            yield Recommendation(purpose, dimension)
             continue
         key = DIMENSIONS[dimension]
         first, as_good, inconclusive = best_by(candidates, key)
         if purpose == "critical accuracy":  # a loss within the margin is a loss
             as_good = [one for one in as_good if per_row(one, key).value == per_row(first, key).value]
-        found = _fastest_first([first, *as_good])
-        yield Recommendation(purpose=purpose, dimension=dimension, candidates=found, inconclusive=tuple(inconclusive))
-    plain = [one for one in candidates if one.as_trained]
-    yield Recommendation(purpose="simple deployment", dimension="", candidates=_fastest_first(plain))
+        yield Recommendation(purpose, dimension, _fastest_first([first, *as_good]), tuple(inconclusive))
+    yield Recommendation("simple deployment", "", _fastest_first([one for one in candidates if one.as_trained]))
 
 
 def _fastest_first(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    timed = [one for one in candidates if MEDIAN_LATENCY in one.values]
-    untimed = [one for one in candidates if MEDIAN_LATENCY not in one.values]
-    return (*sorted(timed, key=lambda one: per_row(one, MEDIAN_LATENCY).value), *untimed)
+    timed = {one.name: per_row(one, MEDIAN_LATENCY).value for one in candidates if MEDIAN_LATENCY in one.values}
+    return tuple(sorted(candidates, key=lambda one: timed.get(one.name, math.inf)))
 
 
-def bottlenecks(candidate: Candidate, found: Sequence[RequirementFit]) -> Iterator[Bottleneck]:
-    """Yield what to do, and what to leave: nothing where every requirement is met by its whole interval."""
-    if found and all(answer.outcome == "passed" for answer in found):
-        yield Bottleneck(candidate=candidate.name, advice="requirements met")
+def bottlenecks(candidate: Candidate, found: Sequence[Requirement]) -> Iterator[str]:
+    """Say what to do, and what to leave: nothing where every requirement is met by its whole interval."""
+    if found and all(one.outcome == "passed" for one in found):
+        yield "every requirement is met: more work on its speed gains nothing that was asked for"
         return
     whole = candidate.values.get(MEDIAN_LATENCY)
     stages = {name: candidate.values.get((stage_metric(name), "p50")) for name in STAGES}
@@ -83,10 +73,10 @@ def bottlenecks(candidate: Candidate, found: Sequence[RequirementFit]) -> Iterat
     total = max(whole.value, math.fsum(seconds.values()))
     shares = {name: spent / total for name, spent in seconds.items()}
     largest = max(shares, key=lambda name: shares[name])
-    if "inference" in shares and shares["inference"] < LEADING:
-        yield Bottleneck(candidate=candidate.name, advice="not the bottleneck", share=shares["inference"])
+    if shares.get("inference", 1.0) < LEADING:
+        yield f"the model takes {show_share(shares['inference'])} of the call: a faster one helps little"
     if shares[largest] >= LEADING:
-        yield Bottleneck(candidate=candidate.name, advice=largest, share=shares[largest])
+        yield _FASTER[largest].format(share=show_share(shares[largest]))
 
 
 THROUGHPUT = ("throughput", "mean")

@@ -52,6 +52,10 @@ class Candidate:
     guesses: Mapping[Key, Estimate] = field(default_factory=dict)  # what was estimated, and not measured
     pairs: Mapping[str, Mapping[Key, Comparison]] = field(default_factory=dict)  # name of a baseline → against it
 
+    def is_guessed(self, key: Key) -> bool:
+        """Whether a value is known only by an estimate."""
+        return key in self.guesses and key not in self.values
+
 
 class Change(NamedTuple):
     """A candidate against another one, as the log of their ratio."""

@@ -16,13 +16,12 @@ from pytest_hwperf.records.evidence import Evidence, Side
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import ACCURACY, MEDIAN_LATENCY, metric_of
 from pytest_hwperf.records.run import Estimate, Figure, Key, Sample
-from pytest_hwperf.records.structs import Count, Number, Record, Size
-from pytest_hwperf.records.verdict import Budget, BudgetOutcome, Comparison
+from pytest_hwperf.records.structs import Count, Record, Size
+from pytest_hwperf.records.verdict import Budget, Comparison
 from pytest_hwperf.stats.estimates import REPORTED_CONFIDENCE, clear_of, estimate
 from pytest_hwperf.stats.exact import by_class, share_interval
 from pytest_hwperf.stats.ranks import hodges_lehmann, walsh_bounds
-from pytest_hwperf.stats.rivals import Candidate
-from pytest_hwperf.stats.tradeoffs import RequirementFit, answers
+from pytest_hwperf.stats.tradeoffs import Requirement, answers
 
 Outcome = Literal["go", "no-go", "inconclusive"]
 
@@ -66,15 +65,6 @@ class Contender(Record, frozen=True, kw_only=True):
         return next((one.estimate for one in self.figures if one.key == key), None)
 
 
-class Requirement(Record, frozen=True, kw_only=True, tag=True):
-    """A requirement, and what the figures of the new version say of it."""
-
-    budget: Budget
-    estimate: Estimate | None  # None: unmeasured
-    outcome: BudgetOutcome
-    excess: Number | None  # share of the limit by which the value misses it, 0 where it keeps it; None of a limit of 0
-
-
 class FailedRequests(Record, frozen=True, kw_only=True, tag=True):
     """Requests that failed, of both versions."""
 
@@ -99,13 +89,7 @@ class Decision(Record, frozen=True, kw_only=True):
 
 def requirements_of(new: Contender, budgets: Sequence[Budget]) -> tuple[Requirement, ...]:
     """Hold the new version's own figures against requirements."""
-    values = {one.key: one.estimate for one in new.figures}
-    return tuple(map(_requirement, answers(Candidate(name=new.target, values=values), budgets)))
-
-
-def _requirement(answer: RequirementFit) -> Requirement:
-    excess = answer.excess if math.isfinite(answer.excess) else None
-    return Requirement(budget=answer.budget, estimate=answer.estimate, outcome=answer.outcome, excess=excess)
+    return answers({one.key: one.estimate for one in new.figures}, budgets)
 
 
 def decide(

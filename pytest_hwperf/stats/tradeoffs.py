@@ -17,6 +17,7 @@ from pytest_hwperf.records.budgets import nearest
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.metrics import metric_of
 from pytest_hwperf.records.run import Estimate, Key
+from pytest_hwperf.records.structs import Number, Record
 from pytest_hwperf.records.verdict import Budget, BudgetOutcome
 from pytest_hwperf.stats.estimates import clear_of
 from pytest_hwperf.stats.rivals import DIMENSIONS, Candidate, change_of, per_row, versus
@@ -34,15 +35,18 @@ class BestCandidate(NamedTuple):
     inconclusive: list[Candidate]  # the first is not shown to be better, nor they to be as good
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequirementFit:
-    """What one candidate makes of one requirement."""
+class Requirement(Record, frozen=True, kw_only=True, tag=True):
+    """A requirement, and what the figures of one candidate say of it."""
 
     budget: Budget
     estimate: Estimate | None  # None: unmeasured
     outcome: BudgetOutcome
-    guessed: bool = False  # whether the value was estimated, and not measured: it counts as for the marker
-    excess: float = 0.0  # share of the limit by which its value misses it; 0 where it keeps it
+    excess: Number | None  # share of the limit by which the value misses it, 0 where it keeps it; None of a limit of 0
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether the value itself is beyond the limit."""
+        return self.excess != 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,30 +58,28 @@ class Score:
     high: float | None
 
 
-def answers(candidate: Candidate, budgets: Sequence[Budget]) -> tuple[RequirementFit, ...]:
-    """Answer every requirement for one candidate."""
-    return tuple(_answer(candidate, budget) for budget in budgets)
+def answers(values: Mapping[Key, Estimate], budgets: Sequence[Budget]) -> tuple[Requirement, ...]:
+    """Answer every requirement by these values."""
+    return tuple(_answer(values.get(budget.key), budget) for budget in budgets)
 
 
-def _answer(candidate: Candidate, budget: Budget) -> RequirementFit:
-    estimate = candidate.values.get(budget.key) or candidate.guesses.get(budget.key)
+def _answer(estimate: Estimate | None, budget: Budget) -> Requirement:
     if estimate is None:
-        return RequirementFit(budget=budget, estimate=None, outcome="unmeasured")
+        return Requirement(budget=budget, estimate=None, outcome="unmeasured", excess=0.0)
     better = metric_of(budget.metric).better
     clear = clear_of(estimate, budget.limit, better)
     beyond = estimate.value - budget.limit if better == "lower" else budget.limit - estimate.value
-    return RequirementFit(
+    return Requirement(
         budget=budget,
         estimate=estimate,
-        guessed=budget.key not in candidate.values,
         outcome="inconclusive" if clear is None else "passed" if clear else "failed",
-        excess=max(0.0, beyond) / budget.limit if budget.limit else math.inf if beyond > 0 else 0.0,
+        excess=max(0.0, beyond) / budget.limit if budget.limit else None if beyond > 0 else 0.0,
     )
 
 
-def meets(found: Sequence[RequirementFit]) -> bool:
+def meets(found: Sequence[Requirement]) -> bool:
     """Whether a candidate may be chosen: no value misses its limit; an unmeasured one bars nothing."""
-    return not any(answer.excess for answer in found)
+    return not any(one.is_missed for one in found)
 
 
 def dimensions_of(candidates: Sequence[Candidate]) -> tuple[dict[str, Key], dict[str, list[str]]]:

@@ -8,7 +8,7 @@ from fakes import records as fake
 
 from pytest_hwperf import registry
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.cli.baseline import NOTHING, OK
+from pytest_hwperf.cli.output import FAILED, OK
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.records.evidence import COMMIT_DIGITS
 from pytest_hwperf.records.run import replace
@@ -53,7 +53,7 @@ def test_a_held_run_becomes_the_baseline(held: Path, capsys: pytest.CaptureFixtu
 
 def test_the_folder_that_was_looked_at_is_named(held: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Started in another folder than the tests, it finds nothing."""
-    assert NOTHING == main(["baseline", "accept", "--store=other", "*"])
+    assert FAILED == main(["baseline", "accept", "--store=other", "*"])
     assert f"hwperf: no held run matches '*' in baseline main of {held}/other; " in capsys.readouterr().err
 
 
@@ -144,7 +144,7 @@ def test_nothing_is_stored_yet(
 ) -> None:
     """And nothing is written by looking."""
     monkeypatch.chdir(tmp_path)
-    assert NOTHING == main(["baseline", *arguments])
+    assert FAILED == main(["baseline", *arguments])
     assert f"{tmp_path}/.hwperf; " in capsys.readouterr().err
     assert [] == list(tmp_path.iterdir())
 

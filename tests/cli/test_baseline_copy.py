@@ -11,7 +11,7 @@ pytest.importorskip("alembic", reason="SQLAlchemy and Alembic are not installed"
 from fakes import records as fake
 
 from pytest_hwperf.cli import USAGE, baseline, main
-from pytest_hwperf.cli.baseline import NOTHING, OK
+from pytest_hwperf.cli.output import FAILED, OK
 from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.run import StoredRun
 from pytest_hwperf.stats.history import Annotation
@@ -116,7 +116,7 @@ def test_a_run_that_cannot_be_copied_is_named(
         return (StoreError("the disk is full"),) if refused else real(store, baseline, given)
 
     monkeypatch.setattr(JsonStore, "save", save)
-    assert NOTHING == main(TO_JSON)
+    assert FAILED == main(TO_JSON)
     shown = capsys.readouterr()
     assert "hwperf: not copied: the disk is full\n" == shown.err
     assert f"baseline main: 2 runs in {here}/back\n" == shown.out
@@ -131,7 +131,7 @@ def test_only_the_named_baseline_is_copied(here: Path) -> None:
 
 @pytest.mark.usefixtures("here")
 def test_nothing_to_copy_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert NOTHING == main(TO_SQL)
+    assert FAILED == main(TO_SQL)
     assert "hwperf: json:.hwperf has no accepted or held run, and no note\n" == capsys.readouterr().err
 
 

@@ -6,8 +6,9 @@ import pytest
 from fakes import records as fake
 
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.cli.capacity import OK, TOO_BUSY, ModelsPlan
+from pytest_hwperf.cli.capacity import ModelsPlan
 from pytest_hwperf.cli.capacity_plan import CapacityPlan
+from pytest_hwperf.cli.output import FAILED, OK
 from pytest_hwperf.records.codec import from_file, from_json
 from pytest_hwperf.records.messages import said as said_of_it
 from pytest_hwperf.records.run import replace
@@ -67,7 +68,7 @@ def test_what_was_typed(capsys: pytest.CaptureFixture[str]) -> None:
     [("8000", "0.968: over 80 %, where waits grow steeply"), ("9000", "1.089: no steady state: more arrives")],
 )
 def test_too_busy_is_no_success(capsys: pytest.CaptureFixture[str], arrivals: str, meaning: str) -> None:
-    assert f"utilisation {meaning}" in said(capsys, f"--arrivals={arrivals}", "--rate=8266", code=TOO_BUSY)
+    assert f"utilisation {meaning}" in said(capsys, f"--arrivals={arrivals}", "--rate=8266", code=FAILED)
 
 
 def test_what_was_measured(report: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -194,7 +195,7 @@ def with_memory(value: float, high: float | None, *values: float) -> Judgement:
         (with_memory(5e6, None, 4e6, 5e6, 6e6), (), OK, "6.00 MB each: the highest of 3 fresh processes, median 5.00"),
         (with_memory(5e6, 5.3e6, 5e6), (), OK, "3 models of a.py::test_call onnx_fp32 in 16.0 MB (given) 5.30 MB each"),
         (with_memory(5e6, 5.3e6, 5e6), ("--base-mb=10",), OK, "1 model of a.py::test_call"),
-        (with_memory(5e6, 5.3e6, 5e6), ("--base-mb=12",), TOO_BUSY, "0 models of a.py::test_call"),
+        (with_memory(5e6, 5.3e6, 5e6), ("--base-mb=12",), FAILED, "0 models of a.py::test_call"),
     ],
 )
 def test_models_that_a_memory_holds(

@@ -11,9 +11,9 @@ from fakes.records import estimate
 from onnx import TensorProto, helper, numpy_helper
 
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.cli.arguments import make_folder_of
-from pytest_hwperf.cli.compare import INCONCLUSIVE, OK, REGRESSED, exit_code
+from pytest_hwperf.cli.compare import exit_code
 from pytest_hwperf.cli.inputs import read_data
+from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK, make_folder_of
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Evidence, Pair
@@ -68,7 +68,7 @@ def rows(tmp_path: Path) -> str:
 @pytest.mark.live
 def test_a_slower_model_is_found(tmp_path: Path, rows: str, capsys: pytest.CaptureFixture[str]) -> None:
     old, new = save_model(tmp_path / "old.onnx", 2), save_model(tmp_path / "new.onnx", 40)
-    assert main(["compare", old, new, f"--data={rows}", "--margin=10%", "--batch-size=16"]) == REGRESSED
+    assert main(["compare", old, new, f"--data={rows}", "--margin=10%", "--batch-size=16"]) == FAILED
     out = capsys.readouterr().out
     assert "REGRESSED  latency p50 ×" in out
     assert "exact signed-rank" in out
@@ -80,7 +80,7 @@ def test_another_answer_is_found_example_by_example(
     tmp_path: Path, rows: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old, new = save_model(tmp_path / "old.onnx", 1), save_model(tmp_path / "new.onnx", 1, shift=10.0)
-    assert main(["compare", old, new, f"--data={rows}", "--margin=50%"]) == REGRESSED
+    assert main(["compare", old, new, f"--data={rows}", "--margin=50%"]) == FAILED
     assert "REGRESSED  accuracy -" in capsys.readouterr().out
 
 
@@ -176,7 +176,7 @@ def test_pickled_rows_are_never_loaded(tmp_path: Path) -> None:
     ("outcomes", "code"),
     [
         (["equivalent", "improved"], OK),
-        (["equivalent", "regressed", "inconclusive"], REGRESSED),
+        (["equivalent", "regressed", "inconclusive"], FAILED),
         (["equivalent", "inconclusive"], INCONCLUSIVE),
         (["not comparable"], INCONCLUSIVE),
         ([], INCONCLUSIVE),

@@ -11,7 +11,7 @@ from fakes.sums_server import serving
 from onnx import TensorProto, helper, numpy_helper
 
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.cli.compare import INCONCLUSIVE, OK, REGRESSED
+from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.model_worker import subject_of
 from pytest_hwperf.host.worker_protocol import ModelSpec
@@ -141,6 +141,6 @@ def test_requests_that_fail_are_a_reason_against_a_version(tmp_path: Path, capsy
     np.save(tmp_path / "rows.npy", np.ones((8, 3)))
     with serving() as address:
         sides = [f"{address}/predict", f"{address}/busy"]
-        assert REGRESSED == main(["compare", *sides, "--data=rows.npy", "--margin=400%", "--json=all.json"])
+        assert FAILED == main(["compare", *sides, "--data=rows.npy", "--margin=400%", "--json=all.json"])
     assert re.match(r"no-go: \d+ of \d+ requests failed .*, of OLD 0 of", " ".join(capsys.readouterr().out.split()))
     assert '"kind":"address"' in (tmp_path / "all.json").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ from fakes.instant_pairs import conduct
 from fakes.played_models import Right, play
 
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.cli.compare import INCONCLUSIVE, OK, REGRESSED
+from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.records.codec import from_file
 from pytest_hwperf.records.evidence import Evidence, Side
@@ -65,7 +65,7 @@ def test_a_go_is_said_first_and_has_a_record_that_reads_back(
 @pytest.mark.parametrize(
     ("who", "code", "first"),
     [
-        (right(540, lost=16), REGRESSED, "no-go: accuracy -2.96 pp ("),
+        (right(540, lost=16), FAILED, "no-go: accuracy -2.96 pp ("),
         (right(60, lost=2), INCONCLUSIVE, "inconclusive: accuracy -3.33 pp ("),
         (right(60), INCONCLUSIVE, "inconclusive: accuracy equal on 60 of 60 examples"),
     ],

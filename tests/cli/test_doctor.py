@@ -15,8 +15,9 @@ from fakes.patients import measurable_memory, patient
 from fakes.powercap import AMD, bare_metal, plant
 
 from pytest_hwperf.cli import main
-from pytest_hwperf.cli.doctor import MISSING, OK, Probes, parse_required, run
+from pytest_hwperf.cli.doctor import Probes, parse_required, run
 from pytest_hwperf.cli.doctor_noise import Noise, noise_of
+from pytest_hwperf.cli.output import FAILED, OK
 from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.models import SelfComparison
 from pytest_hwperf.meters.access import Access
@@ -114,8 +115,8 @@ def test_the_noise_is_read_for_as_long_as_was_asked(server: Probes, capsys: pyte
         ((), OK, ""),
         (("memory,cpu,clock",), OK, ""),
         (("estimate",), OK, ""),
-        (("energy",), MISSING, "energy"),
-        (("rapl,memory", "perf"), MISSING, "rapl, perf"),
+        (("energy",), FAILED, "energy"),
+        (("rapl,memory", "perf"), FAILED, "rapl, perf"),
     ],
 )
 def test_what_is_required_and_missing_fails(
@@ -133,7 +134,7 @@ def test_measured_energy_fulfils_the_requirement(server: Probes, capsys: pytest.
 
 
 def test_memory_that_cannot_be_measured_fails_the_requirement(tmp_path: Path) -> None:
-    assert MISSING == run(options(require=("memory",)), patient(bare_metal(tmp_path)))
+    assert FAILED == run(options(require=("memory",)), patient(bare_metal(tmp_path)))
 
 
 @pytest.mark.parametrize(

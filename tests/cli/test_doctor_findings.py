@@ -10,7 +10,8 @@ from fakes.hosts import settle_in
 from fakes.patients import measurable_memory, patient
 from fakes.powercap import bare_metal, plant
 
-from pytest_hwperf.cli.doctor import MISSING, OK, Probes, run
+from pytest_hwperf.cli.doctor import Probes, run
+from pytest_hwperf.cli.output import FAILED, OK
 from pytest_hwperf.records.contracts import Covered, Meter
 from pytest_hwperf.records.errors import MeterUnavailable
 from pytest_hwperf.records.run import Reading
@@ -50,7 +51,7 @@ class Boards:
 
 @pytest.mark.parametrize(
     ("name", "label", "code"),
-    [("nvml", "nvml:0+2", MISSING), ("nvml", "nvml-power:0", MISSING), ("psys", "rapl:psys", OK)],
+    [("nvml", "nvml:0+2", FAILED), ("nvml", "nvml-power:0", FAILED), ("psys", "rapl:psys", OK)],
 )
 def test_boards_alone_are_not_the_energy_of_the_processors(cloud: Probes, name: str, label: str, code: int) -> None:
     """Though they can be measured; the counter of the whole platform holds the processors."""
@@ -67,7 +68,7 @@ def test_bad_watts_are_reported_where_the_estimate_stands(tmp_path: Path, capsys
     """They say nothing of all the rest."""
     measurable_memory(tmp_path)
     place = patient(bare_metal(tmp_path, flags="fpu hypervisor"), environ={"HWPERF_WATTS": "junk"})
-    assert MISSING == run(options("memory", "estimate"), place)
+    assert FAILED == run(options("memory", "estimate"), place)
     said = capsys.readouterr()
     out = " ".join(said.out.split())
     assert "estimate no -o hwperf_watts=junk (or HWPERF_WATTS): give IDLE..BUSY in W per vCPU" in out

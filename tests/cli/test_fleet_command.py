@@ -14,7 +14,7 @@ from fakes.repositories import repository_with
 from pytest_hwperf.cli import USAGE, fleet, main
 from pytest_hwperf.cli.fleet import HostLines
 from pytest_hwperf.cli.inputs import read_report
-from pytest_hwperf.cli.report import FAILED, OK, OPEN
+from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK
 from pytest_hwperf.fleet.dispatch import News
 from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.fleet import HostAnswer, Order, Task
@@ -113,12 +113,12 @@ def test_a_host_that_was_lost_is_in_the_report(run: Fleet) -> None:
 def test_a_kind_that_no_host_has_answered_for_is_missing(run: Fleet) -> None:
     run.cluster.scripts["x1"] = dying
     code, said, _ = run()
-    assert OPEN == code
+    assert INCONCLUSIVE == code
     assert "x86 was not run: x1: its worker is gone; no host of kind x86 is left" in said
     assert "x86 is missing" in said
 
 
-@pytest.mark.parametrize(("alive", "code"), [(True, USAGE), (False, OPEN)])
+@pytest.mark.parametrize(("alive", "code"), [(True, USAGE), (False, INCONCLUSIVE)])
 def test_without_any_report_the_end_of_a_log_is_shown(run: Fleet, *, alive: bool, code: int) -> None:
     def wrong(job: str, _: Task) -> list[tuple[float, News]]:
         return [

@@ -9,7 +9,7 @@ import pytest
 from fakes import records as fake
 
 from pytest_hwperf.cli import USAGE, foreign, main
-from pytest_hwperf.cli.report import OK
+from pytest_hwperf.cli.output import OK
 from pytest_hwperf.records.errors import HwperfError
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Estimate, Key

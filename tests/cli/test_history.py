@@ -10,7 +10,8 @@ from fakes.histories import STEP, note, series, slower
 from fakes.repositories import commit, git
 
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.cli.history import NOTHING, OK, document_of, sparkline
+from pytest_hwperf.cli.history import document_of, sparkline
+from pytest_hwperf.cli.output import OK
 from pytest_hwperf.host import extras
 from pytest_hwperf.records.run import StoredRun, replace
 from pytest_hwperf.reports.document import as_text
@@ -127,7 +128,7 @@ def test_one_statistic_of_each_metric_is_shown_unless_it_is_named(
 )
 @pytest.mark.usefixtures("here")
 def test_what_cannot_be_shown_is_said(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert NOTHING == main([*HISTORY, *arguments])
+    assert USAGE == main([*HISTORY, *arguments])
     assert said in capsys.readouterr().err
 
 

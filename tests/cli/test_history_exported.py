@@ -6,7 +6,7 @@ import pytest
 from fakes import records as fake
 
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.cli.history import OK
+from pytest_hwperf.cli.output import OK
 from pytest_hwperf.host import extras
 from pytest_hwperf.records.run import StoredRun, replace
 from pytest_hwperf.reports import history_files

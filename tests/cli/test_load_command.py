@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pytest_hwperf.cli import USAGE, load, main
-from pytest_hwperf.cli.load import INCONCLUSIVE, INTERRUPTED, NOT_SERVED, OK
+from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, INTERRUPTED, OK
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerTask, decode_result, encode
 from pytest_hwperf.loads.times import Times, schedule
@@ -57,7 +57,7 @@ def test_every_kind_of_load_is_shown_as_a_table(
     assert "throughput" in shown
 
 
-@pytest.mark.parametrize(("limit", "code"), [("1e-9", NOT_SERVED), ("1e6", None)])
+@pytest.mark.parametrize(("limit", "code"), [("1e-9", FAILED), ("1e6", None)])
 def test_budgets_decide_the_exit_code_and_the_report_is_written(limit: str, code: int | None) -> None:
     arguments = ["--kind=single_stream", "--seconds=0.02", f"--budget=latency_p50_ms={limit}", "--json=out.json"]
     ended = main(["load", "loaded_here:call", *arguments])
@@ -103,7 +103,7 @@ def answered_below_400(asked: Load, _stream: Any, times: Times) -> None:
             times.note_failure(TimeoutError("too late"))
 
 
-@pytest.mark.parametrize(("limit", "code"), [(1, OK), (0.05, NOT_SERVED)])
+@pytest.mark.parametrize(("limit", "code"), [(1, OK), (0.05, FAILED)])
 def test_a_peak_keeps_its_budgets_too(limit: float, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "run_load", answered_below_400)
     monkeypatch.setattr(load, "_subject", elsewhere)

@@ -8,7 +8,7 @@ import pytest
 from fakes import records as fake
 
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.cli.report import OK
+from pytest_hwperf.cli.output import OK
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.reports import exports, json_file
 

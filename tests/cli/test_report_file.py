@@ -8,7 +8,7 @@ from fakes import gates
 from fakes import records as fake
 
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.cli.report import DIFFERENT, OK
+from pytest_hwperf.cli.output import FAILED, OK
 from pytest_hwperf.reports.json_file import render
 
 
@@ -26,7 +26,7 @@ def test_a_changed_digit_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[
     position = text.index('"change":', text.index('"observations"')) + len('"change":') + 6
     digit = "1" if text[position] != "1" else "2"
     path.write_text(text[:position] + digit + text[position + 1 :], encoding="utf-8")
-    assert main(["report", str(path), "--verify"]) == DIFFERENT
+    assert main(["report", str(path), "--verify"]) == FAILED
     assert "latency p50 of pair 1: " in capsys.readouterr().out
 
 

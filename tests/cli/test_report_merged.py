@@ -7,7 +7,7 @@ from fakes import shards
 
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.inputs import read_report
-from pytest_hwperf.cli.report import FAILED, OK, OPEN
+from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.reports import json_file
 
@@ -28,7 +28,7 @@ def write(folder: Path, reports: list[Report]) -> list[str]:
     ("there", "code", "said"),
     [
         ([0, 1, 2], FAILED, "1 of 4 tests regressed (at most 1 % false alarms over all 3 shards)"),
-        ([0, 1], OPEN, "only shards 1, 2 of 3"),
+        ([0, 1], INCONCLUSIVE, "only shards 1, 2 of 3"),
         ([2], FAILED, "only shard 3 of 3"),
     ],
 )
@@ -67,7 +67,7 @@ def test_a_merged_report_keeps_its_answer(
     merged = tmp_path / "all.json"
     main(["report", *write(tmp_path, reports[:2]), f"--output={merged}"])
     before = capsys.readouterr().out
-    assert OPEN == main(["report", str(merged)])
+    assert INCONCLUSIVE == main(["report", str(merged)])
     assert before == capsys.readouterr().out
     assert "shard 3 of 3 is missing: its tests are not in this report" in " ".join(before.split())
 
@@ -78,18 +78,18 @@ def test_one_shard_alone_says_what_is_missing_once(
     """A pattern such as shard-*.json may find no other."""
     again = tmp_path / "again.json"
     missing = "shards 2, 3 of 3 are missing: their tests are not in this report"
-    assert OPEN == main(["report", *write(tmp_path, reports[:1]), f"--output={again}"])
+    assert INCONCLUSIVE == main(["report", *write(tmp_path, reports[:1]), f"--output={again}"])
     assert 1 == " ".join(capsys.readouterr().out.split()).count(missing)
-    assert OPEN == main(["report", str(again)])
+    assert INCONCLUSIVE == main(["report", str(again)])
     assert 1 == " ".join(capsys.readouterr().out.split()).count(missing)
 
 
 def test_one_kind_alone_keeps_the_kinds_that_are_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     merged = tmp_path / "all.json"
     arm = write(tmp_path, [shards.of_kind("arm", 0.0)])
-    assert OPEN == main(["report", *arm, "--kinds=arm,x86", f"--output={merged}"])
+    assert INCONCLUSIVE == main(["report", *arm, "--kinds=arm,x86", f"--output={merged}"])
     capsys.readouterr()
-    assert OPEN == main(["report", str(merged)])
+    assert INCONCLUSIVE == main(["report", str(merged)])
     assert "x86 is missing" in capsys.readouterr().out
 
 

@@ -11,7 +11,8 @@ from fakes import records as fake
 from onnx import TensorProto, helper
 
 from pytest_hwperf.cli import INTERRUPTED, USAGE, main, sweep
-from pytest_hwperf.cli.sweep import INCONCLUSIVE, MISSED, OK, exit_code
+from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK
+from pytest_hwperf.cli.sweep import exit_code
 from pytest_hwperf.gate import sweeps
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.messages import state
@@ -75,7 +76,7 @@ def test_a_function_is_swept_with_its_energy(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.live
 def test_every_miss_gives_1() -> None:
-    assert MISSED == main(["sweep", "m.onnx", "--data=rows.npz", "--batch-size=1,8", "--latency-p50-ms=1e-9", *QUICK])
+    assert FAILED == main(["sweep", "m.onnx", "--data=rows.npz", "--batch-size=1,8", "--latency-p50-ms=1e-9", *QUICK])
 
 
 @pytest.mark.live
@@ -140,7 +141,7 @@ def test_a_source_that_cannot_be_read_says_why(monkeypatch: pytest.MonkeyPatch, 
     assert USAGE == main(["sweep", "m.onnx", "--data=rows.npz", "--batch-size=1", "--energy=rapl"])
 
 
-@pytest.mark.parametrize(("p95", "code"), [([0.02, 0.03], MISSED), ([0.02, 0.0099], INCONCLUSIVE), ([0.001, 0.02], OK)])
+@pytest.mark.parametrize(("p95", "code"), [([0.02, 0.03], FAILED), ([0.02, 0.0099], INCONCLUSIVE), ([0.001, 0.02], OK)])
 def test_the_exit_code_is_about_the_goal(p95: list[float], code: int) -> None:
     """Two percent to either side: 9.9 ms reaches 10.1 ms."""
     rows = []
@@ -151,7 +152,7 @@ def test_the_exit_code_is_about_the_goal(p95: list[float], code: int) -> None:
     assert code == exit_code(sweep_of("m", rows), "latency")
 
 
-@pytest.mark.parametrize(("most", "code"), [(7e6, MISSED), (4.5e6, INCONCLUSIVE)])
+@pytest.mark.parametrize(("most", "code"), [(7e6, FAILED), (4.5e6, INCONCLUSIVE)])
 def test_where_no_batch_fits_its_memory_says_whether_every_point_misses(most: float, code: int) -> None:
     """The search for the largest batch leaves the smallest one out: its memory is known, and nothing else."""
     limit = Budget(keyword="memory_max_mb", metric="memory", statistic="p50", limit=6e6)
@@ -170,7 +171,7 @@ def test_a_point_that_is_left_out_is_no_doubt() -> None:
         row_of(missing, [fake.figure("latency", "p95", late)]),
         row_of(left_out, [fake.figure("memory", "p50", size)]),
     ]
-    assert MISSED == exit_code(sweep_of("m", rows), "latency")
+    assert FAILED == exit_code(sweep_of("m", rows), "latency")
 
 
 @pytest.mark.live

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.cli import main
-from pytest_hwperf.cli.tradeoffs import OK, TradeoffsFile
+from pytest_hwperf.cli.output import OK
+from pytest_hwperf.cli.tradeoffs import TradeoffsFile
 from pytest_hwperf.records.codec import from_file
 
 pytestmark = pytest.mark.live

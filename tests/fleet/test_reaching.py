@@ -12,7 +12,7 @@ import pytest
 from fakes.dask_clients import Client
 from fakes.repositories import repository_with
 
-from pytest_hwperf.cli.report import OK
+from pytest_hwperf.cli.output import OK
 from pytest_hwperf.fleet import reaching
 from pytest_hwperf.fleet.dask_cluster import DaskCluster
 from pytest_hwperf.fleet.hosts import HostEntry

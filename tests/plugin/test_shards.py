@@ -9,7 +9,7 @@ import pytest
 from fakes.reruns import INI, Project, repository
 
 from pytest_hwperf.cli import main
-from pytest_hwperf.cli.report import FAILED, OK, OPEN
+from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK
 from pytest_hwperf.gate.preparing import GateRequest
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.errors import UsageProblem
@@ -112,7 +112,7 @@ def test_a_kind_of_machine_is_told_and_merged(suite: pytest.Pytester, capsys: py
     capsys.readouterr()
     files = [str(suite.path / f"{number}.json") for number in (1, 2)]
     assert OK == main(["report", *files, "--kinds=arm,x86"])
-    assert OPEN == main(["report", *files, "--kinds=arm,x86,gpu"])
+    assert INCONCLUSIVE == main(["report", *files, "--kinds=arm,x86,gpu"])
     assert "gpu is missing" in capsys.readouterr().out
 
 
@@ -134,15 +134,19 @@ def test_a_kind_gets_its_part_of_the_rate(pytester: pytest.Pytester, monkeypatch
 @pytest.mark.parametrize(
     ("conftest", "code", "said"),
     [
-        ("def pytest_runtest_teardown():\n    pytest.exit('enough', returncode=0)", OPEN, "the run was interrupted"),
         (
-            "@pytest.hookimpl(tryfirst=True)\ndef pytest_runtestloop(session):\n    del session.items[1:]",
-            OPEN,
+            "def pytest_runtest_teardown():\n    pytest.exit('enough', returncode=0)",
+            INCONCLUSIVE,
             "the run was interrupted",
         ),
-        ("def pytest_sessionfinish(session):\n    session.exitstatus = 7", OPEN, "pytest's exit code was 7"),
+        (
+            "@pytest.hookimpl(tryfirst=True)\ndef pytest_runtestloop(session):\n    del session.items[1:]",
+            INCONCLUSIVE,
+            "the run was interrupted",
+        ),
+        ("def pytest_sessionfinish(session):\n    session.exitstatus = 7", INCONCLUSIVE, "pytest's exit code was 7"),
         ("def pytest_sessionfinish(session):\n    session.exitstatus = 1", FAILED, ""),
-        ("def pytest_sessionfinish():\n    raise OSError", OPEN, "pytest's exit code was 3"),
+        ("def pytest_sessionfinish():\n    raise OSError", INCONCLUSIVE, "pytest's exit code was 3"),
     ],
     ids=["exit", "left out", "another code", "failed later", "raised"],
 )
@@ -212,7 +216,7 @@ def test_a_test_that_fails_by_itself_fails_the_merged_build(
     assert FAILED == main(["report", *files])
     assert "1 test failed by themselves: test_a.py::test_measured[7]" in capsys.readouterr().out.replace("\n", " ")
     passed = [file for file, code in zip(files, codes, strict=True) if not code]
-    assert OPEN == main(["report", *passed])
+    assert INCONCLUSIVE == main(["report", *passed])
 
 
 def test_pairs_and_stored_accuracies_get_a_part_of_the_rate(

@@ -61,26 +61,26 @@ def test_what_is_not_known_recommends_nothing() -> None:
 @pytest.mark.parametrize(
     ("stages", "said"),
     [
-        ({"preprocess": 6, "inference": 3}, [("not the bottleneck", 0.3), ("preprocess", 0.6)]),
-        ({"preprocess": 1, "inference": 8, "postprocess": 1}, [("inference", 0.8)]),
-        ({"preprocess": 3, "inference": 4, "postprocess": 3}, [("not the bottleneck", 0.4)]),
-        ({"postprocess": 4, "inference": 3}, [("not the bottleneck", 0.3)]),
-        ({"inference": 6, "preprocess": 4}, [("inference", 0.6)]),
-        ({"preprocess": 12, "inference": 8}, [("not the bottleneck", 0.4), ("preprocess", 0.6)]),  # of a call of 10
+        ({"preprocess": 6, "inference": 3}, ["the model takes 30 % of the call: a f", "preprocessing takes 60 %"]),
+        ({"preprocess": 1, "inference": 8, "postprocess": 1}, ["the model takes 80 % of the call: quantise it"]),
+        ({"preprocess": 3, "inference": 4, "postprocess": 3}, ["the model takes 40 % of the call: a faster"]),
+        ({"postprocess": 4, "inference": 3}, ["the model takes 30 % of the call: a faster one helps little"]),
+        ({"inference": 6, "preprocess": 4}, ["the model takes 60 % of the call: quantise it"]),
+        ({"preprocess": 12, "inference": 8}, ["the model takes 40 %", "preprocessing takes 60 %"]),  # of a call of 10
         ({}, []),
     ],
 )
-def test_work_helps_where_the_time_goes(stages: dict[str, int], said: list[tuple[str, float]]) -> None:
+def test_work_helps_where_the_time_goes(stages: dict[str, int], said: list[str]) -> None:
     values: dict[Key, Estimate] = {(f"stage_{name}", "p50"): exactly(seconds) for name, seconds in stages.items()}
-    whole = Candidate(name="a", values={**values, MEDIAN_LATENCY: exactly(10)})
-    assert said == [(one.advice, one.share) for one in bottlenecks(whole, ())]
+    found = [*bottlenecks(Candidate(name="a", values={**values, MEDIAN_LATENCY: exactly(10)}), ())]
+    assert [True] * len(said) == [line.startswith(start) for line, start in zip(found, said, strict=True)]
 
 
 def test_what_meets_its_requirements_needs_no_work() -> None:
     one = candidate("a", 0.9, 0.001, 1)
     met, inconclusive = (
-        answers(one, parse_budgets(limits))
+        answers(one.values, parse_budgets(limits))
         for limits in ({"latency_p50_ms": 2}, {"latency_p50_ms": 2, "energy_budget_mj": 1})
     )
-    assert ["requirements met"] == [found.advice for found in bottlenecks(one, met)]
+    assert ["every requirement is met"] == [found.partition(":")[0] for found in bottlenecks(one, met)]
     assert [] == list(bottlenecks(one, inconclusive))

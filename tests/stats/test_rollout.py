@@ -6,16 +6,16 @@ from fakes.rollouts import ACCURACY, accuracy, figure, latency, limit, version
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Budget, Comparison, Margin, uncompared
+from pytest_hwperf.reports.rollout import reason
 from pytest_hwperf.stats.rollout import (
     Contender,
     FailedRequests,
     Requests,
-    Requirement,
     decide,
     needed,
     requirements_of,
 )
-from pytest_hwperf.stats.rollout_plan import reason
+from pytest_hwperf.stats.tradeoffs import Requirement
 
 OLD, NEW = version("old.onnx", 1.0), version("new.onnx", 1.0)
 EQUAL = latency("equivalent")
