@@ -22,7 +22,7 @@ _SCHEME = re.compile(r"sql:sqlite:///|@|[a-z-]+:")  # in front of a file: a stor
 Argument = Callable[[Any], object]  # adds itself to a parser or to a group of one
 
 
-class Command(NamedTuple):
+class Subcommand(NamedTuple):
     """A command: what its help says, its arguments, and what runs it."""
 
     name: str
@@ -31,7 +31,7 @@ class Command(NamedTuple):
     arguments: Sequence[Argument | Sequence[Argument]] = ()  # those of an inner list exclude each other
     description: str = ""  # where it says more than `help`
     usage: str | None = None
-    actions: Sequence["Command"] = ()
+    actions: Sequence["Subcommand"] = ()
 
     def add_to(self, commands: "argparse._SubParsersAction[Any]") -> None:
         """Make the parser of this command."""

@@ -213,24 +213,26 @@ _STORED = (
 )
 _EVERY = arg.option("--baseline", "NAME", "default: all")
 COMMANDS = (
-    arg.Command(
+    arg.Subcommand(
         "baseline",
         None,
         "list, show, accept, remove or copy stored runs",
         actions=(
-            arg.Command("list", list_runs, "list the tests of which runs are stored", (arg.STORE_WITH_DEFAULT, _EVERY)),
-            arg.Command(
+            arg.Subcommand(
+                "list", list_runs, "list the tests of which runs are stored", (arg.STORE_WITH_DEFAULT, _EVERY)
+            ),
+            arg.Subcommand(
                 "show", show_runs, "show the figures of the newest stored run of a test on each machine", _STORED
             ),
-            arg.Command("remove", remove_runs, "remove the stored and the held runs of tests", _STORED),
-            arg.Command("accept", accept_runs, "accept failed runs as the new baseline", _STORED),
-            arg.Command(
+            arg.Subcommand("remove", remove_runs, "remove the stored and the held runs of tests", _STORED),
+            arg.Subcommand("accept", accept_runs, "accept failed runs as the new baseline", _STORED),
+            arg.Subcommand(
                 "prune",
                 prune_runs,
                 "remove what this machine saved with other versions and has saved again",
                 (arg.STORE_WITH_DEFAULT, arg.BASELINE),
             ),
-            arg.Command(
+            arg.Subcommand(
                 "copy",
                 copy_runs,
                 "copy the accepted and the held runs, and the notes, of one store to another",
@@ -240,7 +242,7 @@ COMMANDS = (
                     _EVERY,
                 ),
             ),
-            arg.Command(
+            arg.Subcommand(
                 "upgrade",
                 upgrade_store,
                 "give a database the newest schema, as its owner",

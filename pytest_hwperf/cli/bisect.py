@@ -234,7 +234,7 @@ def _described(here: Path, suspect: Suspect) -> Suspect:
 
 
 COMMANDS = (
-    arg.Command(
+    arg.Subcommand(
         "bisect",
         run,
         "find the commit that brought a regression",

@@ -230,7 +230,7 @@ def _service_of(options: argparse.Namespace, measured: Judgement | None) -> Serv
 
 
 COMMANDS = (
-    arg.Command(
+    arg.Subcommand(
         "capacity",
         run,
         "plan instances from a rate of arrivals and a service time",

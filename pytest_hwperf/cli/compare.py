@@ -182,7 +182,7 @@ def _show(line: ProgressLine, progress: Progress) -> None:
 
 _FORMS = "an ONNX file, a .skops file, module:function, or http://…"
 COMMANDS = (
-    arg.Command(
+    arg.Subcommand(
         "compare",
         run,
         "decide whether to roll out a new version of a model",

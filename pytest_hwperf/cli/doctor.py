@@ -327,7 +327,7 @@ def _noise(seconds: float) -> Noise:
 
 
 COMMANDS = (
-    arg.Command(
+    arg.Subcommand(
         "doctor",
         run,
         "show what this machine can measure, and what makes it noisy",

@@ -148,7 +148,7 @@ def _troubles(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 
 COMMANDS = (
-    arg.Command(
+    arg.Subcommand(
         "fleet",
         run,
         "run a gate on several machines of several kinds",

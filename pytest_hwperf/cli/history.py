@@ -237,7 +237,7 @@ def _names(series: Sequence[Series]) -> list[str]:
 
 
 COMMANDS = (
-    arg.Command(
+    arg.Subcommand(
         "history",
         run,
         "show how tests changed over time, and at which commits",
@@ -260,7 +260,7 @@ COMMANDS = (
         "between which revisions, and the team's notes, which `hwperf history note REV TEXT` keeps. Exit code 0: shown "
         "or exported; 4: usage, or nothing matches.",
     ),
-    arg.Command(
+    arg.Subcommand(
         "history note",  # as `hwperf history` is typed with a test, it has no commands below it
         keep_note,
         "",

@@ -290,7 +290,7 @@ def _tried(one: Try) -> str:
 
 _NUMBERS = {"qps": float, "seconds": float, "seed": int, "shape": float, "in-flight": int, "rows": int, "calls": int}
 COMMANDS = (
-    arg.Command(
+    arg.Subcommand(
         "load",
         run,
         "put a load on an address, a function or an ONNX file",

@@ -150,7 +150,7 @@ _OUTPUT = arg.several(
 )
 OUTPUT = (_ANNOTATIONS, _OUTPUT)  # of every command that shows a report
 COMMANDS = (
-    arg.Command(
+    arg.Subcommand(
         "report",
         run,
         "show, merge, verify or export reports of pytest --hwperf-report=FILE.json",

@@ -180,7 +180,7 @@ def _build(share: float, options: argparse.Namespace) -> Report:
 
 
 COMMANDS = (
-    arg.Command(
+    arg.Subcommand(
         "selfcheck",
         run,
         "measure false alarms and detection on your tests and machine",

@@ -170,7 +170,7 @@ def _write(options: argparse.Namespace, found: Swept, started: str) -> None:
 
 
 COMMANDS = (
-    arg.Command(
+    arg.Subcommand(
         "sweep",
         run,
         "measure a model at several batch sizes and thread counts",

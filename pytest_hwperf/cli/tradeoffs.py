@@ -266,7 +266,7 @@ def _code(found: Mapping[str, Sequence[Requirement]], budgets: Sequence[Budget])
 
 
 COMMANDS = (
-    arg.Command(
+    arg.Subcommand(
         "tradeoffs",
         run,
         "choose among measured scenarios by requirements",
