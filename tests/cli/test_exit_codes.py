@@ -301,7 +301,7 @@ import sys
 sys.path.insert(0, {here!r})
 from test_exit_codes import printing
 from pytest_hwperf.cli import main, report
-report.run = printing
+report.COMMANDS = (report.COMMANDS[0]._replace(run=printing),)
 sys.exit(main(["report", "report.json"]))
 """
 
