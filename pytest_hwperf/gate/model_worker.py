@@ -97,7 +97,7 @@ def _reply_memory(task: WorkerTask, spec: ModelSpec) -> int:
 
     find_module(spec.model, spec.trust)
     probe = MemoryMeter()
-    startup = Startup(own_code(Path.cwd()), probe)
+    startup = Startup(own_code(Path.cwd()), probe.enter)
     watch_imports(startup.importing)
     subject = subject_of(spec)
     reply(measure_memory(subject.imports, loader_of(subject), startup, probe, growing=task.growth), task)

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from contextvars import copy_context
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_hwperf.host.tracing import untraced_wait
 from pytest_hwperf.records.errors import UsageProblem
@@ -16,32 +16,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Loop(Protocol):
-    """A loop that lives as long as a measurement."""
-
-    @property
-    def thread(self) -> threading.Thread:
-        """The thread in which calls are made."""
-
-    def open(self) -> None:
-        """Be ready to run."""
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await `work` on the loop and return its value."""
-
-    def call(self, work: Callable[[], T]) -> T:
-        """Call a plain function in the thread in which calls are made, and return its value."""
-
-    def close(self) -> None:
-        """End the loop, if it is the measurement's own."""
-
-
 class OwnLoop:
     """An asyncio loop of the measurement's own, made when the first call turns out to be async."""
 
     def __init__(self) -> None:
         self._runner: asyncio.Runner | None = None
-        self.thread = threading.current_thread()
+        self.thread = threading.current_thread()  # in which calls are made
 
     def open(self) -> None:
         """Make the loop, unless there is one."""
@@ -59,7 +39,7 @@ class OwnLoop:
         return self._runner.run(work)
 
     def call(self, work: Callable[[], T]) -> T:
-        """Call `work` here."""
+        """Call a plain function in the thread in which calls are made, and return its value."""
         return work()
 
     def close(self) -> None:
@@ -131,6 +111,9 @@ class TestLoop:
         if why is not None:
             raise why
         return value
+
+
+Loop = OwnLoop | TestLoop  # which lives as long as a measurement
 
 
 async def _called(work: Callable[[], T]) -> T:

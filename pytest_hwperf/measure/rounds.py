@@ -11,13 +11,8 @@ from types import CodeType
 from typing import Any
 
 from pytest_hwperf.host.clocks import cpu_seconds
-from pytest_hwperf.host.tracing import untraced
-from pytest_hwperf.measure.accuracy import refuse_nan
 from pytest_hwperf.measure.event_loop import Loop
-from pytest_hwperf.measure.plan import collect_between, collection
-from pytest_hwperf.measure.sampling import RawSamples, Sampler, Window, end_window
 from pytest_hwperf.measure.stream import Clock, FirstCall, Stream
-from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.run import Values
 
@@ -91,7 +86,6 @@ class RoundStream(Stream):
         pauses.ns += perf_counter_ns() - began
 
     def first(self, clock_ns: Clock = perf_counter_ns) -> FirstCall:
-        """Make one round of a single call."""
         return self.opening(1, clock_ns)[0]
 
     def opening(self, iterations: int, clock_ns: Clock) -> tuple[FirstCall, int]:
@@ -137,60 +131,6 @@ class RoundStream(Stream):
         if not self.is_interrupted:
             return super()._batch(count, clock_ns)
         return sum(self.round(1, clock_ns) for _ in range(count))
-
-
-class RoundSampler(Sampler):
-    """Samples exactly the rounds that were asked for."""
-
-    _stream: RoundStream
-
-    def measure(
-        self,
-        meters: Sequence[Meter],
-        enough: Callable[[RawSamples], bool],  # noqa: ARG002 - as many as were asked for
-        warmed: Callable[[float], None] = lambda _: None,  # noqa: ARG002 - the same
-    ) -> RawSamples:
-        """Make every round; each is a window between meter readings."""
-        opened, stream, held = list[FirstCall](), self._stream, self._limits.hold_collector
-        rounds = stream.rounds
-        work = partial(_round_of, stream, opened, self._clock_ns)
-        with collection(held=held, freezes=self._limits.freezes):
-            for _ in range(rounds.warmup_rounds):
-                work()
-                collect_between(held=held)
-            began, windows = self._clock_ns(), list[Window]()
-            for left in reversed(range(rounds.rounds or 1)):
-                windows.append(untraced(partial(self._between, meters, work, held=held)))
-                self._tell("rounds", self._seconds_since(began) / len(windows) * left)
-        if rounds.iterations > 1:
-            stream.round(1, self._clock_ns)  # pytest-benchmark makes it too, and there are tests that count their calls
-        refuse_nan(opened[0].value)
-        return RawSamples(
-            result=opened[0].value,
-            first_call_s=opened[0].seconds,
-            calls_per_value=rounds.iterations,
-            in_rounds=True,
-            latency_s=array("d", (window.wall_s / rounds.iterations for window in windows)),
-            items=stream.items,
-            windows=windows,
-        )
-
-    def _between(self, meters: Sequence[Meter], work: Callable[[], int], *, held: bool) -> Window:
-        started = [meter.start() for meter in meters]
-        taken = work()
-        readings = end_window(meters, started)
-        collect_between(held=held)
-        calls, wall_s = self._stream.rounds.iterations, max(taken, 1) / _SECOND
-        return Window(calls=calls, wall_s=wall_s, readings=readings, items=self._settled_items())
-
-
-def _round_of(stream: RoundStream, opened: list[FirstCall], clock_ns: Clock) -> int:
-    """Make a round; the very first one shows what a call returns."""
-    if opened:
-        return stream.round(stream.rounds.iterations, clock_ns)
-    first, taken = stream.opening(stream.rounds.iterations, clock_ns)
-    opened.append(first)
-    return taken
 
 
 def arguments_of(args: Sequence[Any], kwargs: Mapping[str, Any], setup: Callable[[], Any]) -> Arguments:

@@ -12,7 +12,8 @@ from time import perf_counter_ns
 from pytest_hwperf.host.tracing import untraced
 from pytest_hwperf.measure.accuracy import refuse_nan, why_unfinished
 from pytest_hwperf.measure.plan import SamplingLimits, WindowPlan, collect_between, collection
-from pytest_hwperf.measure.stream import ItemTimes, Stream
+from pytest_hwperf.measure.rounds import RoundStream
+from pytest_hwperf.measure.stream import FirstCall, ItemTimes, Stream
 from pytest_hwperf.records.contracts import DerivedMeter, Meter
 from pytest_hwperf.records.messages import Kind, Remark, Statement, state
 from pytest_hwperf.records.run import Reading, Values
@@ -72,7 +73,9 @@ class Sampler:
         enough: Callable[[RawSamples], bool],
         warmed: Callable[[float], None] = lambda _: None,
     ) -> RawSamples:
-        """Warm up and sample until `enough` agrees, or the time is up."""
+        """Warm up and sample until `enough` agrees or the time is up; of rounds, make as many as were asked for."""
+        if isinstance(self._stream, RoundStream) and self._stream.rounds.rounds is not None:
+            return self._measure_rounds(self._stream, self._stream.rounds.rounds, meters)
         measured = self._first()
         with _repetition_explained(), collection(held=self._limits.hold_collector, freezes=self._limits.freezes):
             untraced(partial(self._repeat, measured, meters, enough, warmed))
@@ -95,6 +98,46 @@ class Sampler:
         with _repetition_explained(), collection(held=self._limits.hold_collector, freezes=self._limits.freezes):
             untraced(warmed_and_run)
         return measured
+
+    def _measure_rounds(self, stream: RoundStream, count: int, meters: Sequence[Meter]) -> RawSamples:
+        """Make every round; each is a window between meter readings. The very first shows what a call returns."""
+        held, iterations = self._limits.hold_collector, stream.rounds.iterations
+        opened, windows = list[FirstCall](), list[Window]()
+
+        def work() -> int:
+            if opened:
+                return stream.round(iterations, self._clock_ns)
+            first, taken = stream.opening(iterations, self._clock_ns)
+            opened.append(first)
+            return taken
+
+        def between() -> Window:
+            started = [meter.start() for meter in meters]
+            wall_s = max(work(), 1) / _SECOND
+            readings = end_window(meters, started)
+            collect_between(held=held)
+            return Window(calls=iterations, wall_s=wall_s, readings=readings, items=self._settled_items())
+
+        with collection(held=held, freezes=self._limits.freezes):
+            for _ in range(stream.rounds.warmup_rounds):
+                work()
+                collect_between(held=held)
+            began = self._clock_ns()
+            for left in reversed(range(count)):
+                windows.append(untraced(between))
+                self._tell("rounds", self._seconds_since(began) / len(windows) * left)
+        if iterations > 1:
+            stream.round(1, self._clock_ns)  # pytest-benchmark makes it too, and there are tests that count their calls
+        refuse_nan(opened[0].value)
+        return RawSamples(
+            result=opened[0].value,
+            first_call_s=opened[0].seconds,
+            calls_per_value=iterations,
+            in_rounds=True,
+            latency_s=array("d", (window.wall_s / iterations for window in windows)),
+            items=stream.items,
+            windows=windows,
+        )
 
     def _first(self) -> RawSamples:
         first = self._stream.first(self._clock_ns)

@@ -37,58 +37,50 @@ class Stages:
     def __init__(self) -> None:
         """Begin without any; their times are taken only while `timed` is entered."""
         self.names = dict[str, None]()  # of the stages so far, in their order
-        self._watch: _Watch | None = None
+        self._clock_ns: Clock | None = None  # while they are timed
+        self._spent_ns = dict[str, int]()  # since they were last taken
+        self._open = list[_Timed]()  # the innermost last
 
     def stage(self, name: str) -> AbstractContextManager[None]:
         """Return the context of one stage, which does nothing unless stages are being timed."""
-        watch = self._watch
-        if watch is None:
+        if self._clock_ns is None:
             self.names[name] = None
             return _UNTIMED
-        return _Timed(watch, name)
+        return _Timed(name, self._clock_ns, self._spent_ns, self._open)
 
     @contextmanager
-    def timed(self, clock_ns: Clock) -> Iterator["_Watch"]:
-        """Time stages; what is yielded keeps their nanoseconds."""
-        self._watch = watch = _Watch(clock_ns)
+    def timed(self, clock_ns: Clock) -> Iterator[None]:
+        """Time stages."""
+        self._clock_ns = clock_ns
         try:
-            yield watch
+            yield
         finally:
-            self._watch = None
-
-
-class _Watch:
-    """Nanoseconds of the stages since they were last taken."""
-
-    def __init__(self, clock_ns: Clock) -> None:
-        self.clock_ns = clock_ns
-        self.spent_ns = dict[str, int]()
-        self.open = list[_Timed]()  # the innermost last
+            self._clock_ns = None
 
     def taken(self) -> dict[str, int]:
         """Return the nanoseconds of each stage, and start again from none."""
-        found, self.spent_ns = self.spent_ns, {}
+        found = dict(self._spent_ns)
+        self._spent_ns.clear()
         return found
 
 
 class _Timed:
     """One stage that is being timed; the time of a stage within it is not its own."""
 
-    def __init__(self, watch: _Watch, name: str) -> None:
-        self._watch, self._name = watch, name
-        self._began_ns = self._inner_ns = 0
+    def __init__(self, name: str, clock_ns: Clock, spent_ns: dict[str, int], opened: "list[_Timed]") -> None:
+        self._name, self._clock_ns, self._spent_ns, self._open = name, clock_ns, spent_ns, opened
+        self.inner_ns = 0
 
     def __enter__(self) -> None:
-        self._watch.open.append(self)
-        self._began_ns = self._watch.clock_ns()
+        self._open.append(self)
+        self._began_ns = self._clock_ns()
 
     def __exit__(self, *_: object) -> None:
-        watch = self._watch
-        taken = watch.clock_ns() - self._began_ns
-        watch.open.remove(self)
-        if watch.open:
-            watch.open[-1]._inner_ns += taken  # noqa: SLF001 - one of its own kind
-        watch.spent_ns[self._name] = watch.spent_ns.get(self._name, 0) + taken - self._inner_ns
+        taken = self._clock_ns() - self._began_ns
+        self._open.remove(self)
+        if self._open:
+            self._open[-1].inner_ns += taken
+        self._spent_ns[self._name] = self._spent_ns.get(self._name, 0) + taken - self.inner_ns
 
 
 @dataclass(slots=True)
@@ -114,12 +106,12 @@ def time_named(stages: Stages, stream: Stream, limits: SamplingLimits, clock_ns:
     for name in stages.names:
         _check_name(name)
     if stages.names:
-        with stages.timed(clock_ns) as watch:
+        with stages.timed(clock_ns):
 
             def one_call() -> None:
-                watch.taken()
+                stages.taken()
                 taken = stream.times(1, clock_ns)
-                times.add(taken[0], watch.taken())
+                times.add(taken[0], stages.taken())
 
             _repeat(one_call, limits, clock_ns)
         stream.forget()

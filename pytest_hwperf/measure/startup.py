@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import perf_counter_ns
 from types import ModuleType
-from typing import Literal, Protocol
+from typing import Literal
 
 from pytest_hwperf.host.source_files import is_of_this_package
 
@@ -21,26 +21,20 @@ FIRST: Part = "first call"
 LATER: Part = "later calls"
 
 
-class PartedMeter(Protocol):
-    """A meter that attributes what it counts to parts."""
-
-    def enter(self, part: str) -> None:
-        """Count for `part` from now on; for "" nothing."""
-
-
 class Startup:
     """Says whose turn it is, from before the first module of the code under test is imported."""
 
     def __init__(
         self,
         is_own: Callable[[str], bool],
-        meter: PartedMeter | None = None,
+        enter: Callable[[str], None] | None = None,
         clock_ns: Callable[[], int] = perf_counter_ns,
         loaded: Mapping[str, object] = sys.modules,
     ) -> None:
+        """Tell `enter` what is counted from now on, such as a meter: a part, "" for nothing."""
         self.spent_ns = Counter[str]()
         self.notes = list[str]()  # what has to be known of it
-        self._is_own, self._meter = is_own, meter
+        self._is_own, self._enter = is_own, enter
         self._part: Part = ""
         self._parts: list[Part] = [""]  # the present one and those around it
         self._threads = {threading.get_ident()}
@@ -89,6 +83,6 @@ class Startup:
     def _switch(self, part: Part) -> None:
         now = self.clock_ns()
         self.spent_ns[self._part] += now - self._last
-        if self._meter is not None and part != self._part:
-            self._meter.enter("" if part == THIRD_PARTY else part)
+        if self._enter is not None and part != self._part:
+            self._enter("" if part == THIRD_PARTY else part)
         self._part, self._last = part, now

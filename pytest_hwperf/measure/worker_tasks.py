@@ -45,17 +45,9 @@ Load = Callable[[], Callable[[], object]]
 class MemoryProbe(Protocol):
     """A memory meter of this process, which attributes what it counts to the parts of its startup."""
 
-    @property
-    def reason(self) -> str:
-        """Why memory is unknown, "" where it is known."""
-
-    @property
-    def source(self) -> str:
-        """What peaks are read from."""
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Warnings about peaks."""
+    reason: str  # why memory is unknown, "" where it is known
+    source: str  # what peaks are read from
+    warnings: tuple[str, ...]
 
     def peak(self, *parts: str) -> int:
         """Bytes of the peak of some parts, or of all; raises MeasurementError where it cannot be read."""
@@ -70,14 +62,10 @@ class MemoryProbe(Protocol):
 class BoardProbe(Protocol):
     """A meter of the memory that this process takes on GPUs."""
 
-    def begin(self) -> None:
-        """Note what is held before the load."""
-
-    def note(self) -> None:
-        """Read what is held now."""
-
+    def begin(self) -> None: ...
+    def note(self) -> None: ...
     def peak(self) -> tuple[int, str] | None:
-        """Bytes of the peak above that, and what they are from; None where no GPU is used; raises MeasurementError."""
+        """Bytes of the peak above what `begin` found, and what they are from; None where no GPU is used."""
 
 
 def measure_memory(

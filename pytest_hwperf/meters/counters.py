@@ -1,13 +1,16 @@
-"""Energy counters: registers that go up and may start again at 0, and totals of them that only grow."""
+"""Energy counters: registers that may start again at 0, totals that only grow, windows of them, and a short check."""
 
 import errno
 import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
+from functools import partial
+from itertools import pairwise
+from statistics import median
 from typing import NamedTuple, Protocol
 
 from pytest_hwperf.host.clocks import cpu_seconds
@@ -64,36 +67,37 @@ class Counters(Protocol):
         """Release what is held open; closing twice does nothing."""
 
 
-class DescriptorCounters:
-    """Counters behind file descriptors, held open: opening takes ten times as long as reading."""
+class HeldCounters:
+    """Counters that stay open: opening takes ten times as long as reading."""
 
-    def __init__(self, openers: Mapping[Register, Callable[[], int]], count: Callable[[int], int]) -> None:
-        self.registers = tuple(openers)
-        self._count = count
-        self._descriptors: list[int] = []
-        with ExitStack() as opened:
-            for opener in openers.values():
-                self._descriptors.append(opener())
-                opened.callback(os.close, self._descriptors[-1])
-            self._opened = opened.pop_all()
+    def __init__(self, counts: Mapping[Register, Callable[[], int]], close: Callable[[], None]) -> None:
+        self.registers = tuple(counts)
+        self.close = close  # closing twice does nothing
+        self._counts = counts
 
     def read(self) -> tuple[int, ...]:
-        return tuple(map(self._read_one, self.registers, self._descriptors))
+        return tuple(map(self._read_one, self.registers))
 
-    def close(self) -> None:
-        """Close the descriptors; closing twice does nothing."""
-        self._opened.close()
-
-    def _read_one(self, register: Register, descriptor: int) -> int:
+    def _read_one(self, register: Register) -> int:
         try:
-            return self._count(descriptor)
+            return self._counts[register]()
         except (OSError, ValueError) as error:
             answer = errno_name(error) if isinstance(error, OSError) else error
             raise MeasurementError(f"{register} answers {answer}") from error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instant:
+def hold_open(openers: Mapping[Register, Callable[[], int]], count: Callable[[int], int]) -> HeldCounters:
+    """Open a file descriptor for each register; `count` reads one."""
+    with ExitStack() as opened:
+        counts = dict[Register, Callable[[], int]]()
+        for register, opener in openers.items():
+            descriptor = opener()
+            opened.callback(os.close, descriptor)
+            counts[register] = partial(count, descriptor)
+        return HeldCounters(counts, opened.pop_all().close)
+
+
+class Instant(NamedTuple):
     """All totals at one moment."""
 
     counts: tuple[int, ...]  # in the order of the registers, since the meter was opened
@@ -199,45 +203,37 @@ _LEAST_BUSY_S = 0.2  # the machine's CPU time is counted in ticks of 10 ms: of l
 
 
 class Busy(NamedTuple):
-    """CPU seconds so far."""
+    """CPU seconds so far: counters of the machine count everybody's work."""
 
     own_s: float  # this process and the children it has waited for
     machine_s: float | None  # all processes on all CPUs, None where the system does not report it
 
 
-class Share:
-    """Compares this process's CPU time with the machine's: counters of the machine count everybody's work."""
-
-    def __init__(
-        self, own: Callable[[], float] = cpu_seconds, machine: Callable[[], float | None] = busy_cpu_seconds
-    ) -> None:
-        self._own = own
-        self._machine = machine
-
-    def start(self) -> Busy:
-        return Busy(self._own(), self._machine())
-
-    def end(self, started: Busy) -> float | None:
-        """Return this process's share since `started`, from 0.0 to 1.0; None where it is not known or all were idle."""
-        ended = self.start()
-        if started.machine_s is None or ended.machine_s is None:
-            return None
-        busy_s = ended.machine_s - started.machine_s
-        return None if busy_s < _LEAST_BUSY_S else min(1.0, (ended.own_s - started.own_s) / busy_s)
+def busy_here() -> Busy:
+    """Read the CPU seconds of this process and this machine."""
+    return Busy(cpu_seconds(), busy_cpu_seconds())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
+def share_of(started: Busy, ended: Busy) -> float | None:
+    """Return this process's share, from 0.0 to 1.0; None where it is not known or all were idle."""
+    if started.machine_s is None or ended.machine_s is None:
+        return None
+    busy_s = ended.machine_s - started.machine_s
+    return None if busy_s < _LEAST_BUSY_S else min(1.0, (ended.own_s - started.own_s) / busy_s)
+
+
+class Opening(NamedTuple):
     """The beginning of a window."""
 
     instant: Instant
     busy: Busy | None  # None where the counters are not of the whole machine
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Traits:
-    """Properties of a source of energy, known before it is read."""
+@dataclass(kw_only=True, eq=False)
+class CounterMeter:
+    """Joules that the counters of a source count over a window, whichever process used them."""
 
+    counters: Counters  # which are closed with the meter
     kind: str  # the label is `kind:name+name`
     metric: str = "energy"
     covers: Covered = "processors"
@@ -246,40 +242,24 @@ class Traits:
     spins: int = 0  # readings to wait for a change before a window begins; 0 begins at once
     before_reading: Callable[[], None] = lambda: None  # called before each reading, as to let a GPU finish
     warnings: tuple[str, ...] = ()  # shown with every figure
+    busy: Callable[[], Busy] | None = None  # None where the counters are not of the whole machine
+    clock: InitVar[Callable[[], float]] = time.monotonic
+    suspended: InitVar[Callable[[], float]] = seconds_suspended
 
-
-class CounterMeter:
-    """Joules that the counters of a source count over a window, whichever process used them."""
-
-    def __init__(
-        self,
-        counters: Counters,
-        traits: Traits,
-        *,
-        share: Share | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        suspended: Callable[[], float] = seconds_suspended,
-    ) -> None:
-        """Read `counters`, which are closed with the meter; `share` is None where they are not of the whole machine."""
-        self.metric = traits.metric
-        self.covers = traits.covers
-        self.domains = tuple(register.name for register in counters.registers)
-        self.source = f"{traits.kind}:{'+'.join(self.domains)}"
-        self.tick_s = traits.tick_s
-        self.shortest_window_s = traits.shortest_window_s
-        self.longest_window_s = min((register.longest_s for register in counters.registers), default=math.inf)
-        self.warnings = traits.warnings
-        self._counters = counters
-        self._traits = traits
-        self._share = share
-        self._totals = Totals(counters, longest_s=self.longest_window_s, clock=clock, suspended=suspended)
+    def __post_init__(self, clock: Callable[[], float], suspended: Callable[[], float]) -> None:
+        """Label what is added up, and add it up from now on."""
+        self.domains = tuple(register.name for register in self.counters.registers)
+        self.source = f"{self.kind}:{'+'.join(self.domains)}"
+        self.longest_window_s = min((register.longest_s for register in self.counters.registers), default=math.inf)
+        self._totals = Totals(self.counters, longest_s=self.longest_window_s, clock=clock, suspended=suspended)
 
     def start(self) -> Opening | str:
         """Wait for a change and read all counters; an error is returned by the end of the window."""
         try:
-            self._traits.before_reading()
+            self.before_reading()
             self._wait_for_change()
-            return Opening(busy=self._share.start() if self._share else None, instant=self._first())
+            busy = self.busy() if self.busy else None
+            return Opening(self._first(), busy)
         except MeasurementError as error:
             return str(error)
 
@@ -288,11 +268,11 @@ class CounterMeter:
         if isinstance(started, str):
             return Reading(value=None, reason=started)
         try:
-            self._traits.before_reading()
+            self.before_reading()
             joules = self._joules(started.instant, self._totals.read())
         except MeasurementError as error:
             return Reading(value=None, reason=str(error))
-        return Reading(value=joules, share=self._share.end(started.busy) if self._share and started.busy else None)
+        return Reading(value=joules, share=share_of(started.busy, self.busy()) if self.busy and started.busy else None)
 
     def attended(self) -> AbstractContextManager[None]:
         """Read regularly while windows of unknown length are open."""
@@ -300,7 +280,7 @@ class CounterMeter:
 
     def close(self) -> None:
         """Close the counters; closing twice does nothing."""
-        self._counters.close()
+        self.counters.close()
 
     def _first(self) -> Instant:
         """Read once more where the first reading fails.
@@ -315,11 +295,11 @@ class CounterMeter:
 
     def _wait_for_change(self) -> None:
         """Begin windows just after a change, so that only their end is off by a part of a tick."""
-        if not self._traits.spins:
+        if not self.spins:
             return
-        before = self._counters.read()
-        for _ in range(self._traits.spins):
-            if self._counters.read() != before:
+        before = self.counters.read()
+        for _ in range(self.spins):
+            if self.counters.read() != before:
                 return
 
     def _joules(self, started: Instant, ended: Instant) -> float:
@@ -334,7 +314,7 @@ class CounterMeter:
                 f"{show(self.shortest_window_s, 's')} needed"
             )
         joules = list[float]()
-        for register, before, after in zip(self._counters.registers, started.counts, ended.counts, strict=True):
+        for register, before, after in zip(self.counters.registers, started.counts, ended.counts, strict=True):
             spent = (after - before) * register.joules
             if spent == 0 and register.never_idle:
                 raise MeasurementError(f"{register} did not move in {show(window_s, 's')}: it counts nothing here")
@@ -350,3 +330,68 @@ def refusal_warnings(refused: Iterable[str]) -> tuple[str, ...]:
     """Say why better sources are not used, all in one footnote: of a remedy of several lines the first."""
     reasons = [reason.splitlines()[0].removesuffix(".") for reason in refused]
     return (f"better source{'s' * (len(reasons) > 1)} refused: {'; '.join(reasons)}",) if reasons else ()
+
+
+_CHANGES = 50  # of each counter, then its step is known
+_LEAST_S = 0.2  # a counter that has not moved by then is stuck: an idle package moves every millisecond
+_MOST_S = 1.0
+_FEWEST_GAPS = 2
+_PATIENCE = 5  # ticks to wait for the next change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CounterCheck:
+    """Results of a check."""
+
+    tick_s: float  # median time between two changes, of the slowest counter
+    spins: int  # readings that take as long as a few ticks: a wait for a change ends then
+    seconds: float = 0.0  # that it took
+    stuck: tuple[Register, ...] = ()  # did not move
+    absurd: tuple[tuple[Register, float], ...] = ()  # with their power in W, which nothing draws
+
+    def faults(self) -> dict[str, str]:
+        """Return register id → why it is left out."""
+        stuck = {r.id: f"{r} did not move in {show(self.seconds, 's')}: it is left out." for r in self.stuck}
+        absurd = {
+            r.id: f"{r} reads {watts:.0f} W, above {MOST_W:.0f} W: wrong unit; it is left out."
+            for r, watts in self.absurd
+        }
+        return stuck | absurd
+
+
+Check = Callable[[Counters], CounterCheck]
+
+
+def check_counters(counters: Counters, clock: Callable[[], float] = time.perf_counter) -> CounterCheck:
+    """Watch the counters for 0.2 to 1 s."""
+    first = last = counters.read()
+    changes: list[list[float]] = [[] for _ in counters.registers]
+    totals = [0] * len(first)
+    started = clock()
+    elapsed, readings = 0.0, 0
+    while elapsed < _LEAST_S or (elapsed < _MOST_S and any(len(times) < _CHANGES for times in changes)):
+        counts, now = counters.read(), clock()
+        readings += 1
+        elapsed = now - started
+        for position, (register, before, after) in enumerate(zip(counters.registers, last, counts, strict=True)):
+            if after != before:
+                changes[position].append(now)
+                totals[position] += register.spent(before, after)
+        last = counts
+    watts = [total * r.joules / elapsed for total, r in zip(totals, counters.registers, strict=True)]
+    seen = list(zip(counters.registers, changes, watts, strict=True))
+    good = [times for _, times, power in seen if times and power <= MOST_W]
+    tick_s = max((_gap(times, elapsed) for times in good), default=elapsed)
+    return CounterCheck(
+        tick_s=tick_s,
+        seconds=elapsed,
+        spins=round(_PATIENCE * tick_s / (elapsed / readings)),
+        stuck=tuple(register for register, times, _ in seen if not times),
+        absurd=tuple((register, power) for register, _, power in seen if power > MOST_W),
+    )
+
+
+def _gap(times: Sequence[float], elapsed: float) -> float:
+    """Return the usual time between two changes; of a counter that hardly moved, the most that it can be."""
+    gaps = [after - before for before, after in pairwise(times)]
+    return median(gaps) if len(gaps) >= _FEWEST_GAPS else elapsed

@@ -80,7 +80,8 @@ class MemoryMeter:
         children: Callable[[], int] = touched_by_children,
     ) -> None:
         """Use the high-water mark that `opening` returns; `children` tells how much those of this process touched."""
-        self.reason = ""  # why memory is unknown, "" where it is known
+        self.reason = self.source = ""  # why memory is unknown, else what peaks are read from
+        self.warnings: tuple[str, ...] = ()
         self.peak_rss: PeakRss | None = None
         self._children = children
         self._part = ""
@@ -92,16 +93,8 @@ class MemoryMeter:
             self.peak_rss = opening()
         except MeasurementError as error:
             self.reason = str(error)
-
-    @property
-    def source(self) -> str:
-        """What peaks are read from."""
-        return self.peak_rss.held.source if self.peak_rss else ""
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Limits of the peaks."""
-        return self.peak_rss.held.warnings if self.peak_rss else ()
+        else:
+            self.source, self.warnings = self.peak_rss.held.source, self.peak_rss.held.warnings
 
     def enter(self, part: str) -> None:
         """Count for `part` from now on; for "" nothing is counted."""

@@ -3,10 +3,11 @@
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from pytest_hwperf.host.nvidia import synchronise, uses_cuda
 from pytest_hwperf.meters.access import Access
-from pytest_hwperf.meters.counters import CounterMeter, Counters, Opening, Register, Traits, refusal_warnings
+from pytest_hwperf.meters.counters import CounterMeter, Counters, HeldCounters, Opening, Register, refusal_warnings
 from pytest_hwperf.meters.nvml_library import Board, BoardProcess, Library, boards_of
 from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 from pytest_hwperf.records.metrics import BOARD_ENERGY, ENERGY
@@ -16,23 +17,6 @@ from pytest_hwperf.records.units import show
 EVERY_S = 0.02  # sensors give a new value every 20 to 100 ms
 _GAP_S = 0.25  # longer without a value, what lies between is a guess
 _MILLI, _MICRO = 1e-3, 1e-6  # J of one count
-
-
-class EnergyCounters:
-    """Counts of mJ, kept by the driver; the open `library` is closed with them."""
-
-    def __init__(self, library: Library, boards: Sequence[Board]) -> None:
-        self.registers = tuple(_register(board, _MILLI) for board in boards)
-        self._library = library
-        self._boards = tuple(boards)
-
-    def read(self) -> tuple[int, ...]:
-        """Return the millijoules of every board since its driver was loaded."""
-        return tuple(map(self._library.millijoules, self._boards))
-
-    def close(self) -> None:
-        """Close the library; closing twice does nothing."""
-        self._library.close()
 
 
 def _register(board: Board, joules: float) -> Register:
@@ -115,26 +99,19 @@ _SLOWEST_TICK_S = 0.1  # counters move every 20 to 100 ms; where it is not seen,
 class BoardMeter(CounterMeter):
     """Joules of whole boards over a window, whichever process used them; warns of the other processes that it sees."""
 
-    def __init__(
-        self, counters: Counters, traits: Traits, *, neighbours: Callable[[], Mapping[str, str]], access: Access
-    ) -> None:
-        """Read `counters`, which are closed with the meter; `neighbours` returns warnings by process and board."""
-        super().__init__(counters, traits, clock=access.clock, suspended=access.suspended)
-        self._own_warnings = traits.warnings
-        self._neighbours = neighbours
-        self._seen: dict[str, str] = {}
-        self._access = access
+    def watch(self, access: Access, neighbours: Callable[[], Mapping[str, str]]) -> None:
+        """Ask for `neighbours`, warnings by process and board, at both ends of each window."""
+        self._access, self._neighbours = access, neighbours
+        self._own_warnings, self._seen = self.warnings, dict[str, str]()
 
     def start(self) -> Opening | str:
         """Wait for up to a tick, drawn at random, and read all counters.
 
         The sensor is read at fixed times: windows that always began at the same phase would err to the same side.
         """
-        self._access.pause(self._access.draw() * self._traits.tick_s)
+        self._access.pause(self._access.draw() * self.tick_s)
         self._note_neighbours()
-        opening = super().start()
-        # What went wrong before this window has voided those that were open; this one is not affected.
-        return super().start() if isinstance(opening, str) else opening
+        return super().start()
 
     def end(self, started: Opening | str) -> Reading:
         """Return the joules since `started`, or the reason why there are none."""
@@ -154,16 +131,10 @@ def nvml_meter(
     access: Access | None = None,
     beside: bool = False,
 ) -> BoardMeter:
-    """Open the boards that this process may use.
+    """Open the boards that this process may use; `refused` is a warning.
 
-    Args:
-        environ: CUDA_VISIBLE_DEVICES chooses among the boards.
-        refused: why better sources are not used; shown with every figure.
-        access: to the process and its boards, the present ones where None.
-        beside: another source counts the processor's energy, so that theirs is a metric of its own.
-
-    Raises:
-        MeterUnavailable: no library, driver or board, or boards that report neither energy nor power; says what to do.
+    CUDA_VISIBLE_DEVICES in `environ` chooses among the boards. `beside` another source, which counts the processor's
+    energy, theirs is a metric of its own.
     """
     access = access or Access()
     library = access.library()
@@ -208,7 +179,8 @@ def _meter(library: Library, boards: Sequence[Board], notes: list[str], access: 
             )
         if library.processes(board) is None:
             warnings.append(f"{board} does not report which processes use it: its energy is the whole board's")
-    traits = Traits(
+    meter = BoardMeter(
+        counters=counters,
         kind="nvml-power" if reason else "nvml",
         metric=metric,
         covers="boards",
@@ -216,14 +188,19 @@ def _meter(library: Library, boards: Sequence[Board], notes: list[str], access: 
         shortest_window_s=max(_SHORTEST_S, _TICKS * tick_s),
         before_reading=lambda: synchronise(access.modules),
         warnings=tuple(warnings),
+        clock=access.clock,
+        suspended=access.suspended,
     )
-    return BoardMeter(counters, traits, neighbours=lambda: _neighbours(library, boards, access.pid), access=access)
+    meter.watch(access, lambda: _neighbours(library, boards, access.pid))
+    return meter
 
 
 def _counters(library: Library, boards: Sequence[Board], access: Access) -> tuple[Counters, float, str]:
     """Return counters of energy where all boards have one, else of power; their tick, and why it is power, or ""."""
     try:
-        counting = EnergyCounters(library, boards)
+        counting = HeldCounters(
+            {_register(board, _MILLI): partial(library.millijoules, board) for board in boards}, library.close
+        )
         counting.read()
         seen = access.check(counting)
     except MeasurementError as error:

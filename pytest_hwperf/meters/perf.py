@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pytest_hwperf.meters.access import Access
-from pytest_hwperf.meters.counters import CounterMeter, DescriptorCounters, Register, refusal_warnings
+from pytest_hwperf.meters.counters import CounterMeter, HeldCounters, Register, hold_open, refusal_warnings
 from pytest_hwperf.meters.sources import Looked, processor_meter, why_refused
 from pytest_hwperf.records.errors import MeterUnavailable
 
@@ -100,7 +100,7 @@ def _parsed(path: Path, parse: Callable[[str], T | None], expected: str) -> T:
 _BYTES = 8  # of one count
 
 
-def perf_counters(events: Sequence[Event], access: Access) -> DescriptorCounters:
+def perf_counters(events: Sequence[Event], access: Access) -> HeldCounters:
     """Open events, which count from now on."""
 
     def count(descriptor: int) -> int:
@@ -109,7 +109,7 @@ def perf_counters(events: Sequence[Event], access: Access) -> DescriptorCounters
             raise ValueError(f"{len(answer)} bytes, and a count has {_BYTES}")
         return int.from_bytes(answer, "little")
 
-    return DescriptorCounters(
+    return hold_open(
         {event.register: partial(access.open_event, event.kind, event.config, event.cpu) for event in events}, count
     )
 
@@ -117,15 +117,7 @@ def perf_counters(events: Sequence[Event], access: Access) -> DescriptorCounters
 def perf_meter(
     _environ: Mapping[str, str], *, refused: tuple[str, ...] = (), access: Access | None = None
 ) -> CounterMeter:
-    """Open the energy events of this machine's packages and of the memory attached to them.
-
-    Args:
-        refused: why better sources are not used; shown with every figure.
-        access: to the machine, this one where None.
-
-    Raises:
-        MeterUnavailable: there are no events or they may not be counted; says why and what to do.
-    """
+    """Open the energy events of this machine's packages and of the memory attached to them; `refused` is a warning."""
     access = access or Access()
     if reason := why_refused("perf", Looked(access=access)):
         raise MeterUnavailable(reason)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from pytest_hwperf.meters.access import SYSTEM, Access, Files
-from pytest_hwperf.meters.counters import CounterMeter, DescriptorCounters, Register, refusal_warnings
+from pytest_hwperf.meters.counters import CounterMeter, HeldCounters, Register, hold_open, refusal_warnings
 from pytest_hwperf.meters.powercap import Zone, choose_zones, preferred, refusal, zones_of
 from pytest_hwperf.meters.sources import Looked, processor_meter, why_refused
 from pytest_hwperf.records.errors import MeterUnavailable
@@ -16,7 +16,7 @@ _LONGEST_UNKNOWN_S = 60.0  # without a readable range; the smallest usual one, 6
 _MICRO = 1e-6  # J in a µJ
 
 
-def powercap_counters(zones: Sequence[Zone], files: Files = SYSTEM) -> DescriptorCounters:
+def powercap_counters(zones: Sequence[Zone], files: Files = SYSTEM) -> HeldCounters:
     """Open the `energy_uj` files of some zones."""
 
     def count(descriptor: int) -> int:
@@ -26,7 +26,7 @@ def powercap_counters(zones: Sequence[Zone], files: Files = SYSTEM) -> Descripto
         except ValueError:
             raise ValueError(f"{answer!r}, which is no number") from None
 
-    return DescriptorCounters(
+    return hold_open(
         {_register(zone): partial(files.open, f"{zone.path}/energy_uj", os.O_RDONLY) for zone in zones}, count
     )
 
@@ -34,15 +34,9 @@ def powercap_counters(zones: Sequence[Zone], files: Files = SYSTEM) -> Descripto
 def rapl_meter(
     environ: Mapping[str, str], *, refused: tuple[str, ...] = (), access: Access | None = None
 ) -> CounterMeter:
-    """Open the counters of this machine's packages and of the memory attached to them.
+    """Open the counters of this machine's packages and of the memory attached to them; `refused` is a warning.
 
-    Args:
-        environ: HWPERF_POWERCAP_ROOT replaces the places where zones are looked for.
-        refused: why better sources are not used; shown with every figure.
-        access: to the machine, this one where None.
-
-    Raises:
-        MeterUnavailable: there are no counters or they cannot be read; says why and what to do.
+    HWPERF_POWERCAP_ROOT in `environ` replaces the places where zones are looked for.
     """
     access = access or Access()
     zones = zones_of(access, environ)
@@ -54,11 +48,7 @@ def rapl_meter(
 def psys_meter(
     environ: Mapping[str, str], *, refused: tuple[str, ...] = (), access: Access | None = None
 ) -> CounterMeter:
-    """Open the counter of the whole platform, which includes the packages: only on demand, and never added to them.
-
-    Raises:
-        MeterUnavailable: there is none, it cannot be read, or it counts whole joules.
-    """
+    """Open the counter of the whole platform, which includes the packages: only on demand, and never added to them."""
     access = access or Access()
     zones = zones_of(access, environ)
     answers = {zone: refusal(zone, access.files) for zone in zones if zone.name == "psys"}

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pytest_hwperf.meters.access import Access
-from pytest_hwperf.meters.counter_check import Check, CounterCheck
-from pytest_hwperf.meters.counters import CounterMeter, Counters, Share, Traits, errno_name
+from pytest_hwperf.meters.counters import Check, CounterCheck, CounterMeter, Counters, busy_here, errno_name
 from pytest_hwperf.meters.powercap import ROOT_VARIABLE, ROOTS, Zone
 from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 from pytest_hwperf.records.units import show
@@ -176,14 +175,17 @@ def processor_meter(
     except MeterUnavailable:
         counters.close()
         raise
-    traits = Traits(
+    return CounterMeter(
+        counters=counters,
         kind=kind,
         tick_s=seen.tick_s,
         spins=seen.spins,
         shortest_window_s=shortest_s,
         warnings=(*warnings, *faults, *sgx),
+        busy=busy_here,
+        clock=access.clock,
+        suspended=access.suspended,
     )
-    return CounterMeter(counters, traits, share=Share(), clock=access.clock, suspended=access.suspended)
 
 
 def _open_checked(

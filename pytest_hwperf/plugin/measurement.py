@@ -19,7 +19,6 @@ from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.measure.accuracy import refuse_nan
 from pytest_hwperf.measure.pair_target import arena_samples, exact_samples
 from pytest_hwperf.measure.plan import SamplingLimits
-from pytest_hwperf.measure.rounds import RoundSampler
 from pytest_hwperf.measure.samples import cold_samples, item_samples, memory_samples, samples_of
 from pytest_hwperf.measure.sampling import RawSamples, Sampler
 from pytest_hwperf.measure.stages import StageTimes, stage_samples, time_chained, time_named
@@ -139,9 +138,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     shown = countdown_of(item)
     with loaded.scope(), closing(instructions) if instructions else nullcontext(), closing(shown):
         limits, stream = _limits_of(item, subject, loaded), loaded.stream()
-        counted = loaded.rounds is not None and loaded.rounds.rounds is not None
-        chosen = RoundSampler if counted else Sampler
-        sampler = chosen(stream, limits, tell=shown.tell, answers=loaded.answers)
+        sampler = Sampler(stream, limits, tell=shown.tell, answers=loaded.answers)
         meters, apart = meters_around(stream, meters)
         under = UnderLoad.of(item, subject, stream, label, shown.announce)
         if under is None:

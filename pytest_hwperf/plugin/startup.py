@@ -46,7 +46,7 @@ class _Parts:
 
         self.probe = MemoryMeter()
         self._is_own = own_code(config.rootpath)
-        self.startup = Startup(self._is_own, self.probe if measures_memory else None)
+        self.startup = Startup(self._is_own, self.probe.enter if measures_memory else None)
         watch_imports(self.startup.importing)
 
     def pytest_plugin_registered(self, plugin: object, manager: pytest.PytestPluginManager) -> None:

@@ -1,4 +1,4 @@
-"""What XGBoost and LightGBM have in common: an estimator whose own booster is called, with its threads set."""
+"""XGBoost and LightGBM: an estimator whose own booster is called, with its threads set."""
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -11,9 +11,8 @@ from pytest_hwperf.records.contracts import Scenario
 from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.records.run import AS_TRAINED
 from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, FittedEstimator, inspect_estimator
-from pytest_hwperf.scenarios.prepared import predictor_of
 from pytest_hwperf.scenarios.rows import evenly_spaced
-from pytest_hwperf.scenarios.threads import check_threads, limit_threads
+from pytest_hwperf.scenarios.threads import limit_threads, uncalibrated
 
 _CHECKED_ROWS = 64
 _SAME = 1e-6  # of the largest output: both sides compute the same sums
@@ -25,17 +24,25 @@ Call = Callable[[Any], Any]  # rows → probabilities (n, k), or values (n,)
 class BoosterRuntime:
     """One of the libraries."""
 
-    name: str  # of the scenario
     module: str  # which is also the name of the extra
     title: str  # for sentences
-    calls: Callable[[FittedEstimator, int], Mapping[str, Call]]  # ways to call a new copy with so many threads, by name
+    call: str  # how the booster's own call is shown
+    booster_of: Callable[[Any, int], Call]  # estimator and threads → the call of its booster
     size: Callable[[Any], int]  # serialised size of an estimator in B
     size_source: str
 
+    def calls(self, fitted: FittedEstimator, threads: int) -> Mapping[str, Call]:
+        """Return the ways to call a new copy with so many threads, by name: its booster's, and its own, the last."""
+        model = deepcopy(fitted.model)
+        model.n_jobs = threads
+        predict = self.booster_of(model, threads)
+        two = fitted.output == "probabilities" and fitted.classes is not None and len(fitted.classes) == 2  # noqa: PLR2004 - classes
+        own = model.predict_proba if fitted.output == "probabilities" else model.predict
+        return {self.call: partial(_with_both_classes, predict) if two else predict, own.__name__: own}
 
-def booster_scenario(runtime: BoosterRuntime, model: Any, X: Any, threads: int) -> Scenario:
+
+def _scenario(runtime: BoosterRuntime, model: Any, X: Any, threads: int) -> Scenario:
     """Prepare an estimator of the library, by the first of its calls that gives what the estimator itself gives."""
-    check_threads(threads)
     require(runtime.module, f"{runtime.title} is not installed", runtime.module, error=ScenarioUnavailable)
     fitted = inspect_estimator(model, X)
     if type(model).__module__.partition(".")[0] != runtime.module:
@@ -44,21 +51,22 @@ def booster_scenario(runtime: BoosterRuntime, model: Any, X: Any, threads: int) 
         )
     call = _choose(runtime, fitted, X)
     return Scenario(
-        name=runtime.name,
+        name=f"{runtime.module}_native",
         imports=(runtime.module,),
         conditions={"threads": str(threads), "precision": "float32", "output": fitted.output, "call": call},
         context={"model": fitted.digest, **AS_TRAINED},
         model_bytes=runtime.size(model),
         size_source=runtime.size_source,
         classifies=fitted.classes is not None,
-        load=lambda: predictor_of(fitted, runtime.calls(fitted, threads)[call], partial(limit_threads, threads)),
+        load=lambda: fitted.predictor(runtime.calls(fitted, threads)[call], partial(limit_threads, threads)),
     )
 
 
-def with_both_classes(positive: Any) -> Any:
-    """Return probabilities of two classes, shape (n, 2), of those of the second, shape (n,)."""
+def _with_both_classes(predict: Call, rows: Any) -> Any:
+    """Return probabilities of two classes, shape (n, 2), where a booster gives those of the second, shape (n,)."""
     import numpy as np
 
+    positive = predict(rows)
     return np.column_stack((1 - positive, positive))
 
 
@@ -86,61 +94,38 @@ def _agrees(call: Call, rows: Any, expected: Any) -> bool:
     return bool(error <= _SAME * max(1.0, float(np.abs(expected).max())))
 
 
-def lightgbm_native(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Prepare a fitted estimator of LightGBM; `X_calibration` is not used; raises as `booster_scenario`."""
-    del X_calibration
-    runtime = BoosterRuntime(
-        name="lightgbm_native",
-        module="lightgbm",
-        title="LightGBM",
-        calls=_lightgbm_calls,
-        size=lambda one: len(one.booster_.model_to_string().encode()),
-        size_source="lightgbm text",
-    )
-    return booster_scenario(runtime, model, X, threads)
+def _lightgbm(model: Any, threads: int) -> Call:
+    return partial(model.booster_.predict, num_threads=threads)  # of the best iteration, if training stopped early
 
 
-def _lightgbm_calls(fitted: FittedEstimator, threads: int) -> Mapping[str, Call]:
-    """Return the booster's call, and the estimator's own."""
-    model = deepcopy(fitted.model)
-    model.n_jobs = threads
-    predict = partial(model.booster_.predict, num_threads=threads)  # of the best iteration, if training stopped early
-    two = fitted.output == "probabilities" and fitted.classes is not None and len(fitted.classes) == 2  # noqa: PLR2004 - classes
-    own = model.predict_proba if fitted.output == "probabilities" else model.predict
-
-    def both(rows: Any) -> Any:
-        return with_both_classes(predict(rows))
-
-    return {"booster.predict": both if two else predict, own.__name__: own}
-
-
-def xgboost_native(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Prepare a fitted estimator of XGBoost; `X_calibration` is not used; raises as `booster_scenario`."""
-    del X_calibration
-    runtime = BoosterRuntime(
-        name="xgboost_native",
-        module="xgboost",
-        title="XGBoost",
-        calls=_xgboost_calls,
-        size=lambda one: len(one.get_booster().save_raw("ubj")),
-        size_source="xgboost ubj",
-    )
-    return booster_scenario(runtime, model, X, threads)
-
-
-def _xgboost_calls(fitted: FittedEstimator, threads: int) -> Mapping[str, Call]:
-    """Return the booster's call, which has none of the estimator's checks, and the estimator's own."""
-    model = deepcopy(fitted.model)
-    model.n_jobs = threads
+def _xgboost(model: Any, threads: int) -> Call:
+    """Return a call that has none of the estimator's checks."""
     booster = model.get_booster()
     booster.set_param({"nthread": threads})  # what the estimator says does not reach a booster that is fitted
     best = getattr(booster, "best_iteration", None)
     rounds = (0, 0 if best is None else int(best) + 1)  # (0, 0) are all
-    in_place = partial(booster.inplace_predict, iteration_range=rounds, validate_features=False)
-    two = fitted.output == "probabilities" and fitted.classes is not None and len(fitted.classes) == 2  # noqa: PLR2004 - classes
-    own = model.predict_proba if fitted.output == "probabilities" else model.predict
+    return partial(booster.inplace_predict, iteration_range=rounds, validate_features=False)
 
-    def both(rows: Any) -> Any:
-        return with_both_classes(in_place(rows))
 
-    return {"inplace_predict": both if two else in_place, own.__name__: own}
+lightgbm_native = uncalibrated(
+    _scenario,
+    BoosterRuntime(
+        module="lightgbm",
+        title="LightGBM",
+        call="booster.predict",
+        booster_of=_lightgbm,
+        size=lambda one: len(one.booster_.model_to_string().encode()),
+        size_source="lightgbm text",
+    ),
+)
+xgboost_native = uncalibrated(
+    _scenario,
+    BoosterRuntime(
+        module="xgboost",
+        title="XGBoost",
+        call="inplace_predict",
+        booster_of=_xgboost,
+        size=lambda one: len(one.get_booster().save_raw("ubj")),
+        size_source="xgboost ubj",
+    ),
+)

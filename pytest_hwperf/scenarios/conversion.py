@@ -1,5 +1,8 @@
-"""A fitted estimator as an ONNX model, checked against the estimator and kept for the next time."""
+"""A fitted model as an ONNX model, checked against the model itself and kept for the next time."""
 
+import contextlib
+import io
+import logging
 import platform
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -8,6 +11,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any
 
+from pytest_hwperf.host.extras import require
 from pytest_hwperf.records.errors import HwperfError, ScenarioUnavailable
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
@@ -19,17 +23,16 @@ from pytest_hwperf.scenarios.converters import (
     registered,
     versions_of,
 )
-from pytest_hwperf.scenarios.estimators import FittedEstimator, last_step, nested_estimators, one_line
+from pytest_hwperf.scenarios.estimators import FittedEstimator, FittedModel, last_step, nested_estimators, one_line
 from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, run_all, runtime_version
-from pytest_hwperf.scenarios.rows import digest_rows, evenly_spaced
-from pytest_hwperf.scenarios.torch_modules import TRIED_ROWS, FittedModule
-from pytest_hwperf.scenarios.torch_onnx import export_module, module_key_parts, require_onnxscript
+from pytest_hwperf.scenarios.rows import digest_rows
+from pytest_hwperf.scenarios.torch_modules import evaluating, untraced_compiler
 
-CHECKED_ROWS = 512  # on which every conversion is compared with what it came from
-MATMUL_FORM = "MatMul"
+MATMUL_FORM, TORCH_FORM = "MatMul", "torch.onnx"
 MATMUL_OPERATORS = ("Conv", "Gemm", "MatMul")  # what can be quantised
 _LIBRARIES = ("skl2onnx", "onnx", "scikit-learn", "numpy", "pytest-hwperf")
-_REVISION = 2  # of what is cached: raise it when a conversion here comes out differently
+_TORCH_LIBRARIES = ("torch", "onnxscript", "onnx", "onnxruntime", "numpy", "pytest-hwperf")
+_REVISION, _TORCH_REVISION = 2, 1  # of what is cached: raise it when a conversion here comes out differently
 # Without these the same model is written as MatMul and Add, which can be quantised.
 _AVOIDED = frozenset({"LinearClassifier", "LinearRegressor", "Scaler"})
 _GROSS_FLIPS = 0.01  # of the rows; rounding to float32 moves fewer across a boundary
@@ -56,42 +59,37 @@ class Agreement:
         return ", ".join(parts) + (f" on {self.n} rows" if self.symbol == "|Δ|" else "")
 
 
-def convert_estimator(
-    fitted: FittedEstimator | FittedModule, rows: Any, convert: Converter | None = None
-) -> CachedModel:
+def convert_model(fitted: FittedModel, rows: Any, convert: Converter | None = None) -> CachedModel:
     """Return the FP32 ONNX form of a model, with `fitted.output` as its only output, from the cache if possible.
 
-    Its notes are `form`, `parity` with the estimator on evenly spaced rows, `providers`, and `warning` where the
-    outputs disagree grossly.
+    Its notes are `form`, `parity` with the model on evenly spaced rows, `providers`, and `warning` where the outputs
+    disagree grossly.
     """
-    checked = checked_rows(fitted, rows)
-    if isinstance(fitted, FittedModule):
-        require_onnxscript()
-        kind, converted = "torch", partial(export_module, fitted, checked)
-    else:
+    checked = fitted.checked_rows(rows)
+    if isinstance(fitted, FittedEstimator):
         kind, converted = "fp32", partial(_convert_in_some_form, fitted, convert or convert_with_skl2onnx)
+    else:
+        require("torch", "the ONNX form of a module needs onnxscript", "onnxscript", error=ScenarioUnavailable)
+        kind, converted = "torch", partial(_export, fitted, checked)
     key = key_of(kind, *cache_key_parts(fitted, checked))
     return load_or_build(key, lambda: _checked(fitted, checked, converted()))
 
 
-def checked_rows(fitted: FittedEstimator | FittedModule, rows: Any) -> Any:
-    """Return the rows, evenly spaced, on which a conversion is compared with what it came from."""
-    return evenly_spaced(rows, TRIED_ROWS if isinstance(fitted, FittedModule) else CHECKED_ROWS)
+def cache_key_parts(fitted: FittedModel, checked: Any) -> tuple[object, ...]:
+    """Return everything that a conversion depends on; the rows belong to it, because the notes describe them.
 
-
-def cache_key_parts(fitted: FittedEstimator | FittedModule, checked: Any) -> tuple[object, ...]:
-    """Return everything that a conversion depends on; the rows belong to it, because the notes describe them."""
-    if isinstance(fitted, FittedModule):
-        return module_key_parts(fitted, checked)
-    versions = [runtime_version(), *(f"{name} {version(name)}" for name in _LIBRARIES)]
-    # The notes name the executed operators, which differ between architectures.
-    versions.append(platform.machine())
+    So does the architecture: the notes name the executed operators.
+    """
+    rows, machine = digest_rows(checked), platform.machine()
+    if not isinstance(fitted, FittedEstimator):
+        versions = [f"{name} {version(name)}" for name in _TORCH_LIBRARIES]
+        return (_TORCH_REVISION, fitted.digest, fitted.output, rows, machine, *versions)
+    versions = [runtime_version(), *(f"{name} {version(name)}" for name in _LIBRARIES), machine]
     versions.extend(versions_of(libraries_of(nested_estimators(fitted.model))))
-    depends = (fitted.digest, fitted.width, fitted.output, sorted(_AVOIDED), digest_rows(checked))
-    return (_REVISION, *depends, *versions, *registered())
+    return (_REVISION, fitted.digest, fitted.width, fitted.output, sorted(_AVOIDED), rows, *versions, *registered())
 
 
-def agreement(fitted: FittedEstimator | FittedModule, outputs: Any, reference: Any) -> Agreement:
+def agreement(fitted: FittedModel, outputs: Any, reference: Any) -> Agreement:
     """Compare outputs with reference outputs of the same rows."""
     import numpy as np
 
@@ -115,9 +113,7 @@ def agreement(fitted: FittedEstimator | FittedModule, outputs: Any, reference: A
     return Agreement(symbol="|Δscore|" if scores else "|Δp|", largest=largest, differing=differing, gross=gross, n=n)
 
 
-def parity_notes(
-    fitted: FittedEstimator | FittedModule, outputs: Any, rows: Any, form: str, *, exact: bool = True
-) -> dict[str, str]:
+def parity_notes(fitted: FittedModel, outputs: Any, rows: Any, form: str, *, exact: bool = True) -> dict[str, str]:
     """Return how far outputs are from the model's own, and a `warning` where a form that is exact disagrees grossly."""
     parity = agreement(fitted, outputs, fitted.predict(rows))
     notes = {"parity": f"{parity} from {fitted.library}"}
@@ -166,13 +162,54 @@ def operators_with_weights(model: bytes) -> frozenset[str]:
     return frozenset(node.op_type for node in graph.node if matrices.intersection(node.input))
 
 
-def _refusal(fitted: FittedEstimator | FittedModule, sentence: str) -> HwperfError:
-    return ScenarioUnavailable(sentence) if isinstance(fitted, FittedModule) else refusal(fitted, sentence)
+def _export(fitted: FittedModel, checked: Any) -> tuple[bytes, str]:
+    try:
+        return export_with_torch(fitted, checked), TORCH_FORM
+    except rejection_errors() as problem:
+        facts = {"model": fitted.kind, "form": "ONNX", "converter": f"{TORCH_FORM} {version('torch')}"}
+        raise ScenarioUnavailable(state("does not convert", **facts, why=one_line(problem))) from problem
 
 
-def _checked(
-    fitted: FittedEstimator | FittedModule, checked: Any, converted: tuple[bytes, str]
-) -> tuple[bytes, Mapping[str, str]]:
+def export_with_torch(fitted: FittedModel, checked: Any) -> bytes:
+    """Write a module as ONNX by PyTorch's exporter, the number of rows left open."""
+    import numpy as np
+    import torch
+
+    two = torch.from_numpy(np.resize(checked, (2, *checked.shape[1:])))  # of one row the exporter makes a constant
+    with evaluating(fitted.model), untraced_compiler(), _quiet():
+        program = torch.onnx.export(
+            fitted.model,
+            (two,),
+            dynamo=True,
+            dynamic_shapes=({0: torch.export.Dim("n")},),
+            input_names=["rows"],
+            output_names=["outputs"],
+            verbose=False,
+        )
+    model = program.model_proto
+    model.graph.ClearField("value_info")  # of weights too, which a quantiser replaces by others
+    content: bytes = model.SerializeToString()
+    return content
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Hide what PyTorch's exporter says of its steps, and of packages that it does without."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(action="ignore"), contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _refusal(fitted: FittedModel, sentence: str) -> HwperfError:
+    return refusal(fitted, sentence) if isinstance(fitted, FittedEstimator) else ScenarioUnavailable(sentence)
+
+
+def _checked(fitted: FittedModel, checked: Any, converted: tuple[bytes, str]) -> tuple[bytes, Mapping[str, str]]:
     """Run a converted model, and return it with its notes."""
     model, form = converted
     try:

@@ -1,15 +1,18 @@
-"""The interface of a fitted scikit-learn estimator, found by trying it on rows of the data."""
+"""What a scenario knows of a fitted model, and that of a scikit-learn estimator, found by trying it on rows."""
 
 import hashlib
 import warnings
 from _pickle import PicklingError  # the name of what joblib raises; nothing is unpickled here
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+from pytest_hwperf.records.contracts import CallStage, Predictor
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.scenarios.onnx_source import is_litert, is_onnx
-from pytest_hwperf.scenarios.rows import matrix
+from pytest_hwperf.scenarios.rows import as_array, evenly_spaced, matrix, split_batches
 
 Output = Literal["probabilities", "scores", "labels", "values"]
 
@@ -21,28 +24,69 @@ ESTIMATOR_ERRORS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FittedEstimator:
-    """A fitted estimator and its interface."""
+class FittedModel(ABC):
+    """A fitted model and its interface."""
+
+    library: ClassVar[str]  # that its forms are compared with, for sentences
+    reference: ClassVar[str | None] = None  # scenario that all others are compared with; None for the usual one
+    checked: ClassVar[int]  # rows on which its other forms are compared with it
 
     model: Any
     output: Output  # the same in every scenario, so that both sides do the same work
     classes: Any | None  # shape (k,); None for what does not classify
+    digest: str  # over its content
+
+    @property
+    def kind(self) -> str:
+        """Name of the model's class, for sentences."""
+        return type(self.model).__name__
+
+    @abstractmethod
+    def rows(self, X: Any) -> Any:
+        """Turn `X` into the array that the model is fed."""
+
+    @abstractmethod
+    def predict(self, rows: Any) -> Any:
+        """Return what every scenario returns for these rows, by the model itself."""
+
+    @abstractmethod
+    def labels(self, outputs: Any) -> Any:
+        """Turn outputs of any runtime into labels, or into values for what does not classify."""
+
+    def checked_rows(self, rows: Any) -> Any:
+        """Return the rows, evenly spaced, on which another form is compared with the model."""
+        return evenly_spaced(rows, self.checked)
+
+    def predictor(
+        self,
+        predict: Callable[[Any], Any],
+        scope: Callable[[], AbstractContextManager[object]] = nullcontext,
+        stages: Sequence[CallStage] = (),
+    ) -> Predictor:
+        """Return a form that takes C-contiguous arrays of rows; what makes labels is the last of its stages."""
+        return Predictor(
+            batches=lambda X, batch_size: split_batches(self.rows(X), batch_size),
+            predict=predict,
+            labels=self.labels,
+            probabilities=as_array if self.output == "probabilities" else None,
+            scope=scope,
+            stages=[*stages, CallStage(name="postprocess", call=self.labels, is_after=True)] if stages else (),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedEstimator(FittedModel):
+    """A fitted estimator of scikit-learn."""
+
+    library = "scikit-learn"
+    checked = 512
+
     width: int  # columns of the input
     columns: tuple[str, ...]  # their names, () where it was fitted on a bare array
     flat: bool  # one value per row comes as shape (n,), as scikit-learn gives it
     takes_nan: bool
-    digest: str  # over the estimator's content
-
-    library = "scikit-learn"  # that its forms are compared with, for sentences
-    reference = None  # scenario that all others are compared with: the usual one
-
-    @property
-    def kind(self) -> str:
-        """Name of the estimator's class, for sentences."""
-        return type(self.model).__name__
 
     def rows(self, X: Any) -> Any:
-        """Turn `X` into the float32 matrix this estimator is fed."""
         import numpy as np
 
         names = tuple(map(str, getattr(X, "columns", ())))
@@ -61,15 +105,10 @@ class FittedEstimator:
         return rows
 
     def predict(self, rows: Any) -> Any:
-        """Return what every scenario returns for these rows, by the estimator itself.
-
-        A model fitted on a data frame warns about every bare array; the columns were checked in `rows`.
-        """
-        with warnings.catch_warnings(action="ignore"):
+        with warnings.catch_warnings(action="ignore"):  # of bare arrays; the columns were checked in `rows`
             return self.model.predict_proba(rows) if self.output == "probabilities" else self.model.predict(rows)
 
     def labels(self, outputs: Any) -> Any:
-        """Turn outputs of any runtime into labels, or into values for what does not classify."""
         import numpy as np
 
         if self.classes is None:
@@ -157,6 +196,9 @@ class HashingFile:
         size = memoryview(block).nbytes
         self.written += size
         return size
+
+    def flush(self) -> None:
+        """Do nothing; PyTorch asks for it."""
 
     def tell(self) -> int:
         """Return the position; joblib aligns arrays by it."""

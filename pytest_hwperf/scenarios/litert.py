@@ -20,7 +20,7 @@ from pytest_hwperf.scenarios.cache import key_of
 from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, Output, inspect_estimator, one_line
 from pytest_hwperf.scenarios.onnx_file import TRIAL_ROWS, digest_first_rows, file_predictor, kept_output, output_kind
 from pytest_hwperf.scenarios.onnx_source import LITERT_IDENTIFIER, ModelInputs, is_litert, is_onnx
-from pytest_hwperf.scenarios.threads import check_threads
+from pytest_hwperf.scenarios.threads import uncalibrated
 
 WEIGHTS_ONLY = " weights"  # of a layer that computes in float, with weights stored as something smaller
 _UNREADABLE = (AttributeError, IndexError, TypeError, ValueError, struct.error)  # of a file that is damaged
@@ -44,9 +44,6 @@ class LiteRtModel:
     def sha256(self) -> str:
         """Of its content."""
         return hashlib.sha256(self.content).hexdigest()
-
-    def open(self, threads: int) -> "LiteRtSession":
-        return LiteRtSession(self, threads)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,42 +188,14 @@ def _port(details: Mapping[str, Any]) -> Port:
     )
 
 
-def litert_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Prepare a LiteRT model whose weights are FP32; `X_calibration` is not used.
-
-    Args:
-        model: the Path of a `.tflite` file, or its content.
-        X: rows: an array, or a mapping of the model's inputs to arrays.
-        X_calibration: not used.
-        threads: of LiteRT, and of XNNPACK within it.
-
-    Raises:
-        UsageProblem: no LiteRT model, rows of another type or shape than it takes, or no whole number of threads.
-        ScenarioUnavailable: LiteRT is missing, the model is of another kind, or its weights are not FP32.
-    """
-    del X_calibration
-    return _scenario("litert_fp32", model, X, threads, _require_fp32)
-
-
-def litert_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Prepare a LiteRT model that was quantised to INT8; raises as `litert_fp32`.
-
-    Raises:
-        ScenarioUnavailable: fewer than half of its layers compute in integers.
-    """
-    del X_calibration
-    return _scenario("litert_int8", model, X, threads, _require_int8)
-
-
-def _scenario(name: str, given: Any, X: Any, threads: int, require: Callable[[LiteRtModel], None]) -> Scenario:
-    check_threads(threads)
+def _scenario(name: str, refuse: Callable[[LiteRtModel], None], given: Any, X: Any, threads: int) -> Scenario:
     _require_litert(given, X)
     model = read_litert(given)
-    require(model)
+    refuse(model)
     output = _output_of(model, X)
 
     def load() -> Predictor:
-        session = model.open(threads)
+        session = LiteRtSession(model, threads)
         return file_predictor(ModelInputs(model=model.name, inputs=session.inputs), session.predict, output)
 
     return Scenario(
@@ -273,12 +242,16 @@ def _require_int8(model: LiteRtModel) -> None:
     raise ScenarioUnavailable(state("no int8 form", why=why))
 
 
+litert_fp32 = uncalibrated(_scenario, "litert_fp32", _require_fp32)
+litert_int8 = uncalibrated(_scenario, "litert_int8", _require_int8)
+
+
 def _output_of(model: LiteRtModel, X: Any) -> Output:
     """Try a model on the first rows of `X`, and return what its first output says of each."""
 
     def tried() -> Output:
         try:
-            session = model.open(threads=1)
+            session = LiteRtSession(model, threads=1)
             inputs = ModelInputs(model=model.name, inputs=session.inputs)
             batch = inputs.batches(X, inputs.fixed_rows or TRIAL_ROWS)[0]
             outputs = session.predict(batch)

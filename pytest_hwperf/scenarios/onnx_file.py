@@ -1,6 +1,6 @@
 """Models as ONNX, converted or given as files with whatever inputs, and ONNX Runtime on the processor for them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
@@ -9,10 +9,11 @@ from typing import Any, get_args
 
 from pytest_hwperf.records.contracts import Predictor, Scenario
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.records.messages import Statement
 from pytest_hwperf.records.run import AS_TRAINED
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, notes_of
-from pytest_hwperf.scenarios.conversion import checked_rows, parity_notes
-from pytest_hwperf.scenarios.estimators import FittedEstimator, Output
+from pytest_hwperf.scenarios.conversion import parity_notes
+from pytest_hwperf.scenarios.estimators import FittedModel, Output
 from pytest_hwperf.scenarios.onnx_source import ModelInputs, OnnxSource, is_onnx, read_source
 from pytest_hwperf.scenarios.ort import (
     PROVIDER,
@@ -22,11 +23,9 @@ from pytest_hwperf.scenarios.ort import (
     runtime_version,
     session_conditions,
 )
-from pytest_hwperf.scenarios.prepared import as_array, predictor_of
 from pytest_hwperf.scenarios.profiles import PROFILE, arena_of, operators_of
-from pytest_hwperf.scenarios.rows import digest_rows
-from pytest_hwperf.scenarios.threads import check_threads
-from pytest_hwperf.scenarios.torch_modules import FittedModule
+from pytest_hwperf.scenarios.rows import as_array, digest_rows
+from pytest_hwperf.scenarios.threads import check_threads, uncalibrated
 
 OUTPUTS: tuple[Output, ...] = get_args(Output)
 AS_GIVEN = {"providers": PROVIDER, **AS_TRAINED}  # context of files
@@ -44,6 +43,10 @@ _PRECISIONS: Mapping[str, str] = {
 }
 
 
+# Checked rows, None for a file → outputs, and notes or why there is no such form.
+TrialRun = Callable[[Any | None], tuple[Any, Mapping[str, str] | Statement]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnnxForm:
     """A model as ONNX: a file as it was given, or what an estimator or a module was converted to."""
@@ -54,19 +57,24 @@ class OnnxForm:
     size: int  # B
     output: Output
     conditions: Mapping[str, str] = field(default_factory=dict)
-    fitted: FittedEstimator | FittedModule | None = None  # what was converted; None for a file
+    fitted: FittedModel | None = None  # what was converted; None for a file
 
-    def checked(self, X: Any) -> Any | None:
-        """Return the rows on which a conversion is compared with what it came from; None for a file."""
-        return None if self.fitted is None else checked_rows(self.fitted, self.fitted.rows(X))
+    def tried(self, X: Any, key: Sequence[object], run: TrialRun, title: str, *, exact: bool) -> Mapping[str, str]:
+        """Return what running it in another runtime tells, from the cache where it was run before.
 
-    def key(self, checked: Any | None) -> tuple[object, ...]:
-        """Return what running it on these rows depends on."""
-        return (self.sha256,) if self.fitted is None else (self.sha256, self.fitted.digest, digest_rows(checked))
+        What was converted is run on the rows that conversions are compared on, and its parity is told too.
+        """
+        fitted = self.fitted
+        rows = None if fitted is None else fitted.checked_rows(fitted.rows(X))
 
-    def parity(self, outputs: Any, checked: Any | None, form: str, *, exact: bool) -> dict[str, str]:
-        """Return how far outputs are from those of what was converted, as `parity_notes` does; nothing for a file."""
-        return {} if self.fitted is None else parity_notes(self.fitted, outputs, checked, form, exact=exact)
+        def tell() -> Mapping[str, str] | Statement:
+            outputs, told = run(rows)
+            if fitted is None or isinstance(told, Statement):
+                return told
+            return {**told, **parity_notes(fitted, outputs, rows, title, exact=exact)}
+
+        own = () if fitted is None else (fitted.digest, digest_rows(rows))
+        return notes_of(key_of(*key, self.sha256, *own), tell)
 
     def open(self, threads: int) -> Any:
         """Open a session on the processor; a file that it does not take is a mistake."""
@@ -84,7 +92,7 @@ class OnnxForm:
             named = ModelInputs(model=self.kind, inputs=inputs)
             return file_predictor(named, lambda batch: run(outputs, batch)[0], self.output)
         name = inputs[0].name
-        return predictor_of(self.fitted, lambda batch: run(outputs, {name: batch})[0])
+        return self.fitted.predictor(lambda batch: run(outputs, {name: batch})[0])
 
     def scenario(
         self,
@@ -108,7 +116,7 @@ class OnnxForm:
         )
 
 
-def converted_form(fitted: FittedEstimator | FittedModule, stored: CachedModel) -> OnnxForm:
+def converted_form(fitted: FittedModel, stored: CachedModel) -> OnnxForm:
     """Return the form that a model was converted to."""
     return OnnxForm(
         kind=fitted.kind,
@@ -153,21 +161,7 @@ def session_scenario(
     )
 
 
-def onnx_file(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Prepare an ONNX file, or an ONNX model in memory, as it is; `X_calibration` is not used.
-
-    Args:
-        model: the Path of an `.onnx` file, or an `onnx.ModelProto`.
-        X: rows: an array, or a mapping of the model's inputs to arrays.
-        X_calibration: not used.
-        threads: of ONNX Runtime.
-
-    Raises:
-        UsageProblem: no ONNX model, rows of another type or shape than it takes, or no whole number of threads.
-        MeasurementError: `X` has no rows.
-    """
-    del X_calibration
-    check_threads(threads)
+def _file_scenario(model: Any, X: Any, threads: int) -> Scenario:
     if not is_onnx(model):
         raise UsageProblem(
             f"onnx_file takes the Path of an .onnx file or an onnx.ModelProto, not a {type(model).__name__}; "
@@ -176,6 +170,9 @@ def onnx_file(model: Any, *, X: Any, X_calibration: Any | None = None, threads: 
     source = read_source(model)
     precision = {"precision": ", ".join(precisions(source))}
     return session_scenario("onnx_file", file_form(source, X), threads, precision, AS_GIVEN)
+
+
+onnx_file = uncalibrated(_file_scenario)
 
 
 def precisions(source: OnnxSource) -> tuple[str, ...]:

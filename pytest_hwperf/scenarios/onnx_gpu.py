@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,19 +10,15 @@ from typing import Any
 from pytest_hwperf.host.nvidia import NvidiaGpus, find_nvidia_gpus
 from pytest_hwperf.records.contracts import Scenario
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
-from pytest_hwperf.scenarios.cache import key_of, notes_of
-from pytest_hwperf.scenarios.conversion import convert_estimator
+from pytest_hwperf.scenarios.conversion import convert_model
 from pytest_hwperf.scenarios.estimators import one_line
-from pytest_hwperf.scenarios.onnx import inspect_model
-from pytest_hwperf.scenarios.onnx_file import OnnxForm, converted_form, fp32_file
+from pytest_hwperf.scenarios.onnx_file import converted_form, fp32_file
 from pytest_hwperf.scenarios.onnx_source import is_onnx
 from pytest_hwperf.scenarios.ort import PROVIDER, rejection_errors, run_all, runtime_version, session_options
-from pytest_hwperf.scenarios.prepared import require_gpu
-from pytest_hwperf.scenarios.threads import check_threads
+from pytest_hwperf.scenarios.threads import uncalibrated
+from pytest_hwperf.scenarios.torch_modules import inspect_model
 
-_CUDA, _TENSORRT = "CUDAExecutionProvider", "TensorrtExecutionProvider"
 _INSTALL = "pip uninstall onnxruntime, then pip install onnxruntime-gpu"
-
 
 Opener = Callable[..., Any]  # a model, and whether it must run there as a whole → a session
 
@@ -39,97 +35,63 @@ class OnnxGpuAccess:
 class GpuRequest:
     """What a scenario is asked for."""
 
-    name: str
     provider: str
     options: Mapping[str, str]  # of the provider
-    precision: str
-    conditions: Mapping[str, str]
+    precision: str = "float32"
+    tf32: str
 
 
+_TENSORRT_FP32 = GpuRequest(
+    provider="TensorrtExecutionProvider",
+    options={"device_id": "0", "trt_fp16_enable": "0"},
+    tf32="TensorRT's choice",  # ONNX Runtime has no option for it
+)
 _ASKED = {
-    one.name: one
-    for one in (
-        GpuRequest(
-            name="onnx_cuda",
-            provider=_CUDA,
-            options={"device_id": "0", "use_tf32": "0"},  # by itself it rounds the factors of products to 10 bits
-            precision="float32",
-            conditions={"tf32": "off"},
-        ),
-        GpuRequest(
-            name="onnx_tensorrt",
-            provider=_TENSORRT,
-            options={"device_id": "0", "trt_fp16_enable": "0"},
-            precision="float32",
-            conditions={"tf32": "TensorRT's choice"},  # ONNX Runtime has no option for it
-        ),
-        GpuRequest(
-            name="onnx_tensorrt_fp16",
-            provider=_TENSORRT,
-            options={"device_id": "0", "trt_fp16_enable": "1"},
-            precision="float16",
-            conditions={"tf32": "TensorRT's choice"},
-        ),
-    )
+    "onnx_cuda": GpuRequest(
+        provider="CUDAExecutionProvider",
+        options={"device_id": "0", "use_tf32": "0"},  # by itself it rounds the factors of products to 10 bits
+        tf32="off",
+    ),
+    "onnx_tensorrt": _TENSORRT_FP32,
+    "onnx_tensorrt_fp16": replace(
+        _TENSORRT_FP32, options={"device_id": "0", "trt_fp16_enable": "1"}, precision="float16"
+    ),
 }
 
 
-def onnx_cuda(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Prepare an estimator, a module or an FP32 ONNX file on the GPU, in FP32, by ONNX Runtime's CUDA provider.
-
-    A call has its inputs and outputs in the memory of the processor, and returns when they are there.
-
-    Raises:
-        UsageProblem: no model, not fitted, or no whole number of threads.
-        MeasurementError: there is a GPU, and ONNX Runtime does not run on it.
-        ScenarioUnavailable: no GPU, or the model has no form that runs on it as a whole.
-    """
-    del X_calibration
-    return gpu_scenario("onnx_cuda", model, X, threads)
-
-
-def onnx_tensorrt(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Prepare the same model in FP32 by ONNX Runtime's TensorRT provider; raises as `onnx_cuda`."""
-    del X_calibration
-    return gpu_scenario("onnx_tensorrt", model, X, threads)
-
-
-def onnx_tensorrt_fp16(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Prepare the same model in FP16 by ONNX Runtime's TensorRT provider; raises as `onnx_cuda`."""
-    del X_calibration
-    return gpu_scenario("onnx_tensorrt_fp16", model, X, threads)
-
-
 def gpu_scenario(name: str, model: Any, X: Any, threads: int, access: OnnxGpuAccess | None = None) -> Scenario:
-    """Prepare one of these scenarios; raises as `onnx_cuda`."""
-    check_threads(threads)
+    """Prepare a model on the GPU; a call has its inputs and outputs in the memory of the processor.
+
+    Whatever the runtime lacks on a machine that has a GPU is an error of the scenario itself, and no skip.
+    """
     access = access or OnnxGpuAccess()
     asked = _ASKED[name]
     fitted = None if is_onnx(model) else inspect_model(model, X, name)  # a mistake is one on every machine
     gpus = access.gpus()
-    require_gpu(gpus)
-    _require_provider(access, asked, gpus)
-    form = converted_form(fitted, convert_estimator(fitted, fitted.rows(X))) if fitted else fp32_file(model, X)
+    if not gpus.models:
+        raise ScenarioUnavailable(f"no NVIDIA GPU: {gpus.why_none}")
+    available = _runtime(access).get_available_providers()
+    if asked.provider not in available:  # it would run on the processor without a word
+        raise MeasurementError(
+            f"this machine has a GPU ({gpus.name}), and the installed ONNX Runtime has no {asked.provider} "
+            f"(only {', '.join(available)}): {_INSTALL}, or drop the scenario {name}"
+        )
+    form = converted_form(fitted, convert_model(fitted, fitted.rows(X))) if fitted else fp32_file(model, X)
     opened = partial(_open, access, asked, threads)
-    conditions = {**asked.conditions, "provider": asked.provider, "gpu": gpus.name, "driver": gpus.driver}
+    conditions = {"tf32": asked.tf32, "provider": asked.provider, "gpu": gpus.name, "driver": gpus.driver}
     conditions |= {"threads": str(threads), "precision": asked.precision}
-    context = {"providers": asked.provider, **_tried(asked, form, X, opened, conditions)}
+
+    def run(rows: Any | None) -> tuple[Any, Mapping[str, str]]:
+        session = _started(form.kind, opened, form.model)
+        return None if rows is None else run_all(session, rows), {}
+
+    key = ("gpu", name, *sorted(asked.options.items()), *sorted(conditions.items()), runtime_version())
+    exact = asked.precision == "float32"  # half of it differs by nature: flips and budgets tell
+    context = {"providers": asked.provider, **form.tried(X, key, run, "form on the GPU", exact=exact)}
     return form.scenario(name, "onnxruntime", conditions, context, lambda: form.predictor(opened(form.model)))
 
 
-def _tried(
-    asked: GpuRequest, form: OnnxForm, X: Any, opened: Opener, conditions: Mapping[str, str]
-) -> Mapping[str, str]:
-    """Return what running a form on this GPU tells."""
-    rows = form.checked(X)
-    exact = asked.precision == "float32"  # half of it differs by nature: flips and budgets tell
-
-    def check() -> Mapping[str, str]:
-        session = _started(form.kind, opened, form.model)
-        return {} if rows is None else form.parity(run_all(session, rows), rows, "form on the GPU", exact=exact)
-
-    options = (*sorted(asked.options.items()), *sorted(conditions.items()), runtime_version())
-    return notes_of(key_of("gpu", asked.name, *form.key(rows), *options), check)
+onnx_cuda, onnx_tensorrt, onnx_tensorrt_fp16 = (uncalibrated(gpu_scenario, name) for name in _ASKED)
 
 
 def _started(kind: str, opened: Opener, model: Path | bytes) -> Any:
@@ -139,16 +101,6 @@ def _started(kind: str, opened: Opener, model: Path | bytes) -> Any:
         return opened(model, whole=True)
     except rejection_errors() as problem:
         raise ScenarioUnavailable(f"{kind} does not run on the GPU as a whole: {one_line(problem)}") from problem
-
-
-def _require_provider(access: OnnxGpuAccess, asked: GpuRequest, gpus: NvidiaGpus) -> None:
-    """Refuse a runtime without the provider: it would run on the processor without a word."""
-    available = _runtime(access).get_available_providers()
-    if asked.provider not in available:
-        raise MeasurementError(
-            f"this machine has a GPU ({gpus.name}), and the installed ONNX Runtime has no {asked.provider} "
-            f"(only {', '.join(available)}): {_INSTALL}, or drop the scenario {asked.name}"
-        )
 
 
 def _open(access: OnnxGpuAccess, asked: GpuRequest, threads: int, model: Path | bytes, *, whole: bool = True) -> Any:

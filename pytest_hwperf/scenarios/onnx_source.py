@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_hwperf.host.files import is_file
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
+from pytest_hwperf.scenarios.rows import check_batch_size
 
 LITERT_IDENTIFIER = b"TFL3"
 _BLOCK = 1 << 20
@@ -253,8 +254,7 @@ class ModelInputs:
             raise UsageProblem(f"{self.model} takes {one.name} of the shape ({shown}), and X holds {array.shape}")
 
     def _check_size(self, rows: int, batch_size: object) -> None:
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise MeasurementError(f"batch_size={batch_size!r}: a batch size is a whole number of rows from 1 on")
+        check_batch_size(batch_size)
         fixed = self.fixed_rows
         if fixed is None:
             return

@@ -1,11 +1,11 @@
 """OpenVINO on the processor: ONNX forms of estimators and modules, and ONNX files, at a set and checked precision."""
 
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from pytest_hwperf.host.extras import require
@@ -13,34 +13,23 @@ from pytest_hwperf.host.machine import name_processor, read_processor
 from pytest_hwperf.records.contracts import Predictor, Scenario
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.records.messages import Statement, state
-from pytest_hwperf.scenarios.cache import key_of, notes_of
-from pytest_hwperf.scenarios.conversion import CHECKED_ROWS, convert_estimator
+from pytest_hwperf.scenarios.conversion import convert_model
 from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, one_line
-from pytest_hwperf.scenarios.onnx import inspect_model
 from pytest_hwperf.scenarios.onnx_file import OnnxForm, converted_form, file_predictor, fp32_file
 from pytest_hwperf.scenarios.onnx_source import ModelInputs, is_onnx
-from pytest_hwperf.scenarios.prepared import predictor_of
-from pytest_hwperf.scenarios.profiles import OperatorTime, describe_operators
-from pytest_hwperf.scenarios.quantise import QuantiseRequest, choose_rows, int8_conditions, quantise_estimator
-from pytest_hwperf.scenarios.threads import check_threads
-from pytest_hwperf.scenarios.torch_modules import FittedModule
+from pytest_hwperf.scenarios.profiles import OperatorTime, describe_operators, summed
+from pytest_hwperf.scenarios.quantise import choose_rows, int8_conditions, quantise_model, why_not_integer
+from pytest_hwperf.scenarios.threads import check_threads, uncalibrated
+from pytest_hwperf.scenarios.torch_modules import FittedModule, inspect_model
 
 PRECISIONS: Mapping[str, str] = {"f32": "float32", "bf16": "bfloat16"}  # as OpenVINO calls them
 _DEVICE = "CPU"
 _NO_RULE = "No conversion rule found for operations: "
 _RUNS = 20
 _WEIGHTS = frozenset({"Convolution", "Deconvolution", "FullyConnected", "GroupConvolution", "MatMul"})
-_INTEGER = ("i8", "u8")
-_LEAST_SHARE = 0.5  # of the time of the operators that hold weights
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputPort:
-    """An input of a model, as ONNX Runtime describes one."""
-
-    name: str
-    type: str
-    shape: list[int | None]
+_INTEGER = (" i8", " u8")
+_INT8 = "openvino_int8"
+_TRIAL_ROWS = 512  # of a file
 
 
 _TYPES = {
@@ -94,11 +83,6 @@ def _core() -> Any:
     return openvino.Core()
 
 
-def conditions(hint: str, threads: int) -> dict[str, str]:
-    """Return what `compile_model` fixes, as conditions of a run."""
-    return {"threads": str(threads), "streams": "1", "pinning": "off", "inference_precision": hint}
-
-
 def predict_with(compiled: Any) -> Callable[[Any], Any]:
     """Return a function that computes the output of inputs; each thread has a request of its own."""
     own = threading.local()
@@ -113,10 +97,10 @@ def predict_with(compiled: Any) -> Callable[[Any], Any]:
     return predict
 
 
-def ports_of(compiled: Any) -> list[InputPort]:
-    """Describe the inputs of a model."""
+def ports_of(compiled: Any) -> list[SimpleNamespace]:
+    """Describe the inputs of a model as ONNX Runtime does."""
     return [
-        InputPort(
+        SimpleNamespace(
             name=port.any_name,
             type=f"tensor({_TYPES.get(port.element_type.to_string(), port.element_type.to_string())})",
             shape=[size.get_length() if size.is_static else None for size in port.partial_shape],
@@ -137,129 +121,78 @@ def refusal(kind: str, problem: Exception) -> ScenarioUnavailable:
 
 def profile_operators(compiled: Any, batch: Any) -> tuple[OperatorTime, ...]:
     """Return the operators that a profiled model executes on a batch, with the precision of each, slowest first."""
-    calls: dict[str, int] = {}
-    times: dict[str, float] = {}
-    request = compiled.create_infer_request()
+    request, found = compiled.create_infer_request(), list[tuple[str, float]]()
     for _ in range(_RUNS):
         request.infer(batch, share_inputs=True)
         for node in request.profiling_info:
             if "EXECUTED" in str(node.status):
                 name = f"{node.node_type} {node.exec_type.rpartition('_')[2].lower()}"
-                calls[name] = calls.get(name, 0) + 1
-                times[name] = times.get(name, 0.0) + node.real_time.total_seconds() + 0.5e-6  # cut to whole µs
-    found = [OperatorTime(operator=name, calls=calls[name], time=times[name]) for name in calls]
-    return tuple(sorted(found, key=lambda one: -one.time))
+                found.append((name, node.real_time.total_seconds() + 0.5e-6))  # cut to whole µs
+    return summed(found)
 
 
-def why_not_int8(operators: tuple[OperatorTime, ...], executed: str) -> Statement | None:
+def why_not_int8(operators: Sequence[OperatorTime]) -> Statement | None:
     """Return why what is executed must not be called INT8; None where it may."""
-    times = {True: 0.0, False: 0.0}
-    for one in operators:
-        name, _, precision = one.operator.partition(" ")
-        if name in _WEIGHTS:
-            times[precision in _INTEGER] += one.time
-    total = sum(times.values())
-    share = times[True] / total if total else 0.0
-    return None if share >= _LEAST_SHARE else state("not int8", share=share, least=_LEAST_SHARE, executed=executed)
+    held = frozenset(one.operator for one in operators if one.operator.partition(" ")[0] in _WEIGHTS)
+    integer = frozenset(name for name in held if name.endswith(_INTEGER))
+    return why_not_integer(operators, (integer, held - integer))
 
 
-_INT8 = "int8"
+_FLOATS = {"openvino_fp32": "f32", "openvino_bf16": "bf16"}  # scenario → precision of what is no integer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenvinoRequest:
-    """What a scenario is asked for."""
-
-    name: str
-    hint: str  # precision of what is no integer, as OpenVINO calls it
-    threads: int
-    verified: str = ""  # "int8" where the executed operators must be integer ones
-
-
-def openvino_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Prepare the FP32 ONNX form of an estimator or module, or an FP32 ONNX file, in OpenVINO; no `X_calibration`.
-
-    Raises:
-        UsageProblem: no model, not fitted, or no whole number of threads.
-        MeasurementError: `X` is no numeric matrix that it takes.
-        ScenarioUnavailable: OpenVINO is missing, or has no form of the model; says why.
-    """
-    del X_calibration
-    return _float(OpenvinoRequest(name="openvino_fp32", hint="f32", threads=threads), model, X)
+def _float(name: str, model: Any, X: Any, threads: int) -> Scenario:
+    require_openvino()
+    precision = {"precision": PRECISIONS[_FLOATS[name]]}
+    if is_onnx(model):
+        return _scenario(name, fp32_file(model, X), X, threads, precision)
+    fitted = inspect_model(model, X, name)
+    return _scenario(name, converted_form(fitted, convert_model(fitted, fitted.rows(X))), X, threads, precision)
 
 
-def openvino_bf16(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Prepare the same model, computed in bfloat16; raises as `openvino_fp32`.
-
-    Raises:
-        ScenarioUnavailable: this processor cannot.
-    """
-    del X_calibration
-    return _float(OpenvinoRequest(name="openvino_bf16", hint="bf16", threads=threads), model, X)
+openvino_fp32, openvino_bf16 = (uncalibrated(_float, name) for name in _FLOATS)
 
 
 def openvino_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Prepare the quantised ONNX form of an estimator or module, as `onnx_int8` does, in OpenVINO; raises as both.
-
-    Raises:
-        ScenarioUnavailable: OpenVINO does not compute it in integers.
-    """
+    """Prepare the quantised ONNX form of an estimator or module, as `onnx_int8` does, in OpenVINO."""
     check_threads(threads)
     require_openvino()
-    fitted = inspect_model(model, X, "openvino_int8")
+    fitted = inspect_model(model, X, _INT8)
     chosen = None if X_calibration is None else choose_rows(fitted, X, X_calibration)
     others = isinstance(fitted, FittedModule)  # an estimator's form holds no Gemm
-    stored = quantise_estimator(
-        QuantiseRequest(fitted=fitted, rows=fitted.rows(X), calibration=chosen, for_others=others)
-    )
-    asked = OpenvinoRequest(name="openvino_int8", hint="f32", threads=threads, verified=_INT8)
-    return _scenario(asked, converted_form(fitted, stored), X, int8_conditions(chosen))
+    stored = quantise_model(fitted, fitted.rows(X), chosen, for_others=others)
+    return _scenario(_INT8, converted_form(fitted, stored), X, threads, int8_conditions(chosen))
 
 
-def _float(asked: OpenvinoRequest, model: Any, X: Any) -> Scenario:
-    check_threads(asked.threads)
-    require_openvino()
-    precision = {"precision": PRECISIONS[asked.hint]}
-    if is_onnx(model):
-        return _scenario(asked, fp32_file(model, X), X, precision)
-    fitted = inspect_model(model, X, asked.name)
-    return _scenario(asked, converted_form(fitted, convert_estimator(fitted, fitted.rows(X))), X, precision)
+def _scenario(name: str, form: OnnxForm, X: Any, threads: int, own_conditions: Mapping[str, str]) -> Scenario:
+    hint = _FLOATS.get(name, "f32")
 
-
-def _scenario(asked: OpenvinoRequest, form: OnnxForm, X: Any, own_conditions: Mapping[str, str]) -> Scenario:
-    fixed = {**conditions(asked.hint, asked.threads), **own_conditions}
-    return form.scenario(asked.name, "openvino", fixed, _tried(asked, form, X), partial(_load, asked, form))
-
-
-def _load(asked: OpenvinoRequest, form: OnnxForm) -> Predictor:
-    compiled = compile_model(form.model, asked.hint, asked.threads)
-    predict = predict_with(compiled)
-    if form.fitted is None:
-        return file_predictor(ModelInputs(model=form.kind, inputs=ports_of(compiled)), predict, form.output)
-    return predictor_of(form.fitted, lambda batch: predict([batch]))
-
-
-def _tried(asked: OpenvinoRequest, form: OnnxForm, X: Any) -> Mapping[str, str]:
-    """Return what running a form tells: executed operators and parity."""
-    rows = form.checked(X)
-    exact = asked.hint == "f32" and not asked.verified  # other precisions differ by nature: flips and budgets tell
-
-    def run() -> Mapping[str, str] | Statement:
+    def run(rows: Any | None) -> tuple[Any, Mapping[str, str] | Statement]:
         try:
-            compiled = compile_model(form.model, asked.hint, threads=1, profiled=True)
+            compiled = compile_model(form.model, hint, threads=1, profiled=True)
             inputs = _trial_of_file(form, X, compiled) if rows is None else [rows]
             operators = profile_operators(compiled, inputs)
             outputs = predict_with(compiled)(inputs)
         except ESTIMATOR_ERRORS as problem:
             raise refusal(form.kind, problem) from problem
-        executed = describe_operators(operators)
-        cause = why_not_int8(operators, executed) if asked.verified else None
-        return cause or {"operators": executed, **form.parity(outputs, rows, "OpenVINO form", exact=exact)}
+        cause = why_not_int8(operators) if name == _INT8 else None
+        return outputs, cause or {"operators": describe_operators(operators)}
 
     machine = (name_processor(read_processor("/")), version("openvino"), version("pytest-hwperf"))
-    return notes_of(key_of("openvino", asked.hint, asked.verified, *form.key(rows), *machine), run)
+    exact = name == "openvino_fp32"  # other precisions differ by nature: flips and budgets tell
+    context = form.tried(X, ("openvino", name, *machine), run, "OpenVINO form", exact=exact)
+    fixed = {"threads": str(threads), "streams": "1", "pinning": "off", "inference_precision": hint}
+    return form.scenario(name, "openvino", {**fixed, **own_conditions}, context, partial(_load, form, hint, threads))
+
+
+def _load(form: OnnxForm, hint: str, threads: int) -> Predictor:
+    compiled = compile_model(form.model, hint, threads)
+    predict = predict_with(compiled)
+    if form.fitted is None:
+        return file_predictor(ModelInputs(model=form.kind, inputs=ports_of(compiled)), predict, form.output)
+    return form.fitted.predictor(lambda batch: predict([batch]))
 
 
 def _trial_of_file(form: OnnxForm, X: Any, compiled: Any) -> Any:
     inputs = ModelInputs(model=form.kind, inputs=ports_of(compiled))
-    return inputs.batches(X, inputs.fixed_rows or CHECKED_ROWS)[0]
+    return inputs.batches(X, inputs.fixed_rows or _TRIAL_ROWS)[0]

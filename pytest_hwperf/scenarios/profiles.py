@@ -6,7 +6,8 @@ A graph alone does not show them: the runtime fuses, replaces and removes operat
 import json
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -71,31 +72,22 @@ def profile_operators(model: bytes, rows: Any) -> tuple[OperatorTime, ...]:
     return parse_operators(_profile(open_profiled, _RUNS + 1))
 
 
-def profile_calls(open_profiled: OpenProfiled, rows: int) -> ProfiledCalls:
-    """Run a session of its own under the profiler; return the time of each node in a call of `rows` rows."""
-    return parse_calls(_profile(open_profiled, _MOST_RUNS, time_s=_PROFILE_S), rows)
-
-
-def profile_arena(open_profiled: OpenProfiled) -> Mapping[str, float]:
-    """Run a session under the profiler, outside any measurement; return `arena_in_use` and `arena_held` in B.
-
-    Both repeat to the byte, and belong to the batch size that was run.
-    """
-    return parse_arena(_profile(open_profiled, _ARENA_RUNS))
-
-
 def arena_of(
     model: Path | bytes, threads: int, predictor_of: _PredictorOf, X: Any, batch_size: int
 ) -> Mapping[str, float]:
-    """Return the peaks of the runtime's allocator in B, for the first `batch_size` rows of `X`."""
-    return profile_arena(_profiled(model, threads, predictor_of, X, batch_size))
+    """Return the peaks of the runtime's allocator in B, for the first `batch_size` rows of `X`.
+
+    They repeat to the byte, and belong to the batch size that was run.
+    """
+    return parse_arena(_profile(_profiled(model, threads, predictor_of, X, batch_size), _ARENA_RUNS))
 
 
 def operators_of(
     model: Path | bytes, threads: int, predictor_of: _PredictorOf, X: Any, batch_size: int
 ) -> ProfiledCalls:
     """Return where the time of a call goes, for the first `batch_size` rows of `X`; arguments as of `arena_of`."""
-    return profile_calls(_profiled(model, threads, predictor_of, X, batch_size), batch_size)
+    opened = _profiled(model, threads, predictor_of, X, batch_size)
+    return parse_calls(_profile(opened, _MOST_RUNS, time_s=_PROFILE_S), batch_size)
 
 
 def _profiled(model: Path | bytes, threads: int, predictor_of: _PredictorOf, X: Any, batch_size: int) -> OpenProfiled:
@@ -109,21 +101,31 @@ def _profiled(model: Path | bytes, threads: int, predictor_of: _PredictorOf, X: 
     return open_profiled
 
 
+def summed(executions: Iterable[tuple[str, float]]) -> tuple[OperatorTime, ...]:
+    """Add up executions, each an operator and its seconds, by kind of operator, the slowest first."""
+    times = defaultdict[str, list[float]](list)
+    for name, seconds in executions:
+        times[name].append(seconds)
+    found = [OperatorTime(operator=name, calls=len(each), time=sum(each)) for name, each in times.items()]
+    return tuple(sorted(found, key=lambda one: -one.time))
+
+
+def _seconds(event: Mapping[str, Any]) -> float:
+    """Return the seconds of a node.
+
+    They are cut to whole microseconds: half of one is what was cut on average, and keeps 0 from vanishing.
+    """
+    seconds: float = (event["dur"] + 0.5) * 1e-6
+    return seconds
+
+
 def parse_operators(profile: str) -> tuple[OperatorTime, ...]:
     """Sum a profile by kind of operator, the slowest first, without its first (warm-up) run."""
     events = _events(profile)
-    runs = sorted(event["ts"] + event["dur"] for event in events if event["name"] == "model_run")
-    calls: dict[str, int] = {}
-    times: dict[str, float] = {}
-    for event in filter(_is_kernel, events):
-        if event["ts"] < runs[0]:
-            continue
-        name = event["args"]["op_name"]
-        calls[name] = calls.get(name, 0) + 1
-        # Durations are cut to whole microseconds: half of one is what was cut on average, and keeps 0 from vanishing.
-        times[name] = times.get(name, 0.0) + (event["dur"] + 0.5) * 1e-6
-    found = [OperatorTime(operator=name, calls=calls[name], time=times[name]) for name in calls]
-    return tuple(sorted(found, key=lambda one: -one.time))
+    first = min(event["ts"] + event["dur"] for event in events if event["name"] == "model_run")
+    return summed(
+        (event["args"]["op_name"], _seconds(event)) for event in filter(_is_kernel, events) if event["ts"] >= first
+    )
 
 
 def parse_calls(profile: str, rows: int) -> ProfiledCalls:
@@ -138,18 +140,15 @@ def parse_calls(profile: str, rows: int) -> ProfiledCalls:
     if not later:
         raise MeasurementError("ONNX Runtime's profile holds no run after the first one")
     kept = later[: (len(later) + 1) // 2]
-    calls: dict[tuple[str, str], int] = {}
-    times: dict[tuple[str, str], float] = {}
+    times = defaultdict[tuple[str, str], list[float]](list)
     for event in _outer_kernels(events, kept):
-        key = event["name"].removesuffix(_KERNEL), event["args"]["op_name"]
-        calls[key] = calls.get(key, 0) + 1
-        times[key] = times.get(key, 0.0) + (event["dur"] + 0.5) * 1e-6  # as above
+        times[event["name"].removesuffix(_KERNEL), event["args"]["op_name"]].append(_seconds(event))
     count = len(kept)
     return ProfiledCalls(
         source=PROFILE,
         operators=tuple(
-            ProfiledOperator(name=key[0], kind=key[1], calls=calls[key] / count, seconds=times[key] / count)
-            for key in calls
+            ProfiledOperator(name=name, kind=kind, calls=len(each) / count, seconds=sum(each) / count)
+            for (name, kind), each in times.items()
         ),
         call_s=sum(dur + 0.5 for dur, _ in kept) * 1e-6 / count,
         calls=count,

@@ -4,7 +4,6 @@ import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_hwperf.host.machine import read_processor, saturates_bytes
@@ -16,15 +15,15 @@ from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
 from pytest_hwperf.scenarios.conversion import (
     MATMUL_FORM,
     MATMUL_OPERATORS,
+    TORCH_FORM,
     agreement,
     cache_key_parts,
-    checked_rows,
-    convert_estimator,
+    convert_model,
     operators_in,
     operators_with_weights,
 )
-from pytest_hwperf.scenarios.estimators import FittedEstimator, one_line
-from pytest_hwperf.scenarios.onnx import inspect_model, scenario_of
+from pytest_hwperf.scenarios.estimators import FittedModel, one_line
+from pytest_hwperf.scenarios.onnx import scenario_of
 from pytest_hwperf.scenarios.ort import open_session, rejection_errors, run_all
 from pytest_hwperf.scenarios.profiles import (
     FLOAT_OPERATORS,
@@ -35,9 +34,8 @@ from pytest_hwperf.scenarios.profiles import (
     profile_operators,
 )
 from pytest_hwperf.scenarios.rows import count_shared, digest_rows, evenly_spaced, split_batches
-from pytest_hwperf.scenarios.threads import check_threads
-from pytest_hwperf.scenarios.torch_modules import FittedModule
-from pytest_hwperf.scenarios.torch_onnx import FORM as TORCH_FORM
+from pytest_hwperf.scenarios.threads import check_threads, uncalibrated
+from pytest_hwperf.scenarios.torch_modules import inspect_model
 
 
 def without_gemm(model: bytes) -> bytes:
@@ -91,16 +89,6 @@ _BATCH = 32  # equal batches: some calibration methods stack the results of all 
 Quantiser = Callable[[bytes, Any | None], bytes]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuantiseRequest:
-    """An estimator to quantise, and its rows."""
-
-    fitted: FittedEstimator | FittedModule
-    rows: Any  # rows of X, for checking
-    calibration: Any | None  # rows for static ranges; None = ranges are taken during each call
-    for_others: bool = False  # whether another runtime than ONNX Runtime is to read the form
-
-
 class CalibrationReader:
     """Equal batches of calibration rows, in the interface of ONNX Runtime's quantiser."""
 
@@ -114,55 +102,62 @@ class CalibrationReader:
         return None if batch is None else {self._input: batch}
 
 
+def _scenario(name: str, model: Any, X: Any, threads: int, X_calibration: Any | None = None) -> Scenario:
+    check_threads(threads)
+    fitted = inspect_model(model, X, name)
+    chosen = None if X_calibration is None else choose_rows(fitted, X, X_calibration)
+    stored = quantise_model(fitted, fitted.rows(X), chosen)
+    return scenario_of(name, fitted, stored, threads, int8_conditions(chosen))
+
+
 def onnx_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Quantise to INT8: static where there are calibration rows, else dynamic.
-
-    Raises:
-        UsageProblem: calibration rows that are rows of `X`; else as `onnx_fp32`.
-        MeasurementError: as `onnx_fp32`.
-        ScenarioUnavailable: it has no INT8 form, or the form does not compute in integers.
-    """
-    return _scenario("onnx_int8", model, X, X_calibration, threads)
+    """Quantise to INT8: static where there are calibration rows, else dynamic."""
+    return _scenario("onnx_int8", model, X, threads, X_calibration)
 
 
-def onnx_int8_dynamic(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Quantise to INT8 with ranges of activations taken during each call; `X_calibration` is not used.
-
-    Raises as `onnx_int8`.
-    """
-    del X_calibration
-    return _scenario("onnx_int8_dynamic", model, X, None, threads)
+onnx_int8_dynamic = uncalibrated(_scenario, "onnx_int8_dynamic")
 
 
 def onnx_int8_static(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Quantise to INT8 with ranges of activations taken from `X_calibration`, and raise as `onnx_int8` does.
-
-    Raises:
-        UsageProblem: no calibration rows.
-    """
+    """Quantise to INT8 with ranges of activations taken from `X_calibration`."""
     if X_calibration is None:
         raise UsageProblem(
             "onnx_int8_static needs calibration rows: give X_calibration= rows of the training data, or use "
             "onnx_int8_dynamic, which needs none"
         )
-    return _scenario("onnx_int8_static", model, X, X_calibration, threads)
+    return _scenario("onnx_int8_static", model, X, threads, X_calibration)
 
 
-def quantise_estimator(request: QuantiseRequest, quantise: Quantiser | None = None) -> CachedModel:
-    """Return the INT8 form of the FP32 MatMul form, from the cache if possible.
+def quantise_model(
+    fitted: FittedModel,
+    rows: Any,
+    calibration: Any | None,
+    *,
+    for_others: bool = False,
+    quantise: Quantiser | None = None,
+) -> CachedModel:
+    """Return the INT8 form of the FP32 MatMul form, checked on `rows`, from the cache if possible.
 
-    Its notes are `form`, `agreement` with FP32, executed `operators`, `providers`, and `warning` as of
-    `convert_estimator`.
+    Its notes are `form`, `agreement` with FP32, executed `operators`, `providers`, and `warning` as of `convert_model`.
+    Without rows for `calibration`, ranges are taken during each call. `for_others` is a form that another runtime than
+    ONNX Runtime is to read.
     """
-    checked = checked_rows(request.fitted, request.rows)
-    mode = "dynamic" if request.calibration is None else digest_rows(request.calibration)
-    original = convert_estimator(request.fitted, request.rows)
-    choices = (*_CHOICES.items(), MATMUL_OPERATORS, original.sha256, request.for_others)
-    key = key_of("int8", _REVISION, mode, *choices, *cache_key_parts(request.fitted, checked))
-    return load_or_build(key, lambda: _build(request, original, checked, quantise or quantise_with_ort))
+    checked = fitted.checked_rows(rows)
+    mode = "dynamic" if calibration is None else digest_rows(calibration)
+    original = convert_model(fitted, rows)
+
+    def build() -> tuple[bytes, Mapping[str, str] | Statement]:
+        content = original.path.read_bytes()
+        source = without_gemm(content) if for_others else content
+        _require_quantisable(fitted, source, original.notes["form"])
+        model, told = _quantised(fitted, source, checked, lambda: (quantise or quantise_with_ort)(source, calibration))
+        return model, told if isinstance(told, Statement) else {**original.notes, **told}
+
+    choices = (*_CHOICES.items(), MATMUL_OPERATORS, original.sha256, for_others)
+    return load_or_build(key_of("int8", _REVISION, mode, *choices, *cache_key_parts(fitted, checked)), build)
 
 
-def choose_rows(fitted: FittedEstimator | FittedModule, X: Any, X_calibration: Any) -> Any:
+def choose_rows(fitted: FittedModel, X: Any, X_calibration: Any) -> Any:
     """Return at most 512 rows of `X_calibration`, evenly spaced, a multiple of 32 where there are as many."""
     rows = fitted.rows(X_calibration)
     if shared := count_shared(rows, fitted.rows(X)):
@@ -201,14 +196,6 @@ def quantise_with_ort(model: bytes, calibration: Any | None) -> bytes:
         return path.read_bytes()
 
 
-def _scenario(name: str, model: Any, X: Any, X_calibration: Any | None, threads: int) -> Scenario:
-    check_threads(threads)
-    fitted = inspect_model(model, X, name)
-    chosen = None if X_calibration is None else choose_rows(fitted, X, X_calibration)
-    stored = quantise_estimator(QuantiseRequest(fitted=fitted, rows=fitted.rows(X), calibration=chosen))
-    return scenario_of(name, fitted, stored, threads, int8_conditions(chosen))
-
-
 def int8_conditions(calibration: Any | None) -> dict[str, str]:
     """Return how a model was quantised, as conditions of a run."""
     precision = "int8 dynamic" if calibration is None else "int8 static"
@@ -218,25 +205,21 @@ def int8_conditions(calibration: Any | None) -> dict[str, str]:
     return own
 
 
-def _build(
-    request: QuantiseRequest, original: CachedModel, checked: Any, quantise: Quantiser
+def _quantised(
+    fitted: FittedModel, source: bytes, checked: Any, quantise: Callable[[], bytes]
 ) -> tuple[bytes, Mapping[str, str] | Statement]:
-    content = original.path.read_bytes()
-    source = without_gemm(content) if request.for_others else content
-    _require_quantisable(request.fitted, source, original.notes["form"])
+    """Quantise; return the form with what running it tells, or why it is none."""
     try:
-        model = quantise(source, request.calibration)
+        model = quantise()
         outputs, reference = (run_all(open_session(one, threads=1), checked) for one in (model, source))
         operators, originals = profile_operators(model, checked), profile_operators(source, checked)
     except rejection_errors() as problem:
-        why = f"{request.fitted.kind}: {one_line(problem)}"
-        raise ScenarioUnavailable(state("no int8 form", why=why)) from problem
+        raise ScenarioUnavailable(state("no int8 form", why=f"{fitted.kind}: {one_line(problem)}")) from problem
     kinds = (INTEGER_OPERATORS, FLOAT_OPERATORS | operators_with_weights(model))
     if cause := why_not_int8(operators, originals, same_outputs=bool((outputs == reference).all()), kinds=kinds):
         return model, cause
-    drift = f"{agreement(request.fitted, outputs, reference)} from onnx_fp32"
-    notes = {**original.notes, "agreement": drift, "operators": describe_operators(operators)}
-    return model, notes
+    drift = f"{agreement(fitted, outputs, reference)} from onnx_fp32"
+    return model, {"agreement": drift, "operators": describe_operators(operators)}
 
 
 def why_not_int8(
@@ -250,23 +233,27 @@ def why_not_int8(
     executed = describe_operators(quantised)
     if weight_only := [one.operator for one in quantised if one.operator in WEIGHT_ONLY_OPERATORS]:
         return state("weight-only", operator=weight_only[0], executed=executed)
-    if same_outputs and _counts(quantised) == _counts(original):
+    if same_outputs and _calls(quantised) == _calls(original):
         return state("unchanged")
-    integer, floating = (_time(quantised, names) for names in kinds)
-    total = integer + floating
-    share = integer / total if total else 0.0
-    return None if share >= _LEAST_SHARE else state("not int8", share=share, least=_LEAST_SHARE, executed=executed)
+    return why_not_integer(quantised, kinds)
 
 
-def _counts(operators: Iterable[OperatorTime]) -> dict[str, int]:
+def _calls(operators: Iterable[OperatorTime]) -> dict[str, int]:
     return {one.operator: one.calls for one in operators}
 
 
-def _time(operators: Iterable[OperatorTime], names: frozenset[str]) -> float:
-    return sum(one.time for one in operators if one.operator in names)
+def why_not_integer(
+    operators: Sequence[OperatorTime], kinds: tuple[frozenset[str], frozenset[str]]
+) -> Statement | None:
+    """Return that those of `kinds` that compute in integers take less than half of the time of both; None if not."""
+    integer, floating = (sum(one.time for one in operators if one.operator in names) for names in kinds)
+    share = integer / (integer + floating) if integer else 0.0
+    if share >= _LEAST_SHARE:
+        return None
+    return state("not int8", share=share, least=_LEAST_SHARE, executed=describe_operators(operators))
 
 
-def _require_quantisable(fitted: FittedEstimator | FittedModule, model: bytes, form: str) -> None:
+def _require_quantisable(fitted: FittedModel, model: bytes, form: str) -> None:
     """Refuse a model whose weights are in operators that no quantiser knows."""
     kinds = operators_in(model)
     if not set(kinds) & set(MATMUL_OPERATORS):

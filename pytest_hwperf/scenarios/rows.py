@@ -39,11 +39,22 @@ def _as_float32(given: Any) -> Any:
     )
 
 
+def as_array(outputs: Any) -> Any:
+    """Return outputs of any runtime as an array."""
+    import numpy as np
+
+    return np.asarray(outputs)
+
+
+def check_batch_size(batch_size: object) -> None:
+    """Refuse an invalid batch size: callers may not check types."""
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise MeasurementError(f"batch_size={batch_size!r}: a batch size is a whole number of rows from 1 on")
+
+
 def split_batches(rows: Any, batch_size: int) -> Sequence[Any]:
     """Split a matrix into views of `batch_size` rows; the last may be shorter."""
-    size: object = batch_size  # callers may not check types
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise MeasurementError(f"batch_size={batch_size!r}: a batch size is a whole number of rows from 1 on")
+    check_batch_size(batch_size)
     return [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
 
 

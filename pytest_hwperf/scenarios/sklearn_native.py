@@ -18,20 +18,10 @@ from pytest_hwperf.scenarios.estimators import (
     nested_estimators,
     serialise,
 )
-from pytest_hwperf.scenarios.prepared import predictor_of
-from pytest_hwperf.scenarios.threads import check_threads, describe_pools, limit_threads
+from pytest_hwperf.scenarios.threads import describe_pools, limit_threads, uncalibrated
 
 
-def sklearn_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Prepare a fitted estimator as it is; `X` shows its input, `X_calibration` is not used.
-
-    Raises:
-        UsageProblem: not an estimator, not fitted, or no whole number of threads.
-        MeasurementError: `X` is no numeric matrix that the estimator takes.
-        ScenarioUnavailable: it takes no float32 matrix, or gives several labels per row.
-    """
-    del X_calibration
-    check_threads(threads)
+def _scenario(model: Any, X: Any, threads: int) -> Scenario:
     fitted = inspect_estimator(model, X)
     return Scenario(
         name="sklearn_fp32",
@@ -45,6 +35,9 @@ def sklearn_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, thread
     )
 
 
+sklearn_fp32 = uncalibrated(_scenario)
+
+
 def _load(fitted: FittedEstimator, threads: int) -> Predictor:
     """Copy the estimator: a fresh process would use memory of its own for it."""
     model = deepcopy(fitted.model)
@@ -54,7 +47,7 @@ def _load(fitted: FittedEstimator, threads: int) -> Predictor:
         # It is fed arrays. With the names it would check and warn about them in every single call.
         vars(part).pop("feature_names_in_", None)
     call = model.predict_proba if fitted.output == "probabilities" else model.predict
-    return predictor_of(fitted, call, partial(limit_threads, threads), _stages(model, fitted.output))
+    return fitted.predictor(call, partial(limit_threads, threads), _stages(model, fitted.output))
 
 
 def _stages(model: Any, output: str) -> tuple[CallStage, ...]:

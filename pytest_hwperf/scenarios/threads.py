@@ -1,9 +1,11 @@
 """Thread pools: the number of threads of a scenario, and the pools of numerical libraries."""
 
 import sys
-from collections.abc import Collection, Container
+from collections.abc import Callable, Collection, Container
 from contextlib import AbstractContextManager
+from typing import Any
 
+from pytest_hwperf.records.contracts import Scenario, ScenarioFactory
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.messages import Statement, state
 
@@ -17,6 +19,17 @@ def check_threads(threads: object) -> None:
     """Refuse an invalid number of threads."""
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
         raise UsageProblem(f"threads={threads!r}: give a whole number of threads from 1 on")
+
+
+def uncalibrated(prepare: Callable[..., Scenario], *given: object) -> ScenarioFactory:
+    """Return the factory of a scenario that uses no calibration rows: `prepare(*given, model, X, threads)`."""
+
+    def factory(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
+        del X_calibration
+        check_threads(threads)
+        return prepare(*given, model, X, threads)
+
+    return factory
 
 
 def limit_threads(threads: int) -> AbstractContextManager[object]:

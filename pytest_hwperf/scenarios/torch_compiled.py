@@ -20,16 +20,18 @@ from pytest_hwperf.host.worker_protocol import SHARES_COMPILED
 from pytest_hwperf.records.contracts import Predictor, Scenario
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.scenarios.cache import folder
-from pytest_hwperf.scenarios.threads import check_threads
+from pytest_hwperf.scenarios.threads import uncalibrated
 from pytest_hwperf.scenarios.torch_eager import (
+    AS_IT_IS,
+    CHANNELS_LAST,
+    Switches,
     inferring,
     matmul_precision,
     module_predictor,
     module_scenario,
     torch_threads,
 )
-from pytest_hwperf.scenarios.torch_modules import FittedModule, copy_of, inspect_module
-from pytest_hwperf.scenarios.torch_switches import AS_IT_IS, CHANNELS_LAST, Switches, untraced_compiler
+from pytest_hwperf.scenarios.torch_modules import FittedModule, copy_of, inspect_module, untraced_compiler
 
 _CACHE = "TORCHINDUCTOR_CACHE_DIR"
 _COMPILER = "CXX"
@@ -61,47 +63,6 @@ class CountingCompiler:
             )
 
 
-def torch_compile(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Prepare a module for `torch.compile` in its default mode; `X` shows its input, `X_calibration` is not used.
-
-    Raises as `torch_fp32`.
-
-    Raises:
-        ScenarioUnavailable: there is no C++ compiler.
-    """
-    del X_calibration
-    return _scenario("torch_compile", "default", model, X, threads)
-
-
-def torch_compile_reduce_overhead(
-    model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1
-) -> Scenario:
-    """Prepare a module for `torch.compile(mode="reduce-overhead")`: CUDA graphs, of which a processor has none.
-
-    Raises as `torch_compile`.
-    """
-    del X_calibration
-    return _scenario("torch_compile_reduce_overhead", "reduce-overhead", model, X, threads)
-
-
-def torch_compile_max_autotune(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Prepare a module for `torch.compile(mode="max-autotune")`, which times several kernels while it compiles.
-
-    Raises as `torch_compile`.
-    """
-    del X_calibration
-    return _scenario("torch_compile_max_autotune", "max-autotune", model, X, threads)
-
-
-def torch_compile_channels_last(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Prepare a module of images for `torch.compile`, its weights and its rows with the channels last.
-
-    Raises as `torch_compile`, and as `torch_fp32_channels_last`.
-    """
-    del X_calibration
-    return _scenario("torch_compile_channels_last", "default", model, X, threads, CHANNELS_LAST)
-
-
 def missing_compiler(environment: Mapping[str, str], which: Callable[[str], str | None] = shutil.which) -> str:
     """Return why nothing can be compiled here, "" where it can."""
     compiler = environment.get(_COMPILER, "").strip() or _USUAL_COMPILER
@@ -110,8 +71,7 @@ def missing_compiler(environment: Mapping[str, str], which: Callable[[str], str 
     return f"no C++ compiler {compiler}, which torch.compile needs: install one, or name one in {_COMPILER}"
 
 
-def _scenario(name: str, mode: str, model: Any, X: Any, threads: int, switches: Switches = AS_IT_IS) -> Scenario:
-    check_threads(threads)
+def _scenario(name: str, mode: str, switches: Switches, model: Any, X: Any, threads: int) -> Scenario:
     fitted = inspect_module(model, X, name)
     switches.require(fitted)
     if reason := missing_compiler(os.environ):
@@ -122,6 +82,12 @@ def _scenario(name: str, mode: str, model: Any, X: Any, threads: int, switches: 
     scenario = module_scenario(name, fitted, threads, load, {**conditions, **switches.conditions()})
     context = {**scenario.context, "compiled code": "none at the start", **graphs}
     return replace(scenario, context=context, imports=_IMPORTS)
+
+
+torch_compile = uncalibrated(_scenario, "torch_compile", "default", AS_IT_IS)
+torch_compile_reduce_overhead = uncalibrated(_scenario, "torch_compile_reduce_overhead", "reduce-overhead", AS_IT_IS)
+torch_compile_max_autotune = uncalibrated(_scenario, "torch_compile_max_autotune", "max-autotune", AS_IT_IS)
+torch_compile_channels_last = uncalibrated(_scenario, "torch_compile_channels_last", "default", CHANNELS_LAST)
 
 
 def _load(fitted: FittedModule, threads: int, mode: str, switches: Switches) -> Predictor:
@@ -167,10 +133,7 @@ def compiled_code() -> Path:
     return folder().with_name("compiled") if SHARES_COMPILED in os.environ else _own_folder()
 
 
-@cache
-def _own_folder() -> Path:
-    """Return an empty folder that lasts as long as this process."""
-    return folder_of_process()
+_own_folder = cache(folder_of_process)  # empty, and lasts as long as this process
 
 
 @contextmanager

@@ -5,50 +5,23 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from pytest_hwperf.host.nvidia import NvidiaGpus, find_nvidia_gpus
 from pytest_hwperf.records.contracts import Predictor, Scenario
-from pytest_hwperf.records.errors import MeasurementError
-from pytest_hwperf.scenarios.prepared import require_gpu
-from pytest_hwperf.scenarios.threads import check_threads
-from pytest_hwperf.scenarios.torch_eager import (
-    module_predictor,
-    module_scenario,
-    torch_threads,
-)
+from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
+from pytest_hwperf.scenarios.threads import uncalibrated
+from pytest_hwperf.scenarios.torch_eager import module_predictor, module_scenario, torch_threads
 from pytest_hwperf.scenarios.torch_modules import FittedModule, copy_of, inspect_module
 
 _DEVICE = "cuda:0"  # by number: "cuda" alone is the one that the program has chosen last
 _ARENA_CALLS = 3
-Precision = Literal["float32", "float16"]
-
-
-def torch_cuda(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Prepare a module in FP32 on the first GPU, TF32 off; `X` shows its input, `X_calibration` is not used.
-
-    Raises as `torch_fp32`.
-
-    Raises:
-        ScenarioUnavailable: this machine has no NVIDIA GPU.
-        MeasurementError: it has one, and this PyTorch cannot use it.
-    """
-    del X_calibration
-    return _scenario("torch_cuda", "float32", model, X, threads)
-
-
-def torch_cuda_fp16(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Prepare a copy of a module in FP16 on the first GPU; `X` shows its input, `X_calibration` is not used.
-
-    Raises as `torch_cuda`.
-    """
-    del X_calibration
-    return _scenario("torch_cuda_fp16", "float16", model, X, threads)
 
 
 def check_gpu(name: str, torch: Any, gpus: NvidiaGpus) -> None:
     """Refuse a scenario that would not run on a GPU: nothing falls back to the processor."""
-    require_gpu(gpus)
+    if not gpus.models:
+        raise ScenarioUnavailable(f"no NVIDIA GPU: {gpus.why_none}")
     there, built = f"{name}: this machine has a GPU ({gpus})", torch.version.cuda
     if not built:
         raise MeasurementError(
@@ -90,8 +63,7 @@ def without_tf32(backends: Any) -> Iterator[None]:
             part.fp32_precision = chosen
 
 
-def _scenario(name: str, precision: Precision, model: Any, X: Any, threads: int) -> Scenario:
-    check_threads(threads)
+def _scenario(name: str, precision: str, model: Any, X: Any, threads: int) -> Scenario:
     fitted = inspect_module(model, X, name)
     import torch
 
@@ -111,7 +83,11 @@ def _scenario(name: str, precision: Precision, model: Any, X: Any, threads: int)
     return replace(scenario, arena=partial(_arena, load), arena_source="torch.cuda allocator", operators=None)
 
 
-def _load(fitted: FittedModule, threads: int, precision: Precision) -> Predictor:
+torch_cuda = uncalibrated(_scenario, "torch_cuda", "float32")
+torch_cuda_fp16 = uncalibrated(_scenario, "torch_cuda_fp16", "float16")
+
+
+def _load(fitted: FittedModule, threads: int, precision: str) -> Predictor:
     """Copy the module to the GPU: in FP16 the user's own would be changed in place."""
     import torch
 

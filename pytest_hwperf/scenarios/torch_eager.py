@@ -2,19 +2,105 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 from pytest_hwperf.records.contracts import Predictor, Scenario
-from pytest_hwperf.records.profiles import ProfiledCalls
+from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
+from pytest_hwperf.records.profiles import ProfiledCalls, ProfiledOperator
 from pytest_hwperf.records.run import AS_TRAINED
-from pytest_hwperf.scenarios.prepared import predictor_of
+from pytest_hwperf.scenarios.profiles import OperatorTime
 from pytest_hwperf.scenarios.rows import split_batches
-from pytest_hwperf.scenarios.threads import check_threads
+from pytest_hwperf.scenarios.threads import uncalibrated
 from pytest_hwperf.scenarios.torch_modules import TORCH_REFERENCE, FittedModule, copy_of, inspect_module, size_of
-from pytest_hwperf.scenarios.torch_operators import profile_calls
-from pytest_hwperf.scenarios.torch_switches import AS_IT_IS, CHANNELS_LAST, WITHOUT_MKLDNN, Switches
+
+_IMAGE = 3  # axes of a row: channels, height, width
+_KERNEL = 4  # axes of the weights of a convolution of images
+# Operators that hold a module's weights on the processor, as PyTorch 2.13 names them.
+INTEGERS = frozenset(
+    {
+        *("aten::_int_mm", "aten::quantized_gru", "aten::quantized_lstm"),
+        *("onednn::qlinear_pointwise", "quantized::conv2d", "quantized::conv2d_relu"),
+        *("quantized::linear_dynamic", "quantized::linear_relu_dynamic", "quantized::quantized_gru_cell_dynamic"),
+        *("quantized::quantized_lstm_cell_dynamic", "quantized::quantized_rnn_tanh_cell_dynamic"),
+        "quantized::quantized_rnn_relu_cell_dynamic",
+    }
+)
+FLOATS = frozenset(
+    {
+        *("aten::_slow_conv2d_forward", "aten::mkldnn_convolution", "aten::slow_conv3d_forward"),
+        *("aten::slow_conv_transpose2d", "aten::convolution_overrideable", "aten::_nnpack_spatial_convolution"),
+        *("aten::addbmm", "aten::addmm", "aten::addmv", "aten::baddbmm", "aten::bmm", "aten::mm", "aten::mv"),
+        *("aten::mkldnn_linear", "aten::mkldnn_rnn_layer", "aten::_mkldnn_linear_pointwise"),
+        *("mkldnn::_convolution_pointwise", "mkldnn::_linear_pointwise", "mkl::_mkl_linear", "aten::bilinear"),
+    }
+)
+# What the profiler calls parts of compiled code holds a digest or a number, which differ between processes.
+_NUMBERED = {"## Call CompiledFxGraph ": "compiled kernels", "Torch-Compiled Region": "compiled region"}
+_CALL = "a call of the model"  # what the profile calls a whole call
+_MOST_CALLS, _PROFILE_S = 100, 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switches:
+    """What a scenario asks of PyTorch; by default what the program has."""
+
+    channels_last: bool = False  # weights and rows of images are laid out with the channels last
+    without_mkldnn: bool = False  # operators are PyTorch's own, where oneDNN has faster ones
+
+    def require(self, fitted: FittedModule) -> None:
+        """Refuse a module or a PyTorch for which a switch changes nothing."""
+        import torch
+
+        kernels = any(one.dim() == _KERNEL for one in fitted.model.parameters())
+        if self.channels_last and not (len(fitted.shape) == _IMAGE and kernels):
+            raise ScenarioUnavailable(
+                f"channels_last is about convolutions of images, rows of shape (channels, height, width): "
+                f"{fitted.kind} takes rows of shape {fitted.shape}" + ("" if kernels else " and has no convolution")
+            )
+        if self.without_mkldnn and not torch.backends.mkldnn.is_available():
+            raise ScenarioUnavailable("this PyTorch has no oneDNN (torch.backends.mkldnn.is_available())")
+
+    def conditions(self) -> dict[str, str]:
+        """Return what is not as usual; the program itself may have switched oneDNN off."""
+        import torch
+
+        off = self.without_mkldnn or not torch.backends.mkldnn.enabled
+        return {
+            **({"memory_format": "channels_last"} if self.channels_last else {}),
+            **({"mkldnn": "off"} if off else {}),
+        }
+
+    def module(self, module: Any) -> Any:
+        """Lay the weights of a module out, which is a copy."""
+        import torch
+
+        return module.to(memory_format=torch.channels_last) if self.channels_last else module
+
+    def rows(self, rows: Any) -> Any:
+        """Lay a tensor of rows out, before any call is timed."""
+        import torch
+
+        return rows.contiguous(memory_format=torch.channels_last) if self.channels_last else rows
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the switches while calls are made, and give the program back its own."""
+        import torch
+
+        before = torch.backends.mkldnn.enabled
+        torch.backends.mkldnn.enabled = before and not self.without_mkldnn
+        try:
+            yield
+        finally:
+            torch.backends.mkldnn.enabled = before
+
+
+AS_IT_IS = Switches()
+CHANNELS_LAST = Switches(channels_last=True)
+WITHOUT_MKLDNN = Switches(without_mkldnn=True)
 
 
 def module_predictor(
@@ -36,43 +122,7 @@ def module_predictor(
     def batches(X: Any, batch_size: int) -> Sequence[Any]:
         return split_batches(switches.rows(torch.from_numpy(fitted.rows(X))), batch_size)
 
-    return replace(predictor_of(fitted, predict, held), batches=batches, compiles=compiles)
-
-
-def torch_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Prepare a module as it is, in evaluation and inference mode; `X` shows its input, `X_calibration` is not used.
-
-    Raises:
-        UsageProblem: no module, or one that does not take rows of `X`; no whole number of threads.
-        MeasurementError: `X` is not numeric, or there is not one row of outputs for each of its rows.
-        ScenarioUnavailable: it is not in float32, or cannot be copied.
-    """
-    del X_calibration
-    return _scenario(TORCH_REFERENCE, AS_IT_IS, model, X, threads)
-
-
-def torch_fp32_channels_last(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Prepare a module of images as `torch_fp32` does, its weights and its rows with the channels last.
-
-    Raises as `torch_fp32`.
-
-    Raises:
-        ScenarioUnavailable: it has no convolution of images.
-    """
-    del X_calibration
-    return _scenario("torch_fp32_channels_last", CHANNELS_LAST, model, X, threads)
-
-
-def torch_fp32_no_mkldnn(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Prepare a module as `torch_fp32` does, to be called without oneDNN.
-
-    Raises as `torch_fp32`.
-
-    Raises:
-        ScenarioUnavailable: this PyTorch has none.
-    """
-    del X_calibration
-    return _scenario("torch_fp32_no_mkldnn", WITHOUT_MKLDNN, model, X, threads)
+    return replace(fitted.predictor(predict, held), batches=batches, compiles=compiles)
 
 
 def module_scenario(
@@ -143,7 +193,6 @@ def _operators(load: Callable[[], Predictor], X: Any, batch_size: int) -> Profil
 
 
 def _scenario(name: str, switches: Switches, model: Any, X: Any, threads: int) -> Scenario:
-    check_threads(threads)
     fitted = inspect_module(model, X, name)
     switches.require(fitted)
     conditions = {"form": "eager", "precision": matmul_precision(), **switches.conditions()}
@@ -151,7 +200,75 @@ def _scenario(name: str, switches: Switches, model: Any, X: Any, threads: int) -
     return replace(scenario, context={**scenario.context, **AS_TRAINED})
 
 
+torch_fp32 = uncalibrated(_scenario, TORCH_REFERENCE, AS_IT_IS)
+torch_fp32_channels_last = uncalibrated(_scenario, "torch_fp32_channels_last", CHANNELS_LAST)
+torch_fp32_no_mkldnn = uncalibrated(_scenario, "torch_fp32_no_mkldnn", WITHOUT_MKLDNN)
+
+
 def _load(fitted: FittedModule, threads: int, switches: Switches) -> Predictor:
     """Copy the module: a fresh process would use memory of its own for it."""
     module = switches.module(copy_of(fitted))
     return module_predictor(fitted, inferring(module), partial(torch_threads, threads), switches=switches)
+
+
+def profile_module(call: Callable[[], object], runs: int) -> tuple[OperatorTime, ...]:
+    """Make a call `runs` times under the profiler; return the time of each operator itself, the slowest first.
+
+    The first call, in which memory is taken and code may be compiled, is not among them.
+    """
+    from torch.autograd.profiler import profile
+
+    call()
+    with profile() as profiled:
+        for _ in range(runs):
+            call()
+    return operator_times(profiled.key_averages())
+
+
+def operator_times(averages: Sequence[Any]) -> tuple[OperatorTime, ...]:
+    """Turn the profiler's averages into operators, the slowest first: each without those that it calls itself."""
+    found = [
+        OperatorTime(operator=one.key, calls=one.count, time=one.self_cpu_time_total * 1e-6)
+        for one in averages
+        if one.self_cpu_time_total > 0
+    ]
+    return tuple(sorted(found, key=lambda one: -one.time))
+
+
+def profile_calls(call: Callable[[], object], rows: int) -> ProfiledCalls:
+    """Make calls of `rows` rows under the profiler, and return the time of each kind of operator in one of them."""
+    from torch.autograd.profiler import profile, record_function
+
+    call()
+    until = perf_counter() + _PROFILE_S
+    with profile() as profiled:
+        for _ in range(_MOST_CALLS):
+            with record_function(_CALL):
+                call()
+            if perf_counter() > until:
+                break
+    return calls_of(profiled.key_averages(), rows)
+
+
+def calls_of(averages: Sequence[Any], rows: int) -> ProfiledCalls:
+    """Take the operators of a call from the profiler's averages: each without those that it calls itself."""
+    whole = next((one for one in averages if one.key == _CALL and one.count), None)
+    if whole is None:
+        raise MeasurementError("the profile of PyTorch holds no whole call")
+    operators = operator_times([one for one in averages if one.key != _CALL])
+    return ProfiledCalls(
+        source="torch profile",
+        operators=tuple(
+            ProfiledOperator(
+                name="", kind=_kind_of(one.operator), calls=one.calls / whole.count, seconds=one.time / whole.count
+            )
+            for one in operators
+        ),
+        call_s=whole.cpu_time_total * 1e-6 / whole.count,
+        calls=whole.count,
+        rows=rows,
+    )
+
+
+def _kind_of(name: str) -> str:
+    return next((kind for begin, kind in _NUMBERED.items() if name.startswith(begin)), name)

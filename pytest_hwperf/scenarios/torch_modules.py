@@ -1,6 +1,7 @@
 """The interface of a PyTorch module, found by trying it on rows of the data."""
 
 import hashlib
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -9,37 +10,35 @@ from types import CodeType
 from typing import Any
 
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem, install
-from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, Output, is_module, one_line
+from pytest_hwperf.scenarios.estimators import (
+    ESTIMATOR_ERRORS,
+    FittedModel,
+    HashingFile,
+    Output,
+    inspect_estimator,
+    is_module,
+    one_line,
+)
 from pytest_hwperf.scenarios.rows import evenly_spaced
 
 TORCH_REFERENCE = "torch_fp32"  # what all scenarios of a module are compared with
-TRIED_ROWS = 64  # on which a module is tried, and its other forms are compared with it
 _SUM_TOLERANCE = 1e-3  # of a row of probabilities, in float32
 _ROWS_AND_CLASSES = 2  # axes of scores
 _PLAIN = (bool, int, float, str, type(None))  # attributes that belong to the structure of a module
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FittedModule:
-    """A trained module and its interface."""
+class FittedModule(FittedModel):
+    """A trained module of PyTorch; its classes are the positions of its scores."""
 
-    model: Any  # torch.nn.Module
-    output: Output  # "scores": one for each class, which are no probabilities
-    classes: Any | None  # shape (k,): positions of the scores; None for what does not classify
+    library = "PyTorch"
+    reference = TORCH_REFERENCE
+    checked = 64
+
     shape: tuple[int, ...]  # of a row
     dtype: str  # of a row: "float32", "int64" or "bool"
-    digest: str  # over weights and structure
-
-    library = "PyTorch"  # that its forms are compared with, for sentences
-    reference = TORCH_REFERENCE  # scenario that all others are compared with
-
-    @property
-    def kind(self) -> str:
-        """Name of the module's class, for sentences."""
-        return type(self.model).__name__
 
     def rows(self, X: Any) -> Any:
-        """Turn `X` into the array that the module is fed."""
         rows = module_rows(X)
         if (rows.shape[1:], str(rows.dtype)) != (self.shape, self.dtype):
             raise MeasurementError(
@@ -49,15 +48,18 @@ class FittedModule:
         return rows
 
     def predict(self, rows: Any) -> Any:
-        """Return the outputs of the module itself as an array."""
         return predict_eagerly(self.model, rows)
 
     def labels(self, outputs: Any) -> Any:
-        """Turn outputs of any runtime into labels, or into values for what does not classify."""
         import numpy as np
 
         values = np.asarray(outputs)
         return values.argmax(axis=1) if self.output in {"probabilities", "scores"} else values
+
+
+def inspect_model(model: Any, X: Any, scenario: str) -> FittedModel:
+    """Return the interface of an estimator or a module, and raise as `inspect_estimator` and `inspect_module` do."""
+    return inspect_module(model, X, scenario) if is_module(model) else inspect_estimator(model, X)
 
 
 def inspect_module(model: Any, X: Any, scenario: str) -> FittedModule:
@@ -66,7 +68,7 @@ def inspect_module(model: Any, X: Any, scenario: str) -> FittedModule:
     _require_module(model, scenario)
     _require_float32(model, scenario)
     rows = module_rows(X)
-    tried = evenly_spaced(rows, TRIED_ROWS)
+    tried = evenly_spaced(rows, FittedModule.checked)
     try:
         outputs = _only_tensor(model, predict_eagerly(model, tried))
     except ESTIMATOR_ERRORS as problem:
@@ -181,28 +183,31 @@ def digest_module(module: Any) -> str:
     return total.hexdigest()[:32]
 
 
-class SizeCounter:
-    """A file that keeps nothing but its size."""
-
-    def __init__(self) -> None:
-        self.written = 0
-
-    def write(self, block: Any) -> int:
-        size = memoryview(block).nbytes
-        self.written += size
-        return size
-
-    def flush(self) -> None:
-        """Do nothing."""
-
-
 def size_of(module: Any) -> int:
     """Return the bytes of a module's state as `torch.save` writes it."""
     import torch
 
-    file = SizeCounter()
+    file = HashingFile()
     torch.save(module.state_dict(), file)
     return file.written
+
+
+@contextmanager
+def untraced_compiler() -> Iterator[None]:
+    """Take away whoever listens to the trace beside PyTorch itself, which TORCH_TRACE asks to write it to a file.
+
+    pytest listens to every logger that keeps its records to itself: hundreds of them would be made within the timed
+    first call, and shown with a failed test.
+    """
+    log = logging.getLogger("torch.__trace")
+    others = [handler for handler in log.handlers if type(handler).__module__.partition(".")[0] != "torch"]
+    for handler in others:
+        log.removeHandler(handler)
+    try:
+        yield
+    finally:
+        for handler in others:
+            log.addHandler(handler)
 
 
 def require_torch(scenario: str) -> None:

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from pytest_hwperf.meters.counter_check import Check, CounterCheck
-from pytest_hwperf.meters.counters import Counters, Register
+from pytest_hwperf.meters.counters import Check, CounterCheck, CounterMeter, Counters, Register
 from pytest_hwperf.records.errors import MeasurementError
 
 
@@ -59,6 +59,12 @@ class PassingClock:
     def __call__(self) -> float:
         self.now_s += self.look_s
         return self.now_s
+
+
+def meter_on_counters(counters: SteadyCounters, clock: Callable[[], float], **parts: Any) -> CounterMeter:
+    """A meter of these counters, whose windows last half a second at least; the machine was never suspended."""
+    usual: dict[str, Any] = {"kind": "fake", "tick_s": 0.001, "shortest_window_s": 0.5, "suspended": lambda: 0.0}
+    return CounterMeter(counters=counters, clock=clock, **(usual | parts))
 
 
 def finding(*, stuck: Collection[str] = (), absurd: Collection[str] = (), tick_s: float = 0.001) -> Check:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.meters.access import Access, Files
-from pytest_hwperf.meters.counter_check import CounterCheck
-from pytest_hwperf.meters.counters import CounterMeter, Counters, Traits
+from pytest_hwperf.meters.counters import CounterCheck, CounterMeter, Counters
 from pytest_hwperf.meters.powercap import Zone
 from pytest_hwperf.meters.rapl import powercap_counters
 
@@ -214,9 +213,10 @@ def calm(_counters: Counters) -> CounterCheck:
 
 def meter_on(zones: Sequence[Zone], files: Files, clock: Callable[[], float]) -> CounterMeter:
     """A meter of these zones as an opened one would be, without a look at the machine."""
-    counters = powercap_counters(zones, files)
-    traits = Traits(kind="rapl", tick_s=0.001, shortest_window_s=0.5)
-    return CounterMeter(counters, traits, clock=clock, suspended=lambda: 0.0)
+    held = powercap_counters(zones, files)
+    return CounterMeter(
+        counters=held, kind="rapl", tick_s=0.001, shortest_window_s=0.5, clock=clock, suspended=lambda: 0.0
+    )
 
 
 EVERY_ERRNO = (errno.EACCES, errno.EINVAL, errno.EIO, errno.ENODATA, errno.ENOENT, errno.ENODEV)

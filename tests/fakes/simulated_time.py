@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from pytest_hwperf.measure import pair_target
-from pytest_hwperf.measure.rounds import RoundSampler
 from pytest_hwperf.measure.sampling import Sampler
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.plugin import measurement
@@ -49,8 +48,7 @@ def now_ns() -> int:
 
 def begin(patch: pytest.MonkeyPatch) -> None:
     """Let measurements of this process go by simulated time, and planted work too."""
-    for sampler in (Sampler, RoundSampler):
-        patch.setattr(measurement, sampler.__name__, partial(sampler, clock_ns=now_ns))
+    patch.setattr(measurement, "Sampler", partial(Sampler, clock_ns=now_ns))
     for name in ("time_named", "time_chained"):
         patch.setattr(measurement, name, partial(getattr(measurement, name), clock_ns=now_ns))
     patch.setattr(pair_target, "perf_counter_ns", now_ns)

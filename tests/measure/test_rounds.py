@@ -8,7 +8,7 @@ from fakes.streams import FakeClock, FakeMeter, TimedCall, never
 
 from pytest_hwperf.measure.event_loop import OwnLoop
 from pytest_hwperf.measure.plan import SamplingLimits
-from pytest_hwperf.measure.rounds import Rounds, RoundSampler, RoundStream, arguments_of
+from pytest_hwperf.measure.rounds import Rounds, RoundStream, arguments_of
 from pytest_hwperf.measure.samples import samples_of
 from pytest_hwperf.measure.sampling import RawSamples, Sampler
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
@@ -53,7 +53,7 @@ class Journal:
 
 def sampled(journal: Journal, rounds: Rounds, meters: tuple[FakeMeter, ...] = ()) -> RawSamples:
     stream = RoundStream(journal.call, rounds)
-    return RoundSampler(stream, SamplingLimits(), journal.clock).measure(meters, never)
+    return Sampler(stream, SamplingLimits(), journal.clock).measure(meters, never)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_what_async_functions_return_is_not_awaited_in_rounds() -> None:
         return 1
 
     with closing(OwnLoop()) as loop:
-        sampler = RoundSampler(RoundStream(answer, Rounds(prepare=lambda: ((), {})), loop), SamplingLimits())
+        sampler = Sampler(RoundStream(answer, Rounds(prepare=lambda: ((), {})), loop), SamplingLimits())
         with pytest.raises(UsageProblem, match="take a plain function"):
             sampler.measure([], never)
 
@@ -122,7 +122,7 @@ def test_what_async_functions_return_is_not_awaited_in_rounds() -> None:
 def test_nan_is_refused() -> None:
     stream = RoundStream(lambda: np.array([np.nan]), Rounds(prepare=lambda: ((), {})))
     with pytest.raises(MeasurementError, match="NaN"):
-        RoundSampler(stream, SamplingLimits()).measure([], never)
+        Sampler(stream, SamplingLimits()).measure([], never)
 
 
 def test_calls_with_a_setup_are_sampled_as_any_without_what_lies_between_them() -> None:

@@ -111,10 +111,10 @@ def test_a_stage_that_raises_is_closed() -> None:
         with stages.stage("broken"):
             raise ValueError
 
-    with stages.timed(clock) as watch:
+    with stages.timed(clock):
         with pytest.raises(ValueError, match=r"^$"):
             call()
-        assert watch.open == []
+        assert stages._open == []
     call_untimed = stages.stage("again")
     with call_untimed:
         assert {"again": None} == stages.names

@@ -43,7 +43,7 @@ class Process:
         self.children = 0
         self.meter = MemoryMeter(lambda: PeakRss(self.held), lambda: self.children)
         self.clock = FakeClock()
-        self.startup = Startup(lambda file: file == "own.py", self.meter, self.clock, loaded={})
+        self.startup = Startup(lambda file: file == "own.py", self.meter.enter, self.clock, loaded={})
 
     def put(self, amount: int) -> None:
         self.held.put(amount)
@@ -108,7 +108,7 @@ def test_a_leak_that_fits_into_free_memory_of_the_allocator_is_seen() -> None:
     meter, leaked = MemoryMeter(), list[bytearray]()
     if meter.reason or platform.libc_ver()[0] != "glibc":
         pytest.skip("memory is not read here, or its allocator gives nothing back")
-    startup = Startup(lambda _: False, meter)
+    startup = Startup(lambda _: False, meter.enter)
     blocks = [bytearray(50_000) for _ in range(400)]
     staying = blocks[::2]
     del blocks
@@ -285,7 +285,7 @@ def test_a_system_without_peaks_gives_a_reason_and_no_number() -> None:
         raise MeasurementError("nothing is reported")
 
     meter = MemoryMeter(refuse)
-    answer = measure_memory([], lambda: int, Startup(lambda _: False, meter), meter)
+    answer = measure_memory([], lambda: int, Startup(lambda _: False, meter.enter), meter)
     assert answer.values == {}
     assert {*taken_by("memory")} - {"gpu_memory"} == {*answer.reasons}
     assert set(answer.reasons.values()) == {"nothing is reported"}

@@ -15,7 +15,7 @@ from sklearn.linear_model import LinearRegression
 
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.scenarios import cache
-from pytest_hwperf.scenarios.conversion import convert_estimator
+from pytest_hwperf.scenarios.conversion import convert_model
 from pytest_hwperf.scenarios.converters import registered
 from pytest_hwperf.scenarios.estimators import inspect_estimator
 from pytest_hwperf.scenarios.quantise import onnx_int8_dynamic
@@ -57,7 +57,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
 
 def converted(work: ModuleType) -> cache.CachedModel:
     fitted = inspect_estimator(work.model(), work.X)
-    return convert_estimator(fitted, fitted.rows(work.X))
+    return convert_model(fitted, fitted.rows(work.X))
 
 
 def test_a_converter_that_has_changed_converts_again_and_one_that_has_not_gives_the_same(load: Load) -> None:
@@ -127,4 +127,4 @@ def test_an_estimator_without_a_converter_is_no_error(load: Load) -> None:
     fitted = inspect_estimator(Other().fit(work.X, work.X[:, 0]), work.X)
 
     with pytest.raises(ScenarioUnavailable, match="Other does not convert to ONNX"):
-        convert_estimator(fitted, fitted.rows(work.X))
+        convert_model(fitted, fitted.rows(work.X))

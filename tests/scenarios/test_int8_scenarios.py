@@ -1,7 +1,7 @@
 """INT8 forms compute in integers, stay near FP32, and never see the rows they are tested on."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,11 @@ from pytest_hwperf.scenarios.ort import open_session, run_all
 from pytest_hwperf.scenarios.profiles import INTEGER_OPERATORS, profile_operators
 from pytest_hwperf.scenarios.quantise import (
     CalibrationReader,
-    QuantiseRequest,
     choose_rows,
     onnx_int8,
     onnx_int8_dynamic,
     onnx_int8_static,
-    quantise_estimator,
+    quantise_model,
     quantise_with_ort,
     why_not_int8,
 )
@@ -46,9 +45,10 @@ def prepare(factory: ScenarioFactory, name: str) -> Any:
     return factory(fitted(name), X=test, X_calibration=training)
 
 
-def request_of(name: str, rows: int) -> QuantiseRequest:
-    one = inspect_estimator(fitted(name), data_of(name)[1])
-    return QuantiseRequest(fitted=one, rows=one.rows(data_of(name)[1])[:rows], calibration=None)
+def quantised(rows: int, quantise: Callable[[bytes, Any], bytes] | None = None) -> cache.CachedModel:
+    """Return the dynamic form of a network, checked on so many rows, by which the cache tells tests apart."""
+    one = inspect_estimator(fitted("mlp"), data_of("mlp")[1])
+    return quantise_model(one, one.rows(data_of("mlp")[1])[:rows], None, quantise=quantise)
 
 
 @pytest.mark.parametrize("factory", [onnx_int8_dynamic, onnx_int8_static])
@@ -190,29 +190,29 @@ def test_a_refusal_is_kept() -> None:
 
     for _ in range(2):
         with pytest.raises(ScenarioUnavailable, match="changed nothing") as refused:
-            quantise_estimator(request_of("mlp", rows=99), count)
+            quantised(99, count)
         assert "unchanged" == cause_of(refused.value).kind
     assert 1 == len(calls)
 
 
 def test_a_quantiser_that_changes_nothing_is_found_out() -> None:
     with pytest.raises(ScenarioUnavailable, match=r"^not INT8: quantisation changed nothing"):
-        quantise_estimator(request_of("mlp", rows=100), lambda model, _calibration: model)
+        quantised(100, lambda model, _calibration: model)
 
 
 def test_a_weight_only_model_is_found_out() -> None:
     with pytest.raises(ScenarioUnavailable, match=r"^not INT8: weight-only"):
-        quantise_estimator(request_of("mlp", rows=101), quantise_weights_only)
+        quantised(101, quantise_weights_only)
 
 
 def test_pairs_of_quantise_and_dequantise_after_preprocessing_are_weight_only() -> None:
     """The real way to a false INT8: the file is smaller, labels are the same, and MatMulNBits computes in float."""
     training, test, _, _ = data_of("scaled mlp")
     one = inspect_estimator(fitted("scaled mlp"), test)
-    request = QuantiseRequest(fitted=one, rows=one.rows(test), calibration=choose_rows(one, test, training))
+    chosen = choose_rows(one, test, training)
 
     with pytest.raises(ScenarioUnavailable, match=r"weight-only, MatMulNBits computes in float") as refused:
-        quantise_estimator(request, lambda _, rows: quantise_after_preprocessing(one, rows))
+        quantise_model(one, one.rows(test), chosen, quantise=lambda _, rows: quantise_after_preprocessing(one, rows))
     assert "weight-only" == cause_of(refused.value).kind
 
 
@@ -271,7 +271,7 @@ def test_a_quantiser_that_fails_makes_it_unavailable() -> None:
         raise ValueError("no data type\nfor mul_result")
 
     with pytest.raises(ScenarioUnavailable, match="no INT8 form: MLPClassifier: ValueError: no data type for"):
-        quantise_estimator(request_of("mlp", rows=102), fail)
+        quantised(102, fail)
 
 
 @pytest.mark.usefixtures("as_installed")
@@ -282,7 +282,7 @@ def test_a_second_time_nothing_is_quantised() -> None:
         calls.append(len(model))
         return quantise_with_ort(model, calibration)
 
-    first, second = (quantise_estimator(request_of("mlp", rows=103), count) for _ in range(2))
+    first, second = (quantised(103, count) for _ in range(2))
     assert 1 == len(calls)
     assert first == second
 
@@ -291,7 +291,7 @@ def test_the_quantisers_advice_is_silent_and_leaves_logging_as_it_was(caplog: py
     root = logging.getLogger()
     before = (list(root.handlers), list(root.filters))
 
-    quantise_estimator(request_of("mlp", rows=104))
+    quantised(104)
     assert [] == caplog.records
     assert before == (root.handlers, root.filters)
 
@@ -305,5 +305,5 @@ def test_errors_are_logged_even_while_it_is_quiet(caplog: pytest.LogCaptureFixtu
             logging.getLogger().error("an error")
         return quantise_with_ort(model, calibration)
 
-    quantise_estimator(request_of("mlp", rows=105), complain)
+    quantised(105, complain)
     assert ["an error"] == [record.message for record in caplog.records]

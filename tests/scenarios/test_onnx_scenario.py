@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from pytest_hwperf.records.contracts import Scenario, ScenarioFactory
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.scenarios import cache
-from pytest_hwperf.scenarios.conversion import agreement, convert_estimator, convert_with_skl2onnx
+from pytest_hwperf.scenarios.conversion import agreement, convert_model, convert_with_skl2onnx
 from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimator
 from pytest_hwperf.scenarios.onnx import onnx_fp32
 from pytest_hwperf.scenarios.ort import check_providers, open_session
@@ -118,7 +118,7 @@ def test_the_session_has_the_threads_that_were_asked_for() -> None:
 
 def converted_path(name: str) -> Path:
     one = inspect_estimator(fitted(name), data_of(name)[1])
-    return convert_estimator(one, one.rows(data_of(name)[1])).path
+    return convert_model(one, one.rows(data_of(name)[1])).path
 
 
 def test_only_the_asked_output_is_computed() -> None:
@@ -142,7 +142,7 @@ def test_a_second_time_nothing_is_converted() -> None:
     X = breast_cancer()[0][:50]
     one, converter = inspect_estimator(fitted("logistic"), X), CountingConverter()
 
-    first, second = (convert_estimator(one, one.rows(X), converter) for _ in range(2))
+    first, second = (convert_model(one, one.rows(X), converter) for _ in range(2))
     assert [True] == converter.forms
     assert first == second
     assert "on 50 rows" not in first.notes["parity"]
@@ -151,11 +151,11 @@ def test_a_second_time_nothing_is_converted() -> None:
 def test_a_damaged_model_is_converted_again() -> None:
     X = breast_cancer()[0][:51]
     one, converter = inspect_estimator(fitted("logistic"), X), CountingConverter()
-    first = convert_estimator(one, one.rows(X), converter)
+    first = convert_model(one, one.rows(X), converter)
     content = first.path.read_bytes()
     first.path.write_bytes(content[:-1])
 
-    again = convert_estimator(one, one.rows(X), converter)
+    again = convert_model(one, one.rows(X), converter)
     assert [True, True] == converter.forms
     assert content == again.path.read_bytes()
 
@@ -198,7 +198,7 @@ def test_a_model_that_the_runtime_refuses_is_unavailable() -> None:
     one = inspect_estimator(fitted("logistic"), X)
 
     with pytest.raises(ScenarioUnavailable, match="converts, but ONNX Runtime does not run it"):
-        convert_estimator(one, one.rows(X)[:3], write_what_no_runtime_knows)
+        convert_model(one, one.rows(X)[:3], write_what_no_runtime_knows)
 
 
 def write_what_no_runtime_knows(_one: FittedEstimator, _avoided: frozenset[str]) -> bytes:
@@ -220,7 +220,7 @@ def test_a_gross_disagreement_is_warned_about() -> None:
         for labels in (y, 1 - y)
     )
 
-    stored = convert_estimator(one, one.rows(X), lambda _one, avoided: convert_with_skl2onnx(other, avoided))
+    stored = convert_model(one, one.rows(X), lambda _one, avoided: convert_with_skl2onnx(other, avoided))
     assert "disagrees with scikit-learn" in stored.notes["warning"]
 
 

@@ -71,11 +71,11 @@ class TestFile(OfEstimator):
 
 def stored(kind: str) -> str:
     """Return the path of the ONNX form of an estimator."""
-    from pytest_hwperf.scenarios.conversion import convert_estimator
+    from pytest_hwperf.scenarios.conversion import convert_model
     from pytest_hwperf.scenarios.estimators import inspect_estimator
 
     one = inspect_estimator(fitted(kind), data_of(kind)[1])
-    return str(convert_estimator(one, one.rows(data_of(kind)[1])).path)
+    return str(convert_model(one, one.rows(data_of(kind)[1])).path)
 
 
 def test_the_precision_is_a_condition_and_what_ran_is_told() -> None:
@@ -130,7 +130,7 @@ def test_int8_is_what_computes_in_integers() -> None:
 def test_int8_is_decided_by_the_operators_with_weights(integer: float, *, refused: bool) -> None:
     operators = [("FullyConnected i8", integer), ("MatMul f32", 1 - integer), ("Softmax f32", 9.0)]
     times = tuple(OperatorTime(operator=name, calls=1, time=time) for name, time in operators)
-    assert refused is bool(why_not_int8(times, "…"))
+    assert refused is bool(why_not_int8(times))
 
 
 @pytest.mark.usefixtures("as_installed")

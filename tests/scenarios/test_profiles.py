@@ -19,8 +19,6 @@ from pytest_hwperf.scenarios.profiles import (
     parse_arena,
     parse_calls,
     parse_operators,
-    profile_arena,
-    profile_calls,
 )
 from pytest_hwperf.scenarios.quantise import why_not_int8
 from pytest_hwperf.scenarios.sklearn_native import sklearn_fp32
@@ -150,7 +148,9 @@ def test_a_session_apart_is_called_and_its_profile_read(tmp_path: Path) -> None:
             )
             return str(file)
 
-    found = profile_arena(lambda profile: (Session(), lambda: calls.append(profile)))
+    found = parse_arena(
+        profiles._profile(lambda profile: (Session(), lambda: calls.append(profile)), profiles._ARENA_RUNS)
+    )
     assert {"arena_in_use": 6.0, "arena_held": 7.0} == found
     assert not calls[0].parent.exists()
 
@@ -242,7 +242,9 @@ def test_slow_calls_are_profiled_fewer_times(monkeypatch: pytest.MonkeyPatch) ->
     for second, expected in ((1.0, 21), (0.0, 101)):
         calls.clear()
         monkeypatch.setattr(profiles, "monotonic", lambda second=second: second * len(calls))
-        profile_calls(lambda path: (Session(path), lambda: calls.append(1)), rows=1)
+        profiles._profile(
+            lambda path: (Session(path), lambda: calls.append(1)), profiles._MOST_RUNS, profiles._PROFILE_S
+        )
         assert expected == len(calls)
 
 

@@ -1,7 +1,6 @@
 """What is decided about PyTorch modules, tried without PyTorch: outputs, INT8, compilers, GPUs."""
 
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,10 +18,9 @@ from pytest_hwperf.scenarios.estimators import inspect_estimator, is_module
 from pytest_hwperf.scenarios.profiles import OperatorTime
 from pytest_hwperf.scenarios.torch_compiled import CountingCompiler, compiled_code, missing_compiler
 from pytest_hwperf.scenarios.torch_cuda import check_gpu, on_gpu, without_tf32
-from pytest_hwperf.scenarios.torch_int8 import Trial, refused
-from pytest_hwperf.scenarios.torch_modules import SizeCounter, module_rows, output_of
-from pytest_hwperf.scenarios.torch_operators import calls_of, operator_times
-from pytest_hwperf.scenarios.torch_switches import untraced_compiler
+from pytest_hwperf.scenarios.torch_eager import calls_of, operator_times
+from pytest_hwperf.scenarios.torch_int8 import refused
+from pytest_hwperf.scenarios.torch_modules import module_rows, output_of, untraced_compiler
 from pytest_hwperf.stats.movers import profile_of
 
 SURE = [[0.25, 0.75], [0.5, 0.5]]
@@ -78,40 +76,35 @@ def test_a_module_is_known_without_pytorch() -> None:
         inspect_estimator(net, [[1.0]])
 
 
-def test_the_size_of_a_module_is_counted_without_keeping_it() -> None:
-    file = SizeCounter()
-    assert (3, 2) == (file.write(b"abc"), file.write(memoryview(b"de")))
-    file.flush()
-    assert 5 == file.written
+def trial(*operators: tuple[str, float]) -> list[OperatorTime]:
+    return [OperatorTime(operator=name, calls=10, time=seconds) for name, seconds in operators]
 
 
-def trial(operators: Sequence[tuple[str, float]], outputs: Sequence[float] = (1.0,)) -> Trial:
-    times = [OperatorTime(operator=name, calls=10, time=seconds) for name, seconds in operators]
-    return Trial(operators=times, outputs=np.array(outputs, "float32"))
-
-
-LINEAR = [("aten::addmm", 0.9), ("aten::relu", 0.1)]
-CONVOLUTION = [("aten::mkldnn_convolution", 0.8), ("aten::addmm", 0.1)]
+LINEAR = trial(("aten::addmm", 0.9), ("aten::relu", 0.1))
+CONVOLUTION = trial(("aten::mkldnn_convolution", 0.8), ("aten::addmm", 0.1))
+RELU = trial(("aten::relu", 1.0))
 
 
 @pytest.mark.parametrize(
-    ("original", "quantised", "kind"),
+    ("original", "quantised", "same", "kind"),
     [
-        (trial(LINEAR), trial([("quantized::linear_dynamic", 0.9), ("aten::relu", 0.1)], [1.1]), None),
-        (trial(LINEAR), trial([("aten::addmm", 0.7), ("aten::relu", 0.2)]), "unchanged"),
-        (trial(CONVOLUTION), trial([("aten::mkldnn_convolution", 0.8), ("aten::addmm", 0.1)]), "unchanged"),
-        (trial(CONVOLUTION), trial([*CONVOLUTION[:1], ("quantized::linear_dynamic", 0.1)], [1.1]), "not int8"),
-        (trial([("aten::relu", 1.0)]), trial([("aten::relu", 1.0)]), "no int8 form"),
+        (LINEAR, trial(("quantized::linear_dynamic", 0.9), ("aten::relu", 0.1)), False, None),
+        (LINEAR, trial(("aten::addmm", 0.7), ("aten::relu", 0.2)), True, "unchanged"),
+        (CONVOLUTION, CONVOLUTION, True, "unchanged"),
+        (CONVOLUTION, [*CONVOLUTION[:1], *trial(("quantized::linear_dynamic", 0.1))], False, "not int8"),
+        (RELU, RELU, True, "no int8 form"),
     ],
     ids=["int8", "unchanged", "only convolutions", "mostly convolutions", "no weights"],
 )
-def test_only_what_computes_in_integers_is_called_int8(original: Trial, quantised: Trial, kind: str | None) -> None:
-    cause = refused("Net", original, quantised)
+def test_only_what_computes_in_integers_is_called_int8(
+    original: list[OperatorTime], quantised: list[OperatorTime], *, same: bool, kind: str | None
+) -> None:
+    cause = refused("Net", original, quantised, same_outputs=same)
     assert kind == (cause.kind if cause else None)
 
 
 def test_a_refusal_names_what_takes_a_hundredth_of_the_time() -> None:
-    cause = refused("Net", trial(CONVOLUTION), trial([*CONVOLUTION, ("aten::view", 0.001)], [1.1]))
+    cause = refused("Net", CONVOLUTION, [*CONVOLUTION, *trial(("aten::view", 0.001))], same_outputs=False)
     assert "executed: aten::mkldnn_convolution 89 %, aten::addmm 11 %" in str(cause)
 
 

@@ -3,7 +3,7 @@
 import pytest
 from fakes.counters import Load, PassingClock, SteadyCounters
 
-from pytest_hwperf.meters.counter_check import check_counters
+from pytest_hwperf.meters.counters import check_counters
 
 
 def looked_at(*loads: Load, look_s: float = 20e-6) -> tuple[SteadyCounters, PassingClock]:

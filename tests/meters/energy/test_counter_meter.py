@@ -1,29 +1,20 @@
 """Windows over counters: their bound, their beginning, and whose work was in them."""
 
 import math
-from typing import TYPE_CHECKING
 
 import pytest
-from fakes.counters import Load, PassingClock, SteadyCounters
+from fakes.counters import Load, PassingClock, SteadyCounters, meter_on_counters
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_hwperf.meters.counters import CounterMeter, Share, Traits
+from pytest_hwperf.meters.counters import Busy, CounterMeter, busy_here, share_of
 from pytest_hwperf.records.contracts import CountingMeter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TICK_S = 0.001
 
 
-def steady(
-    clock: PassingClock, *loads: Load, spins: int = 0, before: "Callable[[], None] | None" = None
-) -> CounterMeter:
-    traits = Traits(kind="fake", tick_s=TICK_S, shortest_window_s=0.5, spins=spins)
-    if before:
-        traits = Traits(kind="fake", tick_s=TICK_S, shortest_window_s=0.5, before_reading=before)
-    return CounterMeter(SteadyCounters(lambda: clock.now_s, loads), traits, clock=clock, suspended=lambda: 0.0)
+def steady(clock: PassingClock, *loads: Load) -> CounterMeter:
+    return meter_on_counters(SteadyCounters(lambda: clock.now_s, loads), clock)
 
 
 @given(
@@ -58,8 +49,7 @@ def test_a_window_begins_behind_a_change() -> None:
 
     counters.read = slow_read  # type: ignore[method-assign]
     clock.now_s = 1.0004
-    traits = Traits(kind="fake", tick_s=TICK_S, shortest_window_s=0.5, spins=100)
-    meter = CounterMeter(counters, traits, clock=lambda: clock.now_s, suspended=lambda: 0.0)
+    meter = meter_on_counters(counters, lambda: clock.now_s, spins=100)
     meter.start()
     assert 1.001 == pytest.approx(clock.now_s, abs=0.00011)
 
@@ -68,9 +58,7 @@ def test_waiting_for_a_change_is_given_up() -> None:
     """A counter that stopped moving is reported at the end of the window, not waited for."""
     clock = PassingClock()
     counters = SteadyCounters(clock, [Load(watts=0.0)])
-    meter = CounterMeter(
-        counters, Traits(kind="fake", tick_s=TICK_S, shortest_window_s=0.5, spins=7), clock=clock, suspended=lambda: 0.0
-    )
+    meter = meter_on_counters(counters, clock, spins=7)
     started = meter.start()
     assert 1 + 7 + 1 == counters.readings
     clock.now_s += 1.0
@@ -79,7 +67,8 @@ def test_waiting_for_a_change_is_given_up() -> None:
 
 def test_both_ends_wait_for_what_is_still_under_way() -> None:
     clock, calls = PassingClock(), list[float]()
-    meter = steady(clock, Load(watts=20.0), before=lambda: calls.append(clock.now_s))
+    counters = SteadyCounters(clock, [Load(watts=20.0)])
+    meter = meter_on_counters(counters, clock, before_reading=lambda: calls.append(clock.now_s))
     started = meter.start()
     clock.now_s += 1.0
     meter.end(started)
@@ -87,13 +76,10 @@ def test_both_ends_wait_for_what_is_still_under_way() -> None:
 
 
 def test_a_reading_tells_our_share() -> None:
-    clock, own, machine = PassingClock(), [0.0], [0.0]
-    counters = SteadyCounters(clock, [Load(watts=20.0)])
-    share = Share(own=lambda: own[0], machine=lambda: machine[0])
-    traits = Traits(kind="fake", tick_s=TICK_S, shortest_window_s=0.5)
-    meter = CounterMeter(counters, traits, share=share, clock=clock, suspended=lambda: 0.0)
+    clock, busy = PassingClock(), iter((Busy(0.0, 0.0), Busy(0.8, 1.6)))
+    meter = meter_on_counters(SteadyCounters(clock, [Load(watts=20.0)]), clock, busy=lambda: next(busy))
     started = meter.start()
-    clock.now_s, own[0], machine[0] = 1.0, 0.8, 1.6
+    clock.now_s = 1.0
     reading = meter.end(started)
     assert 20.0 == pytest.approx(reading.value)
     assert 0.5 == reading.share
@@ -128,8 +114,7 @@ def test_what_went_wrong_between_windows_is_no_fault_of_the_next() -> None:
     """A counter of unknown range that started again voids what was open; the next window is whole."""
     clock = PassingClock()
     counters = SteadyCounters(clock, [Load(watts=20.0, start=5_000_000)])
-    traits = Traits(kind="fake", tick_s=TICK_S, shortest_window_s=0.5)
-    meter = CounterMeter(counters, traits, clock=clock, suspended=lambda: 0.0)
+    meter = meter_on_counters(counters, clock)
     earlier = meter.start()
     counters._loads = [Load(watts=20.0, start=0)]
     clock.now_s += 0.01
@@ -139,59 +124,26 @@ def test_what_went_wrong_between_windows_is_no_fault_of_the_next() -> None:
     assert "went down" in meter.end(earlier).reason
 
 
-class Played:
-    """CPU seconds that a test moves."""
-
-    def __init__(self) -> None:
-        self.own_s = 5.0
-        self.machine_s: float | None = 100.0
-
-    def share(self) -> Share:
-        return Share(own=lambda: self.own_s, machine=lambda: self.machine_s)
-
-
-@pytest.mark.parametrize(("own_s", "machine_s", "expected"), [(0.9, 1.0, 0.9), (0.3, 1.2, 0.25), (0.0, 1.0, 0.0)])
-def test_it_is_our_part_of_the_busy_seconds(own_s: float, machine_s: float, expected: float) -> None:
-    played = Played()
-    share = played.share()
-    started = share.start()
-    played.own_s += own_s
-    played.machine_s = 100.0 + machine_s
-    assert expected == pytest.approx(share.end(started))
-
-
-def test_rounding_of_the_kernels_ticks_makes_it_no_more_than_all() -> None:
-    played = Played()
-    share = played.share()
-    started = share.start()
-    played.own_s += 1.01
-    played.machine_s = 101.0
-    assert 1.0 == share.end(started)
-
-
-def test_of_a_machine_that_hardly_worked_there_is_no_share() -> None:
-    """Below 20 ticks of 10 ms it would be mostly rounding."""
-    played = Played()
-    share = played.share()
-    started = share.start()
-    played.machine_s = 100.19
-    assert share.end(started) is None
-
-
-@pytest.mark.parametrize("known_at_first", [True, False])
-def test_a_system_that_does_not_tell_gives_none(*, known_at_first: bool) -> None:
-    played = Played()
-    played.machine_s = 100.0 if known_at_first else None
-    share = played.share()
-    started = share.start()
-    played.machine_s = None if known_at_first else 200.0
-    assert share.end(started) is None
+@pytest.mark.parametrize(
+    ("own_s", "before_s", "after_s", "share"),
+    [
+        (0.9, 100.0, 101.0, 0.9),
+        (0.3, 100.0, 101.2, 0.25),
+        (0.0, 100.0, 101.0, 0.0),
+        (1.01, 100.0, 101.0, 1.0),  # rounding of the kernel's ticks makes it no more than all
+        (0.1, 100.0, 100.19, None),  # below 20 ticks of 10 ms it would be mostly rounding
+        (0.1, None, 200.0, None),
+        (0.1, 100.0, None, None),
+    ],
+)
+def test_it_is_our_part_of_the_busy_seconds(
+    own_s: float, before_s: float | None, after_s: float | None, share: float | None
+) -> None:
+    assert share == pytest.approx(share_of(Busy(5.0, before_s), Busy(5.0 + own_s, after_s)))
 
 
 def test_real_work_is_ours() -> None:
     """The first reading of this machine lies before the second."""
-    share = Share()
-    started = share.start()
+    started = busy_here()
     sum(range(100_000))
-    ended = share.start()
-    assert started.own_s < ended.own_s
+    assert started.own_s < busy_here().own_s

@@ -1,9 +1,8 @@
 """Power of a machine that is left alone."""
 
 import pytest
-from fakes.counters import Load, PassingClock, SteadyCounters
+from fakes.counters import Load, PassingClock, SteadyCounters, meter_on_counters
 
-from pytest_hwperf.meters.counters import CounterMeter, Traits
 from pytest_hwperf.meters.energy_window import idle_watts
 from pytest_hwperf.records.run import Reading
 
@@ -11,9 +10,8 @@ from pytest_hwperf.records.run import Reading
 def idle_power(watts: float, *, busy_s: float | None = 0.0, slept: list[float] | None = None) -> Reading:
     """Of a machine that draws `watts`: the clock passes instead of a sleep, while others work for `busy_s` a second."""
     clock = PassingClock()
-    traits = Traits(kind="fake", tick_s=0.001, shortest_window_s=0.5)
     counters = SteadyCounters(lambda: clock.now_s, [Load(watts=watts)])
-    meter = CounterMeter(counters, traits, clock=clock, suspended=lambda: 0.0)
+    meter = meter_on_counters(counters, clock)
 
     def sleep(seconds: float) -> None:
         clock.now_s += seconds

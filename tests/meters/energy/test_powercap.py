@@ -5,11 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from fakes.powercap import AMD, AT_REST, CLIENT, INTEL_RANGE, SOCKETS, Layout, Tree, plant, recording, refusing
+from fakes.powercap import AMD, AT_REST, CLIENT, INTEL_RANGE, SOCKETS, Layout, Tree, plant, refusing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_hwperf.meters.access import Files
 from pytest_hwperf.meters.powercap import Zone, choose_zones, find_zones
 
 
@@ -32,14 +31,6 @@ def test_nested_folders_and_flat_links_hold_the_same_zones(tmp_path: Path, layou
         zone.id: (zone.name, zone.max_uj) for zone in found
     }
     assert {str(tree.zone(zone)) for zone in layout} == {zone.path for zone in found}
-
-
-@pytest.mark.parametrize(("layout", "total_uj"), [case[1:] for case in AT_REST], ids=[case[0] for case in AT_REST])
-def test_the_sum_at_rest_counts_no_joule_twice(tmp_path: Path, layout: Layout, total_uj: int) -> None:
-    """Packages and their memory, neither what lies in a package nor psys nor the MMIO twin."""
-    chosen, refused = choose_zones(find_zones(str(plant(tmp_path, layout).nested)), readable)
-    assert total_uj == sum(layout[zone.id][1] for zone in chosen)
-    assert {} == refused
 
 
 def test_four_zones_called_dram_are_four(tmp_path: Path) -> None:
@@ -79,15 +70,6 @@ def test_the_twin_stands_in_where_the_plain_zone_is_missing(tmp_path: Path, back
     assert [f"{backend}:0", f"{backend}:0:0"] == chosen_ids(chosen)
 
 
-def test_the_twin_stands_in_where_the_plain_zone_is_unreadable(tmp_path: Path) -> None:
-    """Nothing is lost then, so nothing is refused."""
-    zones = find_zones(str(plant(tmp_path, CLIENT).nested))
-
-    chosen, refused = choose_zones(zones, lambda zone: "EACCES" if zone.id == "intel-rapl:0" else "")
-    assert ["intel-rapl-mmio:0"] == chosen_ids(chosen)
-    assert {} == refused
-
-
 def test_a_package_that_nobody_can_read_is_refused_with_its_answer(tmp_path: Path) -> None:
     """Its memory goes with it: memory is added to chosen packages only."""
     zones = find_zones(str(plant(tmp_path, SOCKETS).nested))
@@ -112,10 +94,6 @@ def test_links_that_dangle_hold_no_zone(tmp_path: Path) -> None:
     assert () == find_zones(str(tree.flat))
 
 
-def test_a_folder_that_is_not_there_holds_no_zone(tmp_path: Path) -> None:
-    assert () == find_zones(str(tmp_path / "nowhere"))
-
-
 def test_a_zone_without_a_readable_name_is_skipped(tmp_path: Path) -> None:
     tree = plant(tmp_path, AMD)
     (tree.zone("intel-rapl:0:0") / "name").unlink()
@@ -134,14 +112,6 @@ def test_a_range_that_is_refused_is_unknown(tmp_path: Path) -> None:
 
     found = find_zones(str(tree.nested), refusing(errno.EACCES, "max_energy_range_uj"))
     assert [None, None] == [zone.max_uj for zone in found]
-
-
-def test_constraints_are_never_read(tmp_path: Path) -> None:
-    """Some of them answer ENODATA or EIO; only name and range are opened on the walk."""
-    tree, paths = plant(tmp_path, CLIENT), list[str]()
-
-    find_zones(str(tree.flat), Files(open=recording(paths)))
-    assert {"name", "max_energy_range_uj"} == {Path(path).name for path in paths}
 
 
 def test_other_folders_are_not_entered(tmp_path: Path) -> None:

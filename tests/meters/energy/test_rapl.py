@@ -5,15 +5,12 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from fakes.clocks import HandClock
 from fakes.powercap import (
     AMD,
-    CLIENT,
     INTEL_RANGE,
-    PLAIN_CLIENT,
     SOCKETS,
     Answers,
     Played,
@@ -28,9 +25,6 @@ from pytest_hwperf.meters.access import SYSTEM, Files
 from pytest_hwperf.meters.counters import CounterMeter, Opening, Register
 from pytest_hwperf.meters.powercap import Zone, choose_zones, find_zones
 from pytest_hwperf.records.errors import MeasurementError
-
-if TYPE_CHECKING:
-    from pytest_hwperf.records.contracts import Meter
 
 Opened = Callable[..., CounterMeter]
 
@@ -54,51 +48,6 @@ def meter_of(clock: HandClock) -> Iterator[Opened]:
     yield opening
     for meter in opened:
         meter.close()
-
-
-def test_the_label_names_what_is_added_up(tmp_path: Path, meter_of: Opened) -> None:
-    """By package, each followed by its memory; a meter is what the protocol asks for."""
-    plant(tmp_path, SOCKETS)
-    meter: Meter = meter_of(tmp_path)
-    assert "rapl:package-0+dram+package-1+dram+package-2+dram+package-3+dram" == meter.source
-
-
-def test_zones_inside_a_package_and_twins_add_nothing(tmp_path: Path, clock: HandClock, meter_of: Opened) -> None:
-    tree = plant(tmp_path, CLIENT)
-    meter = meter_of(tmp_path)
-    started = meter.start()
-    for zone in CLIENT:
-        tree.advance(zone, 2_000_000)
-    clock.pass_time(1.0)
-    assert ("rapl:package-0", 2.0) == (meter.source, meter.end(started).value)
-
-
-def test_a_counter_that_starts_again_at_0_loses_nothing(tmp_path: Path, clock: HandClock, meter_of: Opened) -> None:
-    """45 J below its range and 60 J on: the counter reads less than before, the window is 60 J."""
-    name, _, max_uj = PLAIN_CLIENT["intel-rapl:0"]
-    tree = plant(tmp_path, {"intel-rapl:0": (name, max_uj - 45_000_000, max_uj)})
-    meter = meter_of(tmp_path)
-    started = meter.start()
-    tree.advance("intel-rapl:0", 60_000_000)
-    clock.pass_time(1.0)
-    assert 60.0 == meter.end(started).value
-
-
-def test_each_zone_wraps_by_its_own_range(tmp_path: Path, clock: HandClock, meter_of: Opened) -> None:
-    """Package and memory both wrap; the memory's range is a quarter of the package's."""
-    tree = plant(
-        tmp_path,
-        {
-            "intel-rapl:0": ("package-0", INTEL_RANGE - 10, INTEL_RANGE),
-            "intel-rapl:0:0": ("dram", 65712999613 - 10, 65712999613),
-        },
-    )
-    meter = meter_of(tmp_path)
-    started = meter.start()
-    tree.advance("intel-rapl:0", 4_000_000)
-    tree.advance("intel-rapl:0:0", 1_500_000)
-    clock.pass_time(1.0)
-    assert 5.5 == meter.end(started).value
 
 
 def test_a_window_of_no_length_is_refused(tmp_path: Path, meter_of: Opened) -> None:
@@ -189,28 +138,19 @@ def test_wraps_are_undone_within_one_unit(unit_nj: int, start: int, steps: list[
         assert abs(register.spent(before, after) - step * unit_nj / 1000) <= unit_nj / 1000 + 1
 
 
-def test_a_power_that_nothing_draws_is_refused(tmp_path: Path, clock: HandClock, meter_of: Opened) -> None:
-    """3763 J in 1 s: Atom packages whose unit is read wrongly."""
-    tree = plant(tmp_path, AMD)
+@pytest.mark.parametrize(("before_uj", "after_uj", "watts"), [(0, 3_763_000_000, 3763), (1_000_000_000, 0, 64533)])
+def test_a_power_that_nothing_draws_is_refused(
+    tmp_path: Path, clock: HandClock, meter_of: Opened, before_uj: int, after_uj: int, watts: int
+) -> None:
+    """Atom packages whose unit is read wrongly; a counter that was reset, which would be 64.5 kJ as a wrap."""
+    tree = plant(tmp_path, {"intel-rapl:0": ("package-0", before_uj, AMD["intel-rapl:0"][2])})
     meter = meter_of(tmp_path)
     started = meter.start()
-    tree.advance("intel-rapl:0", 3_763_000_000)
+    (tree.zone("intel-rapl:0") / "energy_uj").write_text(f"{after_uj}\n")
     clock.pass_time(1.0)
     reading = meter.end(started)
-    assert (None, "intel-rapl:0 (package-0) reads 3763 W, above 2000 W: wrong unit, or it was reset") == (
-        reading.value,
-        reading.reason,
-    )
-
-
-def test_a_counter_that_was_reset_is_no_wrap(tmp_path: Path, clock: HandClock, meter_of: Opened) -> None:
-    """From 1 kJ to 0 in 1 s: as a wrap it would be 64.5 kJ, which nothing draws."""
-    tree = plant(tmp_path, {"intel-rapl:0": ("package-0", 1_000_000_000, AMD["intel-rapl:0"][2])})
-    meter = meter_of(tmp_path)
-    started = meter.start()
-    (tree.zone("intel-rapl:0") / "energy_uj").write_text("0\n")
-    clock.pass_time(1.0)
-    assert "reads 64533 W" in meter.end(started).reason
+    expected = f"intel-rapl:0 (package-0) reads {watts} W, above 2000 W: wrong unit, or it was reset"
+    assert (None, expected) == (reading.value, reading.reason)
 
 
 @given(data=st.data())

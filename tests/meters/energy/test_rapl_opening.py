@@ -22,8 +22,7 @@ from fakes.powercap import (
 )
 
 from pytest_hwperf.meters.access import Files
-from pytest_hwperf.meters.counter_check import CounterCheck
-from pytest_hwperf.meters.counters import Counters
+from pytest_hwperf.meters.counters import CounterCheck, Counters
 from pytest_hwperf.meters.rapl import psys_meter, rapl_meter
 from pytest_hwperf.records.errors import MeterUnavailable
 
@@ -89,15 +88,6 @@ def test_constraints_and_power_files_are_never_opened(tmp_path: Path) -> None:
     assert str(tree.zone("intel-rapl:1") / "energy_uj") not in paths
 
 
-def test_unreadable_ranges_alone_do_not_close_the_meter(tmp_path: Path) -> None:
-    """Some systems restrict the range and not the counter; windows stay under a minute then."""
-    plant(tmp_path, AMD)
-    files = refusing(errno.EACCES, "max_energy_range_uj")
-    meter = rapl_meter({}, access=bare_metal(tmp_path, files=files))
-    meter.close()
-    assert 60.0 == meter.longest_window_s
-
-
 @pytest.mark.parametrize(("name", "layout", "total_uj"), AT_REST)
 def test_an_opened_meter_reads_the_sum_at_rest(tmp_path: Path, name: str, layout: Layout, total_uj: int) -> None:
     plant(tmp_path, layout)
@@ -109,35 +99,6 @@ def test_an_opened_meter_reads_the_sum_at_rest(tmp_path: Path, name: str, layout
 
     rapl_meter({}, access=bare_metal(tmp_path, check=look)).close()
     assert (name, [total_uj]) == (name, read)
-
-
-def test_the_platform_counter_is_read_on_demand(tmp_path: Path) -> None:
-    plant(tmp_path, CLIENT)
-    meter = psys_meter({}, access=bare_metal(tmp_path))
-    meter.close()
-    assert "rapl:psys" == meter.source
-
-
-def test_a_platform_counter_of_whole_joules_is_refused(tmp_path: Path) -> None:
-    plant(tmp_path, COARSE_PSYS)
-
-    with pytest.raises(MeterUnavailable, match=r"intel-rapl:1 \(psys\) counts in steps of 1 J here: too coarse"):
-        psys_meter({}, access=bare_metal(tmp_path))
-
-
-def test_without_a_platform_counter_packages_are_named(tmp_path: Path) -> None:
-    plant(tmp_path, AMD)
-
-    with pytest.raises(MeterUnavailable, match="has no psys zone; ask for rapl"):
-        psys_meter({}, access=bare_metal(tmp_path))
-
-
-def test_a_platform_counter_that_root_alone_reads_gives_the_remedy(tmp_path: Path) -> None:
-    plant(tmp_path, CLIENT)
-    host = bare_metal(tmp_path, files=refusing(errno.EACCES, "/intel-rapl:1/energy_uj"))
-
-    with pytest.raises(MeterUnavailable, match="CVE-2020-8694"):
-        psys_meter({}, access=host)
 
 
 def test_the_memory_of_a_package_that_is_left_out_goes_with_it(tmp_path: Path) -> None:
@@ -158,27 +119,35 @@ def test_memory_beside_a_package_that_only_its_twin_tells_is_added(tmp_path: Pat
     assert "rapl:package-0+dram+package-1+dram" == meter.source
 
 
-def test_the_platform_is_counted_once_however_many_ways_show_it(tmp_path: Path) -> None:
-    plant(tmp_path, {**CLIENT, "intel-rapl-tpmi:0": ("psys", 101230055321, CLIENT["intel-rapl:1"][2])})
-    meter = psys_meter({}, access=bare_metal(tmp_path))
-    meter.close()
-    assert "rapl:psys" == meter.source
-
-
-def test_several_platform_counters_are_not_added_up(tmp_path: Path) -> None:
-    plant(tmp_path, {**CLIENT, "intel-rapl:2": CLIENT["intel-rapl:1"]})
-
-    with pytest.raises(MeterUnavailable, match="intel-rapl:1 and intel-rapl:2 are all called psys"):
-        psys_meter({}, access=bare_metal(tmp_path))
-
-
-def test_a_platform_counter_that_stands_still_is_no_0_joules(tmp_path: Path) -> None:
-    plant(tmp_path, CLIENT)
+@pytest.mark.parametrize(
+    "more", [{}, {"intel-rapl-tpmi:0": ("psys", 101230055321, CLIENT["intel-rapl:1"][2])}], ids=["once", "two ways"]
+)
+def test_the_platform_counter_is_read_on_demand(tmp_path: Path, more: Layout) -> None:
+    """Once, however many ways show it; where it stands still, that is no 0 J."""
+    plant(tmp_path, {**CLIENT, **more})
     counters = list[Counters]()
 
     def look(some: Counters) -> CounterCheck:
         counters.append(some)
         return calm(some)
 
-    psys_meter({}, access=bare_metal(tmp_path, check=look)).close()
-    assert [True] == [register.never_idle for register in counters[0].registers]
+    meter = psys_meter({}, access=bare_metal(tmp_path, check=look))
+    meter.close()
+    assert ("rapl:psys", [True]) == (meter.source, [register.never_idle for register in counters[0].registers])
+
+
+@pytest.mark.parametrize(
+    ("layout", "files", "why"),
+    [
+        (COARSE_PSYS, Files(), r"intel-rapl:1 \(psys\) counts in steps of 1 J here: too coarse"),
+        (AMD, Files(), "has no psys zone; ask for rapl"),
+        (CLIENT, refusing(errno.EACCES, "/intel-rapl:1/energy_uj"), "CVE-2020-8694"),
+        ({**CLIENT, "intel-rapl:2": CLIENT["intel-rapl:1"]}, Files(), "intel-rapl:1 and intel-rapl:2 are all called"),
+    ],
+)
+def test_a_platform_counter_that_cannot_be_used_is_refused(
+    tmp_path: Path, layout: Layout, files: Files, why: str
+) -> None:
+    plant(tmp_path, layout)
+    with pytest.raises(MeterUnavailable, match=why):
+        psys_meter({}, access=bare_metal(tmp_path, files=files))
