@@ -15,6 +15,7 @@ from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, 
 from pytest_hwperf.scenario_contract import ScenarioContract
 from pytest_hwperf.scenarios import cache, onnx_gpu
 from pytest_hwperf.scenarios.onnx_gpu import OnnxGpuAccess, gpu_scenario, onnx_cuda, onnx_tensorrt, onnx_tensorrt_fp16
+from pytest_hwperf.scenarios.threads import uncalibrated
 
 CUDA, TENSORRT = "CUDAExecutionProvider", "TensorrtExecutionProvider"
 ALL = (TENSORRT, CUDA, CPU)
@@ -47,10 +48,9 @@ class TestCuda(ScenarioContract):
     X = property(lambda _: data_of("logistic")[1])
     labels = property(lambda self: self.model.predict(self.X))
 
-    @staticmethod
-    def factory(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Any:
-        del X_calibration
-        return gpu_scenario("onnx_cuda", model, X, threads, access())
+    factory = staticmethod(
+        uncalibrated(lambda model, X, threads: gpu_scenario("onnx_cuda", model, X, threads, access()))
+    )
 
 
 @pytest.mark.parametrize(
