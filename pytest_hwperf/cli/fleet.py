@@ -12,7 +12,7 @@ from pytest_hwperf.cli.output import INCONCLUSIVE, USAGE, complain, progress_lin
 from pytest_hwperf.cli.report import OUTPUT, check_output, show_report
 from pytest_hwperf.fleet.dispatch import Dispatch, Outcome
 from pytest_hwperf.fleet.hosts import LOCAL, HostEntry, read_hosts
-from pytest_hwperf.fleet.orders import Project, arguments_of, installed_by, project_of
+from pytest_hwperf.fleet.project import Project, arguments_of, installed_by, project_of
 from pytest_hwperf.fleet.reaching import check_tools, clustered
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.records.errors import UsageProblem

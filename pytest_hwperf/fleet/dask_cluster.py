@@ -1,14 +1,20 @@
-"""The workers of a scheduler of dask as the hosts of a fleet: orders go to them, and events come back."""
+"""The workers of a scheduler of dask as the hosts of a fleet: orders go to them, and events come back.
+
+Nothing that a scheduler or a host sends is unpickled in this process. dask unpickles results, exceptions and whatever a
+message marks as pickled, wherever it comes from. Hosts run what this process sends them; the reverse must not hold.
+"""
 
 import queue
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_hwperf.fleet.dask_task import carry_out
-from pytest_hwperf.fleet.dispatch import Mail, News
+from pytest_hwperf.fleet.on_host import carry_out
+from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.fleet import Host, Order, Task
 
@@ -20,8 +26,25 @@ STAYS = "what its gate has left stays until the next gate there"
 _EVERY_S = 2.0  # between looks at which workers are there
 _ANSWER_S = 10.0  # for a scheduler to say so
 _UNREACHED_S = 60.0  # of a scheduler, until its hosts count as lost
+_CLOSE_S = 10.0
+_ERRORS_OF_CLOSE = (TimeoutError, OSError, RuntimeError, AssertionError)  # what dask raises of a half-closed one
+_LARGEST = 1 << 29  # bytes of an answer, unpacked: as of any report
+_LARGEST_PACKED = 1 << 27
+_LONGEST_SIGN = 1000  # characters
+_REFUSED = "(pickled by a host, and not read)"
 
 OrderFor = Callable[[str, Task], Order]
+Closed = TypeVar("Closed")  # a client or a cluster of dask, which is not typed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """What has become known of a job; of several at once the last that is set counts."""
+
+    job: str
+    sign: str = ""  # it lives, and this is what it does
+    answer: bytes | None = None  # it has ended, and this is what it sent
+    died: str = ""  # why no answer will come any more
 
 
 def asked(client: "Client") -> Mapping[str, int]:
@@ -31,6 +54,23 @@ def asked(client: "Client") -> Mapping[str, int]:
         raise OSError("dask has given the scheduler up")
     found: Mapping[str, int] = client.sync(scheduler.ncores, callback_timeout=_ANSWER_S)
     return found
+
+
+def news_of(job: str, message: Mapping[Any, Any]) -> News | None:
+    """Return what a message of a host tells, None where it tells nothing."""
+    sign, packed = message.get("sign"), message.get("answer")
+    if isinstance(sign, str):
+        return News(job=job, sign=sign[:_LONGEST_SIGN])
+    if not isinstance(packed, bytes):
+        return None
+    unpacker = zlib.decompressobj()
+    try:
+        content = unpacker.decompress(packed, _LARGEST) if len(packed) <= _LARGEST_PACKED else b""
+    except zlib.error as error:
+        return News(job=job, died=f"its answer is damaged ({error})")
+    if not unpacker.eof:
+        return News(job=job, died="its answer is cut off, or larger than any report")
+    return News(job=job, answer=content)
 
 
 class DaskCluster:
@@ -51,7 +91,6 @@ class DaskCluster:
         self._client, self._workers = client, workers
         self._topic = f"hwperf-{secrets.token_hex(8)}"
         self._news: queue.SimpleQueue[News] = queue.SimpleQueue()
-        self._mail = Mail()
         self._futures: dict[str, Any] = {}
         self._addresses: dict[str, str] = {}  # job → address of the worker that may speak of it
         self._names: dict[str, str] = {}  # job → name of its host
@@ -107,9 +146,9 @@ class DaskCluster:
         message = event[1]
         if not isinstance(message, Mapping) or not isinstance(job := message.get("job"), str):
             return
-        if job not in self._addresses or message.get("worker") != self._addresses[job]:  # also not a part of an answer
+        if job not in self._addresses or message.get("worker") != self._addresses[job]:
             return
-        if news := self._mail.open(message):
+        if news := news_of(job, message):
             if news.answer is not None:
                 self.unanswered.discard(self._names[job])
             self._news.put(news)
@@ -132,3 +171,39 @@ class DaskCluster:
         return [
             News(job=job, died="its worker is gone") for job, address in self._addresses.items() if address not in there
         ]
+
+
+@contextmanager
+def closing(what: Closed) -> Iterator[Closed]:
+    """Close something of dask on exit, for which signals wait; what does not answer is let go of.
+
+    What cannot be closed ends by itself: processes over SSH with their connection, local ones with this process.
+    """
+    closed: Any = what
+    try:
+        yield what
+    finally:
+        with uninterrupted(), suppress(*_ERRORS_OF_CLOSE):
+            closed.close(timeout=_CLOSE_S)
+
+
+class _Refusing:
+    """Stands where dask's own module finds Python's: it writes as ever, and reads nothing."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+    def loads(self, *_: object, **__: object) -> str:
+        """Return a text in place of what was sent."""
+        return _REFUSED
+
+
+def refuse_pickles() -> None:
+    """Let dask unpickle nothing in this process from now on: all its ways lead through one module."""
+    from distributed.protocol import pickle as module
+
+    if not isinstance(module.pickle, _Refusing):
+        module.pickle = _Refusing(module.pickle)

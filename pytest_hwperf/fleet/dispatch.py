@@ -1,10 +1,9 @@
 """The gates of a fleet: each is started on a free host of its kind, and elsewhere again if that host dies or hangs."""
 
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
+from pytest_hwperf.fleet.dask_cluster import DaskCluster
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.errors import SerialisationError
@@ -13,33 +12,8 @@ from pytest_hwperf.records.text import visible
 
 _ATTEMPTS = 3  # of a task: what ends three hosts is the task itself
 _PAUSE_S = 1.0  # longest wait for news: how late a silence is noticed
-_LONGEST_TEXT = 200  # characters of a sign of life
+_LONGEST_TEXT = 200  # characters of a sign of life that are shown
 _GRACE_S = 20.0  # for hosts to end what runs on them and to remove it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class News:
-    """What has become known of a job; of several at once the last that is set counts."""
-
-    job: str
-    sign: str = ""  # it lives, and this is what it does
-    answer: bytes | None = None  # it has ended, and this is what it sent
-    died: str = ""  # why no answer will come any more
-
-
-class Cluster(Protocol):
-    """What runs jobs on hosts."""
-
-    hosts: Sequence[Host]
-
-    def start(self, job: str, host: Host, task: Task) -> None:
-        """Let a host run one gate; it has no other."""
-
-    def stop(self, job: str) -> None:
-        """Ask the host to end a gate and to remove all of it; its answer follows if it still lives."""
-
-    def wait(self, seconds: float) -> Sequence[News]:
-        """Return what has arrived, after at most that long."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,7 +41,7 @@ class Dispatch:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: DaskCluster,
         tasks: Sequence[Task],
         *,
         silence_s: float,
@@ -184,50 +158,3 @@ class Dispatch:
                     self._tell(ended.host, f"{ended.task}: ended, since the fleet was interrupted")
         for running in self._running.values():
             self._tell(running.host, f"{running.task}: has not said that it has ended")
-
-
-_LARGEST = 1 << 29  # bytes of an answer, unpacked: as of any report
-_LARGEST_PACKED = 1 << 27
-_MOST_PARTS = 1 << 12
-_LONGEST_SIGN = 1000  # characters
-
-
-class Mail:
-    """The messages of all jobs."""
-
-    def __init__(self) -> None:
-        self._parts: dict[str, dict[int, bytes]] = {}
-
-    def open(self, message: object) -> News | None:
-        """Return what a message tells, None where it tells nothing yet or is none of ours."""
-        if not isinstance(message, Mapping) or not isinstance(job := message.get("job"), str):
-            return None
-        if isinstance(sign := message.get("sign"), str):
-            return News(job=job, sign=sign[:_LONGEST_SIGN])
-        return self._part(job, message)
-
-    def _part(self, job: str, message: Mapping[Any, Any]) -> News | None:
-        """Keep a part of an answer; return the answer where it was the last one."""
-        number, of, piece = message.get("part"), message.get("of"), message.get("bytes")
-        if type(number) is not int or type(of) is not int or not isinstance(piece, bytes):
-            return None
-        parts = self._parts.setdefault(job, {})
-        parts[number] = piece
-        if not 0 <= number < of <= _MOST_PARTS or sum(map(len, parts.values())) > _LARGEST_PACKED:
-            del self._parts[job]
-            return News(job=job, died="its answer is larger than any report")
-        if len(parts) < of:
-            return News(job=job, sign=f"sending its answer, part {len(parts)} of {of}")
-        del self._parts[job]
-        return _unpacked(job, b"".join(parts[one] for one in sorted(parts)))
-
-
-def _unpacked(job: str, packed: bytes) -> News:
-    unpacker = zlib.decompressobj()
-    try:
-        content = unpacker.decompress(packed, _LARGEST)
-    except zlib.error as error:
-        return News(job=job, died=f"its answer is damaged ({error})")
-    if not unpacker.eof:
-        return News(job=job, died="its answer is cut off, or larger than any report")
-    return News(job=job, answer=content)

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sys
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +13,15 @@ from time import monotonic
 
 from pytest_hwperf import __version__
 from pytest_hwperf.checkout import bundle
-from pytest_hwperf.fleet.parcel import BUNDLE, SHARED, unpack
+from pytest_hwperf.fleet.project import BUNDLE, SHARED, unpack
 from pytest_hwperf.host.launch import started
 from pytest_hwperf.host.workdirs import workdir
+from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.errors import HwperfError, WorkerError
 from pytest_hwperf.records.fleet import HostAnswer, Order, last_lines
 
 _EVERY_S = 1.0  # of a sign of life
+_AT_WORK = ("running", "paused")  # states of a worker of dask that is not being closed
 _TAIL = 1 << 12  # bytes of a log that are looked at
 _LINE = 200  # characters of a sign
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -36,6 +39,23 @@ class ReturnLine:
 
     tell: Callable[[str], None]  # a sign of life: what is going on, in a few words
     is_wanted: Callable[[], bool]  # whether anybody still waits for the answer
+
+
+def carry_out(order: bytes, parcel: bytes, topic: str) -> None:
+    """Run a gate in a worker of dask; signs of life and the answer are events of plain msgpack, never pickled."""
+    from distributed import get_worker
+
+    worker, given = get_worker(), from_json(Order, order)
+    key = worker.get_current_task()
+
+    def is_wanted() -> bool:
+        """Whether the task has not been cancelled, nor its client or the scheduler gone: dask forgets it, or closes."""
+        known = worker.state.tasks.get(key)
+        return known is not None and known.state == "executing" and worker.status.name in _AT_WORK
+
+    line = ReturnLine(tell=lambda text: worker.log_event(topic, {"job": given.job, "sign": text}), is_wanted=is_wanted)
+    packed = zlib.compress(to_json(answer(given, parcel, line)))
+    worker.log_event(topic, {"job": given.job, "answer": packed})
 
 
 def answer(order: Order, parcel: bytes, line: ReturnLine) -> HostAnswer:

@@ -6,13 +6,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_hwperf.fleet.closing import closing
-from pytest_hwperf.fleet.dask_cluster import RESOURCE, DaskCluster
+from pytest_hwperf.fleet.dask_cluster import RESOURCE, DaskCluster, closing, refuse_pickles
 from pytest_hwperf.fleet.hosts import HostEntry
-from pytest_hwperf.fleet.local_worker import deaf
-from pytest_hwperf.fleet.plain_data import refuse_pickles
 from pytest_hwperf.fleet.schedulers import at_scheduler, check_encrypted, known_workers
-from pytest_hwperf.fleet.ssh import reachable, ssh_cluster, tidy
+from pytest_hwperf.fleet.worker_process import signals_blocked
 from pytest_hwperf.host.extras import require
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.workdirs import sweep
@@ -71,7 +68,9 @@ def looked_at(
         return entries, ()
     if not all(one.is_loopback for one in entries):
         check_encrypted("", encrypted=encrypted)
-    reached, unreached = reachable(entries, within_s)
+    from pytest_hwperf.fleet import ssh
+
+    reached, unreached = ssh.reachable(entries, within_s)
     _check_any(reached, unreached)
     return reached, unreached
 
@@ -92,17 +91,19 @@ def _started(entries: Sequence[HostEntry], place: Path, within_s: float) -> Iter
                 cluster = stack.enter_context(closing(_local_cluster(len(entries))))
             yield cluster
         return
+    from pytest_hwperf.fleet import ssh
+
     refuse_pickles()
     alone = all(one.is_loopback for one in entries)
     given = {**_WORKER, "resources": {RESOURCE: 1}}
-    with ssh_cluster(entries, given, loopback=alone, within_s=within_s) as cluster:
+    with ssh.ssh_cluster(entries, given, loopback=alone, within_s=within_s) as cluster:
         yield cluster
 
 
 def _local_cluster(workers: int) -> Any:
     from distributed import LocalCluster
 
-    with deaf():
+    with signals_blocked():
         return LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
@@ -112,7 +113,7 @@ def _local_cluster(workers: int) -> Any:
             worker_dashboard_address=_PAGES,
             silence_logs=logging.CRITICAL,
             resources={RESOURCE: 1},
-            preload=["pytest_hwperf.fleet.local_worker"],
+            preload=["pytest_hwperf.fleet.worker_process"],
         )
 
 
@@ -159,5 +160,8 @@ def _tidied(entries: Sequence[HostEntry]) -> list[str]:
     """Remove what gates have left on hosts that did not answer; return where it stays, each with the reason."""
     if entries and entries[0].is_local:
         sweep()
+    if not entries or entries[0].is_local:
         return []
-    return tidy(entries) if entries else []
+    from pytest_hwperf.fleet import ssh
+
+    return ssh.tidy(entries)

@@ -5,10 +5,8 @@ from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
-from pytest_hwperf.fleet.closing import closing
-from pytest_hwperf.fleet.dask_cluster import RESOURCE, STAYS, DaskCluster, asked
+from pytest_hwperf.fleet.dask_cluster import RESOURCE, STAYS, DaskCluster, asked, closing, refuse_pickles
 from pytest_hwperf.fleet.hosts import LOCAL, machine_of
-from pytest_hwperf.fleet.plain_data import refuse_pickles
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.workdirs import sweep
 from pytest_hwperf.records.errors import UsageProblem

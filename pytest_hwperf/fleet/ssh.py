@@ -1,5 +1,6 @@
 """Hosts over SSH: looked at first, one by one, so that whatever is wrong with one of them is told in its name."""
 
+import asyncio
 import json
 import shlex
 import threading
@@ -8,9 +9,13 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
+import dask
+import distributed
+from distributed.deploy import ssh as of_dask
+from distributed.deploy.spec import ProcessInterface
+
 from pytest_hwperf import __version__
-from pytest_hwperf.fleet.closing import closing
-from pytest_hwperf.fleet.dask_cluster import STAYS
+from pytest_hwperf.fleet.dask_cluster import STAYS, closing
 from pytest_hwperf.fleet.hosts import SSH_PORT, HostEntry
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.text import visible
@@ -22,7 +27,7 @@ _ASK = (
     "print(json.dumps([p.__version__, distributed.__version__, bool(shutil.which('git'))]))"
 )
 _TIDY = "from pytest_hwperf.host.workdirs import sweep; sweep()"
-_ATTACHED = "-m pytest_hwperf.fleet.attached"
+_ATTACHED = "-m pytest_hwperf.fleet.worker_process"
 _MOST = 300  # characters of what a host says
 _MOST_OUTPUT = 10_000
 _NO_SUCH = ("No module named", "not found", "No such file", "cannot import")  # errors that an installation mends
@@ -49,8 +54,6 @@ def _of_all(
     entries: Sequence[HostEntry], ask: Callable[[HostEntry], Coroutine[Any, Any, str | tuple[str, str]]]
 ) -> list[str | tuple[str, str]]:
     """Ask all hosts at once, in a thread, where Ctrl-C does not reach into the loop: it ends the wait for it."""
-    import asyncio
-
     future = Future[list[str | tuple[str, str]]]()
 
     async def ask_all() -> list[str | tuple[str, str]]:
@@ -74,8 +77,6 @@ async def _why_not(entry: HostEntry, within_s: float) -> str:
 
 async def _asked(entry: HostEntry, program: str, within_s: float) -> str | tuple[str, str]:
     """Return what a program of Python has written on a host, and its errors; a text says why it cannot be run there."""
-    import asyncio
-
     import asyncssh
 
     command = f"{shlex.quote(entry.python)} -c {shlex.quote(program)}"
@@ -114,8 +115,6 @@ def _by_hand(entry: HostEntry) -> str:
 
 def _why_other(output: str, errors: str, entry: HostEntry) -> str:
     """Say in what a host differs from this machine."""
-    import distributed
-
     own = [__version__, distributed.__version__]
     try:
         *versions, has_git = json.loads((output.strip().splitlines() or [""])[-1])  # a login may greet before it
@@ -138,15 +137,11 @@ def ssh_cluster(
     entries: Sequence[HostEntry], worker: Mapping[str, Any], *, loopback: bool, within_s: float
 ) -> Iterator[Any]:
     """Start a scheduler on the first host and a worker on each; end them all with it."""
-    from distributed import SpecCluster
-
-    from pytest_hwperf.fleet import dask_ssh
-
     place = {"host": "127.0.0.1"} if loopback else {}
     scheduler = {**_process(entries[0]), "kwargs": _scheduler(place), "within_s": within_s}
     workers = {
         one.host.name: {
-            "cls": dask_ssh.Worker,
+            "cls": Worker,
             "options": {
                 **_process(one),
                 "kwargs": {**worker, "name": one.host.name, **place},
@@ -156,9 +151,9 @@ def ssh_cluster(
         }
         for one in entries
     }
-    first = {"cls": dask_ssh.Scheduler, "options": scheduler}
+    first = {"cls": Scheduler, "options": scheduler}
     try:
-        cluster = SpecCluster(workers, first, name="hwperf", silence_logs=False)
+        cluster = distributed.SpecCluster(workers, first, name="hwperf", silence_logs=False)
     except Exception as error:  # dask and asyncssh raise whatever a host makes of it
         raise UsageProblem(f"no fleet can be started over SSH: {visible(str(error))[:_MOST]}") from error
     with closing(cluster):
@@ -167,8 +162,6 @@ def ssh_cluster(
 
 def _scheduler(place: Mapping[str, str]) -> dict[str, Any]:
     """Return the options of a scheduler: whichever port is free, its pages for that host alone, TLS if it is there."""
-    import dask
-
     tls = {"protocol": "tls"} if dask.config.get("distributed.comm.tls.client.cert", None) else {}
     return {"port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0", **place, **tls}
 
@@ -182,3 +175,43 @@ def _connection(entry: HostEntry) -> dict[str, Any]:
     """Return what asyncssh needs beside an address; keys of hosts are always checked."""
     given = {"port": entry.port, "username": entry.user, "client_keys": entry.key, "known_hosts": entry.known_hosts}
     return {name: value for name, value in given.items() if value}
+
+
+class Scheduler(of_dask.Scheduler):  # type: ignore[misc]  # dask is not typed
+    """The scheduler, without which there is no fleet."""
+
+    def __init__(self, *, within_s: float, **given: Any) -> None:
+        super().__init__(**given)
+        self._within_s = within_s
+
+    async def start(self) -> None:
+        host = self.address  # which will be that of the scheduler
+        if problem := await _started(super().start(), self._within_s):
+            raise OSError(f"{host}: the scheduler {problem}; put another host first")
+
+
+class Worker(of_dask.Worker):  # type: ignore[misc]
+    """A worker, without which the others go on."""
+
+    def __init__(self, scheduler: str, *, within_s: float, **given: Any) -> None:
+        super().__init__(scheduler, **given)
+        self._within_s = within_s
+        self.problem = ""  # why it has not been started
+
+    async def start(self) -> None:
+        """Start it, or note why it cannot be."""
+        self.problem = await _started(super().start(), self._within_s)
+        if self.problem:
+            await ProcessInterface.start(self)  # for dask it is one that is about to come
+
+
+async def _started(start: Any, within_s: float) -> str:
+    """Say why something has not been started, "" where it has."""
+    try:
+        async with asyncio.timeout(within_s):
+            await start
+    except TimeoutError:
+        return f"has not started within {within_s:g} s"
+    except Exception as error:  # noqa: BLE001 - dask and asyncssh raise whatever a host makes of it
+        return f"cannot be started ({visible(str(error) or type(error).__name__)[:_MOST]})"
+    return ""

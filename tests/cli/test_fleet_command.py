@@ -15,7 +15,7 @@ from pytest_hwperf.cli import USAGE, fleet, main
 from pytest_hwperf.cli.fleet import HostLines
 from pytest_hwperf.cli.inputs import read_report
 from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK
-from pytest_hwperf.fleet.dispatch import News
+from pytest_hwperf.fleet.dask_cluster import News
 from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.fleet import HostAnswer, Order, Task
 
@@ -28,7 +28,7 @@ class Loaded(FakeCluster):
 
     kinds: tuple[str, ...] = ("arm", "x86")
     unreached: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
+    left: list[str] = field(default_factory=list)
     orders: list[Order] = field(default_factory=list)
     order_for: Any = None
 

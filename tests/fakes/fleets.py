@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from fakes import shards
 
-from pytest_hwperf.fleet.dispatch import News
+from pytest_hwperf.fleet.dask_cluster import DaskCluster, News
 from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.fleet import Host, HostAnswer, Task
 from pytest_hwperf.reports import json_file
@@ -38,7 +38,7 @@ def hanging(job: str, _: Task) -> list[tuple[float, News]]:
 
 
 @dataclass(slots=True)
-class FakeCluster:
+class FakeCluster(DaskCluster):
     """Each host does what its script says; the clock goes on by as much as somebody waits."""
 
     hosts: Sequence[Host]

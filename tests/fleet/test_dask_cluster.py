@@ -1,14 +1,17 @@
 """Gates on the workers of dask, with a client that is none."""
 
+import signal
+import zlib
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from fakes.dask_clients import Client
 
 from pytest_hwperf.fleet import dask_cluster
-from pytest_hwperf.fleet.dask_cluster import DaskCluster
-from pytest_hwperf.fleet.dask_task import parts_of
-from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.fleet.dask_cluster import DaskCluster, News, closing, news_of
+from pytest_hwperf.host.interruption import interruptible
+from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.fleet import Host, HostAnswer, Order, Task
 
 TASK, HOST = Task(kind="arm"), Host(name="a1", kind="arm", machine="a1")
@@ -52,10 +55,10 @@ def test_news_are_heard_from_the_worker_of_their_job_alone(started: tuple[Client
     client.hear((0.0, {"job": "k", "sign": "unknown", "worker": "tcp://a1"}))
     client.hear((0.0, {"job": "j", "sign": "nobody's"}))
     client.hear((0.0, "text"))
-    client.hear((0.0, {"job": "j", "worker": "tcp://a2", "part": 0, "of": 2, "bytes": b"forged"}))
+    client.hear((0.0, {"job": "j", "worker": "tcp://a2", "answer": b"forged"}))
     assert {"a1"} == cluster.unanswered
-    for part in parts_of(HostAnswer(problem="none")):
-        client.hear((0.0, {"job": "j", "worker": "tcp://a1", **part}))
+    packed = zlib.compress(to_json(HostAnswer(problem="none")))
+    client.hear((0.0, {"job": "j", "worker": "tcp://a1", "answer": packed}))
     signs, answers = zip(*((one.sign, one.answer) for one in cluster.wait(0.01)), strict=True)
     assert ("alive", "") == signs
     assert answers[1] is not None
@@ -106,3 +109,57 @@ def test_a_gate_is_taken_back(started: tuple[Client, DaskCluster]) -> None:
     cluster.stop("j")
     cluster.stop("unknown")
     assert client.futures[0].cancelled
+
+
+@pytest.mark.parametrize("message", [{}, {"sign": 7}, {"answer": "text"}, {"answer": None}])
+def test_what_is_no_message_tells_nothing(message: dict[str, object]) -> None:
+    assert news_of("a", message) is None
+
+
+@pytest.mark.parametrize(
+    ("packed", "died"),
+    [
+        (b"no zlib", "its answer is damaged"),
+        (zlib.compress(b"x" * 1000)[:-4], "its answer is cut off"),
+        (zlib.compress(b"x" * 100_000), "its answer is cut off, or larger"),
+        (b"x" * 3000, "its answer is cut off, or larger than any report"),
+    ],
+)
+def test_what_cannot_be_an_answer_ends_its_job(packed: bytes, died: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask_cluster, "_LARGEST", 50_000)
+    monkeypatch.setattr(dask_cluster, "_LARGEST_PACKED", 2000)
+    news = news_of("a", {"answer": packed})
+    assert news is not None
+    assert news.died.startswith(died)
+
+
+def test_a_sign_is_cut() -> None:
+    assert News(job="a", sign="x" * 1000) == news_of("a", {"sign": "x" * 5000})
+
+
+@dataclass
+class Closed:
+    error: type[Exception] | None = None
+    signals: int = 0
+    closed: list[float] = field(default_factory=list)
+
+    def close(self, timeout: float) -> None:
+        for _ in range(self.signals):
+            signal.raise_signal(signal.SIGINT)
+        self.closed.append(timeout)
+        if self.error:
+            raise self.error
+
+
+@pytest.mark.parametrize("error", [None, TimeoutError, OSError, RuntimeError, AssertionError])
+def test_it_is_closed_within_a_time_and_what_that_raises_is_no_error(error: type[Exception] | None) -> None:
+    with closing(Closed(error)) as cluster:
+        assert [] == cluster.closed
+    assert [10.0] == cluster.closed
+
+
+def test_another_ctrl_c_waits_until_it_is_closed() -> None:
+    cluster = Closed(signals=2)
+    with pytest.raises(KeyboardInterrupt), interruptible(), closing(cluster):
+        raise KeyboardInterrupt
+    assert [10.0] == cluster.closed

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 import pytest
 from fakes.fleets import FakeCluster, Script, answer, dying, good, hanging, host
 
-from pytest_hwperf.fleet.dispatch import Dispatch, News, Outcome
+from pytest_hwperf.fleet.dask_cluster import News
+from pytest_hwperf.fleet.dispatch import Dispatch, Outcome
 from pytest_hwperf.host.interruption import interruptible
 from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.fleet import HostAnswer, Task

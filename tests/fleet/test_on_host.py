@@ -4,16 +4,19 @@ import os
 import signal
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from fakes.repositories import repository_with
 
 from pytest_hwperf import __version__
-from pytest_hwperf.fleet import on_host, ssh
+from pytest_hwperf.fleet import on_host
 from pytest_hwperf.fleet.on_host import NotWantedError, ReturnLine, answer, last_line
-from pytest_hwperf.fleet.orders import Project, project_of
+from pytest_hwperf.fleet.project import Project, project_of
 from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.records.fleet import HostAnswer, Order
@@ -84,6 +87,7 @@ def test_what_a_killed_worker_has_left_is_removed(
     if by == "the next gate":
         answer(order(project), b"", quiet())
     else:
+        ssh = pytest.importorskip("pytest_hwperf.fleet.ssh", reason="the extra fleet is not installed")
         subprocess.run([sys.executable, "-c", ssh._TIDY], check=True)
     assert (-signal.SIGKILL, 1) == (killed.returncode, len(left))
     assert [] == [*tmp_path.rglob("hwperf-base-*")]
@@ -186,3 +190,63 @@ def test_variables_that_lead_elsewhere_are_left_out(monkeypatch: pytest.MonkeyPa
     assert not {"PYTHONPATH", "PYTEST_ADDOPTS"} & {*given}
     assert "PYTEST_ADDOPTS" in on_host._environment(own=False)
     assert os.environ["PATH"] == given["PATH"]
+
+
+ORDER = Order(version="1", job="j", arguments=(), folder=".", candidate="", snapshot="", install=None, limit_s=9.0)
+
+
+class Worker:
+    """A worker of dask that runs one task."""
+
+    def __init__(self) -> None:
+        self.status = SimpleNamespace(name="running")
+        self.state = SimpleNamespace(tasks={"key": SimpleNamespace(state="executing")})
+        self.events: list[tuple[str, dict[str, Any]]] = []
+
+    def get_current_task(self) -> str:
+        return "key"
+
+    def log_event(self, topic: str, message: dict[str, Any]) -> None:
+        self.events.append((topic, message))
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Worker:
+    made = Worker()
+    distributed = pytest.importorskip("distributed", reason="the extra fleet is not installed")
+    monkeypatch.setattr(distributed, "get_worker", lambda: made)
+    return made
+
+
+def carry_out(monkeypatch: pytest.MonkeyPatch, during: Any) -> None:
+    def answered(order: Order, parcel: bytes, line: ReturnLine) -> HostAnswer:
+        assert (ORDER, b"parcel") == (order, parcel)
+        during(line)
+        return HostAnswer(problem="done")
+
+    monkeypatch.setattr(on_host, "answer", answered)
+    on_host.carry_out(to_json(ORDER), b"parcel", "topic")
+
+
+def test_signs_and_the_answer_are_events_of_the_job(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    carry_out(monkeypatch, lambda line: line.tell("at work"))
+    sign, packed = (message for _, message in worker.events)
+    assert {"topic"} == {topic for topic, _ in worker.events}
+    assert {"job": "j", "sign": "at work"} == sign
+    assert b"done" in zlib.decompress(packed["answer"])
+
+
+def test_it_is_wanted_until_it_is_taken_back_or_the_worker_closes(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted: list[bool] = []
+
+    def during(line: ReturnLine) -> None:
+        for task, status in [("executing", "running"), ("cancelled", "running"), ("executing", "closing")]:
+            worker.state.tasks["key"].state, worker.status.name = task, status
+            wanted.append(line.is_wanted())
+        worker.state.tasks.clear()
+        wanted.append(line.is_wanted())
+
+    carry_out(monkeypatch, during)
+    assert [True, False, False, False] == wanted

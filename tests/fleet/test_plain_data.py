@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.fleet.plain_data import refuse_pickles
+from pytest_hwperf.fleet.dask_cluster import refuse_pickles
 
 protocol = pytest.importorskip("distributed.protocol", reason="the extra fleet is not installed")
 

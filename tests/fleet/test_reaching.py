@@ -13,7 +13,10 @@ from fakes.dask_clients import Client
 from fakes.repositories import repository_with
 
 from pytest_hwperf.cli.output import OK
-from pytest_hwperf.fleet import reaching
+
+pytest.importorskip("distributed", reason="the extra fleet is not installed")
+
+from pytest_hwperf.fleet import reaching, ssh
 from pytest_hwperf.fleet.dask_cluster import DaskCluster
 from pytest_hwperf.fleet.hosts import HostEntry
 from pytest_hwperf.fleet.reaching import check_tools, clustered, looked_at
@@ -48,11 +51,11 @@ def test_hosts_that_ssh_cannot_use_are_named(monkeypatch: pytest.MonkeyPatch) ->
         asked.append(within_s)
         return given[:1], ["127.0.0.2: no answer"]
 
-    monkeypatch.setattr(reaching, "reachable", reachable)
+    monkeypatch.setattr(ssh, "reachable", reachable)
     assert (hosts[:1], ["127.0.0.2: no answer"]) == looked_at(hosts, encrypted=True, within_s=9.0)
     assert [9.0] == asked
 
-    monkeypatch.setattr(reaching, "reachable", lambda *_: ([], ["127.0.0.2: no answer"]))
+    monkeypatch.setattr(ssh, "reachable", lambda *_: ([], ["127.0.0.2: no answer"]))
     with pytest.raises(UsageProblem, match=r"no host can be used:\n  127.0.0.2: no answer"):
         looked_at(hosts, encrypted=True, within_s=9.0)
 
@@ -68,7 +71,7 @@ class Dask:
         monkeypatch.setattr(reaching, "_client_of", lambda _: self.client)
         monkeypatch.setattr(reaching, "_started", self._started)
         monkeypatch.setattr(reaching, "looked_at", lambda given, **_: (given, ["z: no answer"]))
-        monkeypatch.setattr(reaching, "tidy", self._tidy)
+        monkeypatch.setattr(ssh, "tidy", self._tidy)
         monkeypatch.setattr(reaching, "sweep", lambda: self.tidied.append("here"))
 
     def _tidy(self, given: list[HostEntry]) -> list[str]:
@@ -172,7 +175,7 @@ def test_hosts_of_ssh_get_one_thread_and_the_resource_that_a_gate_takes(
         given.update(worker, **how)
         yield "cluster"
 
-    monkeypatch.setattr(reaching, "ssh_cluster", ssh_cluster)
+    monkeypatch.setattr(ssh, "ssh_cluster", ssh_cluster)
     monkeypatch.setattr(reaching, "refuse_pickles", lambda: given.update(refused=True))
     with reaching._started([entry("127.0.0.1")], tmp_path, 9.0) as cluster:
         assert "cluster" == cluster

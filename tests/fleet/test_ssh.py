@@ -1,11 +1,18 @@
 """Hosts over SSH: whatever is wrong with one is said in its name, with what to type; none is waited for too long."""
 
+import asyncio
 import shlex
 import sys
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from fakes.ssh_hosts import Connection, Hanging, Ssh, Stream
+
+pytest.importorskip("distributed", reason="the extra fleet is not installed")
+import distributed
+from distributed.deploy import ssh as of_dask
+from distributed.deploy.spec import ProcessInterface
 
 from pytest_hwperf import __version__
 from pytest_hwperf.fleet import ssh
@@ -13,7 +20,6 @@ from pytest_hwperf.fleet.hosts import HostEntry
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.fleet import Host
 
-distributed = pytest.importorskip("distributed", reason="the extra fleet is not installed")
 GOOD = f'["{__version__}", "{distributed.__version__}", true]'
 TRY = "try `ssh -- a python3 --version`"
 
@@ -100,7 +106,7 @@ def test_ssh_gets_what_was_given_and_always_checks_the_host(monkeypatch: pytest.
     assert {"port": 2222, "username": "ci", "client_keys": "/k", "known_hosts": "/h"} == fake.given["a"]
     command = ["ssh", "-p", "2222", "-i", "/k", "-oUserKnownHostsFile=/h", "--", "ci@a", "'/opt/my env/python'"]
     assert [*command, "--version"] == shlex.split(ssh._by_hand(host).strip("`"))
-    assert "'/opt/my env/python' -m pytest_hwperf.fleet.attached" == ssh._process(host)["remote_python"]
+    assert "'/opt/my env/python' -m pytest_hwperf.fleet.worker_process" == ssh._process(host)["remote_python"]
 
 
 class Cluster:
@@ -149,3 +155,53 @@ def test_a_scheduler_that_cannot_be_started_is_named(monkeypatch: pytest.MonkeyP
         ssh.ssh_cluster([entry("bad")], {}, loopback=True, within_s=3.0),
     ):
         pass
+
+
+GIVEN = {"address": "a", "connect_options": {}, "kwargs": {"name": "a"}, "remote_python": "python3"}
+
+
+async def hang(_: object) -> None:
+    await asyncio.Event().wait()
+
+
+async def fail(_: object) -> None:
+    raise ValueError("Worker failed\x1b to start")
+
+
+async def work(process: Any) -> None:
+    await ProcessInterface.start(process)
+
+
+def started(cls: str, start: Callable[[object], Awaitable[None]], monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(getattr(of_dask, cls), "start", start)
+
+    async def begin() -> Any:
+        place = ("tcp://s",) if cls == "Worker" else ()
+        return await getattr(ssh, cls)(*place, within_s=0.01, **GIVEN)
+
+    return asyncio.run(begin())
+
+
+@pytest.mark.parametrize(
+    ("start", "problem"),
+    [
+        (work, ""),
+        (hang, "has not started within 0.01 s"),
+        (fail, "cannot be started (Worker failed"),
+    ],
+)
+def test_a_worker_that_does_not_start_is_left_out(
+    start: Callable[[object], Awaitable[None]], problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = started("Worker", start, monkeypatch)
+    assert "running" == found.status.name
+    assert found.problem.startswith(problem)
+    assert bool(found.problem) == bool(problem)
+    assert "\x1b" not in found.problem
+
+
+def test_without_a_scheduler_there_is_no_fleet(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "running" == started("Scheduler", work, monkeypatch).status.name
+
+    with pytest.raises(OSError, match=r"a: the scheduler has not started within 0.01 s; put another host first"):
+        started("Scheduler", hang, monkeypatch)
