@@ -102,7 +102,7 @@ def test_a_regression_on_one_kind_fails_the_build(run: Fleet) -> None:
 def test_a_host_that_was_lost_is_in_the_report(run: Fleet) -> None:
     run.cluster.hosts = [host("a0", "arm"), ARM, X86]
     run.cluster.scripts["a0"] = dying
-    run.cluster.unreached, run.cluster.left = ("a9: SSH cannot reach it",), ("a0: something stays",)
+    run.cluster.unreached, run.cluster.left = ("a9: SSH cannot reach it",), ["a0: something stays"]
     code, said, lines = run()
     assert OK == code
     assert "warning: arm was run again on a1: a0: its worker is gone" in said
