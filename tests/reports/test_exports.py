@@ -43,7 +43,6 @@ def test_each_format_is_written_as_agreed(
     render: Callable[[Report], Exported], name: str, golden: Callable[[str, bytes], None]
 ) -> None:
     content = render(fake.report()).content.replace(f'"pytest-hwperf {__version__}"'.encode(), b'"pytest-hwperf"')
-
     golden(f"exports/{name}", content)
 
 

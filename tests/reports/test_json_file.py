@@ -35,7 +35,6 @@ def test_judgements_that_were_read_are_written_alike() -> None:
 
 def test_what_is_not_a_judgement_is_always_checked() -> None:
     wrong = replace(fake.report(), partial=cast("bool", 5))
-
     with pytest.raises(SerialisationError, match=r"^Report: Expected `bool`, got `int` - at `\$\.partial`$"):
         render(wrong, judgements_read=True)
 

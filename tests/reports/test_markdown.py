@@ -12,7 +12,7 @@ from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import ComparisonOutcome, Judgement
 from pytest_hwperf.reports.document import LONGEST_NAME, code, fenced, prose
-from pytest_hwperf.reports.markdown import LARGEST, MARKER, annotations, render
+from pytest_hwperf.reports.markdown import LARGEST, annotations, render
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -101,22 +101,6 @@ def test_report_is_written_as_agreed(golden: Callable[[str, bytes], None], name:
 
 def test_drawing_twice_gives_the_same() -> None:
     assert render(hostile_report()) == render(hostile_report())
-
-
-def test_it_begins_with_what_a_comment_is_found_by() -> None:
-    assert render(fake.report()).decode().startswith(f"{MARKER}\n<!-- state: bad -->\n\n### ❌ 1 of 2 tests regressed")
-
-
-def test_sections_stand_in_the_order_in_which_they_are_needed() -> None:
-    shown = render(fake.report()).decode()
-    order = ("### ❌", "#### Regressed", "#### Missed", "#### Inconclusive", "#### Improved", "#### Not compared")
-    places = [shown.index(one) for one in (*order, "<summary>All", "</details>", "**Repeat it**")]
-    assert sorted(places) == places
-
-
-def test_what_is_well_is_only_among_all_rows() -> None:
-    before, _, after = render(REPORTS["well"]()).decode().partition("<details>")
-    assert (0, 3) == (before.count("test_it"), after.count("test_it"))
 
 
 def test_a_missing_baseline_says_what_to_do() -> None:

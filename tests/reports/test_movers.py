@@ -49,7 +49,6 @@ what moved in tests/test_models.py::test_0: latency p50 10.0 ms → 13.0 ms
     of all
   by fake, 1 ms interval, 3 profiles of each side in fresh processes
 """
-
     assert expected.splitlines() == lines_of(report_of(explanation(tokenize=3.2, embed=4.8)), 80)
 
 

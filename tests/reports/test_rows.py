@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import get_args
 
+import pytest
 from fakes import records as fake
 
 from pytest_hwperf.records.messages import said, state
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import BudgetOutcome, Comparison, ComparisonOutcome, Judgement, Verdict
-from pytest_hwperf.reports.rows import GROUPS, Row, grouped, row_of
+from pytest_hwperf.reports.rows import GROUPS, Row, grouped, metric_of, row_of, rows_of, sorted_keys, unit_of
 
 
 def report(*judgements: Judgement) -> Report:
@@ -154,3 +155,72 @@ def test_foreign_text_shows_no_control_character() -> None:
     row = row_of(judgement, cause)
     assert [] == [name for name, text in texts(row).items() if not text.isprintable()]
     assert row.values == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        ((0.048, 0.031, 0.065), "+4.8 % (+3.1 .. +6.5)"),
+        ((-0.12, -0.151, -0.09), "-12 % (-15 .. -9.0)"),
+        ((0.0, -0.01, 0.01), "0 % (-1.0 .. +1.0)"),
+        ((0.0, 0.0, 0.0), "0 %"),
+        ((2.9, 0.9, 3.1), "×3.9 (×1.9 .. ×4.1)"),
+        ((0.05, 0.03, None), "+5.0 % (+3.0 .. ?)"),
+    ],
+)
+def test_change_and_its_ends_are_in_one_unit(change: tuple[float, float, float | None], shown: str) -> None:
+    verdict = fake.comparison_verdict("latency", "p50", "regressed", (0.05, 0.03, 0.07))
+    assert isinstance(verdict.subject, Comparison)
+    at = fake.estimate(*change, 12)
+    assert shown == row_of(fake.plain_judgement(), replace(verdict, subject=replace(verdict.subject, change=at))).change
+
+
+@pytest.mark.parametrize(
+    ("metric", "limit", "shown"),
+    [
+        ("latency", 0.1, "<= 100 ms"),
+        ("latency", 0.012345, "<= 12.345 ms"),
+        ("latency", 2e-6, "<= 2 µs"),
+        ("accuracy", 0.85, ">= 0.85"),
+    ],
+)
+def test_a_limit_has_its_side_and_the_digits_that_were_given(metric: str, limit: float, shown: str) -> None:
+    assert shown == row_of(fake.plain_judgement(), fake.budget_verdict("k", metric, "p50", limit, "passed")).limit
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown"),
+    [
+        (3553.0, 3553.0, "3.55 kB"),  # every reading is the same
+        (None, None, "3.55 kB"),
+        (3551.0, 3554.0, "3.55 kB (3.55 .. 3.55)"),
+        (3400.0, None, "3.55 kB (3.40 .. ?)"),
+    ],
+)
+def test_a_value_has_its_interval_where_there_is_one(low: float | None, high: float | None, shown: str) -> None:
+    figure = fake.figure("model_size", "p50", fake.estimate(3553.0, low, high, 3), per="model")
+    (row,) = rows_of(Judgement(run=fake.run(), figures=(figure,), verdicts=()))
+    assert shown == row.value
+
+
+def test_metrics_are_in_their_order_and_the_users_follow() -> None:
+    keys = [("zeal", "mean"), ("energy", "mean"), ("latency", "p99_9"), ("latency", "odd"), ("latency", "mean")]
+    assert sorted_keys([*keys, *keys]) == [
+        ("latency", "mean"),
+        ("latency", "p99_9"),
+        ("latency", "odd"),
+        ("energy", "mean"),
+        ("zeal", "mean"),
+    ]
+
+
+def test_users_metric_keeps_its_direction() -> None:
+    run = replace(fake.run(), directions={"hits": "higher"})
+    assert ("higher", "lower") == (metric_of(run, "hits").better, metric_of(run, "forgotten").better)
+
+
+@pytest.mark.parametrize(
+    ("per", "unit"), [("batch of 9 calls", "batch"), ("fresh process", "process"), ("window", "window"), ("", "")]
+)
+def test_what_is_counted_has_a_short_name(per: str, unit: str) -> None:
+    assert unit == unit_of(per)

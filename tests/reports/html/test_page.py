@@ -122,6 +122,5 @@ def test_the_page_begins_with_the_verdict_and_the_regressions() -> None:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "plotly" else object())
-
     with pytest.raises(UsageProblem, match=r"needs plotly: pip install 'pytest-hwperf\[report\]'"):
         page.render(fake.report())
