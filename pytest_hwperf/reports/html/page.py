@@ -29,7 +29,7 @@ def render(report: Report, *, history: Reader | None = None, library: PageScript
     """Render a report: the same bytes for the same report."""
     groups, headline = grouped(report), headline_of(report)
     content = content_of(report, groups, history)
-    across = {"tradeoffs": tradeoffs_of(report), "rooflines": rooflines_of(report)}
+    across = {"tradeoffs": [*tradeoffs_of(report)], "rooflines": rooflines_of(report)}
     bad = [*groups["regressed"], *groups["failed"]]
     answers = [row for name in GROUPS for row in groups[name] if row.verdicts]
     return written(

@@ -1,6 +1,5 @@
-"""Charts across measurements: scenarios of one test against each other, and all measurements under the roofline."""
+"""What the page shows across measurements: scenarios of a test against each other, rooflines, and other machines."""
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,48 +8,33 @@ from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Key, Machine
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import scale_for
-from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.reports.html.details import rounded
-from pytest_hwperf.reports.rows import benchmark_of, title_of
-from pytest_hwperf.reports.table import Family, families
-from pytest_hwperf.stats.candidates import candidate_of
+from pytest_hwperf.reports.rows import benchmark_of
+from pytest_hwperf.stats.candidates import measured_together
 from pytest_hwperf.stats.rivals import Candidate, per_row
-from pytest_hwperf.stats.tradeoffs import dimensions_of, pareto
+from pytest_hwperf.stats.tradeoffs import dimensions_of
 
 Plain = dict[str, Any]
-_TOLD = ("batch_size", "threads", "load")  # conditions that tell candidates of one scenario apart
+_LEAST = 2  # candidates to choose from, and dimensions of a plane
 
 
-def tradeoffs_of(report: Report) -> list[Plain]:
-    """Return a scatter for each test with several scenarios: what they have in common to be compared by."""
-    found = (_tradeoff(family) for family in families(report.judgements, ()) if len(family.judgements) > 1)
-    return [one for one in found if one is not None]
-
-
-def _tradeoff(family: Family) -> Plain | None:
-    conditions = [judgement.run.conditions for judgement in family.judgements]
-    told = [name for name in _TOLD if len({one.get(name) for one in conditions}) > 1]
-    candidates = [_candidate(judgement, told) for judgement in family.judgements]
-    dimensions, lacking = dimensions_of(candidates)
-    if MEDIAN_LATENCY not in dimensions.values() or len(dimensions) < 2:  # noqa: PLR2004 - a plane has two
-        return None
-    front = {id(one) for one in pareto(candidates, [*dimensions.values()])}
-    return {
-        "title": visible(family.title),
-        "axes": {name: _axis(candidates, name, key) for name, key in dimensions.items()},
-        "names": [visible(one.name) for one in candidates],
-        "front": [id(one) in front for one in candidates],
-        "lacking": [
-            visible(f"{name}, not measured" + (f" of {', '.join(names)}" if len(names) < len(candidates) else ""))
-            for name, names in lacking.items()
-        ],
-    }
-
-
-def _candidate(judgement: Judgement, differing: Sequence[str]) -> Candidate:
-    run = judgement.run
-    told = [f"{name.replace('_', ' ')} {run.conditions[name]}" for name in differing if name in run.conditions]
-    return dataclasses.replace(candidate_of(judgement), name=", ".join([run.scenario or title_of(run), *told]))
+def tradeoffs_of(report: Report) -> Iterator[Plain]:
+    """Yield a scatter for each test and operating point: its candidates by what all of them have."""
+    for measured in measured_together(report.judgements):
+        candidates, front = measured.candidates, measured.front
+        dimensions, lacking = dimensions_of(candidates)
+        if min(len(candidates), len(dimensions)) < _LEAST or MEDIAN_LATENCY not in dimensions.values():
+            continue
+        yield {
+            "title": visible(f"{measured.test}{f' at {measured.point}' if measured.point else ''}"),
+            "axes": {name: _axis(candidates, name, key) for name, key in dimensions.items()},
+            "names": [visible(one.name) for one in candidates],
+            "front": [one in front for one in candidates],
+            "lacking": [
+                visible(f"{name}, not measured" + (f" of {', '.join(names)}" if len(names) < len(candidates) else ""))
+                for name, names in lacking.items()
+            ],
+        }
 
 
 def _axis(candidates: Sequence[Candidate], name: str, key: Key) -> Plain:

@@ -139,7 +139,7 @@ def test_scenarios_of_a_test_are_compared_by_what_all_have() -> None:
     (found,) = scenarios.tradeoffs_of(report)
     assert ["accuracy", "latency"] == [*found["axes"]]
     assert {"onnx_fp32": True, "sklearn_fp32": False} == dict(zip(found["names"], found["front"], strict=True))
-    assert [] == scenarios.tradeoffs_of(replace(report, judgements=report.judgements[:1]))
+    assert [] == [*scenarios.tradeoffs_of(replace(report, judgements=report.judgements[:1]))]
 
 
 def test_work_stands_beside_what_numpy_reaches_with_its_threads() -> None:
