@@ -87,7 +87,9 @@ def render(report: Report) -> dict[str, bytes]:
         sides = {side: seconds for side, seconds in means.items() if seconds}
         if sides:
             name = f"{_FOLDER}/{safe_name(one, kind)}"
-            found |= {f"{name}.{side}.collapsed": _collapsed(seconds) for side, seconds in sides.items()}
+            for side, seconds in sides.items():
+                lines = (f"{visible(stack)} {round(taken * 1e9)}\n" for stack, taken in sorted(seconds.items()))
+                found[f"{name}.{side}.collapsed"] = "".join(lines).encode()
             found[f"{name}.trace.json"] = _trace(sides)
     return found
 
@@ -98,11 +100,6 @@ def safe_name(explanation: Explanation, kind: str = "") -> str:
     named += [kind] if kind else []
     text = re.sub(r"[^A-Za-z0-9_]+", "-", named[0].rpartition("::")[2] + f"-{named[1]}").strip("-")
     return f"{text[:_LONGEST_NAME] or 'test'}-{sha256(json.dumps(named).encode()).hexdigest()[:8]}"
-
-
-def _collapsed(stacks: Mapping[str, float]) -> bytes:
-    lines = (f"{visible(stack)} {round(seconds * 1e9)}" for stack, seconds in sorted(stacks.items()))
-    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _trace(sides: Mapping[str, Mapping[str, float]]) -> bytes:

@@ -79,7 +79,9 @@ def notes_of(row: Row, *, exact: bool) -> Iterator[Note]:
     absent = [] if row.source else _why_unmeasured(row)
     yield from (Note(parts=(why,)) for why in absent)
     comparison = row.comparison
-    if comparison and not _repeats(comparison.cause, absent):
+    cause = comparison.cause if comparison else None
+    is_said = cause is not None and cause.kind == "not measured" and cause.texts.get("why") in map(str, absent)
+    if comparison and not is_said:
         yield from _comparison_notes(row, comparison, exact=exact)
 
 
@@ -94,11 +96,6 @@ def _why_unmeasured(row: Row) -> list[Remark]:
     if row.key[0] in row.run.unmeasured:
         return [row.run.unmeasured[row.key[0]]]
     return [one.cause or one.reason for one in row.verdicts if not isinstance(one.subject, Comparison)]
-
-
-def _repeats(cause: Statement | None, absent: Sequence[Remark]) -> bool:
-    """Whether a comparison could not be made for the reason that is given for the value already."""
-    return cause is not None and cause.kind == "not measured" and cause.texts.get("why") in [str(why) for why in absent]
 
 
 def _comparison_notes(row: Row, comparison: Comparison, *, exact: bool) -> Iterator[Note]:

@@ -128,7 +128,11 @@ def _line(
     comparison = next((one for one in judgement.comparisons if one.key == MEDIAN_LATENCY and one.change), None)
     median = comparison if comparison and not (figure and comparison.is_of(figure)) else figure
     medians += [median] if median else []
-    told, alarms = _told(judgement, footnotes), _alarms(judgement)
+    told = [*_told(judgement, footnotes)]
+    # What was found without being asked for, and is no doubt about a value: said once, and never left out.
+    warnings = (warning for sample in judgement.run.samples for warning in sample.warnings)
+    found = (one for one in warnings if isinstance(one, Statement) and one.kind in ALARMS)
+    alarms = [visible(str(one)) for one in dict.fromkeys(found)]
     left_out = [f"equivalent: {one.reason}" for one in judgement.comparisons if one.is_left_out][:1]
     tone = tone_of(judgement.verdicts)
     return Line(
@@ -136,13 +140,6 @@ def _line(
         below=(*told, *left_out, *alarms, *_others(judgement, shown=median is not None)),
         tone="doubtful" if alarms and tone != "bad" else tone,
     )
-
-
-def _alarms(judgement: Judgement) -> list[str]:
-    """Return what was found without being asked for, and is no doubt about a value: said once, and never left out."""
-    warnings = (warning for sample in judgement.run.samples for warning in sample.warnings)
-    found = (one for one in warnings if isinstance(one, Statement) and one.kind in ALARMS)
-    return [visible(str(one)) for one in dict.fromkeys(found)]
 
 
 def _median(comparison: Comparison | None, figure: Figure | None, fastest: float | None) -> tuple[str, ...]:

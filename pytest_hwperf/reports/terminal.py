@@ -10,7 +10,7 @@ from pytest_hwperf.reports.document import GAP, INDENT, aligned, room_of, wrappe
 from pytest_hwperf.reports.explained import OperatorTable, lines_of, operator_tables
 from pytest_hwperf.reports.rows import Tone
 from pytest_hwperf.reports.summary import HEADS, Summary, counts_of, summary_of
-from pytest_hwperf.reports.table import COLUMNS, Detail, Group, Line, Section, marked, rows
+from pytest_hwperf.reports.table import COLUMNS, Detail, Group, Line, marked, rows
 
 Style = Mapping[str, bool]  # markup as pytest's terminal writer takes it: {"red": True}
 StyledLine = tuple[str, Style]
@@ -116,7 +116,9 @@ def _grid(groups: Sequence[Group], width: int) -> Iterator[StyledLine]:
         yield from _wrapped(group.title, width, _BOLD)
         yield from _settings(group.setting, group.sources, width)
         for section in group.sections:
-            yield from _subhead(group, section, width)
+            test = section.test if section.test != group.title else ""  # last, whole and not repeated
+            texts = filter(None, [section.name, section.ratio, _tied(section.setting, width), test])
+            yield from _wrapped(GAP.join(texts), width, _BOLD, indent=INDENT)
             for line in section.rows:
                 yield from _row(line, widths, inside, width)
 
@@ -125,13 +127,6 @@ def _grid(groups: Sequence[Group], width: int) -> Iterator[StyledLine]:
 def _settings(setting: str, sources: str, width: int) -> list[StyledLine]:
     below = "; ".join(filter(None, [setting, sources and f"sources: {sources}"]))
     return _wrapped(_tied(below, width), width, indent=INDENT)
-
-
-def _subhead(group: Group, section: Section, width: int) -> list[StyledLine]:
-    """Draw the lines above the rows of a scenario, its test id last, whole and not repeated."""
-    test = section.test if section.test != group.title else ""
-    texts = filter(None, [section.name, section.ratio, _tied(section.setting, width), test])
-    return _wrapped(GAP.join(texts), width, _BOLD, indent=INDENT)
 
 
 def _row(line: Line, widths: Sequence[int], inside: Sequence[int], width: int) -> Iterator[StyledLine]:

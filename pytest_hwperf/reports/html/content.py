@@ -5,7 +5,6 @@ from itertools import chain
 
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Key
-from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import counted
 from pytest_hwperf.records.verdict import Budget, Judgement
@@ -21,21 +20,20 @@ _MOST_DETAILS = 5_000  # verdicts of which all are explained in full
 _NONE = PairData()
 
 
-class Content(Record, frozen=True, kw_only=True):
-    """What is embedded in the page."""
+def content_of(
+    report: Report, groups: Mapping[str, Sequence[Row]], history: Reader | None
+) -> tuple[bytes, list[bytes], list[str]]:
+    """Return as JSON the table and what opens of each measurement, and sentences on what the page does not hold.
 
-    rows: bytes  # JSON: the table
-    details: tuple[bytes, ...]  # JSON, one a measurement
-    left_out: tuple[str, ...]  # sentences on what the page does not hold
-
-
-def content_of(report: Report, groups: Mapping[str, Sequence[Row]], history: Reader | None) -> Content:
-    """Choose what is embedded: everything of a report of usual size, of a larger one what needs a look."""
+    A report of usual size is embedded whole, of a larger one what needs a look.
+    """
     seen = seen_of(report)
     places = {id(judgement): place for place, judgement in enumerate(report.judgements)}
     details, blocks, left_out = _selection([row for name in GROUPS for row in groups[name] if row.verdicts], seen)
     found = [_shared(report, judgement) for judgement in report.judgements]
-    _add_operators(report, found)
+    asked = (shared for shared, one in zip(found, report.judgements, strict=True) if one.run.operators is not None)
+    for shared, table in zip(asked, operator_tables(report, every=False), strict=True):
+        shared["operators"] = {"setting": table.setting, "rows": table.rows, "work": table.work}
     rows, keys = list[Plain](), dict[int, set[Key]]()
     for name in GROUPS:
         for row in groups[name]:
@@ -49,11 +47,7 @@ def content_of(report: Report, groups: Mapping[str, Sequence[Row]], history: Rea
     runs = [judgement.run for judgement in report.judgements]
     tests = [[visible(title_of(run)), visible(unnamed_scenario(run))] for run in runs]
     unshown = add_histories(report, [*keys], keys, found, history) if history else ""
-    return Content(
-        rows=as_json({"tests": tests, "rows": rows}),
-        details=tuple(map(as_json, found)),
-        left_out=(*left_out, *filter(None, [unshown])),
-    )
+    return as_json({"tests": tests, "rows": rows}), [*map(as_json, found)], [*left_out, *filter(None, [unshown])]
 
 
 def _selection(
@@ -94,13 +88,6 @@ def _shared(report: Report, judgement: Judgement) -> Plain:
     gates = (gate for gate in report.gates if gate.kind == judgement.run.kind)
     flames = [*chain.from_iterable(flames_of(gate, measurement_of(judgement)) for gate in gates)]
     return found | ({"flames": flames} if flames else {})
-
-
-def _add_operators(report: Report, found: Sequence[Plain]) -> None:
-    """Add the tables of operators to the measurements that were asked for them, which come in the same order."""
-    asked = [place for place, judgement in enumerate(report.judgements) if judgement.run.operators is not None]
-    for place, table in zip(asked, operator_tables(report, every=False), strict=True):
-        found[place]["operators"] = {"setting": table.setting, "rows": table.rows, "work": table.work}
 
 
 def _row(group: str, row: Row, place: int, detail: int | None) -> Plain:

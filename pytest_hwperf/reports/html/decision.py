@@ -1,6 +1,6 @@
 """How each verdict was decided, in plain sentences: from its record and counts of its pairs; nothing is recomputed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import isclose
 from statistics import median
 
@@ -38,14 +38,11 @@ class PairData(Record, frozen=True, kw_only=True):
         kind = comparison.method.kind if comparison.method else ""
         for stage in ("screen",) if kind in _SCREENS else _STAGES:
             found = [one for pair, one, _ in self.pairs if pair.stage == stage][: comparison.pairs]
-            if found and len(found) == comparison.pairs and _baseline_is(comparison, found):
-                return found
+            if found and len(found) == comparison.pairs:
+                middle = median(median(one.baseline) for one in found)
+                if comparison.baseline is None or isclose(comparison.baseline, middle, rel_tol=1e-9):
+                    return found
         return []
-
-
-def _baseline_is(comparison: Comparison, found: Sequence[Observation]) -> bool:
-    middle = median(median(one.baseline) for one in found)
-    return comparison.baseline is None or isclose(comparison.baseline, middle, rel_tol=1e-9)
 
 
 def seen_of(report: Report) -> dict[SeenKey, PairData]:

@@ -109,12 +109,12 @@ _DEEPEST = 120  # frames of a stack
 Stacks = Mapping[str, Sequence[float]]
 
 
-def flames_of(gate: Gate, measurement: Measurement) -> list[dict[str, Any]]:
+def flames_of(gate: Gate, measurement: Measurement) -> list[Plain]:
     """Return the explanations of one measurement: their movers, and a tree of frames where there are stacks."""
     return [_explained(one) for one in gate.explanations if one.measurement == measurement]
 
 
-def _explained(one: Explanation) -> dict[str, Any]:
+def _explained(one: Explanation) -> Plain:
     unit = "B" if one.kind == "allocation" else "s"
     scale, name = scale_for(unit, max(one.baseline, one.candidate))
     return {

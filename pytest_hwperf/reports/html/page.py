@@ -28,15 +28,15 @@ _NAMES: Mapping[str, str] = {  # of the groups as readers see them, where it is 
 def render(report: Report, *, history: Reader | None = None, library: PageScript | None = None) -> bytes:
     """Render a report: the same bytes for the same report."""
     groups, headline = grouped(report), headline_of(report)
-    content = content_of(report, groups, history)
+    table, details, left_out = content_of(report, groups, history)
     across = {"tradeoffs": [*tradeoffs_of(report)], "rooflines": rooflines_of(report)}
     bad = [*groups["regressed"], *groups["failed"]]
     answers = [row for name in GROUPS for row in groups[name] if row.verdicts]
     return written(
         "report",
         library,
-        rows=embedded(content.rows),
-        details=[*map(embedded, content.details)],
+        rows=embedded(table),
+        details=[*map(embedded, details)],
         overview=embedded(as_json(across)),
         across=across,
         headline=headline,
@@ -51,7 +51,7 @@ def render(report: Report, *, history: Reader | None = None, library: PageScript
         unanswered=Counter((row.verdict.outcome, row.cause) for row in groups["unanswered"]).most_common(),
         skips=[(visible(skip.test), visible(skip.scenario), visible(skip.reason)) for skip in report.skips],
         footnotes=rows(report).footnotes,
-        left_out=content.left_out,
+        left_out=left_out,
         metrics=[*dict.fromkeys(row.name for row in answers)],
     )
 
@@ -71,11 +71,9 @@ def _run_facts(report: Report) -> list[tuple[str, str]]:
 
 def _machine_facts(report: Report) -> list[tuple[str, str]]:
     if len(report.kinds) > 1:
-        parts = ((kind, report.of_kind(kind)) for kind in report.kinds)
-        found = ((kind, next((one.run.machine for one in part.judgements), None)) for kind, part in parts)
-        return [
-            (visible(kind), visible(_machine(machine)) if machine else "nothing measured") for kind, machine in found
-        ]
+        machines = {one.run.kind: one.run.machine for one in reversed(report.judgements)}
+        boards = [_machine(machines[kind]) if kind in machines else "nothing measured" for kind in report.kinds]
+        return [(visible(kind), visible(board)) for kind, board in zip(report.kinds, boards, strict=True)]
     machine = report.machine
     facts = {
         "Processor": machine.cpu_model,

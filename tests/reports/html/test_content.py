@@ -47,9 +47,9 @@ def _judged(evidence: Any) -> Iterator[Any]:
         yield Judgement(run=run, figures=(), verdicts=judge(run, (), [comparison], [], Policy()))
 
 
-def embedded(report: Report) -> tuple[Any, list[Any], content.Content]:
-    found = content.content_of(report, grouped(report), None)
-    return json.loads(found.rows), [json.loads(one) for one in found.details], found
+def embedded(report: Report) -> tuple[Any, list[Any], list[str]]:
+    rows, details, left_out = content.content_of(report, grouped(report), None)
+    return json.loads(rows), [json.loads(one) for one in details], left_out
 
 
 def test_a_regression_says_how_it_was_decided() -> None:
@@ -126,11 +126,11 @@ def test_what_is_inconclusive_or_unanswered_is_never_said_to_be_well() -> None:
 def test_of_a_large_report_what_is_well_is_left_out_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(content, "_MOST_DETAILS", 2)
     monkeypatch.setattr(content, "_MOST_BLOCKS", 1)
-    rows, details, found = embedded(slower())
+    rows, details, left_out = embedded(slower())
     assert 1 == sum(len(one["verdicts"]) for one in details)
     assert 3 == len(rows["rows"])
-    assert "0 verdicts of 1" in found.left_out[1]
-    assert "How it was decided is shown of 1 verdict of 3" in found.left_out[0]
+    assert "0 verdicts of 1" in left_out[1]
+    assert "How it was decided is shown of 1 verdict of 3" in left_out[0]
     assert not any("blocks" in verdict for one in details for verdict in one["verdicts"])
 
 

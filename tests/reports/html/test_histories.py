@@ -37,7 +37,7 @@ def shown(*found: Series, notes: Sequence[Annotation] = (), report: Report = REP
 
     made = content.content_of(report, grouped(report), read)
     assert len(asked) == 1
-    return [json.loads(detail).get("history", []) for detail in made.details], made
+    return [json.loads(detail).get("history", []) for detail in made[1]], made
 
 
 def test_a_chart_ends_with_this_run() -> None:
@@ -75,7 +75,7 @@ def test_changes_and_notes_are_told_beside_the_chart() -> None:
 
 def test_markup_in_a_history_stays_text_in_the_page() -> None:
     _, made = shown(past(), notes=[note(0, HOSTILE)])
-    assert not any(b"<script" in detail for detail in made.details)
+    assert not any(b"<script" in detail for detail in made[1])
 
 
 @pytest.mark.parametrize("limit", ["_MOST_READ", "_MOST_BYTES"])
@@ -84,7 +84,7 @@ def test_what_is_too_much_for_a_page_is_left_out_and_said(monkeypatch: pytest.Mo
     other = replace(JUDGEMENT, run=replace(JUDGEMENT.run, test="other"))
     found, made = shown(past(), past(test="other"), report=replace(REPORT, judgements=(JUDGEMENT, other)))
     assert any(not charts for charts in found)
-    assert made.left_out[-1].startswith("The history of ")
+    assert made[2][-1].startswith("The history of ")
 
 
 def page(*trends: Trend, baseline: str = "main") -> tuple[str, list[list[Any]]]:
