@@ -150,12 +150,6 @@ def test_what_rests_on_no_pairs_has_no_standardised_effect() -> None:
     assert all((row["cohens_d_paired"] == "") == (row["cohens_d_paired_reason"] != "") for row in rows)
 
 
-def test_comparison_without_numbers_says_why() -> None:
-    row = table(fake.report(), COMPARISONS)[-1]
-    assert ("", "", "", "no baseline") == (row["baseline_value"], row["change"], row["p_value"], row["outcome"])
-    assert row["reason"] == "the baseline 'main' has no run of this test"
-
-
 def test_a_comparison_without_a_figure_has_the_value_of_its_pairs() -> None:
     """So does that of two models; a baseline without a value leaves it open."""
     judgement = replace(fake.sklearn_judgement(), figures=())
@@ -182,11 +176,6 @@ def test_text_never_starts_a_formula(text: str) -> None:
                 part.lstrip(' "') for cell in row for part in cell.split(";")
             ]  # half of Europe parts by semicolons
             assert [] == [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "＝"))]
-
-
-def test_control_characters_are_escaped() -> None:
-    judgement = replace(fake.plain_judgement(), run=fake.run(test="a\x1b[2J\nb"))
-    assert table(report_of(judgement), SUMMARY)[0]["test"] == r"a\x1b[2J\nb"
 
 
 def test_pandas_reads_numbers_as_numbers() -> None:

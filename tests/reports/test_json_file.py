@@ -1,18 +1,38 @@
-"""Another program reads the whole report back."""
+"""Another program reads the whole report back, as docs/report.schema.json describes it."""
 
+import inspect
 import json
 import math
-from collections.abc import Callable
-from typing import cast
+import re
+from array import array
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
 
+import msgspec
 import pytest
+from fakes import gates
 from fakes import records as fake
 
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.errors import SerialisationError
+from pytest_hwperf.records.evidence import (
+    Assignment,
+    Evidence,
+    FixedSample,
+    Gate,
+    Hypothesis,
+    Measurement,
+    Observation,
+    Pair,
+)
+from pytest_hwperf.records.messages import said, state
 from pytest_hwperf.records.report import ReportFile
-from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.run import SCHEMA, replace
+from pytest_hwperf.records.structs import Record
+from pytest_hwperf.records.verdict import Margin
 from pytest_hwperf.reports.json_file import render
+from pytest_hwperf.stats.sequence import decide
 
 
 def test_report_comes_back() -> None:
@@ -48,3 +68,191 @@ def test_no_nan_is_ever_written() -> None:
     problem = rf"^ReportFile: Expected a finite number, got `nan` - at `{where}`$"
     with pytest.raises(SerialisationError, match=problem):
         render(replace(fake.report(), judgements=(judgement,)))
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "report.schema.json"
+NUMBERS: dict[str, Any] = {
+    "title": "Values",
+    "description": "An array of numbers: few as a list; many as base64 of little-endian doubles, with their number; "
+    "zeros and ones as a text of digits",
+    "anyOf": [
+        {"type": "array", "items": {"type": "number"}},
+        {
+            "type": "object",
+            "properties": {"f8le": {"type": "string", "contentEncoding": "base64"}, "n": {"type": "integer"}},
+            "required": ["f8le", "n"],
+            "additionalProperties": False,
+        },
+        {
+            "type": "object",
+            "properties": {"bits": {"type": "string", "pattern": "^[01]*$"}},
+            "required": ["bits"],
+            "additionalProperties": False,
+        },
+    ],
+}
+
+
+def as_written(kind: type) -> dict[str, Any]:
+    """Describe the only type of a field that is none of JSON's."""
+    assert kind is array
+    return NUMBERS
+
+
+def schema() -> dict[str, Any]:
+    """Return the schema of a report; every field is written, also those that have a default in this program."""
+    (reference,), parts = msgspec.json.schema_components(
+        (ReportFile,), schema_hook=as_written, ref_template="#/$defs/{name}"
+    )
+    for name, part in parts.items():
+        part["required"] = [*part["properties"]]
+        part["description"] = inspect.cleandoc(part["description"])  # Python dedents docstrings from 3.13 on
+        for field, comment in comments(record(name, part)):
+            part["properties"][field] = described(part["properties"][field], comment)
+    parts["ReportFile"]["properties"]["schema"] = {"const": SCHEMA}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Report of pytest-hwperf",
+        "description": "What pytest --hwperf-report=FILE.json writes, in base units: s, B, J, g, 1.",
+        **reference,
+        "$defs": parts,
+    }
+
+
+def record(name: str, part: Mapping[str, Any]) -> type[Record]:
+    """Return the record that a part describes; another one may have its name."""
+    (found,) = (
+        one for one in subclasses(Record) if one.__name__ == name and {*fields(one)} <= part["properties"].keys()
+    )
+    return found
+
+
+def fields(cls: type[Record]) -> tuple[str, ...]:
+    return cls.__struct_fields__
+
+
+def subclasses(cls: type[Record]) -> Iterator[type[Record]]:
+    for one in cls.__subclasses__():
+        yield one
+        yield from subclasses(one)
+
+
+def comments(cls: type) -> Iterator[tuple[str, str]]:
+    """Yield the fields of a record, inherited ones too, that have a comment behind them."""
+    for owner in reversed(cls.__mro__):
+        if issubclass(owner, Record) and owner is not Record:
+            yield from re.findall(r"^    (\w+): .*?  # (?!noqa)(.+)$", inspect.getsource(owner), re.MULTILINE)
+
+
+def described(field: Mapping[str, Any], comment: str) -> dict[str, Any]:
+    return {"description": comment, **field}
+
+
+def test_the_page_is_made_of_the_records(request: pytest.FixtureRequest) -> None:
+    actual = json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+    if request.config.getoption("--update-golden"):
+        PAGE.write_text(actual, encoding="utf-8")
+    assert actual == PAGE.read_text(encoding="utf-8"), "run this test with --update-golden"
+
+
+def test_fields_have_their_comments_as_descriptions() -> None:
+    parts = json.loads(PAGE.read_text(encoding="utf-8"))["$defs"]
+    assert "base units" in parts["Budget"]["properties"]["limit"]["description"]
+    assert parts["Comparison"]["properties"]["metric"]
+    assert "statistic" in parts["Figure"]["required"]
+
+
+def test_reports_are_as_the_page_says() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    validator = jsonschema.Draft202012Validator(json.loads(PAGE.read_text(encoding="utf-8")))
+
+    for report in (fake.report(), gates.report(1), fake.empty_report()):
+        validator.validate(json.loads(render(report)))
+
+
+@pytest.mark.parametrize("change", [{"schema": SCHEMA + 1}, {"what": "another"}, {"extra": 1}])
+def test_what_is_no_report_is_none_to_the_page(change: Mapping[str, Any]) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    validator = jsonschema.Draft202012Validator(json.loads(PAGE.read_text(encoding="utf-8")))
+    assert not validator.is_valid({**json.loads(render(fake.empty_report())), **change})
+
+
+def test_every_record_of_a_report_is_on_the_page() -> None:
+    """Records that are written within others have a definition each."""
+    assert {"Report", "Judgement", "Run", "Comparison", "Gate", "Pair", "Sweep"} <= schema()["$defs"].keys()
+
+
+HERE = Measurement(test="tests/test_text.py::test_tokenise", label="long text")
+LATENCY = Hypothesis(measurement=HERE, margin=Margin(metric="latency", statistic="p50", size=0.02), better="lower")
+MEMORY = Hypothesis(
+    measurement=HERE, margin=Margin(metric="memory", statistic="p50", size=0.01, floor=1e6), better="lower"
+)
+ENERGY = Hypothesis(measurement=HERE, margin=Margin(metric="energy", statistic="mean", size=0.05), better="lower")
+
+SCREENED = Pair(
+    number=1,
+    stage="screen",
+    first="candidate",
+    hash_seeds={"baseline": 3405691582, "candidate": 3735928559},
+    assignments=(Assignment(measurement=HERE, turns="BCCBCBBC", processor=1),),
+    observations=(
+        Observation(
+            measurement=HERE,
+            metric="latency",
+            statistic="p50",
+            baseline=array("d", [0.001, 0.001, 0.002, 0.001]),
+            candidate=array("d", [0.001, 0.00125, 0.002, 0.00125]),
+            change=0.11157177565710488,  # log 1.25 / 2, the median of 0, 0, log 1.25 and log 1.25
+            preempted=0.125,
+        ),
+    ),
+)
+LOST = Pair(
+    number=2,
+    stage="screen",
+    first="baseline",
+    hash_seeds={"baseline": 1, "candidate": 2},
+    assignments=(),
+    observations=(),
+    lost=said("candidate: ended with code -9 in the middle of the pair (log: /tmp/hwperf-logs/pair-3)"),
+)
+GATE = Gate(
+    against="origin/main",
+    revision="4f2c1e9d6b8a7c5e3f1d2b4a6c8e0f1a3b5c7d9e",
+    seed=4611686018427387904,
+    evidence=Evidence(
+        alpha=0.01,
+        hypotheses=(LATENCY, ENERGY),
+        pairs=(SCREENED, LOST),
+        fixed_samples=(
+            FixedSample(
+                hypothesis=MEMORY,
+                per="fresh process",
+                baseline=array("d", [64e6, 64e6, 64e6]),
+                candidate=array("d", [66e6, 66e6, 66e6]),
+            ),
+        ),
+        dropped=(ENERGY,),
+        stopped=state("out of time", limit=600),
+    ),
+    shared={"weights.bin": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+    seconds={"checkout": 0.25, "rehearsal": 1.5, "processes": 3.0, "screen": 12.5},
+    warnings=("not there in the baseline, only a git-LFS pointer: large.bin",),
+)
+REPORT = replace(fake.empty_report(), judgements=(fake.plain_judgement(),), gates=(GATE,))
+
+
+def test_how_it_was_decided_is_written_as_agreed(golden: Callable[[str, bytes], None]) -> None:
+    golden("json/gate.json", render(REPORT))
+
+
+def test_how_it_was_decided_comes_back_and_decides_the_same() -> None:
+    """Coins, seeds and pair values to the last bit; what is asked again of them has the same answers."""
+    (gate,) = from_json(ReportFile, render(REPORT)).report.gates
+    found = decide(gate.evidence)
+    assert GATE == gate
+    assert decide(GATE.evidence) == found
+    assert {LATENCY: "inconclusive", MEMORY: "inconclusive"} == {
+        hypothesis: one.outcome for hypothesis, one in found.items()
+    }
+    assert "the time of 600 s was up" == found[LATENCY].reason

@@ -1,4 +1,4 @@
-"""The table chooses what is shown: nothing that was decided or left inconclusive is missing from it."""
+"""The table and the summary choose what is shown: nothing that was decided or left inconclusive is missing from it."""
 
 import re
 from typing import get_args
@@ -6,13 +6,13 @@ from typing import get_args
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.records.messages import Statement, said, state
+from pytest_hwperf.records.messages import Remark, Statement, said, state
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.units import _SCALES
 from pytest_hwperf.records.verdict import BudgetOutcome, Comparison, ComparisonOutcome, Judgement, Skip, Verdict
-from pytest_hwperf.reports.summary import counts_of
+from pytest_hwperf.reports.summary import counts_of, summary_of
 from pytest_hwperf.reports.table import COLUMNS, Section, Table, rows
 from pytest_hwperf.reports.terminal import render
 
@@ -380,28 +380,6 @@ def test_tones_follow_the_worst_verdict() -> None:
     assert "good" in {row.tone for row in onnx.rows}
 
 
-def test_texts_from_outside_are_escaped_everywhere() -> None:
-    evil = "\x1b]0;title\x07\n"
-    report = fake.report()
-    judgement = report.judgements[0]
-    run = replace(
-        judgement.run, test=evil, label=evil, scenario=evil, conditions={evil: evil}, unmeasured={"energy": said(evil)}
-    )
-    run = replace(run, directions={evil: "lower"})
-    figure = replace(judgement.figures[0], source=evil, per=evil, metric=evil, statistic=evil)
-    figure = replace(figure, estimate=replace(figure.estimate, warnings=(evil,)))
-    judgement = Judgement(run=run, figures=(figure,), verdicts=judgement.verdicts)
-    skip = replace(report.skips[0], test=evil, scenario=evil, cause=said(evil))
-    table = rows(replace(report, judgements=(judgement,), skips=(skip,), warnings=(evil,)), detail="verbose")
-
-    for group in table.groups:
-        for text in (*table.footnotes, group.title, group.setting, group.sources):
-            assert text.isprintable()
-        for section in group.sections:
-            assert f"{section.name}{section.ratio}{section.setting}{section.test}".isprintable()
-            assert all(cell.isprintable() for row in section.rows for cell in row.cells)
-
-
 def test_a_statistic_is_named_where_it_is_not_the_usual_or_not_the_only_one() -> None:
     kinds = [("throughput", "mean"), ("memory", "max"), ("energy", "mean"), ("energy", "p50"), ("latency", "p50")]
     figures = tuple(fake.figure(metric, statistic) for metric, statistic in kinds)
@@ -411,3 +389,46 @@ def test_a_statistic_is_named_where_it_is_not_the_usual_or_not_the_only_one() ->
     )
     table = rows(report_of(Judgement(run=fake.run(), figures=figures, verdicts=verdicts)))
     assert ["latency p50", "throughput", "memory max", "energy p50"] == metrics(sections(table)[0])
+
+
+HEAT = state("heat", rises=3)
+CONSTANT = state("constant input", rows=1)
+CROWD = state("crowded threads", threads=8, cores=2, fitting=2, workers="")
+
+
+def measured(*remarks: Remark) -> Judgement:
+    """A test that passes, with remarks on its latency."""
+    sample = replace(fake.run().samples[0], warnings=remarks)
+    run = replace(fake.run(), samples=(sample, *fake.run().samples[1:]))
+    return replace(fake.plain_judgement(), run=run, verdicts=(), figures=(fake.figure(),))
+
+
+@pytest.mark.parametrize(
+    ("remarks", "told"),
+    [
+        ((HEAT, CONSTANT, CROWD), ["3 remarks with -v"]),
+        ((HEAT, state("heat", rises=8)), ["1 remark with -v"]),  # one footnote, with a range
+        (("the meter was reset",), ["1 remark with -v"]),  # a meter's own words
+        ((state("mean of one"), state("maximum", statistic="p99", n=40, needed=459)), []),
+        ((), []),
+    ],
+)
+def test_what_puts_a_passed_value_in_doubt_is_counted(remarks: tuple[Remark, ...], told: list[str]) -> None:
+    counts = summary_of(report_of(measured(*remarks))).counts
+    assert told == [count for count in counts if "remark" in count]
+
+
+def test_a_remark_of_several_tests_is_one() -> None:
+    assert "1 remark with -v" in summary_of(report_of(measured(HEAT), measured(HEAT))).counts
+
+
+def test_all_that_is_counted_is_in_the_table() -> None:
+    notes = rows(report_of(measured(HEAT, CONSTANT, CROWD))).footnotes
+    assert {str(HEAT), str(CONSTANT), str(CROWD)} <= set(notes)
+
+
+def test_what_is_a_footnote_already_is_not_counted() -> None:
+    shown = summary_of(fake.report())
+    said = [remark for remark in rows(fake.report()).footnotes if remark in shown.footnotes]
+    assert said
+    assert ["1 remark with -v"] == [count for count in shown.counts if "remark" in count]  # context switches
