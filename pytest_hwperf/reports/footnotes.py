@@ -80,7 +80,9 @@ def notes_of(row: Row, *, exact: bool) -> Iterator[Note]:
     yield from (Note(parts=(why,)) for why in absent)
     comparison = row.comparison
     cause = comparison.cause if comparison else None
-    is_said = cause is not None and cause.kind == "not measured" and cause.texts.get("why") in map(str, absent)
+    is_said = (
+        cause is not None and cause.kind == "not measured" and cause.texts.get("why") in [str(why) for why in absent]
+    )
     if comparison and not is_said:
         yield from _comparison_notes(row, comparison, exact=exact)
 
