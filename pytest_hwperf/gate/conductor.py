@@ -82,6 +82,7 @@ class Conductor(Holder):
     processors: Sequence[int] = ()  # one is drawn for each measurement of a pair; none: the scheduler chooses
     progress: Callable[[Progress], None] = lambda _: None
     tell: Callable[[Hypothesis, Comparison], None] = lambda *_: None  # called when a regression is decided
+    say: Callable[[str], None] = lambda _: None  # called with the plan, once a pair has shown what pairs take
     also: Sequence[Key] = ()  # statistics that are taken too, of the calls that are made for what is asked
     serial: set[str] = field(default_factory=set)  # node ids of tests that one side at a time goes through
     shared: SharedImports | None = None  # imports that one process makes for both sides of a pair
@@ -175,6 +176,8 @@ class Conductor(Holder):
             found = self._side_by_side(evidence, step, until)
             evidence = replace(evidence, pairs=(*evidence.pairs, *(pair for pair, _ in found)))
             self._tell(evidence, step)
+            if self.schedule is not None and len(evidence.pairs) == len(found):
+                self.say(self.schedule.said(evidence, until - self.clock(), self.seconds["screen"]))
             if any(pair.lost for pair, _ in found) and self.clock() >= until:
                 return replace(evidence, stopped=why_late)
             for ahead, (pair, trace) in enumerate(found):

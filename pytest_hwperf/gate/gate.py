@@ -144,7 +144,7 @@ def _questions(gate: GateRun) -> Questions:
 def plan(gate: GateRun) -> None:
     """Share imports between the sides of later pairs, repeat alarms, and ask fresh processes one by one.
 
-    What is left are the pairs: how long they take is said, and the imports that they share are made for the first.
+    What is left are the pairs: the imports that they share are made for the first, which shows how long all take.
     """
     asked, conductor, trace, questions = gate.asked, gate.conductor, gate.trace, gate.questions
     shared = gate.stack.enter_context(closing(conductor.share_imports(trace)))
@@ -177,8 +177,8 @@ def plan(gate: GateRun) -> None:
         at_once=conductor.at_once,
         spared_s=shared.import_s * shared.ahead,
     )
-    about = f"explaining a regression takes about {rounded_up(gate.explain_s)} s more" if gate.explain_s else ""
-    asked.say("; ".join(filter(None, [conductor.schedule.said, about])))
+    about = f"; explaining a regression takes about {rounded_up(gate.explain_s)} s more" if gate.explain_s else ""
+    conductor.say = lambda plan: asked.say(plan + about)
 
 
 def _of_processes(gate: GateRun) -> Sequence[FixedSample]:

@@ -20,7 +20,7 @@ _SHORTEST_S = 1e-9  # that a call takes
 _TWICE = 2  # as many processes of each side, where one side is alive at a time, as in its rehearsal
 _LEAST_START = 0.1  # of what the start of the rehearsal took, which the start of any pair takes
 _SLOWER = 1.1  # times the margin, from which a test is asked before others
-_SHORTEST_PACE = 0.5  # pairs may be quicker than expected, by so much at most
+_SHORTEST_PACE = 0.25  # pairs may be quicker than expected, by so much at most: the rehearsal converts models anew
 
 
 class GroupSchedule:
@@ -50,12 +50,6 @@ class GroupSchedule:
             at_once=at_once,
         )
         self.screening = self._table.screening(left_s)
-        self._left_s = left_s
-
-    @property
-    def usual_s(self) -> float:
-        """How long all tests take where few of them have to be confirmed."""
-        return self._table.usual_s(self.screening)
 
     @property
     def needed_s(self) -> float:
@@ -96,17 +90,16 @@ class GroupSchedule:
         pace = max(_SHORTEST_PACE, screened_s / expected_s) if expected_s else 1.0
         return replace(self._table, pace=pace)
 
-    @property
-    def said(self) -> str:
-        """Say how long the comparison is expected to take, and what is done where the time is short."""
-        tests = counted(len(self._table.tests), "test")
-        text = f"comparing {tests} takes about {rounded_up(self.usual_s)} s of the {rounded_up(self._left_s)} s left"
-        parts = []
-        if self._table.at_once > 1:
-            parts.append(f"{self._table.at_once} pairs run side by side")
-        if self.needed_s > self._left_s:
+    def said(self, evidence: Evidence, left_s: float, screened_s: float) -> str:
+        """Say how long the comparison takes by its first pair, and what is done where the time is short."""
+        table, left_s, tests = self._paced(evidence, screened_s), left_s + screened_s, self._table.tests
+        about_s = rounded_up(table.usual_s(self.screening))
+        parts = [f"comparing {counted(len(tests), 'test')} takes about {about_s} s of the {rounded_up(left_s)} s left"]
+        if table.at_once > 1:
+            parts.append(f"{table.at_once} pairs run side by side")
+        if table.needed_s(tests, self.screening) > left_s:
             parts.append("they are compared in groups, and the last ones may not be reached")
-        return "; ".join([text, *parts])
+        return "; ".join(parts)
 
 
 def _asked(tests: Sequence[TestTime]) -> int:

@@ -40,6 +40,7 @@ class Planned:
     late_s: float = 1000.0  # of the screens, from which it is
     screening: Screening = COARSE
     asked: list[tuple[float, float]] = field(default_factory=list)  # seconds left, and of the screens so far
+    told: list[str] = field(default_factory=list)  # plans that were shown
 
     def next_group(self, evidence: Evidence, left_s: float, screened_s: float) -> int:
         self.asked.append((left_s, screened_s))
@@ -48,6 +49,9 @@ class Planned:
     def shortened(self, evidence: Evidence, left_s: float, screened_s: float) -> int:  # noqa: ARG002 - as schedules are asked
         """Keep a group as it is, or make it as short as was planned."""
         return min(self.short, evidence.groups[-1]) if screened_s >= self.late_s else evidence.groups[-1]
+
+    def said(self, evidence: Evidence, left_s: float, screened_s: float) -> str:
+        return f"{len(evidence.pairs)} pair of {screened_s:g} s, {left_s:g} s left"
 
 
 def conducted(
@@ -80,7 +84,9 @@ def conducted(
         return pair, PairTrace()
 
     monkeypatch.setattr(Conductor, "_pair", one_pair)
-    conductor = Conductor(commands={}, logs=Path(), clock=clock, schedule=cast("GroupSchedule", planned))
+    conductor = Conductor(
+        commands={}, logs=Path(), clock=clock, schedule=cast("GroupSchedule", planned), say=planned.told.append
+    )
     asked = Evidence(alpha=0.01, hypotheses=THREE, pairs=())
     return conductor.conduct(asked, clock() + 100, LATE), planned
 
@@ -91,6 +97,7 @@ def test_groups_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 12 == len(evidence.pairs)
     assert evidence.stopped is None
     assert [(100.0, 0.0), (94.0, 6.0)] == planned.asked
+    assert ["1 pair of 1 s, 99 s left"] == planned.told
 
 
 def test_a_group_for_which_there_is_no_time_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,10 @@ def test_what_is_not_turns_in_the_rehearsal_stays_in_every_pair() -> None:
     plan = found.screening.plan(PAIR_PLAN)
     screen_s, confirm_s = (2 + beside_s + one.seconds((MILLI, MILLI), margin=0.02) for one in (plan, PAIR_PLAN))
     assert 6 * screen_s + 8 * confirm_s == pytest.approx(found.needed_s)
-    assert "comparing 1 test takes about 25 s of the 600 s left" == found.said
+    planned = Evidence(alpha=0.01, hypotheses=asked(1), pairs=())
+    assert "comparing 1 test takes about 25 s of the 600 s left" == found.said(planned, 600.0, 0.0)
+    begun, pair_s = replace(planned, pairs=(screened(asked(1)),)), screen_s
+    assert "comparing 1 test takes about 49 s of the 600 s left" == found.said(begun, 600 - 2 * pair_s, 2 * pair_s)
 
 
 def test_pairs_side_by_side_take_the_time_of_one() -> None:
@@ -69,7 +72,8 @@ def test_pairs_side_by_side_take_the_time_of_one() -> None:
     hypotheses = asked(1)
     found = GroupSchedule(hypotheses, rehearsed(hypotheses), 0.01, PAIR_PLAN, 600.0, at_once=2)
     assert schedule(1, 600.0).needed_s == pytest.approx(2 * found.needed_s)
-    assert "comparing 1 test takes about 13 s of the 600 s left; 2 pairs run side by side" == found.said
+    said = found.said(Evidence(alpha=0.01, hypotheses=hypotheses, pairs=()), 600.0, 0.0)
+    assert "comparing 1 test takes about 13 s of the 600 s left; 2 pairs run side by side" == said
 
 
 def test_windows_of_energy_take_their_time() -> None:
@@ -92,7 +96,7 @@ def test_groups_are_of_whole_tests_and_get_smaller_where_pairs_take_longer() -> 
     assert 0 < first < 600
     assert 0 == first % 2
     assert found.next_group(begun, 600.0, 1000.0) < found.next_group(begun, 600.0, 1.0)
-    assert "in groups, and the last ones may not be reached" in found.said
+    assert "in groups, and the last ones may not be reached" in found.said(evidence, 600.0, 0.0)
 
 
 def test_what_a_rehearsal_shows_to_be_far_slower_is_decided_first() -> None:
