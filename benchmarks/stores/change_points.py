@@ -76,7 +76,7 @@ NOISES: dict[str, Draw] = {
 
 def places_by_us(series: Sequence[Values]) -> list[list[int]]:
     """Return where we find changes at 1 % a series."""
-    return [[one.at for one in change_points(list(values))] for values in series]
+    return [[one.place for one in change_points(list(values))] for values in series]
 
 
 def places_by_otava(program: str, series: Sequence[Values]) -> list[list[int]]:

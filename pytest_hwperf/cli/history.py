@@ -21,7 +21,8 @@ from pytest_hwperf.reports import history_files
 from pytest_hwperf.reports.document import Block, Code, Paragraph
 from pytest_hwperf.reports.html.assets import check_installed
 from pytest_hwperf.reports.html.histories import render
-from pytest_hwperf.stats.history import ALPHA, Annotation, LevelChange, Series, Trend, TrendFile, trend_of
+from pytest_hwperf.stats.change_points import LevelChange
+from pytest_hwperf.stats.history import ALPHA, Annotation, Series, Trend, TrendFile, trend_of
 from pytest_hwperf.stores.store import Store
 
 _LEVELS = "▁▂▃▄▅▆▇█"
@@ -202,7 +203,8 @@ def _why_none(store: Store, options: argparse.Namespace) -> str:
             f"baseline {options.baseline} of {options.store} has no runs yet: pytest --hwperf-save stores them, or "
             "give another --baseline or --store"
         )
-    if options.metric and (names := _names(_on_machine(store.history(options.baseline, options.test), options))):
+    found = _on_machine(store.history(options.baseline, options.test), options) if options.metric else []
+    if names := sorted({f"{one.metric}_{one.statistic}" for one in found}):
         hint = nearest(options.metric, names)
         return f"--metric={options.metric}: not among these runs.{hint} There are: {', '.join(names)}"
     machine = f" on machine {options.machine}…" if options.machine else ""
@@ -219,21 +221,14 @@ def _chosen(series: Sequence[Series], options: argparse.Namespace) -> Iterator[S
         if options.metric:
             if options.metric in (one.metric, f"{one.metric}_{one.statistic}"):
                 yield one
-        elif options.form or one.key in _SHOWN or _is_own(one):
+        elif options.form or one.key in _SHOWN:
             yield one
+        elif one.statistic == "p50" and all(one.metric != metric for metric, _ in _SHOWN):
+            yield one  # a metric that a test records itself, or a stage of its call
 
 
 def _on_machine(series: Sequence[Series], options: argparse.Namespace) -> list[Series]:
     return [one for one in series if one.machine.fingerprint.startswith(options.machine)]
-
-
-def _is_own(one: Series) -> bool:
-    """Whether it is of a metric that a test records itself, or a stage of its call."""
-    return all(one.metric != metric for metric, _ in _SHOWN) and one.statistic == "p50"
-
-
-def _names(series: Sequence[Series]) -> list[str]:
-    return sorted({f"{one.metric}_{one.statistic}" for one in series})
 
 
 COMMANDS = (

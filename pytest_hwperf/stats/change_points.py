@@ -9,12 +9,12 @@ Simulated rates: benchmarks/README.md. Why this method: docs/design-notes.md#cha
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import median
 from typing import TYPE_CHECKING
 
-from pytest_hwperf.records.run import Estimate
+from pytest_hwperf.records.run import Estimate, replace
+from pytest_hwperf.records.structs import Count, Record, Share
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,51 +36,53 @@ _Z = 1.96
 _TIMING = -2 * math.log(1 - math.sqrt(0.95))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangePoint:
-    """One change of level."""
+class LevelChange(Record, frozen=True, kw_only=True):
+    """One change of level of a series."""
 
-    at: int  # index of the first value that is others
-    earliest: int  # index of the same, 95 % confidence
-    latest: int
-    shift: Estimate  # of the median, in the unit of the values; n: the values on both sides, up to the next changes
-    p_value: float
-    autocorrelation: float  # of successive values, that was allowed for
+    place: Count  # of the first value that is others, from 0
+    earliest: Count  # of the same, 95 % confidence
+    latest: Count
+    revision: str = ""  # of that value
+    before: str = ""  # revision of the value before it
+    # Of the median: in the unit of the values, or relative, by `Trend.scale`; n: the values up to the next changes.
+    shift: Estimate
+    p_value: Share
+    autocorrelation: Share  # of successive values, that was allowed for
 
 
-def change_points(values: Sequence[float], alpha: float = 0.01) -> tuple[ChangePoint, ...]:
+def change_points(values: Sequence[float], alpha: float = 0.01) -> tuple[LevelChange, ...]:
     """Return the changes of level of a series, the oldest first; none where it is too short to say."""
     begin, end = max(0, len(values) - _LONGEST), len(values)
-    found = sorted(_found(values, begin, end, alpha), key=lambda one: one.at)
-    edges = [begin, *(one.at for one in found), end]
+    found = sorted(_found(values, begin, end, alpha), key=lambda one: one.place)
+    edges = [begin, *(one.place for one in found), end]
     return tuple(_again(values, one, edges[place], edges[place + 2]) for place, one in enumerate(found))
 
 
-def _found(values: Sequence[float], begin: int, end: int, alpha: float) -> list[ChangePoint]:
+def _found(values: Sequence[float], begin: int, end: int, alpha: float) -> list[LevelChange]:
     """Look for the clearest change of a part, and then on both sides of it."""
     one = _clearest(values[begin:end])
     if one is None or one.p_value > alpha:
         return []
-    here = replace(one, at=begin + one.at, earliest=begin + one.earliest, latest=begin + one.latest)
-    halves = ((begin, here.at), (here.at, end))
+    here = replace(one, place=begin + one.place, earliest=begin + one.earliest, latest=begin + one.latest)
+    halves = ((begin, here.place), (here.place, end))
     return [here, *(more for part in halves for more in _found(values, *part, alpha / 2))]
 
 
-def _again(values: Sequence[float], one: ChangePoint, begin: int, end: int) -> ChangePoint:
+def _again(values: Sequence[float], one: LevelChange, begin: int, end: int) -> LevelChange:
     """Look at a change once more, between the changes next to it: it was found in a part that had these in it too."""
     alone = _clearest(values[begin:end])
     if alone is None:  # too few values between its neighbours
-        return replace(one, shift=_shift(values[begin:end], one.at - begin, one.autocorrelation))
+        return replace(one, shift=_shift(values[begin:end], one.place - begin, one.autocorrelation))
     return replace(
         alone,
-        at=begin + alone.at,
+        place=begin + alone.place,
         earliest=begin + alone.earliest,
         latest=begin + alone.latest,
         p_value=one.p_value,
     )
 
 
-def _clearest(values: Sequence[float]) -> ChangePoint | None:
+def _clearest(values: Sequence[float]) -> LevelChange | None:
     """Return the change that a series shows best, whether it is one or not; None where it is too short or constant."""
     import numpy as np
 
@@ -97,8 +99,8 @@ def _clearest(values: Sequence[float]) -> ChangePoint | None:
     # The likelihood ratio of two places of the change; where values depend on each other, each tells less.
     ratios = (count - 2) * np.log((count - 2 + found.max() ** 2) / (count - 2 + found**2)) * (1 - rho) / (1 + rho)
     near = np.flatnonzero(ratios <= _TIMING) + fewest
-    return ChangePoint(
-        at=at,
+    return LevelChange(
+        place=at,
         earliest=int(near[0]),
         latest=int(near[-1]),
         shift=_shift(values, at, rho),

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from pytest_hwperf.records.evidence import Gate
 from pytest_hwperf.records.metrics import METRICS, Better, Scale, metric_of
 from pytest_hwperf.records.run import SCHEMA, Estimate, Keyed, Machine, StoredRun, figure_of, replace
-from pytest_hwperf.records.structs import Count, ErrorRate, Record, Share
+from pytest_hwperf.records.structs import Count, ErrorRate, Record
 from pytest_hwperf.records.units import counted, relative_change, show_change_interval
 from pytest_hwperf.records.verdict import Comparison, Judgement
-from pytest_hwperf.stats.change_points import FEWEST, ChangePoint, change_points
+from pytest_hwperf.stats.change_points import FEWEST, LevelChange, change_points
 
 ANCHOR = "anchor"  # how a gate names what it ran against where that is the pinned anchor: by this, or by more behind it
 
@@ -100,19 +100,6 @@ def _values(stored: StoredRun) -> Iterator[tuple[Statistic, PastValue]]:
 ALPHA = 0.01  # of a false change in a series without one
 
 
-class LevelChange(Record, frozen=True, kw_only=True):
-    """One change of level of a series."""
-
-    place: Count  # of the first value that is others, from 0
-    earliest: Count  # of the same, 95 % confidence
-    latest: Count
-    revision: str  # of that value
-    before: str  # revision of the value before it
-    shift: Estimate  # of the median: relative, or a difference, by `Trend.scale`
-    p_value: Share
-    autocorrelation: Share  # of successive values, that was allowed for
-
-
 class Trend(Record, frozen=True, kw_only=True):
     """A series with its changes and what was noted at its revisions."""
 
@@ -161,24 +148,14 @@ def _scaled(series: Series) -> tuple[Scale, list[float]]:
     return "absolute", values
 
 
-def _change(one: ChangePoint, past: Sequence[PastValue], scale: Scale) -> LevelChange:
+def _change(one: LevelChange, past: Sequence[PastValue], scale: Scale) -> LevelChange:
+    """Name the revisions of a change, and say its size on the scale of the series."""
     shift = one.shift
     if scale == "relative":
-        low, high = (None if end is None else relative_change(end) for end in (shift.low, shift.high))
-        shift = Estimate(
-            value=relative_change(shift.value), low=low, high=high, confidence=shift.confidence, n=shift.n,
-            method=shift.method,
-        )  # fmt: skip
-    return LevelChange(
-        place=one.at,
-        earliest=one.earliest,
-        latest=one.latest,
-        revision=past[one.at].revision,
-        before=past[one.at - 1].revision,
-        shift=shift,
-        p_value=one.p_value,
-        autocorrelation=one.autocorrelation,
-    )
+        ends = (shift.value, shift.low, shift.high)
+        value, low, high = (None if end is None else relative_change(end) for end in ends)
+        shift = replace(shift, value=value, low=low, high=high)
+    return replace(one, revision=past[one.place].revision, before=past[one.place - 1].revision, shift=shift)
 
 
 FEWEST_DRAWN = 3  # runs before this one, below which a series tells too little to be drawn
@@ -189,7 +166,11 @@ def with_run(series: Series, judgement: Judgement, gates: Sequence[Gate]) -> Ser
     run = judgement.run
     if series.machine.fingerprint != run.machine.fingerprint:
         return series
-    estimate = _latest_change(series, judgement, gates) if series.anchor else _figure(series, judgement)
+    if series.anchor:
+        estimate = _latest_change(series, judgement, gates)
+    else:
+        figure = figure_of(judgement.figures, series.key)
+        estimate = figure.estimate if figure is not None and figure.source == series.source else None
     earlier = tuple(one for one in series.values if one.started_at != run.started_at)
     stored = next((one for one in series.values if one.started_at == run.started_at), None)
     if estimate is None:
@@ -199,11 +180,6 @@ def with_run(series: Series, judgement: Judgement, gates: Sequence[Gate]) -> Ser
         accepted=stored is not None and stored.accepted,
     )  # fmt: skip
     return replace(series, values=(*earlier, now))
-
-
-def _figure(series: Series, judgement: Judgement) -> Estimate | None:
-    figure = figure_of(judgement.figures, series.key)
-    return figure.estimate if figure is not None and figure.source == series.source else None
 
 
 def _latest_change(series: Series, judgement: Judgement, gates: Sequence[Gate]) -> Estimate | None:

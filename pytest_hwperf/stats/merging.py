@@ -2,16 +2,17 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 from pytest_hwperf.records.budgets import nearest
 from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.fleet import ENDED
 from pytest_hwperf.records.report import Report, Shard
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.text import shortened
 from pytest_hwperf.records.units import counted
 
 _DECIDED = ("regressed", "improved", "equivalent")
-ENDED = (0, 1)  # exit codes of a session that came to its end: its tests passed, or some failed
 _NAMED = 5  # tests in a sentence
 _LONGEST_ID = 300  # characters of one
 _ROUNDED = 1 + 1e-9
@@ -22,23 +23,21 @@ Parts = Mapping[str, tuple[Shard, Report]]  # file → what it holds
 
 def merge(reports: Mapping[str, Report]) -> Report:
     """Put the reports of shards together."""
-    parts = dict(sorted(((file, (shard_in(file, report), report)) for file, report in reports.items()), key=_number))
+    found = [(file, (shard_in(file, report), report)) for file, report in reports.items()]
+    parts = dict(sorted(found, key=lambda part: part[1][0].number))
     _refuse_others(parts)
-    found = [report for _, report in parts.values()]
-    merged = replace(
-        found[0],
-        started_at=min(report.started_at for report in found),
-        judgements=tuple(chain.from_iterable(report.judgements for report in found)),
-        skips=tuple(chain.from_iterable(report.skips for report in found)),
-        gates=tuple(chain.from_iterable(report.gates for report in found)),
-        sweeps=tuple(chain.from_iterable(report.sweeps for report in found)),
-        partial=any(report.partial for report in found),
-        shards=tuple(shard for shard, _ in parts.values()),
-        warnings=(),
-    )
+    merged = _joined([report for _, report in parts.values()])
     return replace(
         merged, warnings=(*_machines(parts), *why_shards_are_open(merged), *failed_by_themselves(merged), *_own(parts))
     )
+
+
+def _joined(found: Sequence[Report], **others: Any) -> Report:
+    """Return what several reports hold as one; their warnings are said by whoever joins them."""
+    names = ("judgements", "skips", "gates", "sweeps", "shards")
+    parts = {name: tuple(chain.from_iterable(getattr(report, name) for report in found)) for name in names}
+    started_at, partial = min(report.started_at for report in found), any(report.partial for report in found)
+    return replace(found[0], started_at=started_at, partial=partial, warnings=(), **parts | others)
 
 
 def is_failed(report: Report) -> bool:
@@ -72,10 +71,6 @@ def _one(shard: Shard) -> str:
 
 def _is_anything_decided(report: Report) -> bool:
     return any(one.outcome in _DECIDED for judgement in report.judgements for one in judgement.comparisons)
-
-
-def _number(part: tuple[str, tuple[Shard, Report]]) -> int:
-    return part[1][0].number
 
 
 def shard_in(file: str, report: Report) -> Shard:
@@ -124,12 +119,11 @@ def _refuse_doubles(parts: Parts) -> None:
     """Refuse two reports of one shard: nobody can tell which of them counts."""
     seen: dict[int, str] = {}
     for file, (shard, _) in parts.items():
-        if shard.number in seen:
+        if (other := seen.setdefault(shard.number, file)) != file:
             raise UsageProblem(
-                f"shard {shard.number} of {shard.of} is there twice, in {seen[shard.number]} and {file}: give one "
+                f"shard {shard.number} of {shard.of} is there twice, in {other} and {file}: give one "
                 "report of each, that of its only run"
             )
-        seen[shard.number] = file
 
 
 def _refuse_other_baselines(parts: Parts) -> None:
@@ -163,12 +157,11 @@ def _refuse_tests_twice(parts: Parts) -> None:
     seen: dict[tuple[str, str], str] = {}
     for file, (_, report) in parts.items():
         for key in dict.fromkeys((one.run.test, one.run.label) for one in report.judgements):
-            if key in seen:
+            if (other := seen.setdefault(key, file)) != file:
                 raise UsageProblem(
-                    f"{shortened(key[0])} was measured in {seen[key]} and in {file}: a test belongs to one shard; run "
+                    f"{shortened(key[0])} was measured in {other} and in {file}: a test belongs to one shard; run "
                     "every shard with the same arguments and the same version of pytest-hwperf"
                 )
-            seen[key] = file
 
 
 def _revision(report: Report) -> str:
@@ -291,17 +284,8 @@ def _side_by_side(merged: ByKind, missing: tuple[str, ...]) -> Report:
     judgements = [judgement for report in found for judgement in report.judgements]
     tests = dict.fromkeys((one.run.test, one.run.label) for one in judgements)
     places = {test: place for place, test in enumerate(tests)}
-    whole = replace(
-        found[0],
-        started_at=min(report.started_at for report in found),
-        judgements=tuple(sorted(judgements, key=lambda one: places[one.run.test, one.run.label])),
-        skips=tuple(chain.from_iterable(report.skips for report in found)),
-        gates=tuple(chain.from_iterable(report.gates for report in found)),
-        sweeps=tuple(chain.from_iterable(report.sweeps for report in found)),
-        partial=any(report.partial for report in found),
-        shards=tuple(chain.from_iterable(report.shards for report in found)),
-        missing_kinds=missing,
-    )
+    in_order = tuple(sorted(judgements, key=lambda one: places[one.run.test, one.run.label]))
+    whole = _joined(found, judgements=in_order, missing_kinds=missing)
     own = (f"{kind}: {warning}" for kind, report in merged.items() for warning in report.warnings)
     return replace(whole, warnings=(*_missing(missing), *_machine_kinds(merged), *_other_tests(merged), *own))
 

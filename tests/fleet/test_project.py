@@ -100,7 +100,6 @@ def test_a_disk_that_is_full_here_is_said(root: Path, monkeypatch: pytest.Monkey
 
 def test_a_damaged_project_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("a = [", encoding="utf-8")
-
     with pytest.raises(UsageProblem, match="is no TOML"):
         installed_by(tmp_path, None, none=False)
 
@@ -141,7 +140,6 @@ def test_an_entry_that_leads_out_of_the_folder_is_refused(name: str, tmp_path: P
     with tarfile.open(fileobj=content, mode="w:gz") as archive:
         archive.addfile(tarfile.TarInfo(name), io.BytesIO())
     (tmp_path / "in").mkdir()
-
     with pytest.raises(WorkerError, match="cannot be unpacked"):  # or put below the folder, and there is no plugin
         project.unpack(content.getvalue(), tmp_path / "in")
     assert not (tmp_path / "escape").exists()
@@ -149,7 +147,6 @@ def test_an_entry_that_leads_out_of_the_folder_is_refused(name: str, tmp_path: P
 
 def test_an_older_python_unpacks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(tarfile, "data_filter")
-
     with pytest.raises(WorkerError, match=r"needs Python 3\.11\.4"):
         project.unpack(b"", tmp_path)
 
@@ -175,6 +172,5 @@ def test_a_link_out_of_the_project_does_not_travel(folder: Path, tmp_path: Path)
 
 def test_what_is_too_large_does_not_travel(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(project, "_LARGEST", 3)
-
     with pytest.raises(UsageProblem, match="of history and shared files"):
         project.pack(folder / "project.bundle", folder, [])

@@ -160,7 +160,6 @@ def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPat
 def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "asyncssh" else object())
     check_tools(ssh=False)
-
     with pytest.raises(UsageProblem, match=r"a fleet needs asyncssh: .*pytest-hwperf\[fleet\]"):
         check_tools(ssh=True)
 

@@ -202,6 +202,5 @@ def test_a_worker_that_does_not_start_is_left_out(
 
 def test_without_a_scheduler_there_is_no_fleet(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "running" == started("Scheduler", work, monkeypatch).status.name
-
     with pytest.raises(OSError, match=r"a: the scheduler has not started within 0.01 s; put another host first"):
         started("Scheduler", hang, monkeypatch)

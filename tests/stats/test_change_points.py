@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from pytest_hwperf.stats.change_points import FEWEST, ChangePoint, change_points
+from pytest_hwperf.stats.change_points import FEWEST, LevelChange, change_points
 
 
 def noise(count: int, *, rho: float = 0.0, seed: int = 1) -> list[float]:
@@ -20,15 +20,15 @@ def stepped(levels: list[tuple[int, float]], seed: int = 1) -> list[float]:
     return [level + value for level, value in zip(levels_of, noise(len(levels_of), seed=seed), strict=True)]
 
 
-def only(found: tuple[ChangePoint, ...]) -> ChangePoint:
+def only(found: tuple[LevelChange, ...]) -> LevelChange:
     (one,) = found
     return one
 
 
 def test_a_step_is_found_where_it_is() -> None:
     found = only(change_points(stepped([(30, 0.0), (30, 5.0)])))
-    assert found.earliest <= found.at <= found.latest
-    assert abs(found.at - 30) <= 1
+    assert found.earliest <= found.place <= found.latest
+    assert abs(found.place - 30) <= 1
     assert found.latest - found.earliest <= 4
     assert found.shift.low is not None
     assert found.shift.high is not None
@@ -39,7 +39,7 @@ def test_a_step_is_found_where_it_is() -> None:
 
 def test_two_steps_are_found_in_the_order_of_time() -> None:
     found = change_points(stepped([(40, 0.0), (40, 6.0), (40, -2.0)]))
-    assert [40, 80] == pytest.approx([one.at for one in found], abs=1)
+    assert [40, 80] == pytest.approx([one.place for one in found], abs=1)
     assert [6.0, -8.0] == pytest.approx([one.shift.value for one in found], abs=1.0)
 
 
@@ -52,19 +52,19 @@ def test_a_change_between_others_is_placed_without_them() -> None:
 
 def test_a_change_next_to_others_has_the_values_between_them() -> None:
     found = change_points(stepped([(40, 0.0), (5, 100.0), (5, 200.0), (40, 300.0)]), 0.2)
-    assert [40, 45, 50] == pytest.approx([one.at for one in found], abs=1)
+    assert [40, 45, 50] == pytest.approx([one.place for one in found], abs=1)
     assert found[1].shift.n in {10, 11}
     assert found[1].shift.value == pytest.approx(100, abs=4)
 
 
 def test_a_step_near_the_end_is_found() -> None:
-    assert abs(only(change_points(stepped([(60, 0.0), (6, 6.0)]))).at - 60) <= 1
+    assert abs(only(change_points(stepped([(60, 0.0), (6, 6.0)]))).place - 60) <= 1
 
 
 def test_a_step_without_noise_is_found_exactly() -> None:
     """As a file that has grown; values are ties."""
     found = only(change_points([10.0] * 20 + [11.0] * 20))
-    assert (20, 20, 20, 1.0) == (found.at, found.earliest, found.latest, found.shift.value)
+    assert (20, 20, 20, 1.0) == (found.place, found.earliest, found.latest, found.shift.value)
 
 
 @pytest.mark.parametrize("values", [[], [1.0] * 50, [0.0, 9.0] * (FEWEST // 2 - 1)])
@@ -93,7 +93,7 @@ def test_autocorrelation_is_allowed_for() -> None:
     values = [value + 9 * (place >= 1500) for place, value in enumerate(noise(2000, rho=0.6))]
     found = only(change_points(values))
     assert 0.55 <= found.autocorrelation <= 0.75
-    assert abs(found.at - 1500) <= 2
+    assert abs(found.place - 1500) <= 2
     assert found.shift.n == 1000
     assert "autocorrelation 0." in found.shift.method
 

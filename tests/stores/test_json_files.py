@@ -149,7 +149,6 @@ def test_newest_sessions_are_kept_oldest_first(root: Path) -> None:
 
 def test_newest_run_of_a_damaged_file_is_refused(root: Path) -> None:
     one_file(root).write_text("")
-
     with pytest.raises(StoreError, match="is not whole JSON"):
         JsonStore(root).newest("main")
 
@@ -270,7 +269,6 @@ def test_file_of_another_machine_is_refused_in_this_ones_folder(root: Path) -> N
     other = root / "main" / fake.machine(cores=8).fingerprint / path.name
     other.parent.mkdir()
     other.write_bytes(path.read_bytes())
-
     with pytest.raises(StoreError, match="holds what belongs at"):
         JsonStore(root).check("main", writing=False)
 
@@ -307,7 +305,6 @@ def test_writing_through_a_link_that_leaves_is_refused(root: Path, tmp_path: Pat
     (tmp_path / "elsewhere").mkdir()
     root.mkdir()
     (root / "main").symlink_to(tmp_path / "elsewhere")
-
     with pytest.raises(StoreError, match=r"leaves .* through a link"):
         save(JsonStore(root), fake.session())
 
@@ -338,7 +335,6 @@ def test_check_for_writing_leaves_nothing(root: Path) -> None:
 def test_full_disk_leaves_the_earlier_sessions(root: Path) -> None:
     path = one_file(root)
     before = path.read_bytes()
-
     with pytest.raises(StoreError, match=r"cannot be written \(No space left on device\): what was there is intact"):
         save(JsonStore(root, create=full), fake.session(median_s=2.0))
     assert before == path.read_bytes()
@@ -436,7 +432,6 @@ def test_a_lock_that_is_never_given_back_is_named(root: Path) -> None:
 def test_held_sessions_stay_until_the_baseline_is_written(root: Path) -> None:
     store = JsonStore(root)
     held = hold(store, fake.session())
-
     with pytest.raises(StoreError, match="No space left on device"):
         JsonStore(root, create=full).accept("main", "*")
     assert held.exists()
@@ -476,7 +471,6 @@ def test_what_is_saved_can_be_read(root: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_run_that_no_file_takes_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baseline_format, "LARGEST", 600)
-
     with pytest.raises(StoreError, match=r"takes 0\.0 MB, a baseline at most 0\.0006 MB: give fewer examples"):
         save(JsonStore(root), fake.session())
     assert load(JsonStore(root)) == ()

@@ -161,7 +161,6 @@ def refusal(call: Callable[[], object]) -> str:
 def test_few_bytes_that_stand_for_many_are_not_unpacked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved(path)
     monkeypatch.setattr(rows, "LARGEST", 100)
-
     with pytest.raises(StoreError, match="cut off, or larger than any run"):
         medians(opened(path))
 
@@ -170,7 +169,6 @@ def test_a_held_run_that_is_damaged_keeps_all_from_being_accepted(path: Path) ->
     store = opened(path)
     store.hold("main", [fake.session(test="a"), fake.session(test="b")])
     execute(path, "UPDATE run SET digest = x'00' WHERE id = 2")
-
     with pytest.raises(StoreError, match="run 2"):
         store.accept("main", "*")
     assert store.newest("main") == ()
@@ -220,14 +218,12 @@ def test_a_missing_package_is_named_with_what_to_install(
     monkeypatch: pytest.MonkeyPatch, location: str, missing: str, extra: str
 ) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name == missing else object())
-
     with pytest.raises(StoreError, match=rf"needs {missing}: pip install 'pytest-hwperf\[{extra}\]'$"):
         SqlStore(location)
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-
     with pytest.raises(StoreError, match=r"file/team\.db cannot be read or written \(.*\): choose another place"):
         opened(tmp_path / "file" / "team.db").check("main", writing=True)
 
