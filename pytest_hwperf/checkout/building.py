@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from pytest_hwperf.checkout.isolation import check_ignored
 from pytest_hwperf.checkout.layer import is_here
-from pytest_hwperf.checkout.loaded import SOURCES, installed_copies, is_compiled, source_of
 from pytest_hwperf.checkout.trees import Trees, own_paths
 from pytest_hwperf.host.files import new_folder, read_text
 from pytest_hwperf.host.launch import run_logged, run_to_end
+from pytest_hwperf.host.source_files import INSTALLED, SOURCES, installed_copies, is_compiled, source_of
 from pytest_hwperf.records.errors import UsageProblem, WorkerError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def projects_in(trees: Trees) -> dict[PurePath, tuple[str, ...]]:
     """
     found = dict[PurePath, tuple[str, ...]]()
     for package in distributions():
-        if (source := source_of(package, trees.candidate)) is not None:
+        if (source := source_of(package.read_text(INSTALLED), trees.candidate)) is not None:
             found[source.relative_to(trees.candidate.resolve())] = tuple(_extras_here(package))
     return {
         folder: extras
@@ -89,7 +89,7 @@ def fill(baseline: Path, projects: Mapping[PurePath, Sequence[str]], site: Path)
     """
     filled = []
     for package in distributions(path=[str(site)]):
-        for file in package.files or () if package.read_text("direct_url.json") else ():
+        for file in package.files or () if package.read_text(INSTALLED) else ():
             name = PurePath(file)
             if name.parts[0] == ".." or name.parts[0].endswith(".dist-info") or name.suffix in _COMPILED:
                 continue
@@ -194,24 +194,18 @@ def _run(build: str, place: BuildPlace, timeout_s: float) -> None:
     first, *others = shlex.split(build)
     words = [place.interpreter if first in _PYTHON else first, *others]
     log = new_folder(place.logs, "build") / f"{place.side.replace(' ', '-')}.log"
+    path = [str(PurePath(place.interpreter).parent), place.environment.get("PATH", os.defpath)]
+    own = {**place.environment, "PATH": os.pathsep.join(path)}  # programs beside the interpreter are found first
     try:
-        done = run_logged(words, log, timeout_s=timeout_s, directory=place.directory, environment=_variables(place))
+        code, tail = run_logged(words, log, timeout_s=timeout_s, directory=place.directory, environment=own)
     except WorkerError as error:
         raise UsageProblem(f"--hwperf-build={shlex.quote(build)}, in the {place.side}: {error}") from error
-    if done.code is None:
+    if code is None:
         why = f"did not end within {timeout_s:.0f} s; give more time with --hwperf-time-limit=SECONDS"
-    elif done.code:
-        why = f"ended with code {done.code}"
+    elif code:
+        why = f"ended with code {code}"
     else:
         log.unlink()
         log.parent.rmdir()
         return
-    raise UsageProblem(
-        f"--hwperf-build={shlex.quote(build)}, in the {place.side}, {why}. {done.tail}\nAll of it: {log}"
-    )
-
-
-def _variables(place: BuildPlace) -> dict[str, str]:
-    """Return its environment, in which the programs beside the interpreter are found first."""
-    before = [str(PurePath(place.interpreter).parent), place.environment.get("PATH", os.defpath)]
-    return {**place.environment, "PATH": os.pathsep.join(before)}
+    raise UsageProblem(f"--hwperf-build={shlex.quote(build)}, in the {place.side}, {why}. {tail}\nAll of it: {log}")

@@ -10,19 +10,19 @@ from shlex import quote
 from pytest_hwperf.checkout.both import Translation
 from pytest_hwperf.checkout.differences import is_same
 from pytest_hwperf.checkout.git import ignored_files, tracked_files
-from pytest_hwperf.checkout.loaded import (
+from pytest_hwperf.checkout.layer import is_from
+from pytest_hwperf.checkout.opened import check_opened
+from pytest_hwperf.checkout.trees import Tree, Trees, named, sharing
+from pytest_hwperf.host.files import is_file
+from pytest_hwperf.host.opened_files import Opened
+from pytest_hwperf.host.source_files import (
     SITES,
     SOURCES,
     installed_copies,
     is_compiled,
     is_of_tests,
     real_path,
-    source_of,
 )
-from pytest_hwperf.checkout.opened import check_opened
-from pytest_hwperf.checkout.trees import Tree, Trees, named, sharing
-from pytest_hwperf.host.files import is_file
-from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.host.workdirs import PREFIX, private_folder
 from pytest_hwperf.records.errors import UsageProblem, WorkerError
 from pytest_hwperf.records.evidence import Side
@@ -194,7 +194,7 @@ def _check_started(trees: Trees, opened: Mapping[Side, Opened]) -> None:
     """Refuse processes of the baseline that would import the candidate's code by an editable install."""
     found = opened["baseline"].started if "baseline" in opened else {}
     lost = [one for one, missing in found.items() if any(Path(path).is_relative_to(trees.baseline) for path in missing)]
-    installed = sorted({package.name for package in distributions() if source_of(package, trees.candidate)})
+    installed = sorted({package.name for package in distributions() if is_from(package, trees.candidate)})
     if lost and installed:
         raise UsageProblem(
             f"not comparable: a test starts `{visible(lost[0])}` without this process's PYTHONPATH. On both sides it "

@@ -13,14 +13,14 @@ import venv
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, distribution, distributions
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
 from pathlib import Path, PurePath
 from typing import Any
 
-from pytest_hwperf.checkout.loaded import source_of
 from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.host.files import read_file, read_text
 from pytest_hwperf.host.launch import run_to_end
+from pytest_hwperf.host.source_files import INSTALLED, source_of
 from pytest_hwperf.records.errors import WorkerError
 
 _BELOW = "hwperf-below.pth"  # leads from the new environment to this one
@@ -63,9 +63,14 @@ def packages_here(root: Path) -> dict[str, str]:
     """Return name → version of what this environment has, but for the project of the tree of `root`."""
     found = dict[str, str]()
     for package in distributions():
-        if not source_of(package, root):
+        if not is_from(package, root):
             found.setdefault(package.name, package.version)  # what comes later is hidden by it
     return found
+
+
+def is_from(package: Distribution, root: Path) -> bool:
+    """Whether a package was installed from the tree."""
+    return source_of(package.read_text(INSTALLED), root) is not None
 
 
 def _sites() -> list[Path]:
@@ -79,7 +84,7 @@ def _lines_below(sites: Sequence[Path], root: Path) -> Iterator[str]:
     """Yield lines of a .pth file that give what these folders give, without what belongs to the tree."""
     for folder in sites:
         yield str(folder)
-        packages = (package for package in distributions(path=[str(folder)]) if source_of(package, root))
+        packages = (package for package in distributions(path=[str(folder)]) if is_from(package, root))
         own = {str(path) for package in packages for path in package.files or ()}
         for file in sorted(folder.glob("*.pth")):
             if file.name not in own:

@@ -7,7 +7,6 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 
 from pytest_hwperf.checkout.differences import is_same
-from pytest_hwperf.checkout.loaded import is_compiled
 from pytest_hwperf.checkout.overlay import INI_COPY
 from pytest_hwperf.checkout.trees import PREFIXES, Tree, Trees, named, sharing
 from pytest_hwperf.host.opened_files import (
@@ -23,6 +22,7 @@ from pytest_hwperf.host.opened_files import (
     Opened,
     system_places,
 )
+from pytest_hwperf.host.source_files import is_compiled
 from pytest_hwperf.host.workdirs import PREFIX, private_folder
 from pytest_hwperf.records.errors import UsageProblem, WorkerError
 from pytest_hwperf.records.evidence import Side

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
-from pytest_hwperf.checkout.loaded import is_of_tests, top_of_tests
 from pytest_hwperf.checkout.worktree import is_environment, is_lfs_pointer, walk
 from pytest_hwperf.host.files import read_file
+from pytest_hwperf.host.source_files import is_of_tests, top_of_tests
 from pytest_hwperf.records.errors import UsageProblem, WorkerError
 
 _PYTEST_ONLY = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")  # read by pytest only

@@ -9,12 +9,12 @@ from pathlib import Path, PurePath
 
 from pytest_hwperf.checkout.differences import is_same
 from pytest_hwperf.checkout.git import ignored_files, tracked_files
-from pytest_hwperf.checkout.loaded import is_compiled
 from pytest_hwperf.checkout.opened import own_data
 from pytest_hwperf.checkout.overlay import give
 from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.host.files import is_file, is_folder, read_file, read_text
 from pytest_hwperf.host.opened_files import Opened
+from pytest_hwperf.host.source_files import is_compiled
 
 _SOURCE = ".py"
 _MOST = 1000  # files: git is asked about them on a command line, which has an end

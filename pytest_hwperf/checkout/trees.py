@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from shlex import quote
 
-from pytest_hwperf.checkout.loaded import SITES, is_of_tests, real_path
+from pytest_hwperf.host.source_files import SITES, is_of_tests, real_path
 from pytest_hwperf.records.evidence import Side
 from pytest_hwperf.stats.affected import Changes
 from pytest_hwperf.stats.changed_code import Xfails

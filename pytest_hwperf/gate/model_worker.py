@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_hwperf.checkout.loaded import loaded_files, modules_before_pytest
 from pytest_hwperf.gate.channel import Ended, Ready
 from pytest_hwperf.gate.targets import find_module, function_of, kind_of
 from pytest_hwperf.gate.turns import Turns
 from pytest_hwperf.host.launch import Command, undisturbed
+from pytest_hwperf.host.source_files import loaded_files, modules_before_pytest
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, ModelSpec, WorkerTask, decode_task, reply
 from pytest_hwperf.records.errors import HwperfError, UsageProblem, WorkerError
 from pytest_hwperf.stats.hypotheses import SideOutcome
@@ -88,8 +88,7 @@ def main() -> int:
 
 def _reply_memory(task: WorkerTask, spec: ModelSpec) -> int:
     """Measure the memory of loading the model and calling it; of what it raises the log has the traceback."""
-    from pytest_hwperf.checkout.loaded import own_code
-    from pytest_hwperf.host.source_files import watch_imports
+    from pytest_hwperf.host.source_files import own_code, watch_imports
     from pytest_hwperf.measure.startup import Startup
     from pytest_hwperf.measure.subjects import loader_of
     from pytest_hwperf.measure.worker_tasks import measure_memory

@@ -12,7 +12,6 @@ from pytest_hwperf.checkout.both import commands, with_leftovers
 from pytest_hwperf.checkout.building import BuildPlace, Built, run_builds
 from pytest_hwperf.checkout.isolation import check_ignored
 from pytest_hwperf.checkout.layer import Interpreter, own_folders, with_plugins
-from pytest_hwperf.checkout.loaded import loaded_files
 from pytest_hwperf.checkout.trees import Trees, named
 from pytest_hwperf.gate.affected import Untouched, watches_of
 from pytest_hwperf.gate.conductor import Conductor, Progress
@@ -25,6 +24,7 @@ from pytest_hwperf.gate.sharing import Sharer
 from pytest_hwperf.gate.turns import processors
 from pytest_hwperf.host.files import CACHE_VARIABLE
 from pytest_hwperf.host.launch import Command, PytestCommand
+from pytest_hwperf.host.source_files import loaded_files
 from pytest_hwperf.host.workdirs import remove_tree
 from pytest_hwperf.records.evidence import Evidence, Explanation, Hypothesis, PairedProfiles, Side
 from pytest_hwperf.records.messages import Statement, state

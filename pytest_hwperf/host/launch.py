@@ -207,24 +207,19 @@ def run_to_end(
     return subprocess.CompletedProcess(command, process.returncode, *texts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Logged:
-    """How a program has ended whose output went to a file."""
-
-    code: int | None  # None: it was killed, since its time was up
-    tail: str  # the last lines of its output
-
-
 def run_logged(
     command: Sequence[str], log: Path, *, timeout_s: float, directory: Path, environment: Mapping[str, str]
-) -> Logged:
-    """Run a program of the user's to its end, without a shell; it is ended with all it has started."""
+) -> tuple[int | None, str]:
+    """Run a program of the user's to its end, without a shell; it is ended with all it has started.
+
+    Return its code, None where its time was up, and the last lines of its output.
+    """
     with started(command, log, directory=directory, environment=environment) as (launched, process):
         try:
             code = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             code = None
-        return Logged(code=code, tail=launched.log_tail())
+        return code, launched.log_tail()
 
 
 @contextmanager

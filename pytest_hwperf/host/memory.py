@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from platform import libc_ver
-from typing import Any, Protocol
+from typing import Any
 
 from pytest_hwperf.records.errors import MeasurementError
 from pytest_hwperf.records.units import show
@@ -32,113 +32,71 @@ def resolution(cpus: int | None = None) -> int:
     return max(32, 2 * count) * count * mmap.PAGESIZE
 
 
-class Resident(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resident:
     """Resident memory of this process, in B; whatever the system does not report raises MeasurementError."""
 
-    @property
-    def source(self) -> str:
-        """What peaks are read from, as "VmHWM after clear_refs"."""
-        ...
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Limits of the peaks, for the report."""
-
-    def high(self) -> int:
-        """Return the most bytes held since the process began, or since the last `clear`."""
-
-    def now(self) -> tuple[int, str]:
-        """Return the bytes held now, and what they were read from."""
-
-    def clear(self) -> str:
-        """Reset the peak; return why that cannot be done, "" where it can."""
-        ...
-
-
-class ProcResident:
-    """Linux: the current size by walking the page tables, which is exact, the peak by the kernel's high-water mark.
-
-    Source: proc(5), status VmHWM and VmRSS, smaps_rollup Rss, clear_refs value 5.
-    """
-
-    def __init__(self, process: str | Path = "/proc/self") -> None:
-        self._process = Path(process)
-        self._exact = _readable(self._process / "smaps_rollup")
-        _field(self._process / "status", b"VmHWM:")
-        refusal = self.clear()
-        self.source = "VmHWM, never cleared" if refusal else "VmHWM after clear_refs"
-        late = f"the kernel's own count of resident pages is exact within {show(resolution(), 'B')} here"
-        self.warnings = (late, f"{refusal}: a peak is reported if it is the highest so far") if refusal else (late,)
-
-    def high(self) -> int:
-        """Return the kernel's high-water mark, but at least the current size: the mark is counted late."""
-        return max(_field(self._process / "status", b"VmHWM:"), self.now()[0])
-
-    def now(self) -> tuple[int, str]:
-        """Return the size by the page tables; where they may not be walked, by the kernel's running count."""
-        if self._exact:
-            return _field(self._process / "smaps_rollup", b"Rss:"), EXACT
-        return _field(self._process / "status", b"VmRSS:"), COUNTED
-
-    def clear(self) -> str:
-        """Reset the high-water mark. A hardened kernel refuses it, or one that does not let this process be traced."""
-        try:
-            (self._process / "clear_refs").write_text("5")
-        except OSError as error:
-            return f"the kernel does not reset peaks here ({error.strerror})"
-        return ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnresettableResident:
-    """A system that counts a peak and never resets it."""
-
-    source: str
-    read_high: Callable[[], int]  # B
-    read_now: Callable[[], int]  # B
-    now_source: str
-    warnings: tuple[str, ...] = ("this system does not reset peaks: one is reported if it is the highest so far",)
-
-    def high(self) -> int:
-        """Return the most bytes held since the process began."""
-        return self.read_high()
-
-    def now(self) -> tuple[int, str]:
-        """Return the bytes held now."""
-        return self.read_now(), self.now_source
-
-    def clear(self) -> str:
-        return "this system does not reset peaks"
+    source: str  # what peaks are read from
+    high: Callable[[], int]  # the most that was held since the process began, or since the last `clear`
+    now: Callable[[], tuple[int, str]]  # what is held now, and what that was read from
+    clear: Callable[[], str]  # resets the peak, and says why that cannot be done, "" where it can
+    warnings: tuple[str, ...]  # limits of the peaks, for the report
 
 
 def resident(
-    platform: str = sys.platform,
-    process: str | Path = "/proc/self",
-    load: Callable[[str], Any] = import_module,
+    platform: str = sys.platform, process: str | Path = "/proc/self", load: Callable[[str], Any] = import_module
 ) -> Resident:
     """Return the resident memory of this process."""
     if platform == "linux":
-        return ProcResident(process)
+        return _of_linux(Path(process))
     if platform not in ("darwin", "win32"):
         raise MeasurementError(f"memory is measured on Linux, macOS and Windows, not on {platform}")
-    own = load("psutil").Process()
+    own, usage = load("psutil").Process(), load("resource") if platform == "darwin" else None
 
-    def size() -> int:
-        return int(own.memory_info().rss)
+    def high() -> int:  # of macOS in bytes, of other systems in KiB
+        return int(usage.getrusage(usage.RUSAGE_SELF).ru_maxrss if usage else own.memory_info().peak_wset)
 
-    if platform == "win32":
-        return UnresettableResident(
-            source="peak_wset, never cleared",
-            read_high=lambda: int(own.memory_info().peak_wset),
-            read_now=size,
-            now_source="working set",
-        )
-    usage = load("resource")
-    return UnresettableResident(
-        source="ru_maxrss, never cleared",
-        read_high=lambda: int(usage.getrusage(usage.RUSAGE_SELF).ru_maxrss),  # in bytes here, in KiB elsewhere
-        read_now=size,
-        now_source="resident size",
+    unit = "resident size" if usage else "working set"
+    return Resident(
+        source="ru_maxrss, never cleared" if usage else "peak_wset, never cleared",
+        high=high,
+        now=lambda: (int(own.memory_info().rss), unit),
+        clear=lambda: "this system does not reset peaks",
+        warnings=("this system does not reset peaks: one is reported if it is the highest so far",),
+    )
+
+
+def _of_linux(process: Path) -> Resident:
+    """Return the current size by walking the page tables, which is exact, and the kernel's high-water mark as the peak.
+
+    Source: proc(5), status VmHWM and VmRSS, smaps_rollup Rss, clear_refs value 5.
+    """
+    status, rollup = process / "status", process / "smaps_rollup"
+    _field(status, b"VmHWM:")
+    try:
+        _field(rollup, b"Rss:")
+        may_walk = True
+    except MeasurementError:
+        may_walk = False
+
+    def now() -> tuple[int, str]:
+        return (_field(rollup, b"Rss:"), EXACT) if may_walk else (_field(status, b"VmRSS:"), COUNTED)
+
+    def clear() -> str:
+        try:
+            (process / "clear_refs").write_text("5")
+        except OSError as error:  # a hardened kernel, or one that does not let this process be traced
+            return f"the kernel does not reset peaks here ({error.strerror})"
+        return ""
+
+    refusal = clear()
+    late = f"the kernel's own count of resident pages is exact within {show(resolution(), 'B')} here"
+    return Resident(
+        source="VmHWM, never cleared" if refusal else "VmHWM after clear_refs",
+        high=lambda: max(_field(status, b"VmHWM:"), now()[0]),  # the mark is counted late
+        now=now,
+        clear=clear,
+        warnings=(late, f"{refusal}: a peak is reported if it is the highest so far") if refusal else (late,),
     )
 
 
@@ -168,11 +126,3 @@ def _field(file: Path, name: bytes) -> int:
         if line.startswith(name):
             return int(line.split()[1]) * _KIB
     raise MeasurementError(f"the kernel gives no {name.decode().rstrip(':')}: memory cannot be measured here")
-
-
-def _readable(file: Path) -> bool:
-    try:
-        _field(file, b"Rss:")
-    except MeasurementError:
-        return False
-    return True

@@ -60,21 +60,13 @@ class Opened(Record, frozen=True, kw_only=True):
 
     def joined(self, other: "Opened") -> "Opened":
         """Return what either process has opened."""
+        started, told = {**self.started, **other.started}, {**self.told, **other.told}
         return Opened(
             read=tuple(dict.fromkeys((*self.read, *other.read))),
             written=tuple(dict.fromkeys((*self.written, *other.written))),
-            uses={
-                path: self.uses.get(path, "") + other.uses.get(path, "")
-                for path in dict.fromkeys((*self.uses, *other.uses))
-            },
-            started={
-                command: self.started.get(command) or other.started.get(command, ())
-                for command in dict.fromkeys((*self.started, *other.started))
-            },
-            told={
-                command: (*self.told.get(command, ()), *other.told.get(command, ()))
-                for command in dict.fromkeys((*self.told, *other.told))
-            },
+            uses={path: self.uses.get(path, "") + other.uses.get(path, "") for path in {**self.uses, **other.uses}},
+            started={command: self.started.get(command) or other.started.get(command, ()) for command in started},
+            told={command: (*self.told.get(command, ()), *other.told.get(command, ())) for command in told},
         )
 
 
@@ -136,15 +128,12 @@ class OpenedFiles:
         """Return what was used, with what is mapped or open now, and note no more."""
         self.look()
         self._is_over = True
-        kinds: dict[bool, set[str]] = {False: set(), True: set()}
-        for path, is_written in list(self._opened):
-            kinds[is_written].add(path)
         uses = dict[str, str]()
         for letter, paths in self._uses.items():
             for path in list(paths):
                 uses[path] = uses.get(path, "") + letter
-        read, written = _of_interest(kinds[False]), _of_interest(kinds[True])
-        programs = self._programs
+        programs, kinds = self._programs, (False, True)
+        read, written = (_of_interest({path for path, kind in list(self._opened) if kind == one}) for one in kinds)
         return Opened(read=read, written=written, uses=uses, started=programs.found(), told=programs.told())
 
     def _note(self, named: object, use: str, by: FrameType) -> None:

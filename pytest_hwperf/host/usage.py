@@ -11,16 +11,28 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-from pytest_hwperf.host.tracing import CodeWatch
+from pytest_hwperf.host.files import read_text
+from pytest_hwperf.host.tracing import AFFECTED
 from pytest_hwperf.stats.affected import EVERY_TEST, Usage, Watch
+from pytest_hwperf.stats.changed_code import MODULE, key_of
 
 _OPENED, _OVERFLOW = 0x20, 0x4000
 _NONBLOCKING, _CLOSED_ON_EXEC = os.O_NONBLOCK, os.O_CLOEXEC
 _EVENT = struct.Struct("iIII")  # descriptor of the watch, mask, cookie, length of a name
 _LARGEST = 1 << 16  # bytes that are read at once
+_PROCESSES = frozenset(
+    ("subprocess.Popen", "os.system", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.exec", "pty.spawn")
+)
+_CONNECTIONS = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
+_LISTINGS = frozenset({"os.listdir", "os.scandir"})
+_IMPORTING = "<frozen importlib._bootstrap_external>"  # the file of what imports, as its code names it
+_PROCESS = "another process"
+_OWN = __name__.partition(".")[0]
+_MOST = 3  # things that are kept of each test: one is enough to keep it in
+_FREE_TOOLS = (4, 3, 5, 1, 0)  # of `sys.monitoring`, from the one that others use least
 
 
 class FileWatch:
@@ -68,20 +80,6 @@ def _checked(result: int) -> int:
     return result
 
 
-_PROCESSES = frozenset(
-    {
-        *("subprocess.Popen", "os.system", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.exec"),
-        "pty.spawn",
-    }
-)
-_CONNECTIONS = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
-_LISTINGS = frozenset({"os.listdir", "os.scandir"})
-_IMPORTING = "<frozen importlib._bootstrap_external>"  # the file of what imports, as its code names it
-_PROCESS = "another process"
-_OWN = __name__.partition(".")[0]
-_MOST = 3  # things that are kept of each test: one is enough to keep it in
-
-
 class Recorder:
     """Notes what is used of a watch, for each test."""
 
@@ -97,19 +95,48 @@ class Recorder:
         self._used: dict[str, list[str]] = {}
         self._reading = threading.local()
         self._children = _children_of_before()
-        self._code = CodeWatch(self._sources, self._ran, self._looked_for)
+        self._real: dict[str, str] = {}  # file as code names it → links resolved
         self._files: FileWatch | None = None
 
     def begin(self) -> None:
         """Begin to watch: before any code of the tree is run."""
         try:
             self._files = FileWatch(self._root, self._watch.files)
-            self._code.begin()
+            self.watch_code()
         except OSError as error:
             self._note(f"what is used cannot be watched ({error})")
         for file in _loaded_of(self._root):
             self._note(f"{self._shown(file)}, loaded before anything could be watched")
         sys.addaudithook(self._audit)
+
+    def watch_code(self) -> None:
+        """Be told of all code that is run from now on, in every thread."""
+        monitoring: Any = vars(sys)["monitoring"]
+        tool = next((one for one in _FREE_TOOLS if monitoring.get_tool(one) is None), None)
+        if tool is None:
+            raise OSError("all tools of sys.monitoring are in use")
+        monitoring.use_tool_id(tool, AFFECTED)
+        monitoring.register_callback(tool, monitoring.events.PY_START, self._started)
+        monitoring.set_events(tool, monitoring.events.PY_START)
+
+    def _started(self, code: CodeType, _: int) -> object:
+        """Note code that begins; of other code no more is to be heard."""
+        if (code.co_filename, code.co_qualname) == (_IMPORTING, "FileFinder.find_spec"):
+            self._looked_for(str(sys._getframe(1).f_locals.get("fullname", "")))  # noqa: SLF001 - the frame that begins
+        elif not self._ran(code):
+            return vars(sys)["monitoring"].DISABLE
+        return None
+
+    def _ran(self, code: CodeType) -> bool:
+        """Note code that was asked about; whether it was."""
+        name = code.co_filename
+        if name not in self._real:
+            self._real[name] = os.path.realpath(name)
+        keys = self._sources.get(self._real[name])
+        is_watched = keys is not None and (MODULE in keys or key_of(code) in keys)
+        if is_watched:
+            self._note(f"{self._shown(self._real[name])}::{code.co_qualname}")
+        return is_watched
 
     def enter(self, context: str) -> str:
         """Attribute what is used from now on to a test, a file of tests or every test; return whose turn it was."""
@@ -155,9 +182,6 @@ class Recorder:
                 return True
             around = around.f_back
         return False
-
-    def _ran(self, what: str) -> None:
-        self._note(self._shown(what))
 
     def _looked_for(self, module: str) -> None:
         if module.rpartition(".")[2] in self._modules:
@@ -206,8 +230,7 @@ class Recorder:
             code = function.__code__
         finally:
             self._reading.is_on = False
-        if self._code.is_watched(code):
-            self._ran(f"{os.path.realpath(code.co_filename)}::{code.co_qualname}")
+        self._ran(code)
 
 
 def _loaded_of(root: Path) -> Iterator[str]:
@@ -255,10 +278,4 @@ def _children_of_before() -> Sequence[float]:
 
 def _has_children() -> bool:
     """Whether a process that this one has started is alive."""
-    for file in Path("/proc/self/task").glob("*/children"):
-        try:
-            if file.read_text(encoding="ascii").strip():
-                return True
-        except OSError:  # its thread has ended
-            continue
-    return False
+    return any(map(read_text, Path("/proc/self/task").glob("*/children")))

@@ -12,7 +12,6 @@ import pytest
 from pytest_hwperf.checkout.both import tree_of
 from pytest_hwperf.checkout.building import BuildPlace, Built, run_builds
 from pytest_hwperf.checkout.layer import Interpreter
-from pytest_hwperf.checkout.loaded import loaded_files
 from pytest_hwperf.checkout.revision import date_of, has_commit, named_revision, resolve
 from pytest_hwperf.gate.gate import run_gate
 from pytest_hwperf.gate.preparing import GateRequest
@@ -20,6 +19,7 @@ from pytest_hwperf.gate.result import summary
 from pytest_hwperf.host.files import is_file, is_folder
 from pytest_hwperf.host.launch import undisturbed
 from pytest_hwperf.host.progress import ProgressLine
+from pytest_hwperf.host.source_files import loaded_files
 from pytest_hwperf.plugin import unjudged
 from pytest_hwperf.plugin.command import pytest_command
 from pytest_hwperf.plugin.progress import gate_line, line_of, show_pairs

@@ -7,8 +7,7 @@ from types import FunctionType, ModuleType
 
 import pytest
 
-from pytest_hwperf.checkout.loaded import own_code
-from pytest_hwperf.host.source_files import is_of_this_package, is_own, watch_imports
+from pytest_hwperf.host.source_files import is_of_this_package, is_own, own_code, watch_imports
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_task
 from pytest_hwperf.measure.startup import FIXTURES, Startup
 from pytest_hwperf.plugin.session import session_of

@@ -13,10 +13,10 @@ from typing import Literal
 
 import pytest
 
-from pytest_hwperf.checkout.loaded import loaded_files, modules_before_pytest
 from pytest_hwperf.gate.channel import Ended, Ready
 from pytest_hwperf.gate.turns import Turns
 from pytest_hwperf.host.opened_files import Opened
+from pytest_hwperf.host.source_files import loaded_files, modules_before_pytest
 from pytest_hwperf.host.worker_protocol import (
     ENVIRONMENT,
     SHARES_COMPILED,

@@ -11,8 +11,8 @@ import pytest
 
 from pytest_hwperf.checkout import trees
 from pytest_hwperf.checkout.isolation import check_isolation
-from pytest_hwperf.checkout.loaded import is_of_tests, loaded_files, modules_before_pytest
 from pytest_hwperf.checkout.trees import Trees, own_paths, translated
+from pytest_hwperf.host.source_files import is_of_tests, loaded_files, modules_before_pytest
 from pytest_hwperf.records.errors import WorkerError
 
 
@@ -143,7 +143,7 @@ def test_tests_and_plugins_are_not_imported_before_pytest() -> None:
     found = modules_before_pytest()
     assert __file__ == sys.modules[__name__].__file__
     assert __name__ not in found
-    assert {"json", "pytest", "pytest_hwperf.checkout.loaded"} <= found.keys()
+    assert {"json", "pytest", "pytest_hwperf.host.source_files"} <= found.keys()
     assert found["json"] == json.__file__
 
 

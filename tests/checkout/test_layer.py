@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.checkout import layer
-from pytest_hwperf.checkout.layer import make_layer, name_of_interpreter, packages_here, packages_of, site_of
-from pytest_hwperf.checkout.loaded import source_of
+from pytest_hwperf.checkout.layer import is_from, make_layer, name_of_interpreter, packages_here, packages_of, site_of
 from pytest_hwperf.records.errors import WorkerError
 
 
@@ -57,7 +56,7 @@ def test_an_environment_has_packages_of_its_own(site: Path, tmp_path: Path, monk
 
 def test_a_damaged_note_is_none(site: Path, tmp_path: Path) -> None:
     (site / "project-1.0.dist-info" / "direct_url.json").write_text("{")
-    assert not any(source_of(one, tmp_path / "project") for one in distributions(path=[str(site)]))
+    assert not any(is_from(one, tmp_path / "project") for one in distributions(path=[str(site)]))
 
 
 def test_a_folder_that_cannot_hold_it_is_named(tmp_path: Path) -> None:

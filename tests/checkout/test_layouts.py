@@ -31,7 +31,7 @@ PREAMBLE = f"""
 import json, sys
 from pathlib import Path
 sys.path += {[str(Path(str(one.__file__)).parents[1]) for one in (pytest_hwperf, msgspec)]!r}
-from pytest_hwperf.checkout.loaded import loaded_files
+from pytest_hwperf.host.source_files import loaded_files
 from pytest_hwperf.checkout.trees import PREFIXES, own_paths
 """
 CONDUCTOR = """

@@ -9,7 +9,6 @@ import pytest
 
 from pytest_hwperf.checkout import building
 from pytest_hwperf.checkout.building import BuildPlace, run_builds
-from pytest_hwperf.host.launch import Logged
 from pytest_hwperf.records.errors import UsageProblem, WorkerError
 
 
@@ -25,7 +24,7 @@ class FakeRun:
 
     def __call__(
         self, command: list[str], log: Path, *, timeout_s: float, directory: Path, environment: dict[str, str]
-    ) -> Logged:
+    ) -> tuple[int | None, str]:
         """Take the place of `run_logged`."""
         assert timeout_s >= 1
         assert directory.name == "tree"
@@ -38,7 +37,7 @@ class FakeRun:
             self.makes.unlink()
             self.makes.write_text("new and longer")
             os.utime(self.makes, (1, 1))
-        return Logged(code=self.code, tail="The end of its log:\n  no compiler")
+        return self.code, "The end of its log:\n  no compiler"
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from pytest_hwperf.host.memory import Resident
+
 
 class Process:
     """A process's folder in a fake /proc; the kernel's mark of its peak moves only when it is shown."""
@@ -26,27 +28,25 @@ class Process:
             )
 
 
-class FakeResident:
+class FakeResident(Resident):
     """Holds what was put on it and remembers the most; cleared it starts over, unless it refuses."""
-
-    warnings: tuple[str, ...] = ("played back",)
 
     def __init__(self, *, refusal: str = "", source: str = "fake peak") -> None:
         self.refusal = refusal
-        self.source = source
         self.held = self.most = 0
+        super().__init__(
+            source=source,
+            high=lambda: self.most,
+            now=lambda: (self.held, "fake size"),
+            clear=self._clear,
+            warnings=("played back",),
+        )
 
     def put(self, amount: int) -> None:
         self.held += amount
         self.most = max(self.most, self.held)
 
-    def high(self) -> int:
-        return self.most
-
-    def now(self) -> tuple[int, str]:
-        return self.held, "fake size"
-
-    def clear(self) -> str:
+    def _clear(self) -> str:
         if not self.refusal:
             self.most = self.held
         return self.refusal

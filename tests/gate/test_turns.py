@@ -33,7 +33,7 @@ from pytest_hwperf.gate.channel import (
     encode_frame,
 )
 from pytest_hwperf.gate.turns import CpuPin, Turns, processors
-from pytest_hwperf.host.memory import UnresettableResident
+from pytest_hwperf.host.memory import Resident
 from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerTask
 from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.records.evidence import EnergyWindow
@@ -288,7 +288,7 @@ def test_a_conductor_that_is_gone_ends_the_process(line: tuple[Turns, socket.soc
 
 def test_it_leaves_at_once_when_it_has_said_farewell(line: tuple[Turns, socket.socket]) -> None:
     turns, end = line
-    turns.memory = UnresettableResident(source="", read_high=lambda: 5_000_000, read_now=int, now_source="")
+    turns.memory = Resident(source="", high=lambda: 5_000_000, now=lambda: (0, ""), clear=str, warnings=())
     with pytest.raises(Left):
         turns.bye(["a.py"])
     message = receive(end).message

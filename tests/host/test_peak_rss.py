@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fakes.resident import Process
 
-from pytest_hwperf.host.memory import EXACT, ProcResident, resident, resolution
+from pytest_hwperf.host.memory import EXACT, resident, resolution
 from pytest_hwperf.records.errors import MeasurementError
 
 LATE = "the kernel's own count of resident pages is exact within"
@@ -33,27 +33,27 @@ def test_the_present_size_is_read_from_the_page_tables(tmp_path: Path) -> None:
     """The running count lags behind them: 900 kB where there are 960."""
     process = Process(tmp_path, exact=True)
     process.show(peak_kb=5000, now_kb=900, exact_kb=960)
-    held = ProcResident(tmp_path)
+    held = resident("linux", tmp_path)
     assert (960 * 1024, EXACT) == held.now()
     assert 5000 * 1024 == held.high()
 
 
 def test_where_the_page_tables_may_not_be_walked_the_running_count_does(tmp_path: Path) -> None:
     Process(tmp_path).show(peak_kb=5000, now_kb=900)
-    assert (900 * 1024, "VmRSS") == ProcResident(tmp_path).now()
+    assert (900 * 1024, "VmRSS") == resident("linux", tmp_path).now()
 
 
 def test_a_peak_is_at_least_what_is_held_now(tmp_path: Path) -> None:
     """The mark is made from the running count, which is late."""
     process = Process(tmp_path, exact=True)
     process.show(peak_kb=1000, now_kb=1000, exact_kb=1064)
-    assert 1064 * 1024 == ProcResident(tmp_path).high()
+    assert 1064 * 1024 == resident("linux", tmp_path).high()
 
 
 def test_five_is_what_clears_the_peak(tmp_path: Path) -> None:
     """Other numbers clear referenced bits and leave the peak."""
     Process(tmp_path)
-    held = ProcResident(tmp_path)
+    held = resident("linux", tmp_path)
     assert "" == held.clear()
     assert "5" == (tmp_path / "clear_refs").read_text()
     assert "VmHWM after clear_refs" == held.source
@@ -62,7 +62,7 @@ def test_five_is_what_clears_the_peak(tmp_path: Path) -> None:
 
 def test_a_kernel_that_refuses_to_clear_says_so(tmp_path: Path) -> None:
     Process(tmp_path, resets=False)
-    held = ProcResident(tmp_path)
+    held = resident("linux", tmp_path)
     assert "the kernel does not reset peaks here (Is a directory)" == held.clear()
     assert "VmHWM, never cleared" == held.source
     assert f"{held.clear()}: a peak is reported if it is the highest so far" in held.warnings
@@ -73,7 +73,7 @@ def test_fields_stand_behind_many_groups(tmp_path: Path) -> None:
     Process(tmp_path)
     status = tmp_path / "status"
     status.write_text(f"Name:\tpython\nGroups:\t{' '.join(map(str, range(100_000, 101_000)))}\n{status.read_text()}")
-    assert 1000 * 1024 == ProcResident(tmp_path).high()
+    assert 1000 * 1024 == resident("linux", tmp_path).high()
 
 
 def test_a_kernel_that_tells_no_peak_is_refused_with_the_reason(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_hwperf.host.tracing import CodeWatch
 from pytest_hwperf.host.usage import FileWatch, Recorder
 from pytest_hwperf.stats.affected import EVERY_TEST, Watch
 
@@ -175,13 +174,15 @@ def test_processes_that_nobody_has_announced_are_noticed(recorder: Recorder, mon
     assert {TEST: ("another process",), "another test": ("another process",)} == recorder.usage().used
 
 
-class Ran:
-    """Code that was seen to run, and modules that were looked for."""
+def watching(root: Path, keys: tuple[str, ...] = ("slow:1",)) -> Recorder:
+    """Watch code of `work.py`, and for modules."""
+    made = Recorder(Watch(root=str(root), code={"work.py": keys}, modules=("extra", "no_such_module")))
+    made.watch_code()
+    return made
 
-    def __init__(self, path: Path, keys: tuple[str, ...] = ("slow:1",)) -> None:
-        self.code = list[str]()
-        self.modules = list[str]()
-        self.watch = CodeWatch({str(path): keys}, self.code.append, self.modules.append)
+
+def seen(recorder: Recorder) -> list[str]:
+    return [*recorder.usage().used.get(EVERY_TEST, ())]
 
 
 class Monitoring:
@@ -216,58 +217,49 @@ def monitoring(monkeypatch: pytest.MonkeyPatch) -> Monitoring:
     return fake
 
 
-@pytest.mark.parametrize(("keys", "seen"), [(("slow:1",), ["slow"]), (("<module>",), ["slow", "steady"])])
+@pytest.mark.parametrize(("keys", "names"), [(("slow:1",), ["slow"]), (("<module>",), ["slow", "steady"])])
 def test_watched_code_is_seen_to_run(
-    tmp_path: Path, monitoring: Monitoring, keys: tuple[str, ...], seen: list[str]
+    tmp_path: Path, monitoring: Monitoring, keys: tuple[str, ...], names: list[str]
 ) -> None:
     """A module that has changed has changed as a whole."""
-    path = tmp_path.resolve() / "work.py"
-    ran, found = Ran(path, keys), functions(path)
-    ran.watch.begin()
-
+    recorder, found = watching(tmp_path, keys), functions(tmp_path / "work.py")
     for name in ("slow", "steady"):
         monitoring.callback(found[name].__code__, 0)
-    assert [f"{path}::{name}" for name in seen] == ran.code
+    assert [f"work.py::{name}" for name in names] == seen(recorder)
 
 
 def test_modules_that_are_looked_for_are_seen(tmp_path: Path, monitoring: Monitoring) -> None:
     """Also where nothing is imported, and whether or not there is such a module."""
-    ran = Ran(tmp_path)
-    ran.watch.begin()
+    recorder = watching(tmp_path)
     script = "class FileFinder:\n    def find_spec(self, fullname): begins(FileFinder.find_spec.__code__, 0)\n"
     space: dict[str, Any] = {"begins": monitoring.callback}
     exec(compile(script, "<frozen importlib._bootstrap_external>", "exec"), space)  # noqa: S102 - the text above
-
     space["FileFinder"]().find_spec("pkg.extra")
-    assert ["pkg.extra"] == ran.modules
+    assert ["the module pkg.extra, which one side alone has"] == seen(recorder)
 
 
 def test_monitoring_is_asked_no_more_about_other_code(tmp_path: Path, monitoring: Monitoring) -> None:
     """So that calls of other code take no longer from their second one on."""
-    path = tmp_path.resolve() / "work.py"
-    ran, found = Ran(path), functions(path)
-    ran.watch.begin()
+    recorder, found = watching(tmp_path), functions(tmp_path / "work.py")
     other: CodeType = functions(tmp_path / "other.py")["slow"].__code__
     assert monitoring.DISABLE is monitoring.callback(other, 0)
     assert monitoring.callback(found["slow"].__code__, 0) is None
-    assert [f"{path}::slow"] == ran.code
+    assert ["work.py::slow"] == seen(recorder)
     assert [(4, "hwperf-affected")] == list(monitoring.names.items())
 
 
 def test_a_lack_of_tools_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "monitoring", Monitoring(taken=6), raising=False)
     with pytest.raises(OSError, match=r"all tools of sys\.monitoring are in use"):
-        Ran(tmp_path).watch.begin()
+        watching(tmp_path)
 
 
 @pytest.fixture
-def watched(tmp_path: Path) -> Iterator[Ran]:
+def watched(tmp_path: Path) -> Iterator[Recorder]:
     """Code that Python itself watches."""
-    ran = Ran(tmp_path.resolve() / "work.py")
     monitoring: Any = vars(sys)["monitoring"]
     before = {tool for tool in range(6) if monitoring.get_tool(tool)}
-    ran.watch.begin()
-    yield ran
+    yield watching(tmp_path)
     (tool,) = {tool for tool in range(6) if monitoring.get_tool(tool)} - before
     monitoring.set_events(tool, 0)
     monitoring.register_callback(tool, monitoring.events.PY_START, None)
@@ -276,35 +268,36 @@ def watched(tmp_path: Path) -> Iterator[Ran]:
 
 @pytest.mark.monitoring
 @pytest.mark.parametrize("thread", ["here", "of Python", "of nobody"])
-def test_python_tells_of_code_in_every_thread(tmp_path: Path, watched: Ran, thread: str) -> None:
+def test_python_tells_of_code_in_every_thread(tmp_path: Path, watched: Recorder, thread: str) -> None:
     """Each time that it is run, and not of other code; also in threads that `threading` does not know."""
-    path, ended = tmp_path.resolve() / "work.py", threading.Event()
-    found = functions(path)
+    found = functions(tmp_path.resolve() / "work.py")
 
-    def work() -> None:
+    def work(ended: threading.Event) -> None:
         found["steady"]()
-        found["slow"]()
         found["slow"]()
         ended.set()
 
-    if thread == "here":
-        work()
-    elif thread == "of Python":
-        threading.Thread(target=work).start()
-    else:
-        _thread.start_new_thread(work, ())
-    assert ended.wait(60)
-    assert [f"{path}::slow"] * 2 == watched.code
+    for context in ("one test", "another test"):
+        watched.enter(context)
+        ended = threading.Event()
+        if thread == "here":
+            work(ended)
+        elif thread == "of Python":
+            threading.Thread(target=work, args=(ended,)).start()
+        else:
+            _thread.start_new_thread(work, (ended,))
+        assert ended.wait(60)
+    assert dict.fromkeys(("one test", "another test"), ("work.py::slow",)) == watched.usage().used
 
 
 @pytest.mark.monitoring
-def test_python_tells_of_modules_that_are_looked_for(watched: Ran) -> None:
+def test_python_tells_of_modules_that_are_looked_for(watched: Recorder) -> None:
     assert importlib.util.find_spec("no_such_module") is None
-    assert {"no_such_module"} == {*watched.modules}
+    assert ["the module no_such_module, which one side alone has"] == seen(watched)
 
 
 @pytest.mark.monitoring
-def test_what_a_trace_function_runs_is_told_to_nobody(tmp_path: Path, watched: Ran) -> None:
+def test_what_a_trace_function_runs_is_told_to_nobody(tmp_path: Path, watched: Recorder) -> None:
     """So that setting one counts as use."""
     found, told = functions(tmp_path.resolve() / "work.py"), list[int]()
     before = sys.gettrace()
@@ -314,4 +307,4 @@ def test_what_a_trace_function_runs_is_told_to_nobody(tmp_path: Path, watched: R
     finally:
         sys.settrace(before)
     assert told
-    assert not watched.code
+    assert [] == seen(watched)

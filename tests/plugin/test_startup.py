@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.checkout.loaded import own_code
+from pytest_hwperf.host.source_files import own_code
 from pytest_hwperf.plugin.startup import trains
 
 
