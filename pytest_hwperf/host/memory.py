@@ -32,7 +32,7 @@ def resolution(cpus: int | None = None) -> int:
     return max(32, 2 * count) * count * mmap.PAGESIZE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Resident:
     """Resident memory of this process, in B; whatever the system does not report raises MeasurementError."""
 
