@@ -12,7 +12,6 @@ from importlib.metadata import Distribution, distributions
 from pathlib import Path, PurePath
 from time import monotonic
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from pytest_hwperf.checkout.isolation import check_ignored
 from pytest_hwperf.checkout.layer import is_here
@@ -21,10 +20,6 @@ from pytest_hwperf.host.files import new_folder, read_text
 from pytest_hwperf.host.launch import run_logged, run_to_end
 from pytest_hwperf.host.source_files import INSTALLED, SOURCES, installed_copies, is_compiled, source_of
 from pytest_hwperf.records.errors import UsageProblem, WorkerError
-
-if TYPE_CHECKING:
-    from packaging.markers import Marker
-
 
 _MADE_BY = ("pyproject.toml", "setup.py")  # of which a folder that can be installed has one
 _LEGACY = ("setuptools>=40.8.0",)  # where a project names nothing that builds it (PEP 518)
@@ -112,14 +107,13 @@ def _extras_here(package: Distribution) -> Iterator[str]:
 
     needed = [Requirement(text) for text in package.requires or ()]
     for extra in package.metadata.get_all("Provides-Extra") or ():
-        own = [one for one in needed if _is_of(one.marker, extra)]
+        own = [
+            one
+            for one in needed
+            if one.marker and one.marker.evaluate({"extra": extra}) and not one.marker.evaluate({"extra": ""})
+        ]
         if own and all(is_here(str(one).partition(";")[0]) for one in own):
             yield extra
-
-
-def _is_of(marker: "Marker | None", extra: str) -> bool:
-    """Whether something is needed for an extra, and not without it."""
-    return marker is not None and marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""})
 
 
 def _build_requirements(folder: Path) -> Sequence[str]:

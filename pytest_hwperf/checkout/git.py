@@ -3,7 +3,7 @@
 import os
 import signal
 import subprocess
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +57,7 @@ class GitResult:
 
 def git(folder: Path | str, *arguments: str, timeout_s: float = 60.0, protocol: str = "none") -> GitResult:
     """Run one git command in `folder`; it fails by its code, never by an exception; `protocol` is what it may use."""
+    own = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER_REPOSITORY}
     command = ["git", *_SETTINGS, "-C", os.fspath(folder), *arguments]
     try:
         process = subprocess.Popen(  # noqa: S603 - fixed arguments, no shell
@@ -64,7 +65,8 @@ def git(folder: Path | str, *arguments: str, timeout_s: float = 60.0, protocol: 
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**_environment(), "GIT_ALLOW_PROTOCOL": protocol},
+            # Untranslated messages, and no lock of the index only to ask for the state.
+            env={**own, "LANGUAGE": "en", "GIT_OPTIONAL_LOCKS": "0", **_CLOSED, "GIT_ALLOW_PROTOCOL": protocol},
             start_new_session=os.name == "posix",  # without a terminal, ssh cannot ask for a password
         )
     except FileNotFoundError:
@@ -104,12 +106,6 @@ def _complaint(errors: str) -> str:
     fatal = next((line for line in lines if line.startswith("fatal: ")), lines[-1])
     remedy = next((line.strip() for line in lines if line.startswith("\tgit ")), "")
     return f"{fatal}; git recommends `{remedy}`" if remedy else fatal
-
-
-def _environment() -> Mapping[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER_REPOSITORY}
-    # Untranslated messages, and no lock of the index only to ask for the state.
-    return {**kept, "LANGUAGE": "en", "GIT_OPTIONAL_LOCKS": "0", **_CLOSED}
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePath
 
@@ -77,13 +77,10 @@ def _by_file(uses: Mapping[str, str], made: Collection[str], since: float) -> di
             within |= {FOLDER} if path in filled else {LISTED, FOLDER}
         for file in _new_in(real, since) if within else ():
             found[file] = found.get(file, _NONE) | within
-    return {file: _with_native(letters) for file, letters in found.items()}
-
-
-def _with_native(letters: frozenset[str]) -> frozenset[str]:
-    """Count what Python has named and not opened as read, since native code may have."""
-    is_native = NAMED in letters and letters.isdisjoint({READ, MADE, APPENDED})
-    return letters - {NAMED} | ({READ} if is_native else _NONE)
+    for file, known in found.items():  # what Python has named and not opened, native code may have read
+        is_native = NAMED in known and known.isdisjoint({READ, MADE, APPENDED})
+        found[file] = known - {NAMED} | ({READ} if is_native else _NONE)
+    return found
 
 
 def _new_in(folder: str, since: float) -> Iterator[str]:
@@ -159,15 +156,11 @@ def check_opened(trees: Trees, opened: Mapping[Side, Opened]) -> list[str]:
             "give it by a path relative to the tests, or in an environment variable"
         )
     check_shared({side: one.uses for side, one in opened.items()}, trees.since)
-    return [*_crossing(crossed), *_uneven(opened, both)]
-
-
-def _crossing(files: Sequence[str]) -> Iterator[str]:
-    if files:
-        yield (
-            f"both sides have read {named(files)} of the present tree, so that a change of it is not seen: "
-            "give it by a path relative to the tests, or in an environment variable"
-        )
+    said = (
+        f"both sides have read {named(crossed)} of the present tree, so that a change of it is not seen: "
+        "give it by a path relative to the tests, or in an environment variable"
+    )
+    return [*([said] if crossed else []), *_uneven(opened, both)]
 
 
 def _uneven(opened: Mapping[Side, Opened], trees: Mapping[Side, Tree]) -> Iterator[str]:

@@ -61,25 +61,18 @@ def missing_files(text: str, trees: Trees, folders: Sequence[Path]) -> list[str]
         name = single or double or bare
         if not about_files and name.isidentifier():  # `build` may be a folder, and is a function here
             continue
-        for path in _places(name, trees, folders):
+        path, places = Path(name), list[Path]()
+        if not path.is_absolute():
+            places = [folder / path for folder in folders if ".." not in path.parts]
+        elif path.is_relative_to(trees.baseline):
+            places = [trees.candidate / path.relative_to(trees.baseline)]
+        for path in places:
             relative = os.path.relpath(path, trees.candidate)
             is_there = is_file(path) or (is_folder(path) and not bare.isidentifier())  # "the model" is no folder
-            if path.suffix != _SOURCE and is_there and not _exists(trees.baseline / relative):
+            then = trees.baseline / relative
+            if path.suffix != _SOURCE and is_there and not (is_file(then) or is_folder(then)):
                 found[relative] = None
     return list(found)
-
-
-def _places(name: str, trees: Trees, folders: Sequence[Path]) -> Iterator[Path]:
-    """Yield what a path in a message of the baseline may mean in the candidate's tree."""
-    path = Path(name)
-    if not path.is_absolute():
-        yield from (folder / path for folder in folders if ".." not in path.parts)
-    elif path.is_relative_to(trees.baseline):
-        yield trees.candidate / path.relative_to(trees.baseline)
-
-
-def _exists(path: Path) -> bool:
-    return is_file(path) or is_folder(path)
 
 
 def shareable(trees: Trees, used: Used) -> Found:
@@ -134,18 +127,15 @@ def _is_lacking(trees: Trees, file: str) -> bool:
 
     Compiled code is looked for where it is loaded: it is built, and never given.
     """
-    is_there = is_file(trees.candidate / file) and not os.path.lexists(trees.baseline / file)
-    return is_there and not is_compiled(file) and not _is_in_another_repository(trees.candidate, file)
+    if not is_file(trees.candidate / file) or os.path.lexists(trees.baseline / file) or is_compiled(file):
+        return False
+    return not any(os.path.lexists(trees.candidate / one / ".git") for one in [*PurePath(file).parents][:-1])
 
 
 def _known_as(root: Path, file: str) -> str:
     """Return by what git knows a file: by the link that leads to its folder, where there is one."""
     folders = [*PurePath(file).parents][-2::-1]
     return next((folder.as_posix() for folder in folders if (root / folder).is_symlink()), file)
-
-
-def _is_in_another_repository(root: Path, file: str) -> bool:
-    return any(os.path.lexists(root / folder / ".git") for folder in [*PurePath(file).parents][:-1])
 
 
 def _why_kept(trees: Trees, file: str, tracked: Collection[str]) -> str:

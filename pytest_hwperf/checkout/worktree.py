@@ -24,6 +24,8 @@ _PARTIAL = ("config", "--get-regexp", r"^remote\..*\.promisor$")  # fails where 
 _WHOLE_CLONE = "hwperf asks no host for what a partial clone lacks; get it with `git fetch --refetch --no-filter`"
 _CHECKOUT_S = 900.0  # large files are copied while checking out
 _MARK = "made-by-pytest-hwperf"  # file in what a repository keeps of a work tree of ours; its text is the folder
+_LINK = "160000"  # mode of a submodule in the index
+_SUBMODULE_S = 300.0
 _LONGEST_RUN_S = 86400.0  # a folder that is not here may be used in another container with the same repository
 
 
@@ -45,7 +47,9 @@ def worktree(repository: Path, commit: str) -> Iterator[Path]:
             if done.code:
                 remedy = "" if git(repository, *_PARTIAL).code else f": {_WHOLE_CLONE}"
                 raise WorkerError(f"git cannot check out {commit} for the baseline: {done.complaint}{remedy}")
-            _mark(tree)
+            kept = git(tree, "rev-parse", "--absolute-git-dir")
+            if not kept.code:  # nothing without this mark of ours is ever taken for abandoned
+                Path(kept.output, _MARK).write_text(str(folder), encoding="utf-8", errors="surrogateescape")
             yield tree
         finally:
             with uninterrupted():
@@ -130,13 +134,6 @@ def _sweep() -> None:
             _forget(Path(common), folder)
 
 
-def _mark(tree: Path) -> None:
-    """Mark what the repository keeps of a work tree as ours: nothing without this is ever taken for abandoned."""
-    kept = git(tree, "rev-parse", "--absolute-git-dir")
-    if not kept.code:
-        Path(kept.output, _MARK).write_text(str(tree.parent), encoding="utf-8", errors="surrogateescape")
-
-
 def _forget(common: Path, folder: Path) -> None:
     """Remove from a repository what it keeps about the work tree in `folder`, which is one of ours."""
     for kept in common.glob("worktrees/*"):
@@ -194,10 +191,6 @@ def _copy(path: Path, source: Path, tree: Path) -> None:
         target.symlink_to(real)
 
 
-_LINK = "160000"  # mode of a submodule in the index
-_LONGEST_S = 300.0
-
-
 def fill_submodules(candidate: Path, tree: Path) -> list[str]:
     """Fill the submodules of a work tree of the user's repository; return what is missing, [] where nothing is.
 
@@ -209,7 +202,8 @@ def fill_submodules(candidate: Path, tree: Path) -> list[str]:
 
 def _filled(candidate: Path, tree: Path, within: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:
     """Fill one level, and in each submodule the next; yield the submodules that stay empty, and why."""
-    links = dict(_links(tree))
+    entries = (entry.partition("\t") for entry in git(tree, "ls-files", "-z", "--stage").output.split("\0"))
+    links = {path: about.split()[1] for about, _, path in entries if about.startswith(_LINK)}  # path → commit
     names, now = (_names(tree), _names(candidate)) if links else ({}, {})
     for path, commit in links.items():
         name = names.get(path, path)
@@ -217,10 +211,8 @@ def _filled(candidate: Path, tree: Path, within: PurePosixPath) -> Iterator[tupl
         at = f"-C {shlex.quote(str(within))} " if within.parts else ""
         objects = _objects(candidate, here, name, is_gone=name not in now.values())
         if objects is None:
-            yield (
-                within / path,
-                f"your tree has not filled it either: git {at}submodule update --init {shlex.quote(here)}",
-            )
+            remedy = f"git {at}submodule update --init {shlex.quote(here)}"
+            yield within / path, f"your tree has not filled it either: {remedy}"
         elif why := _fill(objects, tree / path, commit):
             yield within / path, f"{why}: git -C {shlex.quote(str(within / here))} fetch --all"
         else:
@@ -233,7 +225,7 @@ def _fill(objects: Path, place: Path, commit: str) -> str:
     if not done.code:
         info = place / ".git" / "objects" / "info"
         (info / "alternates").write_text(f"{objects}\n", encoding="utf-8", errors="surrogateescape")
-        done = git(place, "checkout", "--quiet", "--detach", commit, timeout_s=_LONGEST_S)
+        done = git(place, "checkout", "--quiet", "--detach", commit, timeout_s=_SUBMODULE_S)
     if not done.code:
         return ""
     remove_tree(place / ".git")
@@ -249,14 +241,6 @@ def _objects(candidate: Path, path: str, name: str, *, is_gone: bool) -> Path | 
         return None  # a name is text of the repository, and may lead anywhere
     kept = git(candidate, "rev-parse", "--path-format=absolute", "--git-path", f"modules/{name}/objects")
     return Path(kept.output) if not kept.code and Path(kept.output).is_dir() else None
-
-
-def _links(tree: Path) -> Iterator[tuple[str, str]]:
-    """Yield path and commit of each submodule of a work tree."""
-    for entry in git(tree, "ls-files", "-z", "--stage").output.split("\0"):
-        about, _, path = entry.partition("\t")
-        if about.startswith(_LINK):
-            yield path, about.split()[1]
 
 
 def _names(tree: Path) -> dict[str, str]:

@@ -67,7 +67,7 @@ def machine_cpu_time(read: Callable[[], Any] = _CPU_TIMES) -> MachineCpuTime | N
 def busy_cpu_seconds() -> float | None:
     """Return the seconds that all CPUs have worked, None where the system does not report them."""
     spent = machine_cpu_time()
-    return None if spent is None else spent.busy_s
+    return spent and spent.busy_s
 
 
 def load_average(read: Callable[[], tuple[float, ...]] = _LOAD) -> float | None:
@@ -90,7 +90,12 @@ def read_system_state(
     Source: Linux, Documentation/admin-guide/mm/transhuge.rst.
     """
     spent = machine_cpu_time(cpu_times)
-    total, used = _swap(swap)
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of psutil, that pages swapped in and out are not counted here
+            swapped = swap()
+        total, used = swapped.total, swapped.used
+    except OSError:
+        total = used = None
     chosen = _CHOSEN.search(read_text(Path(root, "sys/kernel/mm/transparent_hugepage/enabled")))
     return SystemState(
         load_1min=load_average(load),
@@ -99,15 +104,6 @@ def read_system_state(
         swap_used_bytes=used,
         huge_pages=chosen[1] if chosen else None,
     )
-
-
-def _swap(read: Callable[[], Any]) -> tuple[int | None, int | None]:
-    try:
-        with warnings.catch_warnings(action="ignore"):  # of psutil, that pages swapped in and out are not counted here
-            swap = read()
-    except OSError:
-        return None, None
-    return swap.total, swap.used
 
 
 _NO_LIMIT = 2**60  # bytes; version 1 writes the largest number of whole pages

@@ -44,7 +44,7 @@ class NvidiaGpus:
 def find_nvidia_gpus(environ: Mapping[str, str], root: str | Path = "/") -> NvidiaGpus:
     """Find the GPUs of this machine; no process is started and nothing is loaded for it."""
     place = Path(root)
-    driver = _NUMBER.search(read_text(place / _DRIVER / "version") or read_text(place / _MODULE) or "")
+    driver = _NUMBER.search(read_text(place / _DRIVER / "version") or read_text(place / _MODULE))
     models = _models(place)
     hidden = environ.get(_VISIBLE)
     why = "" if models else f"there is none in {place / _DRIVER / 'gpus'}, and no {place / 'dev' / 'nvidia0'}"
@@ -57,16 +57,11 @@ def _models(root: Path) -> tuple[str, ...]:
     """Return a name for each GPU: where the driver's folder is hidden there are only devices, which have none."""
     found = sorted((root / _DRIVER / "gpus").glob("*/information"))
     if found:
-        return tuple(_model(read_text(file) or "") for file in found)
+        names = (re.search(r"^Model:\s*(.+?)\s*$", read_text(file), re.MULTILINE) for file in found)
+        return tuple(name[1] if name else _UNNAMED for name in names)
     devices = [file for file in (root / "dev").glob("nvidia*") if _DEVICE.fullmatch(file.name)]
     of_windows = all((root / part).exists() for part in _WSL)
     return (_UNNAMED,) * (len(devices) or of_windows)
-
-
-def _model(information: str) -> str:
-    """Return the model that the text of a GPU names, as "NVIDIA H100 80GB HBM3"."""
-    found = re.search(r"^Model:\s*(.+?)\s*$", information, re.MULTILINE)
-    return found[1] if found else _UNNAMED
 
 
 _ALLOCATED = "allocation.all.allocated"  # how often PyTorch's allocator has given memory, ever
@@ -107,8 +102,11 @@ def allocations(modules: Mapping[str, Any]) -> tuple[int, ...]:
     """Return how often PyTorch has taken memory on each board: what a call on a GPU increases; () without its use."""
     if not uses_cuda(modules):
         return ()
-    torch = modules["torch"]
-    return tuple(_allocated(torch, device) for device in range(torch.cuda.device_count()))
+    cuda = modules["torch"].cuda
+    return tuple(
+        _reported(lambda board: cuda.memory_stats(board).get(_ALLOCATED, 0), device, unknown=0)
+        for device in range(cuda.device_count())
+    )
 
 
 def forget_peak(modules: Mapping[str, Any]) -> int:
@@ -145,28 +143,18 @@ def is_on_gpu(value: Any) -> bool:
 
 
 def _wait_for_torch(torch: Any) -> None:
+    """Wait for the current device and those with memory in use: waiting for an unused one would initialise it."""
     if torch.cuda.is_initialized():
-        for device in _used_devices(torch):
-            torch.cuda.synchronize(device)
+        current = torch.cuda.current_device()
+        for device in range(torch.cuda.device_count()):
+            # Where a custom allocator does not report it, rather wait than count work that is not done.
+            if device == current or _reported(torch.cuda.memory_reserved, device, unknown=1):
+                torch.cuda.synchronize(device)
 
 
-def _used_devices(torch: Any) -> Iterator[int]:
-    """Yield the current device and those with memory in use: waiting for an unused one would initialise it."""
-    current = torch.cuda.current_device()
-    for device in range(torch.cuda.device_count()):
-        if device == current or _has_memory(torch, device):
-            yield device
-
-
-def _has_memory(torch: Any, device: int) -> bool:
+def _reported(ask: Callable[[int], Any], device: int, *, unknown: int) -> int:
+    """Return a number of PyTorch's allocator on a device; what a custom allocator does not report is `unknown`."""
     try:
-        return bool(torch.cuda.memory_reserved(device))
+        return int(ask(device))
     except RuntimeError:
-        return True  # a custom allocator does not report it: rather wait than count work that is not done
-
-
-def _allocated(torch: Any, device: int) -> int:
-    try:
-        return int(torch.cuda.memory_stats(device).get(_ALLOCATED, 0))
-    except RuntimeError:
-        return 0  # as above
+        return unknown

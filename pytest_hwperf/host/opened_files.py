@@ -15,7 +15,7 @@ from pathlib import PurePath
 from types import FrameType
 from typing import Any
 
-from pytest_hwperf.host.started_programs import STARTING, StartedPrograms
+from pytest_hwperf.host.started_programs import STARTING, StartedPrograms, whole
 from pytest_hwperf.records.structs import Record
 
 WATCHES_FILES = "HWPERF_WATCHES_FILES"  # set in a process that notes its files
@@ -143,7 +143,7 @@ class OpenedFiles:
         if use == READ and path.startswith("file:"):  # as SQLite names a database with options
             path = path.removeprefix("file:").partition("?")[0]
         if not os.path.isabs(path):  # noqa: PTH117 - within every `open`
-            path = _whole(path)
+            path = whole(path)
         if use in (READ, MADE, APPENDED) and len(self._opened) < 2 * _MOST:
             self._opened[path, use != READ] = None
         if path not in self._uses.get(use, ()) and not _is_of_installed(by, (*self._environment, *_NEITHER)):
@@ -197,13 +197,6 @@ def system_places(prefixes: Collection[str]) -> tuple[str, ...]:
     within = ("lib", "lib64", "share", "bin", "include")
     every = dict.fromkeys(one for prefix in prefixes for one in (prefix, os.path.realpath(prefix)))
     return tuple(f"{prefix}{os.sep}{name}{os.sep}" for prefix in every for name in within)
-
-
-def _whole(path: str) -> str:
-    try:
-        return f"{os.getcwd()}{os.sep}{path}"  # noqa: PTH109 - within every `open`
-    except FileNotFoundError:  # the folder is gone, and a hook must not raise
-        return path
 
 
 def _below(folder: int, path: object) -> object:

@@ -129,10 +129,6 @@ def fit(text: str, width: int) -> str:
     A letter outside of ASCII counts as two cells, which it takes at most.
     """
     kept = text
-    while kept and _cells(kept) > width - (1 if kept == text else 3):
+    while kept and sum(1 if letter.isascii() else 2 for letter in kept) > width - (1 if kept == text else 3):
         kept = kept[:-1]
     return kept if kept == text else f"{kept}…"
-
-
-def _cells(text: str) -> int:
-    return sum(1 if letter.isascii() else 2 for letter in text)

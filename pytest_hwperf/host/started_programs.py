@@ -55,13 +55,14 @@ class StartedPrograms:
             arguments = ("sh", ["sh", "-c", arguments[0]], None)
         elif event.startswith("os.fork"):
             arguments = (_FORK, [_FORK], None)
-        command = tuple(_texts([arguments[0], *_words(arguments[1])[1:]]))
+        words = arguments[1][1:] if isinstance(arguments[1], list | tuple) else ()
+        command = tuple(_texts([arguments[0], *words]))
         directory = next(_texts([arguments[2]]), "") if event == "subprocess.Popen" else ""
         given = os.environ if arguments[STARTING[event]] is None else arguments[STARTING[event]]
         before, own = _parted(command)
         if _names(before, {"env"}) and any(one in _WITHOUT or _SEARCHED in one for one in before):
             given = {}
-        directory = _whole(directory)
+        directory = whole(directory)
         values = given.values() if isinstance(given, Mapping) else ()
         told = (directory, *command, *(one for one in _texts([*values]) if one not in self._given))
         if (shown := " ".join(command[:_SHOWN])) in self._told or len(self._told) < _MOST:
@@ -106,15 +107,12 @@ def _name(word: str) -> str:
     return os.path.basename(word)  # noqa: PTH119 - a text
 
 
-def _whole(directory: str) -> str:
+def whole(path: str) -> str:
+    """Return a path from the root on; as it is where the working directory is gone: a hook must not raise."""
     try:
-        return os.path.join(os.getcwd(), directory)  # noqa: PTH109, PTH118 - a text
-    except FileNotFoundError:  # the folder is gone
-        return directory
-
-
-def _words(command: object) -> Sequence[object]:
-    return command if isinstance(command, list | tuple) else [command]
+        return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 - within every `open`
+    except FileNotFoundError:
+        return path
 
 
 def _texts(words: Sequence[object]) -> Iterator[str]:
