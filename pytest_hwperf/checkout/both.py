@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_hwperf.checkout.differences import changes_between
 from pytest_hwperf.checkout.git import git
 from pytest_hwperf.checkout.layer import Interpreter
 from pytest_hwperf.checkout.opened import own_data
 from pytest_hwperf.checkout.overlay import candidate_ini, gone_tests, lay_over, remove_gone, share
 from pytest_hwperf.checkout.revision import resolve, revision_of, top_of
-from pytest_hwperf.checkout.trees import PREFIXES, Trees, named, own_paths, translated
+from pytest_hwperf.checkout.trees import PREFIXES, Trees, changes_between, named, own_paths, translated
 from pytest_hwperf.checkout.worktree import (
     copy_of,
     fill_submodules,

@@ -8,11 +8,10 @@ from pathlib import Path, PurePath
 from shlex import quote
 
 from pytest_hwperf.checkout.both import Translation
-from pytest_hwperf.checkout.differences import is_same
 from pytest_hwperf.checkout.git import ignored_files, tracked_files
 from pytest_hwperf.checkout.layer import is_from
 from pytest_hwperf.checkout.opened import check_opened
-from pytest_hwperf.checkout.trees import Tree, Trees, named, sharing
+from pytest_hwperf.checkout.trees import Tree, Trees, is_same, named, sharing
 from pytest_hwperf.host.files import is_file
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.host.source_files import (

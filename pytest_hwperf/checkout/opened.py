@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePath
 
-from pytest_hwperf.checkout.differences import is_same
 from pytest_hwperf.checkout.overlay import INI_COPY
-from pytest_hwperf.checkout.trees import PREFIXES, Tree, Trees, named, sharing
+from pytest_hwperf.checkout.trees import PREFIXES, Tree, Trees, is_same, named, sharing
 from pytest_hwperf.host.opened_files import (
     ABSENT,
     APPENDED,

@@ -7,11 +7,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
-from pytest_hwperf.checkout.differences import is_same
 from pytest_hwperf.checkout.git import ignored_files, tracked_files
 from pytest_hwperf.checkout.opened import own_data
 from pytest_hwperf.checkout.overlay import give
-from pytest_hwperf.checkout.trees import Trees
+from pytest_hwperf.checkout.trees import Trees, is_same
 from pytest_hwperf.host.files import is_file, is_folder, read_file, read_text
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.host.source_files import is_compiled

@@ -79,6 +79,7 @@ def test_without_git_all_but_caches_and_environments_is_copied(tmp_path: Path) -
         ".tox/py311/x",
         "env/pyvenv.cfg",
         "env/lib/x.py",
+        "conda/conda-meta/history",
     ]
     for name in kept + skipped:
         (source / name).parent.mkdir(parents=True, exist_ok=True)

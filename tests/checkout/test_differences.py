@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.checkout import differences
+from pytest_hwperf.checkout import trees as trees_module
 from pytest_hwperf.checkout.both import with_leftovers
-from pytest_hwperf.checkout.differences import changes_between
-from pytest_hwperf.checkout.trees import Tree, Trees
+from pytest_hwperf.checkout.trees import Tree, Trees, changes_between
 from pytest_hwperf.stats.affected import Changes
 from pytest_hwperf.stats.changed_code import MODULE
 
@@ -18,7 +17,7 @@ BOTH = {"same.py": "x = 1\n", "data/same.bin": "00", "link/kept.txt": "kept"}
 @pytest.fixture
 def trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     """A baseline and a candidate that are the same."""
-    monkeypatch.setattr(differences, "files_of", lambda folder: (one for one in folder.rglob("*") if one.is_file()))
+    monkeypatch.setattr(trees_module, "files_of", lambda folder: (one for one in folder.rglob("*") if one.is_file()))
     baseline, candidate = tmp_path / "baseline", tmp_path / "candidate"
     for tree in (baseline, candidate):
         for name, text in BOTH.items():
@@ -79,7 +78,7 @@ def test_what_is_left_later_adds_to_what_differs(trees: tuple[Path, Path]) -> No
 def test_code_that_is_too_large_has_changed_as_a_whole(
     trees: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(differences, "_LARGEST_SOURCE", 3)
+    monkeypatch.setattr(trees_module, "_LARGEST_SOURCE", 3)
     baseline, candidate = trees
     write(candidate, "same.py", "x = 2\n")
 

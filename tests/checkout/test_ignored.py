@@ -1,4 +1,4 @@
-"""Files that one side lacks since git ignores them: refused, or named with what to type."""
+"""Files that one side lacks since git ignores them, and compiled modules that one side alone has loaded."""
 
 from collections.abc import Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from fakes.repositories import commit, git
 
-from pytest_hwperf.checkout import trees
-from pytest_hwperf.checkout.isolation import check_ignored, same_code
+from pytest_hwperf.checkout import trees as trees_module
+from pytest_hwperf.checkout.isolation import check_compiled, check_ignored, same_code
 from pytest_hwperf.checkout.sharing import missing_files
 from pytest_hwperf.checkout.trees import Trees, sharing
 from pytest_hwperf.records.errors import UsageProblem
@@ -24,7 +24,7 @@ ONNX = (
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository that ignores what is generated, and a baseline beside it that has nothing."""
-    monkeypatch.setattr(trees, "PREFIXES", (str(tmp_path / "project/.venv"),))
+    monkeypatch.setattr(trees_module, "PREFIXES", (str(tmp_path / "project/.venv"),))
     folder = tmp_path / "project"
     folder.mkdir()
     git(folder, "init")
@@ -154,3 +154,48 @@ def test_compiled_code_that_is_shared_is_the_same_on_both_sides(tmp_path: Path) 
     (said,) = same_code(both, {"baseline": [str(tmp_path / COMPILED), str(tmp_path / "a.py")]})
     assert said.endswith(f"same compiled code of it: {COMPILED}")
     assert [] == [*same_code(both, {"baseline": [str(tmp_path / "a.py")]}), *same_code(both, {})]
+
+
+FAST = f"_fast{EXTENSION_SUFFIXES[0]}"
+
+
+@pytest.fixture
+def trees(tmp_path: Path) -> Trees:
+    """Both trees have the source of one compiled module, in different layouts."""
+    found = Trees(candidate=tmp_path / "candidate", baseline=tmp_path / "baseline")
+    for folder in (found.candidate / "src/pkg", found.baseline / "pkg"):
+        folder.mkdir(parents=True)
+        (folder / "_fast.c").touch()
+    return found
+
+
+def site(tmp_path: Path) -> Path:
+    return tmp_path / "env" / "lib" / "python3" / "site-packages"
+
+
+def test_code_compiled_in_place_with_a_pure_fallback_in_the_other_environment(trees: Trees, tmp_path: Path) -> None:
+    """However slow the change made the compiled code, it is faster than Python."""
+    loaded = [str(trees.candidate / "src/pkg" / FAST), str(trees.candidate / "src/pkg/__init__.py")]
+    with pytest.raises(UsageProblem, match=r"loaded by the candidate only.*build it in the environment of"):
+        check_compiled(trees, {"candidate": loaded, "baseline": [str(site(tmp_path) / "pkg/__init__.py")]})
+
+
+def test_code_compiled_in_the_environment_of_the_baseline_only(trees: Trees, tmp_path: Path) -> None:
+    loaded = [str(site(tmp_path) / "pkg" / FAST), str(site(tmp_path) / "numpy" / FAST)]
+    with pytest.raises(UsageProblem, match=rf"pkg/{FAST}: .*loaded by the baseline only.*build it in the present tree"):
+        check_compiled(trees, {"candidate": [], "baseline": loaded})
+
+
+def test_what_both_have_loaded_is_right(trees: Trees, tmp_path: Path) -> None:
+    here, there = str(trees.candidate / "src/pkg" / FAST), str(site(tmp_path) / "pkg" / FAST)
+
+    check_compiled(trees, {"candidate": [here], "baseline": [there]})
+    check_compiled(trees, {"candidate": [here]})  # the other side was lost
+
+
+def test_a_module_that_is_new_is_the_change_itself(trees: Trees) -> None:
+    (trees.baseline / "pkg/_fast.c").unlink()
+    (trees.baseline / "pkg/_fast.pyi").touch()
+
+    check_compiled(trees, {"candidate": [str(trees.candidate / "src/pkg" / FAST)], "baseline": []})
+    check_compiled(trees, {"candidate": ["/elsewhere/_fast.so"], "baseline": []})

@@ -169,27 +169,48 @@ def check(baseline: list[str], candidate: list[str], other: Path, root: Path, *,
     return check_isolation(both, {"baseline": baseline, "candidate": candidate}, tests, own_interpreter=own_interpreter)
 
 
-def test_own_code_on_each_side_is_proof(root: Path, other: Path, site: Path) -> None:
-    numpy = file(site, "numpy/__init__.py")
+# What both sides have loaded, and what is said of it, or whether own code was seen.
+LOADED: dict[str, tuple[list[str], list[str], str | bool]] = {
+    "own code on each side": (["base/src/pkg/a.py", "site/numpy.py"], ["src/pkg/a.py", "site/numpy.py"], True),
+    "an extension module": (["base/pkg/a.cpython-311.so"], ["pkg/a.cpython-311.so"], True),
+    "code of the candidate in the baseline": (
+        ["base/src/pkg/a.py", "src/pkg/b.py", "src/pkg/c.py"],
+        ["src/pkg/a.py"],
+        r"the baseline has loaded .*/candidate/src/pkg/b.py and 1 more of the cand",
+    ),
+    "a test of the candidate in the baseline": (
+        ["base/src/pkg/a.py", "tests/test_a.py"],
+        ["src/pkg/a.py"],
+        r"the baseline has loaded .*/candidate/tests/test_a.py of the candidate's",
+    ),
+    "one side without own code": (
+        ["base/tests/test_a.py"],
+        ["src/pkg/a.py"],
+        r"the baseline has loaded no code of its own tree .*/baseline, but the other",
+    ),
+    "tests of a model file alone, which need no package": (
+        ["base/tests/test_a.py", "site/onnxruntime/__init__.py", "site/pkg_tests/__init__.py"],
+        ["tests/test_a.py", "site/onnxruntime/__init__.py", "site/pkg_tests/__init__.py", "pkg_tests/__init__.py"],
+        False,
+    ),
+}
 
-    check([file(other, "src/pkg/a.py"), numpy], [file(root, "src/pkg/a.py"), numpy], other, root)
 
+@pytest.mark.parametrize("name", LOADED)
+def test_own_code_is_proof_and_that_of_the_other_side_a_leak(root: Path, other: Path, site: Path, name: str) -> None:
+    theirs, ours, expected = LOADED[name]
+    places = {"base": other, "site": site}
 
-def test_an_extension_module_is_own_code(root: Path, other: Path) -> None:
-    check([file(other, "pkg/a.cpython-311.so")], [file(root, "pkg/a.cpython-311.so")], other, root)
+    def of(files: list[str]) -> list[str]:
+        parts = (one.partition("/") for one in files)
+        return [file(places.get(top, root), rest if top in places else f"{top}/{rest}") for top, _, rest in parts]
 
-
-@pytest.mark.parametrize("own_interpreter", [True, False])
-def test_a_file_of_the_candidate_in_the_baseline_is_named(root: Path, other: Path, own_interpreter: bool) -> None:
-    files = [file(other, "src/pkg/a.py"), file(root, "src/pkg/b.py"), file(root, "src/pkg/c.py")]
-    with pytest.raises(WorkerError, match=r"the baseline has loaded .*/candidate/src/pkg/b.py and 1 more of the cand"):
-        check(files, [file(root, "src/pkg/a.py")], other, root, own_interpreter=own_interpreter)
-
-
-def test_even_a_test_of_the_candidate_in_the_baseline_is_a_leak(root: Path, other: Path) -> None:
-    files = [file(other, "src/pkg/a.py"), file(root, "tests/test_a.py")]
-    with pytest.raises(WorkerError, match=r"the baseline has loaded .*/candidate/tests/test_a.py of the candidate's"):
-        check(files, [file(root, "src/pkg/a.py")], other, root)
+    if isinstance(expected, bool):
+        assert expected == check(of(theirs), of(ours), other, root)
+        return
+    for own_interpreter in {False, "candidate in" in name}:
+        with pytest.raises(WorkerError, match=expected):
+            check(of(theirs), of(ours), other, root, own_interpreter=own_interpreter)
 
 
 def test_environments_in_the_candidates_tree_are_no_leak(
@@ -284,28 +305,12 @@ def test_a_package_from_elsewhere_is_a_dependency(root: Path, other: Path, site:
     check([module], [module], other, root)
 
 
-def test_tests_of_a_model_file_alone_need_no_package(root: Path, other: Path, site: Path) -> None:
-    """The tree offers no code that could have been mixed up."""
-    common = [file(site, "onnxruntime/__init__.py"), file(site, "pkg_tests/__init__.py")]
-    file(root, "pkg_tests/__init__.py")
-
-    check([file(other, "tests/test_a.py"), *common], [file(root, "tests/test_a.py"), *common], other, root)
-
-
 def test_an_editable_install_is_no_installed_copy(root: Path, other: Path, site: Path) -> None:
     """Its finder is loaded from the site whether or not the package was."""
     finder = file(site, "__editable___inner_finder.py")
     installed_from(root.as_uri(), site, editable=True, record="__editable___inner_finder.py,,\n")
 
     check([finder], [finder], other, root)
-
-
-def test_one_side_without_own_code_is_an_error(root: Path, other: Path) -> None:
-    own = file(root, "src/pkg/a.py")
-    with pytest.raises(
-        WorkerError, match=r"the baseline has loaded no code of its own tree .*/baseline, but the other"
-    ):
-        check([file(other, "tests/test_a.py")], [own], other, root)
 
 
 def test_code_of_the_baselines_own_interpreter_is_its_code(root: Path, other: Path, site: Path, tmp_path: Path) -> None:

@@ -54,6 +54,12 @@ LAYOUTS = {
         ["pkg/tests/test_a.py"],
         ["pkg/conftest.py", "pkg/tests/__init__.py", "pkg/tests/test_a.py"],
     ),
+    "two projects of a workspace": (
+        {"a/src/a/__init__.py": "c", "a/tests/test_a.py": "c", "b/conftest.py": "c", "b/tests/test_b.py": "c"},
+        {"a/src/a/__init__.py": "b", "a/tests/test_a.py": "b", "b/src/b/__init__.py": "b"},
+        ["a/tests/test_a.py", "b/tests/test_b.py"],
+        ["a/tests/test_a.py", "b/conftest.py", "b/tests/test_b.py"],
+    ),
     "tests beside the code": (
         {"pkg/__init__.py": "x = 1", "pkg/a.py": "c", "pkg/fast.py": "c", "pkg/test_a.py": "c"},
         {"pkg/a.py": "b"},
