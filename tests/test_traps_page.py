@@ -2,12 +2,15 @@
 
 import re
 from pathlib import Path
-from typing import get_args
 
-from pytest_hwperf.records.messages import _SENTENCES, Trap
+from pytest_hwperf.records.messages import _SENTENCES
 
 PAGE = Path(__file__).parents[1] / "docs" / "traps.md"
 SAID = re.compile(r"^\|[^|]*\|([^|]*)\|", re.MULTILINE)
+TRAPS = {
+    "crowded threads", "crowded pool", "waiting threads", "constant input", "few examples", "not waited for",
+    "mean only", "other batch served", "predictions not checked",
+}  # fmt: skip
 NO_KINDS = {"kind", "flip_rate", "probability_diff", "latency_mean_ms", "throughput_min_qps", "inconclusive"}
 
 
@@ -22,4 +25,4 @@ def test_every_kind_on_the_page_exists() -> None:
 
 
 def test_every_trap_stands_on_the_page() -> None:
-    assert set(get_args(Trap)) <= kinds()
+    assert TRAPS <= kinds()

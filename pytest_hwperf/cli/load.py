@@ -37,9 +37,8 @@ from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.records.budgets import parse_budget_lines
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
-from pytest_hwperf.records.load import Load, Served
+from pytest_hwperf.records.load import Load, Served, is_address, parse_load
 from pytest_hwperf.records.messages import state
-from pytest_hwperf.records.plans import is_address, parse_load
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import OF_A_LOAD, Run, Sample, replace
 from pytest_hwperf.records.units import counted, show

@@ -14,7 +14,7 @@ from pytest_hwperf.checkout.both import with_leftovers
 from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.gate.lockstep import PairTrace
 from pytest_hwperf.records.evidence import Side
-from pytest_hwperf.records.wording import reasons
+from pytest_hwperf.records.units import reasons
 from pytest_hwperf.stats.affected import (
     EVERY_TEST,
     Changes,

@@ -30,8 +30,7 @@ from pytest_hwperf.records.evidence import Evidence, FixedSample, Gate, Measurem
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS
 from pytest_hwperf.records.run import Key, replace
-from pytest_hwperf.records.units import counted
-from pytest_hwperf.records.wording import reasons
+from pytest_hwperf.records.units import counted, reasons
 from pytest_hwperf.stats.hypotheses import Questions, Reason, questions_of, seen_beside
 from pytest_hwperf.stats.sequence import check_alpha, decide
 from pytest_hwperf.stats.timetable import completeness, more_time, rounded_up, seconds_needed

@@ -10,8 +10,8 @@ from typing import Any
 from pytest_hwperf.host.files import cache_folder, read_file, replace_file
 from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.errors import SerialisationError
+from pytest_hwperf.records.profiles import PeakRate, Peaks
 from pytest_hwperf.records.run import Machine, replace
-from pytest_hwperf.records.work import PeakRate, Peaks
 
 _PRODUCT = 512  # rows and columns of the matrices: larger ones run into the limits of shared caches
 _ELEMENTS = 16 * 1024 * 1024  # float32 of each array of the triad, 64 MB: no cache holds three

@@ -15,7 +15,7 @@ from pytest_hwperf.measure.plan import SamplingLimits, WindowPlan, collect_betwe
 from pytest_hwperf.measure.rounds import RoundStream
 from pytest_hwperf.measure.stream import FirstCall, ItemTimes, Stream
 from pytest_hwperf.records.contracts import DerivedMeter, Meter
-from pytest_hwperf.records.messages import Kind, Remark, Statement, state
+from pytest_hwperf.records.messages import Remark, Statement, state
 from pytest_hwperf.records.run import Reading, Values
 
 _SECOND = 1_000_000_000  # ns
@@ -187,7 +187,7 @@ class Sampler:
                 return call_s, None
         if not medians:
             return call_s, state("no warm-up", first_s=first_s, limit_s=limit_s)
-        kind: Kind = "short warm-up" if len(medians) < _STEADY else "not steady"
+        kind = "short warm-up" if len(medians) < _STEADY else "not steady"
         return call_s, state(kind, blocks=len(medians), limit_s=limit_s)
 
     def _batch(self, call_s: float) -> int:

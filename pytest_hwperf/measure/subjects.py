@@ -26,8 +26,7 @@ from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.records.contracts import CallStage, Scenario
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 from pytest_hwperf.records.messages import Statement, said, state
-from pytest_hwperf.records.profiles import OperatorProfile, ProfiledCalls
-from pytest_hwperf.records.work import Peaks, Roofline, Work
+from pytest_hwperf.records.profiles import OperatorProfile, Peaks, ProfiledCalls, Roofline, Work
 from pytest_hwperf.stats.movers import profile_of
 from pytest_hwperf.stats.roofline import roofline_of
 

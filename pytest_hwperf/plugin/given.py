@@ -11,8 +11,8 @@ from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject
 from pytest_hwperf.plugin.scenarios import ReadyScenario
 from pytest_hwperf.plugin.session import LONGEST_LABEL
 from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.load import ADDRESSES
 from pytest_hwperf.records.metrics import METRICS, is_stage
-from pytest_hwperf.records.plans import ADDRESSES
 from pytest_hwperf.records.structs import LARGEST
 from pytest_hwperf.records.text import shortened
 

@@ -12,11 +12,11 @@ from pytest_hwperf import registry
 from pytest_hwperf.plugin.session import MARKS, Markers, is_asked_for, session_of, test_of
 from pytest_hwperf.records.budgets import closest, closest_margins, nearest, parse_budgets, parse_margins
 from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.load import parse_load
 from pytest_hwperf.records.messages import Statement, state
-from pytest_hwperf.records.plans import COUNTED, SweepPlan, parse_load, parse_sweep
 from pytest_hwperf.records.report import ReportPart
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.sweep import Sweep, SweepPoint, SweepRow
+from pytest_hwperf.records.sweep import COUNTED, Sweep, SweepPlan, SweepPoint, SweepRow, parse_sweep
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.verdict import Budget, Judgement
 from pytest_hwperf.stats.sweeps import is_beyond, missed, row_of, sweep_of

@@ -16,8 +16,8 @@ from pytest_hwperf.plugin.markers import BUILT_IN_SCENARIOS, swept_value
 from pytest_hwperf.plugin.session import test_of
 from pytest_hwperf.records.contracts import Scenario
 from pytest_hwperf.records.errors import ScenarioUnavailable, UsageProblem
+from pytest_hwperf.records.load import is_address
 from pytest_hwperf.records.messages import cause_of
-from pytest_hwperf.records.plans import is_address
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.verdict import Skip
 

@@ -14,27 +14,6 @@ from pytest_hwperf.records.verdict import Budget, Margin
 T = TypeVar("T")
 
 
-def budget_keywords(metrics: Mapping[str, Metric]) -> dict[str, tuple[Metric, BudgetKeyword]]:
-    """Return the keywords of `hwbudget`, each with what it limits."""
-    return {budget.keyword: (metric, budget) for metric in metrics.values() for budget in metric.budgets}
-
-
-def default_margins(metrics: Mapping[str, Metric]) -> dict[str, Margin]:
-    """Return the keywords of `hwregression`, each with the margin that holds unless the user names another."""
-    return {
-        metric.called(default.statistic).replace(" ", "_"): _margin(metric, default)
-        for metric in metrics.values()
-        for default in metric.margins
-    }
-
-
-def always_compared(metrics: Mapping[str, Metric]) -> tuple[Margin, ...]:
-    """Return the margins of what is compared wherever it was measured; all others are compared where they are named."""
-    return tuple(
-        _margin(metric, default) for metric in metrics.values() for default in metric.margins if default.always
-    )
-
-
 def _margin(metric: Metric, default: DefaultMargin) -> Margin:
     return Margin(
         metric=metric.name,
@@ -45,15 +24,24 @@ def _margin(metric: Metric, default: DefaultMargin) -> Margin:
     )
 
 
-BUDGET_KEYWORDS: Mapping[str, tuple[Metric, BudgetKeyword]] = budget_keywords(METRICS)
-DEFAULT_MARGINS: Mapping[str, Margin] = default_margins(METRICS)
-ALWAYS_COMPARED: tuple[Margin, ...] = always_compared(METRICS)
+# Keywords of `hwbudget`, each with what it limits, and of `hwregression`, each with its usual margin.
+BUDGET_KEYWORDS: Mapping[str, tuple[Metric, BudgetKeyword]] = {
+    budget.keyword: (metric, budget) for metric in METRICS.values() for budget in metric.budgets
+}
+DEFAULT_MARGINS: Mapping[str, Margin] = {
+    metric.called(default.statistic).replace(" ", "_"): _margin(metric, default)
+    for metric in METRICS.values()
+    for default in metric.margins
+}
+# What is compared wherever it was measured; all others are compared where they are named.
+ALWAYS_COMPARED: tuple[Margin, ...] = tuple(
+    _margin(metric, default) for metric in METRICS.values() for default in metric.margins if default.always
+)
 MODELS_COMPARED: tuple[Margin, ...] = tuple(m for m in ALWAYS_COMPARED if METRICS[m.metric].between_models)
 
 RECORDED_MARGIN = 0.02  # relative margin of the user's own metrics
 
 _FEW = 8  # names that are listed whatever was typed
-
 _MARGIN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%|pp)\s*")
 
 
@@ -148,7 +136,8 @@ def _parsed(
     problems, found = list[str](), list[T]()
     for keyword, value in keywords.items():
         if keyword not in allowed:
-            problems.append(_unknown(marker, keyword, value, allowed))
+            hint = nearest_or_all(keyword, allowed)
+            problems.append(f"{_as_typed(marker, keyword, value)}: unknown keyword {keyword!r}.{hint}")
             continue
         try:
             found.append(parse(keyword, value))
@@ -169,7 +158,3 @@ def _margin_for(keyword: str, size: object) -> Margin:
     if default.scale == "absolute" and parsed >= 1:
         raise UsageProblem("a margin of 100 points or more never fails: give fewer, such as '0.5pp'")
     return replace(default, size=parsed)
-
-
-def _unknown(marker: str, keyword: str, value: object, allowed: Iterable[str]) -> str:
-    return f"{_as_typed(marker, keyword, value)}: unknown keyword {keyword!r}.{nearest_or_all(keyword, allowed)}"

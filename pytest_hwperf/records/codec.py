@@ -18,6 +18,9 @@ from pytest_hwperf.records.structs import LARGEST, Record
 _ONE, _ZERO = array("d", [1.0]).tobytes(), array("d", [0.0]).tobytes()  # neither holds the byte of a digit
 _CHUNK = 4096  # values whose norm is taken at once
 _LONGEST_LIST = 64  # values: a longer array is packed, since text costs up to 24 bytes a value and base64 10.7
+R = TypeVar("R", bound=Record)
+T = TypeVar("T")
+_UNUSABLE = (ValueError, TypeError, OverflowError, RecursionError)
 
 
 def pack(values: Values) -> list[float] | dict[str, Any]:
@@ -35,27 +38,22 @@ def pack(values: Values) -> list[float] | dict[str, Any]:
 
 def unpack(plain: object) -> Values:
     """Return the array that `pack` wrote."""
-    if isinstance(plain, list) and {*map(type, plain)} <= {int, float}:
-        return _checked(array("d", plain))
-    parts = plain if isinstance(plain, dict) else {}
+    values, parts = array("d"), plain if isinstance(plain, dict) else {}
     bits, text, length = parts.get("bits"), parts.get("f8le"), parts.get("n")
-    if isinstance(bits, str) and len(parts) == 1 and not bits.strip("01"):
-        return _of_bytes(bits.encode("ascii").replace(b"1", _ONE).replace(b"0", _ZERO))
-    if isinstance(text, str) and isinstance(length, int) and len(parts) == 2:  # noqa: PLR2004 - these two
-        return _of_base64(text, length)
-    raise ValueError("expected a list of numbers, bits, or f8le with n")
-
-
-def _of_base64(text: str, length: int) -> Values:
-    packed = base64.b64decode(text, validate=True)
-    if len(packed) != len(_ONE) * length:
-        raise ValueError(f"n is {length}, but there are {len(packed) / len(_ONE):g} values")
-    return _checked(_little_endian(_of_bytes(packed)))
-
-
-def _of_bytes(packed: bytes) -> Values:
-    values = array("d")
-    values.frombytes(packed)
+    if isinstance(plain, list) and {*map(type, plain)} <= {int, float}:
+        values.extend(plain)
+    elif isinstance(bits, str) and len(parts) == 1 and not bits.strip("01"):
+        values.frombytes(bits.encode("ascii").replace(b"1", _ONE).replace(b"0", _ZERO))
+    elif isinstance(text, str) and isinstance(length, int) and len(parts) == 2:  # noqa: PLR2004 - these two
+        packed = base64.b64decode(text, validate=True)
+        if len(packed) != len(_ONE) * length:
+            raise ValueError(f"n is {length}, but there are {len(packed) / len(_ONE):g} values")
+        values.frombytes(packed)
+        values = _little_endian(values)
+    else:
+        raise ValueError("expected a list of numbers, bits, or f8le with n")
+    if not _in_range(values):
+        raise ValueError(f"holds a number that is not within ±{LARGEST:g}")
     return values
 
 
@@ -67,22 +65,11 @@ def _little_endian(values: Values) -> Values:
     return values
 
 
-def _checked(values: Values) -> Values:
-    if not _in_range(values):
-        raise ValueError(f"holds a number that is not within ±{LARGEST:g}")
-    return values
-
-
 def _in_range(values: Values) -> bool:
     """No number is larger than the norm of all; where that is too large, each is looked at."""
     if len(values) > _CHUNK:
         return all(_in_range(values[first : first + _CHUNK]) for first in range(0, len(values), _CHUNK))
     return math.hypot(*values) <= LARGEST or all(abs(value) <= LARGEST for value in values)
-
-
-R = TypeVar("R", bound=Record)
-T = TypeVar("T")
-_UNUSABLE = (ValueError, TypeError, OverflowError, RecursionError)
 
 
 def to_json(record: Record, *, check: bool = True) -> bytes:
@@ -132,7 +119,8 @@ def from_foreign(form: type[T], text: bytes) -> T:
 
 def from_file(cls: type[R], text: bytes, *, other: str, older: str) -> R:
     """Build the record of a whole file, which says what it is in the field `what` and has a field `schema`."""
-    what, reads = cls.__struct_config__.tag, _schema(cls)
+    what = cls.__struct_config__.tag
+    reads = next(field.default for field in msgspec.structs.fields(cls) if field.name == "schema")
     try:
         plain = _parsed(cls, text)
     except SerialisationError:
@@ -146,16 +134,12 @@ def from_file(cls: type[R], text: bytes, *, other: str, older: str) -> R:
     if schema < reads:
         raise SerialisationError(f"was written by an earlier {versions}: {older}")
     try:
-        return _complete(cls, plain)
+        record = _converted(cls, plain)
+        missing = next(_missing(plain, json.loads(to_json(record)), "$"), "")
     except SerialisationError as error:
         raise SerialisationError(f"holds no valid {what} ({error}): {other}") from None
-
-
-def _complete(cls: type[R], plain: object) -> R:
-    """Build a record of which every field is there and every number is finite."""
-    record = _converted(cls, plain)
-    for missing in _missing(plain, json.loads(to_json(record)), "$"):
-        raise SerialisationError(f"{cls.__name__}: {missing}")
+    if missing:
+        raise SerialisationError(f"holds no valid {what} ({cls.__name__}: {missing}): {other}")
     return record
 
 
@@ -185,11 +169,6 @@ def _missing(plain: Any, whole: Any, path: str) -> Iterator[str]:
     elif isinstance(plain, list) and isinstance(whole, list):
         for position, (one, value) in enumerate(zip(plain, whole, strict=True)):
             yield from _missing(one, value, f"{path}[{position}]")
-
-
-@cache
-def _schema(cls: type) -> Any:
-    return next(field.default for field in msgspec.structs.fields(cls) if field.name == "schema")
 
 
 @cache

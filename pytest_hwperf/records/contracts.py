@@ -5,9 +5,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from pytest_hwperf.records.profiles import ProfiledCalls
+from pytest_hwperf.records.profiles import ProfiledCalls, Work
 from pytest_hwperf.records.run import Reading
-from pytest_hwperf.records.work import Work
 
 # What a meter covers: this process, the processors, boards; or nothing, where it is an estimate.
 Covered = Literal["process", "processors", "boards", "estimate"]

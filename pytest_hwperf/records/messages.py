@@ -7,73 +7,13 @@ templates or format specifications themselves.
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Literal
 
 from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.records.structs import Number, Record
-from pytest_hwperf.records.text import visible
-from pytest_hwperf.records.wording import NumberRange, TemplateFacts, Word
+from pytest_hwperf.records.text import shortened, visible
+from pytest_hwperf.records.units import NumberRange, TemplateFacts, Word
 
-# Why a metric was not measured; "said": in the words of a meter, a runtime or whatever else was asked.
-Unmeasured = Literal[
-    "said", "not given", "energy off", "energy takes seconds", "few windows", "no idle power",
-    "idle power moved", "no reference", "part unmeasured", "other windows", "no embodied carbon",
-    "no classes", "growth in steps", "never called", "traced", "no probabilities", "no bound of goodput", "elsewhere",
-    "too short", "not repeatable", "does not convert", "no int8 form", "weight-only", "unchanged", "not int8",
-    "memory of children",
-]  # fmt: skip
-# Why there is nothing to compare, or why it is inconclusive.
-Incomparable = Literal[
-    "no baseline", "another machine", "other conditions", "other data", "stored otherwise", "not measured",
-    "only estimated", "baseline of nothing", "unequal examples", "no examples", "no correctness", "unequal processes",
-    "no ratio", "no ratio to sessions", "not repeated", "pairs missing", "out of time", "out of part",
-    "pairs lost", "lost", "lost, logged", "one side only", "not collected", "not runnable", "no such test",
-    "test ended", "reciprocal", "coarse meter", "not recorded", "not met", "no value", "pairs cannot tell",
-    "values not kept",
-    "other versions", "processes disagree", "few stored runs", "not at once", "untouched",
-    "not reached", "interrupted",
-]  # fmt: skip
-# How a change was found.
-Method = Literal[
-    "stored, equal", "stored, spread", "mcnemar", "tango", "equal examples", "signed-rank", "signed-rank, apart",
-    "sign-flip", "screen", "unconfirmed screen", "equal pairs", "equal fresh pairs", "equal values",
-    "equal processes", "screened values", "historical", "historical limit", "historical repeats",
-]  # fmt: skip
-# What else has to be known of a value.
-Doubt = Literal[
-    "maximum", "no bound", "mean of one", "lone process", "turns preempted", "preempted", "load", "steal", "quota",
-    "heat", "clock rate", "step", "shared", "idle machine", "count", "no warm-up", "short warm-up", "not steady",
-    "could have caught", "could have caught points", "slower than fp32",
-    "may be slower than fp32", "waited for gpu",
-    "stages miss", "stages apart", "stage after",
-    "too short to profile", "low coverage", "operator moved", "framework moved", "operators unknown",
-    "function moved", "function called", "function called otherwise", "allocation moved", "nothing moved",
-    "nothing to explain", "movers miss", "profiler slows", "profiler distorts", "not sampled", "awaited",
-    "profiled under load", "unexplained", "moved with", "calls unmoved", "not profiled", "explained enough",
-    "no time to explain", "no profiler", "work uncounted", "integer work", "no peaks", "from caches", "under load",
-    "slopes", "profiles unlike pairs", "answers change", "class lost", "processes apart",
-    "calls failed", "late calls", "backlog grows", "generator late", "generator adds", "no steady state",
-    "empty window", "few calls", "degrades", "drifts", "leaks", "apart", "workers",
-]  # fmt: skip
-# What makes a measurement, or the limits of a session, say less than they seem to.
-Trap = Literal[
-    "crowded threads", "crowded pool", "waiting threads", "constant input", "few examples", "not waited for",
-    "mean only", "other batch served", "predictions not checked",
-]  # fmt: skip
-# What has to be known of a sweep.
-Swept = Literal[
-    "beyond a missed limit", "served not swept", "collection order", "drawn order", "workers stop alone", "cut off",
-    "memory lost", "largest batch", "every batch fits", "no batch fits", "not known to fit",
-]  # fmt: skip
-# What answers a budget whose interval holds the limit.
-Decision = Literal["fresh processes", "point", "timed point", "doubted point", "passes as asked", "fails as asked"]
-ErrorRate = Literal["error rate", "error rate with others", "error rate split", "error rate of one"]
-# What would decide a roll-out that is inconclusive.
-Lacking = Literal["few pairs", "many pairs", "few equal examples", "no margin"]
-Kind = Unmeasured | Incomparable | Method | Doubt | Trap | Swept | Decision | ErrorRate | Lacking
-
-
-_SENTENCES: Mapping[Kind, str] = {
+_SENTENCES: Mapping[str, str] = {
     "said": "{text}",
     "not given": "{remedy}",
     "energy off": "energy is off (--hwperf-energy=off)",
@@ -329,10 +269,15 @@ class Difference(Record, frozen=True, kw_only=True):
 class Statement(Record, frozen=True, kw_only=True):
     """One thing to say: why something is not there, how a change was found, what has to be known of a value."""
 
-    kind: Kind
+    kind: str  # one of those above
     texts: Mapping[str, str] = {}
     numbers: Mapping[str, Number] = {}
     differences: tuple[Difference, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a kind that has no sentence."""
+        if self.kind not in _SENTENCES:
+            raise ValueError(f"no statement is of the kind {shortened(self.kind)}")
 
     def __str__(self) -> str:
         return _own_sentence(self)
@@ -344,7 +289,7 @@ class Statement(Record, frozen=True, kw_only=True):
 Remark = Statement | str  # what has to be known of a value: text comes from outside, and nothing asks what it says
 
 
-def state(kind: Kind, differences: tuple[Difference, ...] = (), /, **facts: str | float) -> Statement:
+def state(kind: str, differences: tuple[Difference, ...] = (), /, **facts: str | float) -> Statement:
     """Make a statement; its facts are texts and numbers by their type."""
     return Statement(
         kind=kind,

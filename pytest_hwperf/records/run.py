@@ -11,9 +11,8 @@ import msgspec
 
 from pytest_hwperf.records.messages import Difference, Remark, Statement, differing
 from pytest_hwperf.records.metrics import METRICS, Better, Metric, metric_of
-from pytest_hwperf.records.profiles import OperatorProfile
+from pytest_hwperf.records.profiles import OperatorProfile, Roofline
 from pytest_hwperf.records.structs import Count, Number, Record, Share, Size
-from pytest_hwperf.records.work import Roofline
 
 if TYPE_CHECKING:
     Values = array[float]

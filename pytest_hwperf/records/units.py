@@ -1,16 +1,14 @@
-"""Units: the display scale of base units, the units of exports, and rates as users write them. MB is 10^6 bytes."""
+"""How numbers are written: display units, units of exports, and the facts of messages. MB is 10^6 bytes."""
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.structs import LARGEST
 
-_LARGEST_LOG = 230.0  # e^230 is a little below `LARGEST`
 _TOO_SHORT = "< clock step"
-_MANY_TIMES = 9.0
-_THOUSANDS = 999.5
 _MOST_ALARMS = 0.2  # one false alarm in five builds is noise, not a gate
 
 # For each base unit: (factor, name), largest first; the first factor that the value reaches is used.
@@ -41,15 +39,8 @@ def scale_for(unit: str, value: float, digits: int = 3) -> tuple[float, str]:
     scales = _SCALES[unit]
     if value == 0:
         return next(scale for scale in scales if scale[0] == 1.0)
-    for factor, name in scales:
-        if abs(value) >= factor * _rounds_to_one(digits):
-            return factor, name
-    return scales[-1]
-
-
-def _rounds_to_one(digits: int) -> float:
-    """Return the least number that is 1.00 when it is rounded, which 999.6 of the next smaller unit would be."""
-    return 1 - 0.5 * 10.0**-digits
+    rounds_to_one = 1 - 0.5 * 10.0**-digits  # 999.6 of the next smaller unit would be 1,000 of them
+    return next((scale for scale in scales if abs(value) >= scale[0] * rounds_to_one), scales[-1])
 
 
 def exported_name(name: str, unit: str) -> str:
@@ -80,7 +71,7 @@ def show_measured(value: float, unit: str) -> str:
 
 def show_amount(value: float, unit: str) -> str:
     """Write a large amount with a prefix, as `1.27 MB` or `93.2 GFLOP/s`."""
-    factor, prefix = next((one for one in _PREFIXES if value >= one[0] * _rounds_to_one(3)), (1.0, ""))
+    factor, prefix = next((one for one in _PREFIXES if value >= 0.9995 * one[0]), (1.0, ""))
     return f"{show_number(value / factor)} {prefix}{unit}"
 
 
@@ -164,12 +155,12 @@ def show_share(share: float, digits: int = 0) -> str:
 
 def show_excess(share: float) -> str:
     """Write by how much a limit is missed: `33.3 %`, or `×19` where it is ten times as much or more."""
-    return f"{100 * share:.3g} %" if share < _MANY_TIMES else show_times(1 + share)
+    return f"{100 * share:.3g} %" if share < 9.0 else show_times(1 + share)  # noqa: PLR2004 - ×10
 
 
 def show_times(factor: float) -> str:
     """Write how many times as much: `×2.9`, `×173`, and `×556,000` with three digits from a thousand on."""
-    return f"×{show_number(factor, 2)}" if factor < _THOUSANDS else f"×{float(f'{factor:.3g}'):,.0f}"
+    return f"×{show_number(factor, 2)}" if factor < 999.5 else f"×{float(f'{factor:.3g}'):,.0f}"  # noqa: PLR2004 - 1,000, rounded
 
 
 def show_size(size: float, scale: str, digits: int = 2) -> str:
@@ -194,7 +185,7 @@ def split_unit(shown: str) -> tuple[str, str]:
 
 def relative_change(log_ratio: float) -> float:
     """Turn the log of candidate over baseline into a relative change: 0.0488 → 0.05."""
-    return math.expm1(min(log_ratio, _LARGEST_LOG))
+    return math.expm1(min(log_ratio, 230.0))  # e^230 is a little below `LARGEST`
 
 
 def relative(difference: float, whole: float) -> float:
@@ -209,3 +200,72 @@ def parse_rate(option: str, text: str) -> float:
     if not 0 < rate <= _MOST_ALARMS:
         raise UsageProblem(f"{option}={text!r}: a rate above 0 up to 20 %, such as 1% or 0.01")
     return rate
+
+
+class Word(str):
+    """A text fact of a message, which ignores any format specification."""
+
+    __slots__ = ()
+
+    def __format__(self, spec: str) -> str:
+        return str(self)
+
+
+class TemplateFacts(dict[str, object]):
+    """The facts of a message; one that a file has left out is a question mark."""
+
+    def __missing__(self, name: str) -> Word:
+        return Word("?")
+
+
+class NumberRange:
+    """The values of one number of a message, written as one where they look the same."""
+
+    def __init__(self, values: Sequence[float], texts: Mapping[str, str]) -> None:
+        self._least, self._most, self._texts = min(values), max(values), texts
+
+    def __format__(self, spec: str) -> str:
+        least = _written(self._least, spec, self._texts)
+        if self._least == self._most or (most := _written(self._most, spec, self._texts)) == least:
+            return least
+        (low, _, unit), (_, _, other) = least.partition(" "), most.partition(" ")
+        return f"{low if unit == other else least} .. {most.removeprefix('+')}"
+
+
+_LONGEST_NOUN = 80  # characters of what is counted
+_WRITERS: Mapping[str, Callable[[float], str]] = {
+    "s": lambda number: show(number, "s"),
+    "B": lambda number: show(number, "B"),
+    "+s": lambda number: f"{'-' if number < 0 else '+'}{show(abs(number), 's')}",
+    "+B": lambda number: f"{'-' if number < 0 else '+'}{show(abs(number), 'B')}",
+    "change": lambda number: show_change(number, "relative"),
+    "points": lambda number: show_change(number, "absolute"),
+    "size": lambda number: show_size(number, "relative", digits=1),
+    "size points": lambda number: show_size(number, "absolute"),
+    "%": show_share,
+    "2%": lambda number: show_share(number, 2),
+    "turns": lambda percent: "every turn was" if round(percent) == 100 else f"{percent:.0f} % of turns were",  # noqa: PLR2004
+    "bare": lambda seconds: f"{seconds / 2:.0e}",  # of an option that lets in what takes as long, and faster calls too
+    "": lambda number: f"{number:.0f}" if number.is_integer() else f"{number:g}",
+}
+
+
+def _written(number: float, spec: str, texts: Mapping[str, str]) -> str:
+    """Write a number as a template asks: by one of `_WRITERS`, as `count NOUN`, in digits, or as `format` does.
+
+    NOUN is the name of a text fact, or else the noun itself.
+    """
+    count, _, noun = spec.partition(" ")
+    if count == "count":
+        return counted(int(number), texts.get(noun, noun)[:_LONGEST_NOUN])
+    if spec in _WRITERS:
+        return _WRITERS[spec](number)
+    return show_number(number, int(spec)) if spec.isdigit() else format(number, spec)
+
+
+def reasons(causes: Collection[str], most: int = 3) -> str:
+    """Write the most frequent reasons, each once, with the number of tests where there are several."""
+    found = Counter(causes).most_common()
+    shown = [f"{why} ({counted(times, 'test')})" if len(causes) > 1 else why for why, times in found[:most]]
+    more = [f"and {counted(len(found) - most, 'other reason')}"] if len(found) > most else []
+    return "; ".join([*shown, *more])

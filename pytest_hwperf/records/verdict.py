@@ -1,50 +1,26 @@
 """What is asked of a run, and what was answered: limits, margins, comparisons, verdicts and judgements."""
 
 import math
-from array import array
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from pytest_hwperf.records.messages import Kind, Statement, state
+from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import METRICS, Better, Scale, metric_of
+from pytest_hwperf.records.run import Estimate, Figure, Keyed, Run
 from pytest_hwperf.records.structs import Count, Number, Record, Share, Size
-from pytest_hwperf.records.units import show_change_interval, show_limit, show_size
-
-if TYPE_CHECKING:
-    Values = array[float]
-else:
-    Values = array  # not subscriptable at run time before Python 3.12
-
-from pytest_hwperf.records.run import Estimate, Figure, Key, Keyed, Run
-from pytest_hwperf.records.units import show
+from pytest_hwperf.records.units import show, show_change_interval, show_limit, show_size
 
 Undecided = Literal["point", "retry", "pass", "fail"]
-
-
 BudgetOutcome = Literal["passed", "failed", "inconclusive", "unmeasured"]
-
-
 ComparisonOutcome = Literal["regressed", "improved", "equivalent", "inconclusive", "no baseline", "not comparable"]
-
-
-_OTHERWISE = frozenset({"other data", "other conditions", "stored otherwise"})  # kinds of causes
-
-
 _SAME = 1e-9  # relative: apart from rounding
 
 
-class Budget(Record, frozen=True, kw_only=True, tag=True):
+class Budget(Keyed, frozen=True, kw_only=True, tag=True):
     """An absolute limit on one statistic of one metric."""
 
     keyword: str  # as the user wrote it: "latency_p95_ms"
-    metric: str
-    statistic: str  # "mean", "p50" … "p99_9", "max", "iqr"
     limit: Number  # base units; an upper limit where lower is better, else a lower one
     default: bool = False  # from the ini file, for every test: where its metric is unmeasured it fails nothing
-
-    @property
-    def key(self) -> Key:
-        """Metric and statistic."""
-        return self.metric, self.statistic
 
 
 class Margin(Keyed, frozen=True, kw_only=True):
@@ -100,7 +76,8 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
     @property
     def is_of_other_data(self) -> bool:
         """Whether it could not be made since the data, its labels or the conditions of the calls are others."""
-        return self.outcome == "not comparable" and self.cause is not None and self.cause.kind in _OTHERWISE
+        otherwise = ("other data", "other conditions", "stored otherwise")
+        return self.outcome == "not comparable" and self.cause is not None and self.cause.kind in otherwise
 
     @property
     def is_left_out(self) -> bool:
@@ -146,7 +123,7 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
         """Say which changes it would have called, None where it is decided or that is not known."""
         if self.outcome != "inconclusive" or self.detectable is None:
             return None
-        kind: Kind = "could have caught" if self.scale == "relative" else "could have caught points"
+        kind = "could have caught" if self.scale == "relative" else "could have caught points"
         return state(kind, sign=">=" if better == "lower" else "<=", change=self.detectable)
 
     @property

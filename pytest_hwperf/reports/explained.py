@@ -10,13 +10,12 @@ from typing import Any
 
 from pytest_hwperf.records.evidence import Explanation
 from pytest_hwperf.records.metrics import metric_of
-from pytest_hwperf.records.profiles import Mover, OperatorProfile
+from pytest_hwperf.records.profiles import Mover, OperatorProfile, Roofline
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Run
 from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import counted, show, show_amount, show_number, show_share
-from pytest_hwperf.records.work import Roofline
 from pytest_hwperf.reports.document import INDENT, aligned, room_of
 from pytest_hwperf.reports.rows import benchmark_of
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Collection, Iterator
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible
-from pytest_hwperf.records.units import counted, some_of
+from pytest_hwperf.records.units import counted, reasons, some_of
 from pytest_hwperf.records.verdict import Budget, Comparison
-from pytest_hwperf.records.wording import reasons
 from pytest_hwperf.reports.rows import WORST_FIRST, Tone
 
 _NOT_MADE = ("no baseline", "not comparable")

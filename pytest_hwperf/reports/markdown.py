@@ -9,7 +9,6 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from pytest_hwperf.records.messages import Kind
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible
@@ -31,7 +30,7 @@ _BELOW, _IN_JSON = "among all rows below, or in the JSON report", "in the JSON r
 _USUAL_ALPHA = 0.01
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
-_REMEDIES: Mapping[Kind, str] = {
+_REMEDIES: Mapping[str, str] = {
     "no baseline": "To have a baseline, run `pytest --hwperf-save` on the target branch once and commit the folder "
     "`.hwperf`; or compare with `--hwperf-against=origin/main...`, which reruns that code and needs none.",
     "no such test": "A test that is new has nothing to be compared with yet: its next change will.",

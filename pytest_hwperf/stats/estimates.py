@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
-from pytest_hwperf.records.messages import Kind, Remark, Statement, state
+from pytest_hwperf.records.messages import Remark, Statement, state
 from pytest_hwperf.records.metrics import MEMORY_PRESSURE, Better, Metric, metric_of
 from pytest_hwperf.records.run import OF_A_LOAD, Estimate, Figure, Run, Sample, Values, figure_of, replace
 from pytest_hwperf.records.structs import LARGEST
@@ -36,7 +36,7 @@ STOPPING_CONFIDENCE = 0.99
 REPORTED_CONFIDENCE = 0.90
 _MB = 1e6
 # Doubts about a load with which no budget passes.
-_VOIDING: frozenset[Kind] = frozenset(
+_VOIDING: frozenset[str] = frozenset(
     {"no steady state", "empty window", "few calls", "backlog grows", "calls failed", "generator late"}
 )
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_hwperf.records.evidence import Explanation, Hypothesis, Measurement, MeasurementKey, PairedProfiles
-from pytest_hwperf.records.messages import Kind, Statement, state
+from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import metric_of
 from pytest_hwperf.records.profiles import HeldMemory, Mover, MoverKind, SampledCalls
 from pytest_hwperf.records.run import replace
@@ -144,7 +144,7 @@ def explain_functions(
     if has_changed(comparison) and not movers:
         ran = places_of(changed_frames(baseline, candidate), baseline, candidate)
         facts = {"what": "function", "changed": f"; changed functions that it runs: {ran}" if ran else ""}
-        kind: Kind = "profiler distorts" if distorts else "profiles unlike pairs" if clear else "nothing moved"
+        kind = "profiler distorts" if distorts else "profiles unlike pairs" if clear else "nothing moved"
         found = replace(found, withheld=state(kind, repeats=len(baseline), times=1 + (overhead or 0.0), **facts))
     slow = (state("profiler slows", overhead=overhead),) if overhead and _SLOW < overhead <= _DISTORTING else ()
     return replace(

@@ -16,7 +16,7 @@ from pytest_hwperf.records.evidence import (
     Seen,
     Side,
 )
-from pytest_hwperf.records.messages import Difference, Kind, Statement, differing, state
+from pytest_hwperf.records.messages import Difference, Statement, differing, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS, Better, Taken
 from pytest_hwperf.records.run import Key, Run, Sample
 from pytest_hwperf.records.structs import Number, Record, Size
@@ -251,7 +251,7 @@ def _ask(
         hypothesis = Hypothesis(measurement=measurement, margin=margin, better=metric.better)
         key = hypothesis.key
         if differences and not (metric.in_turns and _are_inputs_alike(differences, facts)):
-            kind: Kind = "other data" if {one.name for one in differences} <= _OF_DATA else "other conditions"
+            kind = "other data" if {one.name for one in differences} <= _OF_DATA else "other conditions"
             found.parts[key] = ("not comparable", state(kind, differences))
         elif metric.taken in _FIXED:
             found.fixed_samples.extend(_fixed_sample(hypothesis, exact))

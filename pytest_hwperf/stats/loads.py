@@ -13,7 +13,7 @@ from itertools import pairwise, permutations
 from statistics import median
 
 from pytest_hwperf.records.load import LONGEST_S, WITHIN, Load, Served
-from pytest_hwperf.records.messages import Kind, Statement, state
+from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.run import Values, replace
 from pytest_hwperf.records.verdict import Budget
@@ -176,7 +176,7 @@ def why_drifting(latencies: Sequence[float]) -> Statement | None:
     return _told("drifts", {"median latency": _medians(latencies)}) if len(latencies) >= _FEWEST else None
 
 
-def _told(kind: Kind, asked: Mapping[str, Sequence[float]]) -> Statement | None:
+def _told(kind: str, asked: Mapping[str, Sequence[float]]) -> Statement | None:
     """Say which quantity differs between thirds, by the values of their parts."""
     low, ratio, what = max((*_drift(values), what) for what, values in asked.items())
     return state(kind, ratio=ratio, low=low, what=what) if low > _AGREE else None

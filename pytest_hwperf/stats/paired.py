@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from pytest_hwperf.records.evidence import FixedSample, Hypothesis, Observation
-from pytest_hwperf.records.messages import Kind, state
+from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.metrics import Metric, metric_of
 from pytest_hwperf.records.run import Estimate, replace
 from pytest_hwperf.records.units import counted, relative, relative_change
@@ -158,7 +158,7 @@ class _Test:
     p_value: Callable[[Sequence[float], float], float]  # of changes above a margin
     centre: Callable[[Sequence[float]], float]
     bounds: Callable[[Sequence[float], float], Bounds]  # at a one-sided level
-    kind: Kind
+    kind: str
     method: str  # of the estimate
 
 

@@ -11,7 +11,7 @@ from math import prod
 from typing import Literal
 
 from pytest_hwperf.records.messages import Statement, state
-from pytest_hwperf.records.work import Bound, Graph, GraphNode, PeakRate, Roofline, Tensor, Work
+from pytest_hwperf.records.profiles import Bound, Graph, GraphNode, PeakRate, Roofline, Tensor, Work
 
 _EXPLAINED = 1 / 3  # of a call: where numpy would do its work in less, something else limits it
 _NAMED = 5  # kinds of operators in a sentence

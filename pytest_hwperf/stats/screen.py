@@ -6,7 +6,7 @@ from statistics import median
 from typing import Final
 
 from pytest_hwperf.records.evidence import Hypothesis, Observation
-from pytest_hwperf.records.messages import Kind, state
+from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.units import relative
@@ -82,7 +82,7 @@ def compare_fresh(hypothesis: Hypothesis, observations: Sequence[Observation], l
     return signed(replace(_exact(hypothesis, observations), method=method), len(observations), level)
 
 
-def screened(hypothesis: Hypothesis, observations: Sequence[Observation], method: Kind) -> Comparison:
+def screened(hypothesis: Hypothesis, observations: Sequence[Observation], method: str) -> Comparison:
     """Return the comparison of a hypothesis by the pairs of its screen."""
     pairs = len(observations)
     if never_varies(hypothesis, observations):

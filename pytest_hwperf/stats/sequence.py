@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Stage
-from pytest_hwperf.records.messages import Kind, state
+from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.units import counted
 from pytest_hwperf.records.verdict import Comparison, uncompared
@@ -227,7 +227,7 @@ class _Course:
 
     def worded(self, comparison: Comparison) -> Comparison:
         """Say what the level of a comparison promises."""
-        kind: Kind = "error rate with others" if self.testable else "error rate"
+        kind = "error rate with others" if self.testable else "error rate"
         kind = "error rate of one" if self.in_test else kind
         facts = {"alpha": 100 * self.rate, "screened": len(self.screened), "asked": len(self.hypotheses)}
         return replace(comparison, promise=state(kind, **facts, others=len(self.testable)))

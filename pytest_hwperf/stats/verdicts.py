@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from pytest_hwperf.records.messages import Kind, Statement, state
+from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, Metric, metric_of
 from pytest_hwperf.records.run import OF_A_LOAD, Estimate, Figure, Key, Run, figure_of
 from pytest_hwperf.records.units import (
@@ -23,8 +23,8 @@ MOST_RETRIES = 5  # fresh processes: 2^-5 is below the 5 % of a one-sided limit
 
 LONGEST_SAMPLING_S = 3600  # that --hwperf-sample-time takes
 
-_FAILURES: frozenset[Kind] = frozenset({"test ended", "not runnable", "lost", "lost, logged"})  # of a test on a side
-_UNPAIRED: frozenset[Kind] = _FAILURES | {"not collected", "not at once", "no value"}  # of a test in pairs
+_FAILURES: frozenset[str] = frozenset({"test ended", "not runnable", "lost", "lost, logged"})  # of a test on a side
+_UNPAIRED: frozenset[str] = _FAILURES | {"not collected", "not at once", "no value"}  # of a test in pairs
 
 
 def answers_markers(run: Run, measured: Collection[str]) -> bool:

@@ -9,7 +9,7 @@ from fakes import records as fake
 from pytest_hwperf.cli import doctor
 from pytest_hwperf.cli.doctor import keep_peaks, thread_counts
 from pytest_hwperf.host.peaks import read_peaks
-from pytest_hwperf.records.work import PeakRate, Peaks
+from pytest_hwperf.records.profiles import PeakRate, Peaks
 
 
 @pytest.fixture

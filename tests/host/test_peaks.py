@@ -12,8 +12,8 @@ from fakes import records as fake
 
 from pytest_hwperf.host import peaks as module
 from pytest_hwperf.host.peaks import measure_peaks, read_peaks, save_peaks
+from pytest_hwperf.records.profiles import PeakRate, Peaks
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.work import PeakRate, Peaks
 
 PEAKS = Peaks(rates=(PeakRate(threads=1, flops_per_s=1e11, bytes_per_s=1e10),))
 

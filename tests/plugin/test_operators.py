@@ -15,8 +15,7 @@ from pytest_hwperf.host.peaks import save_peaks
 from pytest_hwperf.host.worker_protocol import WorkerTask, decode_result
 from pytest_hwperf.plugin.worker import OneShotWorker
 from pytest_hwperf.records.errors import MeasurementError
-from pytest_hwperf.records.profiles import ProfiledCalls
-from pytest_hwperf.records.work import PeakRate, Peaks
+from pytest_hwperf.records.profiles import PeakRate, Peaks, ProfiledCalls
 
 QUICK = ("-p", "fakes.simulated_time", "--hwperf-energy=off", "--hwperf-report=report.json")
 TEST = """
@@ -26,7 +25,7 @@ from fakes.simulated_time import spend
 from pytest_hwperf import Predictor, Scenario
 from pytest_hwperf.records.errors import MeasurementError
 from pytest_hwperf.records.profiles import ProfiledCalls, ProfiledOperator
-from pytest_hwperf.records.work import Work
+from pytest_hwperf.records.profiles import Work
 from pytest_hwperf.plugin.scenarios import ReadyScenario
 
 def predict(batch):

@@ -1,7 +1,7 @@
 """The table of metrics is the only place that knows one by name: another metric is one row and one meter."""
 
+import runpy
 from array import array
-from collections.abc import Mapping
 
 import pytest
 from fakes import records as fake
@@ -9,7 +9,7 @@ from fakes.streams import FakeMeter
 
 from pytest_hwperf.measure.samples import samples_of
 from pytest_hwperf.measure.sampling import RawSamples, Window
-from pytest_hwperf.records.budgets import always_compared, budget_keywords, default_margins
+from pytest_hwperf.records import budgets
 from pytest_hwperf.records.metrics import METRICS, BudgetKeyword, DefaultMargin, Metric, metric_of, taken_by
 from pytest_hwperf.records.run import Reading, replace
 from pytest_hwperf.records.verdict import Judgement, Margin
@@ -28,14 +28,14 @@ BYTES_READ = Metric(
     budgets=(BudgetKeyword(keyword="bytes_read_max_kb", statistic="max", factor=1e3),),
     margins=(DefaultMargin(statistic="mean", size=0.1, floor=512.0, always=True),),
 )
-WITH_IT: Mapping[str, Metric] = {**METRICS, "bytes_read": BYTES_READ}
 
 
-def test_a_new_row_has_a_budget_and_a_margin() -> None:
+def test_a_new_row_has_a_budget_and_a_margin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METRICS, "bytes_read", BYTES_READ)
+    found = runpy.run_path(budgets.__file__)
     margin = Margin(metric="bytes_read", statistic="mean", size=0.1, floor=512.0)
-    assert (BYTES_READ, BYTES_READ.budgets[0]) == budget_keywords(WITH_IT)["bytes_read_max_kb"]
-    assert margin == default_margins(WITH_IT)["bytes_read_mean"]
-    assert margin == always_compared(WITH_IT)[-1]
+    assert (BYTES_READ, BYTES_READ.budgets[0]) == found["BUDGET_KEYWORDS"]["bytes_read_max_kb"]
+    assert margin == found["DEFAULT_MARGINS"]["bytes_read_mean"] == found["ALWAYS_COMPARED"][-1]
 
 
 def test_a_new_row_and_its_meter_are_measured_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:

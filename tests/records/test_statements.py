@@ -2,10 +2,11 @@
 
 import dataclasses
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from string import Formatter
-from typing import Any, get_args
 
 import pytest
 from fakes import gates
@@ -18,7 +19,6 @@ from pytest_hwperf.records.budgets import ALWAYS_COMPARED, parse_budgets
 from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.records.messages import (
     Difference,
-    Kind,
     Statement,
     cause_of,
     differing,
@@ -40,17 +40,25 @@ from pytest_hwperf.stats.sequence import decide, next_step
 from pytest_hwperf.stats.stored_timings import machine_drift, needs_repeats
 from pytest_hwperf.stats.verdicts import judge
 
-
-def kinds(of: Any = Kind) -> set[str]:
-    return {of} if isinstance(of, str) else set().union(*map(kinds, get_args(of)))
-
-
-def test_every_kind_has_its_sentence() -> None:
-    assert kinds() == set(messages._SENTENCES)
+MESSAGES = Path(messages.__file__)
+PACKAGE = MESSAGES.parents[1]
+KINDS = sorted(messages._SENTENCES)
+KINDS_IN_CODE = re.compile(r"""\b(?:state|Statement|screened)\((?:kind=)?"([^"]+)\"""")
 
 
-@pytest.mark.parametrize("kind", sorted(kinds()))
-def test_what_a_file_has_left_out_is_a_question_mark(kind: Kind) -> None:
+def test_every_kind_in_the_code_has_its_sentence_and_every_sentence_its_kind() -> None:
+    package = "".join(path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py")) if path != MESSAGES)
+    assert set(KINDS_IN_CODE.findall(package)) <= {*KINDS}
+    assert [] == [kind for kind in KINDS if f'"{kind}"' not in package and kind != "said"]
+
+
+def test_a_kind_without_a_sentence_is_refused() -> None:
+    with pytest.raises(ValueError, match="no statement is of the kind 'nonsense'"):
+        state("nonsense")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_file_has_left_out_is_a_question_mark(kind: str) -> None:
     assert str(Statement(kind=kind))
 
 
@@ -85,14 +93,14 @@ def test_facts_are_put_into_words(found: Statement, words: str) -> None:
     ],
 )
 def test_alike_statements_are_said_with_the_range_of_their_numbers(
-    kind: Kind, one: Mapping[str, float], other: Mapping[str, float], words: str
+    kind: str, one: Mapping[str, float], other: Mapping[str, float], words: str
 ) -> None:
     assert words in sentence(Statement(kind=kind, numbers=one), Statement(kind=kind, numbers=other))
 
 
 @pytest.mark.parametrize("per", ["9999999999.1f", "{baseline.__class__}", "?", "s", "count", "", "{", "%n" * 40])
 @pytest.mark.parametrize("kind", ["equal values", "screened values"])
-def test_what_a_file_counts_is_never_a_format_specification(kind: Kind, per: str) -> None:
+def test_what_a_file_counts_is_never_a_format_specification(kind: str, per: str) -> None:
     assert f" against 1 {per}," in str(state(kind, baseline=3, candidate=1, per=per))
 
 
@@ -110,8 +118,8 @@ def test_a_long_noun_is_cut() -> None:
     assert 300 > len(str(state("equal values", baseline=3, candidate=1, per="x" * 10_000)))
 
 
-@pytest.mark.parametrize("kind", sorted(kinds()))
-def test_no_template_takes_its_format_specification_from_a_fact(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_template_takes_its_format_specification_from_a_fact(kind: str) -> None:
     specifications = [spec for _, _, spec, _ in Formatter().parse(messages._SENTENCES[kind]) if spec]
     assert not [spec for spec in specifications if "{" in spec]
 

@@ -11,10 +11,9 @@ from fakes.profiles import repeats
 
 from pytest_hwperf.records.evidence import Explanation, Gate, Measurement
 from pytest_hwperf.records.messages import said
-from pytest_hwperf.records.profiles import Operator, OperatorProfile
+from pytest_hwperf.records.profiles import Operator, OperatorProfile, PeakRate, Work
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Run, replace
-from pytest_hwperf.records.work import PeakRate, Work
 from pytest_hwperf.reports.explained import OperatorTable, lines_of, operator_tables, safe_name
 from pytest_hwperf.reports.explained import render as files_of
 from pytest_hwperf.reports.terminal import render, render_summary

@@ -26,7 +26,7 @@ from pytest_hwperf.records.evidence import (
     Observation,
     Pair,
 )
-from pytest_hwperf.records.messages import said, state
+from pytest_hwperf.records.messages import _SENTENCES, said, state
 from pytest_hwperf.records.report import ReportFile
 from pytest_hwperf.records.run import SCHEMA, replace
 from pytest_hwperf.records.structs import Record
@@ -109,6 +109,7 @@ def schema() -> dict[str, Any]:
         part["description"] = inspect.cleandoc(part["description"])  # Python dedents docstrings from 3.13 on
         for field, comment in comments(record(name, part)):
             part["properties"][field] = described(part["properties"][field], comment)
+    parts["Statement"]["properties"]["kind"] = {"enum": sorted(_SENTENCES)}
     parts["ReportFile"]["properties"]["schema"] = {"const": SCHEMA}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -13,11 +13,10 @@ from fakes import records as fake
 
 from pytest_hwperf.cli.inputs import read_candidates
 from pytest_hwperf.records.messages import said
-from pytest_hwperf.records.profiles import OperatorProfile
+from pytest_hwperf.records.profiles import OperatorProfile, Work
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Judgement
-from pytest_hwperf.records.work import Work
 from pytest_hwperf.reports import csv_files, plots, tradeoff_files
 from pytest_hwperf.stats.candidates import measured_together
 from pytest_hwperf.stats.roofline import roofline_of

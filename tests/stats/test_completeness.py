@@ -8,7 +8,7 @@ from fakes.gates import build, hypothesis
 from pytest_hwperf.records.evidence import Evidence
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.wording import reasons
+from pytest_hwperf.records.units import reasons
 from pytest_hwperf.stats.sequence import decide
 from pytest_hwperf.stats.timetable import (
     Completeness,

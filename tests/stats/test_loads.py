@@ -15,8 +15,7 @@ import pytest
 from pytest_hwperf.loads.times import schedule
 from pytest_hwperf.records.budgets import parse_budgets
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.load import Load, Served
-from pytest_hwperf.records.plans import parse_load
+from pytest_hwperf.records.load import Load, Served, parse_load
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.stats.loads import (
     bound_of,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from pytest_hwperf.records.messages import state
-from pytest_hwperf.records.work import Graph, GraphNode, PeakRate, Peaks, Tensor, Work
+from pytest_hwperf.records.profiles import Graph, GraphNode, PeakRate, Peaks, Tensor, Work
 from pytest_hwperf.stats.roofline import count_work, roofline_of
 
 PEAK = PeakRate(threads=1, flops_per_s=100e9, bytes_per_s=10e9)

@@ -11,9 +11,9 @@ import pytest
 from fakes import gates
 from fakes import records as fake
 
+from pytest_hwperf.records.profiles import PeakRate, Work
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.work import PeakRate, Work
 from pytest_hwperf.reports.html import content, scenarios
 from pytest_hwperf.reports.html.details import packed, quantiles, rounded, tree_of
 from pytest_hwperf.reports.rows import grouped
