@@ -19,7 +19,7 @@ from pytest_hwperf.records.structs import Count, ForeignRecord, Size
 from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.scenarios.profiles import parse_calls
 from pytest_hwperf.stats.estimates import REPORTED_CONFIDENCE, figures
-from pytest_hwperf.stats.movers import profiler_costs, under_profiler
+from pytest_hwperf.stats.movers import profile_of, profiler_costs
 
 T = TypeVar("T")
 _LARGEST = 256 * 2**20  # bytes
@@ -134,7 +134,7 @@ def _of_onnxruntime(text: bytes, name: str) -> Report:
         for one in events
     ]
     profiled = parse_calls(json.dumps(plain), rows=0)
-    run = _run(name, operators=under_profiler(profiled))
+    run = _run(name, operators=profile_of(profiled))
     doubts = (_COSTS,) if profiler_costs(profiled) else ()
     return _report(Judgement(run=run, figures=(), verdicts=()), warnings=doubts)
 

@@ -59,12 +59,10 @@ def nearest(word: str, allowed: Iterable[str]) -> str:
 
 
 def parse_budgets(keywords: Mapping[str, object]) -> tuple[Budget, ...]:
-    """Turn the keywords of `hwbudget` into budgets."""
     return _parsed("hwbudget", keywords, BUDGET_KEYWORDS, _budget_for)
 
 
 def parse_margins(keywords: Mapping[str, object]) -> tuple[Margin, ...]:
-    """Turn the keywords of `hwregression` into margins."""
     return _parsed("hwregression", keywords, DEFAULT_MARGINS, _margin_for)
 
 

@@ -37,7 +37,6 @@ def pack(values: Values) -> list[float] | dict[str, Any]:
 
 
 def unpack(plain: object) -> Values:
-    """Return the array that `pack` wrote."""
     values, parts = array("d"), plain if isinstance(plain, dict) else {}
     bits, text, length = parts.get("bits"), parts.get("f8le"), parts.get("n")
     if isinstance(plain, list) and {*map(type, plain)} <= {int, float}:

@@ -44,7 +44,6 @@ class Hypothesis(Record, frozen=True, kw_only=True):
 
     @property
     def key(self) -> MeasurementKey:
-        """Measurement, metric and statistic."""
         return self.measurement, *self.margin.key
 
 
@@ -62,13 +61,11 @@ class Observation(Record, frozen=True, kw_only=True):
     apart: bool = False  # whether the sides were alive one after the other: a value of each process then, or of a side
 
     def __post_init__(self) -> None:
-        """Refuse blocks without a value of each side."""
         if not len(self.baseline) == len(self.candidate) > 0:
             raise ValueError(f"{len(self.baseline)} values of the baseline and {len(self.candidate)} of the candidate")
 
     @property
     def key(self) -> MeasurementKey:
-        """Measurement, metric and statistic."""
         return self.measurement, self.metric, self.statistic
 
 
@@ -118,7 +115,6 @@ class FixedSample(Record, frozen=True, kw_only=True):
     classes: Classes | None = None  # of the examples, where they are known
 
     def __post_init__(self) -> None:
-        """Refuse a side without values."""
         if not (self.baseline and self.candidate):
             raise ValueError("a side without values")
         if self.classes is not None and len(self.classes.of) != len(self.candidate):
@@ -139,7 +135,6 @@ class Evidence(Record, frozen=True, kw_only=True):
     stopped: Statement | None = None  # why it ended before every hypothesis was decided
 
     def __post_init__(self) -> None:
-        """Refuse a question that is asked twice."""
         if len({hypothesis.key for hypothesis in self.hypotheses}) < len(self.hypotheses):
             raise ValueError("a hypothesis is there twice")
         if sum(self.groups) > len(self.hypotheses) or 0 in self.groups:
@@ -187,12 +182,10 @@ class Explanation(Record, frozen=True, kw_only=True):
 
     @property
     def key(self) -> MeasurementKey:
-        """Measurement, metric and statistic."""
         return self.measurement, self.metric, self.statistic
 
     @property
     def change(self) -> float:
-        """Candidate minus baseline, in s or B of a call."""
         return self.candidate - self.baseline
 
 

@@ -53,7 +53,6 @@ class HostAnswer(Record, frozen=True, kw_only=True, tag_field="what", tag="pytes
     problem: str = ""  # why the host could not do it; "" where pytest has ended
 
     def read(self) -> Report | None:
-        """Return the report, None where there is none."""
         if not self.report:
             return None
         again = "the host runs another version of pytest-hwperf"
@@ -61,7 +60,6 @@ class HostAnswer(Record, frozen=True, kw_only=True, tag_field="what", tag="pytes
 
 
 def last_lines(log: str) -> str:
-    """Return the end of a log in one line."""
     return "; ".join(visible(line.strip()) for line in log.splitlines()[-_LAST:] if line.strip())
 
 

@@ -134,7 +134,6 @@ _WHOLE = frozenset({"seed", "in_flight", "rows", "calls"})
 
 
 def parse_load(keywords: Mapping[str, object]) -> Load:
-    """Turn the keywords of `hwload` into a load."""
     kind = keywords.get("kind")
     if kind not in get_args(LoadKind):
         hint = nearest(str(kind), get_args(LoadKind))
@@ -174,14 +173,12 @@ def checked_address(url: object) -> str:
 
 
 def _checked_headers(headers: object) -> Mapping[str, str]:
-    """Return the headers of requests."""
     if not isinstance(headers, Mapping) or not all(isinstance(one, str) for pair in headers.items() for one in pair):
         raise UsageProblem("hwload: headers= takes names and values as texts, such as headers={'X-Model': 'v2'}")
     return dict(headers)
 
 
 def is_address(text: object) -> bool:
-    """Whether something is an address that requests can be sent to."""
     if not isinstance(text, str) or re.fullmatch(r"https?://[^\s/?#]+([/?][^\s#]*)?", text) is None:
         return False
     try:

@@ -275,7 +275,6 @@ class Statement(Record, frozen=True, kw_only=True):
     differences: tuple[Difference, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a kind that has no sentence."""
         if self.kind not in _SENTENCES:
             raise ValueError(f"no statement is of the kind {shortened(self.kind)}")
 

@@ -92,7 +92,6 @@ class Metric:
 
     @property
     def in_processes(self) -> bool:
-        """Whether each value is a fresh process."""
         return self.taken in ("memory", "cold")
 
     @property
@@ -296,7 +295,6 @@ def stage_metric(stage: str) -> str:
 
 
 def is_stage(metric: str) -> bool:
-    """Whether a metric is that of a stage."""
     return metric.startswith(_STAGE)
 
 

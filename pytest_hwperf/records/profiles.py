@@ -30,7 +30,6 @@ class Mover(Record, frozen=True, kw_only=True):
 
     @property
     def moved(self) -> float:
-        """Candidate minus baseline, in s or B of a call."""
         return self.candidate - self.baseline
 
     @property
@@ -42,7 +41,6 @@ class Mover(Record, frozen=True, kw_only=True):
 
     @property
     def is_clear(self) -> bool:
-        """Whether it has moved beyond the spread of its repeats."""
         return is_clear(self.low, self.high)
 
 
@@ -143,12 +141,10 @@ class Tensor(Record, frozen=True, kw_only=True):
 
     @property
     def elements(self) -> int:
-        """How many numbers it holds."""
         return prod(self.shape)
 
     @property
     def size(self) -> float:
-        """Bytes."""
         return self.elements * self.width
 
 

@@ -31,7 +31,6 @@ class Shard(Record, frozen=True, kw_only=True):
     kinds: Count = 1  # of machines that the false-alarm rate is divided among
 
     def __post_init__(self) -> None:
-        """Refuse a number that no shard has, and what is no name of a kind."""
         if not 1 <= self.number <= self.of <= MOST_SHARDS:
             raise ValueError(f"no shard has the number {self.number} of {self.of}")
         if not 1 <= self.kinds <= MOST_KINDS or (self.kind and not re.fullmatch(_KIND, self.kind)):
@@ -103,7 +102,6 @@ def present_code(commit: str, date: str, *, changed: bool) -> str:
 
 
 def baseline_code(gate: Gate) -> str:
-    """Write which code the baseline of a gate is."""
     return named_code(gate.against, gate.revision, gate.revision_date)
 
 
@@ -139,7 +137,6 @@ class Report(Record, frozen=True, kw_only=True):
 
     @property
     def present_code(self) -> str:
-        """Its revision as every surface names it."""
         return present_code(self.revision, self.revision_date, changed=self.changed)
 
     @property

@@ -98,7 +98,6 @@ class Classes(Record, frozen=True, kw_only=True):
     of: Values  # place of the class among the names, one per example
 
     def __post_init__(self) -> None:
-        """Refuse examples of a class that has no name."""
         if not {*self.of} <= {*range(len(self.names))}:
             raise ValueError("an example of no class")
 
@@ -116,7 +115,6 @@ class Sample(Record, frozen=True, kw_only=True):
     classes: Classes | None = None  # of the examples; None: not known, or the values are none of examples
 
     def __post_init__(self) -> None:
-        """Refuse classes of other examples."""
         if self.classes is not None and not 0 < len(self.values) == len(self.classes.of):
             raise ValueError("as many classes as values are needed")
 
@@ -177,7 +175,6 @@ class Keyed(Record, frozen=True, kw_only=True):
 
     @property
     def key(self) -> Key:
-        """Metric and statistic."""
         return self.metric, self.statistic
 
 
@@ -193,7 +190,6 @@ class Estimate(Record, frozen=True, kw_only=True):
     warnings: tuple[Remark, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse an interval that is none."""
         if self.low is not None and self.high is not None and self.low > self.high:
             raise ValueError(f"low {self.low!r} is above high {self.high!r}")
 
@@ -208,7 +204,6 @@ class Figure(Keyed, frozen=True, kw_only=True):
 
 
 def figure_of(figures: Iterable[Figure], key: Key) -> Figure | None:
-    """Return the figure of one statistic, None where there is none."""
     metric, statistic = key
     for one in figures:  # a generator would take twice as long
         if one.metric == metric and one.statistic == statistic:

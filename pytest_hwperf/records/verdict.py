@@ -180,12 +180,10 @@ class Judgement(Record, frozen=True, kw_only=True):
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """The comparisons among the verdicts' subjects."""
         return tuple(v.subject for v in self.verdicts if isinstance(v.subject, Comparison))
 
     @property
     def fails(self) -> bool:
-        """Whether any verdict fails the test."""
         return any(verdict.fails for verdict in self.verdicts)
 
 
@@ -199,7 +197,6 @@ class Skip(Record, frozen=True, kw_only=True):
 
     @property
     def reason(self) -> str:
-        """The cause in words."""
         return str(self.cause)
 
 

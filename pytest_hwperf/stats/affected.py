@@ -52,7 +52,6 @@ class Changes:
 
     @property
     def files(self) -> frozenset[str]:
-        """All of them."""
         return frozenset({*self.changed, *self.other, *self.only})
 
 

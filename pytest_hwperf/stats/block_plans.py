@@ -79,7 +79,7 @@ class BlockPlan:
             cold = count // 4
         return max(count, needed + cold), cold
 
-    def seconds(self, calls_s: Sequence[float], *, needed: int = 0, margin: float = 0.0, processes: int = 1) -> float:
+    def seconds(self, calls_s: Sequence[float], needed: int = 0, margin: float = 0.0, processes: int = 1) -> float:
         """Return about how long a measurement of both sides takes, warm-up included."""
         counted = 2 * self.usual_doubles(calls_s, 0.0 if needed else margin)
         turn, _ = self.block(math.sqrt(math.prod(calls_s)), pool=False, needed=math.ceil(needed / counted))

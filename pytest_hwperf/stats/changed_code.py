@@ -103,7 +103,6 @@ class Xfails:
     kept: frozenset[str] = frozenset()  # that the baseline has too
 
     def joined(self, other: "Xfails") -> "Xfails":
-        """Return those of both."""
         return Xfails(self.added | other.added, self.kept | other.kept)
 
 

@@ -354,7 +354,6 @@ def _mean_and_half_width(ordered: "NDArray[float64]", confidence: float) -> tupl
 
 
 def _share(ordered: "NDArray[float64]", confidence: float) -> Estimate:
-    """Share of ones among 0/1 values."""
     n, ones = len(ordered), int(ordered.sum())
     low, high = share_interval(ones, n, confidence)
     return _result(ordered, (ones / n, low, high), confidence, "share of examples, Clopper-Pearson interval")

@@ -1,6 +1,7 @@
 """Explanations of what the pairs have decided: the functions, operators and allocations that moved."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 
 from pytest_hwperf.records.evidence import Explanation, Hypothesis, Measurement, MeasurementKey, PairedProfiles
 from pytest_hwperf.records.messages import Statement, state
@@ -9,16 +10,8 @@ from pytest_hwperf.records.profiles import HeldMemory, Mover, MoverKind, Sampled
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.units import relative
 from pytest_hwperf.records.verdict import Comparison
-from pytest_hwperf.stats.call_trees import (
-    changed_frames,
-    joined,
-    movers_of,
-    overhead_of,
-    places_of,
-    seen_apart,
-    stacks_of,
-)
-from pytest_hwperf.stats.movers import moved_most, moved_operators, mover_between, pooled, profile_of
+from pytest_hwperf.stats.call_trees import SampledSides, stacks_of
+from pytest_hwperf.stats.movers import Seconds, moved_most, moved_operators, mover_between, pooled, profile_of
 
 MOST_OF_IT = 0.5  # of a change: what operators hold of it is not looked for in functions
 _MOST_MOVERS = 10  # that are kept
@@ -135,17 +128,20 @@ def explain_functions(
 ) -> Explanation:
     """Explain a latency by the functions of Python, from a profile of each repeat and side."""
     baseline_s, candidate_s = _figures(comparison)
-    tree = joined(baseline, candidate, baseline_s, candidate_s)
-    stacks, overhead = stacks_of(tree), overhead_of((*baseline, *candidate))
+    sides, overhead = SampledSides(baseline, candidate), _overhead_of((*baseline, *candidate))
+    tree = sides.tree(baseline_s, candidate_s)
+    stacks = stacks_of(tree)
     distorts = overhead is not None and overhead > _DISTORTING
-    clear = movers_of(tree, baseline, candidate, candidate_s - baseline_s) if has_changed(comparison) else ()
-    movers = () if distorts else seen_apart(clear, baseline, candidate)
+    clear = sides.movers(tree, candidate_s - baseline_s) if has_changed(comparison) else ()
+    movers = () if distorts else sides.seen_apart(clear)
     found = _explanation(hypothesis, comparison, movers, kind="function", repeats=len(baseline))
     if has_changed(comparison) and not movers:
-        ran = places_of(changed_frames(baseline, candidate), baseline, candidate)
-        facts = {"what": "function", "changed": f"; changed functions that it runs: {ran}" if ran else ""}
+        changed = f"; changed functions that it runs: {sides.changed}" if sides.changed else ""
         kind = "profiler distorts" if distorts else "profiles unlike pairs" if clear else "nothing moved"
-        found = replace(found, withheld=state(kind, repeats=len(baseline), times=1 + (overhead or 0.0), **facts))
+        found = replace(
+            found,
+            withheld=state(kind, repeats=len(baseline), times=1 + (overhead or 0.0), what="function", changed=changed),
+        )
     slow = (state("profiler slows", overhead=overhead),) if overhead and _SLOW < overhead <= _DISTORTING else ()
     return replace(
         found,
@@ -155,6 +151,13 @@ def explain_functions(
         baseline_stacks=stacks[0],
         candidate_stacks=stacks[1],
     )
+
+
+def _overhead_of(profiles: Sequence[SampledCalls]) -> float | None:
+    """Return how much longer a call takes under the profiler, as a share; None where one was too short to be timed."""
+    if not all(one.plain_s for one in profiles):
+        return None
+    return fmean(one.call_s / one.plain_s for one in profiles) - 1
 
 
 def explain_operators(
@@ -181,15 +184,14 @@ def explain_memory(
         mover_between(
             "allocation",
             (site[0] or "outside Python", largest[site], ""),
-            ([one.get(site, 0.0) for one in then], [one.get(site, 0.0) for one in now]),
+            Seconds(tuple(one.get(site, 0.0) for one in then), tuple(one.get(site, 0.0) for one in now)),
             change,
         )
         for site in (largest if has_changed(comparison) and change else ())
     ]
     clear = sorted((one for one in movers if one.is_clear), key=lambda one: -one.share)
-    return replace(
-        _explanation(hypothesis, comparison, clear, kind="allocation", repeats=len(baseline)), method="memray"
-    )
+    found = _explanation(hypothesis, comparison, clear, kind="allocation", repeats=len(baseline))
+    return replace(found, method="memray")
 
 
 def _held(sites: Sequence[HeldMemory]) -> dict[tuple[str, str], float]:

@@ -162,7 +162,6 @@ def questions_of(
     name: str,
     energy: EnergySource | None,
 ) -> Questions:
-    """Read a rehearsal."""
     found = Questions(tests=dict(lost))
     for test in tests:
         why = found.tests.get(test.node) or _why_not(test.node, rehearsal, name)

@@ -42,7 +42,6 @@ class Growth:
 
 
 def growth(readings: Sequence[float]) -> Growth:
-    """Return how a process grew."""
     calls = len(readings)
     if calls < FEWEST_CALLS:
         raise MeasurementError(f"growth per call takes {FEWEST_CALLS} calls, there were {calls}")

@@ -1,34 +1,74 @@
 """Movers: the functions, operators and lines of code whose part of a change is known."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
 from pytest_hwperf.records.messages import Statement, state
-from pytest_hwperf.records.profiles import Mover, MoverKind, Operator, OperatorProfile, ProfiledCalls, ProfiledOperator
+from pytest_hwperf.records.profiles import (
+    Mover,
+    MoverKind,
+    Operator,
+    OperatorProfile,
+    ProfiledCalls,
+    ProfiledOperator,
+    is_clear,
+)
 from pytest_hwperf.records.units import relative
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """What a part of a call takes on each side, in s (or B) of a call, for each repeat."""
+
+    baseline: tuple[float, ...]
+    candidate: tuple[float, ...]
+
+    @property
+    def moved(self) -> float:
+        return fmean(self.candidate) - fmean(self.baseline)
+
+    @property
+    def low(self) -> float:
+        """Least that two repeats of the sides are apart."""
+        return min(self.candidate) - max(self.baseline)
+
+    @property
+    def high(self) -> float:
+        """Most that two repeats of the sides are apart."""
+        return max(self.candidate) - min(self.baseline)
+
+    @property
+    def none(self) -> "Seconds":
+        """As many repeats in which nothing was spent."""
+        return Seconds((0.0,) * len(self.baseline), (0.0,) * len(self.candidate))
+
+    @property
+    def is_clear(self) -> bool:
+        return is_clear(self.low, self.high)
 
 
 def mover_between(
     kind: MoverKind,
     named: tuple[str, str, str],
-    sides: tuple[Sequence[float], Sequence[float]],
+    repeats: Seconds,
     change: float,
     calls: tuple[float | None, float | None] = (None, None),
     holds: str = "",
 ) -> Mover:
-    """Make a mover from the repeats of both sides."""
-    before, after = fmean(sides[0]), fmean(sides[1])
+    """Make a mover, by its name, where it is and within what, from the repeats of both sides."""
+    name, where, within = named
     return Mover(
         kind=kind,
-        name=named[0],
-        where=named[1],
-        within=named[2],
+        name=name,
+        where=where,
+        within=within,
         holds=holds,
-        baseline=before,
-        candidate=after,
-        low=min(sides[1]) - max(sides[0]),
-        high=max(sides[1]) - min(sides[0]),
-        share=relative(after - before, change),
+        baseline=fmean(repeats.baseline),
+        candidate=fmean(repeats.candidate),
+        low=repeats.low,
+        high=repeats.high,
+        share=relative(repeats.moved, change),
         baseline_calls=calls[0],
         candidate_calls=calls[1],
     )
@@ -49,33 +89,23 @@ _FAMILIES: Mapping[str, str] = {
 }
 
 
-def profile_of(profiled: ProfiledCalls, latency_s: float) -> OperatorProfile:
-    """Scale a profile to calls without a profiler, or say why it tells nothing about them."""
+def profile_of(profiled: ProfiledCalls, latency_s: float | None = None) -> OperatorProfile:
+    """Scale a profile to calls without a profiler, or say why it tells nothing about them.
+
+    Where nothing is known of such calls, its shares are of calls under the profiler.
+    """
     total = sum(one.seconds for one in profiled.operators)
     whole = max(profiled.call_s, total)  # durations are cut to whole microseconds: a sum may be above the call's
-    coverage = total / whole if whole else 0.0
-    withheld = _why_withheld(profiled, latency_s, coverage)
+    coverage, call_s = total / whole if whole else 0.0, whole if latency_s is None else latency_s
+    withheld = None if latency_s is None else _why_withheld(profiled, latency_s, coverage)
     return OperatorProfile(
         source=profiled.source,
         calls=profiled.calls,
-        latency_s=latency_s,
+        latency_s=call_s,
         coverage=coverage,
-        operators=() if withheld else _scaled(profiled, latency_s),
+        operators=() if withheld else _scaled(profiled, call_s),
         withheld=withheld,
-    )
-
-
-def under_profiler(profiled: ProfiledCalls) -> OperatorProfile:
-    """Return the shares of calls under the profiler, where nothing is known of calls without one."""
-    total = sum(one.seconds for one in profiled.operators)
-    whole = max(profiled.call_s, total)
-    return OperatorProfile(
-        source=profiled.source,
-        calls=profiled.calls,
-        latency_s=whole,
-        coverage=total / whole if whole else 0.0,
-        operators=_scaled(profiled, whole),
-        under_profiler=True,
+        under_profiler=latency_s is None,
     )
 
 
@@ -140,9 +170,9 @@ def moved_operators(
     sign = 1.0 if change >= 0 else -1.0
     found = []
     for kind in dict.fromkeys(kind for one in (*now, *then) for kind in one):
-        before, after = ([one.get(kind, 0.0) for one in side] for side in (then, now))
+        repeats = Seconds(*(tuple(one.get(kind, 0.0) for one in side) for side in (then, now)))
         name = _named(kind, whole_then.operators, whole_now.operators, sign)
-        found.append(mover_between("operator", (name, "", ""), (before, after), change))
+        found.append(mover_between("operator", (name, "", ""), repeats, change))
     return tuple(sorted((one for one in found if one.is_clear), key=lambda one: -one.share))
 
 

@@ -63,13 +63,7 @@ def never_varies(hypothesis: Hypothesis, observations: Sequence[Observation]) ->
     return hypothesis.margin.metric not in METRICS and is_constant(*_sides(observations))
 
 
-def cleared(hypothesis: Hypothesis, observations: Sequence[Observation]) -> Comparison:
-    """Return the comparison of a hypothesis that needs no confirmation."""
-    return screened(hypothesis, observations, "equal pairs" if never_varies(hypothesis, observations) else "screen")
-
-
 def _exact(hypothesis: Hypothesis, observations: Sequence[Observation]) -> Comparison:
-    """Compare values that never vary exactly."""
     exact = compare_exact(measured_metric(hypothesis), *_sides(observations), hypothesis.margin)
     return replace(exact, pairs=len(observations))
 
@@ -83,7 +77,6 @@ def compare_fresh(hypothesis: Hypothesis, observations: Sequence[Observation], l
 
 
 def screened(hypothesis: Hypothesis, observations: Sequence[Observation], method: str) -> Comparison:
-    """Return the comparison of a hypothesis by the pairs of its screen."""
     pairs = len(observations)
     if never_varies(hypothesis, observations):
         return replace(_exact(hypothesis, observations), method=state(method, pairs=pairs))
@@ -94,7 +87,6 @@ def screened(hypothesis: Hypothesis, observations: Sequence[Observation], method
 
 
 def _sides(observations: Sequence[Observation]) -> tuple[list[float], list[float]]:
-    """Return every value of the baseline, and every value of the candidate."""
     return (
         [value for one in observations for value in one.baseline],
         [value for one in observations for value in one.candidate],

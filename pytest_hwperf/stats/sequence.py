@@ -8,6 +8,7 @@ Why the rate holds: docs/statistics.md.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Stage
@@ -21,15 +22,14 @@ from pytest_hwperf.stats.screen import (
     NO_RATIO,
     SCREEN_P,
     SCREEN_PAIRS,
-    cleared,
     compare_fresh,
     is_suspect,
     never_varies,
     screened,
 )
 
-_FIRST_LEVEL = 2.0**-7
-LOOKS = {pairs: _FIRST_LEVEL * 0.5**number for number, pairs in enumerate((8, 16, 32, MOST_PAIRS))}
+_STAGES: tuple[Stage, ...] = get_args(Stage)
+LOOKS = {pairs: 2.0**-7 * 0.5**number for number, pairs in enumerate((8, 16, 32, MOST_PAIRS))}
 
 
 def next_look(observed: int) -> int:
@@ -110,36 +110,23 @@ def next_step(evidence: Evidence) -> Step:
     if evidence.stopped:
         return Step(stage=None)
     seen = _seen(evidence)
-    waiting = frozenset(evidence.hypotheses).difference(evidence.dropped)
     for course in _courses(evidence, seen):
-        step = _step_of(course, seen, waiting)
+        step = course.step()
         if step.stage:
             return step
-    return _further_step(evidence, seen, [one for one in evidence.hypotheses if one in waiting])
+    return _further_step(evidence, seen)
 
 
-def _step_of(course: "_Course", seen: Mapping[Hypothesis, "_Seen"], waiting: Collection[Hypothesis]) -> Step:
-    """Say what the next pair must measure of one group."""
-    asked = [one for one in course.hypotheses if one in waiting and one not in course.screened]
-    lacking = {one: SCREEN_PAIRS - len(seen[one].screen) for one in asked}
-    if any(count > 0 for count in lacking.values()):
-        return _step("screen", lacking)
-    for pairs in course.looks:
-        lacking = {one: pairs - len(seen[one].confirm) for one in course.inconclusive if one in waiting}
-        if any(count > 0 for count in lacking.values()):
-            return _step("confirm", lacking)
-    return Step(stage=None)
-
-
-def _further_step(evidence: Evidence, seen: Mapping[Hypothesis, "_Seen"], waiting: Sequence[Hypothesis]) -> Step:
+def _further_step(evidence: Evidence, seen: "_Seen") -> Step:
     """Say what further pairs must measure, where they were asked for: when no group is left to be begun."""
     if not evidence.until_equivalent or evidence.unreached:
         return Step(stage=None)
     found = decide(evidence)
     if any(one.outcome == "regressed" for one in found.values()):
         return Step(stage=None)  # nothing that is still open would change the answer
-    inconclusive = [one for one in waiting if one in found and found[one].outcome == "inconclusive"]
-    lacking = {one: next_look(len(seen[one].further)) - len(seen[one].further) for one in inconclusive}
+    waiting = (one for one in evidence.hypotheses if one in found and one not in evidence.dropped)
+    observed = {one: len(seen[one]["equivalence"]) for one in waiting if found[one].outcome == "inconclusive"}
+    lacking = {one: next_look(count) - count for one, count in observed.items()}
     return _step("equivalence", lacking) if any(count > 0 for count in lacking.values()) else Step(stage=None)
 
 
@@ -151,45 +138,61 @@ def decide(evidence: Evidence) -> Mapping[Hypothesis, Comparison]:
     A hypothesis of which nothing was observed is left out, and so is one that was dropped before it was decided: the
     conductor knows why. What was dropped still counts as asked, so that nothing that was decided before moves.
     """
-    seen, decided = _seen(evidence), dict[Hypothesis, Comparison]()
-    for course in _courses(evidence, seen):
-        _close(evidence, course, seen)
+    decided = dict[Hypothesis, Comparison]()
+    for course in _courses(evidence, _seen(evidence)):
+        course.close()
         decided |= course.decided
     return decided
 
 
-def _close(evidence: Evidence, course: "_Course", seen: Mapping[Hypothesis, "_Seen"]) -> None:
-    """Say of everything in a group what is known of it now, decided or not."""
-    for hypothesis, (fixed, _) in course.testable.items():
-        if hypothesis not in course.decided:
-            course.decided[hypothesis] = course.worded(compare_fixed(fixed, course.alpha / course.left))
-    for hypothesis in course.hypotheses:
-        is_lost = hypothesis in evidence.dropped and not _is_settled(course, seen[hypothesis], hypothesis)
-        if seen[hypothesis].screen and hypothesis not in course.decided and not is_lost:
-            course.decided[hypothesis] = _inconclusive(evidence, course, seen[hypothesis], hypothesis)
-        if hypothesis in course.decided:
-            before, further = course.decided[hypothesis], seen[hypothesis].further
-            course.decided[hypothesis] = _after_further_pairs(evidence, hypothesis, before, further)
+_Seen = Mapping[Hypothesis, Mapping[Stage, Sequence[Observation]]]  # what the pairs observed, in time order
 
 
-@dataclass(slots=True, kw_only=True)
-class _Seen:
-    """What the pairs observed of one hypothesis, in time order."""
+def _seen(evidence: Evidence) -> _Seen:
+    """Sort what the pairs observed by hypothesis and stage."""
+    keys = {one.key: {stage: list[Observation]() for stage in _STAGES} for one in evidence.hypotheses}
+    for pair in evidence.pairs:
+        for one in pair.observations:
+            if one.key in keys:
+                keys[one.key][pair.stage].append(one)
+    return dict(zip(evidence.hypotheses, keys.values(), strict=True))
 
-    screen: list[Observation] = field(default_factory=list)
-    confirm: list[Observation] = field(default_factory=list)
-    further: list[Observation] = field(default_factory=list)  # for equivalence
+
+def _courses(evidence: Evidence, seen: _Seen) -> Iterator["_Course"]:
+    """Go through the groups of a build; each has its share of the rate that is left.
+
+    The share is that of what is expected to be tested of it, at least one hypothesis, among all that is left. A group
+    that has tested nothing has spent nothing. Fixed samples belong to the first group.
+    """
+    left, at, fixed = evidence.alpha, 0, evidence.fixed_samples
+    testable = sum(is_testable(one, compare_fixed(one, left), left) for one in fixed)
+    for size in evidence.groups or (len(evidence.hypotheses),):
+        here, others = (_expected(count) for count in (size, len(evidence.hypotheses) - at - size))
+        course = _Course(
+            evidence=evidence,
+            seen=seen,
+            alpha=left * (here + testable) / (here + testable + others) if others else left,
+            hypotheses=evidence.hypotheses[at : at + size],
+        )
+        course.follow(fixed)
+        yield course
+        left -= course.alpha if course.family else 0.0
+        at, fixed, testable = at + size, (), 0
+
+
+def _expected(hypotheses: int) -> float:
+    """Return how many of a group are expected to be tested, where all are equal."""
+    return max(1.0, SCREEN_P * hypotheses) if hypotheses else 0.0
 
 
 @dataclass(slots=True, kw_only=True)
 class _Course:
-    """The state of the sequential test of one group."""
+    """The sequential test of one group."""
 
+    evidence: Evidence
+    seen: _Seen
     alpha: float  # of this group
-    rate: float  # of the whole build
-    in_test: bool = False  # whether it is of a single comparison
     hypotheses: Sequence[Hypothesis]
-    shares: Sequence[float]  # of alpha, one for each look
     screened: list[Hypothesis] = field(default_factory=list)  # to be confirmed
     testable: dict[Hypothesis, tuple[FixedSample, float]] = field(default_factory=dict)  # with the p-value of each
     rejected: int = 0  # hypotheses and fixed samples that regressed
@@ -207,6 +210,11 @@ class _Course:
         return self.family - self.rejected
 
     @property
+    def shares(self) -> Sequence[float]:
+        """Shares of alpha, one for each look."""
+        return PATIENT_SHARES if self.evidence.until_equivalent else SHARES
+
+    @property
     def looks(self) -> Sequence[int]:
         """Fresh pairs at each look; none where there is nothing to confirm."""
         found = looks(self.family, self.alpha, self.shares) if self.family else ()
@@ -217,146 +225,111 @@ class _Course:
         """What needs more pairs."""
         return [hypothesis for hypothesis in self.screened if hypothesis not in self.decided]
 
-    def rejected_fixed(self, level: float) -> dict[Hypothesis, Comparison]:
-        """Return the fixed samples that are rejected at a level and were not before."""
-        return {
-            hypothesis: compare_fixed(fixed, level)
-            for hypothesis, (fixed, p_value) in self.testable.items()
-            if hypothesis not in self.decided and p_value <= level
-        }
+    def follow(self, fixed_samples: Sequence[FixedSample]) -> None:
+        """Go from the screen to the last look that is complete."""
+        self.screened.extend(one for one in self.hypotheses if is_suspect(one, self.seen[one]["screen"]))
+        for fixed in fixed_samples:
+            found = compare_fixed(fixed, self.alpha)
+            if is_testable(fixed, found, self.alpha):
+                p_value = found.p_value if found.outcome == "regressed" else None
+                self.testable[fixed.hypothesis] = fixed, 1.0 if p_value is None else p_value
+            else:
+                self.decided[fixed.hypothesis] = found
+        for pairs, share in zip(self.looks, self.shares, strict=False):  # without a family there are no looks
+            self._look(pairs, share)
 
-    def worded(self, comparison: Comparison) -> Comparison:
+    def _look(self, pairs: int, share: float) -> None:
+        """Take a look: step down by Holm's rule until nothing more is rejected, then see what else is decided."""
+        confirm = {one: self.seen[one]["confirm"] for one in self.inconclusive}
+        ready = {one: fresh[:pairs] for one, fresh in confirm.items() if len(fresh) >= pairs}
+        for one, fresh in ready.items():
+            if not never_varies(one, fresh) and not all(map(is_ratio, fresh)):
+                self.decided[one] = uncompared(one.margin, "not comparable", NO_RATIO)
+        found: dict[Hypothesis, Comparison] = {}
+        while self.left:
+            level = self.alpha / self.left
+            waiting = {one: fresh for one, fresh in ready.items() if one not in self.decided}
+            found = {one: compare_fresh(one, fresh, share * level) for one, fresh in waiting.items()}
+            rejected = {one: comparison for one, comparison in found.items() if comparison.outcome == "regressed"}
+            for one, (fixed, p_value) in self.testable.items():
+                if one not in self.decided and p_value <= level:
+                    rejected[one] = compare_fixed(fixed, level)
+            self.decided.update((one, self._worded(comparison)) for one, comparison in rejected.items())
+            self.rejected += len(rejected)
+            if not rejected:
+                break
+        for one, comparison in found.items():
+            if one not in self.decided:
+                self.latest[one] = pairs, self._worded(comparison)
+                if comparison.outcome != "inconclusive":
+                    self.decided[one] = self._worded(comparison)
+
+    def step(self) -> Step:
+        """Say what the next pair must measure of this group."""
+        waiting = [one for one in self.hypotheses if one not in self.evidence.dropped]
+        lacking = {one: SCREEN_PAIRS - len(self.seen[one]["screen"]) for one in waiting if one not in self.screened}
+        if any(count > 0 for count in lacking.values()):
+            return _step("screen", lacking)
+        for pairs in self.looks:
+            lacking = {one: pairs - len(self.seen[one]["confirm"]) for one in self.inconclusive if one in waiting}
+            if any(count > 0 for count in lacking.values()):
+                return _step("confirm", lacking)
+        return Step(stage=None)
+
+    def close(self) -> None:
+        """Say of everything in the group what is known of it now, decided or not."""
+        for one, (fixed, _) in self.testable.items():
+            if one not in self.decided:
+                self.decided[one] = self._worded(compare_fixed(fixed, self.alpha / self.left))
+        for one in self.hypotheses:
+            is_lost = one in self.evidence.dropped and not self._is_settled(one)
+            if self.seen[one]["screen"] and one not in self.decided and not is_lost:
+                self.decided[one] = self._undecided(one)
+            if one in self.decided:
+                self.decided[one] = self._after_further_pairs(one, self.decided[one])
+
+    def _is_settled(self, hypothesis: Hypothesis) -> bool:
+        """Whether no further value of a hypothesis is waited for: it is decided, cleared, or at its last look."""
+        if hypothesis in self.decided:
+            return True
+        if hypothesis in self.screened:
+            return self.latest.get(hypothesis, (0, None))[0] == self.looks[-1]
+        return len(self.seen[hypothesis]["screen"]) >= SCREEN_PAIRS
+
+    def _undecided(self, hypothesis: Hypothesis) -> Comparison:
+        """Return the comparison of what no look has decided: of its last complete look, or of its screen."""
+        screen = self.seen[hypothesis]["screen"][:SCREEN_PAIRS]
+        if len(screen) == SCREEN_PAIRS and hypothesis not in self.screened:
+            return screened(hypothesis, screen, "equal pairs" if never_varies(hypothesis, screen) else "screen")
+        pairs, found = self.latest.get(hypothesis, (0, None))
+        if found and pairs == self.looks[-1]:
+            return found
+        if found is None:
+            found = screened(hypothesis, screen, "unconfirmed screen")
+            if found.outcome == "not comparable":
+                return found
+            found = replace(found, outcome="inconclusive", p_value=None)  # the same pairs have chosen it
+        missing = SCREEN_PAIRS - len(screen)
+        if hypothesis in self.screened:
+            missing = next((look for look in self.looks if look > pairs), 0) - len(self.seen[hypothesis]["confirm"])
+        return replace(found, cause=self.evidence.stopped or state("pairs missing", missing=missing))
+
+    def _after_further_pairs(self, hypothesis: Hypothesis, before: Comparison) -> Comparison:
+        """Return what is known of a hypothesis after further pairs, which can show equivalence and fail nothing."""
+        if not self.evidence.until_equivalent or before.outcome != "inconclusive":
+            return before
+        found = look_for_equivalence(hypothesis, self.seen[hypothesis]["equivalence"]) or before
+        if found.outcome in ("equivalent", "improved"):
+            return found
+        cause = self.evidence.stopped or before.cause
+        return replace(found, outcome="inconclusive", p_value=None, cause=cause, promise=before.promise)
+
+    def _worded(self, comparison: Comparison) -> Comparison:
         """Say what the level of a comparison promises."""
         kind = "error rate with others" if self.testable else "error rate"
-        kind = "error rate of one" if self.in_test else kind
-        facts = {"alpha": 100 * self.rate, "screened": len(self.screened), "asked": len(self.hypotheses)}
-        return replace(comparison, promise=state(kind, **facts, others=len(self.testable)))
-
-
-def _courses(evidence: Evidence, seen: Mapping[Hypothesis, _Seen]) -> Iterator[_Course]:
-    """Go through the groups of a build; each has its share of the rate that is left.
-
-    The share is that of what is expected to be tested of it, at least one hypothesis, among all that is left. A group
-    that has tested nothing has spent nothing. Fixed samples belong to the first group.
-    """
-    left, at, fixed = evidence.alpha, 0, evidence.fixed_samples
-    testable = sum(is_testable(one, compare_fixed(one, left), left) for one in fixed)
-    for size in evidence.groups or (len(evidence.hypotheses),):
-        here, others = (_expected(count) for count in (size, len(evidence.hypotheses) - at - size))
-        course = _Course(
-            alpha=left * (here + testable) / (here + testable + others) if others else left,
-            rate=evidence.alpha,
-            in_test=evidence.in_test,
-            hypotheses=evidence.hypotheses[at : at + size],
-            shares=PATIENT_SHARES if evidence.until_equivalent else SHARES,
-        )
-        _follow(course, fixed, seen)
-        yield course
-        left -= course.alpha if course.family else 0.0
-        at, fixed, testable = at + size, (), 0
-
-
-def _expected(hypotheses: int) -> float:
-    """Return how many of a group are expected to be tested, where all are equal."""
-    return max(1.0, SCREEN_P * hypotheses) if hypotheses else 0.0
-
-
-def _follow(course: _Course, fixed_samples: Sequence[FixedSample], seen: Mapping[Hypothesis, _Seen]) -> None:
-    """Go through a group from the screen to the last look that is complete."""
-    course.screened.extend(one for one in course.hypotheses if is_suspect(one, seen[one].screen))
-    for fixed in fixed_samples:
-        found = compare_fixed(fixed, course.alpha)
-        if is_testable(fixed, found, course.alpha):
-            p_value = found.p_value if found.outcome == "regressed" else None
-            course.testable[fixed.hypothesis] = fixed, 1.0 if p_value is None else p_value
-        else:
-            course.decided[fixed.hypothesis] = found
-    for pairs, share in zip(course.looks, course.shares, strict=False):  # without a family there are no looks
-        _look(course, seen, pairs, share)
-
-
-def _look(course: _Course, seen: Mapping[Hypothesis, _Seen], pairs: int, share: float) -> None:
-    """Take a look: step down by Holm's rule until nothing more is rejected, then see what else is decided."""
-    ready = {
-        hypothesis: seen[hypothesis].confirm[:pairs]
-        for hypothesis in course.inconclusive
-        if len(seen[hypothesis].confirm) >= pairs
-    }
-    for hypothesis, observations in ready.items():
-        if not never_varies(hypothesis, observations) and not all(map(is_ratio, observations)):
-            course.decided[hypothesis] = uncompared(hypothesis.margin, "not comparable", NO_RATIO)
-    found: dict[Hypothesis, Comparison] = {}
-    while course.left:
-        level = course.alpha / course.left
-        found = {
-            hypothesis: compare_fresh(hypothesis, observations, share * level)
-            for hypothesis, observations in ready.items()
-            if hypothesis not in course.decided
-        }
-        rejected = {hypothesis: one for hypothesis, one in found.items() if one.outcome == "regressed"}
-        rejected |= course.rejected_fixed(level)
-        course.decided.update((hypothesis, course.worded(one)) for hypothesis, one in rejected.items())
-        course.rejected += len(rejected)
-        if not rejected:
-            break
-    for hypothesis, one in found.items():
-        if hypothesis not in course.decided:
-            course.latest[hypothesis] = pairs, course.worded(one)
-            if one.outcome != "inconclusive":
-                course.decided[hypothesis] = course.worded(one)
-
-
-def _is_settled(course: _Course, seen: _Seen, hypothesis: Hypothesis) -> bool:
-    """Whether no further value of a hypothesis is waited for: it is decided, cleared, or at its last look."""
-    if hypothesis in course.decided:
-        return True
-    if hypothesis in course.screened:
-        return course.latest.get(hypothesis, (0, None))[0] == course.looks[-1]
-    return len(seen.screen) >= SCREEN_PAIRS
-
-
-def _inconclusive(evidence: Evidence, course: _Course, seen: _Seen, hypothesis: Hypothesis) -> Comparison:
-    """Return the comparison of a hypothesis that no look has decided: of its last complete look, or of its screen."""
-    screen = seen.screen[:SCREEN_PAIRS]
-    if len(screen) == SCREEN_PAIRS and hypothesis not in course.screened:
-        return cleared(hypothesis, screen)
-    pairs, found = course.latest.get(hypothesis, (0, None))
-    if found and pairs == course.looks[-1]:
-        return found
-    if found is None:
-        found = screened(hypothesis, screen, "unconfirmed screen")
-        if found.outcome == "not comparable":
-            return found
-        found = replace(found, outcome="inconclusive", p_value=None)  # the same pairs have chosen it
-    missing = SCREEN_PAIRS - len(screen)
-    if hypothesis in course.screened:
-        missing = next((look for look in course.looks if look > pairs), 0) - len(seen.confirm)
-    return replace(found, cause=evidence.stopped or state("pairs missing", missing=missing))
-
-
-def _after_further_pairs(
-    evidence: Evidence, hypothesis: Hypothesis, before: Comparison, further: Sequence[Observation]
-) -> Comparison:
-    """Return what is known of a hypothesis after further pairs, which can show equivalence and fail nothing."""
-    if not evidence.until_equivalent or before.outcome != "inconclusive":
-        return before
-    found = look_for_equivalence(hypothesis, further) or before
-    if found.outcome in ("equivalent", "improved"):
-        return found
-    cause = evidence.stopped or before.cause
-    return replace(found, outcome="inconclusive", p_value=None, cause=cause, promise=before.promise)
-
-
-def _seen(evidence: Evidence) -> dict[Hypothesis, _Seen]:
-    """Sort what the pairs observed by hypothesis."""
-    keys = {hypothesis.key: _Seen() for hypothesis in evidence.hypotheses}
-    for pair in evidence.pairs:
-        for one in pair.observations:
-            seen = keys.get(one.key)
-            if seen is not None and pair.stage != "rehearsal":
-                stages = {"screen": seen.screen, "confirm": seen.confirm, "equivalence": seen.further}
-                stages[pair.stage].append(one)
-    return dict(zip(evidence.hypotheses, keys.values(), strict=True))
+        kind = "error rate of one" if self.evidence.in_test else kind
+        facts = {"screened": len(self.screened), "asked": len(self.hypotheses), "others": len(self.testable)}
+        return replace(comparison, promise=state(kind, alpha=100 * self.evidence.alpha, **facts))
 
 
 def _step(stage: Stage, lacking: Mapping[Hypothesis, int]) -> Step:

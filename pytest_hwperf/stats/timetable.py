@@ -6,6 +6,7 @@ what is started gets a verdict. Groups are made of times and never of what the p
 
 import dataclasses
 import math
+from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -82,12 +83,9 @@ class TestTime:
     is_serial: bool = False  # whether a pair of it is four processes, one after the other
 
     def pair_s(self, plan: BlockPlan) -> float:
-        """Return what it takes by a plan."""
         plan, processes = (serial_plan(plan), 2) if self.is_serial else (plan, 1)
         return self.beside_s + sum(
-            plan.seconds(
-                one.calls_s, needed=one.needed, margin=0.0 if self.is_serial else one.margin, processes=processes
-            )
+            plan.seconds(one.calls_s, one.needed, 0.0 if self.is_serial else one.margin, processes)
             for one in self.measurements
         )
 
@@ -162,14 +160,8 @@ class Timetable:
         self, tests: Sequence[TestTime], seconds: float, screening: Screening, seen: Mapping[str, int] | None
     ) -> int:
         """Return how many of the first tests are expected to take no longer."""
-        fitting, beyond = 0, len(tests) + 1
-        while beyond - fitting > 1:
-            middle = (fitting + beyond) // 2
-            if self.needed_s(tests[:middle], screening, seen) <= seconds:
-                fitting = middle
-            else:
-                beyond = middle
-        return fitting
+        counts = range(1, len(tests) + 1)
+        return bisect_right(counts, seconds, key=lambda count: self.needed_s(tests[:count], screening, seen))
 
 
 LONGEST_GATE_S = 24 * 3600  # that --hwperf-time-limit takes

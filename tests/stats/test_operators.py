@@ -5,7 +5,7 @@ import pytest
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.profiles import OperatorProfile, ProfiledCalls, ProfiledOperator
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.stats.movers import by_family, moved_most, profile_of, profiler_costs, under_profiler
+from pytest_hwperf.stats.movers import by_family, moved_most, profile_of, profiler_costs
 
 LONG_S = 1e-3
 
@@ -141,11 +141,11 @@ def test_a_side_without_operators_moves_nothing() -> None:
 
 def test_without_calls_outside_the_profiler_shares_are_of_those_within() -> None:
     """600 of 1000 µs, however little the rest of the call says."""
-    found = under_profiler(profiled(("Gemm", 600), rows=0))
+    found = profile_of(profiled(("Gemm", 600), rows=0))
     assert pytest.approx([1e-3, 0.6]) == [found.latency_s, found.coverage]
     assert found.under_profiler
     assert pytest.approx([0.6]) == [one.share for one in found.operators]
-    assert 0.0 == under_profiler(profiled(call_us=0)).coverage
+    assert 0.0 == profile_of(profiled(call_us=0)).coverage
 
 
 @pytest.mark.parametrize(("call_us", "costs"), [(39, True), (41, False)])
