@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from statistics import median
@@ -152,19 +152,16 @@ def _estimates(sample: Sample, statistics: Sequence[str], confidence: float) -> 
     ]
     if ordered[0] >= 0 and metric_of(sample.metric).taken == "windows" and not metric_of(sample.metric).signed:
         found = [replace(one, low=0.0) if one.low is not None and one.low < 0 else one for one in found]
-    voiding = tuple(one for one in sample.warnings if voids(one))
-    return [_without_good_end(sample, one, voiding) for one in found] if voiding else found
+    if doubts := tuple(one for one in sample.warnings if voids(one)):
+        # A budget does not pass by the bound that is taken away; the other one may still fail it.
+        good = "high" if metric_of(sample.metric).better == "lower" else "low"
+        found = [replace(one, **{good: None}, warnings=(*one.warnings, *doubts)) for one in found]
+    return found
 
 
 def voids(remark: Remark) -> bool:
     """Whether a remark is a doubt about a load with which no budget passes."""
     return isinstance(remark, Statement) and remark.kind in _VOIDING
-
-
-def _without_good_end(sample: Sample, estimate: Estimate, doubts: tuple[Remark, ...]) -> Estimate:
-    """Take away the bound by which a budget would pass; the other one may still fail it."""
-    end = "high" if metric_of(sample.metric).better == "lower" else "low"
-    return replace(estimate, **{end: None}, warnings=(*estimate.warnings, *doubts))
 
 
 def _estimate_weighted(sample: Sample, weights: Values, confidence: float) -> Estimate:
@@ -195,9 +192,11 @@ def _estimate(sample: Sample, ordered: "NDArray[float64]", statistic: str, confi
     if statistic == "max":
         return _exactly(ordered, confidence, "observed maximum, no claim beyond this run")
     if statistic == "mean":
-        return _mean_of(metric)(ordered, confidence)
+        shares = _share if metric.binary else _mean_of_rows
+        mean = shares if metric.taken == "examples" else _rate if metric.is_rate else _mean
+        return mean(ordered, confidence)
     if statistic == "p50" and (metric.in_processes or (metric.taken == "counts" and len(ordered) > 1)):
-        return _processes(ordered, confidence) if metric.in_processes else _counts(ordered, confidence)
+        return _median_and_range(ordered, confidence, processes=metric.in_processes)
     if len(ordered) == 1 and metric.statistics == (statistic,):
         return _result(ordered, (float(ordered[0]), None, None), confidence, "single reading, no interval")
     percentile = _spread if statistic == SPREAD else _by_early_stopping if sample.per == OF_A_LOAD else _percentile
@@ -209,13 +208,6 @@ def middle(metric: Metric, ordered: Sequence[float]) -> float:
     if metric.in_processes or metric.taken == "counts":
         return float(median(ordered))
     return float(ordered[nearest_rank(Fraction(1, 2), len(ordered)) - 1])
-
-
-def _mean_of(metric: Metric) -> "Callable[[NDArray[float64], float], Estimate]":
-    """Return what takes the mean of a metric: of equal calls, of rates, of 0 and 1, or of values of each row."""
-    if metric.taken == "examples":
-        return _share if metric.binary else _mean_of_rows
-    return _rate if metric.is_rate else _mean
 
 
 def _mean_of_rows(ordered: "NDArray[float64]", confidence: float) -> Estimate:
@@ -359,19 +351,15 @@ def _share(ordered: "NDArray[float64]", confidence: float) -> Estimate:
     return _result(ordered, (ones / n, low, high), confidence, "share of examples, Clopper-Pearson interval")
 
 
-def _processes(ordered: "NDArray[float64]", confidence: float) -> Estimate:
-    """Median and range of fresh processes: the range of n holds the median with probability 1 - 2^(1 - n)."""
-    n = len(ordered)
-    value = float(median(ordered.tolist()))
+def _median_and_range(ordered: "NDArray[float64]", confidence: float, *, processes: bool) -> Estimate:
+    """Take both of counts, or of fresh processes: the range of n holds their median with probability 1 - 2^(1 - n)."""
+    n, value = len(ordered), float(median(ordered.tolist()))
+    ends = (value, float(ordered[0]), float(ordered[-1]))
+    if not processes:
+        return _result(ordered, ends, confidence, "median and range of counts, this process only")
     if n == 1:
         return _result(ordered, (value, None, None), confidence, "one fresh process", state("lone process"))
-    ends = (value, float(ordered[0]), float(ordered[-1]))
     return _result(ordered, ends, 1 - 2.0 ** (1 - n), f"median and range of {n} fresh processes")
-
-
-def _counts(ordered: "NDArray[float64]", confidence: float) -> Estimate:
-    ends = (float(median(ordered.tolist())), float(ordered[0]), float(ordered[-1]))
-    return _result(ordered, ends, confidence, "median and range of counts, this process only")
 
 
 def _result(

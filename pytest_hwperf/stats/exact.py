@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, takewhile
 from operator import gt, lt
 from statistics import fmean, median
 from typing import NamedTuple
@@ -20,14 +20,6 @@ from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Margin,
 LOST_LEVEL = 0.01  # of all classes together
 _LITTLE = 0.1  # of what was right: a class of which no more is right is lost
 _MUCH_MORE = 0.1  # of accuracy, 10 points: by so much more than the other classes
-
-
-class _Right(NamedTuple):
-    """One class."""
-
-    name: str
-    right: int
-    n: int
 
 
 class _Loss(NamedTuple):
@@ -60,51 +52,43 @@ def by_class(sample: Sample, confidence: float) -> Iterator[Figure]:
     """
     if sample.classes is None:
         return
-    found = _right_by_class(sample.values, sample.classes)
-    worst, right, n = min(found, key=lambda one: one.right / one.n)
-    each = 1 - (1 - confidence) / len(found)
-    ends = [share_interval(one.right, one.n, each) for one in found]
+    ones = Counter(place for place, value in zip(sample.classes.of, sample.values, strict=True) if value == 1)
+    sizes = sorted(Counter(sample.classes.of).items())  # of classes that have examples
+    shares = [ones[place] / n for place, n in sizes]
+    count, worst = len(sizes), min(range(len(sizes)), key=shares.__getitem__)
+    ends = [share_interval(ones[place], n, 1 - (1 - confidence) / count) for place, n in sizes]
     yield _figure(
         sample,
         WORST_CLASS,
-        f"class {worst}, {sample.source}",
+        f"class {visible(sample.classes.names[int(sizes[worst][0])])}, {sample.source}",
         Estimate(
-            value=right / n,
+            value=shares[worst],
             low=min(low for low, _ in ends),
             high=min(high for _, high in ends),
             confidence=confidence,
-            n=n,
-            method=f"worst of {len(found)} classes, Clopper-Pearson intervals, Bonferroni",
+            n=sizes[worst][1],
+            method=f"worst of {count} classes, Clopper-Pearson intervals, Bonferroni",
         ),
     )
-    yield _figure(sample, BALANCED_ACCURACY, sample.source, _balanced(found, confidence))
-
-
-def _figure(sample: Sample, metric: str, source: str, estimate: Estimate) -> Figure:
-    return Figure(metric=metric, statistic="mean", estimate=estimate, source=source, per=sample.per)
-
-
-def _balanced(found: Sequence[_Right], confidence: float) -> Estimate:
-    shares = [(one.right / one.n, *share_interval(one.right, one.n, confidence)) for one in found]
-    value = math.fsum(share for share, _, _ in shares) / len(shares)
-    below = math.sqrt(math.fsum((share - low) ** 2 for share, low, _ in shares)) / len(shares)
-    above = math.sqrt(math.fsum((high - share) ** 2 for share, _, high in shares)) / len(shares)
-    return Estimate(
+    value = math.fsum(shares) / count
+    ends = [share_interval(ones[place], n, confidence) for place, n in sizes]
+    below, above = (
+        math.sqrt(math.fsum((end - share) ** 2 for share, end in zip(shares, side, strict=True))) / count
+        for side in zip(*ends, strict=True)
+    )
+    balanced = Estimate(
         value=value,
         low=max(0.0, value - below),
         high=min(1.0, value + above),
         confidence=confidence,
-        n=sum(one.n for one in found),
-        method=f"mean of {len(shares)} classes, from the Clopper-Pearson interval of each",
+        n=len(sample.values),
+        method=f"mean of {count} classes, from the Clopper-Pearson interval of each",
     )
+    yield _figure(sample, BALANCED_ACCURACY, sample.source, balanced)
 
 
-def _right_by_class(values: Sequence[float], classes: Classes) -> list[_Right]:
-    """Return each class that has examples."""
-    right = Counter(place for place, value in zip(classes.of, values, strict=True) if value == 1)
-    return [
-        _Right(visible(classes.names[int(place)]), right[place], n) for place, n in sorted(Counter(classes.of).items())
-    ]
+def _figure(sample: Sample, metric: str, source: str, estimate: Estimate) -> Figure:
+    return Figure(metric=metric, statistic="mean", estimate=estimate, source=source, per=sample.per)
 
 
 def lost_classes(baseline: Sequence[float], candidate: Sequence[float], classes: Classes | None) -> Statement | None:
@@ -119,11 +103,8 @@ def lost_classes(baseline: Sequence[float], candidate: Sequence[float], classes:
     if classes is None:
         return None
     found = sorted(_losses(baseline, candidate, classes), key=lambda one: one.p_value)
-    shown = list[_Loss]()
-    for place, one in enumerate(found):
-        if one.p_value > LOST_LEVEL / (len(found) - place):
-            break
-        shown += [one] if _is_lost(one, found) else []
+    by_holm = takewhile(lambda one: one[1].p_value <= LOST_LEVEL / (len(found) - one[0]), enumerate(found))
+    shown = [one for _, one in by_holm if _is_lost(one, found)]
     if not shown:
         return None
     texts = [f"class {one.name}: {one.then} of {one.n} → {one.now} of {one.n}" for one in shown]

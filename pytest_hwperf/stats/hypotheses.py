@@ -170,7 +170,9 @@ def questions_of(
             continue
         for measurement, facts in rehearsal.facts.items():
             if measurement.test == test.node and is_too_short(facts):
-                found.parts[measurement, "", ""] = ("not comparable", _too_short(facts))
+                longer = max(facts.values(), key=lambda one: one.short_s)
+                why = ("not comparable", state("too short", call_s=longer.short_s, least_s=longer.least_s))
+                found.parts[measurement, "", ""] = why
             elif measurement.test == test.node:
                 _ask(found, test, measurement, rehearsal, energy)
         for measurement, side in rehearsal.uneven.items():
@@ -207,11 +209,6 @@ def is_open(hypothesis: Hypothesis, values: Mapping[Side, Sequence[float]]) -> b
 def is_too_short(facts: Mapping[Side, Facts]) -> bool:
     """Whether a measurement is left out: calls of both sides are too short. One that has become so is compared."""
     return all(one.short_s > 0 for one in facts.values())
-
-
-def _too_short(facts: Mapping[Side, Facts]) -> Statement:
-    longer = max(facts.values(), key=lambda one: one.short_s)
-    return state("too short", call_s=longer.short_s, least_s=longer.least_s)
 
 
 def collection_error(node: str, errors: Mapping[str, str]) -> str:

@@ -144,11 +144,6 @@ def _each(tensors: Literal["inputs", "outputs"], operations: float) -> Callable[
     return count
 
 
-def _nothing(_: GraphNode) -> float:
-    """Count what only moves numbers, and computes none."""
-    return 0.0
-
-
 _INTEGER = frozenset({"ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"})
 _QUANTISED = frozenset({"Conv", "Gemm", "MatMul"})  # computed in integers where what they take is quantised
 _ONE = """Abs Add And BitShift Ceil Clip Cos Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid
@@ -177,5 +172,5 @@ _COUNTERS: Mapping[str, Callable[[GraphNode], float | None]] = {
     **dict.fromkeys(("Softmax", "LogSoftmax"), _each("outputs", 5)),
     "BatchNormalization": _each("outputs", 4),
     **dict.fromkeys(("InstanceNormalization", "LayerNormalization"), _each("outputs", 8)),
-    **dict.fromkeys(_MOVED.split(), _nothing),
+    **dict.fromkeys(_MOVED.split(), lambda _: 0.0),  # it computes no number
 }

@@ -12,7 +12,6 @@ from pytest_hwperf.records.verdict import Comparison, Margin, uncompared
 
 REPEATS = 2  # further fresh processes that an alarm has to survive: bursts of other load pass, slow code stays
 
-_HISTORICAL = ("historical", "historical limit", "historical repeats")  # kinds of its methods
 _ROBUST_FROM = 3  # stored runs: of two, the median is the mean and one burst spoils either
 _MAD_TO_SD = 1.4826  # of a normal distribution
 _DRIFT_TIMINGS, _DRIFT_SHARE = 5, 0.7
@@ -31,25 +30,18 @@ def history_limit(
         Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004), for the moderated variance.
         Example: one stored run, alpha 0.01: t(.99, 3) * 0.10 * sqrt(2) = 0.642, a limit of +90 %.
     """
-    if len(history) < _ROBUST_FROM:
-        centre = fmean(history)
-        spread = stdev(history) if len(history) > 1 else 0.0
-        return centre, prediction_limit(spread, len(history), 1.0, alpha, prior_sd=prior_sd, prior_df=prior_df)
-    centre = median(history)
-    spread = _MAD_TO_SD * median(abs(value - centre) for value in history)
-    # the median of n normal values varies pi/2 times as much as their mean
-    return centre, prediction_limit(spread, len(history), math.pi / 2, alpha, prior_sd=prior_sd, prior_df=prior_df)
-
-
-def prediction_limit(
-    spread: float, count: int, excess: float, alpha: float, *, prior_sd: float, prior_df: float
-) -> float:
-    """Return t(1 - alpha, df) * s * sqrt(1 + excess / count) with s^2 moderated by the prior."""
     from scipy.special import stdtrit
 
-    df = prior_df + count - 1
-    s = math.sqrt((prior_df * prior_sd**2 + (count - 1) * spread**2) / df)
-    return float(stdtrit(df, 1 - alpha)) * s * math.sqrt(1 + excess / count)
+    if len(history) < _ROBUST_FROM:
+        centre, excess = fmean(history), 1.0
+        spread = stdev(history) if len(history) > 1 else 0.0
+    else:
+        centre, excess = median(history), math.pi / 2  # the median of n normal values varies so much more than the mean
+        spread = _MAD_TO_SD * median(abs(value - centre) for value in history)
+    n = len(history)
+    df = prior_df + n - 1
+    s = math.sqrt((prior_df * prior_sd**2 + (n - 1) * spread**2) / df)
+    return centre, float(stdtrit(df, 1 - alpha)) * s * math.sqrt(1 + excess / n)
 
 
 def compare_with_history(
@@ -86,7 +78,7 @@ def compare_with_history(
 
 def is_historical(comparison: Comparison) -> bool:
     """Say whether a comparison was made with stored runs, whose false-alarm rate is unknown."""
-    return comparison.method is not None and comparison.method.kind in _HISTORICAL
+    return comparison.method is not None and comparison.method.kind.startswith("historical")
 
 
 def needs_repeats(comparison: Comparison) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import METRICS, least_apart, metric_of
-from pytest_hwperf.records.run import Estimate, Figure, Key, figure_of, replace
+from pytest_hwperf.records.run import Figure, Key, figure_of, replace
 from pytest_hwperf.records.sweep import BATCH, GOALS, Answer, Best, Sweep, SweepPoint, SweepRow
 from pytest_hwperf.records.verdict import Budget, BudgetOutcome
 from pytest_hwperf.stats.estimates import clear_of
@@ -25,18 +25,19 @@ SHOWN: Mapping[Key, str] = {
 
 def row_of(point: SweepPoint, figures: Iterable[Figure]) -> SweepRow:
     """Answer the limits of a point by its figures; a limit is passed or failed by the whole interval."""
-    found = tuple(figures)
-    asked = _asked(point.limits, found) if found and point.skipped is None else ()
-    answers = tuple(_answer(limit, found, point.fill_s) for limit in asked)
-    limited = {limit.key for limit in point.limits}
+    found, limited = tuple(figures), {limit.key for limit in point.limits}
+    # Defaults for every test whose metric this one does not give fail nothing elsewhere either.
+    asked = [limit for limit in point.limits if not limit.default or figure_of(found, limit.key)]
+    is_answered = found and point.skipped is None
+    answers = tuple(_answer(limit, found, point.fill_s) for limit in asked if is_answered)
     kept = tuple(figure for figure in found if figure.key in SHOWN or figure.key in limited)
     return SweepRow(point=point, figures=kept, answers=answers)
 
 
 def sweep_of(name: str, rows: Sequence[SweepRow], *notes: Statement) -> Sweep:
     """Put the points of a sweep together and choose the best of them for each goal."""
-    served = [note for note in [_unserved(rows)] if note]
-    return Sweep(name=name, rows=tuple(rows), best=tuple(_best(rows)), notes=(*served, *notes))
+    found = tuple(note for note in (_unserved(rows), *notes) if note)
+    return Sweep(name=name, rows=tuple(rows), best=tuple(_best(rows)), notes=found)
 
 
 def missed(row: SweepRow) -> Statement | None:
@@ -92,25 +93,17 @@ def fits(row: SweepRow) -> bool:
     return row.point.skipped is None and bool(found) and all(outcome == "passed" for outcome in found)
 
 
-def _asked(limits: Iterable[Budget], figures: Sequence[Figure]) -> Iterator[Budget]:
-    """Leave out defaults for every test whose metric this one does not give: they fail nothing elsewhere either."""
-    return (limit for limit in limits if not limit.default or figure_of(figures, limit.key))
-
-
 def _answer(limit: Budget, figures: Sequence[Figure], fill_s: float | None) -> Answer:
     figure, metric = figure_of(figures, limit.key), metric_of(limit.metric)
     if figure is None:
         return Answer(limit=limit, outcome="unmeasured")
-    estimate = _later(figure.estimate, fill_s or 0.0) if metric.taken == "calls" else figure.estimate
+    estimate = figure.estimate
+    if metric.taken == "calls" and fill_s:  # what the first row of a batch waits before its call
+        low, high = (None if end is None else end + fill_s for end in (estimate.low, estimate.high))
+        estimate = replace(estimate, value=estimate.value + fill_s, low=low, high=high)
     clear = clear_of(estimate, limit.limit, metric.better)
     outcome: BudgetOutcome = "inconclusive" if clear is None else "passed" if clear else "failed"
     return Answer(limit=limit, outcome=outcome, value=estimate.value)
-
-
-def _later(estimate: Estimate, seconds: float) -> Estimate:
-    """Add what the first row of a batch waits before its call."""
-    low, high = (None if end is None else end + seconds for end in (estimate.low, estimate.high))
-    return replace(estimate, value=estimate.value + seconds, low=low, high=high)
 
 
 def _unserved(rows: Sequence[SweepRow]) -> Statement | None:
@@ -144,13 +137,9 @@ def _ranked(figures: Mapping[int, Figure], metric: str) -> tuple[int, ...]:
     sign, margin = -1 if METRICS[metric].better == "higher" else 1, least_apart(metric)
     order = sorted(figures, key=lambda position: sign * figures[position].estimate.value)
     first = figures[order[0]].estimate
-    return tuple(position for position in order if _overlap(first, figures[position].estimate, margin))
 
+    def reaches(low: float | None, high: float | None) -> bool:  # an open end reaches everywhere
+        return low is None or high is None or low <= high * (1 + margin)
 
-def _overlap(one: Estimate, other: Estimate, margin: float) -> bool:
-    """Whether two intervals reach each other within a margin; an open end reaches everywhere."""
-    return _reaches(one.low, other.high, margin) and _reaches(other.low, one.high, margin)
-
-
-def _reaches(low: float | None, high: float | None, margin: float) -> bool:
-    return low is None or high is None or low <= high * (1 + margin)
+    others = {position: figures[position].estimate for position in order}
+    return tuple(at for at, one in others.items() if reaches(first.low, one.high) and reaches(one.low, first.high))

@@ -84,7 +84,7 @@ def judge_budget(
     by_policy = [_decision(policy, metric, figure.estimate)] if outcome == "inconclusive" else []
     again = [state("fresh processes", kept=kept, processes=len(retried))] if retried else []
     again += _examples_needed(figure.estimate, budget.limit) if metric.binary and by_policy else []
-    doubt = [_doubt(figure.estimate, by_policy) + _time_needed(run, figure, outcome)] if by_policy else []
+    doubt = [_doubt(figure.estimate, by_policy) + _time_needed(run, figure)] if by_policy else []
     return Verdict(
         subject=budget,
         outcome=outcome,
@@ -157,14 +157,13 @@ def _inconclusive_fails(run: Run, figure: Figure, budget: Budget, policy: Policy
     return policy.undecided == "fail"
 
 
-def _time_needed(run: Run, figure: Figure, outcome: BudgetOutcome) -> str:
+def _time_needed(run: Run, figure: Figure) -> str:
     """Say how long the sampling of a percentile has to be before it can pass at all; "" where it was long enough."""
     latency = run.sample(MEDIAN_LATENCY[0])
     lacking = [
         w.numbers["needed"] for w in figure.estimate.warnings if isinstance(w, Statement) and w.kind == "no bound"
     ]
-    asked = latency is not None and figure.metric == latency.metric and latency.per != OF_A_LOAD
-    if outcome != "inconclusive" or not lacking or latency is None or not asked:
+    if not lacking or latency is None or figure.metric != latency.metric or latency.per == OF_A_LOAD:
         return ""
     seconds = lacking[0] * sum(latency.values) / len(latency.values)
     return f"; {_calls_take(int(lacking[0]), latency.per, seconds)}"
