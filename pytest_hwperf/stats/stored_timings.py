@@ -30,18 +30,24 @@ def history_limit(
         Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004), for the moderated variance.
         Example: one stored run, alpha 0.01: t(.99, 3) * 0.10 * sqrt(2) = 0.642, a limit of +90 %.
     """
-    from scipy.special import stdtrit
-
     if len(history) < _ROBUST_FROM:
         centre, excess = fmean(history), 1.0
         spread = stdev(history) if len(history) > 1 else 0.0
     else:
         centre, excess = median(history), math.pi / 2  # the median of n normal values varies so much more than the mean
         spread = _MAD_TO_SD * median(abs(value - centre) for value in history)
-    n = len(history)
-    df = prior_df + n - 1
-    s = math.sqrt((prior_df * prior_sd**2 + (n - 1) * spread**2) / df)
-    return centre, float(stdtrit(df, 1 - alpha)) * s * math.sqrt(1 + excess / n)
+    return centre, prediction_limit(spread, len(history), excess, alpha, prior_sd=prior_sd, prior_df=prior_df)
+
+
+def prediction_limit(
+    spread: float, count: int, excess: float, alpha: float, *, prior_sd: float, prior_df: float
+) -> float:
+    """Return t(1 - alpha, df) * s * sqrt(1 + excess / count) with s^2 moderated by the prior."""
+    from scipy.special import stdtrit
+
+    df = prior_df + count - 1
+    s = math.sqrt((prior_df * prior_sd**2 + (count - 1) * spread**2) / df)
+    return float(stdtrit(df, 1 - alpha)) * s * math.sqrt(1 + excess / count)
 
 
 def compare_with_history(
