@@ -8,10 +8,10 @@ import example_checks
 import pytest
 
 from pytest_hwperf.records.codec import to_json
-from pytest_hwperf.records.messages import Kind, state
+from pytest_hwperf.records.messages import state
 
 
-def cause(kind: Kind, **facts: str) -> Any:
+def cause(kind: str, **facts: str) -> Any:
     """As a report holds it."""
     return json.loads(to_json(state(kind, **facts)))
 

@@ -269,7 +269,7 @@ class Difference(Record, frozen=True, kw_only=True):
 class Statement(Record, frozen=True, kw_only=True):
     """One thing to say: why something is not there, how a change was found, what has to be known of a value."""
 
-    kind: str  # one of those above
+    kind: str
     texts: Mapping[str, str] = {}
     numbers: Mapping[str, Number] = {}
     differences: tuple[Difference, ...] = ()

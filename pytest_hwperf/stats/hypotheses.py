@@ -171,8 +171,8 @@ def questions_of(
         for measurement, facts in rehearsal.facts.items():
             if measurement.test == test.node and is_too_short(facts):
                 longer = max(facts.values(), key=lambda one: one.short_s)
-                why = ("not comparable", state("too short", call_s=longer.short_s, least_s=longer.least_s))
-                found.parts[measurement, "", ""] = why
+                short = state("too short", call_s=longer.short_s, least_s=longer.least_s)
+                found.parts[measurement, "", ""] = ("not comparable", short)
             elif measurement.test == test.node:
                 _ask(found, test, measurement, rehearsal, energy)
         for measurement, side in rehearsal.uneven.items():

@@ -17,7 +17,7 @@ from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK, make_folder_of
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Evidence, Pair
-from pytest_hwperf.records.messages import Kind, Statement, state
+from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Margin, uncompared
 from pytest_hwperf.stats.block_plans import BlockPlan
@@ -207,7 +207,7 @@ def test_a_time_that_is_up_in_the_first_pair_is_said_and_inconclusive(
 
 
 @pytest.mark.parametrize(("kind", "code"), [("processes disagree", OK), ("out of time", INCONCLUSIVE)])
-def test_doubt_is_accepted_where_something_was_observed(kind: Kind, code: int) -> None:
+def test_doubt_is_accepted_where_something_was_observed(kind: str, code: int) -> None:
     """A model without a seed was measured; of what was out of time nothing is known."""
     cause = state(kind, what="predictions differ", side="candidate", limit=6)
     found = uncompared(Margin(metric="accuracy", statistic="mean", size=0.0), "inconclusive", cause)

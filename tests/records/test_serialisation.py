@@ -18,7 +18,7 @@ from fakes import records as fake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_hwperf.records import evidence, profiles, report, run, verdict
+from pytest_hwperf.records import evidence, messages, profiles, report, run, verdict
 from pytest_hwperf.records.codec import from_file, from_foreign, from_json, to_json, to_short_json
 from pytest_hwperf.records.errors import SerialisationError
 from pytest_hwperf.records.run import replace
@@ -63,6 +63,8 @@ def of_type(hint: Any) -> st.SearchStrategy[Any]:
 def fitting(draw: st.DrawFn, cls: type[Record], fields: Mapping[str, st.SearchStrategy[Any]]) -> Record:
     """Draw a record whose fields belong together."""
     values = {name: draw(strategy) for name, strategy in fields.items()}
+    if cls is messages.Statement:
+        values["kind"] = draw(st.sampled_from(sorted(messages._SENTENCES)))
     if cls is run.Estimate and None not in (values["low"], values["high"]):
         values["low"], values["high"] = sorted((values["low"], values["high"]))
     if cls in (evidence.Observation, evidence.FixedSample):

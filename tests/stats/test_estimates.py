@@ -71,9 +71,40 @@ def test_percentile_is_the_nearest_rank(statistic: str, n: int, rank: int) -> No
     assert n == found.n
 
 
-def test_interval_of_a_median() -> None:
-    """Of 100 calls the 42nd and the 59th hold the median with 90 %: Binom(100, .5) has ppf(.05) = 42, ppf(.95) = 58."""
-    assert (50.0, 42.0, 59.0) == numbers(estimate(one_to(100), "p50"))
+def weighted(metric: str, values: Iterable[float], weights: Iterable[float]) -> Sample:
+    return replace(windows(values, metric), weights=array("d", weights))
+
+
+ROWS = sample_of("probability_diff", [0.5, 0.25, 0.0], per="example")  # differences, and no shares
+
+
+@pytest.mark.parametrize(
+    ("sample", "statistic", "expected", "method"),
+    [
+        # of 100 calls the 42nd and the 59th hold the median with 90 %: Binom(100, .5) has ppf(.05) = 42, ppf(.95) = 58
+        (one_to(100), "p50", (50.0, 42.0, 59.0), "nearest rank, order-statistic interval, this process only"),
+        # 0.1 + 0.1 + 0.1 is not 0.3: equal readings are reported without rounding
+        (windows([0.1] * 3), "mean", (0.1, 0.1, 0.1), "mean, t interval, this process only"),
+        (weighted("throughput", [4.0], [3]), "mean", (4.0, None, None), "completed / wall, inverted t interval"),
+        (ROWS, "max", (0.5, 0.5, 0.5), "observed maximum, no claim beyond this run"),
+        (ROWS, "mean", (0.25, 0.25, 0.25), "mean of these rows, no claim beyond them"),
+        (one_to(30), "max", (30.0, 30.0, 30.0), "observed maximum, no claim beyond this run"),
+        # the median of n processes lies outside their range only if all fall on one side: 2 * 2^-4 for four
+        (processes([5.0, 1.0, 2.0, 3.0]), "p50", (2.5, 1.0, 5.0), "median and range of 4 fresh processes"),
+        (sample_of("model_size", [812.0], per="model"), "p50", (812.0, 812.0, 812.0), "deterministic value"),
+        # the first call, or a number of the user's own, comes alone by nature: that is worth no warning
+        (sample_of("first_call", [3.0]), "p50", (3.0, None, None), "single reading, no interval"),
+        (sample_of("bleu", [3.0]), "p50", (3.0, None, None), "single reading, no interval"),
+    ],
+)
+def test_known_answers(
+    sample: Sample, statistic: str, expected: tuple[float, float | None, float | None], method: str
+) -> None:
+    found = estimate(sample, statistic)
+    assert expected == numbers(found)
+    assert found.method.startswith(method)
+    assert found.confidence == (0.875 if "fresh" in method else 0.90)
+    assert bool(found.warnings) == bool(sample.weights)  # that of a single window
 
 
 @given(n=st.integers(1, 400), q=st.sampled_from([0.07, 0.5, 0.9, 0.95, 0.99]), confidence=st.sampled_from([0.9, 0.99]))
@@ -133,11 +164,6 @@ def test_what_cannot_be_negative_has_no_bound_below_0(metric: str, low: float) -
     assert pytest.approx(low, abs=1e-4) == found.low
 
 
-def test_mean_of_equal_values_has_no_width() -> None:
-    """0.1 + 0.1 + 0.1 is not 0.3: equal readings are reported without rounding."""
-    assert (0.1, 0.1, 0.1) == numbers(estimate(windows([0.1] * 3), "mean"))
-
-
 @pytest.mark.parametrize("metric", ["cpu_time", "throughput"])
 def test_mean_of_one_window_has_no_interval(metric: str) -> None:
     found = estimate(windows([4.0], metric), "mean")
@@ -152,10 +178,6 @@ def test_throughput_is_completed_over_wall() -> None:
     assert found.high is None  # the t interval of 1/30 and 1/60 s reaches below 0 s, which is no rate
 
 
-def weighted(metric: str, values: Iterable[float], weights: Iterable[float]) -> Sample:
-    return replace(windows(values, metric), weights=array("d", weights))
-
-
 def test_windows_of_unequal_calls_count_by_their_calls() -> None:
     """60 calls at 30/s and 6 at 3/s are 66 calls in 4 s; 0.1 s for each of 60 and 1 s for each of 6 are 12 s of CPU."""
     assert pytest.approx(66 / 4) == estimate(weighted("throughput", [30.0, 3.0], [60, 6]), "mean").value
@@ -167,10 +189,6 @@ def test_equal_weights_change_nothing(metric: str) -> None:
     plain = estimate(windows([4.0, 5.0, 7.0, 4.5], metric), "mean")
     found = estimate(weighted(metric, [4.0, 5.0, 7.0, 4.5], [3.0] * 4), "mean")
     assert pytest.approx(numbers(plain)) == numbers(found)
-
-
-def test_one_window_with_a_weight_has_no_interval() -> None:
-    assert (4.0, None, None) == numbers(estimate(weighted("throughput", [4.0], [3]), "mean"))
 
 
 def test_throughput_interval_is_that_of_the_seconds() -> None:
@@ -187,22 +205,6 @@ def test_accuracy_has_a_clopper_pearson_interval(ones: int, n: int) -> None:
     assert "share of examples, Clopper-Pearson interval" == found.method
 
 
-def test_differences_of_probabilities_are_exact_for_the_rows_that_were_compared() -> None:
-    """They are no shares: three rows that differ by a half, a quarter and nothing have a mean of a quarter."""
-    sample = sample_of("probability_diff", [0.5, 0.25, 0.0], per="example")
-    assert (0.5, 0.5, 0.5) == numbers(estimate(sample, "max"))
-    assert (0.25, 0.25, 0.25) == numbers(estimate(sample, "mean"))
-    assert "mean of these rows, no claim beyond them" == estimate(sample, "mean").method
-
-
-def test_fresh_processes_have_a_median_and_a_range() -> None:
-    """The median of n processes lies outside their range only if all fall on one side: 2 * 2^-4 for four."""
-    found = estimate(processes([5.0, 1.0, 2.0, 3.0]), "p50")
-    assert (2.5, 1.0, 5.0) == numbers(found)
-    assert 0.875 == found.confidence
-    assert "median and range of 4 fresh processes" == found.method
-
-
 def test_one_fresh_process_shows_no_spread() -> None:
     found = estimate(processes([5.0]), "p50")
     assert (5.0, None, None) == numbers(found)
@@ -211,24 +213,6 @@ def test_one_fresh_process_shows_no_spread() -> None:
 
 def test_tail_of_fresh_processes_is_an_ordinary_percentile() -> None:
     assert "nearest rank" in estimate(processes([1.0, 2.0, 3.0]), "p95").method
-
-
-def test_a_size_is_what_it_is() -> None:
-    assert (812.0, 812.0, 812.0) == numbers(estimate(sample_of("model_size", [812.0], per="model"), "p50"))
-
-
-def test_maximum_claims_nothing_beyond_the_run() -> None:
-    found = estimate(one_to(30), "max")
-    assert (30.0, 30.0, 30.0) == numbers(found)
-    assert "observed maximum, no claim beyond this run" == found.method
-
-
-@pytest.mark.parametrize("metric", ["first_call", "bleu"])
-def test_what_happens_once_is_a_single_reading(metric: str) -> None:
-    """The first call, or a number of the user's own, comes alone by nature: that is worth no warning."""
-    found = estimate(sample_of(metric, [3.0]), "p50")
-    assert (3.0, None, None) == numbers(found)
-    assert ("single reading, no interval", ()) == (found.method, found.warnings)
 
 
 def test_one_call_of_many_that_are_meant_is_warned_about() -> None:
