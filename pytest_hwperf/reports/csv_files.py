@@ -27,7 +27,7 @@ from pytest_hwperf.records.units import EXPORT_UNITS, counted, exported_name
 from pytest_hwperf.records.verdict import Comparison, Judgement
 from pytest_hwperf.reports.rows import IN_PAIRS, metric_of, sorted_keys
 from pytest_hwperf.stats.estimates import estimate, middle
-from pytest_hwperf.stats.paired import Changes, changes_of, cohens_d, decisive
+from pytest_hwperf.stats.ranks import Changes, changes_of, cohens_d, decisive
 
 Cell: TypeAlias = str | float | None  # None is missing
 Cells: TypeAlias = Sequence[Cell]

@@ -10,7 +10,7 @@ from fakes import records as fake
 from pytest_hwperf.records.evidence import Gate, Hypothesis
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison
-from pytest_hwperf.stats.paired import changes_of, cohens_d, decisive
+from pytest_hwperf.stats.ranks import changes_of, cohens_d, decisive
 from pytest_hwperf.stats.screen import SCREEN_PAIRS
 from pytest_hwperf.stats.sequence import decide
 

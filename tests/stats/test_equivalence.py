@@ -10,7 +10,8 @@ from pytest_hwperf.records.evidence import Evidence, Gate, Hypothesis, Measureme
 from pytest_hwperf.records.messages import said
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Margin
-from pytest_hwperf.stats.paired import changes_of, decisive, pair_value
+from pytest_hwperf.stats.paired import pair_value
+from pytest_hwperf.stats.ranks import changes_of, decisive
 from pytest_hwperf.stats.sequence import (
     LOOKS,
     PATIENT_SHARES,
