@@ -1,7 +1,7 @@
 """The task of a fresh process and its result: JSON, decoded strictly, never unpickled."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -62,10 +62,10 @@ class WorkerTask(Record, frozen=True, kw_only=True):
 class WorkerResult(Record, frozen=True, kw_only=True):
     """What one fresh process found."""
 
-    values: Mapping[str, Number]  # metric → base units
-    reasons: Mapping[str, str]  # metric → why it is unmeasured
-    notes: list[str]  # warnings about the values
-    runs: list[Run]  # of the role `run`
+    values: Mapping[str, Number] = {}  # metric → base units
+    reasons: Mapping[str, str] = {}  # metric → why it is unmeasured
+    notes: Sequence[str] = []  # warnings about the values
+    runs: Sequence[Run] = []  # of the role `run`
     sources: Mapping[str, str] = {}  # metric → what it was read from, where the role has several
     series: Mapping[str, list[Number]] = {}  # name → readings in their order, in base units
     sites: tuple[HeldMemory, ...] = ()  # of the role `sites`, the largest first

@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_hwperf.plugin.options import add_options, read_flag
-from pytest_hwperf.plugin.settings import read_settings
+from pytest_hwperf.plugin.options import register
+from pytest_hwperf.plugin.settings import OPTIONS, read_flag, read_settings
 
 if TYPE_CHECKING:
     from pytest_hwperf.meters.energy_window import EnergyMeter
     from pytest_hwperf.meters.memory import MemoryWindows
     from pytest_hwperf.plugin.hwperf import Hwperf
     from pytest_hwperf.plugin.scenarios import ReadyScenario
+    from pytest_hwperf.plugin.session import SessionState
 
 _WORKER = "HWPERF_WORKER"  # host.worker_protocol.ENVIRONMENT, which an unused plugin does not load
 _WATCHED = "HWPERF_WATCHES_FILES"  # host.opened_files.WATCHES_FILES
@@ -45,19 +46,16 @@ _MARKERS = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Register options and ini keys."""
-    add_options(parser)
+    register(parser, OPTIONS)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Note what this process uses and opens, if it was told to, before any code of the tree is run."""
     if _WORKER in os.environ:
-        from pytest_hwperf.plugin.affected import watch as watch_usage
-        from pytest_hwperf.plugin.startup import watch as watch_startup
+        from pytest_hwperf.plugin.watching import watch as watch_task
 
-        watch_usage(early_config, os.environ)
-        watch_startup(early_config, os.environ)
+        watch_task(early_config, os.environ)
     if _WATCHED in os.environ:
         from pytest_hwperf.host.opened_files import watch
         from pytest_hwperf.plugin.session import OPENED
@@ -69,7 +67,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Take the place of pytest-benchmark, if that was asked for, before it is configured."""
     if read_flag(config, "hwperf_benchmark"):
-        from pytest_hwperf.plugin.benchmark_fixture import replace_pytest_benchmark
+        from pytest_hwperf.plugin.benchmark import replace_pytest_benchmark
 
         replace_pytest_benchmark(config)
 
@@ -81,26 +79,33 @@ def pytest_configure(config: pytest.Config) -> None:
     settings = read_settings(config)
     distributed = hasattr(config, "workerinput") or getattr(config.option, "tx", None)
     if settings.change_the_session or distributed or _WORKER in os.environ:
-        from pytest_hwperf.plugin.hooks import start
+        _session(config)
 
-        start(config)
+
+def _session(config: pytest.Config) -> "SessionState":
+    """Load the hooks that measure, unless they are there, and return what all tests share."""
+    from pytest_hwperf.plugin.session import session_of
+
+    if not config.pluginmanager.has_plugin("hwperf-hooks"):
+        from pytest_hwperf.plugin import hooks
+
+        config.pluginmanager.register(hooks, "hwperf-hooks")  # pytest then calls its `pytest_configure`
+    return session_of(config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test once for each scenario that it names, or for each built-in one, and for each point of its sweep."""
     names = metafunc.fixturenames
     if "scenario" in names and "hwperf_model" in names:  # not a user's own fixture of that name
-        from pytest_hwperf.plugin.hooks import start
+        _session(metafunc.config)
         from pytest_hwperf.plugin.markers import scenario_names
 
-        start(metafunc.config)
         metafunc.parametrize("scenario", scenario_names(metafunc.definition), indirect=True)
     test = metafunc.definition
     if "hwsweep" in test.keywords and test.get_closest_marker("hwsweep"):  # the name of a file may be a keyword too
-        from pytest_hwperf.plugin.hooks import start
+        _session(metafunc.config)
         from pytest_hwperf.plugin.markers import parametrise
 
-        start(metafunc.config)
         parametrise(metafunc)
 
 
@@ -108,9 +113,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Read the markers of all tests, those included that a conftest has just added; end the session at a bad one."""
     if config.pluginmanager.has_plugin("hwperf-hooks") or _concerns(items):
-        from pytest_hwperf.plugin.hooks import check_items, start
+        _session(config)
+        from pytest_hwperf.plugin.hooks import check_items
 
-        start(config)
         check_items(config, items)
 
 
@@ -126,13 +131,11 @@ def _concerns(items: list[pytest.Item]) -> bool:
 @pytest.fixture(name="hwperf")  # the module `hwperf` of this package becomes its attribute of that name
 def hwperf_fixture(request: pytest.FixtureRequest) -> "Hwperf":
     """Measure: call it with the fixture `scenario`, or with a callable, its arguments and `y_true=`, `batch_size=`."""
-    from pytest_hwperf.plugin.hooks import start
+    shared = _session(request.config)
     from pytest_hwperf.plugin.hwperf import Hwperf
     from pytest_hwperf.plugin.markers import why_not_judged
-    from pytest_hwperf.plugin.session import session_of
 
-    start(request.config)
-    if (why_not := why_not_judged(request.node)) and not session_of(request.config).settings.disable:
+    if (why_not := why_not_judged(request.node)) and not shared.settings.disable:
         pytest.fail(why_not, pytrace=False)
     return Hwperf(request.node)
 
@@ -186,11 +189,8 @@ def hwperf_data() -> Any:
 def energy_meter(request: pytest.FixtureRequest) -> "EnergyMeter":
     """Meter the energy of your own block: `with energy_meter.window() as reading: ...`, then `reading.joules`."""
     from pytest_hwperf.meters.energy_window import EnergyMeter
-    from pytest_hwperf.plugin.hooks import start
-    from pytest_hwperf.plugin.session import session_of
 
-    start(request.config)
-    shared = session_of(request.config)
+    shared = _session(request.config)
     if shared.settings.disable:
         return EnergyMeter(None, why_none="nothing is measured (--hwperf-disable)")
     return EnergyMeter(shared.energy)
@@ -200,8 +200,6 @@ def energy_meter(request: pytest.FixtureRequest) -> "EnergyMeter":
 def memory_meter(request: pytest.FixtureRequest) -> "MemoryWindows":
     """Measure the memory of your own block: `with memory_meter.window() as reading: ...`, then `reading.peak_bytes`."""
     from pytest_hwperf.meters.memory import MemoryWindows
-    from pytest_hwperf.plugin.hooks import start
-    from pytest_hwperf.plugin.session import session_of
 
-    start(request.config)
-    return MemoryWindows(lambda: session_of(request.config).peak_rss)
+    shared = _session(request.config)
+    return MemoryWindows(lambda: shared.peak_rss)

@@ -1,30 +1,20 @@
-"""The object that the fixture `benchmark` gives: the interface of pytest-benchmark on the fixture `hwperf`."""
+"""The fixture `benchmark` of pytest-benchmark, for suites that are measured by this plugin as they stand."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import pytest
 
 from pytest_hwperf.measure.rounds import Rounds, arguments_of
 from pytest_hwperf.plugin.hwperf import Hwperf
 from pytest_hwperf.plugin.session import BODY_ENDED, session_of, test_of
+from pytest_hwperf.records.budgets import nearest_or_all
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.run import Run, Sample, replace
 from pytest_hwperf.stats.rounds import Stats
-
-
-class BenchmarkNotes(Protocol):
-    """What pytest-benchmark keeps of a test beside its statistics."""
-
-    name: str
-    fullname: str
-    group: str | None
-    param: str | None
-    params: Any
-    extra_info: dict[str, Any]
-
 
 _MISSING = object()
 
@@ -32,7 +22,7 @@ _MISSING = object()
 class Metadata:
     """`benchmark.stats`: the statistics by name, as items or under `stats`, and what the test is called."""
 
-    def __init__(self, described: BenchmarkNotes, data: Sequence[float]) -> None:
+    def __init__(self, described: "Benchmark", data: Sequence[float]) -> None:
         self.stats = Stats(data)
         self.name, self.fullname, self.group = described.name, described.fullname, described.group
         self.param, self.params, self.extra_info = described.param, described.params, described.extra_info
@@ -44,7 +34,6 @@ class Metadata:
         return found
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return one statistic, or one name of the test."""
         return getattr(self.stats, name, getattr(self, name, default))
 
 
@@ -54,27 +43,20 @@ GROUP, EXTRA_INFO = "benchmark_group", "benchmark_extra_info"  # in the context 
 class Benchmark:
     """Measures one call of a test; the verdicts follow when the test's body has passed."""
 
-    def __init__(
-        self,
-        item: pytest.Item,
-        hwperf: Hwperf,
-        *,
-        group: str | None,
-        max_time_s: float,
-        disable_gc: bool,
-        idle: Sequence[str],
-    ) -> None:
-        """Measure for the test `item`."""
+    def __init__(self, item: pytest.Item, hwperf: Hwperf) -> None:
+        marker = item.get_closest_marker("benchmark")
+        given: Mapping[str, Any] = marker.kwargs if marker else {}
         callspec = getattr(item, "callspec", None)
-        self.name, self.fullname, self.group = item.name, item.nodeid, group
+        self.name, self.fullname, self.group = item.name, item.nodeid, given.get("group")
         self.param = callspec.id if callspec else None
         self.params = callspec.params if callspec else None
         self.extra_info: dict[str, Any] = {}
         self.disabled = session_of(item.config).settings.disable
-        self._item, self._hwperf, self._idle = item, hwperf, idle
+        self._item, self._hwperf = item, hwperf
+        self._idle = [name for name in given if name not in _MEANT]
         self._run: Run | None = None
-        test_of(item).max_time_s = max_time_s
-        test_of(item).gc = "off" if disable_gc else ""
+        test_of(item).max_time_s = float(given.get("max_time", 0))
+        test_of(item).gc = "off" if given.get("disable_gc") else ""
         item.stash[_BENCHMARK] = self
 
     @property
@@ -139,7 +121,6 @@ class Benchmark:
         return self._run.result
 
     def weave(self, target: object, **kwargs: object) -> NoReturn:
-        """Refuse to weave."""
         del kwargs
         raise UsageProblem(
             f"benchmark.weave({target!r}): nothing is woven into other code here: call benchmark(function, ...) with "
@@ -151,16 +132,13 @@ class Benchmark:
     def finish(self) -> None:
         """Add group, extra information and what has no meaning here to the run of the test."""
         runs = test_of(self._item).runs
-        for position, run in enumerate(runs):
-            if self._run is not None and run.label == self._run.label:
-                runs[position] = self._described(run)
-
-    def _described(self, run: Run) -> Run:
-        said = {} if self.group is None else {GROUP: str(self.group)}
-        if self.extra_info:
-            said[EXTRA_INFO] = json.dumps(_with_names(self.extra_info), default=str)
-        samples = tuple(map(self._noted, run.samples)) if self._idle else run.samples
-        return replace(run, context={**run.context, **said}, samples=samples)
+        run = runs.get(self._run.label) if self._run is not None else None
+        if run is not None:
+            said = {} if self.group is None else {GROUP: str(self.group)}
+            if self.extra_info:
+                said[EXTRA_INFO] = json.dumps(_with_names(self.extra_info), default=str)
+            samples = tuple(map(self._noted, run.samples)) if self._idle else run.samples
+            runs[run.label] = replace(run, context={**run.context, **said}, samples=samples)
 
     def _noted(self, sample: Sample) -> Sample:
         if sample.metric != "latency":
@@ -178,11 +156,6 @@ class Benchmark:
 _BENCHMARK: pytest.StashKey[Benchmark] = pytest.StashKey()
 
 
-def benchmark_of(item: pytest.Item) -> Benchmark | None:
-    """Return what the fixture gave to a test; None where it was not asked for."""
-    return item.stash.get(_BENCHMARK, None)
-
-
 def _with_names(info: object) -> object:
     """Return what JSON can hold: it names everything by text."""
     return {str(name): _with_names(value) for name, value in info.items()} if isinstance(info, dict) else info
@@ -195,3 +168,77 @@ def _nothing() -> None:
 def _check_number(name: str, given: object, least: int) -> None:
     if isinstance(given, bool) or not isinstance(given, int) or given < least:
         raise ValueError(f"pedantic({name}={given!r}): a whole number from {least} on")
+
+
+_THEIRS = "pytest_benchmark.plugin"
+_MARKER = (
+    "benchmark(group=…, max_time=…, disable_gc=…, ...): settings of the fixture benchmark; those without a meaning to "
+    "pytest-hwperf are named in the report."
+)
+_MEANT = {"group", "max_time", "disable_gc"}  # keywords of the marker that mean something here
+_TIMING = {"min_rounds", "min_time", "timer", "precision", "calibration_precision", "warmup", "warmup_iterations"}
+_KEYWORDS = {*_MEANT, *_TIMING, "confidence", "cprofile"}
+# Options of pytest-benchmark: that of this plugin which does the same.
+_SAME = {"benchmark_skip": "hwperf_skip", "benchmark_only": "hwperf_only", "benchmark_disable": "hwperf_disable"}
+_UNDERSTOOD = frozenset({"--benchmark-skip", "--benchmark-only", "--benchmark-disable", "--benchmark-enable"})
+
+
+def replace_pytest_benchmark(config: pytest.Config) -> None:
+    """Register this module, and keep pytest-benchmark from working, whose options stay known."""
+    plugins = config.pluginmanager
+    for name, plugin in plugins.list_name_plugin():
+        if getattr(plugin, "__name__", "") == _THEIRS:
+            plugins.set_blocked(name)
+    asked = {theirs for theirs in _SAME if config.getoption(theirs, default=False)}
+    if config.getoption("benchmark_enable", default=False):  # takes back what the configuration file says
+        asked.discard("benchmark_disable")
+    for theirs in asked:
+        setattr(config.option, _SAME[theirs], True)
+    if not plugins.has_plugin("hwperf-benchmark"):
+        plugins.register(sys.modules[__name__], "hwperf-benchmark")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", _MARKER)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Name the options of pytest-benchmark that were given and do nothing now."""
+    words = [str(word).partition("=")[0] for word in (*config.getini("addopts"), *config.invocation_params.args)]
+    idle = dict.fromkeys(word for word in words if word.startswith("--benchmark-") and word not in _UNDERSTOOD)
+    return f"hwperf: no effect with --hwperf-benchmark: {', '.join(idle)}" if idle else None
+
+
+def marker_problems(item: pytest.Item) -> list[str]:
+    found = list[str]()
+    for mark in item.iter_markers("benchmark"):
+        if mark.args:
+            given = ", ".join(map(repr, mark.args))
+            found.append(f"benchmark({given}): only keywords are taken, such as benchmark(group='predict')")
+        for name in mark.kwargs.keys() - _KEYWORDS:
+            found.append(f"benchmark({name}=…): unknown keyword.{nearest_or_all(name, _KEYWORDS)}")
+        seconds = mark.kwargs.get("max_time", 1)
+        if not isinstance(seconds, int | float) or not 0 < seconds <= 3600:  # noqa: PLR2004 - as of --hwperf-sample-time
+            found.append(f"benchmark(max_time={seconds!r}): a number of seconds above 0 up to 3600, such as 2")
+    return found
+
+
+@pytest.fixture
+def benchmark(request: pytest.FixtureRequest, hwperf: Hwperf) -> Benchmark:
+    """Measure with the interface of pytest-benchmark: `benchmark(f, *args)`, `.pedantic(...)` or `@benchmark`."""
+    return Benchmark(request.node, hwperf)
+
+
+@pytest.fixture
+def benchmark_weave(benchmark: Benchmark) -> Callable[..., Any]:
+    """Weaving, which is refused: measure by benchmark(function, ...)."""
+    return benchmark.weave
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Add to the run of a test what its body has set on the fixture."""
+    result = yield
+    if _BENCHMARK in item.stash:
+        item.stash[_BENCHMARK].finish()
+    return result

@@ -1,10 +1,9 @@
 """Bodies of tests that are measured themselves: a test with a budget and without the fixture is the call."""
 
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial, wraps
-from inspect import isfunction
-from types import TracebackType
+from inspect import iscoroutinefunction, isfunction
 from typing import Any
 from unittest import SkipTest, TestCase
 
@@ -26,106 +25,76 @@ class RepeatedSubtests:
     """Stands for the fixture `subtests`, or for `TestCase.subTest`, in a body that is called many times."""
 
     def __init__(self, real: Callable[..., AbstractContextManager[object]]) -> None:
-        """Make subtests by `real` until the first call has ended."""
         self._real, self._in_first = real, True
-        self.failed = False  # whether one of the first call has
+        self._failed = False  # whether one of the first call has
 
     def test(self, *args: Any, **kwargs: Any) -> AbstractContextManager[object]:
-        """Return the context of a subtest."""
-        return _Reported(self, self._real(*args, **kwargs)) if self._in_first else _QUIET
+        """Return the context of a subtest; after the first call none is reported, and a failure ends the body."""
+        return self._reported(self._real(*args, **kwargs)) if self._in_first else _QUIET
 
     def end_call(self) -> None:
-        """Note that a call of the body has ended."""
         if self._in_first:
             self._in_first = False
-            if self.failed:
+            if self._failed:
                 raise ReportedError
 
-
-class _Reported:
-    """A real subtest, whose failure is noted."""
-
-    def __init__(self, subtests: RepeatedSubtests, real: AbstractContextManager[object]) -> None:
-        self._subtests, self._real = subtests, real
-
-    def __enter__(self) -> object:
-        return self._real.__enter__()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        if error is not None and not isinstance(error, _GOES_ON):
-            self._subtests.failed = True
-        return bool(self._real.__exit__(kind, error, trace))
-
-
-class _Quiet:
-    """A subtest that is not reported; its failure ends the body, which passed in its first call."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        return isinstance(error, _GOES_ON)
-
-
-_QUIET = _Quiet()
-
-
-_SUBTESTS = "subtests"
-
-
-def measured_body(item: pytest.Function) -> Callable[..., None]:
-    """Return a stand-in for the test's body that measures it."""
-    body = item.obj
-
-    def stand_in(**fixtures: Any) -> None:
+    @contextmanager
+    def _reported(self, real: AbstractContextManager[object]) -> Iterator[object]:
         __tracebackhide__ = True
-        subtests = _repeated(item, fixtures)
-        call = partial(body, **fixtures) if fixtures else body
+        with real as entered:
+            try:
+                yield entered
+            except _GOES_ON:
+                raise
+            except BaseException:
+                self._failed = True
+                raise
+
+
+_QUIET = suppress(*_GOES_ON)
+
+
+def stand_in(item: pytest.Function) -> Callable[..., Any]:
+    """Return what stands in for the body of a test, and measures it: a function, an async one or a method."""
+    if is_method(item):
+        return _measured_method(item)
+    body, is_async = item.obj, iscoroutinefunction(item.obj)
+
+    def prepared(fixtures: dict[str, Any]) -> tuple[Callable[[], Any], RepeatedSubtests | None]:
+        """Note the fixtures; return the body with them, and what stands in for `subtests` among them."""
+        if test_of(item).markers.by_all:
+            test_of(item).fixtures = FixtureValues(fixtures)
+        real = getattr(fixtures.get("subtests"), "test", None)
+        subtests = RepeatedSubtests(real) if real else None
+        if subtests:
+            fixtures["subtests"] = subtests
+        return partial(body, **fixtures) if fixtures else body, subtests
+
+    @wraps(body)
+    def measured(**fixtures: Any) -> None:
+        __tracebackhide__ = True
+        call, subtests = prepared(fixtures)
 
         def call_with_subtests() -> None:
             call()
-            assert subtests is not None  # noqa: S101 - for the type checker
-            subtests.end_call()
+            subtests.end_call()  # type: ignore[union-attr] # there are some
 
         with _failure_reported(item):
-            Hwperf(item)(call if subtests is None else call_with_subtests)
+            Hwperf(item)(call_with_subtests if subtests else call)
 
-    return stand_in
-
-
-def measured_async_body(item: pytest.Function) -> Callable[..., Coroutine[Any, Any, None]]:
-    """Return a stand-in for the body of an async test that measures it on the loop that runs the test."""
-    body = item.obj
-
-    async def stand_in(**fixtures: Any) -> None:
+    @wraps(body)
+    async def awaited(**fixtures: Any) -> None:
         __tracebackhide__ = True
-        subtests = _repeated(item, fixtures)
-        call = partial(body, **fixtures) if fixtures else body
+        call, subtests = prepared(fixtures)
 
         async def call_with_subtests() -> None:
             await call()
-            assert subtests is not None  # noqa: S101 - for the type checker
-            subtests.end_call()
+            subtests.end_call()  # type: ignore[union-attr] # there are some
 
         with _failure_reported(item):
-            await Hwperf(item).awaitable(call if subtests is None else call_with_subtests)
+            await Hwperf(item).awaitable(call_with_subtests if subtests else call)
 
-    return stand_in
-
-
-def _repeated(item: pytest.Item, fixtures: dict[str, Any]) -> RepeatedSubtests | None:
-    """Note the fixtures of a body; put a stand-in for `subtests` among them, and return it; None where it has none."""
-    if test_of(item).markers.by_all:
-        test_of(item).fixtures = FixtureValues(fixtures)
-    real = getattr(fixtures.get(_SUBTESTS), "test", None)
-    if real is None:
-        return None
-    fixtures[_SUBTESTS] = found = RepeatedSubtests(real)
-    return found
+    return awaited if is_async else measured
 
 
 @contextmanager
@@ -155,65 +124,49 @@ def why_not_repeated(cls: type[TestCase]) -> str:
     return f"its class prepares each test in a {own[0]} of its own, which is not called before each call" if own else ""
 
 
-class Cleanups:
-    """Cleanups that a test asks for while it is measured: run after each call, those of the last one by unittest.
+class RepeatedCase:
+    """Stands between unittest and a method that is called many times: each call gets its set-up and its cleanups.
 
-    unittest would note the failure of one for the test, which in its first call has none.
+    unittest would note the failure of a cleanup for the test, which in its first call has none.
     """
 
     def __init__(self, case: TestCase) -> None:
-        """Take the place of `case.addCleanup`."""
-        self._add_to_unittest = case.addCleanup
+        """Take the place of `case.addCleanup`; the set-up before the first call is that of unittest."""
+        self._case, self._add_to_unittest, self._called = case, case.addCleanup, False
         self.pending = list[tuple[Callable[..., object], tuple[Any, ...], dict[str, Any]]]()
 
-    def add(self, function: Callable[..., object], /, *args: Any, **kwargs: Any) -> None:
-        """Ask for one."""
+    def add_cleanup(self, function: Callable[..., object], /, *args: Any, **kwargs: Any) -> None:
         self.pending.append((function, args, kwargs))
 
-    def run(self) -> None:
-        """Run them, the latest first."""
+    def clean_up(self) -> None:
         while self.pending:
             function, args, kwargs = self.pending.pop()
             function(*args, **kwargs)
 
     def hand_over(self) -> None:
-        """Let unittest run them."""
         for function, args, kwargs in self.pending:
             self._add_to_unittest(function, *args, **kwargs)
         self.pending.clear()
 
-
-class _Between:
-    """Prepares each call but the first, for which unittest has done it: ends the test before it, and sets up anew."""
-
-    def __init__(self, case: TestCase, cleanups: Cleanups) -> None:
-        self._case, self._cleanups, self._called = case, cleanups, False
-
-    def __call__(self) -> Arguments:
+    def prepare(self) -> Arguments:
         if self._called:
-            kept = {name: value for name, value in vars(self._case).items() if name == _TEAR_DOWN}
-            vars(self._case)[_TEAR_DOWN] = _nothing  # if this fails, the test has been torn down, or is not set up
-            self._set_up_again()
-            del vars(self._case)[_TEAR_DOWN]
-            vars(self._case).update(kept)
+            own = vars(self._case)
+            kept = {name: value for name, value in own.items() if name == _TEAR_DOWN}
+            own[_TEAR_DOWN] = lambda: None  # if this fails, the test has been torn down, or is not set up
+            cls = type(self._case)  # with --pdb, pytest puts off the tearDown of the object
+            cls.tearDown(self._case)
+            self.clean_up()
+            clean_up: Callable[[], object] = self._case.doCleanups  # of the set-up that unittest has made
+            if not clean_up():  # it has noted the error
+                raise ReportedError
+            cls.setUp(self._case)
+            del own[_TEAR_DOWN]
+            own.update(kept)
         self._called = True
         return (), {}
 
-    def _set_up_again(self) -> None:
-        cls = type(self._case)  # with --pdb, pytest puts off the tearDown of the object
-        cls.tearDown(self._case)
-        self._cleanups.run()
-        clean_up: Callable[[], object] = self._case.doCleanups  # of the set-up that unittest has made
-        if not clean_up():  # it has noted the error
-            raise ReportedError
-        cls.setUp(self._case)
 
-
-def _nothing() -> None:
-    """Tear nothing down."""
-
-
-def measured_method(item: pytest.Function) -> Callable[[], None]:
+def _measured_method(item: pytest.Function) -> Callable[[], None]:
     """Return a stand-in for the method of a test that measures it.
 
     unittest calls the stand-in when it has set up the test, and tears down after it: both are done again between calls.
@@ -221,39 +174,33 @@ def measured_method(item: pytest.Function) -> Callable[[], None]:
     case, body, test = item.instance, item.obj, test_of(item)
 
     @wraps(body)
-    def stand_in() -> None:
+    def measured() -> None:
         __tracebackhide__ = True
         test.has_failed = True  # until it has not: unittest keeps what it raises to itself
-        subtests, cleanups = RepeatedSubtests(case.subTest), Cleanups(case)
+        subtests, repeated = RepeatedSubtests(case.subTest), RepeatedCase(case)
+
+        def call() -> None:
+            body()
+            subtests.end_call()
+
+        def call_alone() -> None:
+            call()
+            if repeated.pending:  # asked for by a helper of the method, in a class without a set-up: part of the call
+                repeated.clean_up()
+
         try:
-            with _replaced(case, subTest=subtests.test, addCleanup=cleanups.add):
-                _measure(item, body, subtests, cleanups)
+            with _replaced(case, subTest=subtests.test, addCleanup=repeated.add_cleanup):
+                if _is_prepared(type(case)):
+                    Hwperf(item).in_rounds(call, Rounds(prepare=repeated.prepare, interrupts=True, rounds=None))
+                else:
+                    Hwperf(item)(call_alone)
         except ReportedError:
             return
         finally:
-            cleanups.hand_over()
+            repeated.hand_over()
         test.has_failed = False
 
-    return stand_in
-
-
-def _measure(item: pytest.Function, body: Callable[[], object], subtests: RepeatedSubtests, cleanups: Cleanups) -> None:
-    __tracebackhide__ = True
-
-    def call() -> None:
-        body()
-        subtests.end_call()
-
-    def call_alone() -> None:
-        call()
-        if cleanups.pending:  # asked for by a helper of the method, in a class without a set-up: part of the call
-            cleanups.run()
-
-    if _is_prepared(type(item.instance)):
-        prepare = _Between(item.instance, cleanups)
-        Hwperf(item).in_rounds(call, Rounds(prepare=prepare, interrupts=True, rounds=None))
-    else:
-        Hwperf(item)(call_alone)
+    return measured
 
 
 def _is_prepared(cls: type[TestCase]) -> bool:
@@ -267,7 +214,6 @@ def _is_prepared(cls: type[TestCase]) -> bool:
 
 @contextmanager
 def _replaced(case: TestCase, **methods: Callable[..., object]) -> Iterator[None]:
-    """Let one object have other methods than its class."""
     before = {name: vars(case)[name] for name in methods if name in vars(case)}
     vars(case).update(methods)
     try:

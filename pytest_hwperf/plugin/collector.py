@@ -29,7 +29,6 @@ class Ends:
     hidden: dict[str, None] = field(default_factory=dict)  # judged, and fail only by verdicts that a new `xfail` hides
 
     def note(self, report: pytest.TestReport) -> None:
-        """Take over what one phase of a test has shown."""
         if report.when == "teardown":
             self.over.add(report.nodeid)
         if report.failed:
@@ -46,7 +45,6 @@ class Collector:
     """One per session, in the process that reports: under xdist the controller."""
 
     def __init__(self, config: pytest.Config, settings: "Settings") -> None:
-        """Collect for `config`."""
         self._config = config
         self._settings = settings
         self._results: dict[str, str] = {}  # node id → its part of the report; a rerun replaces the first try
@@ -60,7 +58,6 @@ class Collector:
         self._ended: pytest.Session | None = None  # when all plugins have ended it
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Remember that an xdist worker refused a marker."""
         self._usage_problem |= getattr(report, "hwperf_usage", False)
 
     @pytest.hookimpl(tryfirst=True)
@@ -104,7 +101,7 @@ class Collector:
         if (gate := session_of(self._config).gate) is not None:
             partial |= self._add_unjudged(session, gate)
         if not self._results and not self._settings.shard:
-            if self._settings.save or self._settings.compare:
+            if self._settings.keeps_runs:
                 self._lines.append("nothing was measured, so that nothing was saved or compared")
             return
         from pytest_hwperf.plugin.reporting import report_of, save, write
@@ -135,7 +132,6 @@ class Collector:
         return bool(left)
 
     def _shards(self, exitstatus: int) -> "tuple[Shard, ...]":
-        """Return what is to be known of this session where it is a shard."""
         if not self._settings.shard:
             return ()
         from pytest_hwperf.plugin.shards import shard_of_session
@@ -143,7 +139,6 @@ class Collector:
         return (shard_of_session(self._config, exitstatus, tuple(self._ends.failed)),)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Show the table; every verdict was made before."""
         if self._report is not None:
             from pytest_hwperf.plugin.reporting import show
 

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from time import monotonic
+from time import perf_counter
 from typing import Any
 
 import pytest
 
 from pytest_hwperf.host.launch import Command, PytestCommand
-from pytest_hwperf.plugin.options import VALUED
 from pytest_hwperf.plugin.session import called_there, session_of
+from pytest_hwperf.plugin.settings import VALUED
 from pytest_hwperf.records.errors import WorkerError
 
 # Options that belong to this session alone: they stop it, select its tests, write its files or say how much it shows.
@@ -62,16 +62,23 @@ _INI, _INIS = "--override-ini", ("-o", "--override-ini")
 
 
 def pytest_command(config: pytest.Config) -> PytestCommand:
-    """Return the parts of this user's command, for processes that run a test of it."""
+    """Return the parts of this user's command, for processes that run a test of it.
+
+    They keep a worker from stopping early, and from writing files of this session. An option of a plugin that is
+    switched off is none: `--strict-config` refuses it.
+    """
+    has = config.pluginmanager.hasplugin
+    own = ("-o", "log_file=") if has("logging") else (), ("--junitxml=",) if has("junitxml") else ()
+    left_out = ("PYTEST_XDIST", "PYTEST_CURRENT_TEST")  # what pytest and xdist keep in this process
     return PytestCommand(
-        inherited=_inherited(config),
-        neutral=_neutral_options(config),
-        of_plugins={name: option for name, option in _NEUTRAL.items() if config.pluginmanager.hasplugin(name)},
+        inherited=drop(_given(config), tests=config.getoption("file_or_dir") or ()),
+        neutral=["--maxfail=0", "-k", "", "-m", "", *own[0], *own[1]],
+        of_plugins={name: option for name, option in _NEUTRAL.items() if has(name)},
         root=config.rootpath,
         inipath=config.inipath,
         directory=Path(config.invocation_params.dir),
-        environment=_environment(),
-        keeps_cache=config.pluginmanager.hasplugin("cacheprovider"),
+        environment={name: value for name, value in os.environ.items() if not name.startswith(left_out)},
+        keeps_cache=has("cacheprovider"),
         deadline_s=session_of(config).settings.worker_time_s,
     )
 
@@ -84,29 +91,6 @@ def command_for(item: pytest.Item) -> Command:
 
     command = pytest_command(item.config).for_file(item.path)
     return replace(command, environment={**command.environment, **session_variables()})
-
-
-def _neutral_options(config: pytest.Config) -> list[str]:
-    """Return the options of pytest itself that keep a worker from stopping early, or writing files of this session.
-
-    An option of a plugin that is switched off is none: `--strict-config` refuses it.
-    """
-    plugins, arguments = config.pluginmanager, ["--maxfail=0", "-k", "", "-m", ""]
-    if plugins.hasplugin("logging"):
-        arguments += ["-o", "log_file="]
-    return [*arguments, "--junitxml="] if plugins.hasplugin("junitxml") else arguments
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment of a worker: that of this process, without what pytest and xdist keep in it."""
-    found = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
-    found.pop("PYTEST_CURRENT_TEST", None)
-    return found
-
-
-def _inherited(config: pytest.Config) -> list[str]:
-    """Return the options of this session's command line, without its tests and what a worker must not inherit."""
-    return drop(_given(config), tests=config.getoption("file_or_dir") or ())
 
 
 def repeated(config: pytest.Config) -> list[str]:
@@ -122,7 +106,6 @@ def published(config: pytest.Config) -> tuple[str, ...]:
 
 
 def _option(word: str) -> str:
-    """Return the option of a word, also where it is given as an ini key."""
     name, _, value = word.partition("=")
     return f"--{value.partition('=')[0].replace('_', '-')}" if name == _INI else name
 
@@ -155,28 +138,17 @@ def drop(given: Sequence[str], tests: Sequence[str], *, of_gate: bool = True) ->
     return kept
 
 
-_TIMER: pytest.StashKey[tuple[Any, float]] = pytest.StashKey()  # what was set, and when
-
-
-def timer_set(item: pytest.Item, settings: Any) -> None:
-    """Note the timer that pytest-timeout has set for a test."""
-    item.stash[_TIMER] = (settings, monotonic())
-
-
-def timer_cancelled(item: pytest.Item) -> None:
-    """Note that a test has no timer any more."""
-    if _TIMER in item.stash:
-        del item.stash[_TIMER]
+TIMER: pytest.StashKey[tuple[Any, float]] = pytest.StashKey()  # of pytest-timeout: what was set, and when
 
 
 @contextmanager
 def timeout_paused(item: pytest.Item) -> Iterator[None]:
     """Cancel the timer of a test, and set it again to the time that was left; nothing where there is none."""
-    if _TIMER not in item.stash:
+    if TIMER not in item.stash:
         yield
         return
-    settings, started = item.stash[_TIMER]
-    left = max(settings.timeout - (monotonic() - started), 0.001)
+    settings, started = item.stash[TIMER]
+    left = max(settings.timeout - (perf_counter() - started), 0.001)
     # Signals can be set in the main thread only.
     called_there(item, partial(item.ihook.pytest_timeout_cancel_timer, item=item))
     try:

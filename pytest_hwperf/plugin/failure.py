@@ -1,24 +1,11 @@
 """The failure of a test by its verdicts, as pytest shows it: wrapped, and in the summary the numbers first."""
 
-import sys
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from functools import wraps
 from types import TracebackType
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Protocol
 
 import pytest
 
-from pytest_hwperf.host.extras import missing
-from pytest_hwperf.host.one_shot import ask
-from pytest_hwperf.host.worker_protocol import WorkerTask
-from pytest_hwperf.meters.allocation_sites import MISSING
-from pytest_hwperf.plugin.command import command_for, timeout_paused
-from pytest_hwperf.records.errors import HwperfError, WorkerError
-from pytest_hwperf.records.metrics import METRICS
-from pytest_hwperf.records.profiles import HeldMemory
-from pytest_hwperf.records.text import visible
-from pytest_hwperf.records.units import counted, show
-from pytest_hwperf.records.verdict import Budget, Judgement
+from pytest_hwperf.records.errors import HwperfError
 from pytest_hwperf.reports.document import wrapped
 
 LOOK_FURTHER = "details: "  # how the command that shows more begins
@@ -40,7 +27,6 @@ class Failure:
     """
 
     def __init__(self, text: str, made: object) -> None:
-        """Draw `text` in the place of what pytest `made` of the exception."""
         self._text = text
         self._made = made
 
@@ -75,43 +61,21 @@ def draw_failure(report: pytest.TestReport) -> None:
         report.longrepr = Failure(text, report.longrepr)  # type: ignore[assignment] # pytest asks for these methods only
 
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
 _PACKAGE = "pytest_hwperf"
 _CALLERS = frozenset(f"{_PACKAGE}.measure.{name}" for name in ("stream", "subjects", "accuracy"))  # the call
 
 
-def raised_at_the_call(method: Callable[P, R]) -> Callable[P, R]:
-    """Let errors point at the user's line and at what the user's code did, without the frames of this package."""
+class AtTheCall:
+    """Lets errors of a block point at the user's line and at what the user's code did, without own frames."""
 
-    @wraps(method)
-    def shown(*args: P.args, **kwargs: P.kwargs) -> R:
-        __tracebackhide__ = True
-        try:
-            return method(*args, **kwargs)
-        except HwperfError as error:
-            raise error.with_traceback(None) from None
-        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - raised again
-            raise error.with_traceback(without_own_frames(error.__traceback__))  # noqa: B904 - the same error
+    def __enter__(self) -> None:
+        pass
 
-    return shown
-
-
-def raised_at_the_await(method: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
-    """Do the same for a method that is awaited."""
-
-    @wraps(method)
-    async def shown(*args: P.args, **kwargs: P.kwargs) -> R:
-        __tracebackhide__ = True
-        try:
-            return await method(*args, **kwargs)
-        except HwperfError as error:
-            raise error.with_traceback(None) from None
-        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - raised again
-            raise error.with_traceback(without_own_frames(error.__traceback__))  # noqa: B904 - the same error
-
-    return shown
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, HwperfError):
+            error.__traceback__ = error.__cause__ = None  # and no context is shown
+        elif isinstance(error, Exception | pytest.fail.Exception):
+            error.__traceback__ = without_own_frames(error.__traceback__)
 
 
 def without_own_frames(trace: TracebackType | None) -> TracebackType | None:
@@ -135,52 +99,3 @@ def _is_own(trace: TracebackType) -> bool:
 
 def _module(trace: TracebackType) -> str:
     return str(trace.tb_frame.f_globals.get("__name__", ""))
-
-
-_MOST = 5  # lines that are shown
-_LEAST_SHARE = 0.01  # of all that is held: less explains nothing
-
-
-def lines_of_sites(item: pytest.Item, judgements: Sequence[Judgement]) -> list[str]:
-    """Name what holds the memory of each run that misses its memory budget; nothing where none does.
-
-    Each takes one more fresh process, and memray: without it one line says what would name them.
-    """
-    missed = [judgement.run.label for judgement in judgements if _misses_memory(judgement)]
-    if not missed or sys.platform == "win32":  # for which there is no memray
-        return []
-    if missing("memray"):
-        return [MISSING]
-    return [line for label in missed for line in _lines(item, label)]
-
-
-def _misses_memory(judgement: Judgement) -> bool:
-    return any(
-        isinstance(verdict.subject, Budget)
-        and METRICS[verdict.subject.metric].has_sites
-        and verdict.outcome == "failed"
-        for verdict in judgement.verdicts
-    )
-
-
-def _lines(item: pytest.Item, label: str) -> Iterator[str]:
-    try:
-        task = WorkerTask(role="sites", node=item.nodeid, label=label)
-        with timeout_paused(item):
-            (result,) = ask(task, [command_for(item)])
-    except WorkerError as error:
-        yield f"memray named no lines: {visible(error.sentence)}"
-        return
-    yield from (f"memray named no lines: {visible(reason)}" for reason in result.reasons.values())
-    if result.sites:
-        of = f"[{visible(label)}] " if label else ""
-        yield f"{of}allocated at the peak of load and calls, in a process of its own, by memray:"
-        least = _LEAST_SHARE * sum(one.size for one in result.sites)
-        yield from (_line(one) for one in result.sites[:_MOST] if one.size >= least)
-
-
-def _line(held: HeldMemory) -> str:
-    """Write `  64.0 MB in 1 allocation: work, test_it.py:5`."""
-    where = f"{held.function}, {held.file}:{held.line}" if held.function else "outside Python"
-    called = f", called at {held.called_at}" if held.called_at else ""
-    return visible(f"  {show(held.size, 'B')} in {counted(held.allocations, 'allocation')}: {where}{called}")

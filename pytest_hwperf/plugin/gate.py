@@ -25,7 +25,7 @@ from pytest_hwperf.plugin.command import pytest_command
 from pytest_hwperf.plugin.progress import gate_line, line_of, show_pairs
 from pytest_hwperf.plugin.session import is_measured, session_of, test_of
 from pytest_hwperf.plugin.settings import Settings
-from pytest_hwperf.plugin.startup import REMEDY, trained_by
+from pytest_hwperf.plugin.watching import REMEDY, trained_by
 from pytest_hwperf.records.contracts import CountingMeter
 from pytest_hwperf.records.errors import HwperfError, UsageProblem
 from pytest_hwperf.records.metrics import METRICS

@@ -1,22 +1,19 @@
 """The hooks of a session that measures; a session without a measured test never loads them."""
 
 import os
-import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from inspect import iscoroutinefunction
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_hwperf.host.interruption import interruptible
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT
 from pytest_hwperf.plugin.collector import Collector
-from pytest_hwperf.plugin.command import timer_cancelled, timer_set
+from pytest_hwperf.plugin.command import TIMER
 from pytest_hwperf.plugin.failure import note_failure
 from pytest_hwperf.plugin.session import (
-    InProcess,
     Mode,
     SessionState,
     begin_session,
@@ -31,13 +28,25 @@ from pytest_hwperf.plugin.settings import read_settings
 from pytest_hwperf.records.text import visible, visible_lines
 from pytest_hwperf.reports.document import wrapped
 
+if TYPE_CHECKING:
+    from pytest_hwperf.measure.subjects import Subject
+    from pytest_hwperf.records.run import Run
+
 _LONG_S = 1.0  # of a fixture that trains: less is not worth a word
 
 
-def start(config: pytest.Config) -> None:
-    """Register these hooks, unless they are; pytest then calls `pytest_configure` below."""
-    if not config.pluginmanager.has_plugin("hwperf-hooks"):
-        config.pluginmanager.register(sys.modules[__name__], "hwperf-hooks")
+class InProcess:
+    """The mode of a process without a task: full measurements, or with --hwperf-disable a single call of each."""
+
+    takes_turns = False
+
+    def __init__(self, *, judges: bool) -> None:
+        self.judges = judges
+
+    def measure(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
+        from pytest_hwperf.plugin.measurement import call_once, measure
+
+        return (measure if self.judges else call_once)(item, subject, label)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -60,11 +69,11 @@ def _prepare(config: pytest.Config) -> None:
     if not settings.cache and not hasattr(config, "workerinput"):  # else it is that of the controller
         _use_own_cache(config)
     if settings.needs_preflight:
-        from pytest_hwperf.plugin.preflight import check_resources
+        from pytest_hwperf.plugin.preflight import check_energy, check_resources
 
         check_resources(config)
         if _is_distributed(config):  # no test is collected here, and the usage error of an xdist worker loses its text
-            _check_energy(config)
+            check_energy(config)
     if not hasattr(config, "workerinput"):  # under xdist the controller collects, saves and reports
         config.pluginmanager.register(Collector(config, settings), "hwperf-collector")
     if settings.shard:
@@ -78,18 +87,13 @@ def _use_own_cache(config: pytest.Config) -> None:
     from pytest_hwperf.host.files import CACHE_VARIABLE
     from pytest_hwperf.host.workdirs import workdir
 
-    stack = ExitStack()
+    stack, patch = ExitStack(), pytest.MonkeyPatch()
     config.add_cleanup(stack.close)
-    before = os.environ.get(CACHE_VARIABLE)
-    os.environ[CACHE_VARIABLE] = str(stack.enter_context(workdir()))
-    if before is None:
-        stack.callback(os.environ.pop, CACHE_VARIABLE, None)
-    else:
-        stack.callback(os.environ.__setitem__, CACHE_VARIABLE, before)
+    stack.callback(patch.undo)
+    patch.setenv(CACHE_VARIABLE, str(stack.enter_context(workdir())))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Close the energy counters, if any were opened."""
     end_session(config)
 
 
@@ -98,7 +102,7 @@ def pytest_report_header(config: pytest.Config) -> str | list[str] | None:
     state = session_of(config)
     if state.settings.disable:
         return "hwperf: disabled, so that nothing is measured, judged or saved"
-    if not state.mode.judges or not (state.settings.save or state.settings.compare or state.settings.reruns):
+    if not state.mode.judges or not (state.settings.save or state.settings.compares):
         return None
     from pytest_hwperf.plugin.preflight import header
 
@@ -135,12 +139,14 @@ def check_items(config: pytest.Config, items: list[pytest.Item]) -> None:
     if problems and not hasattr(config, "workerinput"):
         raise pytest.UsageError(_told(config, problems))
     settings = session_of(config).settings
-    if settings.needs_preflight and any(map(_is_metered, items)) and not _is_distributed(config):
-        _check_energy(config)
+    metered = any(is_measured(item) or "energy_meter" in getattr(item, "fixturenames", ()) for item in items)
+    if settings.needs_preflight and metered and not _is_distributed(config):
+        from pytest_hwperf.plugin.preflight import check_energy
+
+        check_energy(config)
     if settings.only or settings.skip:
-        chosen = [item for item in items if is_measured(item) == settings.only]
         config.hook.pytest_deselected(items=[item for item in items if is_measured(item) != settings.only])
-        items[:] = chosen
+        items[:] = [item for item in items if is_measured(item) == settings.only]
 
 
 def _told(config: pytest.Config, problems: Iterable[str]) -> str:
@@ -152,17 +158,6 @@ def _told(config: pytest.Config, problems: Iterable[str]) -> str:
 def _is_distributed(config: pytest.Config) -> bool:
     """Whether pytest-xdist is at work, in this process or in those that it starts."""
     return hasattr(config, "workerinput") or bool(getattr(config.option, "tx", None))
-
-
-def _is_metered(item: pytest.Item) -> bool:
-    """Whether a test measures energy, itself or by being measured."""
-    return is_measured(item) or "energy_meter" in getattr(item, "fixturenames", ())
-
-
-def _check_energy(config: pytest.Config) -> None:
-    from pytest_hwperf.plugin.preflight import check_energy
-
-    check_energy(config)
 
 
 def _read_markers(items: Iterable[pytest.Item]) -> None:
@@ -208,7 +203,7 @@ def _reruns(session: pytest.Session) -> bool:
     if not state.mode.judges or hasattr(config, "workerinput") or option.collectonly:
         return False
     failed = session.testsfailed and not option.continue_on_collection_errors  # then pytest runs nothing either
-    return bool(state.settings.reruns or state.settings.compare) and not failed
+    return bool(state.settings.compares) and not failed
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -230,61 +225,32 @@ def pytest_fixture_setup(
     began = perf_counter()
     value = yield
     if (took_s := perf_counter() - began) >= _LONG_S:
-        from pytest_hwperf.plugin.startup import trains
+        from pytest_hwperf.plugin.watching import trains
 
         if trains(fixturedef.func):
             session_of(request.config).trained[fixturedef.argname] = took_s
     return value
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
-    """Measure the body of a test that has a budget and no fixture: its body is the call."""
-    if not _is_the_call(pyfuncitem) or test_of(pyfuncitem).is_replaced:
-        return (yield)
-    from pytest_hwperf.plugin.calls import measured_body
-
-    body = pyfuncitem.obj
-    pyfuncitem.obj = measured_body(pyfuncitem)
-    try:
-        return (yield)
-    finally:
-        pyfuncitem.obj = body
-
-
-def _is_the_call(item: pytest.Function) -> bool:
-    """Whether the body of a test is what is measured; a refused one runs all the same, where nothing is measured."""
-    return is_measured(item) and not test_of(item).markers.refusal and "hwperf" not in item.fixturenames
-
-
 @contextmanager
 def _body_measured(item: pytest.Item) -> Iterator[None]:
-    """Let the body of an async test, or a method of unittest, measure itself.
+    """Let the body of a test that has a budget and no fixture measure itself: it is the call.
 
-    The one is put in its place before a plugin makes a plain function of it, the other before unittest calls it.
+    An async one is put in its place before a plugin makes a plain function of it, a method before unittest calls it.
+    One that is refused runs as it is, where nothing is measured.
     """
-    if not isinstance(item, pytest.Function) or not _is_the_call(item) or not (stands_in := _stand_in(item)):
+    asks = is_measured(item) and not test_of(item).markers.refusal and "hwperf" not in getattr(item, "fixturenames", ())
+    if not isinstance(item, pytest.Function) or not asks:
         yield
         return
-    body, test = item.obj, test_of(item)
-    item.obj, test.is_replaced = stands_in(item), True
+    from pytest_hwperf.plugin.calls import stand_in
+
+    body = item.obj
+    item.obj = stand_in(item)
     try:
         yield
     finally:
-        item.obj, test.is_replaced = body, False
-
-
-def _stand_in(item: pytest.Function) -> Callable[[pytest.Function], Callable[..., Any]] | None:
-    """Return what makes the stand-in of a body that is replaced before it is called; None of all others."""
-    from pytest_hwperf.plugin.calls import is_method, measured_method
-
-    if is_method(item):
-        return measured_method
-    if iscoroutinefunction(item.obj):
-        from pytest_hwperf.plugin.calls import measured_async_body
-
-        return measured_async_body
-    return None
+        item.obj = body
 
 
 @pytest.hookimpl(wrapper=True)
@@ -316,13 +282,13 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
     """Note the timer of pytest-timeout, to stop it during waits for fresh processes."""
-    timer_set(item, settings)
+    item.stash[TIMER] = (settings, perf_counter())
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_timeout_cancel_timer(item: pytest.Item) -> None:
-    """Note that pytest-timeout has no timer any more."""
-    timer_cancelled(item)
+    if TIMER in item.stash:
+        del item.stash[TIMER]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,13 +14,20 @@ from pytest_hwperf.measure.rounds import Rounds
 from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.subjects import Subject, subject_of_rounds
 from pytest_hwperf.plugin.command import timeout_paused
-from pytest_hwperf.plugin.failure import raised_at_the_await, raised_at_the_call
-from pytest_hwperf.plugin.given import check_recorded, refuse_more, subject_given, two_models
+from pytest_hwperf.plugin.failure import AtTheCall
 from pytest_hwperf.plugin.loads import batch_size_under, subject_of_requests
 from pytest_hwperf.plugin.markers import swept_value
 from pytest_hwperf.plugin.measurement import empty_run
-from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios, rounds_after
-from pytest_hwperf.plugin.session import checked_label, label_of_models, session_of, test_of
+from pytest_hwperf.plugin.scenarios import (
+    ReadyScenario,
+    check_recorded,
+    ready_scenarios,
+    refuse_more,
+    rounds_after,
+    subject_given,
+    two_models,
+)
+from pytest_hwperf.plugin.session import LONGEST_LABEL, checked_label, session_of, test_of
 from pytest_hwperf.plugin.whole_suites import measure_if_repeatable
 from pytest_hwperf.records.budgets import RECORDED_MARGIN, parse_size
 from pytest_hwperf.records.errors import UsageProblem
@@ -29,23 +36,19 @@ from pytest_hwperf.records.load import is_address
 from pytest_hwperf.records.metrics import METRICS, Better
 from pytest_hwperf.records.run import Run, Sample, replace
 from pytest_hwperf.records.sweep import BATCH
+from pytest_hwperf.records.text import shortened
 from pytest_hwperf.records.verdict import Comparison, Margin
-
-if TYPE_CHECKING:
-    from pytest_hwperf.gate.models import CompareSettings
 
 
 class Hwperf:
     """Measures what it is called with; the verdicts follow when the test's body has passed."""
 
     def __init__(self, item: pytest.Item) -> None:
-        """Measure for the test `item`."""
         self._item = item
         self._session = session_of(item.config)
         self._test = test_of(item)
         self._stages = Stages()
 
-    @raised_at_the_call
     def __call__(
         self,
         target: ReadyScenario | Callable[..., Any],
@@ -77,15 +80,14 @@ class Hwperf:
             UsageProblem: invalid arguments.
             MeasurementError: empty data, NaN outputs, or predictions of another length than `y_true`.
         """
-        if setup is not None:
-            rounds = rounds_after(setup, target, args, kwargs, y_true=y_true, batch_size=batch_size)
-            return self.in_rounds(target, rounds, label)
-        with closing(OwnLoop()) as loop:
+        with AtTheCall(), closing(OwnLoop()) as loop:
+            if setup is not None:
+                rounds = rounds_after(setup, target, args, kwargs, y_true=y_true, batch_size=batch_size)
+                return self.in_rounds(target, rounds, label)
             with self._session.own_work():
                 subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
             return self._measured(subject, label)
 
-    @raised_at_the_call
     def in_rounds(self, target: Any, rounds: Rounds, label: str = "") -> Run:
         """Measure a callable in rounds: with what has to be done between its calls, untimed.
 
@@ -98,19 +100,17 @@ class Hwperf:
             UsageProblem: a second measurement of the test, or one under a load.
             MeasurementError: the first call returns NaN.
         """
-        self._check_time()
-        self._check_label(label)
-        self._stages.names.clear()  # those of an earlier measurement
-        if self._test.markers.load is not None:
-            raise UsageProblem(
-                "hwload: calls with setup=, or in rounds, follow each other; measure without either, or without hwload"
-            )
-        with closing(OwnLoop()) as loop:
+        with AtTheCall(), closing(OwnLoop()) as loop:
+            self._begin(label)
+            if self._test.markers.load is not None:
+                raise UsageProblem(
+                    "hwload: calls with setup=, or in rounds, follow each other; measure without either, or without "
+                    "hwload"
+                )
             subject = self._collecting(subject_of_rounds(target, rounds, loop))
             stages = self._stages if rounds.rounds is None else None  # which are timed in further calls
             return self._measured(dataclasses.replace(subject, stages=stages), label)
 
-    @raised_at_the_await
     async def awaitable(
         self,
         target: Callable[..., Any],
@@ -143,19 +143,20 @@ class Hwperf:
             UsageProblem: invalid arguments.
             MeasurementError: empty data, NaN outputs, or predictions of another length than `y_true`.
         """
-        if setup is not None:
-            raise UsageProblem(
-                "hwperf.awaitable(setup=…): async calls have no setup of their own; prepare within the async function "
-                "and name that part with hwperf.stage('setup'), or measure a plain function"
-            )
         loop = TestLoop()
-        with self._session.own_work():
-            subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
-        self._test.there = loop.call
-        try:
-            return await loop.serve(partial(self._measured, subject, label))
-        finally:
-            self._test.there = None
+        with AtTheCall():
+            if setup is not None:
+                raise UsageProblem(
+                    "hwperf.awaitable(setup=…): async calls have no setup of their own; prepare within the async "
+                    "function and name that part with hwperf.stage('setup'), or measure a plain function"
+                )
+            with self._session.own_work():
+                subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
+            self._test.there = loop.call
+            try:
+                return await loop.serve(partial(self._measured, subject, label))
+            finally:
+                self._test.there = None
 
     def stage(self, name: str) -> AbstractContextManager[None]:
         """Name a stage of the measured call: `with hwperf.stage("preprocess"): …`.
@@ -168,7 +169,6 @@ class Hwperf:
         """
         return self._stages.stage(name)
 
-    @raised_at_the_call
     def record(self, name: str, value: float, *, better: Better, margin: str | None = None) -> None:
         """Add a metric of your own to this test, for instance `hwperf.record("rouge_l", 0.41, better="higher")`.
 
@@ -181,20 +181,18 @@ class Hwperf:
         Raises:
             UsageProblem: a bad name, value, direction or margin, or a name recorded twice.
         """
-        self._check_time()
-        check_recorded(name, value, better)
-        size = RECORDED_MARGIN if margin is None else parse_size(margin, "relative")
-        position = self._unlabelled()
-        run = self._test.runs[position]
-        if name in run.directions:
-            raise UsageProblem(f"hwperf.record({name!r}): recorded twice in one test; give each value its own name")
-        sample = Sample(metric=name, values=array("d", [value]), per="test", source="recorded")
-        self._test.runs[position] = replace(
-            run, samples=(*run.samples, sample), directions={**run.directions, name: better}
-        )
-        self._test.own_margins.append(Margin(metric=name, statistic="p50", size=size))
+        with AtTheCall():
+            self._check_time()
+            check_recorded(name, value, better)
+            size = RECORDED_MARGIN if margin is None else parse_size(margin, "relative")
+            run = self._test.runs.get("") or empty_run(self._item)
+            if name in run.directions:
+                raise UsageProblem(f"hwperf.record({name!r}): recorded twice in one test; give each value its own name")
+            sample = Sample(metric=name, values=array("d", [value]), per="test", source="recorded")
+            samples, directions = (*run.samples, sample), {**run.directions, name: better}
+            self._test.runs[""] = replace(run, samples=samples, directions=directions)
+            self._test.own_margins.append(Margin(metric=name, statistic="p50", size=size))
 
-    @raised_at_the_call
     def scenarios(
         self,
         estimator: Any,
@@ -223,13 +221,13 @@ class Hwperf:
         Raises:
             UsageProblem: an unknown scenario, an unfitted estimator, calibration rows that are test rows.
         """
-        self._check_time()
-        data = (X, y, X_calibration)
-        found, skips = ready_scenarios(self._item, estimator, data, names=names, threads=threads)
-        self._test.skips.extend(skips)
-        return found
+        with AtTheCall():
+            self._check_time()
+            data = (X, y, X_calibration)
+            found, skips = ready_scenarios(self._item, estimator, data, names=names, threads=threads)
+            self._test.skips.extend(skips)
+            return found
 
-    @raised_at_the_call
     def compare(
         self,
         models: Mapping[str, str],
@@ -256,47 +254,44 @@ class Hwperf:
         Raises:
             UsageProblem: not two models, or one that cannot be loaded.
         """
-        from pytest_hwperf.gate.models import compare_models
+        from pytest_hwperf.gate.models import CompareSettings, compare_models
         from pytest_hwperf.plugin.progress import line_of, show_pairs
 
-        self._check_time()
-        if not self._session.mode.judges:
-            return ()
-        (old_name, old), (new_name, new) = two_models(models)
-        run = empty_run(self._item, checked_label(label) or label_of_models(new_name, old_name))
-        if run.label in self._test.labels:
-            raise UsageProblem(f"hwperf.compare: the label {run.label!r} is used twice; give each its own label=")
-        with line_of(self._item.config) as shown, timeout_paused(self._item):
-            settings = self._compare_settings(batch_size, threads, run.label, partial(show_pairs, shown))
-            comparisons, gate = compare_models(old, new, X, y_true, settings)
-        called = {"batch_size": str(batch_size), "threads": str(threads), "gc": self._session.settings.gc}
-        compared = replace(run, conditions={"baseline": old, "candidate": new, **called})
-        self._test.compared.append((compared, comparisons, gate))
-        return comparisons
-
-    def _compare_settings(
-        self, batch_size: int, threads: int, label: str, show: Callable[[Any], None]
-    ) -> "CompareSettings":
-        from pytest_hwperf.gate.models import CompareSettings
-
-        margins, session = self._test.markers.margins, self._session.settings
-        return CompareSettings(
-            margins=tuple(margin for margin in margins if METRICS[margin.metric].between_models),
-            alpha=session.alpha,
-            batch_size=batch_size,
-            threads=threads,
-            time_s=session.time_limit_s,
-            hold_collector=session.gc == "off",
-            measurement=Measurement(test=self._item.nodeid, label=label),
-            progress=show,
-        )
+        test, session = self._test, self._session
+        with AtTheCall():
+            self._check_time()
+            if not session.mode.judges:
+                return ()
+            (old_name, old), (new_name, new) = two_models(models)
+            run = empty_run(self._item, checked_label(label) or f"{new_name} against {old_name}")
+            if len(run.label) > LONGEST_LABEL:  # the names of its models may hold any character
+                raise UsageProblem(
+                    f"hwperf.compare: {shortened(run.label)} is longer than a label of {LONGEST_LABEL} characters; "
+                    "give label="
+                )
+            if run.label in test.labels:
+                raise UsageProblem(f"hwperf.compare: the label {run.label!r} is used twice; give each its own label=")
+            with line_of(self._item.config) as shown, timeout_paused(self._item):
+                settings = CompareSettings(
+                    margins=tuple(one for one in test.markers.margins if METRICS[one.metric].between_models),
+                    alpha=session.settings.alpha,
+                    batch_size=batch_size,
+                    threads=threads,
+                    time_s=session.settings.time_limit_s,
+                    hold_collector=session.settings.gc == "off",
+                    measurement=Measurement(test=self._item.nodeid, label=run.label),
+                    progress=partial(show_pairs, shown),
+                )
+                comparisons, gate = compare_models(old, new, X, y_true, settings)
+            called = {"batch_size": str(batch_size), "threads": str(threads), "gc": session.settings.gc}
+            compared = replace(run, conditions={"baseline": old, "candidate": new, **called})
+            test.compared.append((compared, comparisons, gate))
+            return comparisons
 
     def _prepared(
         self, loop: Loop, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, label: str, **data: Any
     ) -> Subject:
-        self._check_time()
-        self._check_label(label)
-        self._stages.names.clear()  # those of an earlier measurement
+        self._begin(label)
         if isinstance(target, ReadyScenario) and data["batch_size"] is None:
             data["batch_size"] = swept_value(self._item, BATCH)
         load = self._test.markers.load
@@ -331,25 +326,17 @@ class Hwperf:
                 "hwperf"
             )
 
-    def _check_label(self, label: object) -> None:
+    def _begin(self, label: object) -> None:
+        self._check_time()
         if checked_label(label) in self._test.labels:
             what = f"label={label!r} is used twice" if label else "a second measurement without a label"
             raise UsageProblem(f"{what}: give each hwperf(...) of a test its own, such as label='batch 32'")
+        self._stages.names.clear()  # those of an earlier measurement
 
     def _keep(self, run: Run) -> None:
         """Add a run to those of the test; metrics that were recorded before it under its label become part of it."""
-        for position, own in enumerate(self._test.runs):
-            if own.label == run.label:
-                samples = (*run.samples, *own.samples)
-                directions = {**run.directions, **own.directions}
-                self._test.runs[position] = replace(run, samples=samples, directions=directions)
-                return
-        self._test.runs.append(run)
-
-    def _unlabelled(self) -> int:
-        """Return the position of the run that the test's own metrics join; make one where there is none."""
-        for position, run in enumerate(self._test.runs):
-            if run.label == "":
-                return position
-        self._test.runs.append(empty_run(self._item))
-        return len(self._test.runs) - 1
+        own = self._test.runs.get(run.label)
+        if own is not None:
+            samples, directions = (*run.samples, *own.samples), {**run.directions, **own.directions}
+            run = replace(run, samples=samples, directions=directions)
+        self._test.runs[run.label] = run

@@ -1,8 +1,7 @@
 """The load of a test: the marker `hwload` on what the fixture `hwperf` measures."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import replace
 
 import pytest
 
@@ -28,7 +27,6 @@ from pytest_hwperf.records.metrics import ENERGY
 from pytest_hwperf.records.run import Sample
 from pytest_hwperf.records.run import replace as replace_record
 from pytest_hwperf.records.units import show
-from pytest_hwperf.records.verdict import Budget
 from pytest_hwperf.stats.loads import bound_of, piece_of, share_of_one, undelayed
 
 _SLOWEST_QPS = 5  # of a server load in pairs
@@ -101,87 +99,73 @@ def share_of_load(item: pytest.Item, subject: Subject, task: WorkerTask) -> Work
     return found[0]
 
 
-def _ask_processes(item: pytest.Item, load: Load, label: str, times: Times) -> float:
-    task = WorkerTask(role="load", node=item.nodeid, label=label)
-    with timeout_paused(item):
-        return run_by_processes(load, task, command_for(item), times)
-
-
-@dataclass(slots=True, kw_only=True)
 class UnderLoad:
     """One measurement under the load of its test."""
 
-    load: Load
-    budgets: Sequence[Budget]
-    stream: Stream
-    elsewhere: bool
-    by_processes: Callable[[Times], float]  # which carry the calls where the load says so, in so many CPU seconds
-    announce: Callable[[str, float], object]  # is told before the load what it is, and how many seconds it takes
-    served: list[Served] = field(default_factory=list)
-    cpu_s: float = 0.0  # of these processes
-
-    @classmethod
-    def of(
-        cls, item: pytest.Item, subject: Subject, stream: Stream, label: str, announce: Callable[[str, float], object]
-    ) -> "UnderLoad | None":
-        """Return the load on a test's calls; None where they are made in a row."""
-        load, budgets = test_of(item).markers.load, test_of(item).markers.budgets
-        if load is None:
-            return None
-        return cls(
-            load=replace_record(load, timeout_s=TIMEOUT_S) if subject.elsewhere else load,
-            budgets=budgets,
-            stream=stream,
-            elsewhere=subject.elsewhere,
-            by_processes=partial(_ask_processes, item, load, label),
-            announce=announce,
-        )
+    def __init__(
+        self, item: pytest.Item, subject: Subject, stream: Stream, label: str, announce: Callable[[str, float], object]
+    ) -> None:
+        """Make the calls of `stream`; `announce` is told before the load what it is, and how many seconds it takes."""
+        load = test_of(item).markers.load
+        assert load is not None  # noqa: S101 - else calls are made in a row
+        self._item, self._label, self._stream, self._announce = item, label, stream, announce
+        self._load = replace_record(load, timeout_s=TIMEOUT_S) if subject.elsewhere else load
+        self._elsewhere = subject.elsewhere
+        self._served: Served | None = None
+        self._cpu_s = 0.0  # of processes that carry the calls
 
     def measure(self, sampler: Sampler, meters: list[Meter]) -> tuple[RawSamples, list[Meter]]:
         """Warm up and run the load; return what was measured, and by which meters.
 
         What other processes do is counted by themselves, and their start is no part of the load.
         """
-        if not self.load.processes:
-            return sampler.run(meters, self.run), meters
-        cpu: list[Meter] = [CpuTimeMeter(lambda: self.cpu_s, children=float)]
-        measured = sampler.run(cpu, self.run)
-        measured.windows[:] = [replace(one, wall_s=max(self.served[0].ended)) for one in measured.windows]
+        if not self._load.processes:
+            return sampler.run(meters, self._run), meters
+        cpu: list[Meter] = [CpuTimeMeter(lambda: self._cpu_s, children=float)]
+        measured = sampler.run(cpu, self._run)
+        measured.windows[:] = [replace(one, wall_s=max(self._made.ended)) for one in measured.windows]
         return measured, cpu
 
-    def run(self, measured: RawSamples) -> int:
-        """Run the load; return how many calls it served."""
-        self.announce(f"load {self.load.kind}", self.load.lasts_s(measured.first_call_s))
-        if self.load.processes:
-            check_processes(self.load, self.stream)
-            self.cpu_s = self.by_processes(times := Times())
-            served = times.served()
+    def _run(self, measured: RawSamples) -> int:
+        load = self._load
+        self._announce(f"load {load.kind}", load.lasts_s(measured.first_call_s))
+        if load.processes:
+            check_processes(load, self._stream)
+            times, task = Times(), WorkerTask(role="load", node=self._item.nodeid, label=self._label)
+            with timeout_paused(self._item):
+                self._cpu_s = run_by_processes(load, task, command_for(self._item), times)
+            self._served = times.served()
         else:
-            served = served_by(self.load, self.stream, elsewhere=self.elsewhere)
-        self.served.append(served)
-        measured.latency_s.extend(served.latencies)
-        return len(served.due)
+            self._served = served_by(load, self._stream, elsewhere=self._elsewhere)
+        measured.latency_s.extend(self._served.latencies)
+        return len(self._served.due)
+
+    @property
+    def _made(self) -> Served:
+        assert self._served is not None  # noqa: S101 - it has run
+        return self._served
 
     @property
     def context(self) -> dict[str, str]:
         """The delay of the generator itself, which 99 % of its calls keep."""
-        return {"generator_lag": show(self.served[0].lag_s, "s")} if self.served else {}
+        return {"generator_lag": show(self._made.lag_s, "s")}
 
     def samples(
         self, others: Sequence[Sample], unmeasured: Mapping[str, Statement], rows: int | None
     ) -> tuple[tuple[Sample, ...], dict[str, Statement]]:
         """Return the samples of the load with those that meters took, and why others are missing."""
-        within_s, (served,) = bound_of(self.load, self.budgets), self.served
+        load, budgets = self._load, test_of(self._item).markers.budgets
+        within_s = bound_of(load, budgets)
         noted = next((one.warnings for one in others if one.metric == "throughput"), ())
         found = load_samples(
-            self.load,
-            served,
-            f"{CLOCK}: {self.load.arrivals}, {carrier_of(self.load, self.stream)}",
+            load,
+            self._made,
+            f"{CLOCK}: {load.arrivals}, {carrier_of(load, self._stream)}",
             rows=rows,
             within_s=within_s,
             warnings=noted,
         )
         missing = {"goodput": state("no bound of goodput")} if within_s is None else {}
-        if self.load.processes:
+        if load.processes:
             missing[ENERGY] = said("energy is not counted where processes carry the calls: name cpu_time instead")
         return (*found, *(one for one in others if one.metric not in _OWN)), {**unmeasured, **missing}

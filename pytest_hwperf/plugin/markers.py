@@ -61,7 +61,6 @@ def point_of(item: pytest.Item, budgets: Sequence[Budget]) -> tuple[SweepPoint |
 
 
 def swept_value(item: pytest.Item, name: str) -> Any:
-    """Return the value of a swept name at the point of a test; None where it is not swept."""
     point = test_of(item).markers.point
     return point.values.get(name) if point else None
 
@@ -75,7 +74,7 @@ def skip_beyond(item: pytest.Item) -> None:
     point = test.markers.point
     if point is None or not test.markers.stop or not session.mode.judges:
         return
-    if session.settings.reruns or session.settings.compare:
+    if session.settings.compares:
         return
     for other, why in session.missed:
         if is_beyond(point, other):
@@ -119,30 +118,22 @@ def _notes(rows: Sequence[SweepRow], *, workers: bool) -> Iterator[Statement]:
 
 
 def _plan_of(definition: pytest.Item) -> SweepPlan:
-    """Read the closest marker."""
     mark = definition.get_closest_marker("hwsweep")
-    if mark is None or mark.args:
-        given = ", ".join(repr(argument) for argument in mark.args) if mark else ""
-        raise UsageProblem(f"hwsweep({given}): only keywords are taken, such as hwsweep(batch_size=[1, 8, 32])")
-    return parse_sweep(mark.kwargs)
+    assert mark is not None  # noqa: S101 - else nobody asks
+    plan: SweepPlan = _keywords(mark, parse_sweep)
+    return plan
 
 
 def _check_used(plan: SweepPlan, fixtures: Collection[str]) -> None:
-    """Refuse a swept name that changes nothing."""
-    used = {*fixtures, *(COUNTED if "scenario" in fixtures else ())}
-    unused = [name for name in plan.axes if name not in used]
-    if unused:
-        lines = [f"hwsweep({name}={list(plan.axes[name])!r}): {_remedy_of(name)}" for name in unused]
+    """Refuse a swept name that changes nothing; say what would use it, and which one may have been meant."""
+    used, lines = {*fixtures, *(COUNTED if "scenario" in fixtures else ())}, list[str]()
+    for name in (name for name in plan.axes if name not in used):
+        near = nearest(name, COUNTED)
+        hint = ", or measure the fixture scenario" if name in COUNTED else near and f".{near}"
+        remedy = f"nothing uses {name}: make it an argument of the test{hint}"
+        lines.append(f"hwsweep({name}={list(plan.axes[name])!r}): {remedy}")
+    if lines:
         raise UsageProblem("\n".join(lines))
-
-
-def _remedy_of(name: str) -> str:
-    """Say what would use a swept name, and which one may have been meant."""
-    remedy = f"nothing uses {name}: make it an argument of the test"
-    if name in COUNTED:
-        return f"{remedy}, or measure the fixture scenario"
-    hint = nearest(name, COUNTED)
-    return f"{remedy}.{hint}" if hint else remedy
 
 
 def _id_of(point: Mapping[str, object]) -> str:
@@ -170,7 +161,7 @@ def read_markers(item: pytest.Item) -> list[str]:
         found = []
         for mark in reversed(list(item.iter_markers(name))):  # farthest first
             try:
-                found.append(_parsed(mark, parse))
+                found.append(_keywords(mark, parse))
             except UsageProblem as problem:
                 problems.extend(f"{item.nodeid}: {line}" for line in str(problem).splitlines())
         return found
@@ -179,13 +170,17 @@ def read_markers(item: pytest.Item) -> list[str]:
     own = layers("hwregression", parse_margins)
     named = [settings.margins, *own]
     loads = layers("hwload", parse_load)
-    problems.extend(f"{item.nodeid}: {problem}" for problem in _serial_problems(item))
-    if complaint := _missing_fixture(item, everywhere=settings.all):
-        problems.append(f"{item.nodeid}: {complaint}")
+    others = [
+        f"{_given(mark)}: it takes no arguments: write @pytest.mark.hwserial"
+        for mark in item.iter_markers("hwserial")
+        if mark.args or mark.kwargs
+    ]
+    others += filter(None, [_missing_fixture(item, everywhere=settings.all)])
     if settings.benchmark:
-        from pytest_hwperf.plugin.benchmark_fixture import marker_problems
+        from pytest_hwperf.plugin.benchmark import marker_problems
 
-        problems.extend(f"{item.nodeid}: {problem}" for problem in marker_problems(item))
+        others += marker_problems(item)
+    problems.extend(f"{item.nodeid}: {problem}" for problem in others)
     point, stop = point_of(item, budgets)
     gated = settings.all and not settings.disable and _has_own_body(item)
     left_out = _unrepeatable(item) if gated else ""
@@ -236,33 +231,32 @@ def scenario_names(definition: pytest.Item) -> tuple[str, ...]:
     return mark.args
 
 
-def _parsed(mark: pytest.Mark, parse: Callable[[Mapping[str, object]], Any]) -> Any:
+def _given(mark: pytest.Mark) -> str:
+    """Write a marker as it was called."""
+    return f"{mark.name}({', '.join([*map(repr, mark.args), *(f'{k}={v!r}' for k, v in mark.kwargs.items())])})"
+
+
+def _keywords(mark: pytest.Mark, parse: Callable[[Mapping[str, object]], Any]) -> Any:
+    """Parse a marker that takes keywords only, and a sweep apart at least one."""
     if mark.args:
-        given = ", ".join(repr(argument) for argument in mark.args)
+        given = ", ".join(map(repr, mark.args))
         raise UsageProblem(f"{mark.name}({given}): only keywords are taken, such as {_EXAMPLES[mark.name]}")
-    if not mark.kwargs:
+    if not mark.kwargs and mark.name != "hwsweep":
         raise UsageProblem(f"{mark.name}(): name at least one keyword, such as {_EXAMPLES[mark.name]}")
     return parse(mark.kwargs)
 
 
 _EXAMPLES = {
+    "hwsweep": "hwsweep(batch_size=[1, 8, 32])",
     "hwbudget": "hwbudget(latency_p95_ms=100)",
     "hwregression": 'hwregression(latency_p50="2%")',
     "hwload": 'hwload(kind="server", qps=200, seconds=2)',
 }
 
 
-def _serial_problems(item: pytest.Item) -> Iterator[str]:
-    """Yield what is wrong with markers that take no arguments."""
-    for mark in item.iter_markers("hwserial"):
-        if given := [*map(repr, mark.args), *(f"{name}={value!r}" for name, value in mark.kwargs.items())]:
-            yield f"hwserial({', '.join(given)}): it takes no arguments: write @pytest.mark.hwserial"
-
-
 def _check_scenarios(mark: pytest.Mark) -> None:
     if mark.kwargs or not mark.args or not all(isinstance(name, str) for name in mark.args):
-        given = ", ".join([*map(repr, mark.args), *(f"{k}={v!r}" for k, v in mark.kwargs.items())])
-        raise UsageProblem(f'hwscenarios({given}): give names of scenarios, such as hwscenarios("onnx_fp32")')
+        raise UsageProblem(f'{_given(mark)}: give names of scenarios, such as hwscenarios("onnx_fp32")')
     if len(set(mark.args)) < len(mark.args):
         raise UsageProblem(f"hwscenarios{mark.args}: a scenario is named twice")
     for name in mark.args:

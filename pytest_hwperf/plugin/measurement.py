@@ -6,29 +6,25 @@ from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from statistics import median
-from typing import Literal
 
 import pytest
 
 from pytest_hwperf.host.clocks import ThreadTime, thread_times, times_since
 from pytest_hwperf.host.disturbance import Interference, control_groups, snapshot
-from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.peaks import read_peaks
 from pytest_hwperf.host.tracing import lasting_tracers, trace_conditions
-from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.measure.accuracy import refuse_nan
 from pytest_hwperf.measure.pair_target import arena_samples, exact_samples
 from pytest_hwperf.measure.plan import SamplingLimits
-from pytest_hwperf.measure.samples import cold_samples, item_samples, memory_samples, samples_of
+from pytest_hwperf.measure.samples import item_samples, samples_of
 from pytest_hwperf.measure.sampling import RawSamples, Sampler
 from pytest_hwperf.measure.stages import StageTimes, stage_samples, time_chained, time_named
 from pytest_hwperf.measure.stream import FirstCall
 from pytest_hwperf.measure.subjects import LoadedSubject, Subject, operator_profile, roofline, withheld_profile
-from pytest_hwperf.plugin.command import command_for, timeout_paused
+from pytest_hwperf.plugin.fresh import counted_by_callgrind, in_fresh_processes
 from pytest_hwperf.plugin.loads import UnderLoad
-from pytest_hwperf.plugin.meters import IdlePower, meters_around, meters_of
-from pytest_hwperf.plugin.profiles import counted_by_callgrind, open_meter
-from pytest_hwperf.plugin.progress import countdown_of, line_of, time_told, waiting
+from pytest_hwperf.plugin.meters import IdlePower, instruction_meter_of, meters_around, meters_of
+from pytest_hwperf.plugin.progress import countdown_of, line_of, time_told
 from pytest_hwperf.plugin.session import SessionState, called_there, session_of, test_of
 from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.messages import Remark, Statement, state
@@ -39,7 +35,6 @@ from pytest_hwperf.stats.carbon import carbon_samples
 from pytest_hwperf.stats.estimates import enough
 from pytest_hwperf.stats.hypotheses import PROCESSES
 from pytest_hwperf.stats.ranks import is_tail
-from pytest_hwperf.stats.stored_timings import REPEATS
 from pytest_hwperf.stats.verdicts import why_it_cannot_pass
 
 _ONCE = "first_call"
@@ -47,37 +42,24 @@ _ONCE = "first_call"
 
 def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
     """Measure `subject` here, and in fresh processes what needs them, as far as the test asks for it."""
-    run = measure_here(item, subject, label)
+    run, asked = measure_here(item, subject, label), test_of(item).markers.ask_for
     for role in PROCESSES:
         if subject.elsewhere:
             run = _extended(run, (), dict.fromkeys(taken_by(role), state("elsewhere")))
-        elif _asks(item, taken_by(role)):
-            run = _extended(run, *_ask_for(item, role, label))
+        elif any(map(asked, taken_by(role))):  # each costs fresh processes
+            run = _extended(run, *in_fresh_processes(item, role, label))
     if not subject.elsewhere:
         run = _extended(run, *counted_by_callgrind(item, label))
-    if _asks(item, taken_by("memory", "session")):
+    if any(map(asked, taken_by("memory", "session"))):
         run = _extended(run, *arena_samples(subject))
-    return _profiled(item, run, subject) if session_of(item.config).settings.operators else run
-
-
-def _profiled(item: pytest.Item, run: Run, subject: Subject) -> Run:
-    """Add where the time of a call goes; nothing where no time was taken, or where there is no runtime to ask."""
     latency = run.sample(MEDIAN_LATENCY[0])
-    if latency is None or not subject.scenario:
+    if not session_of(item.config).settings.operators or latency is None or not subject.scenario:
         return run
     call_s = median(latency.values)
     if test_of(item).markers.load:
         return replace(run, operators=withheld_profile(state("under load"), call_s))
     profile, limits = operator_profile(subject, call_s), roofline(subject, call_s, read_peaks(run.machine))
     return replace(run, operators=profile, roofline=limits)
-
-
-def repeat_runs(item: pytest.Item) -> list[list[Run]]:
-    """Make the whole measurement of a test again in fresh processes; return each one's runs."""
-    task = WorkerTask(role="run", node=item.nodeid)
-    with timeout_paused(item), waiting(item, "run", REPEATS) as answered:
-        results = ask(task, [command_for(item)] * REPEATS, answered=answered)
-    return [result.runs for result in results]
 
 
 def call_once(item: pytest.Item, subject: Subject, label: str) -> Run:
@@ -127,11 +109,10 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     if seen := called_there(item, lasting_tracers):
         return _measured_untimed(item, subject, label, seen)
     shared, rows, idle = session_of(item.config), subject.rows, IdlePower(item)
-    instructions, uncounted = open_meter(item)
+    instructions, absent = instruction_meter_of(item)
     loaded, run, traced = _loaded(item, subject), empty_run(item, label), trace_conditions()
-    meters, absent = meters_of(item, subject)
-    if instructions is not None:
-        meters.append(instructions)  # last: the other meters' work is no work of the calls
+    meters = meters_of(item, subject, absent)
+    meters += [instructions] if instructions else []  # last: the other meters' work is no work of the calls
     idle.watch()
     before = thread_times()
     watch = Interference(partial(snapshot, groups=tuple(control_groups())))
@@ -140,11 +121,8 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         limits, stream = _limits_of(item, subject, loaded), loaded.stream()
         sampler = Sampler(stream, limits, tell=shown.tell, answers=loaded.answers)
         meters, apart = meters_around(stream, meters)
-        under = UnderLoad.of(item, subject, stream, label, shown.announce)
-        if under is None:
-            measured = _sampled(item, sampler, meters, rows)
-        else:
-            measured, meters = under.measure(sampler, meters)
+        under = UnderLoad(item, subject, stream, label, shown.announce) if test_of(item).markers.load else None
+        measured, meters = under.measure(sampler, meters) if under else _sampled(item, sampler, meters, rows)
         context, disturbed = watch.end()
         staged = None if under is not None else _time_stages(subject, loaded, limits)  # a latency that waits has none
         predicted = loaded.predictions() if loaded.predictions else None
@@ -152,7 +130,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     warnings = (*_known_doubts(shared, subject, spent), *disturbed)
     idle.watch()
     samples, unmeasured = samples_of(measured, meters, rows=rows, cores=shared.machine.cores, warnings=warnings)
-    if under is not None:
+    if under:
         samples, unmeasured = under.samples(samples, unmeasured, rows)
     net, withheld = idle.taken_off(measured, samples, rows)
     stages = stage_samples(staged, median(measured.latency_s), warnings) if staged else []
@@ -166,36 +144,48 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         directions={sample.metric: "lower" for sample in stages},
         conditions={**subject.conditions, **traced},
         context={**subject.context, **context, **shared.coefficients, **(under.context if under else {})},
-        unmeasured={**absent, **apart, **uncounted, **unmeasured, **withheld, **missing, **unobserved},
+        unmeasured={**absent, **apart, **unmeasured, **withheld, **missing, **unobserved},
     ).with_result(measured.result)
     return _extended(run, *carbon_samples(run.samples, run.unmeasured, shared.settings.carbon, rows=rows))
 
 
 def _limits_of(item: pytest.Item, subject: Subject, loaded: LoadedSubject) -> SamplingLimits:
+    """Return how long is sampled, and how: briefly where pairs have compared the test, and nothing is judged here."""
+    session, markers = session_of(item.config), test_of(item).markers
+    settings, asked = session.settings, {one.key for one in markers.limits} | {one.key for one in markers.named}
     limits = SamplingLimits(
-        max_time_s=test_of(item).max_time_s or session_of(item.config).settings.sample_time_s,
+        max_time_s=test_of(item).max_time_s or settings.sample_time_s,
         hold_collector=subject.conditions.get("gc") == "off",
-        single_calls=_tail_is_asked(item),
+        # The mean of a batch hides slow calls.
+        single_calls=any(metric in taken_by("calls") and is_tail(statistic) for metric, statistic in asked),
         compiles=loaded.compiles,
     )
-    return limits.brief() if _is_only_shown(item) else limits
+    is_used = session.gate is None or settings.keeps_runs or settings.writes_folder or markers.limits
+    return limits if is_used else limits.brief()
 
 
 def _loaded(item: pytest.Item, subject: Subject) -> LoadedSubject:
-    """Load what is measured; a runtime may compile its model now."""
     with time_told(item, f"{subject.scenario}: loading the model") if subject.scenario else nullcontext():
         return subject.load()
 
 
-def _sampled(item: pytest.Item, sampler: Sampler, meters: Sequence[Meter], rows: int | None) -> RawSamples:
-    """Sample until every budget is clear of its limit or the time is up."""
+def _sampled(
+    item: pytest.Item, sampler: Sampler, meters: list[Meter], rows: int | None
+) -> tuple[RawSamples, list[Meter]]:
+    """Sample until every budget is clear of its limit or the time is up; return by which meters too."""
     budgets, cores = test_of(item).markers.limits, session_of(item.config).machine.cores
 
     def satisfied(measured: RawSamples) -> bool:
         samples, _ = samples_of(measured, meters, rows=rows, cores=cores)
         return enough(samples, budgets)
 
-    return sampler.measure(meters, satisfied, partial(_say_what_cannot_pass, item))
+    def say_what_cannot_pass(call_s: float) -> None:
+        time_s = session_of(item.config).settings.sample_time_s
+        for budget in test_of(item).markers.budgets:
+            if text := why_it_cannot_pass(budget, call_s, time_s):
+                line_of(item.config).say(f"hwperf: {item.nodeid}: {text}")
+
+    return sampler.measure(meters, satisfied, say_what_cannot_pass), meters
 
 
 def _known_doubts(shared: SessionState, subject: Subject, spent: Collection[ThreadTime]) -> list[Remark]:
@@ -236,52 +226,6 @@ def _measured_untimed(item: pytest.Item, subject: Subject, label: str, seen: Seq
         context=subject.context,
         unmeasured={**dict.fromkeys(judged, cause), **missing},
     ).with_result(first.value)
-
-
-def _say_what_cannot_pass(item: pytest.Item, call_s: float) -> None:
-    """Say before the calls are sampled for which percentiles they will be too few."""
-    time_s = session_of(item.config).settings.sample_time_s
-    for said_of_it in (why_it_cannot_pass(budget, call_s, time_s) for budget in test_of(item).markers.budgets):
-        if said_of_it:
-            line_of(item.config).say(f"hwperf: {item.nodeid}: {said_of_it}")
-
-
-def _is_only_shown(item: pytest.Item) -> bool:
-    """Whether nothing is judged by the calls of this session: pairs have compared it, and there is no limit."""
-    session, markers = session_of(item.config), test_of(item).markers
-    asked = session.settings.save or session.settings.compare or session.settings.writes_folder
-    return session.gate is not None and not asked and not markers.limits
-
-
-def _tail_is_asked(item: pytest.Item) -> bool:
-    """Whether a budget, or a margin that the user named, is about slow calls, which the mean of a batch hides."""
-    markers = test_of(item).markers
-    asked = {budget.key for budget in markers.limits} | {margin.key for margin in markers.named}
-    return any(metric in taken_by("calls") and is_tail(statistic) for metric, statistic in asked)
-
-
-def _ask_for(
-    item: pytest.Item, role: Literal["memory", "cold"], label: str
-) -> tuple[list[Sample], dict[str, Statement]]:
-    """Measure the memory or cold starts of one measurement of a test in fresh processes."""
-    task = WorkerTask(role=role, node=item.nodeid, label=label)
-    count = PROCESSES[role]
-    from pytest_hwperf.plugin.startup import say_what_trains
-
-    say_what_trains(item, count)
-    # Peaks do not depend on neighbours, so that processes run side by side; times do.
-    at_once = session_of(item.config).machine.cores if role == "memory" else 1
-    with timeout_paused(item), waiting(item, role, count) as answered:
-        results = ask(task, [command_for(item)] * count, at_once=at_once, answered=answered)
-    if role == "cold":
-        return cold_samples(taken_by(role), results)
-    limits = {budget.metric: budget.limit for budget in test_of(item).markers.budgets}
-    return memory_samples(taken_by(role), results, limits=limits)
-
-
-def _asks(item: pytest.Item, metrics: Sequence[str]) -> bool:
-    """Whether there is a budget for one of `metrics`, or a margin that the user named: each costs fresh processes."""
-    return any(map(test_of(item).markers.ask_for, metrics))
 
 
 def _extended(run: Run, samples: Sequence[Sample], unmeasured: Mapping[str, Statement]) -> Run:

@@ -12,6 +12,7 @@ from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.meters.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.energy_window import idle_watts
+from pytest_hwperf.meters.instructions import InstructionMeter, instruction_meter
 from pytest_hwperf.plugin.session import session_of, test_of
 from pytest_hwperf.records.contracts import CountingMeter, Meter
 from pytest_hwperf.records.errors import MeterUnavailable
@@ -20,15 +21,15 @@ from pytest_hwperf.records.metrics import BOARD_ENERGY, BOARD_UTILISATION, ENERG
 from pytest_hwperf.records.run import Reading, Sample
 
 
-def meters_of(item: pytest.Item, subject: Subject) -> tuple[list[Meter], dict[str, Statement]]:
-    """Return the meters of a measurement, and metric → why there is none."""
-    found, absent = _energy_meters(item)
+def meters_of(item: pytest.Item, subject: Subject, absent: dict[str, Statement]) -> list[Meter]:
+    """Return the meters of a measurement; note metric → why there is none in `absent`."""
+    found = _energy_meters(item, absent)
     if test_of(item).markers.ask_for(BOARD_UTILISATION):  # windows of more than a second
         try:
             found.insert(0, session_of(item.config).utilisation(on_gpu=subject.on_gpu))
         except MeterUnavailable as reason:
             absent[BOARD_UTILISATION] = said(reason)
-    return found, absent
+    return found
 
 
 def meters_around(stream: Stream, meters: list[Meter]) -> tuple[list[Meter], dict[str, Statement]]:
@@ -39,36 +40,27 @@ def meters_around(stream: Stream, meters: list[Meter]) -> tuple[list[Meter], dic
     return [CpuTimeMeter(lambda: stream.cpu_s, children=float)], dict.fromkeys(others, said(BETWEEN))
 
 
-def _energy_meters(item: pytest.Item) -> tuple[list[Meter], dict[str, Statement]]:
-    """Return the meters of CPU time and energy, and metric → why there is none.
+def _energy_meters(item: pytest.Item, absent: dict[str, Statement]) -> list[Meter]:
+    """Return the meters of CPU time and energy.
 
     Each is read within the window of those before it: what pauses or waits for its counter comes first, and CPU time
     last, since waiting is no work of the calls.
     """
-    shared, absent = session_of(item.config), dict[str, Statement]()
-    found: list[Meter] = [CpuTimeMeter()]
+    shared, found = session_of(item.config), list[Meter]([CpuTimeMeter()])
+    is_used = shared.settings.keeps_runs or shared.settings.carbon or test_of(item).markers.ask_for(ENERGY)
     if shared.energy is None:
         absent[ENERGY] = state("energy off")
-        return found, absent
-    if isinstance(shared.energy, CountingMeter) and not _energy_is_asked(item):  # five windows of half a second
+        return found
+    if isinstance(shared.energy, CountingMeter) and not is_used:  # five windows of half a second
         absent[ENERGY] = state("energy takes seconds", source=shared.energy.source)
-        return found, absent
+        return found
     found.insert(0, shared.energy)
-    if _energy_is_asked(item):  # windows of a board take seconds too
-        try:
-            boards = shared.boards()
-        except MeterUnavailable as reason:
-            absent[BOARD_ENERGY] = said(reason)
-        else:
-            found[:0] = [boards] if boards else []
-    return found, absent
-
-
-def _energy_is_asked(item: pytest.Item) -> bool:
-    """Whether the energy is used: by a budget, a margin, a baseline, or the carbon."""
-    settings = session_of(item.config).settings
-    stored = settings.save or settings.compare
-    return bool(stored or settings.carbon) or test_of(item).markers.ask_for(ENERGY)
+    try:
+        if is_used and (boards := shared.boards()):  # windows of a board take seconds too
+            found.insert(0, boards)
+    except MeterUnavailable as reason:
+        absent[BOARD_ENERGY] = said(reason)
+    return found
 
 
 class IdlePower:
@@ -97,3 +89,22 @@ class IdlePower:
         if self._meter is None or energy is None:
             return [], {}
         return net_energy(measured, energy, self._watts, rows=rows)
+
+
+INSTRUCTIONS = InstructionMeter.metric
+
+
+def instruction_meter_of(item: pytest.Item) -> tuple[InstructionMeter | None, dict[str, Statement]]:
+    """Open the processor's counter where it is asked for, or say why there is none; open it before a model is loaded.
+
+    Threads that are started later are counted too, and those of a runtime start with its session.
+    """
+    wanted, named = session_of(item.config).settings.instructions, test_of(item).markers.ask_for(INSTRUCTIONS)
+    if wanted == "off" and named:
+        return None, {INSTRUCTIONS: said("instructions are off (--hwperf-instructions=off)")}
+    if wanted not in ("auto", "perf") or (wanted == "auto" and not named):
+        return None, {}
+    try:
+        return instruction_meter(), {}
+    except MeterUnavailable as reason:
+        return None, {INSTRUCTIONS: said(reason)}

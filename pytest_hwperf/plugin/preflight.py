@@ -8,7 +8,7 @@ import pytest
 from pytest_hwperf import registry
 from pytest_hwperf.host.files import check_writable, is_file, is_folder, refused_name, same_place
 from pytest_hwperf.meters.estimate import WATTS_VARIABLE, watts_here
-from pytest_hwperf.plugin.option_values import REPORTS
+from pytest_hwperf.plugin.options import REPORTS
 from pytest_hwperf.plugin.session import session_of, without_collection
 from pytest_hwperf.plugin.settings import Settings
 from pytest_hwperf.records.errors import HwperfError, UsageProblem
@@ -25,7 +25,7 @@ def check_resources(config: pytest.Config) -> None:
     settings = shared.settings
     try:
         registry.check("stores", settings.store)
-        if settings.save or settings.compare:
+        if settings.keeps_runs:
             with without_collection():
                 shared.store.check(settings.baseline, writing=settings.save)
         if settings.energy not in ("auto", "off"):
@@ -60,17 +60,18 @@ def _check_outputs(config: pytest.Config, settings: Settings) -> None:
         if given not in folders and is_folder(place):
             raise pytest.UsageError(f"{given} is a folder; give a file in it")
     within = {f"{name} of {given}": place / name for given, place in folders.items() for name in _SUMMARIES}
-    _check_apart(within | ({"--junitxml": folder / junit} if junit else {}) | named, settings.location)
+    places = within | ({"--junitxml": folder / junit} if junit else {}) | named
+    if twice := same_place({**places, "--hwperf-store": Path(settings.location.removeprefix("sqlite:///"))}):
+        raise pytest.UsageError(f"{twice[0]} and {twice[1]} name one path: give each its own")
     for given, place in named.items():
         _check_writable(given, place, is_folder=given in folders)
     if any(place.suffix == ".html" for place in named.values()):
-        _check_html()
+        from pytest_hwperf.reports.html.assets import check_installed
 
-
-def _check_apart(places: dict[str, Path], store: str) -> None:
-    store_path = store.removeprefix("sqlite:///")
-    if twice := same_place({**places, "--hwperf-store": Path(store_path)}):
-        raise pytest.UsageError(f"{twice[0]} and {twice[1]} name one path: give each its own")
+        try:
+            check_installed()
+        except UsageProblem as problem:
+            raise pytest.UsageError(f"--hwperf-report: {problem}") from problem
 
 
 def _check_writable(given: str, path: Path, *, is_folder: bool) -> None:
@@ -84,15 +85,6 @@ def _check_writable(given: str, path: Path, *, is_folder: bool) -> None:
         check_writable(place)
     except OSError as error:
         raise pytest.UsageError(f"{given}: {error.strerror}; give another path") from error
-
-
-def _check_html() -> None:
-    from pytest_hwperf.reports.html.assets import check_installed
-
-    try:
-        check_installed()
-    except UsageProblem as problem:
-        raise pytest.UsageError(f"--hwperf-report: {problem}") from problem
 
 
 def check_energy(config: pytest.Config) -> None:
@@ -109,17 +101,13 @@ def check_energy(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from error
 
 
-def _asked(config: pytest.Config) -> str:
-    from pytest_hwperf.plugin.gate import asked
-
-    return asked(config)
-
-
 def header(config: pytest.Config) -> list[str]:
     """Say what is compared with what, and on which machine, in the width of the terminal."""
+    from pytest_hwperf.plugin.gate import asked
+
     settings = session_of(config).settings
     doing = " and ".join(filter(None, ["comparing with" * settings.compare, "saving to" * settings.save]))
-    parts = [f"{_asked(config)}, in pairs"] if settings.reruns else []
+    parts = [f"{asked(config)}, in pairs"] if settings.reruns else []
     parts += [f"{doing} baseline {settings.baseline} in {settings.location}"] if doing else []
     machine = session_of(config).machine
     cores = counted(machine.cores, "core")

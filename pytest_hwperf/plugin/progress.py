@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from time import monotonic
@@ -10,14 +10,12 @@ from time import monotonic
 import pytest
 
 from pytest_hwperf.gate.conductor import Progress, progress_text
-from pytest_hwperf.host.progress import LONG_S, ProgressLine, ticking
-from pytest_hwperf.host.worker_protocol import Role
+from pytest_hwperf.host.progress import ProgressLine, ticking
 from pytest_hwperf.plugin.session import session_of
-from pytest_hwperf.records.units import show
 
 _EVERY_S = 1.0
 _LEAST_LEFT_S = 1.0  # for less, no line is begun
-_SHORT_S = 2.0  # what is over sooner needs no line
+SHORT_S = 2.0  # what is over sooner needs no line
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,7 +91,6 @@ class PytestScreen:
 
 
 def line_of(config: pytest.Config) -> ProgressLine:
-    """Return a line of the terminal of `config`."""
     return ProgressLine(PytestScreen(config))
 
 
@@ -109,7 +106,6 @@ def gate_line(config: pytest.Config) -> Iterator[ProgressLine]:
 
 
 def show_pairs(line: ProgressLine, progress: Progress) -> None:
-    """Show how far pairs are; in a log only when another one has begun."""
     if line.screen.is_live or progress.stage != "checkout":
         line.show(progress_text(progress), about=(progress.stage, progress.pair))
 
@@ -120,7 +116,7 @@ class Countdown:
     def __init__(self, line: ProgressLine | None, node: str, clock: Callable[[], float] = monotonic) -> None:
         """Count from now for the test `node`; without a line nothing is shown, and no clock is read."""
         self._line, self._node, self._clock = line, node, clock
-        self._next_s = clock() + _SHORT_S if line else 0.0
+        self._next_s = clock() + SHORT_S if line else 0.0
         self._least_s = _LEAST_LEFT_S
 
     def tell(self, what: str, left_s: float) -> None:
@@ -131,7 +127,7 @@ class Countdown:
 
     def announce(self, what: str, seconds: float) -> None:
         """Show before something that cannot be interrupted how long it takes, unless it is short."""
-        if seconds > _SHORT_S:
+        if seconds > SHORT_S:
             self._write(f"{what}, about {_whole(seconds)} s")
 
     def close(self) -> None:
@@ -167,7 +163,7 @@ def time_told(item: pytest.Item, what: str) -> Iterator[None]:
             line.rewrite(f"hwperf: {what}, {_whole(seconds)} s so far, {item.nodeid}")
 
         try:
-            with ticking(tell, _SHORT_S, _EVERY_S):
+            with ticking(tell, SHORT_S, _EVERY_S):
                 yield
         finally:
             if not screen.is_open:
@@ -182,37 +178,3 @@ def _live_screen(config: pytest.Config) -> PytestScreen | None:
 
 def _whole(seconds: float) -> int:
     return max(1, round(seconds))
-
-
-_MEASURED: Mapping[Role, str] = {  # by processes in each role
-    "cold": "cold start",
-    "memory": "peak RSS in fresh process",
-    "run": "measurement in fresh process",
-}
-
-
-@contextmanager
-def waiting(item: pytest.Item, role: Role, total: int) -> Iterator[Callable[[int, float], None]]:
-    """Wait for `total` fresh processes; give what is told how many have answered, each in how many seconds.
-
-    It shows what is left: in the line, or without a terminal where it takes long.
-    """
-    with line_of(item.config) as line:
-        shortest_s = _SHORT_S if line.screen.is_live else LONG_S
-
-        def answered(answers: int, seconds: float) -> None:
-            if text := processes_left(item.nodeid, role, total, answers, seconds, shortest_s=shortest_s):
-                line.show(text)
-
-        yield answered
-
-
-def processes_left(
-    node: str, role: Role, total: int, answers: int, seconds: float, *, shortest_s: float = LONG_S
-) -> str:
-    """Return what is said while fresh processes are waited for; "" where those that are left are quick."""
-    left_s = (total - answers) * seconds
-    if left_s < shortest_s:
-        return ""
-    measured = _MEASURED[role]
-    return f"hwperf: {measured} {answers} of {total} took {show(seconds, 's')}, up to {show(left_s, 's')} left, {node}"

@@ -13,7 +13,7 @@ from pytest_hwperf.host.extras import missing
 from pytest_hwperf.host.files import create_file, leads_out, replace_files
 from pytest_hwperf.plugin.command import published
 from pytest_hwperf.plugin.markers import sweeps_of
-from pytest_hwperf.plugin.option_values import REPORTS
+from pytest_hwperf.plugin.options import REPORTS
 from pytest_hwperf.plugin.session import session_of, without_collection
 from pytest_hwperf.plugin.unjudged import named
 from pytest_hwperf.records.codec import from_json
@@ -23,7 +23,7 @@ from pytest_hwperf.records.report import Report, ReportPart, Shard
 from pytest_hwperf.records.run import StoredRun
 from pytest_hwperf.records.text import visible_pattern
 from pytest_hwperf.records.units import counted
-from pytest_hwperf.records.verdict import Comparison, Judgement, Policy
+from pytest_hwperf.records.verdict import Comparison, Judgement
 from pytest_hwperf.reports import csv_files, explained, json_file, markdown, plots, tradeoff_files
 from pytest_hwperf.reports import sweeps as sweep_report
 from pytest_hwperf.reports import terminal as terminal_report
@@ -69,6 +69,8 @@ def report_of(
     judgements = [judgement for part in parts for judgement in part.judgements]
     comparisons = [comparison for judgement in judgements for comparison in judgement.comparisons]
     gates = tuple([shared.gate.gate] if shared.gate else []) + tuple(gate for part in parts for gate in part.gates)
+    swept = {one.run.test for part in parts for one in part.judgements if part.point is not None}
+    advised = map(str, advice(judgements, served=settings.serving_batch, swept=swept))
     remarks = [hidden_by_xfails(hidden), *_warnings(judgements, comparisons), *named(config, judgements, gates)]
     report = Report(
         machine=shared.machine,
@@ -76,14 +78,14 @@ def report_of(
         revision_date=shared.revision_date,
         changed=shared.revision.changed,
         started_at=shared.started_at,
-        baseline=settings.baseline if settings.save or settings.compare else "",
+        baseline=settings.baseline if settings.keeps_runs else "",
         judgements=tuple(judgements),
         skips=tuple(skip for part in parts for skip in part.skips),
-        warnings=tuple(filter(None, [*remarks, *_advice(config, judgements, parts)])),
+        warnings=tuple(filter(None, [*remarks, *advised])),
         partial=partial,
         hidden=hidden,
         shards=shards,
-        policy=Policy(undecided=settings.undecided, strict=settings.strict),
+        policy=shared.policy,
         sweeps=sweeps_of(parts, workers=bool(getattr(config.option, "tx", None))),
         gates=gates,
         options=published(config),
@@ -103,13 +105,6 @@ def _warnings(judgements: Sequence[Judgement], comparisons: Sequence[Comparison]
     yield from _shared_causes(judgements)
 
 
-def _advice(config: pytest.Config, judgements: Sequence[Judgement], parts: Sequence[ReportPart]) -> list[str]:
-    """Return what limits and measurements of a session say less about than they seem to."""
-    swept = {one.run.test for part in parts for one in part.judgements if part.point is not None}
-    served = session_of(config).settings.serving_batch
-    return [str(one) for one in advice(judgements, served=served, swept=swept)]
-
-
 def _nothing_compared(comparisons: Sequence[Comparison]) -> str:
     """Return a warning where every comparison of a session could not be made; "" elsewhere."""
     if not comparisons or any(comparison.outcome != "not comparable" for comparison in comparisons):
@@ -123,11 +118,14 @@ def _not_run(judgements: Sequence[Judgement]) -> Iterator[str]:
     compared = {test for test, one in comparisons if one.outcome not in ("no baseline", "not comparable")}
     for failed, who in ((baseline_failed, "the baseline"), (pairs_failed, "the pairs")):
         reasons = {test: one.reason for test, one in comparisons if test not in compared and failed(one)}
-        named = "; ".join(f"{test}: {why}" for test, why in list(reasons.items())[:_NAMED])
-        more = f"; and {counted(len(reasons) - _NAMED, 'other')}" if len(reasons) > _NAMED else ""
         if reasons:
-            tests = counted(len(reasons), "test")
-            yield f"{tests} not compared, since {who} could not run them; --hwperf-strict fails them: {named}{more}"
+            tests, named = counted(len(reasons), "test"), _some([f"{test}: {why}" for test, why in reasons.items()])
+            yield f"{tests} not compared, since {who} could not run them; --hwperf-strict fails them: {named}"
+
+
+def _some(sentences: Sequence[str]) -> str:
+    more = [f"and {counted(len(sentences) - _NAMED, 'other')}"] if len(sentences) > _NAMED else []
+    return "; ".join([*sentences[:_NAMED], *more])
 
 
 def _slower_int8(judgements: Sequence[Judgement]) -> Iterator[str]:
@@ -136,15 +134,12 @@ def _slower_int8(judgements: Sequence[Judgement]) -> Iterator[str]:
     found = [one for candidates in measured for one in slower_than_fp32(candidates)]
     for kind, verb in (("slower than fp32", "is"), ("may be slower than fp32", "may be")):
         slower = [one for one in found if one.kind == kind]
-        more = f"; and {counted(len(slower) - _NAMED, 'other')}" if len(slower) > _NAMED else ""
-        named = "; ".join(map(str, slower[:_NAMED]))
         pairs = f". Measure in pairs: {pairs_of(one.texts['test'] for one in slower)}" if verb == "may be" else ""
         if slower:
-            yield f"INT8 {verb} slower than FP32, median of a call: {named}{more}{pairs}"
+            yield f"INT8 {verb} slower than FP32, median of a call: {_some([*map(str, slower)])}{pairs}"
 
 
 def _lost_classes(judgements: Sequence[Judgement]) -> Iterator[str]:
-    """Yield a warning that names the classes that a scenario loses, or a change that fails by nothing else."""
     found = [
         f"{one.name} of {measured.test} against {measured.reference.name}: {lost}"
         for measured in measured_together(judgements)
@@ -158,12 +153,10 @@ def _lost_classes(judgements: Sequence[Judgement]) -> Iterator[str]:
         if one.outcome != "regressed" and one.moved and one.moved.kind == "class lost"
     ]
     if found:
-        more = f"; and {counted(len(found) - _NAMED, 'other')}" if len(found) > _NAMED else ""
-        yield f"classes are lost: {'; '.join(found[:_NAMED])}{more}"
+        yield f"classes are lost: {_some(found)}"
 
 
 def _beside_workers(judgements: Sequence[Judgement]) -> str | None:
-    """Return the warning that test workers shared the processors, where any did."""
     doubts = (one for judgement in judgements for sample in judgement.run.samples for one in sample.warnings)
     return next((str(one) for one in doubts if isinstance(one, Statement) and one.kind == "workers"), None)
 
@@ -203,7 +196,11 @@ def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> No
     failed = [stored_run_of(judgement) for judgement in measured if judgement.run.test not in sound]
     saved, unsaved = _stored(store.save, settings.baseline, passed)
     held, unheld = _stored(store.hold, settings.baseline, failed)
-    unkept = _keep(store, settings.baseline, report)
+    unkept = list[str]()
+    try:
+        store.keep(settings.baseline, report)
+    except StoreError as error:
+        unkept.append(f"verdicts not kept: {error}")
     lines = [f"{counted(len(saved), 'run')} saved to baseline {settings.baseline} in {settings.location}"]
     if refused := session_of(config).revision.refused:
         lines.append(f"warning: saved without a revision, so that --hwperf-compare cannot rerun it: {refused}")
@@ -214,15 +211,6 @@ def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> No
         )
     lines += _to_accept(settings, held)
     return lines, [*unsaved, *unheld, *unkept]
-
-
-def _keep(store: "Store", baseline: str, report: Report) -> list[str]:
-    """Let the store have the whole report; return what kept it from that."""
-    try:
-        store.keep(baseline, report)
-    except StoreError as error:
-        return [f"verdicts not kept: {error}"]
-    return []
 
 
 def _to_accept(settings: "Settings", held: Sequence[str]) -> list[str]:
@@ -249,7 +237,6 @@ def _stored(
 
 
 def show(terminal: pytest.TerminalReporter, report: Report) -> None:
-    """Write the table into pytest's own terminal: in its width, colours and verbosity."""
     writer, verbosity = terminal.config.get_terminal_writer(), terminal.config.get_verbosity()
     gate = session_of(terminal.config).gate
     if verbosity > _LAST_LINE:
@@ -303,7 +290,6 @@ def write(config: pytest.Config, report: Report) -> Notices:
 
 
 def _made(config: pytest.Config, report: Report, place: Path) -> Iterator[tuple[Path, bytes]]:
-    """Yield the files of one report, in the format that its name says."""
     if place.suffix == ".json":
         yield place, json_file.render(report, judgements_read=True)
     elif place.suffix == ".html":
@@ -315,7 +301,6 @@ def _made(config: pytest.Config, report: Report, place: Path) -> Iterator[tuple[
 
 
 def _artifacts(report: Report) -> dict[str, bytes]:
-    """Return the files of a folder of artifacts; pictures only where matplotlib is installed."""
     found = {**csv_files.render(report), **tradeoff_files.render(report), **explained.render(report)}
     if not missing("matplotlib"):
         drawn = [sweep for sweep in report.sweeps if any(row.is_measured for row in sweep.rows)]
@@ -328,7 +313,7 @@ def _page(config: pytest.Config, report: Report) -> bytes:
     from pytest_hwperf.reports.html import page
 
     settings, store = session_of(config).settings, session_of(config).store
-    asked = settings.save or settings.compare or settings.is_anchored
+    asked = settings.keeps_runs or settings.is_anchored
     read = partial(_history, store, settings.baseline) if asked else None
     return page.render(report, history=read)
 

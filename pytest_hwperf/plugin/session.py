@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_hwperf.records.messages import Statement
     from pytest_hwperf.records.run import Machine, Run
     from pytest_hwperf.records.sweep import SweepPoint
-    from pytest_hwperf.records.verdict import Budget, Comparison, Margin, Skip
+    from pytest_hwperf.records.verdict import Budget, Comparison, Margin, Policy, Skip
     from pytest_hwperf.stores.store import Store
 
 
@@ -49,21 +49,6 @@ class Mode(Protocol):
 
     def measure(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
         """Return the run that the test's body receives."""
-
-
-class InProcess:
-    """The mode of a process without a task: full measurements, or with --hwperf-disable a single call of each."""
-
-    takes_turns = False
-
-    def __init__(self, *, judges: bool) -> None:
-        self.judges = judges
-
-    def measure(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
-        """Measure `subject`, in fresh processes too for metrics that need them; or call it once."""
-        from pytest_hwperf.plugin.measurement import call_once, measure
-
-        return (measure if self.judges else call_once)(item, subject, label)
 
 
 @dataclass(kw_only=True)
@@ -90,10 +75,15 @@ class SessionState:
 
     @cached_property
     def machine(self) -> "Machine":
-        """This machine."""
         from pytest_hwperf.host.machine import describe_machine
 
         return describe_machine()
+
+    @property
+    def policy(self) -> "Policy":
+        from pytest_hwperf.records.verdict import Policy
+
+        return Policy(undecided=self.settings.undecided, strict=self.settings.strict)
 
     @cached_property
     def revision(self) -> "Revision":
@@ -111,7 +101,6 @@ class SessionState:
 
     @cached_property
     def store(self) -> "Store":
-        """The store of baselines."""
         from pytest_hwperf import registry
 
         store: Store = registry.find("stores", self.settings.store)(self.settings.location)
@@ -127,7 +116,6 @@ class SessionState:
 
     @cached_property
     def energy(self) -> "Meter | None":
-        """The energy meter that was asked for; None when energy is off."""
         from pytest_hwperf import registry
         from pytest_hwperf.meters.estimate import WATTS_VARIABLE
 
@@ -215,7 +203,7 @@ class TestState:
     __test__ = False  # no test, though its name begins like one
 
     markers: Markers = field(default_factory=Markers)
-    runs: list["Run"] = field(default_factory=list)
+    runs: dict[str, "Run"] = field(default_factory=dict)  # by their labels
     measured: set[str] = field(default_factory=set)  # labels of the runs that a measurement made; others are recorded
     own_margins: list["Margin"] = field(default_factory=list)  # of metrics that the test itself recorded
     compared: list[tuple["Run", tuple["Comparison", ...], "Gate"]] = field(default_factory=list)  # by hwperf.compare
@@ -226,7 +214,6 @@ class TestState:
     max_time_s: float = 0.0  # of a measurement, where a marker says so; 0: that of the session
     gc: str = ""  # "on" or "off", where a marker says so; "": that of the session
     there: "Callable[[Callable[[], object]], object] | None" = None  # calls in the test's thread while another measures
-    is_replaced: bool = False  # whether its body is one that measures itself
     skipped_point: "SweepPoint | None" = None  # of a sweep, with why it was not measured
     fixtures: "FixtureValues | None" = None  # that its body is called with, where --hwperf-all measures it
     short_s: float = 0.0  # of its call, where that is too short to be compared
@@ -246,7 +233,6 @@ _TEST: pytest.StashKey[TestState] = pytest.StashKey()
 
 
 def begin_session(config: pytest.Config, state: SessionState) -> None:
-    """Keep the state of a session, which `session_of` returns from now on."""
     config.stash[_SESSION] = state
 
 
@@ -257,12 +243,10 @@ def end_session(config: pytest.Config) -> None:
 
 
 def session_of(config: pytest.Config) -> SessionState:
-    """Return the state of a session."""
     return config.stash[_SESSION]
 
 
 def test_of(item: pytest.Item) -> TestState:
-    """Return the state of a test; that of one without markers begins empty."""
     return item.stash.setdefault(_TEST, TestState())
 
 
@@ -293,7 +277,6 @@ def is_measured(item: pytest.Item) -> bool:
 
 
 def is_asked_for(item: pytest.Item) -> bool:
-    """Whether a test itself asks to be measured."""
     return "hwperf" in getattr(item, "fixturenames", ()) or item.get_closest_marker("hwbudget") is not None
 
 
@@ -320,13 +303,3 @@ def checked_label(label: object) -> str:
     raise UsageProblem(
         f"label={shown}: a label is printable text of at most {LONGEST_LABEL} characters, such as label='batch 32'"
     )
-
-
-def label_of_models(new_name: str, old_name: str) -> str:
-    """Return the label of a comparison that was given none; the names of its models may hold any character."""
-    label = f"{new_name} against {old_name}"
-    if len(label) > LONGEST_LABEL:
-        raise UsageProblem(
-            f"hwperf.compare: {shortened(label)} is longer than a label of {LONGEST_LABEL} characters; give label="
-        )
-    return label

@@ -1,19 +1,42 @@
-"""The settings of a session: the values of all options and ini keys, read once and checked against each other."""
+"""The settings of a session: the table of all options and ini keys, whose values are read once and checked."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from pytest_hwperf.plugin.option_values import REPORTS
-from pytest_hwperf.plugin.options import DEFAULT_STORE, OPTIONS, Option
+from pytest_hwperf.plugin.options import (
+    DEFAULT_ALPHA,
+    DEFAULT_BASELINE,
+    REPORTS,
+    Option,
+    alpha,
+    baseline,
+    builds,
+    choice,
+    commands,
+    parsed_by,
+    planted,
+    reports,
+    requirements,
+    rows,
+    seconds,
+    shared,
+    side_by_side,
+)
 
 _ANCHOR = "anchor"  # as --hwperf-against names it
+_STORE = "json:.hwperf"
+_DAY_S = 24 * 3600
+_everyday: Callable[..., Any] = partial(Option, "hwperf")
+_more: Callable[..., Any] = partial(Option, "more")
+_ini: Callable[..., Any] = partial(Option, "")
 
 
 class Settings:
-    """The values of all options and ini keys, checked.
+    """The values of all options and ini keys, checked; in the class, each option in the order of `pytest --help`.
 
     Neither a `NamedTuple` nor a dataclass: to generate one takes up to half a millisecond in every run of pytest.
     """
@@ -21,52 +44,150 @@ class Settings:
     def __init__(self, **values: Any) -> None:
         vars(self).update(values)
 
-    against: str  # git revision or folder, "" for none
-    all: bool
-    benchmark: bool
-    save: bool
-    compare: bool
-    only: bool
-    skip: bool
-    margins: tuple[Any, ...]  # records.verdict.Margin
-    alpha: float  # 0.01 = 1 %
-    strict: bool
-    time_limit_s: float  # of the gate
-    reports: tuple[str, ...]  # paths of files and folders
-    baseline: str
-    store: str  # scheme of the store
-    location: str  # where it lies
-    base_with: tuple[str, ...]  # requirements
-    base_python: str  # path of an interpreter, "" for this one
-    share: tuple[str, ...]  # globs, "auto" or "none"
-    build: tuple[str, ...]  # commands
-    affected: bool
-    prove_equal: bool
-    undecided: Any  # "point", "retry", "pass" or "fail"
-    sample_time_s: float
-    explain: Any  # "auto", "always" or "never"
-    operators: bool
-    instructions: Any  # "auto", "perf", "callgrind" or "off"
-    energy: str
-    shard: tuple[int, int] | None  # number from 1, and of how many; 1 of 1 where only the kind of machine is named
-    machine_kind: tuple[str, int] | None  # its name, and among how many the false-alarm rate is divided
-    parallel: int  # pairs side by side
-    disable: bool
-    plant: float  # share of work that is added to the candidate's calls, 0.0 for none
-    budgets: tuple[Any, ...]  # records.verdict.Budget
-    carbon: Any  # stats.carbon.CarbonInputs, None without hwperf_carbon
-    rerun: Any  # "auto" or "never"
-    base_env: Any  # "auto", "shared" or "build"
-    anchor: str  # git revision, "" for none
-    anchor_builds: int  # that share the false-alarm rate
+    against: str = _everyday("Compare with this revision or folder in paired runs.", "REF|REF...|DIR|anchor")
+    all: bool = _everyday("Measure every selected test, marked or not.")
+    benchmark: bool = _everyday("Run pytest-benchmark tests with hwperf.")
+    save: bool = _everyday("Save the runs of passed tests to the baseline.")
+    compare: bool = _everyday("Compare with the stored baseline; a regression fails its test.")
+    only: bool = _everyday("Run measured tests only.")
+    skip: bool = _everyday("Skip measured tests.")
+    margins: tuple[Any, ...] = _everyday(  # records.verdict.Margin
+        "Smallest change that matters, e.g. latency_p95=15%%.",
+        "[METRIC=]SIZE",
+        parsed_by("records.budgets", "parse_margin_lines"),
+        name="margin",
+        kind="linelist",
+    )
+    alpha: float = _everyday("Accepted rate of false alarms.", "PERCENT", alpha, default=DEFAULT_ALPHA)  # 0.01 = 1 %
+    strict: bool = _everyday("Fail tests whose comparison is inconclusive.")
+    time_limit_s: float = _everyday(
+        "Longest time of the whole gate.", "SECONDS", seconds(_DAY_S), name="time-limit", default="600"
+    )
+    reports: tuple[str, ...] = _everyday(  # paths of files and folders
+        "Write a report: .html, .json, .md or a folder of CSVs.", "PATH", reports, name="report", kind="linelist"
+    )
+    baseline: str = _more(
+        "Name of the baseline to save to and compare with.", "NAME", baseline, default=DEFAULT_BASELINE
+    )
+    store: str = _more("Folder or database of baselines, e.g. sql:sqlite:///team.db.", "URL", default=_STORE)  # scheme
+    base_with: tuple[str, ...] = _more(
+        "Install this package for the baseline only, e.g. onnxruntime==1.22.0; repeatable.",
+        "REQUIREMENT",
+        requirements,
+        kind="linelist",
+    )
+    base_python: str = _more("Interpreter that runs the baseline.", "PATH")  # "" for this one
+    share: tuple[str, ...] = _more(
+        "Files outside git that the baseline needs, e.g. models/*.onnx; repeatable. Default: auto, those that the "
+        "trial run finds.",
+        "auto|none|GLOB",
+        shared,
+        kind="linelist",
+    )
+    build: tuple[str, ...] = _more(
+        "Build both trees with this command, e.g. 'python setup.py build_ext --inplace'; repeatable.",
+        "COMMAND",
+        commands,
+        kind="linelist",
+    )
+    affected: bool = _more("Skip tests whose code and files did not change; needs Python 3.12.")
+    prove_equal: bool = _more("Keep measuring inconclusive tests until decided or out of time.")
+    undecided: Any = _more(
+        "What a budget does whose limit lies inside the interval: judge the point, measure again in up to five fresh "
+        "processes, pass or fail.",
+        "point|retry|pass|fail",
+        choice("point", "retry", "pass", "fail"),
+        default="point",
+    )
+    sample_time_s: float = _more(
+        "Longest sampling of one measurement.", "SECONDS", seconds(3600), name="sample-time", default="2"
+    )
+    explain: Any = _more(
+        "Profile both sides of what regressed (auto), of every comparison, or of none.",
+        "auto|always|never",
+        choice("auto", "always", "never"),
+        default="auto",
+    )
+    operators: bool = _more("Show the time of each operator within the runtime.")
+    instructions: Any = _more(
+        "Count the instructions of a call by the processor, or by Valgrind; auto counts where a budget or margin names "
+        "them.",
+        "auto|perf|callgrind|off",
+        choice("auto", "perf", "callgrind", "off"),
+        default="auto",
+    )
+    energy: str = _more(
+        "Energy source: rapl, perf, nvml, psys or estimate; auto takes the best one here.",
+        "auto|off|SOURCE",
+        default="auto",
+    )
+    # Number from 1, and of how many; 1 of 1 where only the kind of machine is named.
+    shard: tuple[int, int] | None = _more(
+        "Run part K of N; hwperf report merges the parts.",
+        "K/N",
+        parsed_by("records.report", "parse_shard", empty=None),
+    )
+    # Its name, and among how many the false-alarm rate is divided.
+    machine_kind: tuple[str, int] | None = _more(
+        "Name of this kind of machine, of N; hwperf report shows all kinds side by side.",
+        "NAME[/N]",
+        parsed_by("records.report", "parse_kind", empty=None),
+    )
+    parallel: int = _more(
+        "Run this many pairs side by side, each on its own processors.", "N", side_by_side, default="1"
+    )
+    disable: bool = _more("Run measured tests once, without measuring or judging.")
+    # For `hwperf selfcheck`: share of work that is added to each call of the candidate, to see it found.
+    plant: float = _more("", "PERCENT", planted)
+    budgets: tuple[Any, ...] = _ini(  # records.verdict.Budget
+        "Budgets of every measured test, one KEYWORD=LIMIT a line; a marker's keyword wins.",
+        parse=parsed_by("records.budgets", "parse_budget_lines"),
+        kind="linelist",
+    )
+    carbon: Any = _ini(  # stats.carbon.CarbonInputs
+        "Report the carbon of each call, one KEY=VALUE a line, e.g. intensity_g_per_kwh=400.",
+        parse=parsed_by("stats.carbon", "parse_carbon_lines", empty=None),
+        kind="linelist",
+    )
+    rerun: Any = _ini(
+        "auto: --hwperf-compare reruns the stored revision; never: it uses the stored timings.",
+        parse=choice("auto", "never"),
+        default="auto",
+    )
+    base_env: Any = _ini(
+        "Environment of the baseline: shared (this one), build (one of its own), or auto.",
+        parse=choice("auto", "shared", "build"),
+        default="auto",
+    )
+    anchor: str = _ini("Release that --hwperf-against=anchor reruns, e.g. v1.4.")
+    anchor_builds: int = _ini(
+        "Builds against the anchor that share the rate of false alarms.", parse=builds, default="365"
+    )
+    worker_time_s: float = _ini(
+        "Seconds without output before a fresh process is ended.",
+        parse=seconds(_DAY_S),
+        name="worker-time",
+        default="300",
+    )
+    silence_s: float = _ini(
+        "Seconds without output before a test is tried alone.", parse=seconds(_DAY_S), name="silence", default="60"
+    )
+    shortest_s: float = _ini(
+        "Shortest call that --hwperf-all measures, in seconds.",
+        parse=seconds(3600),
+        name="shortest",
+        default="0.0001",
+    )
+    gc: Any = _ini(
+        "Garbage collector during timed calls: on (as the program sets it) or off.",
+        parse=choice("on", "off"),
+        default="on",
+    )
+    watts: str = _ini("Idle and busy watts of one vCPU for the energy estimate, e.g. 0.5..2.1.")
+    serving_batch: int = _ini("Production batch size; tests of another one warn.", parse=rows, default="0")
+    cache: bool = _ini("Keep converted models for later runs.", kind="bool", default=True)
+    location: str  # where the store lies
     is_anchored: bool  # whether the anchor is what is rerun
-    worker_time_s: float
-    silence_s: float
-    shortest_s: float  # of a call, where every test is measured
-    gc: Any  # "on" or "off"
-    watts: str  # "0.5..2.1", "" for the table
-    serving_batch: int  # rows, 0 where none is declared
-    cache: bool  # whether converted models are kept
 
     @property
     def shards(self) -> int:
@@ -89,6 +210,15 @@ class Settings:
         return bool(self.against or self.base_with)
 
     @property
+    def compares(self) -> bool:
+        """Whether anything is compared with a baseline, rerun or stored."""
+        return self.reruns or self.compare
+
+    @property
+    def keeps_runs(self) -> bool:
+        return self.save or self.compare
+
+    @property
     def change_the_session(self) -> bool:
         """Whether they matter to a session in which nothing turns out to be measured."""
         return self.needs_preflight or self.only or self.skip or self.disable or bool(self.shard) or self.all
@@ -101,21 +231,21 @@ class Settings:
     @property
     def needs_preflight(self) -> bool:
         """Whether it names something outside that may be missing or unusable."""
-        named = (
-            self.save,
-            self.compare,
-            self.reruns,
-            self.reports,
-            self.energy not in ("auto", "off"),
-            self.watts,
-            self.store != "json",
-        )
-        return any(named)
+        named = self.save or self.compares or self.reports or self.watts
+        return bool(named or self.energy not in ("auto", "off") or self.store != "json")
+
+
+OPTIONS: tuple[Option, ...] = tuple(value for value in vars(Settings).values() if isinstance(value, Option))
+VALUED = frozenset(option.flag for option in OPTIONS if option.metavar)  # options that take a value
+
+
+def read_flag(config: pytest.Config, name: str) -> bool:
+    """Read one flag before the session is configured: the command line first, then the ini file."""
+    return bool(config.getoption(name) or config.getini(name))
 
 
 def read_settings(config: pytest.Config) -> Settings:
-    """Read and check everything, so that a bad value ends the session before it begins."""
-    values = {option.field or option.name.replace("-", "_"): _value(config, option) for option in OPTIONS}
+    values = {option.field: _value(config, option) for option in OPTIONS}
     values["store"], values["location"] = _store(config, values["store"])
     values["watts"] = values["watts"] or os.environ.get("HWPERF_WATTS", "")
     if values["machine_kind"] and not values["shard"]:
@@ -124,57 +254,71 @@ def read_settings(config: pytest.Config) -> Settings:
     if values["is_anchored"]:
         values["against"] = values["anchor"]
     settings = Settings(**values)
-    if settings.is_anchored and not settings.anchor:
-        raise pytest.UsageError("--hwperf-against=anchor: which release? Give -o hwperf_anchor=REF too, e.g. v1.4")
-    _refuse_contradictions(config, settings)
+    for contradicts, text in _contradictions(config, settings):
+        if contradicts:
+            raise pytest.UsageError(text)
     return settings
 
 
-def _refuse_contradictions(config: pytest.Config, settings: Settings) -> None:
-    """Refuse options that need others, or exclude each other."""
-    if settings.base_python and not settings.against:
-        raise pytest.UsageError("--hwperf-base-python is the baseline's interpreter: give --hwperf-against=REF|DIR too")
-    if config.getoption("hwperf_build") and not (settings.reruns or settings.compare):
-        raise pytest.UsageError("--hwperf-build builds the trees that are compared: give --hwperf-against=REF|DIR too")
-    if config.getoption("hwperf_affected") and not (settings.against or settings.compare):
-        raise pytest.UsageError("--hwperf-affected leaves tests out of pairs: give --hwperf-against=REF|DIR too")
-    if config.getoption("hwperf_prove_equal") and not (settings.against or settings.compare or settings.base_with):
-        raise pytest.UsageError("--hwperf-prove-equal asks for further pairs: give --hwperf-against=REF|DIR too")
-    if settings.affected and settings.plant:
-        raise pytest.UsageError(
-            "--hwperf-plant adds work that no file holds, and --hwperf-affected leaves out what no file has changed: "
-            "give one of them"
-        )
-    if settings.base_python and settings.base_with:
-        raise pytest.UsageError(
-            "--hwperf-base-with makes an environment for the baseline, and --hwperf-base-python names one: give one of "
-            "them, and install the packages in the latter yourself"
-        )
-    if settings.only and settings.skip:
-        raise pytest.UsageError("--hwperf-only and --hwperf-skip exclude each other: give one of them")
+def _contradictions(config: pytest.Config, given: Settings) -> tuple[tuple[object, str], ...]:
+    """Return options that need others, or exclude each other: whether they do, and what is said then."""
+    trees, compared = "give --hwperf-against=REF|DIR too", given.compares
+    build, affected, equal = (config.getoption(f"hwperf_{name}") for name in ("build", "affected", "prove_equal"))
+    return (
+        (
+            given.is_anchored and not given.anchor,
+            "--hwperf-against=anchor: which release? Give -o hwperf_anchor=REF too, e.g. v1.4",
+        ),
+        (
+            given.base_python and not given.against,
+            f"--hwperf-base-python is the baseline's interpreter: {trees}",
+        ),
+        (build and not compared, f"--hwperf-build builds the trees that are compared: {trees}"),
+        (
+            affected and not (given.against or given.compare),
+            f"--hwperf-affected leaves tests out of pairs: {trees}",
+        ),
+        (equal and not compared, f"--hwperf-prove-equal asks for further pairs: {trees}"),
+        (
+            given.affected and given.plant,
+            (
+                "--hwperf-plant adds work that no file holds, and --hwperf-affected leaves out what no file has "
+                "changed: give one of them"
+            ),
+        ),
+        (
+            given.base_python and given.base_with,
+            (
+                "--hwperf-base-with makes an environment for the baseline, and --hwperf-base-python names one: give "
+                "one of them, and install the packages in the latter yourself"
+            ),
+        ),
+        (given.only and given.skip, "--hwperf-only and --hwperf-skip exclude each other: give one of them"),
+    )
 
 
 def _value(config: pytest.Config, option: Option) -> Any:
-    """Take the command line first, then the ini file, then the default, and parse it."""
-    given = None if option.is_ini else config.getoption(option.ini)
-    if option.metavar and given is not None:
-        _check_given(option, [given] if isinstance(given, str) else given)
-    value = config.getini(option.ini) if given is None else given
-    return value if option.parse is None else option.parse(option.flag, value)
+    """Take the command line first, then the ini file, then the default, and parse it.
 
-
-def _check_given(option: Option, values: Sequence[str]) -> None:
-    """Refuse an empty value of the command line: an unset variable of a workflow would switch the option off unseen."""
-    if any(not value.strip() for value in values):
+    An empty value of the command line is refused: an unset variable of a workflow would switch the option off unseen.
+    """
+    given = config.getoption(option.ini) if option.group else None
+    if (
+        option.metavar
+        and given is not None
+        and not all(one.strip() for one in ([given] if isinstance(given, str) else given))
+    ):
         raise pytest.UsageError(
             f"{option.flag}= is empty, as an unset variable leaves it: give {option.flag}={option.metavar}, or leave "
             f"the option out; -o {option.ini}= takes back what the configuration file says"
         )
+    value = config.getini(option.ini) if given is None else given
+    return value if option.parse is None else option.parse(option.flag, value)
 
 
 def _store(config: pytest.Config, url: str) -> tuple[str, str]:
     """Return scheme and location; the parser is loaded only for another store than the default."""
-    if url == DEFAULT_STORE:
+    if url == _STORE:
         return "json", str(config.rootpath / ".hwperf")
     from pytest_hwperf.stores.location import locate
 

@@ -1,30 +1,20 @@
 """Shards of a session: which tests it runs, and what its report says of that."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import pytest
 
 from pytest_hwperf.plugin.session import is_measured, session_of
+from pytest_hwperf.plugin.settings import OPTIONS
 from pytest_hwperf.records.report import Shard, selection_of, shard_of
 
-# Settings on which verdicts depend, by the options that give them.
-_COMPARED: Mapping[str, str] = {
-    "--hwperf-against": "against",
-    "--hwperf-compare": "compare",
-    "hwperf_rerun": "rerun",
-    "--hwperf-baseline": "baseline",
-    "--hwperf-margin": "margins",
-    "--hwperf-undecided": "undecided",
-    "--hwperf-strict": "strict",
-    "--hwperf-sample-time": "sample_time_s",
-    "hwperf_gc": "gc",
-    "--hwperf-plant": "plant",
-    "--hwperf-prove-equal": "prove_equal",
-    "--hwperf-disable": "disable",
-}
+# Fields of the settings on which verdicts depend.
+_COMPARED = (
+    *("against", "compare", "rerun", "baseline", "margins", "undecided", "strict", "sample_time_s", "gc", "plant"),
+    *("prove_equal", "disable"),
+)
 _OUTPUT = "hwperf_parted"  # of a worker of pytest-xdist, how it divided the tests
 
 
@@ -42,7 +32,6 @@ class Shards:
     """Registered in a session that is a shard: it leaves the tests of the others out."""
 
     def __init__(self, config: pytest.Config, shard: tuple[int, int]) -> None:
-        """Keep shard `shard[0]` of `shard[1]`."""
         self._config = config
         self._number, self._of = shard
         self._is_told = False  # whether workers have told how the tests were divided
@@ -74,24 +63,21 @@ class Shards:
             self._is_told = True
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say what this shard has run, where its workers alone knew."""
         if self._is_told:
             terminalreporter.write_line(self._said(self._config) or "")
 
     def _said(self, config: pytest.Config) -> str | None:
-        """Return what this shard runs, if that is known."""
         state = session_of(config)
         if state.parted is None:
             return None
-        rate = (
-            f", with {_percent(state.settings.own_alpha)} of the false-alarm rate of {_percent(state.settings.alpha)}"
-        )
+        own, alpha = (f"{100 * rate:g} %" for rate in (state.settings.own_alpha, state.settings.alpha))
         tests = f"{state.parted.own} of {state.parted.selected} tests"
         paired = bool(state.settings.against or state.settings.compare) and state.settings.parts > 1
         kind = state.settings.machine_kind
         named = [f"shard {self._number} of {self._of}"] if self._of > 1 or kind is None else []
         named += [f"on machine kind {kind[0]}"] if kind else []
-        return f"hwperf: {' '.join(named)} runs {tests}{rate if paired else ''}"
+        rate = f", with {own} of the false-alarm rate of {alpha}" if paired else ""
+        return f"hwperf: {' '.join(named)} runs {tests}{rate}"
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -111,7 +97,7 @@ def name_of(item: pytest.Item) -> str:
     function, bracket, parameters = item.nodeid.partition("[")
     if item.get_closest_marker("hwsweep"):
         return function
-    given: Mapping[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
+    given: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
     scenario = given.get("scenario")
     if not (bracket and isinstance(scenario, str)):
         return item.nodeid
@@ -119,11 +105,11 @@ def name_of(item: pytest.Item) -> str:
 
 
 def shard_of_session(config: pytest.Config, exit_code: int, failed: tuple[str, ...]) -> Shard:
-    """Return what a report says of a session that is a shard."""
     state = session_of(config)
     settings, parted = state.settings, state.parted
     assert settings.shard is not None  # noqa: S101 - else nobody asks
     number, of = settings.shard
+    flags = {option.field: option.flag for option in OPTIONS}
     empty = exit_code == pytest.ExitCode.NO_TESTS_COLLECTED and parted is not None and parted.selected > 0
     return Shard(
         number=number,
@@ -131,7 +117,7 @@ def shard_of_session(config: pytest.Config, exit_code: int, failed: tuple[str, .
         alpha=settings.alpha,
         selected=parted.selected if parted else 0,
         selection=parted.selection if parted else "",
-        settings={option: _text(getattr(settings, name)) for option, name in _COMPARED.items()},
+        settings={flags[name]: _text(getattr(settings, name)) for name in _COMPARED},
         exit_code=0 if empty else int(exit_code),
         failed=failed,
         kind=settings.machine_kind[0] if settings.machine_kind else "",
@@ -144,7 +130,3 @@ def _text(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(f"{one.metric}_{one.statistic}={one.size:g} {one.scale}" for one in value)
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else f"{value}"
-
-
-def _percent(rate: float) -> str:
-    return f"{100 * rate:g} %"

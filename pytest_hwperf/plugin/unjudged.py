@@ -12,7 +12,7 @@ from pytest_hwperf.checkout.revision import ends, history_between
 from pytest_hwperf.gate.result import GateResult
 from pytest_hwperf.plugin.collector import Ends
 from pytest_hwperf.plugin.failure import Failure
-from pytest_hwperf.plugin.judging import failures
+from pytest_hwperf.plugin.judging import failures, judged_by
 from pytest_hwperf.plugin.measurement import unmeasured
 from pytest_hwperf.plugin.session import session_of, test_of
 from pytest_hwperf.records.budgets import DEFAULT_MARGINS
@@ -22,9 +22,8 @@ from pytest_hwperf.records.evidence import Gate, Measurement
 from pytest_hwperf.records.report import ReportPart
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.units import counted
-from pytest_hwperf.records.verdict import Comparison, Judgement, Policy, uncompared
+from pytest_hwperf.records.verdict import Comparison, Judgement, uncompared
 from pytest_hwperf.stats.history import Series, drifted, explained, suspects_of
-from pytest_hwperf.stats.verdicts import judge
 
 ADDED = "xfail added"  # how pytest's last line counts tests whose failure a new `xfail` hides
 
@@ -84,7 +83,7 @@ def _unjudged(
             left = [one for one in left if one.outcome == "regressed" and not gate.is_blind_to(_path(config, test))]
         if left:
             run = replace(unmeasured(config, test, label), directions=better)
-            yield Judgement(run=run, figures=(), verdicts=judge(run, (), left, (), _policy(config)))
+            yield judged_by(session_of(config), run, left)
 
 
 def _gone(config: pytest.Config, gate: GateResult, test: str, part: ReportPart) -> Iterator[Judgement]:
@@ -95,16 +94,10 @@ def _gone(config: pytest.Config, gate: GateResult, test: str, part: ReportPart) 
         run = unmeasured(config, test, label)
         found = gate.answers.of(Measurement(test=test, label=label), [margin], {margin.key}, ())
         lacking = [uncompared(margin, "not comparable", one.cause) for one in found.values()]
-        yield Judgement(run=run, figures=(), verdicts=judge(run, (), lacking, (), _policy(config)))
-
-
-def _policy(config: pytest.Config) -> Policy:
-    settings = session_of(config).settings
-    return Policy(undecided=settings.undecided, strict=settings.strict)
+        yield judged_by(session_of(config), run, lacking)
 
 
 def _failed(test: str, lost: Collection[Judgement]) -> pytest.TestReport:
-    """Return a report that fails a test by what the pairs have decided."""
     text = "\n".join([*failures(list(lost)), "decided by the pairs; in this session the test was not failed by it"])
     place = (test.partition("::")[0], None, test.partition("::")[2])
     report = pytest.TestReport(test, place, {}, "failed", None, "call")
@@ -161,7 +154,10 @@ def named(config: pytest.Config, judgements: Sequence[Judgement], gates: Sequenc
     if not found:
         return
     chosen = found[:_NAMED]
-    history = _history(config, [(one.run.test, one.run.label) for one, _, _ in chosen])
+    history: Sequence[Series] = ()
+    with suppress(StoreError):  # there is none, or it cannot be read, which saving says
+        shared, measured = session_of(config), [(one.run.test, one.run.label) for one, _, _ in chosen]
+        history = shared.store.history_of(shared.settings.baseline, measured, newest=_NEWEST)
     for judgement, compared, gate in chosen:
         suspects = suspects_of(judgement, compared, gate, history)
         commits = None
@@ -173,11 +169,3 @@ def named(config: pytest.Config, judgements: Sequence[Judgement], gates: Sequenc
         yield explained(suspects, commits)
     if len(found) > _NAMED:
         yield f"drift of {counted(len(found) - _NAMED, 'other test')} too: hwperf history TEST says since when"
-
-
-def _history(config: pytest.Config, measured: Sequence[tuple[str, str]]) -> Sequence[Series]:
-    """Read what the store has of some tests; nothing where there is none or it cannot be read, which saving says."""
-    settings = session_of(config).settings
-    with suppress(StoreError):
-        return session_of(config).store.history_of(settings.baseline, measured, newest=_NEWEST)
-    return ()

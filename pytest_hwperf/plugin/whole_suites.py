@@ -95,7 +95,6 @@ def unmeasured_run(item: pytest.Item, why: Statement, label: str = "") -> Run:
 
 
 def _not_again(error: BaseException) -> Statement:
-    """Say what a call has raised after the first one, by its first line."""
     lines = str(error).splitlines()
     text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     return state("not repeatable", why=f"a call after the first one raised {text}"[:_LONGEST_REASON])

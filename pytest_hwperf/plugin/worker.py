@@ -1,4 +1,7 @@
-"""The worker plugin: a fresh pytest process that carries out one task, in each of its roles."""
+"""The worker plugin: a fresh pytest process that carries out one task, in each of its roles.
+
+What measures is imported here, before anything is measured: what an import takes and gives back would be in the way.
+"""
 
 import dataclasses
 import importlib
@@ -6,7 +9,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -14,6 +17,7 @@ from typing import Literal
 import pytest
 
 from pytest_hwperf.gate.channel import Ended, Ready
+from pytest_hwperf.gate.load import served_by
 from pytest_hwperf.gate.turns import Turns
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.host.source_files import loaded_files, modules_before_pytest
@@ -27,14 +31,16 @@ from pytest_hwperf.host.worker_protocol import (
 )
 from pytest_hwperf.measure.subjects import Subject, loader_of
 from pytest_hwperf.measure.worker_tasks import Load, measure_cold_start, measure_memory
-from pytest_hwperf.plugin.affected import usage_of
-from pytest_hwperf.plugin.profiles import functions_of, instructions_of, operators_of
+from pytest_hwperf.plugin.loads import block_under, pace_under, share_of_load
+from pytest_hwperf.plugin.measurement import call_once, measure_here, run_of_one_call
 from pytest_hwperf.plugin.session import BODY_ENDED, OPENED, is_measured, session_of, test_of
-from pytest_hwperf.plugin.startup import startup_of
+from pytest_hwperf.plugin.watching import startup_of, usage_of
+from pytest_hwperf.records.errors import MeasurementError, WorkerError
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.metrics import taken_by
 from pytest_hwperf.records.run import Run, replace
 from pytest_hwperf.stats.hypotheses import Facts, Recorded, SideOutcome
+from pytest_hwperf.stats.loads import share_of_one
 
 _LONGEST_REASON = 500  # characters of a failure that are sent
 _OF_ROWS = ("data", "lengths", "batch_size", "load")  # conditions in which two scenarios that are compared agree
@@ -44,8 +50,6 @@ _MEMRAY = "memray_manager"  # the name under which pytest-memray registers what 
 
 def worker_of(environment: Mapping[str, str]) -> "OneShotWorker | PairWorker":
     """Read the task of this process, and return the mode that carries it out."""
-    from pytest_hwperf.records.errors import WorkerError
-
     try:
         task = decode_task(environment[ENVIRONMENT])
         os.environ.pop(ENVIRONMENT, None)  # a process that this test starts is no worker
@@ -63,7 +67,6 @@ class OneShotWorker:
     takes_turns = False
 
     def __init__(self, task: WorkerTask) -> None:
-        """Carry out `task`: any role but `pair`."""
         self._task = task
         self._replied = False
 
@@ -82,9 +85,6 @@ class OneShotWorker:
         What is left of the test is skipped after the reply. `pytest.exit` would draw its whole traceback first, which
         takes half a second, and a body's `except Exception` catches it.
         """
-        from pytest_hwperf.plugin.loads import share_of_load
-        from pytest_hwperf.plugin.measurement import call_once, measure_here
-
         if self._task.role == "run":
             return measure_here(item, subject, label)
         if self._replied:  # the skip was caught, and a second reply would be that of a warm process
@@ -102,35 +102,38 @@ class OneShotWorker:
         """Reply with a repeated measurement when the body has passed: what it recorded belongs to it."""
         result = yield
         if self._task.role == "run":
-            reply(WorkerResult(values={}, reasons={}, notes=[], runs=test_of(item).runs), self._task)
+            reply(WorkerResult(runs=[*test_of(item).runs.values()]), self._task)
         return result
 
     def _observe(self, item: pytest.Item, subject: Subject) -> WorkerResult:
-        from pytest_hwperf.gate.load import served_by
-        from pytest_hwperf.stats.loads import share_of_one
-
-        config = item.config
+        role = self._task.role
         if subject.elsewhere:
             unknown = (*taken_by("memory", "cold", "counts"), "sites", "functions")
-            return WorkerResult(values={}, reasons=dict.fromkeys(unknown, str(state("elsewhere"))), notes=[], runs=[])
+            return WorkerResult(reasons=dict.fromkeys(unknown, str(state("elsewhere"))))
+        try:
+            if role == "instructions":
+                return _instructions(subject)
+            if role == "operators":
+                return _operators(subject)
+            if role == "functions":
+                return _functions(item, self._task.seconds, subject)
+            return self._started(item, subject)
+        except MeasurementError as error:
+            if role in ("memory", "cold"):
+                raise
+            return WorkerResult(reasons={role: str(error)})
+
+    def _started(self, item: pytest.Item, subject: Subject) -> WorkerResult:
         under = test_of(item).markers.load
         load = loader_of(subject, partial(served_by, share_of_one(under)) if under else None)
-        if self._task.role == "cold":
-            startup = startup_of(config).startup
-            startup.use(subject.clock_ns)
-            return measure_cold_start(subject.imports, load, startup)
         if self._task.role == "sites":
-            return self._sites(config, subject.imports, load)
-        alone: dict[str, Callable[[Subject], WorkerResult]] = {
-            "functions": partial(functions_of, item, self._task.seconds),
-            "instructions": instructions_of,
-            "operators": operators_of,
-        }
-        if self._task.role in alone:
-            return alone[self._task.role](subject)
+            return self._sites(item.config, subject.imports, load)
+        parts = startup_of(item.config)
+        if self._task.role == "cold":
+            parts.startup.use(subject.clock_ns)
+            return measure_cold_start(subject.imports, load, parts.startup)
         from pytest_hwperf.meters.gpu_memory import GpuMemory
 
-        parts = startup_of(config)
         boards = GpuMemory(by_driver=subject.on_gpu and "torch" not in subject.imports)
         return measure_memory(
             subject.imports, load, parts.startup, parts.probe, growing=self._task.growth, boards=boards
@@ -138,7 +141,6 @@ class OneShotWorker:
 
     def _sites(self, config: pytest.Config, imports: Sequence[str], load: Load) -> WorkerResult:
         from pytest_hwperf.meters.allocation_sites import allocation_sites_of
-        from pytest_hwperf.records.errors import MeasurementError
 
         for module in imports:
             importlib.import_module(module)
@@ -148,11 +150,47 @@ class OneShotWorker:
             call()
             call()
 
-        try:
-            sites = allocation_sites_of(work, config.rootpath, Path(f"{self._task.reply_to}.memray"))
-        except MeasurementError as error:
-            return WorkerResult(values={}, reasons={"sites": str(error)}, notes=[], runs=[])
-        return WorkerResult(values={}, reasons={}, notes=[], runs=[], sites=tuple(sites))
+        return WorkerResult(
+            sites=tuple(allocation_sites_of(work, config.rootpath, Path(f"{self._task.reply_to}.memray")))
+        )
+
+
+def _instructions(subject: Subject) -> WorkerResult:
+    """Make counted calls; the collector is held, which runs after so many objects of any kind."""
+    from pytest_hwperf.measure.plan import collection
+    from pytest_hwperf.measure.rounds import BETWEEN
+    from pytest_hwperf.meters.callgrind import count_calls
+
+    loaded = subject.load_one()
+    stream = loaded.stream()
+    if stream.is_interrupted:
+        raise MeasurementError(BETWEEN)
+    with loaded.scope(), collection(held=True):
+        stream.first()
+        lengths = count_calls(lambda count: stream.batch(count, time.perf_counter_ns))
+    return WorkerResult(series={"calls": [float(count) for count in lengths]})
+
+
+def _operators(subject: Subject) -> WorkerResult:
+    if subject.profile is None:
+        return WorkerResult(reasons={"operators": "its runtime shows no operators"})
+    return WorkerResult(operators=subject.profile())
+
+
+def _functions(item: pytest.Item, asked_s: float, subject: Subject) -> WorkerResult:
+    """Profile the functions of calls that are made one after the other in this thread, for `asked_s` if it is not 0."""
+    from pytest_hwperf.measure.functions import sample_functions
+
+    loaded = subject.load()
+    stream = loaded.stream()
+    with loaded.scope():
+        stream.first()
+        if test_of(item).markers.load or stream.awaits:
+            raise MeasurementError(str(state("awaited" if stream.awaits else "profiled under load")))
+        longest = session_of(item.config).settings.sample_time_s / 2  # half as long as a measurement
+        seconds, root = min(asked_s or longest, longest), item.config.rootpath
+        sampled = sample_functions(lambda n: stream.batch(n, time.perf_counter_ns), root, seconds, stream.caller)
+    return WorkerResult(functions=sampled)
 
 
 class PairWorker:
@@ -164,7 +202,7 @@ class PairWorker:
     def __init__(self, task: WorkerTask) -> None:
         self._turns = Turns.connect(task)
         os.environ[SHARES_COMPILED] = "1"
-        self._plant, self._task = task.plant, task
+        self._task = task
         self._errors: dict[str, str] = {}  # file that cannot be collected → why
         self._ended = SideOutcome(outcome="passed")
 
@@ -180,12 +218,12 @@ class PairWorker:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keep the tests that are selected, in that order; their ids are not given on a command line."""
-        known = {self._called(item): item for item in items if is_measured(item) and self._is_asked(item)}
+        asked = (item for item in items if not self._task.called or item.nodeid == self._task.node)
+        known = {self._called(item): item for item in asked if is_measured(item)}
         items[:] = [known[node] for node in self._turns.chosen(list(known), self._errors) if node in known]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Send the outcome of the test when it is over."""
         self._ended = SideOutcome(outcome="passed")
         result = yield
         self._turns.send(Ended(node=self._called(item), ended=replace(self._ended, recorded=_recorded(item))))
@@ -208,9 +246,6 @@ class PairWorker:
             loaded_files(), opened.end() if opened else Opened(), usage_of(session.config), modules_before_pytest()
         )
 
-    def _is_asked(self, item: pytest.Item) -> bool:
-        return not self._task.called or item.nodeid == self._task.node
-
     def _called(self, item: pytest.Item) -> str:
         """Return the name by which both sides know a test: of two measurements, each process has one."""
         return self._task.called or item.nodeid
@@ -218,28 +253,22 @@ class PairWorker:
     def measure(self, item: pytest.Item, subject: Subject, label: str) -> Run:
         """Take turns at a measurement; the run that the body gets is that of a single call."""
         from pytest_hwperf.measure.pair_target import ready_target
-        from pytest_hwperf.plugin.loads import block_under, pace_under
-        from pytest_hwperf.plugin.measurement import call_once, run_of_one_call
 
         alone = self._task.called
         if alone and label != self._task.label:
             return call_once(item, subject, label)
-        test = test_of(item)
+        test, session = test_of(item), session_of(item.config)
         index, test.measurements = test.measurements, test.measurements + 1
-        asked, energy = _asked(item, subject), lambda: session_of(item.config).energy
-        held = subject.conditions.get("gc") == "off"
-        under, pace_s = block_under(test.markers.load), pace_under(test.markers.load)
         opened = item.config.stash.get(OPENED, None)  # in a rehearsal
         with ready_target(
-            asked,
-            energy,
-            self._plant,
-            hold_collector=held,
+            _asked(item, subject),
+            lambda: session.energy,
+            self._task.plant,
+            hold_collector=subject.conditions.get("gc") == "off",
             freezes=opened is None,
-            under=under,
-            pace_s=pace_s,
-        ) as ready:
-            target, first = ready
+            under=block_under(test.markers.load),
+            pace_s=pace_under(test.markers.load),
+        ) as (target, first):
             facts = Facts(
                 conditions={name: value for name, value in subject.conditions.items() if not alone or name in _OF_ROWS},
                 scenario="" if alone else subject.scenario,
@@ -247,7 +276,7 @@ class PairWorker:
                 parts=first.parts,
                 has_operators=subject.profile is not None,
                 short_s=test.short_s,
-                least_s=session_of(item.config).settings.shortest_s if test.short_s else 0.0,
+                least_s=session.settings.shortest_s if test.short_s else 0.0,
             )
             here = Ready(node=self._called(item), index=index, label="" if alone else label, facts=facts)
             self._turns.serve(here, target, target.loaded.loop.thread)
@@ -262,7 +291,6 @@ def _disable_memray(config: pytest.Config) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """End this process when the one that waits for it has been killed."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
@@ -287,7 +315,7 @@ def _recorded(item: pytest.Item) -> Mapping[str, Recorded]:
             margin=sizes[sample.metric],
             label=run.label,
         )
-        for run in test.runs
+        for run in test.runs.values()
         for sample in run.samples
         if sample.metric in sizes
     }
@@ -297,7 +325,6 @@ _OWN_ERROR = re.compile(r"^pytest_hwperf\.records\.errors\.\w+: ")  # whose sent
 
 
 def _last_words(report: pytest.CollectReport | pytest.TestReport) -> str:
-    """Return the line of a report that says what went wrong."""
     if isinstance(report.longrepr, tuple):  # a skip: file, line, reason
         return str(report.longrepr[2])
     crash = getattr(report.longrepr, "reprcrash", None)

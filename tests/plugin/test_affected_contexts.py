@@ -10,7 +10,7 @@ import pytest
 from pytest_hwperf.checkout.revision import Revision
 from pytest_hwperf.host.usage import Recorder
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerTask, encode
-from pytest_hwperf.plugin.affected import _Contexts, usage_of, watch
+from pytest_hwperf.plugin.watching import _Contexts, usage_of, watch
 from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.stats.affected import EVERY_TEST, Usage, Watch
 
@@ -89,7 +89,7 @@ def test_a_process_watches_what_its_task_names(config: Any, tmp_path: Path, monk
         began.append(recorder)
 
     monkeypatch.setattr(Recorder, "begin", begin)
-    monkeypatch.setattr("pytest_hwperf.plugin.affected.revision_of", lambda _: Revision("4f2c1e9"))
+    monkeypatch.setattr("pytest_hwperf.plugin.watching.revision_of", lambda _: Revision("4f2c1e9"))
     file = tmp_path / "watch.json"
     file.write_bytes(to_json(Watch(root=str(tmp_path))))
     watch(config, environment())
@@ -100,7 +100,7 @@ def test_a_process_watches_what_its_task_names(config: Any, tmp_path: Path, monk
     assert Usage() == usage_of(config)
     assert 1 == len(began)
     session = SimpleNamespace(revision=None)
-    monkeypatch.setattr("pytest_hwperf.plugin.affected.session_of", lambda _: session)
+    monkeypatch.setattr("pytest_hwperf.plugin.watching.session_of", lambda _: session)
     config.pluginmanager.registered["hwperf-affected"].pytest_sessionstart(SimpleNamespace(config=config))
     assert Revision("4f2c1e9") == session.revision
 
@@ -109,7 +109,6 @@ def test_a_process_watches_what_its_task_names(config: Any, tmp_path: Path, monk
 def test_what_cannot_be_read_is_a_usage_error(config: Any, tmp_path: Path, text: str) -> None:
     file = tmp_path / "watch.json"
     file.write_text(text)
-
     for path in (file, tmp_path / "missing"):
         with pytest.raises(pytest.UsageError, match="what is to be watched cannot be read"):
             watch(config, environment(str(path)))

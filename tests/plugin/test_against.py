@@ -27,7 +27,6 @@ def refusal(project: pytest.Pytester, against: str) -> str:
 def test_a_folder_and_a_revision_of_one_name_are_told_apart(project: pytest.Pytester, name: str, revision: str) -> None:
     """What is offered is taken."""
     project.mkdir(f"project/{name}")
-
     choice = f"give ./{name} for the folder, or {revision} for the revision"
     assert f"'{name}' is a folder and a revision: {choice}" == refusal(project, name)
     for against in (f"./{name}", revision):
@@ -77,6 +76,5 @@ def test_a_repository_without_a_commit_has_nothing_to_compare_with(
     folder = pytester.mkdir("new")
     git(folder, "init")
     monkeypatch.chdir(folder)
-
     said = refusal(pytester, "HEAD")
     assert "'HEAD' is no revision, since this repository has no commit yet: commit the code to compare with, or" in said

@@ -31,7 +31,6 @@ def test_an_async_function_is_measured_in_a_plain_test(pytester: pytest.Pytester
         """
     )
     result = run(pytester)
-
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["latency p50 *limit 500 µs; *"])
 
@@ -62,7 +61,6 @@ def test_budgets_of_a_stream_are_judged(pytester: pytest.Pytester) -> None:
         """
     )
     result = run(pytester)
-
     result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(
         ["*first_item p95 1.0* ms*", "*item p95 10*µs*", "*it needs a callable that returns a generator*"]
@@ -93,7 +91,6 @@ def test_an_async_test_of_pytest_asyncio_measures_on_its_own_loop(pytester: pyte
         """
     )
     result = run(pytester, *ASYNCIO)
-
     result.assert_outcomes(passed=1)
 
 
@@ -130,7 +127,6 @@ def test_the_body_of_an_async_test_with_a_budget_is_the_call(
 def test_an_async_test_that_no_plugin_runs_fails_as_pytest_has_it(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("import pytest\n@pytest.mark.hwbudget(latency_p50_ms=1)\nasync def test_it(): pass")
     result = run(pytester)
-
     result.stdout.fnmatch_lines(["*async def functions are not natively supported*"])
 
 
@@ -145,7 +141,6 @@ def test_an_async_test_that_does_not_await_its_measurement_is_told_how(pytester:
         """
     )
     result = run(pytester, *ASYNCIO)
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["E *In an async test write run = await hwperf.awaitable(predict, X)"])
     assert "pytest_hwperf/plugin" not in result.stdout.str()
@@ -162,7 +157,6 @@ def test_what_an_awaited_call_raises_points_at_the_users_line(pytester: pytest.P
         """
     )
     result = run(pytester, *ASYNCIO)
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["E *ValueError: no such row"])
     assert "pytest_hwperf/" not in result.stdout.str()
@@ -190,7 +184,6 @@ def test_an_async_test_of_anyio_measures_on_each_of_its_loops(pytester: pytest.P
         """
     )
     result = run(pytester, *ANYIO)
-
     result.assert_outcomes(passed=2)
 
 
@@ -211,7 +204,6 @@ def test_nothing_is_sampled_where_measuring_is_disabled(pytester: pytest.Pyteste
             assert [len(run.sample(name).values) for name in ("first_item", "item")] == [1, 1]
         """
     )
-
     pytester.runpytest_inprocess("--hwperf-disable", *ASYNCIO).assert_outcomes(passed=1)
 
 
@@ -229,6 +221,5 @@ def test_memory_of_an_async_call_is_measured(pytester: pytest.Pytester) -> None:
         """
     )
     result = pytester.runpytest_subprocess(*ASYNCIO, "--hwperf-energy=off", "-v")
-
     result.assert_outcomes(passed=1)
     result.stdout.re_match_lines([r" +memory .* passed"])

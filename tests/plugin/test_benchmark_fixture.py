@@ -100,9 +100,7 @@ def test_a_suite_is_measured_as_it_stands(
 
 def test_without_the_option_the_fixture_is_not_ours(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(SUITE)
-
     result = pytester.runpytest_inprocess("-pno:cacheprovider", "-k", "decorated")
-
     result.stdout.fnmatch_lines(["*fixture 'benchmark' not found"])
 
 
@@ -112,7 +110,6 @@ def test_the_ini_twin_and_a_budget(pytester: pytest.Pytester) -> None:
         "import pytest\n\n\n@pytest.mark.hwbudget(latency_p50_ms=1e-9)\ndef test_it(benchmark):\n    benchmark(str)\n"
     )
     result = pytester.runpytest_inprocess(*QUICK[1:])
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["latency p50 *, limit 0.001 ns; *"])
 
@@ -148,7 +145,6 @@ def test_a_bad_marker_is_a_usage_error(pytester: pytest.Pytester, marker: str, p
 )
 def test_what_cannot_be_meant_is_refused(pytester: pytest.Pytester, body: str, error: str) -> None:
     result = run(pytester, f"def test_it(benchmark):\n    {body}\n")
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f"E * {error}"])
 
@@ -156,7 +152,6 @@ def test_what_cannot_be_meant_is_refused(pytester: pytest.Pytester, body: str, e
 def test_rounds_under_a_load_are_refused(pytester: pytest.Pytester) -> None:
     marker = "@pytest.mark.hwload(kind='concurrency', in_flight=2, seconds=0.1)"
     result = run(pytester, f"import pytest\n\n\n{marker}\ndef test_it(benchmark):\n    benchmark.pedantic(str)\n")
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["E * hwload: calls with setup=, or in rounds, follow each other; *"])
 

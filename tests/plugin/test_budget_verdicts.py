@@ -94,7 +94,6 @@ def test_a_call_that_slows_down_within_its_sample_is_told(pytester: pytest.Pytes
         """
     )
     result = run(pytester, "--hwperf-sample-time=4", "-pfakes.simulated_time")
-
     result.assert_outcomes(passed=1)
     assert told == ("calls did not stay equally fast" in result.stdout.str())
 
@@ -108,7 +107,6 @@ def test_a_wide_budget_passes(pytester: pytest.Pytester) -> None:
         """
     )
     result = run(pytester)
-
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*latency p95*passed*", "budgets: 1 passed"])
 
@@ -133,7 +131,6 @@ def test_the_worse_of_the_first_and_the_last_answers_counts(pytester: pytest.Pyt
         """
     )
     result = run(pytester)
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f"*{size} of the first call's {size} answers were others after the last call*"])
 
@@ -148,7 +145,6 @@ def test_all_verdicts_of_a_test_are_reported_together(pytester: pytest.Pytester)
         """
     )
     result = run(pytester)
-
     result.assert_outcomes(failed=1)
     result.stdout.re_match_lines(
         [r"latency p95 .*", r"latency p90 .*", r"details: pytest .*::test_it -vv"], consecutive=True
@@ -169,7 +165,6 @@ def test_the_closest_budget_wins_per_keyword(pytester: pytest.Pytester) -> None:
         """
     )
     result, found = report(pytester)
-
     result.assert_outcomes(passed=1, failed=1)
     subjects = [[v["subject"]["keyword"] for v in judgement["verdicts"]] for judgement in found["judgements"]]
     assert subjects == [["latency_p50_ms", "throughput_min_qps"]] * 2
@@ -186,7 +181,6 @@ def test_a_budget_that_a_conftest_adds_holds(pytester: pytest.Pytester) -> None:
         """
     )
     pytester.makepyfile("def test_it(): sum(range(100))")
-
     run(pytester).assert_outcomes(failed=1)
 
 
@@ -195,7 +189,6 @@ def test_ini_budgets_hold_for_every_measured_test(pytester: pytest.Pytester) -> 
     pytester.makeini("[pytest]\nhwperf_budgets =\n    latency_p50_ms=0\n    accuracy_min=0.9")
     pytester.makepyfile("def test_it(hwperf): hwperf(sum, range(100))\ndef test_other(): pass")
     result = run(pytester)
-
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*give y_true=*"])
 
@@ -210,7 +203,6 @@ def test_an_unmeasured_budget_of_a_marker_fails(pytester: pytest.Pytester) -> No
         """
     )
     result = run(pytester)
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["energy unmeasured, limit 5 mJ: energy is off *"])
     run(pytester, "--hwperf-undecided=pass").assert_outcomes(passed=1)
@@ -226,7 +218,6 @@ def test_a_budget_without_a_measurement_fails(pytester: pytest.Pytester) -> None
         """
     )
     result = run(pytester)
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["latency p95 unmeasured, *: the test never called hwperf(...)"])
 
@@ -242,7 +233,6 @@ def test_an_undecided_budget_does_as_asked_and_says_so(pytester: pytest.Pytester
         """
     )
     result = run(pytester, f"--hwperf-undecided={undecided}")
-
     result.assert_outcomes(**{outcome: 1})
     result.stdout.fnmatch_lines(["*p95*inconclusive*"])
     result.stdout.re_match_lines([r".*below n=59, have n=1.*"])
@@ -278,7 +268,6 @@ def test_a_body_that_fails_is_not_judged(pytester: pytest.Pytester) -> None:
         """
     )
     result = run(pytester)
-
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(["E*assert 1 == 2", "E*assert 3 == 4"])
     assert "limit" not in result.stdout.str()
@@ -311,7 +300,6 @@ def test_exitfirst_and_last_failed_work(pytester: pytest.Pytester) -> None:
     )
     first = run(pytester, "-x")
     second = run(pytester, "--lf")
-
     first.assert_outcomes(passed=1, failed=1)
     second.assert_outcomes(failed=1)
 
@@ -385,7 +373,6 @@ def test_verbose_shows_every_figure(pytester: pytest.Pytester) -> None:
     """One -v shows every verdict and the usual statistics."""
     pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
     usual, verbose = (run(pytester, *options).stdout for options in ([], ["-v"]))
-
     usual.fnmatch_lines(["*::test_it PASSED*", "*latency p50 *"])
     assert [False, True] == ["p99.9" in output.str() for output in (usual, verbose)]
 
@@ -417,14 +404,12 @@ def test_disabled_it_runs_each_test_once(pytester: pytest.Pytester) -> None:
         """
     )
     result = run(pytester, "--hwperf-disable")
-
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["hwperf: disabled, so that nothing is measured, judged or saved"])
 
 
 def test_only_and_skip_select_measured_tests(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_plain(): pass\ndef test_measured(hwperf): hwperf(sum, [1])")
-
     run(pytester, "--hwperf-only").assert_outcomes(passed=1, deselected=1)
     run(pytester, "--hwperf-skip").assert_outcomes(passed=1, deselected=1)
 
@@ -432,7 +417,6 @@ def test_only_and_skip_select_measured_tests(pytester: pytest.Pytester) -> None:
 @pytest.mark.usefixtures("other_plugins")
 def test_without_the_plugin_markers_are_unknown(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(): pass")
-
     run_without = pytester.runpytest_inprocess("-p", "no:hwperf", "--markers")
     assert "hwbudget" not in run_without.stdout.str()
 
@@ -510,7 +494,6 @@ def test_subtests_of_a_fixture_are_refused(pytester: pytest.Pytester) -> None:
         """
     )
     result = run(pytester)
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["test_subtests_*.py:6: hwbudget: a fixture of this test makes subtests, which would*"])
 
@@ -524,6 +507,5 @@ def test_a_body_that_cannot_be_repeated_is_explained(pytester: pytest.Pytester) 
         """
     )
     result = run(pytester)
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*hwperf makes this call many times, and the first one worked*"])

@@ -56,16 +56,13 @@ def test_a_slower_model_fails_its_test(pytester: pytest.Pytester) -> None:
 @pytest.mark.usefixtures("quick_pairs")
 def test_a_faster_model_passes(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(models=MODELS, test_models=TESTS.format(old="slow", new="quick"))
-
     result = pytester.runpytest_inprocess()
-
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["hwperf: screen pair 1 of 6*", "hwperf: screen pair 6 of 6*"])
 
 
 def test_a_disabled_run_compares_nothing(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(hwperf):\n    assert hwperf.compare({'a': 'x:y', 'b': 'x:z'}, [[1]]) == ()\n")
-
     pytester.runpytest_inprocess("--hwperf-disable").assert_outcomes(passed=1)
 
 
@@ -97,7 +94,6 @@ def test_a_time_that_is_up_in_the_first_pair_is_inconclusive(
     play(monkeypatch, out_of_time, label="b against a")
     pytester.makepyfile("def test_it(hwperf): assert hwperf.compare({'a': 'x:y', 'b': 'x:z'}, [[1.0]])\n")
     result = pytester.runpytest_inprocess("--hwperf-time-limit=6", *more)
-
     result.assert_outcomes(**{ended: 1})
     result.stdout.fnmatch_lines(["*inconclusive*latency p50*", "*the time of 6 s was up"])
 
@@ -143,7 +139,6 @@ def test_a_label_names_one_measurement_or_comparison(
 ) -> None:
     pytester.makepyfile(f"def test_it(hwperf):\n    {first}\n    {second}\n")
     result = pytester.runpytest_inprocess("--hwperf-sample-time=0.05", "--hwperf-energy=off")
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f"*UsageProblem: {reported}*"])
 
@@ -152,7 +147,6 @@ def test_a_label_names_one_measurement_or_comparison(
 def test_anything_but_two_models_is_refused(pytester: pytest.Pytester, models: str) -> None:
     pytester.makepyfile(f"def test_it(hwperf):\n    hwperf.compare({models}, [[1.0]])\n")
     result = pytester.runpytest_inprocess()
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*UsageProblem: hwperf.compare takes two names with their models, the base*"])
 
@@ -162,6 +156,5 @@ def test_anything_but_two_models_is_refused(pytester: pytest.Pytester, models: s
 def test_a_model_that_cannot_be_loaded_fails_the_test(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(hwperf):\n    hwperf.compare({'a': 'none:f', 'b': 'none:f'}, [[1.0]])\n")
     result = pytester.runpytest_inprocess()
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*UsageProblem: none:f cannot be measured: none:f cannot be imported*"])

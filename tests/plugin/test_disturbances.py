@@ -57,7 +57,6 @@ def test_threads_of_a_callable_that_wait_for_a_processor_are_a_footnote(pytester
         """
     )
     result = pytester.runpytest_inprocess(*QUICK, "--hwperf-sample-time=1")
-
     result.assert_outcomes(passed=1)
     assert "computed at once and waited" in result.stdout.str()
 

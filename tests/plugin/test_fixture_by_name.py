@@ -64,7 +64,6 @@ def test_what_nothing_would_judge_fails_at_once(pytester: pytest.Pytester, text:
 )
 def test_what_collection_sees_is_judged(pytester: pytest.Pytester, text: str) -> None:
     result = run(pytester, text)
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["latency p50 *, limit 0.001 ns; *"])
 
@@ -74,7 +73,6 @@ def test_what_collection_sees_is_judged(pytester: pytest.Pytester, text: str) ->
 def test_a_fixture_of_several_tests_cannot_have_it(pytester: pytest.Pytester, scope: str, use: str) -> None:
     """Pytest itself refuses it: a measurement belongs to one test."""
     result = run(pytester, f"@pytest.fixture(scope={scope!r})\n{use}\ndef test_it(wide): wide(call)")
-
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*ScopeMismatch: *hwperf*"])
 
@@ -91,7 +89,6 @@ def test_what_is_measured_when_a_test_is_over_is_refused(pytester: pytest.Pytest
         "def test_keeping(hwperf): kept.append(hwperf)\n"
         f"def test_taking(): kept[0]{use}\n",
     )
-
     result.assert_outcomes(passed=2, failed=1, errors=1)
     for test in ("late", "keeping"):
         result.stdout.fnmatch_lines([f"E *: the fixture hwperf of test_it.py::test_{test} was used when that test*"])
@@ -118,7 +115,6 @@ def test_where_nothing_is_measured_nothing_is_refused(pytester: pytest.Pytester)
         f"@pytest.fixture\ndef late(hwperf):\n    yield\n    hwperf(call)\n"
         f"def test_late(late): pass\ndef test_it(request): {BY_NAME}(call)"
     )
-
     run(pytester, text, "--hwperf-disable").assert_outcomes(passed=2)
 
 
@@ -128,6 +124,5 @@ def test_a_scenario_asked_for_by_name_says_what_to_write(pytester: pytest.Pytest
         "@pytest.fixture\ndef hwperf_model(): return 1\n@pytest.fixture\ndef hwperf_data(): return [[1]], [1]\n"
         'def test_it(request): request.getfixturevalue("scenario")',
     )
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["the fixture scenario was asked for by name, where pytest has none to give: *"])

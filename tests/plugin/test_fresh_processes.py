@@ -82,7 +82,6 @@ def test_a_missed_memory_budget_fails(pytester: pytest.Pytester) -> None:
         """
     )
     result, _ = report(pytester)
-
     result.assert_outcomes(failed=1)
     result.stdout.re_match_lines([r"memory 1[67]\.\d MB \(.*\), limit .*; 3 fresh processes, VmHWM .*"])
 
@@ -167,7 +166,6 @@ def test_each_label_of_a_test_is_measured_apart(pytester: pytest.Pytester) -> No
         """
     )
     _, found = report(pytester)
-
     peaks = {judgement.run.label: peak(judgement) for judgement in found.judgements}
     assert peaks == pytest.approx({"small": 16, "large": 48}, abs=1)
 
@@ -244,7 +242,6 @@ def test_a_fresh_process_that_dies_fails_its_test_with_its_log(
         """
     )
     result = pytester.runpytest_inprocess(*QUICK)
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f"*{shown}*"])
 
@@ -262,7 +259,6 @@ def test_a_child_that_outlives_its_fresh_process_is_ended(pytester: pytest.Pytes
         """
     )
     pytester.runpytest_inprocess(*QUICK)
-
     orphans = [p for p in psutil.process_iter(["cmdline"]) if "hwperf-orphan" in (p.info["cmdline"] or [])]
     assert [] == [orphan for orphan in orphans if not ends(orphan.pid)]
 
@@ -280,7 +276,6 @@ def test_options_that_would_stop_or_write_are_not_inherited(pytester: pytest.Pyt
         """
     )
     result = pytester.runpytest_inprocess(*QUICK, "-k", "test_it", "--junitxml=junit.xml", "--basetemp=base")
-
     result.assert_outcomes(passed=1, deselected=1)
     assert 'tests="1"' in (pytester.path / "junit.xml").read_text(encoding="utf-8")
 
@@ -295,7 +290,6 @@ def test_under_xdist_a_worker_of_a_worker_measures(pytester: pytest.Pytester) ->
         """
     )
     result = pytester.runpytest_subprocess("-p", "xdist", "-n", "1", *QUICK, "--hwperf-report=report.json")
-
     result.assert_outcomes(passed=1)
     assert values(read(pytester), "memory") == pytest.approx([16 * MIB] * 3, abs=MIB)
 

@@ -207,7 +207,6 @@ def test_the_present_commit_and_the_one_before_are_reported_apart(project: pytes
 
 def test_planted_work_is_found_and_named(project: pytest.Pytester) -> None:
     result = run(project, "--hwperf-plant=200%", "-k", "steady", REPEATED)
-
     result.assert_outcomes(failed=1, deselected=1)
     result.stdout.fnmatch_lines(["hwperf: 200 % of work was added to each call of the present code (--hwperf-plant)"])
 
@@ -245,7 +244,6 @@ def test_a_fixture_that_blocks_is_cut_off_at_the_time_limit(project: pytest.Pyte
 
 def test_selected_tests_only_are_rerun(project: pytest.Pytester) -> None:
     result = run(project, REHEARSED, "-k", "steady")
-
     result.assert_outcomes(passed=1, deselected=1)
     (gate,) = report(project).gates
     assert {"tests/test_work.py::test_steady"} == {
@@ -256,7 +254,6 @@ def test_selected_tests_only_are_rerun(project: pytest.Pytester) -> None:
 @pytest.mark.parametrize("option", ["--collect-only", "--hwperf-disable"])
 def test_nothing_is_rerun_where_nothing_is_measured(project: pytest.Pytester, option: str) -> None:
     result = run(project, option)
-
     result.stdout.no_fnmatch_line("*rehearsal*")
     assert not (project.path / "report.json").exists()
 
@@ -291,7 +288,6 @@ def test_a_test_of_what_the_baseline_lacks_has_none(project: pytest.Pytester) ->
 def test_a_removed_test_leaves_the_others_alone(project: pytest.Pytester) -> None:
     write(project, "tests/test_work.py", TESTS.partition("\n\ndef test_steady")[0] + "\n")
     result = run(project, REHEARSED)
-
     result.assert_outcomes(passed=1)
     assert COMPARED == compared(project, "test_slow").reason
 
@@ -333,7 +329,6 @@ def test_odd_ids_are_rerun(project: pytest.Pytester) -> None:
         "def test_odd(hwperf, x):\n    hwperf(work.steady)\n",
     )
     result = run(project, REHEARSED)
-
     result.assert_outcomes(passed=6)
     assert len({hypothesis.measurement.test for hypothesis in report(project).gates[0].evidence.hypotheses}) == 6
     assert not list(project.path.rglob("pwned"))
@@ -347,7 +342,6 @@ def test_options_that_would_stop_a_worker_do_not(project: pytest.Pytester) -> No
         project, "pytest.ini", f"[pytest]\npythonpath = .\naddopts = {addopts} --timeout=20 -n0 --junitxml=junit.xml\n"
     )
     result = run(project, REHEARSED)
-
     result.assert_outcomes(passed=2)
     assert COMPARED == compared(project, "test_slow").reason
 
@@ -366,7 +360,6 @@ def test_a_changed_conftest_is_named(project: pytest.Pytester, git: Git) -> None
     commit(git)
     write(project, "tests/conftest.py", "import pytest  # changed\n")
     result = run(project, REHEARSED)
-
     result.stdout.fnmatch_lines(["hwperf: changed since the baseline, and run on both sides*: tests/conftest.py"])
 
 
@@ -430,13 +423,6 @@ def test_the_baseline_may_have_its_own_interpreter(project: pytest.Pytester) -> 
     assert COMPARED == compared(project, "test_steady").reason
 
 
-def test_an_interpreter_that_cannot_be_started_is_a_usage_error(project: pytest.Pytester) -> None:
-    write(project, "tools/python", "no program")
-    result = run(project, "--hwperf-base-python=tools/python")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*tools/python cannot be started in *"])
-
-
 def test_markers_that_the_baseline_does_not_know_are_no_error(project: pytest.Pytester) -> None:
     """The candidate's ini is laid over, but for its pythonpath."""
     write(
@@ -448,28 +434,22 @@ def test_markers_that_the_baseline_does_not_know_are_no_error(project: pytest.Py
 
 
 @pytest.mark.usefixtures("other_plugins")
-def test_test_workers_are_refused_loudly(project: pytest.Pytester) -> None:
-    result = run(project, "-n", "2")
+@pytest.mark.parametrize(
+    ("against", "option", "said"),
+    [
+        ("HEAD", ("-n", "2"), "*-n starts test workers side by side: run measured tests alone with -n0 *"),
+        ("no-such-branch", (), "ERROR: --hwperf-against: 'no-such-branch' is no revision*"),
+        ("--upload-pack=x", (), "ERROR: --hwperf-against: '--upload-pack=x' is no revision*"),
+        ("HEAD", ("--hwperf-base-python=no/python",), "ERROR: --hwperf-base-python='no/python' is no file; give an *"),
+        ("HEAD", ("--hwperf-base-python=work.py",), "*work.py cannot be started in *"),
+    ],
+)
+def test_what_cannot_be_rerun_is_a_usage_error(
+    project: pytest.Pytester, against: str, option: tuple[str, ...], said: str
+) -> None:
+    result = run(project, *option, against=against)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*-n starts test workers side by side: run measured tests alone with -n0 *"])
-
-
-@pytest.mark.parametrize("against", ["no-such-branch", "--upload-pack=x"])
-def test_an_unknown_revision_is_a_usage_error(project: pytest.Pytester, against: str) -> None:
-    result = run(project, against=against)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: --hwperf-against: '{against}' is no revision*"])
-
-
-def test_an_interpreter_that_is_none_is_a_usage_error(project: pytest.Pytester) -> None:
-    result = run(project, "--hwperf-base-python=no/python")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --hwperf-base-python='no/python' is no file; give an interpreter"])
-
-
-def test_an_interpreter_without_a_baseline_is_a_usage_error(project: pytest.Pytester) -> None:
-    result = run(project, "--hwperf-base-python=python", against="")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([said])
 
 
 def test_a_folder_is_a_baseline(project: pytest.Pytester, tmp_path_factory: pytest.TempPathFactory, git: Git) -> None:
@@ -780,7 +760,6 @@ def test_a_stored_baseline_is_history_where_it_cannot_be_rerun(project: pytest.P
 def test_a_rerun_can_be_declined(project: pytest.Pytester) -> None:
     run(project, "--hwperf-save", against="")
     result = run(project, "--hwperf-compare", "-ohwperf_rerun=never", against="")
-
     result.stdout.no_fnmatch_line("*rehearsal*")
     assert "historical" in compared(project, "test_slow").how
 

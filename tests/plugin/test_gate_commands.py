@@ -110,7 +110,6 @@ def test_a_baseline_without_a_revision_at_hand_is_not_rerun_and_it_is_said_why(p
 def test_a_baseline_is_not_rerun_beside_test_workers_and_it_is_said_why(project: Project) -> None:
     project.run("--hwperf-save", against="")
     result = stored(project, "-n", "2")
-
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines([NOT_RERUN.format("test workers run side by side (-n)")])
 

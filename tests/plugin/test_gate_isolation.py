@@ -227,7 +227,6 @@ def test_what_the_sides_do_not_learn_from_each_other_is_not_shared(
     (tmp_path / "home/old.txt").touch()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     project = repository(pytester, {"work.py": WORK, "pytest.ini": INI, "test_it.py": ORDINARY})
-
     project.run(REHEARSED).assert_outcomes(passed=1)
 
 
@@ -276,6 +275,5 @@ def test_a_test_that_is_named_twice_is_compared_once(pytester: pytest.Pytester, 
     project = repository(pytester, {"work.py": WORK, "test_it.py": measured("it", "work.call"), "pytest.ini": INI})
     project.write({"work.py": WORK + "\n\nMORE = 1\n"})
     result = project.run(REHEARSED, "--keep-duplicates", *options, "test_it.py", "test_it.py")
-
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["*1 of 1 tests compared*"])

@@ -7,7 +7,7 @@ import pytest
 from fakes.streams import FakeMeter
 
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
-from pytest_hwperf.plugin import measurement
+from pytest_hwperf.plugin import fresh
 from pytest_hwperf.records.run import Reading
 
 
@@ -48,7 +48,6 @@ def test_without_a_gpu_the_budget_is_unmeasured(pytester: pytest.Pytester, monke
     monkeypatch.setattr("pytest_hwperf.meters.gpu_utilisation.uses_cuda", lambda _modules: False)
     pytester.makepyfile(BUDGET.replace("EXPECTED", "[]"))
     result = pytester.runpytest_inprocess("--hwperf-sample-time=0.1")
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*gpu_utilisation*unmeasured*this process uses no GPU*"])
 
@@ -75,7 +74,7 @@ def test_memory_on_a_gpu_is_that_of_fresh_processes(
         )
         return [told] * len(commands)
 
-    monkeypatch.setattr(measurement, "ask", answered)
+    monkeypatch.setattr(fresh, "ask", answered)
     pytester.makepyfile(
         """
         import pytest

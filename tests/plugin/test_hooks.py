@@ -17,13 +17,11 @@ import pytest
 def test_a_fixture_can_be_asked_for_by_name(pytester: pytest.Pytester, name: str, use: str) -> None:
     """Collection saw no use of the plugin."""
     pytester.makepyfile(f"def test_it(request):\n    fixture = request.getfixturevalue({name!r})\n    {use}\n")
-
     pytester.runpytest_inprocess("--hwperf-sample-time=0.05").assert_outcomes(passed=1)
 
 
 def test_a_session_in_which_no_test_has_called_its_fixture_says_so(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(hwperf):\n    pass\n")
-
     pytester.runpytest_inprocess().stdout.fnmatch_lines(["*= hwperf =*", "nothing was measured: tests measure by*"])
 
 
@@ -38,9 +36,7 @@ def test_a_marker_that_a_conftest_adds_is_judged(pytester: pytest.Pytester) -> N
         """
     )
     pytester.makepyfile("def test_it():\n    sum(range(1000))\n")
-
     result = pytester.runpytest_inprocess("--hwperf-sample-time=0.05")
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["latency p95 *limit 0.001 ns; *"])
 

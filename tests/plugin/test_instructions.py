@@ -12,7 +12,7 @@ from fakes.worker_items import item_in_a_fresh_process
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask, decode_result
 from pytest_hwperf.measure.stream import Stream
-from pytest_hwperf.plugin import profiles as module
+from pytest_hwperf.plugin import fresh, measurement, meters
 from pytest_hwperf.plugin.worker import OneShotWorker
 from pytest_hwperf.records.errors import MeterUnavailable, WorkerError
 from pytest_hwperf.records.run import Reading
@@ -55,7 +55,7 @@ def counters(monkeypatch: pytest.MonkeyPatch) -> list[Counter]:
         opened.append(Counter())
         return opened[-1]
 
-    monkeypatch.setattr(module, "instruction_meter", open_one)
+    monkeypatch.setattr(meters, "instruction_meter", open_one)
     return opened
 
 
@@ -64,7 +64,7 @@ def no_counter(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
         raise MeterUnavailable("this machine has no counter of instructions")
 
-    monkeypatch.setattr(module, "instruction_meter", refuse)
+    monkeypatch.setattr(meters, "instruction_meter", refuse)
 
 
 def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
@@ -78,7 +78,7 @@ def test_the_counter_is_opened_where_it_is_asked_for(
     pytester: pytest.Pytester, counters: list[Counter], wanted: str, opened: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And closed when the calls are over."""
-    monkeypatch.setattr(module, "counted_by_callgrind", lambda *_: ([], {}))
+    monkeypatch.setattr(measurement, "counted_by_callgrind", lambda *_: ([], {}))
     run(pytester, f"--hwperf-instructions={wanted}")
     assert [True] * opened == [one.closed for one in counters]
 
@@ -87,7 +87,6 @@ def test_the_counter_is_opened_where_it_is_asked_for(
 def test_a_budget_is_judged_by_the_counter(pytester: pytest.Pytester) -> None:
     """50,000 in a window of some 50 calls, so 1000 each."""
     result = run(pytester)
-
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["*budgets: 1 passed*"])
 
@@ -96,14 +95,12 @@ def test_a_budget_is_judged_by_the_counter(pytester: pytest.Pytester) -> None:
 @pytest.mark.parametrize("wanted", ["auto", "perf"])
 def test_without_a_counter_a_budget_says_why(pytester: pytest.Pytester, wanted: str) -> None:
     result = run(pytester, f"--hwperf-instructions={wanted}")
-
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*instructions unmeasured, limit 60000: this machine has no counter of*"])
 
 
 def test_what_is_off_says_so(pytester: pytest.Pytester) -> None:
     result = run(pytester, "--hwperf-instructions=off")
-
     result.stdout.fnmatch_lines(["*instructions unmeasured*: instructions are off (--hwperf-instructions=off)*"])
 
 
@@ -118,12 +115,12 @@ def play(
             (folder / f"callgrind.out.{number}").write_text(f"summary: {total}\n")
         return command
 
-    def ask(task: WorkerTask, _: Sequence[Command]) -> list[WorkerResult]:
+    def ask(task: WorkerTask, _: Sequence[Command], **__: object) -> list[WorkerResult]:
         tasks.append(task)
         return [answer()]
 
-    monkeypatch.setattr(module, "under_callgrind", under)
-    monkeypatch.setattr(module, "ask", ask)
+    monkeypatch.setattr(fresh, "under_callgrind", under)
+    monkeypatch.setattr(fresh, "ask", ask)
     return tasks
 
 
@@ -162,7 +159,6 @@ def test_a_process_that_counts_nothing_says_why(
 ) -> None:
     play(monkeypatch, answer)
     result = run(pytester, "--hwperf-instructions=callgrind")
-
     result.stdout.fnmatch_lines([f"*instructions unmeasured, limit 60000: *{why}*"])
 
 
@@ -170,13 +166,11 @@ def test_calls_that_do_nothing_are_no_division_by_zero(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     play(monkeypatch, lambda: counted(series={"calls": [50.0, 150.0, 250.0]}), totals=(7, 7, 7))
-
     run(pytester, "--hwperf-instructions=callgrind").assert_outcomes(passed=2)
 
 
 def test_an_unknown_way_is_refused(pytester: pytest.Pytester) -> None:
     result = run(pytester, "--hwperf-instructions=pref")
-
     result.stderr.fnmatch_lines(["*--hwperf-instructions='pref': unknown value. Did you mean 'perf'? Allowed: auto*"])
 
 
@@ -196,6 +190,6 @@ def test_a_fresh_process_makes_the_calls(
     with pytest.raises(pytest.skip.Exception):
         OneShotWorker(task).measure(item_in_a_fresh_process(task.node), subject, "")
     result = decode_result(reply.read_bytes())
-    assert {"calls": [2.0, 6.0, 10.0] if running else []} == result.series
+    assert ({"calls": [2.0, 6.0, 10.0]} if running else {}) == result.series
     assert len(made) == (1 + 5 + 2 + 18 if running else 1)
     assert ("instructions" in result.reasons) is not running

@@ -70,7 +70,6 @@ def test_rows_of_multi_stream_are_those_of_a_call(pytester: pytest.Pytester) -> 
         "@pytest.mark.hwload(kind='multi_stream', rows=4, seconds=0.02)\n"
         "def test_it(hwperf):\n    assert hwperf(len, [1] * 12).result == 4",
     )
-
     result.assert_outcomes(passed=1)
     assert judgement["run"]["conditions"]["batch_size"] == "4"
     rates = figures(judgement)
@@ -85,7 +84,6 @@ def test_async_calls_are_tasks(pytester: pytest.Pytester) -> None:
         f"import asyncio\n@pytest.mark.{SERVER}\ndef test_it(hwperf):\n"
         "    async def call(): await asyncio.sleep(0)\n    hwperf(call)",
     )
-
     result.assert_outcomes(passed=1)
     assert figures(judgement)["latency"]["source"].endswith("tasks, at most 256 at once")
 
@@ -114,7 +112,6 @@ def test_goodput_without_a_bound_says_what_it_needs(pytester: pytest.Pytester) -
         pytester,
         f"@pytest.mark.hwbudget(goodput_min_qps=1)\n@pytest.mark.{SERVER}\ndef test_it(hwperf): hwperf(sum, [1])",
     )
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["goodput unmeasured*hwload(within_ms=...), or a budget on a percentile*"])
 
@@ -130,7 +127,6 @@ def test_a_call_that_fails_under_the_load_fails_the_test(pytester: pytest.Pytest
         """
     )
     result = pytester.runpytest_inprocess(*QUICK)
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*ZeroDivisionError*", "*hwperf: 20 of 20 calls failed under the load offline*"])
 
@@ -235,7 +231,6 @@ def test_async_calls_under_processes_are_a_usage_error(pytester: pytest.Pytester
         f"import pytest\n@pytest.mark.{PROCESSES}\ndef test_it(hwperf):\n    async def call(): pass\n    hwperf(call)"
     )
     result = pytester.runpytest_inprocess(*QUICK)
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*hwload(carriers='processes'): async calls only wait*leave carriers= out*"])
 

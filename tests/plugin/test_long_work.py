@@ -113,7 +113,7 @@ import sys, time
 from pytest_hwperf.plugin import progress
 
 def test_it(hwperf, request, monkeypatch):
-    monkeypatch.setattr(progress, "_SHORT_S", 0.0)
+    monkeypatch.setattr(progress, "SHORT_S", 0.0)
     before = sys.stdout
     with progress.time_told(request.node, "onnx_fp32: converting the model"):
         print("of the test")
@@ -152,7 +152,6 @@ def test_only_a_terminal_that_is_read_has_a_line(
 ) -> None:
     pytester.makeconftest(TERMINAL.replace("IS_LIVE", str(is_live)))
     pytester.makepyfile(ASKING)
-
     pytester.runpytest_inprocess(option, "-s").stdout.fnmatch_lines([f"*is live: {shown}*"])
 
 
@@ -161,7 +160,6 @@ def test_a_stream_without_a_descriptor_shows_nothing(pytester: pytest.Pytester) 
     pytester.makeconftest(TERMINAL.replace("IS_LIVE", "True"))
     pytester.makepyfile(CONVERTING)
     result = pytester.runpytest_inprocess()
-
     result.assert_outcomes(passed=1)
     result.stdout.no_fnmatch_line("*so far*")
 
@@ -183,7 +181,7 @@ class Screen:
 def screen(monkeypatch):
     screen = Screen()
     monkeypatch.setattr(progress, "_live_screen", lambda config: screen)
-    for name in ("_SHORT_S", "_EVERY_S", "_LEAST_LEFT_S"):
+    for name in ("SHORT_S", "_EVERY_S", "_LEAST_LEFT_S"):
         monkeypatch.setattr(progress, name, 0.0)
     return screen
 
@@ -200,5 +198,4 @@ def test_load(hwperf, screen):
 
 def test_measurements_show_their_stages(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(MEASURED)
-
     pytester.runpytest_inprocess("--hwperf-sample-time=0.3").assert_outcomes(passed=2)

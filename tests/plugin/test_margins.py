@@ -68,7 +68,6 @@ def test_a_margin_of_the_test_itself_needs_an_answer(pytester: pytest.Pytester) 
         "import pytest\n@pytest.mark.hwregression(accuracy='1pp')\ndef test_it(hwperf): hwperf(sum, [1])"
     )
     result = pytester.runpytest_inprocess("--hwperf-sample-time=0.05", "--hwperf-compare", "--hwperf-strict")
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["accuracy: not measured: give y_true=, or a y in hwperf_data; not comparable"])
 
@@ -101,7 +100,6 @@ def _accuracy(judgement: Any) -> tuple[float, str]:
 def test_a_margin_decides_and_the_closest_one_wins(worse: pytest.Pytester) -> None:
     """Without one the loss fails its test; ten points of the module let it pass; the function's own point does not."""
     result, found = compared(worse, "-v")
-
     result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(["*::test_default FAILED*", "*::test_module PASSED*", "*::test_function FAILED*"])
     assert {
@@ -114,7 +112,6 @@ def test_a_margin_decides_and_the_closest_one_wins(worse: pytest.Pytester) -> No
 @pytest.mark.live
 def test_an_option_decides_where_no_marker_does(worse: pytest.Pytester) -> None:
     result, found = compared(worse, "--hwperf-margin=accuracy=20pp")
-
     result.assert_outcomes(passed=2, failed=1)
     assert {
         "test_default": (0.2, "equivalent"),

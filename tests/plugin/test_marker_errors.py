@@ -32,16 +32,20 @@ def test_a_bad_marker_is_a_usage_error(pytester: pytest.Pytester, marker: str, r
 
 
 @pytest.mark.parametrize(
-    ("marker", "reported"),
+    ("marker", "fixtures", "reported"),
     [
-        ('hwscenarios("onnx_fp23")', "unknown scenario 'onnx_fp23'. Did you mean 'onnx_fp32'?"),
-        ("hwscenarios()", "give names of scenarios"),
-        ("hwscenarios(5)", "give names of scenarios"),
-        ('hwscenarios("onnx_fp32", "onnx_fp32")', "a scenario is named twice"),
+        ('hwscenarios("onnx_fp23")', "hwperf, scenario", "unknown scenario 'onnx_fp23'. Did you mean 'onnx_fp32'?"),
+        ("hwscenarios()", "hwperf, scenario", "give names of scenarios"),
+        ("hwscenarios(5)", "hwperf, scenario", "give names of scenarios"),
+        ('hwscenarios("onnx_fp32", "onnx_fp32")', "hwperf, scenario", "a scenario is named twice"),
+        ('hwscenarios("onnx_fp32")', "", "the test does not use the fixture scenario; add it"),
+        ('hwregression(latency_p50="2%")', "", "nothing of this test is measured; add the fixture hwperf"),
     ],
 )
-def test_a_bad_scenario_is_a_usage_error(pytester: pytest.Pytester, marker: str, reported: str) -> None:
-    pytester.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it(hwperf, scenario): raise SystemExit")
+def test_a_marker_that_its_test_cannot_use_is_a_usage_error(
+    pytester: pytest.Pytester, marker: str, fixtures: str, reported: str
+) -> None:
+    pytester.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it({fixtures}): raise SystemExit")
     result = pytester.runpytest_inprocess()
     assert result.ret == USAGE
     result.stderr.fnmatch_lines([f"ERROR: test_*.py::test_it: *{_literal(reported)}*"])
@@ -63,7 +67,6 @@ def test_a_misspelt_marker_is_a_usage_error(pytester: pytest.Pytester, fixture: 
 def test_a_registered_marker_of_a_similar_name_is_somebody_elses(pytester: pytest.Pytester, markers: str) -> None:
     pytester.makeini(f"[pytest]\nmarkers = {markers}")
     pytester.makepyfile("import pytest\n@pytest.mark.hwbudgets(1)\n@pytest.mark.hardware\ndef test_it(): pass")
-
     pytester.runpytest_inprocess("-W", "ignore").assert_outcomes(passed=1)
 
 
@@ -78,7 +81,6 @@ def test_all_bad_markers_are_reported_at_once(pytester: pytest.Pytester) -> None
         """
     )
     result = pytester.runpytest_inprocess()
-
     result.stderr.fnmatch_lines(["*::test_one: *'latency'*", "*::test_one: *'memory'*", "*::test_two: *'much'*"])
 
 
@@ -119,22 +121,7 @@ def test_an_async_test_runs_where_nothing_is_measured(pytester: pytest.Pytester)
         """
     )
     pytester.makepyfile("import pytest\n@pytest.mark.hwbudget(latency_p50_ms=1)\nasync def test_it(): pass")
-
     pytester.runpytest_inprocess("--hwperf-disable").assert_outcomes(passed=1)
-
-
-@pytest.mark.parametrize(
-    ("marker", "reported"),
-    [
-        ('hwregression(latency_p50="2%")', "nothing of this test is measured; add the fixture hwperf"),
-        ('hwscenarios("onnx_fp32")', "the test does not use the fixture scenario; add it"),
-    ],
-)
-def test_a_marker_without_effect_is_a_usage_error(pytester: pytest.Pytester, marker: str, reported: str) -> None:
-    pytester.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it(): pass")
-    result = pytester.runpytest_inprocess()
-    assert result.ret == USAGE
-    result.stderr.fnmatch_lines([f"*{reported}*"])
 
 
 @pytest.mark.parametrize(
@@ -162,10 +149,13 @@ def test_a_marker_without_effect_is_a_usage_error(pytester: pytest.Pytester, mar
         (["--hwperf-baseline=con"], "--hwperf-baseline='con': no folder can have this name on Windows, "),
         (["--hwperf-baseline=Lpt1.old"], "--hwperf-baseline='Lpt1.old': no folder can have this name on Windows, "),
         (["--hwperf-baseline=v1."], "--hwperf-baseline='v1.': no folder can have this name on Windows, "),
+        (["--hwperf-machine-kind=3090"], "--hwperf-machine-kind: '3090' is no kind of machine: a letter, then "),
+        (["--hwperf-shard=5/4"], "--hwperf-shard: '5/4' is no shard: K/N, "),
+        (["--hwperf-shard=0/4"], "--hwperf-shard: '0/4' is no shard: K/N, "),
+        (["--hwperf-shard=half"], "--hwperf-shard: 'half' is no shard: K/N, "),
         (["--hwperf-energy=rappel"], "unknown energy meter 'rappel'. Did you mean 'rapl'? Allowed: estimate, nvml,"),
         (["--hwperf-store=mongo:x", "--hwperf-save"], "unknown store 'mongo'. Allowed: json, sql"),
         (["--hwperf-store=json:"], "names no place"),
-        (["--hwperf-only", "--hwperf-skip"], "exclude each other"),
         (["--hwperf-report=test_it.py"], "--hwperf-report='test_it.py' looks like a test"),
         (["--hwperf-report=a.txt"], "--hwperf-report='a.txt': no format of this name; end it in .html, .json, .md, or"),
         (["--hwperf-report=file"], "--hwperf-report='file' is a file; give a folder, or a file that ends in .html, "),
@@ -187,9 +177,6 @@ def test_a_marker_without_effect_is_a_usage_error(pytester: pytest.Pytester, mar
             ["--hwperf-report=a.json", "--hwperf-store=sql:sqlite:///a.json"],
             "--hwperf-report='a.json' and --hwperf-store name one path",
         ),
-        (["--hwperf-json=a.json"], "--hwperf-json is no option: give --hwperf-report=FILE.json"),
-        (["--hwperf-no-cache"], "--hwperf-no-cache is no option: give -o hwperf_cache=false"),
-        (["--hwperf-gc=off"], "--hwperf-gc is no option: give -o hwperf_gc=VALUE"),
         (["--hwperf-store=sql:sqlite:///:memory:"], "--hwperf-store='sql:sqlite:///:memory:' would be gone with"),
         (
             [f"--hwperf-report={'x' * 300}"],
@@ -209,14 +196,6 @@ def test_a_bad_option_is_a_usage_error(pytester: pytest.Pytester, options: list[
     result = pytester.runpytest_inprocess(*options)
     assert result.ret == USAGE
     result.stderr.fnmatch_lines([f"ERROR: *{_literal(reported)}*"])
-
-
-def test_an_ini_value_holds_where_the_command_line_is_silent(pytester: pytest.Pytester) -> None:
-    """The option's default must not hide the ini."""
-    pytester.makeini("[pytest]\nhwperf_undecided = nonsense")
-    pytester.makepyfile("def test_it(): pass")
-    assert pytester.runpytest_inprocess().ret == USAGE
-    assert pytester.runpytest_inprocess("--hwperf-undecided=fail").ret == 0
 
 
 @pytest.mark.live
@@ -248,5 +227,4 @@ def _literal(text: str) -> str:
 def test_what_cannot_bear_both_sides_may_be_said_of_a_whole_module(pytester: pytest.Pytester) -> None:
     """Also of tests in it that are not measured; pytest knows the marker."""
     pytester.makepyfile("import pytest\npytestmark = pytest.mark.hwserial\ndef test_it(): pass\ndef test_that(): pass")
-
     pytester.runpytest_inprocess("--strict-markers").assert_outcomes(passed=2)

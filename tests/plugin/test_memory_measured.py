@@ -87,7 +87,6 @@ def test_a_budget_on_growth_decides_instead_of_the_warning(pytester: pytest.Pyte
         """
     )
     result = pytester.runpytest_inprocess(*GROWING)
-
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.re_match_lines(
         [r"memory_leak 10\d kB( \(.*\))?, limit 50 kB; 3 fresh processes, Rss of smaps_rollup.*"]
@@ -125,7 +124,6 @@ def test_a_missed_budget_without_memray_says_what_would_name_the_lines(
 ) -> None:
     monkeypatch.setitem(sys.modules, "memray", None)
     result = pytester.runpytest_inprocess(*QUICK, missed(pytester))
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["memory *, limit *", "pip install 'pytest-hwperf?memray?' and the lines that hold *"])
 
@@ -204,7 +202,6 @@ def test_the_users_own_blocks_are_measured_in_a_measured_test_too(pytester: pyte
         """
     )
     result = pytester.runpytest_subprocess("-p", "no:benchmark", *QUICK)
-
     result.assert_outcomes(passed=2)
     assert list(samples(pytester)[0]["memory"].values) == pytest.approx([24 * MIB] * 3, abs=MIB / 2)
 

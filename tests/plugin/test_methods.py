@@ -127,7 +127,6 @@ def test_a_method_that_cannot_be_repeated_fails_with_the_reason(
     pytester: pytest.Pytester, lines: str, error: str
 ) -> None:
     result = run(pytester, ENDINGS.format(mark="", body=lines))
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([error])
     result.stdout.no_fnmatch_line("*limit*")
@@ -201,7 +200,6 @@ def test_subtests_are_reported_of_the_first_call_alone(
 ) -> None:
     pytest.importorskip("_pytest.subtests", reason="pytest has them from 9.0 on")
     result = run(pytester, SUBTESTS.format(body=body), "-v")
-
     if ended:
         counted = {name: count for name, count in result.parseoutcomes().items() if name in ("passed", "failed")}
         assert ended == counted

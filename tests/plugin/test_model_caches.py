@@ -90,6 +90,5 @@ def test_a_converter_that_breaks_is_an_error_of_its_test(project: Project) -> No
     run(project).assert_outcomes(passed=1)
     project.write({"work.py": own_module(first="raise KeyError('weights')")})
     result = run(project)
-
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*Own does not convert to ONNX*the converter is the project's own (work.py:*"])

@@ -74,7 +74,6 @@ def run(pytester: pytest.Pytester, *options: str) -> tuple[pytest.RunResult, dic
 def test_operators_are_scaled_to_the_measured_median(pytester: pytest.Pytester) -> None:
     """90 % of a call of 1 ms, whatever the calls under the profiler took."""
     result, written = run(pytester, "--hwperf-operators")
-
     result.stdout.fnmatch_lines(
         [
             f"operators of {NODE} plain",
@@ -96,7 +95,6 @@ def test_a_latency_under_a_load_is_not_shared_out(pytester: pytest.Pytester) -> 
     under = "@pytest.mark.hwload(kind='offline', calls=3)\ndef test_it"
     pytester.makepyfile(test_it=TEST.replace("def test_it", under))
     result = pytester.runpytest_inprocess(*QUICK, "--hwperf-operators")
-
     lines = [f"operators of {NODE} profiled", "  withheld: a latency under a load holds waiting too*"]
     result.stdout.fnmatch_lines(lines)
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from pytest_hwperf.plugin.options import OPTIONS
+from pytest_hwperf.plugin.settings import OPTIONS
 from pytest_hwperf.stats.timetable import LONGEST_GATE_S
 from pytest_hwperf.stats.verdicts import LONGEST_SAMPLING_S
 
@@ -34,18 +34,6 @@ def test_the_command_line_wins_over_the_ini_file(pytester: pytest.Pytester) -> N
     assert pytest.ExitCode.OK == pytester.runpytest_inprocess(*arguments, "--hwperf-alpha=1%").ret
 
 
-def test_tests_can_be_left_out_of_pairs_alone(pytester: pytest.Pytester) -> None:
-    """The configuration file may serve other runs."""
-    pytester.makepyfile(MEASURED)
-    arguments = ("-p", "no:benchmark", "--hwperf-disable")
-    result = pytester.runpytest_inprocess(*arguments, "--hwperf-affected")
-    assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines(
-        ["ERROR: --hwperf-affected leaves tests out of pairs: give --hwperf-against=REF|DIR too"]
-    )
-    assert pytest.ExitCode.OK == pytester.runpytest_inprocess(*arguments, "-o", "hwperf_affected=true").ret
-
-
 @pytest.mark.skipif(hasattr(sys, "monitoring"), reason="this Python has what the option needs")
 @pytest.mark.parametrize("compared", ["--hwperf-against=HEAD", "--hwperf-compare"])
 @pytest.mark.parametrize("asked", [["--hwperf-affected"], ["-o", "hwperf_affected=true"]])
@@ -57,24 +45,6 @@ def test_a_python_that_cannot_tell_what_runs_leaves_no_test_out(
     result = pytester.runpytest_inprocess("-p", "no:benchmark", compared, *asked)
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(["ERROR: --hwperf-affected needs Python 3.12 or later: run python3.12 -m pytest, or *"])
-
-
-def test_nothing_is_proved_equal_without_pairs(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(MEASURED)
-    arguments = ("-p", "no:benchmark", "--hwperf-disable")
-    result = pytester.runpytest_inprocess(*arguments, "--hwperf-prove-equal")
-    assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines(
-        ["ERROR: --hwperf-prove-equal asks for further pairs: give --hwperf-against=REF|DIR too"]
-    )
-    assert pytest.ExitCode.OK == pytester.runpytest_inprocess(*arguments, "-o", "hwperf_prove_equal=true").ret
-
-
-def test_planted_work_and_affected_tests_exclude_each_other(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(MEASURED)
-    result = pytester.runpytest_inprocess("-p", "no:benchmark", "--hwperf-plant=5%", "-o", "hwperf_affected=true")
-    assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines(["ERROR: --hwperf-plant adds work that no file holds*: give one of them"])
 
 
 @pytest.mark.parametrize("value", ["", " "])
@@ -116,7 +86,6 @@ def test_the_garbage_collector_is_a_condition_of_a_run(
         """
     )
     result = pytester.runpytest_inprocess("-s", "--hwperf-sample-time=0.05", "--hwperf-energy=off", *options)
-
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines([f"*condition {expected}"])
 
@@ -134,10 +103,11 @@ def test_everyday_options_stand_first_in_two_lines_each(
     assert "plant" not in shown.partition("\nhwperf:\n")[2].partition("[pytest] ")[0]
 
 
-def test_another_word_for_the_garbage_collector_is_refused(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_inprocess("-ohwperf_gc=of")
-    assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines(["*: hwperf_gc='of': unknown value. Did you mean 'off'? Allowed: on, off*"])
+@pytest.mark.parametrize("key", ["hwperf_affected", "hwperf_prove_equal"])
+def test_what_the_configuration_file_says_of_pairs_may_serve_other_runs(pytester: pytest.Pytester, key: str) -> None:
+    pytester.makepyfile(MEASURED)
+    result = pytester.runpytest_inprocess("-p", "no:benchmark", "--hwperf-disable", "-o", f"{key}=true")
+    assert pytest.ExitCode.OK == result.ret
 
 
 @pytest.mark.parametrize(("name", "longest"), [("sample-time", LONGEST_SAMPLING_S), ("time-limit", LONGEST_GATE_S)])
@@ -162,6 +132,18 @@ def test_the_longest_time_that_is_recommended_is_that_of_the_option(name: str, l
             ("--hwperf-share=auto", "--hwperf-share=none"),
             "*=auto and --hwperf-share=none exclude each other: *",
         ),
+        (
+            ("--hwperf-affected",),
+            "ERROR: --hwperf-affected leaves tests out of pairs: give --hwperf-against=REF|DIR too",
+        ),
+        (("--hwperf-prove-equal",), "ERROR: --hwperf-prove-equal asks for further pairs: give --hwperf-against=*"),
+        (("--hwperf-base-python=x",), "ERROR: --hwperf-base-python is the baseline's interpreter: give *"),
+        (
+            ("--hwperf-plant=5%", "-ohwperf_affected=true"),
+            "ERROR: --hwperf-plant adds work that no *: give one of them",
+        ),
+        (("--hwperf-only", "--hwperf-skip"), "ERROR: --hwperf-only and --hwperf-skip exclude each other: *"),
+        (("-ohwperf_gc=of",), "*: hwperf_gc='of': unknown value. Did you mean 'off'[?] Allowed: on, off*"),
         (("--hwperf-against=anchor",), "*=anchor: which release? Give -o hwperf_anchor=REF too, e.g. v1.4"),
         (("-ohwperf_anchor_builds=0",), "*: hwperf_anchor_builds=0: a number of builds from 1 to 9999, such as 365 *"),
         (("--hwperf-build=make",), "*--hwperf-build builds the trees that are compared: give --hwperf-against=*"),
@@ -169,10 +151,9 @@ def test_the_longest_time_that_is_recommended_is_that_of_the_option(name: str, l
         (("--hwperf-build=a 'b",), '*--hwperf-build="a \'b" cannot be split into words (No closing quotation)*'),
     ],
 )
-def test_what_the_baseline_is_given_is_checked_before_anything_runs(
+def test_contradictions_and_what_the_baseline_cannot_be_given_end_the_session_before_anything_runs(
     pytester: pytest.Pytester, options: tuple[str, ...], said: str
 ) -> None:
-    """Requirements, words and commands; and nothing is compared where nothing is measured."""
     pytester.makepyfile("def test_plain():\n    pass\n")
     result = pytester.runpytest_inprocess(*options)
     assert pytest.ExitCode.USAGE_ERROR == result.ret

@@ -51,7 +51,7 @@ def test_work_is_planted_by_the_task_and_never_by_the_environment(
 
     monkeypatch.setenv("HWPERF_PLANT", "0.5")
     monkeypatch.setattr("pytest_hwperf.measure.pair_target.ready_target", target)
-    monkeypatch.setattr("pytest_hwperf.plugin.measurement.run_of_one_call", lambda *_: None)
+    monkeypatch.setattr("pytest_hwperf.plugin.worker.run_of_one_call", lambda *_: None)
     monkeypatch.setattr("pytest_hwperf.plugin.worker._asked", lambda *_: None)
     session = SimpleNamespace(settings=SimpleNamespace(gc="on"))
     monkeypatch.setattr("pytest_hwperf.plugin.worker.session_of", lambda _: session)

@@ -29,7 +29,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Medians of the processes that are still to be asked, and none that is started."""
     medians = list[float]()
 
-    def ask(*_: object) -> list[WorkerResult]:
+    def ask(*_: object, **__: object) -> list[WorkerResult]:
         if not medians:
             raise WorkerError("none is left")
         again = replace(run_of(samples=(sample(values=[medians.pop(0)] * 9),)), label="")
@@ -41,7 +41,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         correct = sample("accuracy", [1.0, 0.0], per="example", source="callable")
         return replace(empty_run(item), samples=(sample(values=array("d", CALLS_S)), correct))
 
-    monkeypatch.setattr("pytest_hwperf.plugin.judging.ask", ask)
+    monkeypatch.setattr("pytest_hwperf.plugin.fresh.ask", ask)
     monkeypatch.setattr("pytest_hwperf.plugin.measurement.measure", measured)
     return medians
 
@@ -80,7 +80,6 @@ def test_a_process_that_is_lost_fails_the_test(pytester: pytest.Pytester) -> Non
     """And the budget stays inconclusive."""
     pytester.makepyfile(TEST)
     result = pytester.runpytest_inprocess(*OPTIONS, "--hwperf-undecided=retry")
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*none is left*", "*inconclusive: latency p50 *"])
 

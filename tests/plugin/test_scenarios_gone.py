@@ -77,7 +77,6 @@ def test_a_scenario_that_never_ran_or_has_no_budget_is_skipped(project: Project,
         run(project, "--hwperf-save").assert_outcomes(passed=3)
     project.write({"work.py": WORK.format(name="Own")})
     result = run(project, "--hwperf-compare", "-ohwperf_rerun=never")
-
     result.assert_outcomes(passed=2, skipped=1)
 
 
@@ -86,7 +85,6 @@ def test_a_scenario_that_never_ran_or_has_no_budget_is_skipped(project: Project,
 def test_a_scenario_that_ran_in_the_rerun_and_is_skipped_now_fails(project: Project) -> None:
     project.write({"work.py": WORK.format(name="Own")})
     result = run(project, "--hwperf-against=HEAD", REHEARSED)
-
     result.assert_outcomes(passed=1, failed=1, errors=1)
     expected = FAILS.format("HEAD")
     result.stdout.fnmatch_lines([f"*{expected}"])

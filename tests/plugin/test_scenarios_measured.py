@@ -67,7 +67,6 @@ def test_a_forest_skips_int8_with_the_reason(project: pytest.Pytester) -> None:
     """An FP32 model is never measured under the name of INT8; the skip stands in the table too."""
     project.makepyfile(MODEL.format(name="forest") + "def test_it(hwperf, scenario): hwperf(scenario, batch_size=10)")
     result = run(project, "-rs")
-
     result.assert_outcomes(passed=2, skipped=1)
     result.stdout.re_match_lines([r"SKIPPED .*onnx_int8: .*TreeEnsembleClassifier.*"])
     assert "TreeEnsembleClassifier" in result.stdout.str().partition("= hwperf =")[2]
@@ -88,7 +87,6 @@ def test_scenarios_are_built_by_hand(project: pytest.Pytester) -> None:
         """
     )
     result = run(project)
-
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*1 skipped*"])
 
@@ -100,7 +98,6 @@ def test_a_skip_in_set_up_alone_is_reported(project: pytest.Pytester) -> None:
         + "@pytest.mark.hwscenarios('onnx_int8')\ndef test_it(hwperf, scenario): hwperf(scenario)"
     )
     result = run(project)
-
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(["*1 skipped*"])
 
@@ -131,7 +128,6 @@ def test_bad_data_is_refused_in_one_sentence(project: pytest.Pytester, returned:
 def test_a_missing_model_is_reported(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(hwperf, scenario): pass")
     result = run(pytester)
-
     result.assert_outcomes(errors=3)
     result.stdout.fnmatch_lines(["*define a fixture hwperf_model in conftest.py that returns a fitted estimator"])
 
@@ -141,7 +137,6 @@ def test_missing_data_is_reported(pytester: pytest.Pytester) -> None:
         "import pytest\n@pytest.fixture\ndef hwperf_model(): return 1\ndef test_it(hwperf, scenario): pass"
     )
     result = run(pytester)
-
     result.assert_outcomes(errors=3)
     result.stdout.fnmatch_lines(["*define a fixture hwperf_data in conftest.py that returns (X, y)*"])
 
@@ -199,7 +194,6 @@ def test_a_bad_call_points_at_the_users_line(pytester: pytest.Pytester, call: st
     """One sentence under the line that was written, and none of our frames."""
     pytester.makepyfile(f"import asyncio\nimport numpy\ndef test_it(hwperf):\n    {call}")
     result = run(pytester)
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f"E *{reported.replace('[', '[[]')}*"])
     assert "pytest_hwperf/plugin" not in result.stdout.str()
@@ -235,7 +229,6 @@ def test_a_regressor_that_gives_nan_fails_its_test(project: pytest.Pytester) -> 
         """
     )
     result = run(project, "--import-mode=prepend")
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["E *MeasurementError: 1 of 1 outputs of one batch are NaN: the model is broken here"])
     assert "latency" not in result.stdout.str()
@@ -249,7 +242,6 @@ def test_a_callable_that_raises_shows_its_own_traceback(pytester: pytest.Pyteste
         """
     )
     result = run(pytester)
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*def broken(): raise ZeroDivisionError*", "E *ZeroDivisionError: own"])
 
@@ -279,17 +271,6 @@ def test_energy_that_is_off_is_unmeasured(pytester: pytest.Pytester) -> None:
     run(pytester).assert_outcomes(passed=1)
 
 
-def test_an_absent_source_that_was_asked_for_is_a_usage_error(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With the remedy, before anything runs."""
-    monkeypatch.setenv("HWPERF_POWERCAP_ROOT", str(pytester.mkdir("empty")))
-    pytester.makepyfile("def test_it(energy_meter): raise SystemExit('ran')")
-    result = pytester.runpytest_inprocess("--hwperf-energy=rapl")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --hwperf-energy=rapl: *"])
-
-
 @pytest.mark.live
 def test_auto_says_why_a_better_source_was_refused(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HWPERF_POWERCAP_ROOT", str(pytester.mkdir("empty")))
@@ -301,7 +282,6 @@ def test_auto_says_why_a_better_source_was_refused(pytester: pytest.Pytester, mo
         """
     )
     result = pytester.runpytest_inprocess("--hwperf-sample-time=0.3", "-v")
-
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*estimate:cpu-time*", "*not a measurement*", "*rapl: *"])
 
@@ -317,7 +297,6 @@ def test_a_metric_of_the_users_own_joins_the_measured_run(pytester: pytest.Pytes
         """
     )
     result = run(pytester, "-vv")
-
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*rouge_l*0.410*", "*words*12.0*"])
 
@@ -326,6 +305,5 @@ def test_a_metric_of_the_users_own_joins_the_measured_run(pytester: pytest.Pytes
 def test_a_metric_of_the_users_own_needs_no_measurement(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(hwperf): hwperf.record('rouge_l', 0.41, better='higher')")
     result = run(pytester, "-vv")
-
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*rouge_l*0.410*"])

@@ -68,7 +68,6 @@ def test_every_call_has_its_setup_which_is_not_timed(pytester: pytest.Pytester) 
 def test_what_cannot_be_meant_with_a_setup_is_refused(pytester: pytest.Pytester, call: str, error: str) -> None:
     pytester.makepyfile(f"async def answer():\n    pass\n\n\ndef test_it(hwperf):\n    {call}\n")
     result = pytester.runpytest_inprocess(*QUICK)
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f"E * {error}"])
 
@@ -78,7 +77,6 @@ def test_async_calls_have_no_setup_of_their_own(pytester: pytest.Pytester) -> No
         "import asyncio\n\n\ndef test_it(hwperf):\n    asyncio.run(hwperf.awaitable(asyncio.sleep, 0, setup=list))\n"
     )
     result = pytester.runpytest_inprocess(*QUICK)
-
     result.stdout.fnmatch_lines(["E * hwperf.awaitable(setup=…): async calls have no setup of their own; *"])
 
 

@@ -182,7 +182,6 @@ def test_an_empty_shard_passes_under_xdist_too(pytester: pytest.Pytester, select
         for number in (1, 2)
     ]
     said = [line for result in found for line in result.outlines if line.startswith("hwperf: shard ")]
-
     if select == "one":
         assert [0, 0] == [int(result.ret) for result in found]
         assert [0, 1] == sorted(len(report(pytester, number).judgements) for number in (1, 2))
@@ -190,19 +189,6 @@ def test_an_empty_shard_passes_under_xdist_too(pytester: pytest.Pytester, select
         assert ["0 of 1 tests", "1 of 1 tests"] == sorted(line.partition(" runs ")[2] for line in said)
     else:
         assert [pytest.ExitCode.NO_TESTS_COLLECTED] * 2 == [result.ret for result in found]
-
-
-def test_a_wrong_kind_is_a_usage_error(suite: pytest.Pytester) -> None:
-    result = suite.runpytest_inprocess("--hwperf-machine-kind=3090")
-    assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines(["ERROR: --hwperf-machine-kind: '3090' is no kind of machine: a letter, then *"])
-
-
-@pytest.mark.parametrize("given", ["5/4", "0/4", "half"])
-def test_a_wrong_value_is_a_usage_error(suite: pytest.Pytester, given: str) -> None:
-    result = suite.runpytest_inprocess(f"--hwperf-shard={given}")
-    assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines([f"ERROR: --hwperf-shard: '{given}' is no shard: K/N, * such as 2/4"])
 
 
 def test_a_test_that_fails_by_itself_fails_the_merged_build(

@@ -30,7 +30,6 @@ def run(pytester: pytest.Pytester, text: str, *options: str) -> pytest.RunResult
 def test_stages_are_rows_in_their_order_with_n_and_source(pytester: pytest.Pytester) -> None:
     """A measurement has the stages of its own calls only."""
     result = run(pytester, CALL.format(rest=100))
-
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
@@ -49,18 +48,15 @@ def test_stages_that_miss_the_call_say_so(pytester: pytest.Pytester) -> None:
 
 def test_a_bad_name_fails_its_test(pytester: pytest.Pytester) -> None:
     result = run(pytester, CALL.format(rest=0).replace("inference", "model call"))
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*hwperf.stage('model call'): a stage is named by letters, digits*"])
 
 
 def test_where_nothing_is_measured_nothing_is_timed(pytester: pytest.Pytester) -> None:
     text = CALL.partition("    run = ")[0].format(rest=0) + "    assert hwperf(predict, 3).result == 3\n"
-
     run(pytester, text, "--hwperf-disable").assert_outcomes(passed=1)
 
 
 def test_a_recorded_metric_cannot_pass_for_a_stage(pytester: pytest.Pytester) -> None:
     result = run(pytester, "def test_it(hwperf): hwperf.record('stage_a', 1.0, better='lower')")
-
     result.stdout.fnmatch_lines(["*hwperf.record('stage_a'): the name is a built-in metric*"])

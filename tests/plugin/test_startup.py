@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.host.source_files import own_code
-from pytest_hwperf.plugin.startup import trains
+from pytest_hwperf.plugin.watching import trains
 
 
 class Model:

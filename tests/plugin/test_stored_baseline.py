@@ -69,7 +69,6 @@ def test_a_first_run_without_a_baseline_is_no_error(pytester: pytest.Pytester) -
     write(pytester)
     pytester.makepyfile(test_model=TESTS)
     result = run(pytester, "--hwperf-compare")
-
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
         [
@@ -82,14 +81,12 @@ def test_a_first_run_without_a_baseline_is_no_error(pytester: pytest.Pytester) -
 def test_a_baseline_of_nothing_is_said_to_be_one(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(): pass")
     result = run(pytester, "--hwperf-save")
-
     result.stdout.fnmatch_lines(["hwperf: nothing was measured, so that nothing was saved or compared"])
 
 
 @pytest.mark.live
 def test_the_header_says_what_is_compared(project: pytest.Pytester) -> None:
     result = run(project, "--hwperf-compare", "--hwperf-save")
-
     result.stdout.re_match_lines(
         [r"hwperf: comparing with and saving to baseline main in", r"hwperf: machine [0-9a-f]{16} "]
     )
@@ -115,7 +112,6 @@ def test_three_times_the_work_on_a_faster_processor_is_inconclusive(project: pyt
     """A machine 1.8 times faster than at the one stored run (this was seen) hides it: never `equivalent`."""
     write(project, call_us=750 / 1.796)
     result = run(project, "--hwperf-compare", "--hwperf-report=report.json")
-
     result.assert_outcomes(passed=2)
     result.stdout.re_match_lines(
         [r" +inconclusive: latency p50 \+6[678] % \(-\d+ \.\. .*\) \[1,2\]", r"comparisons: .*2 inconclusive"]
@@ -125,7 +121,6 @@ def test_three_times_the_work_on_a_faster_processor_is_inconclusive(project: pyt
 @pytest.mark.live
 def test_unchanged_code_passes_and_says_what_it_could_have_caught(project: pytest.Pytester) -> None:
     result = run(project, "--hwperf-compare", "-v")
-
     result.assert_outcomes(passed=2)
     result.stdout.re_match_lines([r".*historical; false-alarm rate not guaranteed: limit \+\d+\.\d.*"])
 
@@ -133,7 +128,6 @@ def test_unchanged_code_passes_and_says_what_it_could_have_caught(project: pytes
 @pytest.mark.live
 def test_an_inconclusive_comparison_fails_where_it_is_asked_to(project: pytest.Pytester) -> None:
     result = run(project, "--hwperf-compare", "--hwperf-strict")
-
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(["latency p50 *; inconclusive"])
 
@@ -143,7 +137,6 @@ def test_five_points_of_accuracy_fail_by_the_paired_test(project: pytest.Pyteste
     """50 of 1000 rows are newly wrong and none is newly right: McNemar's p is 2^-50."""
     write(project, right=910)
     result = run(project, "--hwperf-compare")
-
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.re_match_lines([r"accuracy -5\.00 pp ", r"  p=8\.9e-16"])
 
@@ -152,7 +145,6 @@ def test_five_points_of_accuracy_fail_by_the_paired_test(project: pytest.Pyteste
 def test_a_renamed_test_has_no_baseline(project: pytest.Pytester) -> None:
     project.makepyfile(test_model=TESTS.replace("test_speed", "test_renamed"))
     result = run(project, "--hwperf-compare")
-
     result.assert_outcomes(passed=2)
     result.stdout.re_match_lines([r".*no baseline.*", r"comparisons: .*1 no baseline"])
 
@@ -162,7 +154,6 @@ def test_other_data_is_not_comparable(project: pytest.Pytester) -> None:
     """Accuracy on other rows is another quantity; the difference is named."""
     project.makepyfile(test_model=TESTS.replace("range(1000)", "range(900)"))
     result = run(project, "--hwperf-compare")
-
     result.assert_outcomes(passed=2)
     result.stdout.re_match_lines([r".*batch_size: 1000, 900; data: [0-9a-f]{16}, [0-9a-f]{16} \(baseline, now\).*"])
 
@@ -172,7 +163,6 @@ def test_another_machine_is_not_comparable(project: pytest.Pytester, monkeypatch
     """Thread settings are part of a machine: the same code runs at another speed."""
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     result = run(project, "--hwperf-compare")
-
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["*other versions or settings (OMP_NUM_THREADS: absent, 7; baseline, now)*"])
     result.stdout.fnmatch_lines(["*none of 3 comparisons could be made: *", "*; --hwperf-strict fails them"])
@@ -207,7 +197,6 @@ def test_only_what_the_process_has_loaded_voids_a_baseline(
                 metadata.write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8")
                 patch.syspath_prepend(folder)
             result = run(pytester, option)
-
     result.assert_outcomes(passed=2)
     if compared:
         result.stdout.fnmatch_lines(["comparisons: 1 equivalent, 2 inconclusive*"])
@@ -298,7 +287,6 @@ def test_a_failing_teardown_is_a_failed_test(pytester: pytest.Pytester) -> None:
         """
     )
     result = run(pytester, "--hwperf-save")
-
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["hwperf: 0 runs saved*"])
 

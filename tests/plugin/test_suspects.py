@@ -56,7 +56,6 @@ def test_without_a_history_all_commits_since_the_release_are_named(named: Named,
     """A store that cannot be read says so when it is saved to."""
     commit(tmp_path, work__py="2")
     commit(tmp_path, work__py="3")
-
     (line,) = named(1)
     assert line == (
         "drift of t.py::test_0, latency p50: its history of 1 run shows no change of level, which leaves all between "
@@ -77,6 +76,5 @@ def test_a_few_tests_are_named_and_the_others_counted(named: Named, tmp_path: Pa
 
 def test_where_git_cannot_tell_the_commits_are_not_counted(named: Named, tmp_path: Path) -> None:
     git(tmp_path, "tag", "--delete", "v1.4")
-
     (line,) = named(1)
     assert "all between v1.4 and HEAD; search them" in line

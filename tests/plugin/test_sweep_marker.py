@@ -59,7 +59,6 @@ def test_a_scenario_is_measured_at_the_batch_size_and_threads_of_its_point(pytes
 
 def test_a_point_can_be_selected_by_its_values(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(callable_test("batch_size=[1, 8]"))
-
     pytester.runpytest_inprocess(*QUICK, "-k", "batch_size:8").assert_outcomes(passed=1, deselected=1)
 
 
@@ -81,7 +80,6 @@ def test_larger_batches_than_one_that_misses_a_limit_are_skipped(pytester: pytes
 @pytest.mark.parametrize("options", ["batch_size=[1, 8], latency_p50_ms=1e-12, stop=False", "batch_size=[1, 8]"])
 def test_without_a_reason_to_stop_every_point_is_measured(pytester: pytest.Pytester, options: str) -> None:
     pytester.makepyfile(callable_test(options))
-
     pytester.runpytest_inprocess(*QUICK).assert_outcomes(passed=2)
 
 
@@ -97,13 +95,11 @@ def test_a_point_is_measured_where_one_of_its_measurements_keeps_the_limits(pyte
             hwperf.record("size", batch_size, better="lower")
         """
     )
-
     pytester.runpytest_inprocess(*QUICK).assert_outcomes(passed=2)
 
 
 def test_every_point_is_measured_where_it_would_be_compared(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(callable_test("batch_size=[1, 8], latency_p50_ms=1e-12"))
-
     pytester.runpytest_inprocess(*QUICK, "--hwperf-compare", "-ohwperf_rerun=never").assert_outcomes(passed=2)
 
 
@@ -111,7 +107,6 @@ def test_budgets_are_kept_point_by_point(pytester: pytest.Pytester) -> None:
     budget = "@pytest.mark.hwbudget(latency_p50_ms=1e-12)\n        @pytest"
     pytester.makepyfile(callable_test("batch_size=[1, 8]").replace("@pytest", budget, 1))
     result = pytester.runpytest_inprocess(*QUICK)
-
     result.assert_outcomes(failed=1, skipped=1)
 
 
@@ -119,7 +114,6 @@ def test_other_parameters_make_a_sweep_each(pytester: pytest.Pytester) -> None:
     source = callable_test("batch_size=[1, 8]", "batch_size, kind")
     pytester.makepyfile(source.replace("@py", '@pytest.mark.parametrize("kind", ["a", "b"])\n        @py', 1))
     result = pytester.runpytest_inprocess(*QUICK, "--hwperf-report=r.json")
-
     result.assert_outcomes(passed=4)
     assert ["test_it[a]", "test_it[b]"] == [sweep["name"].partition("::")[2] for sweep in sweeps_of(pytester)]
 
@@ -156,7 +150,6 @@ def test_the_body_of_a_test_with_a_budget_is_swept_too(pytester: pytest.Pytester
         """
     )
     result = pytester.runpytest_inprocess(*QUICK)
-
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["sweep of *::test_it", "*passed", "*passed", "*limits: latency p50 <= 1000 s"])
 
@@ -173,6 +166,5 @@ def test_workers_stop_by_their_own_misses_alone(pytester: pytest.Pytester) -> No
     """Files stay together, so that one worker has all points."""
     pytester.makepyfile(callable_test("batch_size=[1, 8], latency_p50_ms=1e-12"))
     result = pytester.runpytest_subprocess("-p", "xdist", "-n1", "--dist=loadfile", *QUICK)
-
     result.assert_outcomes(passed=1, skipped=1)
     result.stdout.fnmatch_lines(["note: under pytest-xdist a worker skips larger batches only after a miss *"])

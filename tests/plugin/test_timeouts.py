@@ -20,7 +20,7 @@ def left_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         seen.append(signal.getitimer(signal.ITIMER_REAL)[0])
         raise WorkerError("none is started here")
 
-    monkeypatch.setattr("pytest_hwperf.plugin.measurement.ask", ask)
+    monkeypatch.setattr("pytest_hwperf.plugin.fresh.ask", ask)
     return seen
 
 
@@ -55,7 +55,6 @@ def test_the_timer_of_a_test_is_paused(
         """
     )
     result = pytester.runpytest_inprocess("-s", *OPTIONS, *options)
-
     result.stdout.fnmatch_lines([f"*timer {after}"])
     assert [during] == left_s
     assert 0 == signal.getitimer(signal.ITIMER_REAL)[0]

@@ -48,5 +48,4 @@ def test_a_mistake_of_this_package_keeps_its_frames(pytester: pytest.Pytester, m
     monkeypatch.setattr("pytest_hwperf.plugin.measurement.samples_of", None)
     pytester.makepyfile("def test_it(hwperf): hwperf(int)")
     result = pytester.runpytest_inprocess(*QUICK)
-
     result.stdout.fnmatch_lines(["*plugin/measurement.py:*"])

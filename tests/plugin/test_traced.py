@@ -114,7 +114,6 @@ def test_a_measurement_that_only_has_timings_says_why_it_has_none(pytester: pyte
         """
     )
     result = pytester.runpytest_inprocess(*OPTIONS)
-
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["latency p50 unmeasured, limit 1 s: traced by test_*"])
 
@@ -163,7 +162,6 @@ def _profiled(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_traced_process_of_a_pair_refuses_to_measure() -> None:
     subject = subject_of_callable(int, (), {}, y_true=None, batch_size=None)
     target = ready_target(subject, lambda: None)
-
     with pytest.raises(MeasurementError, match="traced by cProfile"), target:
         pass
 

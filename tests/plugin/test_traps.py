@@ -82,7 +82,6 @@ def test_an_array_that_is_computed_after_its_call(pytester: pytest.Pytester) -> 
 
         def test_it(hwperf): hwperf(Later)
     """
-
     assert "Later before it was computed: end it with .block_until_ready()" in shown(pytester, source)
 
 
@@ -95,7 +94,6 @@ def test_too_few_examples(pytester: pytest.Pytester) -> None:
         @pytest.mark.hwbudget(accuracy_min=0.7)
         def test_it(hwperf): hwperf(lambda rows: np.ones(len(rows)), X, y_true=y)
     """
-
     assert "10 examples cannot decide this: about 95 would, if the share stays the same" in shown(pytester, source)
 
 

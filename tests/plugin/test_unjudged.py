@@ -90,7 +90,6 @@ def test_with_strict_an_xfail_that_the_candidate_adds_fails(project: Project) ->
         }
     )
     result = project.run(REPEATED, "--hwperf-strict")
-
     result.assert_outcomes(failed=2, xfailed=1)
     result.stdout.fnmatch_lines(["FAILED test_known.py::test_x?2? - latency p50 ×3*"])
 

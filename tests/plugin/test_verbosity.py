@@ -36,16 +36,6 @@ def test_each_verbosity_has_its_screen(
     assert any(line.startswith("budgets: 1 ") for line in lines)  # on a busy machine with few calls, and remarks
 
 
-def test_the_short_summary_begins_with_the_figure_and_its_limit(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    pytester.makepyfile(TESTS)
-    result = pytester.runpytest_inprocess(*QUICK)
-
-    result.stdout.re_match_lines([r"FAILED test_.*::test_fails - latency p95 \S+ [nµ]s.*limit.*"])
-
-
 def test_a_misspelt_marker_is_told_within_the_terminal(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("import pytest\n@pytest.mark.hwbudget(latency_p95=5)\ndef test_it(): pass")
     result = pytester.runpytest_inprocess(*QUICK)

@@ -90,15 +90,6 @@ def test_the_shortest_call_can_be_set(pytester: pytest.Pytester) -> None:
     assert {} == skips()
 
 
-def test_the_ini_twin(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(test_it=BEFORE + "def test_it():\n    spend(1000)\n")
-    pytester.makeini("[pytest]\nhwperf_all = true\n")
-    result = pytester.runpytest_inprocess(*QUICK, "-ohwperf_shortest=1e-9")
-
-    result.assert_outcomes(passed=1)
-    assert {"test_it"} == measured()
-
-
 ONCE = """
 @pytest.fixture(scope="session")
 def rows():
@@ -178,7 +169,6 @@ def test_skips():
 
 def test_outcomes_of_pytest_stay_and_what_is_known_to_differ_is_named(pytester: pytest.Pytester) -> None:
     result = run(pytester, LEFT)
-
     result.assert_outcomes(passed=2, xfailed=2, xpassed=1, skipped=2, failed=1)
     assert {
         "test_drawn": "its body cannot be measured: hypothesis draws other examples at every call",
@@ -192,7 +182,6 @@ def test_nothing_is_measured_where_that_is_disabled(pytester: pytest.Pytester) -
     result = run(
         pytester, "calls = []\ndef test_it():\n    calls.append(1)\n    assert calls == [1]", "--hwperf-disable"
     )
-
     result.assert_outcomes(passed=1)
 
 
@@ -218,7 +207,6 @@ class Odd:
 def test_changed_fixtures_are_seen(values: Any, change: Callable[[Any], object]) -> None:
     fixtures = FixtureValues({"other": 3, "rows": values})
     assert "" == fixtures.why_not_again()
-
     change(values)
     assert "its first call has changed its fixture 'rows'" == fixtures.why_not_again()
 

@@ -1,4 +1,4 @@
-"""Which parts of a fresh process the code under test takes: its imports, fixtures, the test's body and calls."""
+"""What a fresh process notes of itself: what its parts take, what it uses of a change, and which fixtures train."""
 
 import inspect
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -7,14 +7,22 @@ from types import FunctionType, ModuleType
 
 import pytest
 
+from pytest_hwperf.checkout.revision import Revision, revision_of
+from pytest_hwperf.host.files import read_file
 from pytest_hwperf.host.source_files import is_of_this_package, is_own, own_code, watch_imports
+from pytest_hwperf.host.usage import Recorder
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_task
 from pytest_hwperf.measure.startup import FIXTURES, Startup
 from pytest_hwperf.plugin.session import session_of
-from pytest_hwperf.records.errors import WorkerError
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.errors import SerialisationError, WorkerError
 from pytest_hwperf.records.units import show
+from pytest_hwperf.stats.affected import Usage, Watch
 
 _STARTUP = pytest.StashKey["_Parts"]()
+_RECORDER = pytest.StashKey[Recorder]()
+_LARGEST = 50_000_000  # bytes of a list of what has changed
+_FIXTURE = "fixture"  # before the name of one that serves several tests; no id of a test begins so
 _TRAINING = frozenset({"fit", "fit_transform", "fit_predict", "partial_fit", "backward", "train_on_batch"})
 _DEEPEST = 4  # calls of functions below a fixture
 _AROUND_ALL = ("pytest_cmdline_main", "pytest_runtestloop", "pytest_runtest_protocol")  # hooks that run whole tests
@@ -22,19 +30,32 @@ REMEDY = "train it once, save it to a file and load that file in the fixture"
 
 
 def watch(config: pytest.Config, environment: Mapping[str, str]) -> None:
-    """Begin to attribute memory or time, if the task of this process takes either; before any code of the tree."""
+    """Begin to attribute memory or time, and to watch what the task names; before any code of the tree."""
     try:
-        role = decode_task(environment[ENVIRONMENT]).role
+        task = decode_task(environment[ENVIRONMENT])
     except WorkerError:  # said when pytest is configured
         return
-    if role in ("memory", "cold"):
-        config.stash[_STARTUP] = parts = _Parts(config, measures_memory=role == "memory")
+    if task.watch:
+        try:
+            recorder = Recorder(from_json(Watch, read_file(Path(task.watch), _LARGEST)))
+        except (SerialisationError, OSError) as error:
+            raise pytest.UsageError(f"what is to be watched cannot be read: {error}") from error
+        config.stash[_RECORDER] = recorder
+        # git is asked before: afterwards it would be a process that opens files
+        config.pluginmanager.register(_Contexts(recorder, revision_of(config.rootpath)), "hwperf-affected")
+        recorder.begin()
+    if task.role in ("memory", "cold"):
+        config.stash[_STARTUP] = parts = _Parts(config, measures_memory=task.role == "memory")
         config.pluginmanager.register(parts, "hwperf-startup")
 
 
 def startup_of(config: pytest.Config) -> "_Parts":
-    """Return what this process attributes."""
     return config.stash[_STARTUP]
+
+
+def usage_of(config: pytest.Config) -> Usage | None:
+    recorder = config.stash.get(_RECORDER, None)
+    return recorder.usage() if recorder else None
 
 
 class _Parts:
@@ -86,6 +107,54 @@ class _Parts:
     def pytest_runtest_call(self) -> Generator[None, object, object]:
         with self.startup.part(FIXTURES):
             return (yield)
+
+
+class _Contexts:
+    """Says whose turn it is: a test, a fixture of several, a file of tests while it is collected, or nobody."""
+
+    def __init__(self, recorder: Recorder, revision: Revision) -> None:
+        self._recorder = recorder
+        self._revision = revision
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        session_of(session.config).revision = self._revision
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        if not isinstance(collector, pytest.Module | pytest.Class):  # a folder: what it imports serves many files
+            return (yield)
+        before = self._recorder.enter(collector.nodeid)
+        try:
+            return (yield)
+        finally:
+            self._recorder.enter(before)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+    ) -> Generator[None, object, object]:
+        if fixturedef.scope == "function":
+            return (yield)
+        name, base = fixturedef.argname, fixturedef.baseid
+        context = f"{_FIXTURE} {name} of {base}"
+        before = self._recorder.enter(context)
+        try:
+            return (yield)
+        finally:
+            self._recorder.enter(before)
+            items = (one for one in request.session.items if one.nodeid.startswith(base))
+            users = [one.nodeid for one in items if name in getattr(one, "fixturenames", ())]
+            self._recorder.share(context, [before, *users])
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        before = self._recorder.enter(item.nodeid)
+        try:
+            return (yield)
+        finally:
+            self._recorder.enter(before)
 
 
 def say_what_trains(item: pytest.Item, processes: int) -> None:
