@@ -19,8 +19,6 @@ _LIMITS = "a folder of JSON files keeps the newest 20 of a test, and values of s
 _SUPERSEDED = "the database has them, and a run that was accepted later has taken their place"
 _BATCH = 500  # runs that are copied at once
 
-Key = tuple[str, str, str]  # test, label, fingerprint of the machine
-
 
 def copy_runs(options: argparse.Namespace) -> int:
     """Copy what the target does not have yet, and count what it does not keep."""
@@ -28,9 +26,11 @@ def copy_runs(options: argparse.Namespace) -> int:
     target, place = arg.open_store(options.target, "TO")
     names = [options.baseline] if options.baseline else source.baselines()
     copied = [_copy(source, target, name, place, held=held) for name in names for held in (False, True)]
-    notes = _copy_notes(source, target)
+    notes = source.annotations()
+    for note in notes:
+        target.annotate(note)
     if notes:
-        say(f"{counted(notes, 'note')} copied to {place}")
+        say(f"{counted(len(notes), 'note')} copied to {place}")
     if not any(count for count, _ in copied) and not notes:
         complain(f"{options.source} has no accepted or held run, and no note")
         return FAILED
@@ -57,8 +57,7 @@ def _copy(source: Store, target: Store, name: str, place: str, *, held: bool) ->
             complain(f"not copied: {problem}")
             failed += 1
     if sent:
-        found = {digest for one in _digests(target, name, held=held).values() for digest in one}
-        what, there = "failed run" if held else "run", len(sent & found)
+        what, there = "failed run" if held else "run", len(sent & _digests(target, name, held=held))
         say(f"baseline {name}: {counted(there, what)} in {place}")
         if lost := len(sent) - there - failed:
             why = _SUPERSEDED if hasattr(target, "upgrade") else _LIMITS
@@ -66,16 +65,13 @@ def _copy(source: Store, target: Store, name: str, place: str, *, held: bool) ->
     return len(sent), failed
 
 
-def _batches(
-    source: Store, name: str, known: "dict[Key, list[bytes]]", sent: set[bytes], *, held: bool
-) -> Iterator[list[StoredRun]]:
+def _batches(source: Store, name: str, known: set[bytes], sent: set[bytes], *, held: bool) -> Iterator[list[StoredRun]]:
     """Yield runs that are newer than what is known of their test, and note all that there are in `sent`."""
     batch = list[StoredRun]()
     for runs in source.histories(name, held=held):
         digests = [_digest(one) for one in runs]
         sent.update(digests)
-        there = {*known.get(_key(runs[-1]), ())}
-        newest = max((place for place, digest in enumerate(digests) if digest in there), default=-1)
+        newest = max((place for place, digest in enumerate(digests) if digest in known), default=-1)
         batch += runs[newest + 1 :]
         if len(batch) >= _BATCH:
             yield batch
@@ -84,27 +80,14 @@ def _batches(
         yield batch
 
 
-def _copy_notes(source: Store, target: Store) -> int:
-    """Copy the notes; return how many there are."""
-    notes = source.annotations()
-    for note in notes:
-        target.annotate(note)
-    return len(notes)
-
-
-def _digests(store: Store, name: str, *, held: bool) -> dict[Key, list[bytes]]:
-    return {_key(runs[-1]): [_digest(one) for one in runs] for runs in store.histories(name, held=held)}
-
-
-def _key(stored: StoredRun) -> Key:
-    return stored.run.test, stored.run.label, stored.run.machine.fingerprint
+def _digests(store: Store, name: str, *, held: bool) -> set[bytes]:
+    return {_digest(one) for runs in store.histories(name, held=held) for one in runs}
 
 
 def _digest(stored: StoredRun) -> bytes:
     return hashlib.sha256(to_json(stored, check=False)).digest()
 
 
-_TEST = "test id or glob pattern, such as 'tests/test_models.py::*'"
 _HELD = "a failed run is held by pytest --hwperf-save"
 
 

@@ -1,7 +1,7 @@
 """`hwperf compare`: two versions of a model on one data file, and whether the new one is rolled out."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -44,12 +44,15 @@ def run(options: argparse.Namespace) -> int:
     measured = measure_versions(options.old, options.new, X, y, settings, budgets)
     output.clear_progress()
     rows = Rows(file=options.data, sha256=digest_of(Path(options.data)), count=len(X), labelled=y is not None)
-    file = _file(options, settings, budgets, measured, rows)
+    file = _decided(settings, budgets, measured, rows, _command(options))
     verdicts = verdicts_of(file)
     output.show_document(document_of(file, verdicts), _WIDEST)
     if options.markdown:
         output.write_file(options.markdown, render(file, verdicts))
-    _write(options, file)
+    if options.record:
+        output.write_record(options.record, file.record)
+    if options.json:
+        output.write_record(options.json, file)
     return exit_code(file.record.decision, accept_inconclusive=options.accept_inconclusive)
 
 
@@ -67,16 +70,15 @@ def exit_code(decision: Decision, *, accept_inconclusive: bool = False) -> int:
     if decision.outcome == "no-go":
         return output.FAILED
     doubts = [one.subject for one in decision.reasons]
-    accepted = (
-        accept_inconclusive and doubts and all(isinstance(one, Comparison) and _is_doubtful(one) for one in doubts)
-    )
+    accepted = accept_inconclusive and doubts and all(map(_has_values, doubts))
     return output.OK if decision.outcome == "go" or accepted else output.INCONCLUSIVE
 
 
-def _is_doubtful(comparison: Comparison) -> bool:
-    """Whether values were observed that do not decide: doubt about them may be accepted."""
-    unseeded = comparison.cause is not None and comparison.cause.kind == "processes disagree"
-    return comparison.outcome in ("inconclusive", "equivalent") and (comparison.change is not None or unseeded)
+def _has_values(subject: object) -> bool:
+    """Whether it is a comparison whose values do not decide: doubt about them may be accepted."""
+    if not isinstance(subject, Comparison) or subject.outcome not in ("inconclusive", "equivalent"):
+        return False
+    return subject.change is not None or (subject.cause is not None and subject.cause.kind == "processes disagree")
 
 
 def _checked(options: argparse.Namespace) -> CompareSettings:
@@ -101,23 +103,19 @@ def _checked(options: argparse.Namespace) -> CompareSettings:
     )
 
 
-def _file(
-    options: argparse.Namespace,
-    settings: CompareSettings,
-    budgets: Sequence[Budget],
-    measured: MeasuredVersions,
-    rows: Rows,
+def _decided(
+    settings: CompareSettings, budgets: Sequence[Budget], measured: MeasuredVersions, rows: Rows, command: Iterable[str]
 ) -> RolloutFile:
     """Decide, and put everything together."""
-    requirements = requirements_of(measured.new, budgets)
-    decision = decide(measured.comparisons, requirements, measured.old, measured.new)
+    old, new = measured.old, measured.new
+    requirements = requirements_of(new, budgets)
+    decision = decide(measured.comparisons, requirements, old, new)
     margins = {one.key: one for one in (DEFAULT_MARGINS["latency_p95"], *settings.margins)}
-    go = decision.outcome == "go"
     record = VersionRecord(
         decided_at=datetime.now(UTC).isoformat(timespec="seconds"),
         decision=decision,
-        old=measured.old,
-        new=measured.new,
+        old=old,
+        new=new,
         rows=rows,
         batch_size=settings.batch_size,
         threads=settings.threads,
@@ -127,16 +125,12 @@ def _file(
         margins=tuple(settings.margins),
         pairs=len(measured.gate.evidence.pairs),
         requirements=requirements,
-        command=tuple(_command(options)),
+        command=tuple(command),
     )
-    return RolloutFile(
-        record=record,
-        comparisons=measured.comparisons,
-        plan=plan_of(measured.old, measured.new, budgets, margins[P95].size, settings.alpha, settings.batch_size)
-        if go
-        else None,
-        gate=measured.gate,
-    )
+    planned = None
+    if decision.outcome == "go":
+        planned = plan_of(old, new, budgets, margins[P95].size, settings.alpha, settings.batch_size)
+    return RolloutFile(record=record, comparisons=measured.comparisons, plan=planned, gate=measured.gate)
 
 
 def _command(options: argparse.Namespace) -> Iterator[str]:
@@ -145,22 +139,11 @@ def _command(options: argparse.Namespace) -> Iterator[str]:
     for name in ("data", "target", "batch_size", "threads", "alpha", "requirements", "time", "timeout"):
         value = getattr(options, name)
         if value is not None:
-            yield (
-                f"--{name.replace('_', '-')}={value:g}"
-                if isinstance(value, float)
-                else (f"--{name.replace('_', '-')}={value}")
-            )
+            yield f"--{name.replace('_', '-')}={f'{value:g}' if isinstance(value, float) else value}"
     yield from (f"--margin={one}" for one in options.margin)
     yield from (f"--trust={one}" for one in options.trust)
     yield from (f"--header={name}: …" for name in headers_of(options.header))
     yield from ["--accept-inconclusive"] * options.accept_inconclusive
-
-
-def _write(options: argparse.Namespace, file: RolloutFile) -> None:
-    if options.record:
-        output.write_record(options.record, file.record)
-    if options.json:
-        output.write_record(options.json, file)
 
 
 def _margins(given: list[str]) -> tuple[Margin, ...]:

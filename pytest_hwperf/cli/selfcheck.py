@@ -45,6 +45,8 @@ class BuildRecord(Record, frozen=True, kw_only=True):
 
 def run(options: argparse.Namespace) -> int:
     """Run the builds one after the other, add them to the record, and print the rates of all of them."""
+    from platformdirs import user_data_dir
+
     if options.builds < 0 or options.planted < 0 or not options.builds + options.planted:
         raise UsageProblem("hwperf selfcheck: --builds and --planted are numbers from 0 on, not both 0")
     alpha, work = parse_rate("--alpha", options.alpha), _work(options.work)
@@ -56,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
         builds.append(build)
         what = f"{show_share(share)} work planted" if share else "equal code"
         say(f"build {number}, {what}: {build.alarms} of {counted(build.questions, 'test')} regressed")
-    record = _record(reports[0].machine.fingerprint)
+    record = Path(user_data_dir("pytest-hwperf"), "selfcheck", f"{reports[0].machine.fingerprint}.json")
     known = [] if options.forget else read_record(record)
     write_record(record, [*known, *builds])
     lines, too_many = render([*known, *builds], alpha)
@@ -151,12 +153,6 @@ def write_record(path: Path, builds: Sequence[Build]) -> None:
     """Replace the record atomically."""
     written = datetime.now(UTC).isoformat(timespec="seconds")
     replace_file(path, to_json(BuildRecord(written=written, builds=tuple(builds))) + b"\n")
-
-
-def _record(fingerprint: str) -> Path:
-    import platformdirs
-
-    return Path(platformdirs.user_data_dir("pytest-hwperf"), "selfcheck", f"{fingerprint}.json")
 
 
 def tree() -> Path:

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from secrets import randbelow
 from time import monotonic
-from typing import Any, get_args
+from typing import get_args
 
 from pytest_hwperf import registry
 from pytest_hwperf.cli import arguments as arg
 from pytest_hwperf.cli import output
 from pytest_hwperf.cli.inputs import read_data
+from pytest_hwperf.gate.models import save_rows
 from pytest_hwperf.gate.sweeps import ROUNDS, ModelAtPoints, SweepTools, Swept, memory_of, sweep_model, watch_machine
 from pytest_hwperf.gate.targets import check_target, find_module
 from pytest_hwperf.host.machine import describe_machine
@@ -36,14 +36,18 @@ _SEEDS = 1 << 31
 
 def run(options: argparse.Namespace) -> int:
     """Sweep, print the table, write what was asked for, and return the exit code."""
-    plan, seed = _plan(options), _seed(options.seed)
+    plan, seed = _plan(options), randbelow(_SEEDS) if options.seed is None else options.seed
+    if not 0 <= seed < _SEEDS:
+        raise UsageProblem(f"--seed={seed}: a whole number from 0 up to {_SEEDS - 1}")
     check_target(options.model, ("function", "ONNX file"))
     arg.check_time(options.time, _LONGEST_S, "2")
     if options.plot:
         plots.check_matplotlib()
     arg.check_files(json=options.json, plot=options.plot)
     X, _ = read_data(options.data, options.target)
-    _check_rows(plan, len(X))
+    if (most := max(int(size) for size in plan.axes[BATCH])) > len(X):
+        few = f"{most} rows a call, and the data has {len(X)}"
+        raise UsageProblem(f"--batch-size: {few}: give smaller batches or more data")
     find_module(options.model)
     started = datetime.now(UTC).isoformat(timespec="seconds")
     with _energy(options.energy) as meter, workdir() as folder:
@@ -51,14 +55,24 @@ def run(options: argparse.Namespace) -> int:
             raise UsageProblem("--goal=energy needs a source of energy: leave --energy=off out")
         tools = SweepTools(
             measure=ModelAtPoints(options.model, X, meter).measure,
-            memory=partial(memory_of, options.model, _saved(X, folder)) if options.memory_max_mb is not None else None,
+            memory=None
+            if options.memory_max_mb is None
+            else partial(memory_of, options.model, save_rows(folder, X, None)),
             most_rows=len(X) if options.batch_size == _LARGEST else 0,
             watch=watch_machine,
             progress=_SweepProgress(len(plan.points()) * options.time),
         )
-        found = sweep_model(
-            options.model, _points(options.model, plan), tools, seed=seed, round_s=options.time / ROUNDS
-        )
+        points = [
+            SweepPoint(
+                sweep=options.model,
+                values=values,
+                limits=plan.limits,
+                rate=plan.rate,
+                serving_batch=plan.serving_batch,
+            )
+            for values in plan.points()
+        ]
+        found = sweep_model(options.model, points, tools, seed=seed, round_s=options.time / ROUNDS)
     output.clear_progress()
     output.show_document([*document_of(found.sweep), *notes_of([found.sweep])])
     _write(options, found, started)
@@ -108,29 +122,6 @@ def _numbers(option: str, text: str) -> list[int]:
         raise UsageProblem(f"{option}={text}: give whole numbers with commas between them, such as 1,8,32") from None
 
 
-def _seed(given: int | None) -> int:
-    if given is None:
-        return randbelow(_SEEDS)
-    if not 0 <= given < _SEEDS:
-        raise UsageProblem(f"--seed={given}: a whole number from 0 up to {_SEEDS - 1}")
-    return given
-
-
-def _points(model: str, plan: SweepPlan) -> list[SweepPoint]:
-    return [
-        SweepPoint(sweep=model, values=values, limits=plan.limits, rate=plan.rate, serving_batch=plan.serving_batch)
-        for values in plan.points()
-    ]
-
-
-def _check_rows(plan: SweepPlan, rows: int) -> None:
-    most = max(int(size) for size in plan.axes[BATCH])
-    if most > rows:
-        raise UsageProblem(
-            f"--batch-size: {most} rows a call, and the data has {rows}: give smaller batches or more data"
-        )
-
-
 @contextmanager
 def _energy(wanted: str) -> Iterator[Meter | None]:
     """Open the source that was asked for; `auto` takes the first that works."""
@@ -140,14 +131,6 @@ def _energy(wanted: str) -> Iterator[Meter | None]:
     finally:
         if meter is not None:
             meter.close()
-
-
-def _saved(X: Any, folder: Path) -> Path:
-    """Write the rows where fresh processes read them."""
-    import numpy as np
-
-    np.savez(folder / "data.npz", allow_pickle=False, X=X)
-    return folder / "data.npz"
 
 
 def _write(options: argparse.Namespace, found: Swept, started: str) -> None:
