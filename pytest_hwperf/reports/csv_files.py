@@ -178,7 +178,10 @@ def _comparison_rows(judgement: Judgement, changes: Mapping[MeasurementKey, Chan
 def _comparison_cells(judgement: Judgement, comparison: Comparison) -> dict[str, Cell]:
     change = comparison.change
     unit, factor = _unit(judgement.run, comparison.metric)
-    value, n, source = _candidate(figure_of(judgement.figures, comparison.key), comparison)
+    figure, value = figure_of(judgement.figures, comparison.key), comparison.candidate
+    n, source = (None, None) if value is None else (comparison.pairs, figure.source if figure else IN_PAIRS)
+    if figure and comparison.is_of(figure):  # then the candidate's value that belongs to the change is its own
+        value, n, source = figure.estimate.value, figure.estimate.n, figure.source
     cells: dict[str, Cell] = {
         "unit": unit or "1",
         "baseline_value": None if comparison.baseline is None else comparison.baseline * factor,
@@ -195,16 +198,6 @@ def _comparison_cells(judgement: Judgement, comparison: Comparison) -> dict[str,
     }
     same = ("metric", "statistic", "scale", "margin", "pairs", "p_value", "detectable", "outcome")
     return cells | {name: getattr(comparison, name) for name in same}
-
-
-def _candidate(figure: Figure | None, comparison: Comparison) -> tuple[float | None, int | None, str | None]:
-    """Return the candidate's value that belongs to the change, of how many it is made, and what measured it."""
-    value = comparison.candidate
-    if figure and comparison.is_of(figure):
-        return figure.estimate.value, figure.estimate.n, figure.source
-    if value is None:
-        return None, None, None
-    return value, comparison.pairs, figure.source if figure else IN_PAIRS
 
 
 def _effect_cells(run: Run, comparison: Comparison, changes: Mapping[MeasurementKey, Changes]) -> dict[str, Cell]:

@@ -1,23 +1,25 @@
-"""Everything that the page shows, as plain data: the rows of its table, and what opens of each measurement."""
+"""Everything that the page shows, as plain data: the rows of its table, what opens of each measurement, and charts."""
 
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY, metric_of
 from pytest_hwperf.records.report import Report
-from pytest_hwperf.records.run import Key
+from pytest_hwperf.records.run import Key, Machine
 from pytest_hwperf.records.text import visible
-from pytest_hwperf.records.units import counted
-from pytest_hwperf.records.verdict import Budget, Judgement
+from pytest_hwperf.records.units import counted, scale_for
+from pytest_hwperf.records.verdict import Budget
 from pytest_hwperf.reports.explained import operator_tables
 from pytest_hwperf.reports.html.assets import as_json
-from pytest_hwperf.reports.html.decision import PairData, SeenKey, seen_of
-from pytest_hwperf.reports.html.details import Plain, detail_of, facts_of, flames_of, measurement_of, rounded
+from pytest_hwperf.reports.html.details import Plain, detail_of, rounded, seen_by, seen_of, shared_of
 from pytest_hwperf.reports.html.histories import Reader, add_histories
-from pytest_hwperf.reports.rows import GROUPS, Row, title_of, unnamed_scenario
+from pytest_hwperf.reports.rows import GROUPS, Row, benchmark_of, title_of, unnamed_scenario
+from pytest_hwperf.stats.candidates import measured_together
+from pytest_hwperf.stats.rivals import Candidate, per_row
+from pytest_hwperf.stats.tradeoffs import dimensions_of
 
 _MOST_BLOCKS = 1_500_000  # values of blocks that a page holds: some 10 MB
 _MOST_DETAILS = 5_000  # verdicts of which all are explained in full
-_NONE = PairData()
 
 
 def content_of(
@@ -27,10 +29,12 @@ def content_of(
 
     A report of usual size is embedded whole, of a larger one what needs a look.
     """
-    seen = seen_of(report)
+    observed = seen_of(report)
+    answers = [row for name in GROUPS for row in groups[name] if row.verdicts]
+    seen = {id(row): seen_by(row, observed) for row in answers}
     places = {id(judgement): place for place, judgement in enumerate(report.judgements)}
-    details, blocks, left_out = _selection([row for name in GROUPS for row in groups[name] if row.verdicts], seen)
-    found = [_shared(report, judgement) for judgement in report.judgements]
+    details, blocks, left_out = _selection(answers, {place: one.blocks for place, one in seen.items()})
+    found = [shared_of(report, judgement) for judgement in report.judgements]
     asked = (shared for shared, one in zip(found, report.judgements, strict=True) if one.run.operators is not None)
     for shared, table in zip(asked, operator_tables(report, every=False), strict=True):
         shared["operators"] = {"setting": table.setting, "rows": table.rows, "work": table.work}
@@ -40,7 +44,7 @@ def content_of(
             place, detail = places[id(row.judgement)], None
             if id(row) in details:
                 own = found[place]["verdicts"]
-                own.append(detail_of(row, seen.get(_key_of(row), _NONE), blocks=id(row) in blocks))
+                own.append(detail_of(row, seen[id(row)], blocks=id(row) in blocks))
                 detail = len(own) - 1
             rows.append(_row(name, row, place, detail))
             keys.setdefault(place, set()).add(row.key)
@@ -50,10 +54,8 @@ def content_of(
     return as_json({"tests": tests, "rows": rows}), [*map(as_json, found)], [*left_out, *filter(None, [unshown])]
 
 
-def _selection(
-    every: Sequence[Row], seen: Mapping[SeenKey, PairData]
-) -> tuple[frozenset[int], frozenset[int], Sequence[str]]:
-    """Choose by identity which rows have details, and which have their blocks; and say what is left out.
+def _selection(every: Sequence[Row], values: Mapping[int, int]) -> tuple[frozenset[int], frozenset[int], Sequence[str]]:
+    """Choose by identity which rows have details, and which have their blocks, of so many values; say what is left out.
 
     Rows are chosen in the order of the table, so that what is well is left out first.
     """
@@ -67,7 +69,7 @@ def _selection(
         )
     blocks, total = set[int](), 0
     for row in detailed:
-        total += 0 if row.budget else seen.get(_key_of(row), _NONE).blocks
+        total += 0 if row.budget else values[id(row)]
         if total <= _MOST_BLOCKS:
             blocks.add(id(row))
     if len(blocks) < len(detailed):
@@ -76,18 +78,6 @@ def _selection(
             "the table: more would make the page slow. The JSON report holds all."
         )
     return frozenset(map(id, detailed)), frozenset(blocks), left_out
-
-
-def _key_of(row: Row) -> SeenKey:
-    return row.run.kind, measurement_of(row.judgement), *row.key
-
-
-def _shared(report: Report, judgement: Judgement) -> Plain:
-    """Return what belongs to a measurement as a whole."""
-    found: Plain = {"facts": facts_of(judgement), "verdicts": []}
-    gates = (gate for gate in report.gates if gate.kind == judgement.run.kind)
-    flames = [*chain.from_iterable(flames_of(gate, measurement_of(judgement)) for gate in gates)]
-    return found | ({"flames": flames} if flames else {})
 
 
 def _row(group: str, row: Row, place: int, detail: int | None) -> Plain:
@@ -105,3 +95,73 @@ def _row(group: str, row: Row, place: int, detail: int | None) -> Plain:
         change = subject.change
         found["c"] = [*map(rounded, (change.value, change.low, change.high, subject.margin)), sign]
     return {name: value for name, value in found.items() if value not in ("", None)}
+
+
+_FEWEST = 2  # candidates to choose from, and dimensions of a plane
+
+
+def tradeoffs_of(report: Report) -> Iterator[Plain]:
+    """Yield a scatter for each test and operating point: its candidates by what all of them have."""
+    for measured in measured_together(report.judgements):
+        candidates, front = measured.candidates, measured.front
+        dimensions, lacking = dimensions_of(candidates)
+        if min(len(candidates), len(dimensions)) < _FEWEST or MEDIAN_LATENCY not in dimensions.values():
+            continue
+        yield {
+            "title": visible(f"{measured.test}{f' at {measured.point}' if measured.point else ''}"),
+            "axes": {name: _axis(candidates, name, key) for name, key in dimensions.items()},
+            "names": [visible(one.name) for one in candidates],
+            "front": [one in front for one in candidates],
+            "lacking": [
+                visible(f"{name}, not measured" + (f" of {', '.join(names)}" if len(names) < len(candidates) else ""))
+                for name, names in lacking.items()
+            ],
+        }
+
+
+def _axis(candidates: Sequence[Candidate], name: str, key: Key) -> Plain:
+    """Return the values of all candidates with their intervals, in the unit in which the largest reads well."""
+    metric, values = metric_of(key[0]), [per_row(one, key) for one in candidates]
+    factor, unit = scale_for(metric.unit, max(abs(one.value) for one in values))
+    points = [
+        [None if end is None else rounded(end / factor) for end in (one.value, one.low, one.high)] for one in values
+    ]
+    of_row = " of a row" if name == "latency" and any(one.rows > 1 for one in candidates) else ""
+    return {"unit": unit, "better": metric.better, "points": points, "of": of_row}
+
+
+def rooflines_of(report: Report) -> list[Plain]:
+    """Return a chart for each set of rates that numpy reaches: the measurements whose work is known, beside them."""
+    charts: dict[tuple[float, float, int], list[list[Any]]] = {}
+    for judgement in report.judgements:
+        found = judgement.run.roofline
+        if found is None or found.peak is None or not found.intensity or not found.flops_per_s:
+            continue
+        peak = (found.peak.flops_per_s, found.peak.bytes_per_s, found.peak.threads)
+        point = [
+            visible(benchmark_of(judgement.run)),
+            rounded(found.intensity),
+            rounded(found.flops_per_s),
+            found.bound or "",
+        ]
+        charts.setdefault(peak, []).append(point)
+    return [
+        {"flops": rounded(flops), "bytes": rounded(bandwidth), "threads": threads, "points": points}
+        for (flops, bandwidth, threads), points in charts.items()
+    ]
+
+
+def differences_of(report: Report) -> Iterator[Mapping[str, str | int]]:
+    """Yield each fact in which a baseline and this run differ, once, with the number of tests that it concerns."""
+    found: dict[tuple[str, str, str], set[str]] = {}
+    usual: dict[str, Machine] = {}  # kind of machine → that of its first run: kinds are not compared
+    for judgement in report.judgements:
+        for comparison in judgement.comparisons:
+            for one in comparison.cause.differences if comparison.cause else ():
+                found.setdefault((one.name, one.baseline, one.candidate), set()).add(judgement.run.test)
+        run = judgement.run
+        machine = usual.setdefault(run.kind, run.machine) if run.kind else report.machine
+        for one in machine.differences(run.machine):
+            found.setdefault((one.name, one.baseline, one.candidate), set()).add(run.test)
+    for (name, baseline, candidate), tests in found.items():
+        yield {"name": visible(name), "baseline": visible(baseline), "now": visible(candidate), "tests": len(tests)}

@@ -9,9 +9,8 @@ from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import counted
 from pytest_hwperf.reports.headline import headline_of
 from pytest_hwperf.reports.html.assets import PageScript, as_json, embedded, written
-from pytest_hwperf.reports.html.content import content_of
+from pytest_hwperf.reports.html.content import content_of, differences_of, rooflines_of, tradeoffs_of
 from pytest_hwperf.reports.html.histories import Reader
-from pytest_hwperf.reports.html.scenarios import differences_of, rooflines_of, tradeoffs_of
 from pytest_hwperf.reports.rows import GROUPS, Tone, grouped
 from pytest_hwperf.reports.table import rows
 
