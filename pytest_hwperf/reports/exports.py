@@ -1,7 +1,5 @@
 """The figures of a report as other programs keep them: one number for each benchmark and name, with its unit."""
 
-import csv
-import io
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,9 +9,10 @@ from pytest_hwperf.records.metrics import MEDIAN_LATENCY, Better
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Estimate, Figure, Run, Sample
 from pytest_hwperf.records.structs import Count, Number, Record
-from pytest_hwperf.records.text import shortened, spreadsheet_cell, visible, visible_json
+from pytest_hwperf.records.text import shortened, visible, visible_json
 from pytest_hwperf.records.units import EXPORT_UNITS, counted, exported_name, show_number
 from pytest_hwperf.records.verdict import Budget, Judgement
+from pytest_hwperf.reports.csv_files import file_of
 from pytest_hwperf.reports.rows import benchmark_of, metric_of
 from pytest_hwperf.stats.rounds import Stats
 
@@ -128,14 +127,10 @@ def render_action_benchmark(report: Report, *, better: Better = "lower") -> Expo
 def render_otava(report: Report) -> Exported:
     """Write a header and one row: Otava looks for changes in the rows of many reports, one below the other."""
     measures = [*measures_of(report)]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["time", "commit", *(spreadsheet_cell(f"{one.benchmark} {one.full_name}") for one in measures)])
+    columns = ["time", "commit", *(f"{one.benchmark} {one.full_name}" for one in measures)]
     revision = f"{report.revision}+changes" if report.changed else report.revision
-    named = spreadsheet_cell(report.started_at), spreadsheet_cell(revision)
-    writer.writerow([*named, *(f"{one.value:.12g}" for one in measures)])
-    found = len({one.benchmark for one in measures})
-    return Exported(content=text.getvalue().encode(), benchmarks=found, left_out=unmeasured(report))
+    content = file_of(columns, [[report.started_at, revision, *(one.value for one in measures)]])
+    return Exported(content=content, benchmarks=len({one.benchmark for one in measures}), left_out=unmeasured(report))
 
 
 _BATCH = "batch of "  # how a unit of replication of several calls begins

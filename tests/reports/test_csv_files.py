@@ -11,7 +11,7 @@ import pytest
 from fakes import gates
 from fakes import records as fake
 
-from pytest_hwperf.records.evidence import Assignment, Evidence, Gate, Measurement, Observation, Pair
+from pytest_hwperf.records.evidence import Evidence, Measurement
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
@@ -88,57 +88,27 @@ def test_every_number_has_unit_n_and_source() -> None:
 
 def paired(*changes: float) -> Report:
     """A latency that was compared by these log ratios, one a pair."""
-    judgement = fake.plain_judgement()
-    measurement = Measurement(test=judgement.run.test, label=judgement.run.label)
-    seen = [
-        Observation(
-            measurement=measurement,
-            metric="latency",
-            statistic="p50",
-            baseline=array("d", [0.001]),
-            candidate=array("d", [0.001 * math.exp(change)]),
-            change=change,
-        )
-        for change in changes
-    ]
-    pairs = tuple(
-        Pair(
-            number=number,
-            stage="screen",
-            first="baseline",
-            hash_seeds={},
-            assignments=(Assignment(measurement=measurement, turns="BC"),),
-            observations=(one,),
-        )
-        for number, one in enumerate(seen, 1)
-    )
-    gate = Gate(
-        against="main",
-        revision="4f2c1e9",
-        seed=1,
-        evidence=Evidence(alpha=0.01, hypotheses=(), pairs=pairs),
-        shared={},
-        seconds={},
-    )
+    judgement, whole = fake.plain_judgement(), gates.report(1)
+    (drawn, *_), measured = whole.gates[0].evidence.pairs, Measurement(test=judgement.run.test, label="long text")
+    seen = [replace(drawn.observations[0], measurement=measured, change=change) for change in changes]
+    pairs = tuple(replace(drawn, stage="screen", observations=(one,)) for one in seen)
+    gate = replace(whole.gates[0], evidence=Evidence(alpha=0.01, hypotheses=(), pairs=pairs))
     value = math.expm1(sorted(changes)[len(changes) // 2])
     verdict = fake.comparison_verdict("latency", "p50", "inconclusive", (value, -0.1, 0.1), pairs=len(changes))
     return replace(report_of(replace(judgement, verdicts=(verdict,))), gates=(gate,))
 
 
-def test_pairs_give_a_standardised_effect() -> None:
-    """0.02, 0.04 and 0.06: a mean of 0.04 over a deviation of 0.02."""
-    (row,) = table(paired(0.02, 0.04, 0.06), COMPARISONS)
-    assert ("2", "") == (row["cohens_d_paired"], row["cohens_d_paired_reason"])
-
-
 @pytest.mark.parametrize(
-    ("changes", "shown"),
-    [((0.02,), "1 pair without a deviation"), ((0.02, 0.02, 0.02), "3 pairs without a deviation")],
+    ("changes", "effect", "reason"),
+    [
+        ((0.02, 0.04, 0.06), "2", ""),  # a mean of 0.04 over a deviation of 0.02
+        ((0.02,), "", "1 pair without a deviation; see change and its interval"),
+        ((0.02, 0.02, 0.02), "", "3 pairs without a deviation; see change and its interval"),
+    ],
 )
-def test_pairs_without_a_deviation_give_no_standardised_effect(changes: tuple[float, ...], shown: str) -> None:
+def test_pairs_give_a_standardised_effect(changes: tuple[float, ...], effect: str, reason: str) -> None:
     (row,) = table(paired(*changes), COMPARISONS)
-    assert "" == row["cohens_d_paired"]
-    assert f"{shown}; see change and its interval" == row["cohens_d_paired_reason"]
+    assert (effect, reason) == (row["cohens_d_paired"], row["cohens_d_paired_reason"])
 
 
 def test_what_rests_on_no_pairs_has_no_standardised_effect() -> None:

@@ -9,7 +9,7 @@ from fakes import gates
 from fakes import records as fake
 from fakes.profiles import repeats
 
-from pytest_hwperf.records.evidence import Explanation, Gate, Measurement
+from pytest_hwperf.records.evidence import Explanation, Measurement
 from pytest_hwperf.records.messages import said
 from pytest_hwperf.records.profiles import Operator, OperatorProfile, PeakRate, Work
 from pytest_hwperf.records.report import Report
@@ -34,16 +34,7 @@ def explanation(**after: float) -> Explanation:
 
 
 def explained(*explanations: Explanation) -> Report:
-    gate = Gate(
-        against="HEAD",
-        revision="",
-        seed=1,
-        evidence=gates.build([0.3], Random(1)),
-        shared={},
-        seconds={},
-        explanations=explanations,
-    )
-    return replace(fake.empty_report(), gates=(gate,))
+    return replace(fake.empty_report(), gates=(replace(gates.report(1).gates[0], explanations=explanations),))
 
 
 def test_all_movers_are_listed_with_their_share_and_its_spread() -> None:

@@ -18,10 +18,7 @@ def text_of(lines: list[StyledLine]) -> str:
     return "".join(f"{text}\n" for text, _ in lines)
 
 
-@pytest.mark.parametrize(
-    ("detail", "width"),
-    [("normal", 80), ("normal", 200), ("quiet", 80), ("verbose", 120)],
-)
+@pytest.mark.parametrize(("detail", "width"), [("normal", 80), ("normal", 200), ("quiet", 80), ("verbose", 120)])
 def test_report_looks_as_agreed(golden: Golden, detail: Detail, width: int) -> None:
     text = text_of(render(fake.report(), width=width, color=False, detail=detail))
     golden(f"text/{detail}_{width}.txt", text.encode())
