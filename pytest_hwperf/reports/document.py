@@ -208,11 +208,11 @@ def prose(foreign: str, most: int = LONGEST_TEXT) -> str:
     return _escaped(shown, _IN_TEXT)
 
 
-def code(foreign: str, most: int = LONGEST_NAME) -> str:
+def code(foreign: str) -> str:
     """Write a name of unknown origin as code; of a long one beginning and end, which tell parameters apart."""
-    shown, end = visible(foreign), most // 2
-    if len(shown) > most:
-        shown = f"{shown[: most - end - 1]}…{shown[-end:]}"
+    shown, end = visible(foreign), LONGEST_NAME // 2
+    if len(shown) > LONGEST_NAME:
+        shown = f"{shown[: end - 1]}…{shown[-end:]}"
     if _UNSAFE_IN_CODE.search(shown):
         return f"<code>{_escaped(shown, _IN_CODE)}</code>"
     return f"`{shown}`" if shown else ""

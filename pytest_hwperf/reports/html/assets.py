@@ -9,7 +9,6 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.host.extras import require
-from pytest_hwperf.records.structs import Record
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -18,13 +17,6 @@ _SCRIPTS = {  # of each page, in the order in which they need each other
     "report": ("dom.js", "charts.js", "details.js", "table.js"),
     "history": ("dom.js", "charts.js", "history.js"),
 }
-
-
-class PageScript(Record, frozen=True, kw_only=True):
-    """A script that the page unpacks when its first chart is opened."""
-
-    packed: str  # base64 of its gzip
-    hash: str  # as a Content-Security-Policy names it
 
 
 def check_installed() -> None:
@@ -43,15 +35,15 @@ def script(page: str) -> str:
     return f'"use strict";\n(function () {{\n{parts}\n}})();\n'
 
 
-def pack(source: str) -> PageScript:
-    """Pack a script, always to the same bytes."""
+def pack(source: str) -> tuple[str, str]:
+    """Pack a script, always to the same bytes, which the page unpacks when its first chart is opened; and its hash."""
     packed = gzip.compress(source.encode(), compresslevel=9, mtime=0)
-    return PageScript(packed=base64.b64encode(packed).decode("ascii"), hash=hash_of(source))
+    return base64.b64encode(packed).decode("ascii"), hash_of(source)
 
 
 @lru_cache(maxsize=1)
-def plotly() -> PageScript:
-    """Return plotly.js, which the package plotly brings with it."""
+def plotly() -> tuple[str, str]:
+    """Return plotly.js, which the package plotly brings with it, packed, and its hash."""
     from plotly.offline import get_plotlyjs
 
     return pack(get_plotlyjs())
@@ -75,33 +67,33 @@ def embedded(text: bytes) -> "Markup":
     return Markup(text.decode())  # noqa: S704 - see above
 
 
-def written(page: str, library: PageScript | None, **values: Any) -> bytes:
+def written(page: str, **values: Any) -> bytes:
     """Fill the template of a page, which escapes each value that is not `embedded`."""
     check_installed()
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
-    own, charts = script(page), library or plotly()
+    own, (library, allowed) = script(page), plotly()
     environment = Environment(
         loader=FunctionLoader(text_of), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     text: str = environment.get_template(f"{page}.html.jinja").render(
-        policy=_policy(own, charts),
+        policy=_policy(hash_of(own), allowed),
         style=Markup(text_of("style.css")),  # noqa: S704 - this package's own file
         script=Markup(own),  # noqa: S704 - the same
-        library=charts.packed,
+        library=library,
         **values,
     )
     return text.encode("utf-8", errors="backslashreplace")
 
 
-def _policy(own: str, charts: PageScript) -> str:
-    """Return the Content-Security-Policy: nothing from elsewhere, and no script but these two.
+def _policy(*scripts: str) -> str:
+    """Return the Content-Security-Policy: nothing from elsewhere, and no script but those of these hashes.
 
     Styles cannot be told by their hash: the library sets them on the elements that it draws.
     """
-    scripts = " ".join(f"'{one}'" for one in (hash_of(own), charts.hash))
+    allowed = " ".join(f"'{one}'" for one in scripts)
     return (
-        f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
         "form-action 'none'"
     )

@@ -11,7 +11,7 @@ from pytest_hwperf.records.run import Key
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import counted, scale_for, show_change_interval, show_number
 from pytest_hwperf.records.verdict import Judgement
-from pytest_hwperf.reports.html.assets import PageScript, as_json, embedded, written
+from pytest_hwperf.reports.html.assets import as_json, embedded, written
 from pytest_hwperf.reports.html.details import rounded
 from pytest_hwperf.stats.history import FEWEST_DRAWN, Annotation, Series, Trend, trend_of, with_run
 
@@ -30,14 +30,14 @@ _LEGEND = (
 )
 
 
-def render(trends: Sequence[Trend], baseline: str, *, library: PageScript | None = None) -> bytes:
+def render(trends: Sequence[Trend], baseline: str) -> bytes:
     """Write the page of `hwperf history`; series of a test follow each other."""
     tests, charts = list[str](), list[list[Plain]]()
     for (test, label), group in groupby(trends, lambda one: (one.series.test, one.series.label)):
         tests.append(visible(f"{test} {label}".rstrip()))
         charts.append([_chart(trend) for trend in group])
     values = {"baseline": visible(baseline), "legend": _LEGEND, "tests": tests}
-    return written("history", library, charts=embedded(as_json(charts)), **values)
+    return written("history", charts=embedded(as_json(charts)), **values)
 
 
 def add_histories(

@@ -8,7 +8,7 @@ from pytest_hwperf.records.run import Machine
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import counted
 from pytest_hwperf.reports.headline import headline_of
-from pytest_hwperf.reports.html.assets import PageScript, as_json, embedded, written
+from pytest_hwperf.reports.html.assets import as_json, embedded, written
 from pytest_hwperf.reports.html.content import content_of, differences_of, rooflines_of, tradeoffs_of
 from pytest_hwperf.reports.html.histories import Reader
 from pytest_hwperf.reports.rows import GROUPS, Tone, grouped
@@ -24,7 +24,7 @@ _NAMES: Mapping[str, str] = {  # of the groups as readers see them, where it is 
 }
 
 
-def render(report: Report, *, history: Reader | None = None, library: PageScript | None = None) -> bytes:
+def render(report: Report, *, history: Reader | None = None) -> bytes:
     """Render a report: the same bytes for the same report."""
     groups, headline = grouped(report), headline_of(report)
     table, details, left_out = content_of(report, groups, history)
@@ -33,7 +33,6 @@ def render(report: Report, *, history: Reader | None = None, library: PageScript
     answers = [row for name in GROUPS for row in groups[name] if row.verdicts]
     return written(
         "report",
-        library,
         rows=embedded(table),
         details=[*map(embedded, details)],
         overview=embedded(as_json(across)),
