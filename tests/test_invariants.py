@@ -17,7 +17,7 @@ PACKAGE = ROOT / "pytest_hwperf"
 
 # contract → (file, offending line): one for each contract of pyproject.toml
 OFFENCES = {
-    "The storeys": ("meters/cpu_time.py", "from pytest_hwperf.stores import json_files"),
+    "The storeys": ("meters/process.py", "from pytest_hwperf.stores import json_files"),
     "Records and decisions are pure": ("stats/estimates.py", "import time"),
     "Only the plugin knows pytest": ("measure/sampling.py", "import pytest"),
     "No private pytest": ("plugin/options.py", "from _pytest.config import Config"),

@@ -10,10 +10,9 @@ from time import monotonic
 from pytest_hwperf.host.launch import Command, undisturbed
 from pytest_hwperf.host.one_shot import ask, numbers, ready
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, decode_task
-from pytest_hwperf.loads.local import drive, drive_share, drive_tasks
-from pytest_hwperf.loads.times import Times
+from pytest_hwperf.loads.local import Times, drive, drive_share, drive_tasks
 from pytest_hwperf.measure.stream import Stream
-from pytest_hwperf.meters.cpu_time import CpuTimeMeter
+from pytest_hwperf.meters.process import CpuTimeMeter
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.load import LONGEST_S, Load, Served
 from pytest_hwperf.records.messages import Statement

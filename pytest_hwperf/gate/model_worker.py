@@ -89,9 +89,8 @@ def main() -> int:
 def _reply_memory(task: WorkerTask, spec: ModelSpec) -> int:
     """Measure the memory of loading the model and calling it; of what it raises the log has the traceback."""
     from pytest_hwperf.host.source_files import own_code, watch_imports
-    from pytest_hwperf.measure.startup import Startup
     from pytest_hwperf.measure.subjects import loader_of
-    from pytest_hwperf.measure.worker_tasks import measure_memory
+    from pytest_hwperf.measure.worker_tasks import Startup, measure_memory
     from pytest_hwperf.meters.memory import MemoryMeter
 
     find_module(spec.model, spec.trust)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_hwperf.host.machine import read_processor
 from pytest_hwperf.meters.counters import refusal_warnings
-from pytest_hwperf.meters.cpu_time import CpuTimeMeter
+from pytest_hwperf.meters.process import CpuTimeMeter
 from pytest_hwperf.records.contracts import Covered, Meter
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.run import Reading

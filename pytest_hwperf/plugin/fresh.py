@@ -18,8 +18,8 @@ from pytest_hwperf.host.progress import LONG_S
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.host.worker_protocol import Role, WorkerResult, WorkerTask
 from pytest_hwperf.measure.samples import cold_samples, memory_samples
-from pytest_hwperf.meters.allocation_sites import MISSING
 from pytest_hwperf.meters.callgrind import SOURCE, slopes, under_callgrind
+from pytest_hwperf.meters.memory import MISSING
 from pytest_hwperf.plugin.command import command_for, timeout_paused
 from pytest_hwperf.plugin.meters import INSTRUCTIONS
 from pytest_hwperf.plugin.progress import SHORT_S, countdown_of, line_of, time_told

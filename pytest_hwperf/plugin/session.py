@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pytest_hwperf.checkout.revision import Revision
     from pytest_hwperf.gate.result import GateResult
     from pytest_hwperf.host.opened_files import OpenedFiles
-    from pytest_hwperf.measure.startup import Startup
     from pytest_hwperf.measure.subjects import Subject
+    from pytest_hwperf.measure.worker_tasks import Startup
     from pytest_hwperf.meters.memory import PeakRss
     from pytest_hwperf.plugin.settings import Settings
     from pytest_hwperf.plugin.shards import Division
@@ -141,7 +141,7 @@ class SessionState:
 
     def utilisation(self, *, on_gpu: bool) -> "Meter":
         """Return a meter of the utilisation of the GPUs that this process uses."""
-        from pytest_hwperf.meters.gpu_utilisation import utilisation_meter
+        from pytest_hwperf.meters.gpu import utilisation_meter
 
         if self._utilisation is None:
             self._utilisation = utilisation_meter(os.environ, on_gpu=on_gpu)

@@ -12,7 +12,7 @@ from pytest_hwperf.host.files import read_file
 from pytest_hwperf.host.source_files import is_of_this_package, is_own, own_code, watch_imports
 from pytest_hwperf.host.usage import Recorder
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_task
-from pytest_hwperf.measure.startup import FIXTURES, Startup
+from pytest_hwperf.measure.worker_tasks import FIXTURES, Startup
 from pytest_hwperf.plugin.session import session_of
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.errors import SerialisationError, WorkerError

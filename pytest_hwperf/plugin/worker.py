@@ -132,7 +132,7 @@ class OneShotWorker:
         if self._task.role == "cold":
             parts.startup.use(subject.clock_ns)
             return measure_cold_start(subject.imports, load, parts.startup)
-        from pytest_hwperf.meters.gpu_memory import GpuMemory
+        from pytest_hwperf.meters.gpu import GpuMemory
 
         boards = GpuMemory(by_driver=subject.on_gpu and "torch" not in subject.imports)
         return measure_memory(
@@ -140,7 +140,7 @@ class OneShotWorker:
         )
 
     def _sites(self, config: pytest.Config, imports: Sequence[str], load: Load) -> WorkerResult:
-        from pytest_hwperf.meters.allocation_sites import allocation_sites_of
+        from pytest_hwperf.meters.memory import allocation_sites_of
 
         for module in imports:
             importlib.import_module(module)

@@ -20,7 +20,7 @@ from pytest_hwperf.cli.doctor import (
 from pytest_hwperf.cli.doctor_conditions import Fact
 from pytest_hwperf.host.clocks import ClockPrecision
 from pytest_hwperf.meters.access import Access
-from pytest_hwperf.meters.cpu_time import CpuTimeMeter
+from pytest_hwperf.meters.process import CpuTimeMeter
 from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 

@@ -14,7 +14,7 @@ from pytest_hwperf.cli import USAGE, load, main
 from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, INTERRUPTED, OK
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerTask, decode_result, encode
-from pytest_hwperf.loads.times import Times, schedule
+from pytest_hwperf.loads.local import Times, schedule
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable
 from pytest_hwperf.records.load import Load
 

@@ -13,8 +13,8 @@ import pytest
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.host import extras
 from pytest_hwperf.loads.http import Request
+from pytest_hwperf.loads.local import schedule
 from pytest_hwperf.loads.locust import drive_locust, locustfile_of, read_statistics
-from pytest_hwperf.loads.times import schedule
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 from pytest_hwperf.records.load import Load
 

@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from pytest_hwperf.loads.local import drive_tasks
-from pytest_hwperf.loads.times import Times, schedule
+from pytest_hwperf.loads.local import Times, drive_tasks, schedule
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.load import Load
 from pytest_hwperf.stats.loads import piece_of

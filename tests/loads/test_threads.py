@@ -5,8 +5,7 @@ from time import perf_counter
 
 import pytest
 
-from pytest_hwperf.loads.local import drive, drive_share
-from pytest_hwperf.loads.times import Times, schedule
+from pytest_hwperf.loads.local import Times, drive, drive_share, schedule
 from pytest_hwperf.records.load import Load
 from pytest_hwperf.stats.loads import piece_of
 
@@ -64,8 +63,8 @@ def test_a_failed_call_is_counted_and_does_not_end_the_load() -> None:
 @pytest.mark.parametrize(
     ("load", "waits"),
     [
-        (Load(kind="server", qps=1000, seconds=60), "times.sleep"),
-        (Load(kind="server", qps=1000, seconds=60, in_flight=2), "times.sleep"),
+        (Load(kind="server", qps=1000, seconds=60), "local.sleep"),
+        (Load(kind="server", qps=1000, seconds=60, in_flight=2), "local.sleep"),
         (Load(kind="concurrency", in_flight=2, seconds=600), "local.Future.result"),
     ],
 )

@@ -15,8 +15,15 @@ from fakes.resident import FakeResident
 from fakes.streams import FakeClock, TimedCall
 
 from pytest_hwperf.host.worker_protocol import WorkerResult
-from pytest_hwperf.measure.startup import FIXTURES, Startup
-from pytest_hwperf.measure.worker_tasks import GROWTH, BoardProbe, Load, measure_cold_start, measure_memory
+from pytest_hwperf.measure.worker_tasks import (
+    FIXTURES,
+    GROWTH,
+    BoardProbe,
+    Load,
+    Startup,
+    measure_cold_start,
+    measure_memory,
+)
 from pytest_hwperf.meters.memory import MemoryMeter, PeakRss
 from pytest_hwperf.records.errors import MeasurementError
 from pytest_hwperf.records.metrics import taken_by

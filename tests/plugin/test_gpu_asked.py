@@ -34,7 +34,7 @@ def test_a_budget_of_utilisation_is_judged_by_the_boards_own_shares(
         shares = repeat(Reading(value=share))
         return FakeMeter("gpu_utilisation", shares, source="nvml:0", covers="boards", shortest_window_s=0.01)
 
-    monkeypatch.setattr("pytest_hwperf.meters.gpu_utilisation.utilisation_meter", opened)
+    monkeypatch.setattr("pytest_hwperf.meters.gpu.utilisation_meter", opened)
     pytester.makepyfile(BUDGET.replace("EXPECTED", "['nvml:0']"))
     result = pytester.runpytest_inprocess("--hwperf-sample-time=0.1")
 
@@ -45,7 +45,7 @@ def test_a_budget_of_utilisation_is_judged_by_the_boards_own_shares(
 
 @pytest.mark.usefixtures("no_energy")
 def test_without_a_gpu_the_budget_is_unmeasured(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_hwperf.meters.gpu_utilisation.uses_cuda", lambda _modules: False)
+    monkeypatch.setattr("pytest_hwperf.meters.gpu.uses_cuda", lambda _modules: False)
     pytester.makepyfile(BUDGET.replace("EXPECTED", "[]"))
     result = pytester.runpytest_inprocess("--hwperf-sample-time=0.1")
     result.assert_outcomes(failed=1)

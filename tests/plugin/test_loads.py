@@ -9,7 +9,7 @@ import pytest
 
 from pytest_hwperf.gate.load import served_by
 from pytest_hwperf.host.worker_protocol import WorkerTask
-from pytest_hwperf.loads.times import Times, schedule
+from pytest_hwperf.loads.local import Times, schedule
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import loader_of, subject_of_callable
 from pytest_hwperf.plugin.loads import batch_size_under, block_under

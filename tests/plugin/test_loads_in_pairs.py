@@ -8,7 +8,7 @@ import pytest
 
 from pytest_hwperf.gate.channel import BlockTimes, Frame, TimeBlock, ToWorker
 from pytest_hwperf.gate.interleaving import Interleaver
-from pytest_hwperf.loads import local, times
+from pytest_hwperf.loads import local
 from pytest_hwperf.measure.pair_target import PairTarget, ready_target
 from pytest_hwperf.measure.subjects import subject_of_callable
 from pytest_hwperf.plugin.loads import block_under, pace_under
@@ -64,9 +64,8 @@ class Turner:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """What both sides and their loads go by."""
     found = Clock(5)
-    for module in (local, times):
-        monkeypatch.setattr(module, "perf_counter", found)
-    monkeypatch.setattr(times, "sleep", found.sleep)
+    monkeypatch.setattr(local, "perf_counter", found)
+    monkeypatch.setattr(local, "sleep", found.sleep)
     monkeypatch.setattr("pytest_hwperf.measure.pair_target.perf_counter_ns", lambda: round(1e9 * found()))
     return found
 

@@ -5,9 +5,8 @@ import pytest
 from pytest_hwperf.measure.event_loop import OwnLoop
 from pytest_hwperf.measure.pair_target import ready_target
 from pytest_hwperf.measure.rounds import Rounds
-from pytest_hwperf.measure.startup import Startup
 from pytest_hwperf.measure.subjects import loader_of, subject_of_rounds
-from pytest_hwperf.measure.worker_tasks import measure_cold_start
+from pytest_hwperf.measure.worker_tasks import Startup, measure_cold_start
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.evidence import EnergyWindow
 from pytest_hwperf.records.report import ReportFile

@@ -10,9 +10,8 @@ import pytest
 from fakes.tracers import CoverageTracer
 
 from pytest_hwperf.measure.pair_target import ready_target
-from pytest_hwperf.measure.startup import Startup
 from pytest_hwperf.measure.subjects import subject_of_callable
-from pytest_hwperf.measure.worker_tasks import measure_cold_start
+from pytest_hwperf.measure.worker_tasks import Startup, measure_cold_start
 from pytest_hwperf.records.errors import MeasurementError
 
 OPTIONS = ("--hwperf-sample-time=0.05", "--hwperf-energy=off", "--hwperf-report=report.json")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.loads.times import schedule
+from pytest_hwperf.loads.local import schedule
 from pytest_hwperf.records.budgets import parse_budgets
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.load import Load, Served, parse_load

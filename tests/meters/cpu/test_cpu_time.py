@@ -5,7 +5,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from pytest_hwperf.host.clocks import cpu_seconds
-from pytest_hwperf.meters.cpu_time import CpuTimeMeter
+from pytest_hwperf.meters.process import CpuTimeMeter
 
 if TYPE_CHECKING:
     from pytest_hwperf.records.contracts import Meter

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fakes.power_pmu import tell_paranoia
 
-from pytest_hwperf.meters.instructions import USER_INSTRUCTIONS, InstructionMeter, instruction_meter
+from pytest_hwperf.meters.process import USER_INSTRUCTIONS, InstructionMeter, instruction_meter
 from pytest_hwperf.records.errors import MeterUnavailable
 from pytest_hwperf.records.run import Reading
 

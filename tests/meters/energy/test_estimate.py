@@ -9,8 +9,8 @@ from fakes.hosts import settle_in
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_hwperf.meters.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.estimate import EstimateMeter, Watts, estimate_meter, given_watts, watts_here, watts_of
+from pytest_hwperf.meters.process import CpuTimeMeter
 from pytest_hwperf.records.contracts import Covered
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.run import Reading

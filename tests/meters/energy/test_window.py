@@ -6,9 +6,9 @@ from contextlib import contextmanager
 import pytest
 from fakes.clocks import HandClock
 
-from pytest_hwperf.meters.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.energy_window import EnergyMeter
 from pytest_hwperf.meters.estimate import EstimateMeter, Watts, estimate_meter
+from pytest_hwperf.meters.process import CpuTimeMeter
 from pytest_hwperf.records.contracts import Covered
 from pytest_hwperf.records.run import Reading
 

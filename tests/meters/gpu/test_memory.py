@@ -8,7 +8,7 @@ import pytest
 from fakes.nvml import DRIVER_NOT_LOADED, NO_PERMISSION, FakeBoard, FakeNvml, FakeTorchCuda, Running, torch_with
 
 from pytest_hwperf.meters.access import Access
-from pytest_hwperf.meters.gpu_memory import BY_DRIVER, BY_TORCH, GpuMemory
+from pytest_hwperf.meters.gpu import BY_DRIVER, BY_TORCH, GpuMemory
 from pytest_hwperf.meters.nvml_library import make_context
 from pytest_hwperf.records.errors import MeasurementError
 

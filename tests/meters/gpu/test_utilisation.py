@@ -7,7 +7,7 @@ from fakes.clocks import HandClock
 from fakes.nvml import GPU_IS_LOST, LIBRARY_NOT_FOUND, FakeBoard, FakeNvml, FakeTorchCuda, Running, torch_with
 
 from pytest_hwperf.meters.access import Access
-from pytest_hwperf.meters.gpu_utilisation import UtilisationMeter, utilisation_meter
+from pytest_hwperf.meters.gpu import UtilisationMeter, utilisation_meter
 from pytest_hwperf.records.errors import MeterUnavailable
 from pytest_hwperf.records.run import Reading
 

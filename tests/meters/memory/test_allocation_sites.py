@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.meters.allocation_sites import AllocationSite, StackFrame, allocation_site_of, allocation_sites_of
+from pytest_hwperf.meters.memory import AllocationSite, StackFrame, allocation_site_of, allocation_sites_of
 from pytest_hwperf.records.errors import MeasurementError
 
 ROOT = Path("/home/me/project")

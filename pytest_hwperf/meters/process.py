@@ -1,6 +1,6 @@
-"""Instructions that this process retires in user space, its threads and children included, by perf events of Linux.
+"""What this process uses: CPU seconds, and the instructions that it retires in user space, by perf events of Linux.
 
-Reference: perf_event_open(2).
+Both count its threads and children. Reference: perf_event_open(2).
 """
 
 import os
@@ -10,11 +10,44 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from pytest_hwperf.host.clocks import cpu_seconds, cpu_seconds_of_living
 from pytest_hwperf.meters.access import attributes, perf_event_open
 from pytest_hwperf.records.contracts import Covered
 from pytest_hwperf.records.errors import MeterUnavailable
 from pytest_hwperf.records.run import Reading
 from pytest_hwperf.records.units import show_share
+
+
+class CpuTimeMeter:
+    """Counts CPU seconds; blind to GPUs, and outside of Linux to children that still run."""
+
+    metric = "cpu_time"
+    covers: Covered = "process"
+    source = "rusage:self+children"
+    shortest_window_s = 0.0  # exact where no other thread is running at either end
+    warnings: tuple[str, ...] = ()
+
+    def __init__(
+        self, read: Callable[[], float] = cpu_seconds, children: Callable[[], float] = cpu_seconds_of_living
+    ) -> None:
+        """Count what `read` and `children` return, in seconds.
+
+        `children` takes CPU time of its own, some 0.1 ms, and is therefore called outside of the window of `read`.
+        """
+        self._read, self._children = read, children
+
+    def start(self) -> float:
+        before = self._children()
+        return before + self._read()
+
+    def end(self, started: float) -> Reading:
+        """Return the seconds since `started`."""
+        after = self._read()
+        return Reading(value=after + self._children() - started)
+
+    def close(self) -> None:
+        """Hold nothing open."""
+
 
 _HARDWARE, _INSTRUCTIONS = 0, 1  # PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS
 _INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR = 1 << 1, 1 << 5, 1 << 6
