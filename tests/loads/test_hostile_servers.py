@@ -61,7 +61,6 @@ def test_honest_encodings_are_unpacked_and_unknown_ones_left(address: str, how: 
 
 def test_answers_that_are_read_at_once_share_a_limit(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "_LARGEST_TOGETHER", 1_000_000)
-
     with pytest.raises(MeasurementError, match="the answer is larger than"):
         answer(f"{address}/endless")
 
@@ -69,7 +68,6 @@ def test_answers_that_are_read_at_once_share_a_limit(address: str, monkeypatch: 
 @pytest.mark.parametrize(("how", "said"), [("bomb", "larger than 64 MB when unpacked"), ("drip", "no whole answer")])
 def test_the_description_of_a_model_is_held_to_the_same(address: str, how: str, said: str) -> None:
     request = Request(url=f"{address}/v2/models/{how}/infer", timeout_s=0.3 if how == "drip" else 60.0)
-
     with pytest.raises(MeasurementError, match=said):
         inputs_of(request)
 

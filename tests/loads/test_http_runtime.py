@@ -76,7 +76,6 @@ def test_a_request_that_fails_says_why(address: str, loop: OwnLoop, path: str, s
     loaded = subject_of_address(Request(url=url), np.ones((1, 3)), LOAD, 1, loop).load()
     with loaded.scope(), pytest.raises(MeasurementError) as caught:
         loaded.stream().first()
-
     pytest.LineMatcher([str(caught.value)]).fnmatch_lines([f"*{said}*"])
     assert "secret" not in str(caught.value)
 

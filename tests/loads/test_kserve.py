@@ -49,7 +49,6 @@ def test_several_inputs_are_given_by_name() -> None:
 def test_rows_that_do_not_fit_are_a_usage_error(rows: Any, inputs: dict[str, str], said: str) -> None:
     with pytest.raises(UsageProblem) as caught:
         infer_bodies([rows], inputs)
-
     pytest.LineMatcher([str(caught.value)]).fnmatch_lines([said])
 
 

@@ -54,7 +54,6 @@ def test_at_most_so_many_calls_run_at_once(load: Load, most: int) -> None:
 def test_another_loop_than_asyncios_is_a_usage_error() -> None:
     """As trio's, on which a coroutine runs without any loop of asyncio."""
     work = drive_tasks(Load(kind="offline", calls=1), lambda _: asyncio.sleep(0), Times())
-
     with pytest.raises(UsageProblem, match="needs an event loop of asyncio"):
         work.send(None)
 

@@ -91,7 +91,6 @@ def test_calls_by_which_nothing_is_judged_find_no_garbage_first(
     clock, called = FakeClock(), list[str]()
     for name in ("collect", "freeze", "unfreeze"):
         monkeypatch.setattr(gc, name, partial(called.append, name))
-
     Sampler(Stream(TimedCall(clock, MS), None), pace.brief(), clock).measure([], at_once)
     assert expected == {*called}
 

@@ -56,7 +56,6 @@ def test_code_is_told_apart_that_is_the_users_and_has_a_file(names: FrameNames) 
 def test_a_hostile_name_separates_no_frames_and_moves_no_cursor(names: FrameNames) -> None:
     """Code objects may have any name, and files any path."""
     odd = Function("a;b\x1b[2J" + 500 * "x", f"{ROOT}/a;b.py", 1)
-
     (frame,) = names.path([OWN, odd])
     assert ";" not in frame
     assert frame.isprintable()

@@ -46,7 +46,6 @@ def test_each_process_gives_a_value_of_each_metric() -> None:
 def test_only_what_is_counted_late_carries_that_warning() -> None:
     samples, _ = memory_samples(MEMORY, [answer(LEVEL)] * 3, limits={})
     late = {sample.metric for sample in samples if LATE in sample.warnings}
-
     peaks = {"memory", "memory_import", "memory_fixtures", "memory_call", "memory_first_call", "memory_steady"}
     assert peaks == late
 

@@ -130,14 +130,12 @@ def test_blocks_are_no_longer_than_they_have_to_be(monkeypatch: pytest.MonkeyPat
 
 def test_a_call_without_any_function_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     play(monkeypatch, {STACK[:1]: 1.0})
-
     with pytest.raises(MeasurementError, match="no call of a function was seen"):
         sample_functions(lambda _: 10**10, FILE.parent, 0.0)
 
 
 def test_two_profilers_do_not_share_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "getprofile", lambda: "another")
-
     with pytest.raises(MeasurementError, match="another profiler watches the process"):
         sample_functions(lambda _: 0, FILE.parent, 1.0)
 

@@ -42,7 +42,6 @@ def test_garbage_is_swept_before_a_block_and_not_in_it(swept: list[int]) -> None
     turn = on_turn(lambda: None, held=True)
     turn.prepare()
     assert swept == [1]
-
     turn.block(3, 1)
     turn.block(3, 5)
     assert swept == [1]

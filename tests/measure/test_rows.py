@@ -60,7 +60,6 @@ def test_a_digest_takes_names_and_values() -> None:
 def test_a_callable_gets_named_arrays_cut() -> None:
     """Of seven rows the last one is left out: its call would take another time."""
     X = {"ids": np.arange(7), "mask": np.ones(7)}
-
     loaded = subject_of_callable(len, (X,), {}, y_true=None, batch_size=2).load()
     assert loaded.inputs is not None
     assert [[0, 1], [2, 3], [4, 5]] == [batch["ids"].tolist() for batch in loaded.inputs]

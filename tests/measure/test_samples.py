@@ -142,7 +142,6 @@ def test_a_call_of_one_row_has_one_energy(rows: int | None) -> None:
 def test_windows_of_a_counter_say_how_exact_they_are() -> None:
     """One step of 1 ms in 0.5 s is 0.2 %."""
     samples, _ = samples_of(measured(*windows_of(*[10.0] * 5)), [COUNTER], rows=None, cores=2)
-
     expected = "windows of 500 ms or more, each exact within 0.20 %: the counter moves every 1.00 ms"
     assert tuple(map(str, find(samples, "energy").warnings)) == ("played back", expected)
 

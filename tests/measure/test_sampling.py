@@ -119,7 +119,6 @@ def test_after_a_call_that_compiles_a_second_one_tells_how_long_a_call_takes() -
     clock = FakeClock()
     call = TimedCall(clock, 10_000 * MS, MS)
     limits = replace(PACE, compiles=True)
-
     measured = Sampler(Stream(call, None), limits, clock).measure([], at_once)
     assert (10.0, []) == (measured.first_call_s, measured.warnings)
     assert 0.05 == pytest.approx(measured.windows[0].wall_s)

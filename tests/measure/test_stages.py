@@ -187,7 +187,6 @@ def test_what_follows_the_call_says_so() -> None:
 def test_a_gap_above_a_tenth_is_shown(sum_ms: float, *, doubted: bool) -> None:
     times = StageTimes()
     times.add(10 * MS, {"all": round(sum_ms * MS)})
-
     expected = [f"stages take {sum_ms:#.3g} ms together, the whole call 10.0 ms"] if doubted else []
     assert expected == words(stage_samples(times, 0.010))["stage_all"]
 

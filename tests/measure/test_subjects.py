@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pytest_hwperf.measure.accuracy import Predictions
 from pytest_hwperf.measure.subjects import (
     LoadedSubject,
     Subject,
@@ -70,12 +71,27 @@ def certain_scenario() -> Scenario:
     return replace(fake_scenario(), name="onnx_fp32", load=lambda: certain)
 
 
-def labels_of(loaded: LoadedSubject) -> Any:
-    """Return the label of every row."""
+def predicted(loaded: LoadedSubject) -> Predictions | None:
+    """Return what it says of every row."""
     assert loaded.predictions is not None
-    found = loaded.predictions()
+    return loaded.predictions()
+
+
+def labels_of(loaded: LoadedSubject) -> list[Any]:
+    """Return the label of every row."""
+    found = predicted(loaded)
     assert found is not None
-    return found.labels
+    return list(found.labels)
+
+
+def inputs_of(loaded: LoadedSubject) -> Sequence[Any]:
+    assert loaded.inputs is not None
+    return loaded.inputs
+
+
+def reference_labels(subject: Subject) -> list[Any]:
+    assert subject.reference_predictions is not None
+    return list(subject.reference_predictions().labels)
 
 
 def callable_subject(function: Any, *args: Any, y_true: Any = None, batch_size: Any = None, **kwargs: Any) -> Subject:
@@ -85,8 +101,7 @@ def callable_subject(function: Any, *args: Any, y_true: Any = None, batch_size: 
 def test_a_scenario_is_called_with_batches_of_its_rows() -> None:
     subject = subject_of_scenario(fake_scenario(), X, None, 5)
     loaded = subject.load()
-    assert loaded.inputs is not None
-    assert [5, 5] == [len(batch) for batch in loaded.inputs]
+    assert [5, 5] == [len(batch) for batch in inputs_of(loaded)]
     assert (subject.rows, subject.imports, subject.model_bytes) == (5, ("json",), 12)
     assert subject.conditions["batch_size"] == "5"
     assert subject.conditions["precision"] == "float32"
@@ -94,36 +109,26 @@ def test_a_scenario_is_called_with_batches_of_its_rows() -> None:
 
 def test_a_shorter_last_batch_is_not_timed_but_predicted() -> None:
     loaded = subject_of_scenario(fake_scenario(), X, None, 4).load()
-    assert loaded.inputs is not None
-    assert [4, 4] == [len(batch) for batch in loaded.inputs]
-    assert loaded.predictions is not None
-    assert len(labels_of(loaded)) == 10
+    assert [4, 4] == [len(batch) for batch in inputs_of(loaded)]
+    assert labels_of(loaded) == [0] * 5 + [1] * 5
 
 
 def test_a_fresh_process_loads_one_batch_only() -> None:
     loaded = subject_of_scenario(fake_scenario(), X, None, 4).load_one()
-    assert loaded.inputs is not None
-    assert [4] == [len(batch) for batch in loaded.inputs]
+    assert [4] == [len(batch) for batch in inputs_of(loaded)]
 
 
-def test_labels_are_taken_of_every_row() -> None:
-    loaded = subject_of_scenario(fake_scenario(), X, None, 4).load()
-    assert loaded.predictions is not None
-    assert list(labels_of(loaded)) == [0] * 5 + [1] * 5
-
-
-def test_nan_outputs_of_a_scenario_are_refused() -> None:
-    loaded = subject_of_scenario(fake_scenario(broken=True), X, None, 4).load()
-    assert loaded.predictions is not None
+@pytest.mark.parametrize("classifies", [True, False])
+def test_nan_outputs_of_a_scenario_are_refused(*, classifies: bool) -> None:
+    loaded = subject_of_scenario(fake_scenario(broken=True, classifies=classifies), X, None, 4).load()
     with pytest.raises(MeasurementError, match="4 of 4 outputs of one batch are NaN"):
-        loaded.predictions()
+        predicted(loaded)
 
 
 def test_the_reference_predicts_the_same_rows() -> None:
     subject = subject_of_scenario(fake_scenario(), X, None, 4, fake_scenario)
     assert subject.reference == "onnx_fp32"
-    assert subject.reference_predictions is not None
-    assert list(subject.reference_predictions().labels) == [0] * 5 + [1] * 5
+    assert reference_labels(subject) == [0] * 5 + [1] * 5
     assert not HELD
 
 
@@ -147,15 +152,12 @@ def test_the_original_is_called_with_many_rows_at_once() -> None:
         return replace(fake_scenario(), name="sklearn_fp32", load=lambda: predictor)
 
     subject = subject_of_scenario(certain_scenario(), X, None, 4, original)
-    assert subject.reference_predictions is not None
-    assert len(subject.reference_predictions().labels) == 10
+    assert len(reference_labels(subject)) == 10
     assert sizes == [1024]
 
 
 def test_probabilities_are_taken_of_every_row() -> None:
-    loaded = subject_of_scenario(certain_scenario(), X, None, 4).load()
-    assert loaded.predictions is not None
-    found = loaded.predictions()
+    found = predicted(subject_of_scenario(certain_scenario(), X, None, 4).load())
     assert found is not None
     assert (10, 2) == found.probabilities.shape  # type: ignore[union-attr]
 
@@ -165,9 +167,8 @@ def test_a_missing_reference_says_so() -> None:
         raise ScenarioUnavailable("does not convert")
 
     subject = subject_of_scenario(fake_scenario(), X, None, 4, missing)
-    assert subject.reference_predictions is not None
     with pytest.raises(ScenarioUnavailable, match="does not convert"):
-        subject.reference_predictions()
+        reference_labels(subject)
 
 
 def test_a_regressor_has_no_labels() -> None:
@@ -175,23 +176,14 @@ def test_a_regressor_has_no_labels() -> None:
     loaded = subject.load()
     assert subject.y_true is None
     assert subject.reference_predictions is None
-    assert loaded.predictions is not None
-    assert loaded.predictions() is None
-
-
-def test_nan_outputs_of_a_regressor_are_refused() -> None:
-    loaded = subject_of_scenario(fake_scenario(broken=True, classifies=False), X, None, 4).load()
-    assert loaded.predictions is not None
-    with pytest.raises(MeasurementError, match="4 of 4 outputs of one batch are NaN"):
-        loaded.predictions()
+    assert predicted(loaded) is None
 
 
 def test_nan_outputs_of_a_callable_are_refused_in_whichever_batch() -> None:
     """Only the last of ten rows gives NaN, and the shorter last batch is not timed."""
     loaded = callable_subject(lambda rows: np.where(rows[:, 0] < 18, rows[:, 0], np.nan), X, batch_size=4).load()
-    assert loaded.predictions is not None
     with pytest.raises(MeasurementError, match="1 of 2 outputs of one batch are NaN"):
-        loaded.predictions()
+        predicted(loaded)
 
 
 def test_of_a_callable_with_very_many_batches_the_first_thousand_are_looked_at() -> None:
@@ -202,8 +194,7 @@ def test_of_a_callable_with_very_many_batches_the_first_thousand_are_looked_at()
         return rows
 
     loaded = callable_subject(predict, np.arange(1200.0), batch_size=1).load()
-    assert loaded.predictions is not None
-    loaded.predictions()
+    predicted(loaded)
     assert list(range(1000)) == asked
 
 
@@ -211,8 +202,7 @@ def test_a_callable_whose_outputs_are_no_array_of_numbers_is_asked_once() -> Non
     """Nothing follows from them, and the rows may be many."""
     asked = list[int]()
     loaded = callable_subject(lambda rows: asked.append(len(rows)), X, batch_size=4).load()
-    assert loaded.predictions is not None
-    assert loaded.predictions() is None
+    assert predicted(loaded) is None
     assert [4] == asked
 
 
@@ -240,25 +230,21 @@ def test_arguments_are_bound() -> None:
 def test_a_batch_size_cuts_the_first_argument() -> None:
     subject = callable_subject(lambda rows, scale: rows * scale, X, batch_size=5, scale=2)
     loaded = subject.load()
-    assert loaded.inputs is not None
-    assert np.array_equal(loaded.function(loaded.inputs[0]), X[:5] * 2)
+    assert np.array_equal(loaded.function(inputs_of(loaded)[0]), X[:5] * 2)
     assert subject.rows == 5
 
 
 def test_without_a_batch_size_labels_take_all_rows_at_once() -> None:
     subject = callable_subject(lambda rows: rows[:, 0], X, y_true=X[:, 0])
-    loaded = subject.load()
     assert subject.rows == 10
-    assert loaded.predictions is not None
-    assert np.array_equal(labels_of(loaded), X[:, 0])
+    assert np.array_equal(labels_of(subject.load()), X[:, 0])
 
 
 def test_a_data_frame_is_cut_by_position() -> None:
     """Its own brackets would go by label where the index is not the default one."""
     frame = pd.DataFrame({"a": range(6)}, index=[5.0, 4.0, 3.0, 2.0, 1.0, 0.0])
     loaded = callable_subject(lambda rows: rows["a"], frame, batch_size=2).load()
-    assert loaded.inputs is not None
-    assert [[0, 1], [2, 3], [4, 5]] == [list(batch["a"]) for batch in loaded.inputs]
+    assert [[0, 1], [2, 3], [4, 5]] == [list(batch["a"]) for batch in inputs_of(loaded)]
 
 
 @pytest.mark.parametrize(
@@ -266,9 +252,8 @@ def test_a_data_frame_is_cut_by_position() -> None:
 )
 def test_a_callable_that_returns_no_label_per_row_is_refused(output: Any, reported: str) -> None:
     loaded = callable_subject(lambda _: output, X, y_true=X[:, 0]).load()
-    assert loaded.predictions is not None
     with pytest.raises(MeasurementError, match=reported):
-        loaded.predictions()
+        predicted(loaded)
 
 
 def test_values_of_an_async_function_are_labels() -> None:
@@ -278,10 +263,7 @@ def test_values_of_an_async_function_are_labels() -> None:
     subject = callable_subject(predict, X, y_true=X[:, 0])
     with closing(subject.load().loop) as loop:
         loaded = subject.load()
-        assert loaded.predictions is not None
-        predicted = loaded.predictions()
-        assert predicted is not None
-        assert [*X[:, 0]] == [*predicted.labels]
+        assert [*X[:, 0]] == labels_of(loaded)
     assert loaded.loop is loop
 
 
@@ -329,7 +311,4 @@ def test_predictions_in_a_buffer_that_every_call_writes_into_are_those_of_their_
 
     X = np.arange(4.0).reshape(-1, 1)
     loaded = subject_of_callable(call, (X,), {}, y_true=X[:, 0], batch_size=2).load()
-    assert loaded.predictions is not None
-    predicted = loaded.predictions()
-    assert predicted is not None
-    assert [0.0, 1.0, 2.0, 3.0] == list(predicted.labels)
+    assert [0.0, 1.0, 2.0, 3.0] == labels_of(loaded)

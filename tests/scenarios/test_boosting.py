@@ -132,7 +132,6 @@ def test_boosters_and_their_onnx_forms_agree_with_the_estimator(kind: str) -> No
     X, model = data(kind)[1], booster(kind)
     with warnings.catch_warnings(action="ignore"):
         expected = model.predict_proba(X) if hasattr(model, "classes_") else model.predict(X)
-
     scenario, converted = native(kind), onnx_fp32(model, X=X)
     assert scenario.conditions["call"] in {"inplace_predict", "booster.predict"}
     assert np.allclose(expected, outputs_of(scenario, X), atol=1e-6)
@@ -170,7 +169,6 @@ def size_of(scenario: Any) -> tuple[str, int]:
 def test_the_users_estimator_keeps_its_threads() -> None:
     model = booster("xgboost two")
     before = model.get_booster().save_config()
-
     native("xgboost two").load()
     assert 2 == model.n_jobs
     assert before == model.get_booster().save_config()
@@ -179,7 +177,6 @@ def test_the_users_estimator_keeps_its_threads() -> None:
 @pytest.mark.parametrize("kind", ["xgboost", "lightgbm two"])
 def test_trees_have_no_int8_form(kind: str) -> None:
     training, X, _, _ = data(kind)
-
     with pytest.raises(ScenarioUnavailable, match="no INT8 form: only TreeEnsembleClassifier in the ONNX form of"):
         onnx_int8(booster(kind), X=X, X_calibration=training[:64])
 
@@ -226,6 +223,5 @@ def test_a_missing_converter_names_the_extra(kind: str, monkeypatch: pytest.Monk
 
 def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda _: None)
-
     with pytest.raises(ScenarioUnavailable, match=r"XGBoost is not installed: pip install 'pytest-hwperf\[xgboost\]'"):
         xgboost_native(fitted("forest"), X=breast_cancer()[1])

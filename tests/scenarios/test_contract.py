@@ -286,7 +286,6 @@ OFFENCES = {
 @pytest.mark.parametrize("offence", OFFENCES)
 def test_a_scenario_that_breaks_the_contract_is_found(offence: str) -> None:
     check, contract, sentence = OFFENCES[offence]
-
     with pytest.raises(AssertionError, match=sentence):
         getattr(contract(), check)()
 

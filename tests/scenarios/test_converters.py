@@ -107,7 +107,6 @@ def test_a_replaced_entry_point_is_another_conversion(monkeypatch: pytest.Monkey
 def test_a_converter_that_breaks_is_an_error_though_an_older_model_is_kept(load: Load) -> None:
     converted(load())
     work = load(first="raise KeyError('weights')")
-
     with pytest.raises(MeasurementError, match=r"does not convert to ONNX.*the project's own \(own_work\.py:\d+\)"):
         converted(work)
     with pytest.raises(MeasurementError, match="the project's own"):
@@ -117,7 +116,6 @@ def test_a_converter_that_breaks_is_an_error_though_an_older_model_is_kept(load:
 def test_a_converter_that_writes_what_no_runtime_runs_is_an_error(load: Load) -> None:
     node = "'NoSuchOperator', [operator.inputs[0].full_name], operator.outputs[0].full_name, name='n'"
     work = load(first=f"return container.add_node({node})")
-
     with pytest.raises(MeasurementError, match=r"ONNX Runtime does not run it: .*\(own_work\.convert\)"):
         converted(work)
 
@@ -125,6 +123,5 @@ def test_a_converter_that_writes_what_no_runtime_runs_is_an_error(load: Load) ->
 def test_an_estimator_without_a_converter_is_no_error(load: Load) -> None:
     work = load()
     fitted = inspect_estimator(Other().fit(work.X, work.X[:, 0]), work.X)
-
     with pytest.raises(ScenarioUnavailable, match="Other does not convert to ONNX"):
         convert_model(fitted, fitted.rows(work.X))

@@ -121,7 +121,6 @@ def test_a_model_that_is_not_valid_is_refused(tmp_path: Path) -> None:
     model = model_of([trees], [value("x", None, 4)], [value("y", None, 2)], opsets=OPSETS[:1])
     path = tmp_path / "model.onnx"
     path.write_bytes(model.SerializeToString())
-
     with pytest.raises(MeasurementError, match=r"^the work of this model cannot be counted: "):
         count_work_of(path, 8)
 

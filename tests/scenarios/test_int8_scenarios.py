@@ -56,9 +56,7 @@ def quantised(rows: int, quantise: Callable[[bytes, Any], bytes] | None = None) 
 def test_int8_stays_near_the_estimator(factory: ScenarioFactory, name: str) -> None:
     model, X = fitted(name), data_of(name)[1]
     predictor = prepare(factory, name).load()
-
     outputs = predictor.predict(predictor.batches(X, len(X))[0])
-
     # Eight bits of activations and weights: on these models 0.13 is the largest observed difference.
     assert np.abs(outputs - model.predict_proba(X)).max() < 0.25
     assert (predictor.labels(outputs) != model.predict(X)).mean() < 0.02
@@ -68,7 +66,6 @@ def test_int8_stays_near_the_estimator(factory: ScenarioFactory, name: str) -> N
 def test_int8_of_a_regressor(factory: ScenarioFactory) -> None:
     X = data_of("ridge")[1]
     predictor = prepare(factory, "ridge").load()
-
     values = predictor.labels(predictor.predict(predictor.batches(X, len(X))[0]))
     assert np.abs(values - fitted("ridge").predict(X)).max() < 0.25
 
@@ -119,14 +116,12 @@ def test_static_needs_calibration_rows() -> None:
 def test_test_rows_never_calibrate(factory: ScenarioFactory) -> None:
     training, test, _, _ = breast_cancer()
     leaking = np.concatenate([training, test[:3]])
-
     with pytest.raises(UsageProblem, match="3 of 403 rows of X_calibration occur in X"):
         factory(fitted("logistic"), X=test, X_calibration=leaking)
 
 
 def test_dynamic_does_not_look_at_calibration_rows() -> None:
     X = breast_cancer()[1]
-
     scenario = onnx_int8_dynamic(fitted("logistic"), X=X, X_calibration=X)
     assert "calibration" not in scenario.conditions
 
@@ -134,7 +129,6 @@ def test_dynamic_does_not_look_at_calibration_rows() -> None:
 @pytest.mark.parametrize(("given", "chosen"), [(1, 1), (31, 31), (32, 32), (100, 96), (511, 480), (1200, 512)])
 def test_calibration_comes_in_equal_batches(given: int, chosen: int) -> None:
     training, test, _, _ = data_of("mlp")
-
     rows = choose_rows(inspect_estimator(fitted("mlp"), test), test, training[:given])
     reader = CalibrationReader(rows, "X")
     sizes = [len(batch["X"]) for batch in iter(reader.get_next, None)]
@@ -210,7 +204,6 @@ def test_pairs_of_quantise_and_dequantise_after_preprocessing_are_weight_only() 
     training, test, _, _ = data_of("scaled mlp")
     one = inspect_estimator(fitted("scaled mlp"), test)
     chosen = choose_rows(one, test, training)
-
     with pytest.raises(ScenarioUnavailable, match=r"weight-only, MatMulNBits computes in float") as refused:
         quantise_model(one, one.rows(test), chosen, quantise=lambda _, rows: quantise_after_preprocessing(one, rows))
     assert "weight-only" == cause_of(refused.value).kind
@@ -290,7 +283,6 @@ def test_a_second_time_nothing_is_quantised() -> None:
 def test_the_quantisers_advice_is_silent_and_leaves_logging_as_it_was(caplog: pytest.LogCaptureFixture) -> None:
     root = logging.getLogger()
     before = (list(root.handlers), list(root.filters))
-
     quantised(104)
     assert [] == caplog.records
     assert before == (root.handlers, root.filters)

@@ -96,7 +96,6 @@ def test_what_a_quantised_input_cannot_hold_is_cut_off() -> None:
     """As in serving: ±6.4 is what 8 bits hold in steps of 0.05."""
     model = linear(WEIGHTS, activations=INT8, stored=INT8, scales=(0.05, 0.5))
     predictor = litert_int8(model, X=ROWS).load()
-
     far, near = (predictor.predict({"x": np.full((1, 4), value, dtype=np.float32)}) for value in (99.0, 6.35))
     assert near.tolist() == far.tolist()
 
@@ -127,7 +126,6 @@ def test_another_precision_is_a_skip(factory: Any, model: Any, kind: str | None,
 def test_files_are_taken_as_their_content_is(tmp_path: Path) -> None:
     path = tmp_path / "model.tflite"
     path.write_bytes(linear(WEIGHTS))
-
     scenario = litert_fp32(path, X={"x": ROWS})
     assert (path.stat().st_size, "tflite file") == (scenario.model_bytes, scenario.size_source)
     assert scenario.context == litert_fp32(linear(WEIGHTS), X=ROWS).context
@@ -144,7 +142,6 @@ def test_files_are_taken_as_their_content_is(tmp_path: Path) -> None:
 def test_what_is_no_model_is_refused(tmp_path: Path, content: bytes, sentence: str) -> None:
     path = tmp_path / "model.tflite"
     path.write_bytes(content)
-
     with pytest.raises(UsageProblem, match=f"is no LiteRT model: it {sentence}"):
         litert_fp32(path, X=ROWS)
     with pytest.raises(UsageProblem, match=r"is no file: give a \.tflite file"):
@@ -195,6 +192,5 @@ def test_threads_of_a_load_have_interpreters_of_their_own() -> None:
 
 def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda _: None)
-
     with pytest.raises(ScenarioUnavailable, match=r"LiteRT is not installed: pip install 'pytest-hwperf\[litert\]'"):
         litert_fp32(b"", X=ROWS)

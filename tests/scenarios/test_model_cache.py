@@ -68,7 +68,6 @@ def test_a_model_that_is_not_what_was_noted_is_built_again(damage: bytes | None,
         path.unlink()
     else:
         path.write_bytes(damage)
-
     again = load_or_build("k", build)
     assert 2 == build.count
     assert b"model" == again.path.read_bytes()
@@ -78,7 +77,6 @@ def test_a_model_that_is_not_what_was_noted_is_built_again(damage: bytes | None,
 def test_a_damaged_note_is_written_again(note: str, build: CountingBuild, place: Path) -> None:
     load_or_build("k", build)
     (place / "k.json").write_text(note, encoding="utf-8")
-
     load_or_build("k", build)
     assert 2 == build.count
     assert {"form": "MatMul"} == json.loads((place / "k.json").read_text(encoding="utf-8"))["notes"]
@@ -96,7 +94,6 @@ def test_a_place_that_cannot_be_written_is_replaced_by_a_temporary_one(
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path / "file"))
     key = key_of("unwritable", tmp_path)
-
     first, second = load_or_build(key, build), load_or_build(key, build)
     assert first == second
     assert 1 == build.count
@@ -197,7 +194,6 @@ def test_what_nobody_used_for_a_month_is_dropped(build: CountingBuild, place: Pa
         path.write_bytes(b"")
     for path in (old, foreign):
         os.utime(path, times=(time.time() - 31 * 86400,) * 2)
-
     load_or_build("k", build)
     assert [False, True, True] == [path.exists() for path in (old, foreign, recent)]
 
@@ -205,7 +201,6 @@ def test_what_nobody_used_for_a_month_is_dropped(build: CountingBuild, place: Pa
 def test_use_keeps_a_model(build: CountingBuild) -> None:
     stored: CachedModel = load_or_build("k", build)
     os.utime(stored.path, times=(0, 0))
-
     load_or_build("k", build)
     assert stored.path.stat().st_mtime > 0
 

@@ -12,7 +12,7 @@ import pytest
 from fakes.fitted_models import data_of, fitted
 from onnx import TensorProto, helper, numpy_helper
 
-from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.records.errors import ScenarioUnavailable, UsageProblem
 from pytest_hwperf.scenario_contract import ScenarioContract
 from pytest_hwperf.scenarios import cache
 from pytest_hwperf.scenarios import onnx_file as files
@@ -184,7 +184,6 @@ def test_rows_that_do_not_fit_are_refused(model: Any, X: Any, sentence: str) -> 
 
 def test_a_fixed_batch_says_what_is_allowed() -> None:
     predictor = onnx_file(linear(rows=7), X=ROWS).load()
-
     with pytest.raises(UsageProblem, match=r"takes batches of 7 rows and no others: give batch_size=7 \(hwperf"):
         predictor.batches(ROWS, 1)
 
@@ -192,7 +191,6 @@ def test_a_fixed_batch_says_what_is_allowed() -> None:
 def test_whole_numbers_stay_whole_numbers() -> None:
     """Identifiers read from a table of floats are taken; half a number is not."""
     predictor = onnx_file(embedding(), X={"x": ROWS, "ids": IDS}).load()
-
     batch = predictor.batches({"x": ROWS, "ids": IDS.astype(np.float64)}, 14)[0]
     assert np.int64 == batch["ids"].dtype
     assert IDS.tolist() == batch["ids"].tolist()
@@ -239,7 +237,6 @@ def test_weights_outside_of_the_folder_are_not_read(tmp_path: Path, location: st
     (tmp_path / "secret").write_bytes(WEIGHTS.tobytes())
     (folder := tmp_path / "model").mkdir()
     (folder / "link").symlink_to(tmp_path / "secret")
-
     for factory in (read_source, compared_file):
         with pytest.raises(UsageProblem, match=r"has weights outside of its folder \("):
             factory(saved(outside(location), folder))
@@ -275,7 +272,6 @@ def test_missing_weights_are_named(tmp_path: Path) -> None:
 def test_what_is_no_model_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(content)
-
     with pytest.raises(UsageProblem, match=r"model\.onnx is no"):
         onnx_file(path, X=ROWS)
     with pytest.raises(UsageProblem, match=r"no.onnx is no file: give an ONNX file"):
@@ -285,20 +281,13 @@ def test_what_is_no_model_is_refused(tmp_path: Path, content: bytes) -> None:
 def test_a_sequence_is_no_output() -> None:
     node = helper.make_node("SplitToSequence", ["x"], ["y"], axis=0)
     output = helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT, None)
-
     with pytest.raises(UsageProblem, match="has the list for 14 rows: one entry per row is needed"):
         onnx_file(model_of([node], [value("x", TensorProto.FLOAT, [None, 4])], output), X=ROWS)
 
 
 def test_an_output_of_another_length_is_refused() -> None:
     node = helper.make_node("ReduceSum", ["x"], ["y"], keepdims=0)
-
     with pytest.raises(UsageProblem, match=r"has the shape \(\) for 14 rows"):
         onnx_file(
             model_of([node], [value("x", TensorProto.FLOAT, [None, 4])], value("y", TensorProto.FLOAT, [])), X=ROWS
         )
-
-
-def test_no_rows_are_refused() -> None:
-    with pytest.raises(MeasurementError, match="X has no rows"):
-        onnx_file(linear(), X=ROWS[:0])

@@ -63,7 +63,6 @@ class TestCuda(ScenarioContract):
 )
 def test_provider_board_and_driver_are_conditions(name: str, provider: str, precision: str) -> None:
     scenario = prepare(name, access())
-
     expected = {"provider": provider, "gpu": "NVIDIA H100", "driver": "560.35.03", "precision": precision}
     assert expected == {key: scenario.conditions[key] for key in expected}
     assert scenario.context["parity"].endswith("0 of 169 labels differ from scikit-learn")
@@ -73,7 +72,6 @@ def test_calls_run_on_the_session_that_was_checked() -> None:
     looked_at = access()
     predictor = prepare("onnx_cuda", looked_at).load()
     X = data_of("logistic")[1]
-
     outputs = predictor.predict(predictor.batches(X, len(X))[0])
     assert 1 == looked_at.runtime.opened[-1].runs
     assert np.allclose(fitted("logistic").predict_proba(X), outputs, atol=1e-5)
@@ -83,7 +81,6 @@ def test_calls_run_on_the_session_that_was_checked() -> None:
 def test_without_a_gpu_it_is_skipped(factory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The processor could run it, and its figures would be those of something else."""
     monkeypatch.setattr(onnx_gpu, "OnnxGpuAccess", partial(access, NONE))
-
     with pytest.raises(ScenarioUnavailable, match="no NVIDIA GPU: there is none in /proc/driver/nvidia/gpus"):
         factory(fitted("logistic"), X=data_of("logistic")[1])
 
@@ -111,7 +108,6 @@ def test_a_session_on_another_provider_is_an_error(
     """What happens where a library of CUDA is missing: the runtime warns, and runs on the processor."""
     monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path))
     shown = ", ".join(effective) or "no provider"
-
     with pytest.raises(MeasurementError, match=f"runs on {shown} where {CUDA} was asked for"):
         prepare("onnx_cuda", access(effective=effective))
 
@@ -121,14 +117,12 @@ def test_a_provider_that_is_lost_later_is_an_error() -> None:
     looked_at = access()
     scenario = prepare("onnx_cuda", looked_at)
     looked_at.runtime.effective = ["OtherExecutionProvider", CPU]
-
     with pytest.raises(MeasurementError, match="runs on OtherExecutionProvider"):
         scenario.load()
 
 
 def test_half_precision_that_was_not_taken_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path))
-
     with pytest.raises(MeasurementError, match=r"runs with \{'trt_fp16_enable': '0'\} where .*'trt_fp16_enable': '1'"):
         prepare("onnx_tensorrt_fp16", access(options={"trt_fp16_enable": "0"}))
 

@@ -96,7 +96,6 @@ def test_the_precision_is_a_condition_and_what_ran_is_told() -> None:
 def test_fp32_is_fp32_where_openvino_would_take_bf16() -> None:
     X = data_of("mlp")[1]
     ours, theirs = (factory(fitted("mlp"), X=X).load() for factory in (openvino_fp32, onnx_fp32))
-
     outputs = [one.predict(one.batches(X, len(X))[0]) for one in (ours, theirs)]
     assert np.abs(outputs[0] - outputs[1]).max() < 1e-5  # bf16 differs by 1e-2
 
@@ -112,7 +111,6 @@ def test_a_smaller_precision_differs_by_nature() -> None:
 def test_what_openvino_does_not_know_is_skipped_with_its_reason(kind: str) -> None:
     with pytest.raises(ScenarioUnavailable) as caught:
         openvino_fp32(fitted(kind), X=data_of(kind)[1])
-
     cause = cause_of(caught.value)
     assert "does not convert" == cause.kind
     assert "no conversion rule found for operations: ai.onnx.ml." in str(cause).lower()
@@ -171,7 +169,6 @@ def test_another_precision_is_not_measured(
     """FP32 is there on every processor, so that another precision is a fault; bfloat16 is not."""
     monkeypatch.setattr(openvino_cpu, "_core", lambda: StubbornCore(effective))
     monkeypatch.setattr(openvino, "Model", lambda *_: None)
-
     with pytest.raises(error, match=f"computes in {effective} on this processor, where {asked} was asked for"):
         openvino_cpu.compile_model(b"", asked, threads=1)
 
@@ -198,7 +195,6 @@ def test_threads_of_a_load_have_requests_of_their_own() -> None:
 
 def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda _: None)
-
     for factory in (openvino_fp32, openvino_bf16, openvino_int8):
         with pytest.raises(ScenarioUnavailable, match=r"OpenVINO is not installed: .* 'pytest-hwperf\[openvino\]'"):
             factory(fitted("logistic"), X=breast_cancer()[1])

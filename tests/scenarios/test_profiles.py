@@ -44,7 +44,6 @@ def test_integer_operators_that_carry_the_weights_are_int8(integer: str) -> None
 @pytest.mark.parametrize(("integer_us", "accepted"), [(50, True), (49, False)])
 def test_half_of_the_weight_holders_time_is_the_bound(integer_us: float, *, accepted: bool) -> None:
     quantised = operators(("Gemm", 1, 100 - integer_us), ("QGemm", 1, integer_us))
-
     reason = why_not_int8(quantised, operators(*FLOAT), same_outputs=False)
     assert accepted == (reason is None)
     assert accepted or str(reason).startswith("not INT8: integer operators take 49 %")
@@ -52,14 +51,12 @@ def test_half_of_the_weight_holders_time_is_the_bound(integer_us: float, *, acce
 
 def test_trees_beside_an_int8_part_count_as_float() -> None:
     quantised = operators(("TreeEnsembleClassifier", 1, 900), ("QLinearMatMul", 1, 10))
-
     reason = str(why_not_int8(quantised, operators(*FLOAT), same_outputs=False))
     assert reason.startswith("not INT8: integer operators take 1 %")
 
 
 def test_weight_only_operators_are_not_int8_whatever_runs_beside_them() -> None:
     quantised = operators(("QLinearMatMul", 1, 900), ("MatMulNBits", 1, 10))
-
     reason = why_not_int8(quantised, operators(*FLOAT), same_outputs=False)
     assert reason == state("weight-only", operator="MatMulNBits", executed="QLinearMatMul 99 %, MatMulNBits 1 %")
 
@@ -67,7 +64,6 @@ def test_weight_only_operators_are_not_int8_whatever_runs_beside_them() -> None:
 def test_the_same_operators_and_outputs_mean_that_nothing_was_quantised() -> None:
     """Times differ from run to run; counts do not."""
     slower = operators(("FusedGemm", 2, 950), ("Softmax", 1, 90))
-
     reason = why_not_int8(slower, operators(*FLOAT), same_outputs=True)
     assert reason == state("unchanged")
 

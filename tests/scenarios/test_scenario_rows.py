@@ -54,7 +54,6 @@ def test_missing_numbers_stay() -> None:
 @given(rows=st.integers(1, 50), size=st.integers(1, 60))
 def test_batches_hold_all_rows_in_order(rows: int, size: int) -> None:
     X = matrix(np.arange(rows * 2).reshape(rows, 2))
-
     batches = split_batches(X, size)
     assert X.tolist() == np.concatenate(batches).tolist()
     assert all(len(batch) == size for batch in batches[:-1])

@@ -34,35 +34,24 @@ def prepare(name: str, threads: int = 1) -> Scenario:
         ("mlp", "probabilities", True),
         ("linear svc", "labels", True),
         ("ridge", "values", False),
+        ("text labels", "probabilities", True),
     ],
 )
 def test_outputs_and_labels_are_the_estimators_own(name: str, output: str, *, classifies: bool) -> None:
     model, X = fitted(name), data_of(name)[1]
     scenario = prepare(name)
     predictor = scenario.load()
-
     outputs = predictor.predict(predictor.batches(X, len(X))[0])
-
     expected = model.predict_proba(X) if output == "probabilities" else model.predict(X)
     assert np.array_equal(expected, outputs)
     assert np.array_equal(model.predict(X), predictor.labels(outputs))
     assert (output, classifies) == (scenario.conditions["output"], scenario.classifies)
 
 
-def test_text_labels_come_back_as_text() -> None:
-    X = breast_cancer()[1]
-    predictor = prepare("text labels").load()
-
-    labels = predictor.labels(predictor.predict(predictor.batches(X, 8)[0]))
-    assert fitted("text labels").predict(X[:8]).tolist() == labels.tolist()
-
-
 def test_loading_brings_its_own_memory_and_changes_nothing_of_the_users() -> None:
     model = fitted("forest")
     before = model.get_params()
-
     predictor = prepare("forest", threads=2).load()
-
     loaded = predictor.predict.__self__  # type: ignore[attr-defined] # the protocol hides the copy
     assert loaded is not model
     assert loaded.estimators_[0].tree_ is not model.estimators_[0].tree_
@@ -72,7 +61,6 @@ def test_loading_brings_its_own_memory_and_changes_nothing_of_the_users() -> Non
 
 def test_threads_reach_nested_estimators() -> None:
     predictor = prepare("vote", threads=2).load()
-
     loaded = predictor.predict.__self__  # type: ignore[attr-defined] # the protocol hides the copy
     assert 2 == loaded.estimators_[0].n_jobs
     assert 2 == loaded.estimators_[1][-1].n_jobs
@@ -165,17 +153,10 @@ def test_what_is_no_fitted_estimator_is_a_usage_problem(model: Any, sentence: st
         sklearn_fp32(model, X=breast_cancer()[1])
 
 
-@pytest.mark.parametrize("threads", [0, -1, 1.0, True, "2"])
-def test_threads_are_a_whole_number(threads: Any) -> None:
-    with pytest.raises(UsageProblem, match="whole number of threads"):
-        sklearn_fp32(fitted("logistic"), X=breast_cancer()[1], threads=threads)
-
-
 def test_a_model_that_takes_no_matrix_is_unavailable() -> None:
     X, _, y, _ = breast_cancer()
     frame = pd.DataFrame(X).rename(columns=str)
     by_name = make_pipeline(ColumnTransformer([("a", StandardScaler(), ["0", "1"])]), LogisticRegression())
-
     with pytest.raises(ScenarioUnavailable, match="does not take a row of X as float32 matrix"):
         sklearn_fp32(by_name.fit(frame, y), X=frame)
 
@@ -183,7 +164,6 @@ def test_a_model_that_takes_no_matrix_is_unavailable() -> None:
 def test_several_labels_per_row_are_unavailable() -> None:
     X, _, y, _ = breast_cancer()
     model = RandomForestClassifier(n_estimators=2).fit(X, np.column_stack([y, 1 - y]))
-
     with pytest.raises(ScenarioUnavailable, match="several labels per row"):
         sklearn_fp32(model, X=X)
 
@@ -191,7 +171,6 @@ def test_several_labels_per_row_are_unavailable() -> None:
 def test_an_estimator_that_cannot_be_serialised_is_unavailable() -> None:
     X, _, y, _ = breast_cancer()
     model = make_pipeline(FunctionTransformer(lambda rows: rows), LinearRegression()).fit(X, y)
-
     with pytest.raises(ScenarioUnavailable, match="cannot be serialised"):
         sklearn_fp32(model, X=X)
 

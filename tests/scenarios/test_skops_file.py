@@ -99,7 +99,6 @@ def test_a_type_that_is_named_is_loaded(evil: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x05\x06" + b"\0" * 18])
 def test_a_damaged_file_says_how_one_is_written(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "m.skops").write_bytes(content)
-
     with pytest.raises(UsageProblem, match=r"m\.skops is no file of skops .*: write one with skops\.io\.dump"):
         load_estimator(tmp_path / "m.skops")
 
@@ -113,6 +112,5 @@ def test_what_cannot_predict_is_refused(tmp_path: Path) -> None:
 
 def test_without_skops_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "skops", None)
-
     with pytest.raises(UsageProblem, match=r"pip install 'pytest-hwperf\[skops\]'"):
         load_estimator(tmp_path / "m.skops")

@@ -114,7 +114,6 @@ def test_operators_are_counted_without_those_that_they_call() -> None:
         SimpleNamespace(key="aten::addmm", count=2, self_cpu_time_total=100.0),
         SimpleNamespace(key="aten::view", count=2, self_cpu_time_total=0.0),
     ]
-
     found = operator_times(averages)
     assert [("aten::addmm", 2), ("aten::linear", 2)] == [(one.operator, one.calls) for one in found]
     assert [100e-6, 5e-6] == pytest.approx([one.time for one in found])
@@ -143,7 +142,6 @@ def test_operators_are_shares_of_the_calls_that_were_profiled() -> None:
 def test_compiled_code_is_called_alike_in_every_process() -> None:
     names = ("## Call CompiledFxGraph fuk35hpd ##", "Torch-Compiled Region: 0/2", "aten::mm")
     events = [(name, 1, 1.0, 1.0) for name in names]
-
     found = calls_of(averages_of(("a call of the model", 1, 1.0, 9.0), *events), 256)
     assert ["compiled kernels", "compiled region", "aten::mm"] == [one.kind for one in found.operators]
 
@@ -169,10 +167,8 @@ def test_a_missing_compiler_is_named(environment: dict[str, str], compiler: str)
 def test_a_module_of_which_nothing_was_compiled_is_no_compiled_one() -> None:
     made = list[object]()
     compiler = CountingCompiler("default", lambda *given, **options: made.append((given, options)), {"a": 1})
-
     with pytest.raises(MeasurementError, match=r"compiled nothing of Net.*unset TORCHDYNAMO_DISABLE"):
         compiler.require_compiled("Net")
-
     compiler("graph", ["inputs"])
     compiler.require_compiled("Net")
     assert [(("graph", ["inputs"]), {"config_patches": {"a": 1}})] == made
@@ -242,7 +238,6 @@ def test_tf32_is_off_during_the_calls_and_given_back() -> None:
     backends = SimpleNamespace(
         cuda=SimpleNamespace(matmul=parts[0]), cudnn=SimpleNamespace(conv=parts[1], rnn=parts[2])
     )
-
     with without_tf32(backends):
         held = [part.fp32_precision for part in parts]
     assert (["ieee"] * 3, ["tf32", "none", "ieee"]) == (held, [part.fp32_precision for part in parts])

@@ -67,9 +67,7 @@ def outputs_of(factory: ScenarioFactory, model: Any, X: Any = IMAGES, size: int 
 
 def test_eager_gives_what_the_module_gives_in_evaluation_mode() -> None:
     model = convolution()
-
     outputs, labels = outputs_of(torch_fp32, model)
-
     with torch.no_grad():
         expected = model.eval()(torch.from_numpy(IMAGES)).numpy()
     assert np.allclose(expected, outputs, atol=1e-6)
@@ -162,7 +160,6 @@ def test_a_regressor_has_values() -> None:
 
 def test_whole_numbers_reach_an_embedding() -> None:
     tokens = np.arange(12).reshape(4, 3)
-
     outputs, _ = outputs_of(torch_fp32, nn.Sequential(nn.Embedding(12, 2), nn.Flatten()), tokens)
     assert (4, 6) == outputs.shape
 
@@ -170,7 +167,6 @@ def test_whole_numbers_reach_an_embedding() -> None:
 def test_all_scenarios_of_a_module_are_compared_with_the_eager_one() -> None:
     model = perceptron()
     scenario = torch_fp32(model, X=IMAGES)
-
     subject = subject_of_scenario(scenario, IMAGES, None, 1, lambda: scenario)
     assert "torch_fp32" == subject.reference
     assert subject.reference_predictions is not None
@@ -213,7 +209,6 @@ def test_the_reference_finds_rows_that_depend_on_their_batch() -> None:
 def test_the_digest_is_about_weights_and_structure(change: Any, same: bool) -> None:
     model = perceptron().eval()
     before = digest_module(model)
-
     change(model)
     assert same == (digest_module(model) == before)
 
@@ -250,7 +245,6 @@ def test_what_is_no_float32_module_of_one_tensor_is_refused(
 def test_a_compiled_module_is_not_taken_for_an_eager_one() -> None:
     with warnings.catch_warnings(action="ignore"):  # of PyTorch about its own parts
         compiled = torch.compile(perceptron())
-
     with pytest.raises(UsageProblem, match=r"compiled already.*name torch_compile"):
         torch_fp32(compiled, X=IMAGES)
 
@@ -260,14 +254,12 @@ def test_a_module_that_cannot_be_copied_is_never_changed_instead() -> None:
         raise TypeError("there is only one")
 
     single = made(without_mean, __deepcopy__=refuse)
-
     with pytest.raises(ScenarioUnavailable, match=r"Net cannot be copied .*there is only one"):
         copy_of(inspect_module(single, IMAGES, "torch_fp32"))
 
 
 def test_other_rows_than_those_it_was_prepared_for_are_refused() -> None:
     predictor = torch_fp32(perceptron(), X=IMAGES).load()
-
     with pytest.raises(MeasurementError, match=r"prepared for float32 of shape \(1, 8, 8\)"):
         predictor.batches(IMAGES[:, 0], 8)
 
@@ -338,7 +330,6 @@ def test_a_gpu_that_is_not_there_is_no_figure(factory: ScenarioFactory) -> None:
     if torch.cuda.is_available() or Path("/proc/driver/nvidia").exists():
         pytest.skip("this machine has a GPU")
     model = perceptron()
-
     with pytest.raises(ScenarioUnavailable, match="no NVIDIA GPU"):
         factory(model, X=IMAGES)
     assert torch.float32 == model[1].weight.dtype
@@ -397,7 +388,6 @@ def test_openvino_takes_the_onnx_form_of_a_module(factory: ScenarioFactory, leas
 def test_what_openvino_computes_in_floats_is_not_called_int8() -> None:
     """Ranges that are taken in each call: it turns the weights into floats."""
     pytest.importorskip("openvino", reason="the extra openvino is not installed")
-
     with pytest.raises(ScenarioUnavailable) as refused:
         openvino_int8(convolution(), X=IMAGES)
     assert "not int8" == cause_of(refused.value).kind

@@ -58,7 +58,6 @@ def test_slow_calls_are_counted_less_often(call_s: float, shortest: int) -> None
 
 def test_without_valgrind_nothing_is_called() -> None:
     played = Played(0.001, running=False)
-
     with pytest.raises(MeasurementError, match="does not run under Valgrind"):
         lengths_of(played)
     assert ["running"] == played.seen
@@ -109,7 +108,6 @@ def test_without_valgrind_it_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: str, why: str
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda _: None)
-
     with pytest.raises(MeterUnavailable, match=why):
         under_callgrind(Command(arguments=[], directory=tmp_path, environment={}), tmp_path, machine=machine)
 

@@ -111,7 +111,6 @@ def test_why_there_is_no_counter_is_said(root: str, number: int, level: str, why
     """And what was opened before is closed."""
     forbid(level)(Path(root))
     counters = Counters({21: number})
-
     with pytest.raises(MeterUnavailable) as refused:
         opened(root, counters)
     assert str(refused.value).startswith(why)

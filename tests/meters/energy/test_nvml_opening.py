@@ -44,7 +44,6 @@ def refusal(nvml: FakeNvml, environ: dict[str, str] | None = None, **parts: Call
 
 def test_without_the_bindings_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
-
     with pytest.raises(MeterUnavailable, match=r"pip install 'pytest-hwperf\[gpu\]'"):
         nvml_meter({})
 

@@ -64,7 +64,6 @@ def test_no_folder_is_no_event(tmp_path: Path) -> None:
 
 def test_other_events_are_no_substitute(tmp_path: Path) -> None:
     plant_pmu(tmp_path, events=("energy-cores", "energy-psys"))
-
     with pytest.raises(MeterUnavailable, match=r"^The power PMU has no event energy-pkg, and its others"):
         find_events(str(tmp_path))
 
@@ -88,7 +87,6 @@ def test_other_events_are_no_substitute(tmp_path: Path) -> None:
 def test_a_text_that_cannot_be_used_is_shown(tmp_path: Path, file: str, text: str, reported: str) -> None:
     """A wrong scale would be a wrong figure, so that nothing is guessed."""
     (plant_pmu(tmp_path) / file).write_text(f"{text}\n")
-
     with pytest.raises(MeterUnavailable) as caught:
         find_events(str(tmp_path))
     assert reported in str(caught.value)
@@ -98,7 +96,6 @@ def test_a_text_that_cannot_be_used_is_shown(tmp_path: Path, file: str, text: st
 def test_a_missing_file_is_named(tmp_path: Path, file: str) -> None:
     path = plant_pmu(tmp_path) / file
     path.unlink()
-
     with pytest.raises(MeterUnavailable) as caught:
         find_events(str(tmp_path))
     assert f"{path} cannot be read: No such file or directory." == str(caught.value)

@@ -25,7 +25,6 @@ def chosen_ids(zones: tuple[Zone, ...]) -> list[str]:
 def test_nested_folders_and_flat_links_hold_the_same_zones(tmp_path: Path, layout: Layout, place: str) -> None:
     """Each zone is found once, with its name and range, by its real path."""
     tree = plant(tmp_path, layout)
-
     found = find_zones(str(getattr(tree, place)))
     assert {zone: (name, max_uj) for zone, (name, _, max_uj) in layout.items()} == {
         zone.id: (zone.name, zone.max_uj) for zone in found
@@ -36,7 +35,6 @@ def test_nested_folders_and_flat_links_hold_the_same_zones(tmp_path: Path, layou
 def test_four_zones_called_dram_are_four(tmp_path: Path) -> None:
     """Packages come by their number, each followed by its own memory."""
     chosen, _ = choose_zones(find_zones(str(plant(tmp_path, SOCKETS).nested)), readable)
-
     expected = [f"intel-rapl:{index}{child}" for index in (3, 2, 1, 0) for child in ("", ":0")]
     assert expected == chosen_ids(chosen)
     assert 8 == len({zone.path for zone in chosen})
@@ -45,7 +43,6 @@ def test_four_zones_called_dram_are_four(tmp_path: Path) -> None:
 def test_ids_are_hexadecimal_and_packages_sort_by_number(tmp_path: Path) -> None:
     """`intel-rapl:a` is the eleventh zone; package-10 comes after package-9."""
     layout = {f"intel-rapl:{index:x}": (f"package-{index}", index, 1000) for index in range(12)}
-
     chosen, _ = choose_zones(find_zones(str(plant(tmp_path, layout).nested)), readable)
     assert [f"package-{index}" for index in range(12)] == [zone.name for zone in chosen]
 
@@ -57,7 +54,6 @@ def test_dies_of_one_package_are_added(tmp_path: Path) -> None:
         "intel-rapl:1": ("package-0-die-1", 7, 1000),
         "intel-rapl:2": ("package-1-die-0", 9, 1000),
     }
-
     chosen, _ = choose_zones(find_zones(str(plant(tmp_path, layout).nested)), readable)
     assert ["package-0-die-0", "package-0-die-1", "package-1-die-0"] == [zone.name for zone in chosen]
 
@@ -65,7 +61,6 @@ def test_dies_of_one_package_are_added(tmp_path: Path) -> None:
 @pytest.mark.parametrize("backend", ["intel-rapl-mmio", "intel-rapl-tpmi"])
 def test_the_twin_stands_in_where_the_plain_zone_is_missing(tmp_path: Path, backend: str) -> None:
     layout = {f"{backend}:0": ("package-0", 5, 1000), f"{backend}:0:0": ("dram", 7, 1000)}
-
     chosen, _ = choose_zones(find_zones(str(plant(tmp_path, layout).nested)), readable)
     assert [f"{backend}:0", f"{backend}:0:0"] == chosen_ids(chosen)
 
@@ -73,7 +68,6 @@ def test_the_twin_stands_in_where_the_plain_zone_is_missing(tmp_path: Path, back
 def test_a_package_that_nobody_can_read_is_refused_with_its_answer(tmp_path: Path) -> None:
     """Its memory goes with it: memory is added to chosen packages only."""
     zones = find_zones(str(plant(tmp_path, SOCKETS).nested))
-
     chosen, refused = choose_zones(zones, lambda zone: "EIO" if zone.name == "package-2" else "")
     assert {"intel-rapl:1": "EIO"} == {zone.id: answer for zone, answer in refused.items()}
     assert 6 == len(chosen)
@@ -81,7 +75,6 @@ def test_a_package_that_nobody_can_read_is_refused_with_its_answer(tmp_path: Pat
 
 def test_unreadable_memory_leaves_the_package(tmp_path: Path) -> None:
     zones = find_zones(str(plant(tmp_path, SOCKETS).nested))
-
     chosen, refused = choose_zones(zones, lambda zone: "ENODATA" if zone.id == "intel-rapl:3:0" else "")
     assert 7 == len(chosen)
     assert ["intel-rapl:3:0"] == [zone.id for zone in refused]
@@ -109,7 +102,6 @@ def test_a_range_that_is_no_range_is_unknown(tmp_path: Path, content: str) -> No
 
 def test_a_range_that_is_refused_is_unknown(tmp_path: Path) -> None:
     tree = plant(tmp_path, AMD)
-
     found = find_zones(str(tree.nested), refusing(errno.EACCES, "max_energy_range_uj"))
     assert [None, None] == [zone.max_uj for zone in found]
 

@@ -117,7 +117,6 @@ def test_without_a_range_windows_stay_under_a_minute(
 def test_a_value_above_the_range_is_an_error() -> None:
     """Then the range is not the counter's, and a wrap could not be undone."""
     register = Register(id="intel-rapl:0", name="package-0", joules=1e-6, last=1000, never_idle=True)
-
     with pytest.raises(MeasurementError, match=r"intel-rapl:0 \(package-0\) reads 1001, above its range of 1000"):
         register.spent(5, 1001)
 

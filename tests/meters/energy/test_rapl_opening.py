@@ -31,7 +31,6 @@ def test_rapl_meter_reads_the_usual_places(tmp_path: Path) -> None:
     """The devices first; the class folder where only that is there."""
     plant(tmp_path, CLIENT)
     meter = rapl_meter({}, access=bare_metal(tmp_path))
-
     with suppress(OSError):
         meter.close()
     assert ("rapl:package-0", (), 0.5) == (meter.source, meter.warnings, meter.shortest_window_s)

@@ -137,7 +137,6 @@ def test_nothing_is_imported() -> None:
 def test_work_that_failed_is_reported_in_one_line() -> None:
     cuda = FakeTorchCuda()
     cuda.failure = "CUDA error: an illegal memory access was encountered\nCompile with TORCH_USE_CUDA_DSA"
-
     with pytest.raises(MeasurementError) as caught:
         synchronise(torch_with(cuda))
     assert "torch could not be waited for: CUDA error: an illegal memory access was encountered" == str(caught.value)

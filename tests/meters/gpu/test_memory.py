@@ -63,7 +63,6 @@ def test_the_driver_counts_the_most_between_calls_above_the_context() -> None:
 def test_what_the_driver_does_not_tell_is_no_zero(pid: int, held: int | None, reason: str) -> None:
     board = FakeBoard("GPU-a")
     driver = FakeDriver(board)
-
     with pytest.raises(MeasurementError, match=reason):
         found(looking(FakeNvml(board), driver, pid=pid), driver, [held])
 
@@ -79,7 +78,6 @@ def test_what_the_driver_does_not_tell_is_no_zero(pid: int, held: int | None, re
 def test_the_first_problem_is_the_reason(parts: dict[str, Any], broken: int, problem: str, reason: str) -> None:
     board = FakeBoard("GPU-a", **parts)
     nvml, driver = FakeNvml(board, broken=broken), FakeDriver(board, problem)
-
     with pytest.raises(MeasurementError, match=reason):
         found(looking(nvml, driver), driver, [MB])
     assert 0 == nvml.inits
@@ -111,7 +109,6 @@ def test_without_a_gpu_there_is_none() -> None:
 def test_a_custom_allocator_does_not_tell() -> None:
     memory = of_torch(FakeTorchCuda(held=[None]))
     memory.begin()
-
     with pytest.raises(MeasurementError, match="allocator does not report its memory: CUDAPluggableAllocator"):
         memory.peak()
 
@@ -147,6 +144,5 @@ def test_without_the_drivers_library_there_is_no_context(monkeypatch: pytest.Mon
         raise OSError(f"{name}: cannot open shared object file")
 
     monkeypatch.setattr(ctypes, "CDLL", missing)
-
     with pytest.raises(MeasurementError, match=r"on the GPU: libcuda.so.1: cannot open shared object file"):
         make_context()

@@ -71,7 +71,6 @@ def test_the_only_board_is_the_one_that_is_used(known: dict[str, Any]) -> None:
 
 def test_a_board_that_hides_its_processes_is_doubted() -> None:
     hidden = board("a", errors={"nvmlDeviceGetComputeRunningProcesses": 4})
-
     (doubt,) = opened(FakeNvml(hidden), on_gpu=True).warnings
     assert "GPU 0 does not report its processes: its utilisation is the whole board's" == doubt
 

@@ -98,6 +98,5 @@ def test_the_interpreters_own_files_are_not_the_users_even_below_the_root() -> N
 
 def test_without_memray_one_sentence_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "memray", None)
-
     with pytest.raises(MeasurementError, match=r"^pip install 'pytest-hwperf\[memray\]'"):
         allocation_sites_of(list, tmp_path, tmp_path / "record")

@@ -33,7 +33,6 @@ def test_a_block_tells_its_peak_and_what_it_keeps(held: FakeResident) -> None:
 def test_the_reading_says_what_it_is_not(held: FakeResident) -> None:
     with windows_on(PeakRss(held)).window() as reading:
         held.put(1)
-
     used, unpinned, own = reading.warnings
     assert used.startswith("a used process: what earlier code has freed")
     assert unpinned.startswith("the allocator is not pinned")
