@@ -17,7 +17,6 @@ from pathlib import Path
 from random import Random
 from time import perf_counter, perf_counter_ns
 from types import CodeType, FrameType
-from typing import NamedTuple
 
 from pytest_hwperf.host.source_files import is_of_this_package, is_own, relative
 from pytest_hwperf.records.errors import MeasurementError
@@ -36,20 +35,6 @@ _TRACER = {("site-packages", "coverage"), ("dist-packages", "coverage")}  # it i
 _is_of_this_package = cache(is_of_this_package)
 
 
-class Function(NamedTuple):
-    """A function, as an interpreter tells it."""
-
-    name: str
-    file: str
-    line: int  # on which it begins
-    code: CodeType | None = None
-
-
-def function_of(code: CodeType) -> Function:
-    """Return the function that a piece of code belongs to."""
-    return Function(code.co_qualname, code.co_filename, code.co_firstlineno, code)
-
-
 class FrameNames:
     """Names of frames in one tree: `Model.predict (src/model.py)`."""
 
@@ -61,19 +46,19 @@ class FrameNames:
         self._is_own = cache(lambda file: is_own(file, root))
         self._relative = cache(lambda file: relative(file, root))
 
-    def frame(self, function: Function) -> str:
+    def frame(self, function: CodeType) -> str:
         """Return the name of a frame; no character of it separates frames."""
-        is_made = not function.file or function.file.startswith("<")  # such as "<string>"
-        file = _MADE if is_made else self._relative(function.file)
-        shown = visible(f"{function.name[:_LONGEST_NAME]} ({file[-_LONGEST_NAME:]})").replace(";", ",")
-        self.lines.setdefault(shown, 0 if is_made else function.line)
-        if not is_made and self._is_own(function.file):
+        is_made = not function.co_filename or function.co_filename.startswith("<")  # such as "<string>"
+        file = _MADE if is_made else self._relative(function.co_filename)
+        shown = visible(f"{function.co_qualname[:_LONGEST_NAME]} ({file[-_LONGEST_NAME:]})").replace(";", ",")
+        self.lines.setdefault(shown, 0 if is_made else function.co_firstlineno)
+        if not is_made and self._is_own(function.co_filename):
             self.own.add(shown)
-            if function.code is not None and shown not in self.codes:
-                self.codes[shown] = digest_of(function.code)
+            if shown not in self.codes:
+                self.codes[shown] = digest_of(function)
         return shown
 
-    def path(self, stack: Sequence[Function]) -> tuple[str, ...]:
+    def path(self, stack: Sequence[CodeType]) -> tuple[str, ...]:
         """Return the frames of a stack from the measured callable inwards: none of this package and of pytest.
 
         A function that calls itself is there once.
@@ -88,14 +73,14 @@ class FrameNames:
         return tuple(named[:_DEEPEST])
 
 
-def is_measured(function: Function) -> bool:
+def is_measured(function: CodeType) -> bool:
     """Whether a function is part of what is measured, as far as its file tells: a frame, and not part of one."""
-    return not (_is_within(function) or _is_of_this_package(function.file) or _leads(function))
+    return not (_is_within(function) or _is_of_this_package(function.co_filename) or _leads(function))
 
 
-def _measured(stack: Sequence[Function]) -> Iterator[Function]:
+def _measured(stack: Sequence[CodeType]) -> Iterator[CodeType]:
     """Yield the frames below the last one of this package, without those that only lead to the call."""
-    own = max((place for place, one in enumerate(stack) if _is_of_this_package(one.file)), default=None)
+    own = max((place for place, one in enumerate(stack) if _is_of_this_package(one.co_filename)), default=None)
     if own is None:
         return
     leading = True
@@ -105,14 +90,14 @@ def _measured(stack: Sequence[Function]) -> Iterator[Function]:
             yield function
 
 
-def _is_within(function: Function) -> bool:
+def _is_within(function: CodeType) -> bool:
     """Whether a frame counts to the one that it is called from."""
-    return function.name.rpartition(".")[2] in _WITHIN
+    return function.co_qualname.rpartition(".")[2] in _WITHIN
 
 
-def _leads(function: Function) -> bool:
+def _leads(function: CodeType) -> bool:
     """Whether a frame lies between this package and what is measured: one of pytest's, or of a tracer."""
-    parts = Path(function.file).parts
+    parts = Path(function.co_filename).parts
     return parts[-3:-1] in _TRACER or not _AROUND.isdisjoint(parts)
 
 
@@ -121,8 +106,8 @@ _RESUMED = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR  # each of their ite
 
 def count_functions(
     work: Callable[[], object], calls: int, within: CodeType | None = None
-) -> dict[Function, float | None]:
-    """Return how often each function is called in one call, by their qualified names; None where it cannot be told."""
+) -> dict[CodeType, float | None]:
+    """Return how often each function is called in one call; None where it cannot be told."""
     seen, is_inside = Counter[CodeType](), within is None
 
     def note(frame: FrameType, event: str, _: object) -> None:
@@ -138,7 +123,7 @@ def count_functions(
         work()
     finally:
         sys.setprofile(before)
-    return {function_of(code): None if code.co_flags & _RESUMED else count / calls for code, count in seen.items()}
+    return {code: None if code.co_flags & _RESUMED else count / calls for code, count in seen.items()}
 
 
 _SOON_S = 0.001  # for a timer whose time is over: 0 would stop it
@@ -258,7 +243,7 @@ def _undisturbed(blocks: Sequence[float]) -> float:
 def _stacks(sessions: Sequence[Samples], names: FrameNames, within: CodeType | None) -> dict[tuple[str, ...], float]:
     found: dict[tuple[str, ...], float] = {}
     for stack, seconds in (item for one in sessions for item in one.seconds.items()):
-        path = names.path([function_of(code) for code in stack]) if within is None or within in stack else ()
+        path = names.path(stack) if within is None or within in stack else ()
         if path:
             found[path] = found.get(path, 0.0) + seconds
     return found
@@ -273,7 +258,7 @@ def folded(stacks: Mapping[tuple[str, ...], float], least: float) -> dict[tuple[
     return kept
 
 
-def _functions(names: FrameNames, counted: Mapping[Function, float | None]) -> dict[str, SampledFunction]:
+def _functions(names: FrameNames, counted: Mapping[CodeType, float | None]) -> dict[str, SampledFunction]:
     """Return what is known of each function that was sampled or counted."""
     calls = {names.frame(one): count for one, count in counted.items() if is_measured(one)}
     return {

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter_ns, thread_time_ns
-from types import CodeType
 from typing import Any
 
 from pytest_hwperf.host.clocks import cpu_seconds
@@ -57,16 +56,8 @@ class RoundStream(Stream):
         self.cpu_s = 0.0  # of the calls alone, with their threads and children
         self.thread_ns = 0  # of these, of the calling thread
         super().__init__(self._call if rounds.interrupts else _bound(function, rounds.prepare()), None, loop)
-
-    @property
-    def is_interrupted(self) -> bool:
-        """Whether more is done between two calls than to call: what counts over several calls counts that too."""
-        return self.rounds.interrupts
-
-    @property
-    def caller(self) -> CodeType | None:
-        """What makes each call, where more is done between two of them."""
-        return RoundStream._call.__code__ if self.is_interrupted else None
+        self.is_interrupted = rounds.interrupts
+        self.caller = RoundStream._call.__code__ if rounds.interrupts else None
 
     def _call(self) -> Any:
         arguments, named = self._now

@@ -34,7 +34,7 @@ def samples_of(
 ) -> tuple[tuple[Sample, ...], dict[str, Statement]]:
     """Turn raw readings into samples."""
     timings = (*warnings, *measured.warnings, *filter(None, [why_drifting(measured.latency_s)]))
-    first = Sample(metric="first_call", values=array("d", [measured.first_call_s]), per="call", source=CLOCK)
+    first = _timed("first_call", array("d", [measured.first_call_s]), "call")
     found = [_latency(measured, timings), first, *_throughputs(measured, rows, timings), *_parts(measured, timings)]
     unmeasured = dict[str, Statement]()
     for position, meter in enumerate(meters):
@@ -56,13 +56,7 @@ def _latency(measured: RawSamples, warnings: tuple[Remark, ...]) -> Sample:
             "a round's iterations share one value" if measured.in_rounds else "calls under 20 µs are timed in batches"
         )
         warnings = (*warnings, f"{which}: percentiles are of batch means, not of calls")
-    return Sample(
-        metric="latency",
-        values=array("d", measured.latency_s),
-        per="call" if size == 1 else f"batch of {size} calls",
-        source=CLOCK,
-        warnings=warnings,
-    )
+    return _timed("latency", measured.latency_s, "call" if size == 1 else f"batch of {size} calls", warnings)
 
 
 def _parts(measured: RawSamples, warnings: tuple[Remark, ...]) -> Iterator[Sample]:
@@ -72,12 +66,15 @@ def _parts(measured: RawSamples, warnings: tuple[Remark, ...]) -> Iterator[Sampl
     if windows:
         rates = array("d", (window.items / window.wall_s for window in windows))
         weights = _weights([window.items for window in windows])
-        yield Sample(
-            metric="item_throughput", values=rates, per="window", source=CLOCK, warnings=warnings, weights=weights
-        )
+        yield _timed("item_throughput", rates, "window", warnings, weights)
     if measured.length_s:
-        values = array("d", measured.length_s)
-        yield Sample(metric="latency_per_length", values=values, per="call", source=CLOCK, warnings=warnings)
+        yield _timed("latency_per_length", measured.length_s, "call", warnings)
+
+
+def _timed(
+    metric: str, values: Values, per: str, warnings: tuple[Remark, ...] = (), weights: Values | None = None
+) -> Sample:
+    return Sample(metric=metric, values=array("d", values), per=per, source=CLOCK, warnings=warnings, weights=weights)
 
 
 def item_samples(items: ItemTimes | None, warnings: tuple[Remark, ...]) -> Iterator[Sample]:
@@ -85,24 +82,15 @@ def item_samples(items: ItemTimes | None, warnings: tuple[Remark, ...]) -> Itera
     if items is None:
         return
     if items.first_s:
-        values = array("d", items.first_s)
-        yield Sample(metric="first_item", values=values, per="call", source=CLOCK, warnings=warnings)
+        yield _timed("first_item", items.first_s, "call", warnings)
     if items.item_s:
-        values = array("d", items.item_s)
-        yield Sample(metric="item", values=values, per="item", source=CLOCK, warnings=(*warnings, _DEPENDENT))
+        yield _timed("item", items.item_s, "item", (*warnings, _DEPENDENT))
 
 
 def _throughputs(measured: RawSamples, rows: int | None, warnings: tuple[Remark, ...]) -> list[Sample]:
     """Completed calls over wall time, window by window."""
     rates = array("d", (window.calls / window.wall_s for window in measured.windows))
-    one = Sample(
-        metric="throughput",
-        values=rates,
-        per="window",
-        source=CLOCK,
-        warnings=warnings,
-        weights=_weights([window.calls for window in measured.windows]),
-    )
+    one = _timed("throughput", rates, "window", warnings, _weights([window.calls for window in measured.windows]))
     if rows is None:
         return [one]
     return [one, replace(one, metric="sample_throughput", values=array("d", (rate * rows for rate in rates)))]

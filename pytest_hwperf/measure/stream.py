@@ -10,7 +10,6 @@ from inspect import isawaitable
 from itertools import cycle, islice, pairwise, repeat
 from statistics import median
 from time import perf_counter_ns
-from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.host.nvidia import allocations, is_on_gpu, waiter
@@ -18,6 +17,8 @@ from pytest_hwperf.measure.event_loop import Loop, OwnLoop
 from pytest_hwperf.records.run import Values
 
 if TYPE_CHECKING:
+    from types import CodeType
+
     Instants = array[int]
 else:
     Instants = array  # not subscriptable at run time before Python 3.12
@@ -137,6 +138,9 @@ class Stream:
         self.length_s: Values = array("d")  # seconds of each single call over the length of its input
         self.awaits = False
         self.waits_for_gpu = False
+        # Whether more is done between two calls than to call: what counts over several calls counts that too.
+        self.is_interrupted = False
+        self.caller: CodeType | None = None  # what makes each call then
         self._modules = modules
         self._given, self._loop = function, loop or OwnLoop()
         self._inputs = None if inputs is None else cycle(inputs)
@@ -211,16 +215,6 @@ class Stream:
             if isinstance(made, Coroutine):
                 made.close()  # else Python warns that it was never awaited
             raise
-
-    @property
-    def is_interrupted(self) -> bool:
-        """Whether more is done between two calls than to call: what counts over several calls counts that too."""
-        return False
-
-    @property
-    def caller(self) -> CodeType | None:
-        """What makes each call, where more is done between two of them; None: nothing is."""
-        return None
 
     def run_here(self, work: Coroutine[Any, Any, None] | Callable[[], None]) -> None:
         """Run a load of such calls where they are made: on their loop, or in its thread."""

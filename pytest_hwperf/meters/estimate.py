@@ -118,15 +118,10 @@ class EstimateMeter:
 def estimate_meter(
     environ: Mapping[str, str], *, refused: tuple[str, ...] = (), root: str | Path = "/"
 ) -> EstimateMeter:
-    """Return the estimate for this machine; without watts given by the user it always works.
+    """Return the estimate for this machine; `refused` is a warning. Without watts given by the user it always works.
 
-    Args:
-        environ: HWPERF_WATTS replaces the watts of the table.
-        refused: why better sources are not used; shown with every figure.
-        root: parent of /proc, which describes the processor; other systems get the generic watts.
-
-    Raises:
-        UsageProblem: HWPERF_WATTS is invalid.
+    HWPERF_WATTS in `environ` replaces the watts of the table, which are those of the processor that /proc under `root`
+    describes; other systems get the generic ones.
     """
     return EstimateMeter(CpuTimeMeter(), watts_here(environ, root=root), refused=refused)
 

@@ -42,20 +42,14 @@ def open_library(bindings: Any = None) -> "Library":
         import pynvml
 
         bindings = pynvml
-    library = Library(bindings)
-    library.open()
-    return library
+    return Library(bindings)
 
 
 class Library:
-    """The library, loaded from `open` to `close`."""
+    """The library, loaded until `close`."""
 
     def __init__(self, bindings: Any) -> None:
-        self._nvml = bindings
-        self._is_open = False
-
-    def open(self) -> None:
-        nvml = self._nvml
+        self._nvml = nvml = bindings
         remedies = {
             nvml.NVML_ERROR_LIBRARY_NOT_FOUND: (
                 "libnvidia-ml was not found: install NVIDIA's driver, or start the container with --gpus all and "

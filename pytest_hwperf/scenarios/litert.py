@@ -140,17 +140,17 @@ def _layers(content: bytes) -> Iterator[str]:
     operators = {value: name for name, value in vars(schema.BuiltinOperator).items() if isinstance(value, int)}
     types = {value: name for name, value in vars(schema.TensorType).items() if isinstance(value, int)}
     for graph in map(model.Subgraphs, range(model.SubgraphsLength())):
+        kinds = [types.get(graph.Tensors(tensor).Type(), "unknown") for tensor in range(graph.TensorsLength())]
         stored: dict[int, str] = {}  # tensor that an operator has made of weights → their type in the file
         for one in map(graph.Operators, range(graph.OperatorsLength())):
             code = model.OperatorCodes(one.OpcodeIndex())
             name = operators.get(max(code.BuiltinCode(), code.DeprecatedBuiltinCode()), "")
             inputs: Any = one.InputsAsNumpy() if one.InputsLength() else ()
-            kind_of = _kinds(graph, types)
             if name == "DEQUANTIZE" and _is_constant(model, graph, int(inputs[0])):
-                stored[one.Outputs(0)] = kind_of(int(inputs[0]))
+                stored[one.Outputs(0)] = kinds[int(inputs[0])]
             elif name in _LAYERS:
                 rows, weights = (int(inputs[place]) for place in _LAYERS[name])
-                yield _computed(kind_of(rows), kind_of(weights), stored.get(weights, ""))
+                yield _computed(kinds[rows], kinds[weights], stored.get(weights, ""))
 
 
 def _computed(rows: str, weights: str, stored: str) -> str:
@@ -159,10 +159,6 @@ def _computed(rows: str, weights: str, stored: str) -> str:
     if weights in _INTEGERS:
         return f"{weights.lower()} {'static' if rows in _INTEGERS else 'dynamic'}"
     return weights.lower()
-
-
-def _kinds(graph: Any, types: Mapping[int, str]) -> Callable[[int], str]:
-    return lambda tensor: types.get(graph.Tensors(tensor).Type(), "unknown")
 
 
 def _is_constant(model: Any, graph: Any, tensor: int) -> bool:

@@ -37,7 +37,11 @@ def test_functions_are_counted_by_their_qualified_names() -> None:
     """A generator begins again with each of its items, so that its calls are not known."""
     stream = Stream(Model().predict, None)
     found = count_functions(lambda: stream.batch(2, lambda: 0), 2)
-    counts = {one.name: count for one, count in found.items() if one.file == __file__ and "lambda" not in one.name}
+    counts = {
+        one.co_qualname: count
+        for one, count in found.items()
+        if one.co_filename == __file__ and "lambda" not in one.co_qualname
+    }
     assert {"Model.predict": 1.0, "inner": 2.0, "items": None} == counts
     assert sys.getprofile() is None
 

@@ -58,7 +58,6 @@ def nvml() -> FakeNvml:
 @pytest.fixture
 def counters(nvml: FakeNvml, clock: HandClock, turns: Turns) -> Iterator[PowerCounters]:
     library = Library(nvml)
-    library.open()
     opened = PowerCounters(library, library.boards(), clock=clock, wait=turns.wait)
     yield opened
     opened.close()
@@ -134,7 +133,6 @@ def test_nothing_runs_before_the_first_reading_nor_after_the_end(
     nvml: FakeNvml, clock: HandClock, turns: Turns
 ) -> None:
     library = Library(nvml)
-    library.open()
     counters = PowerCounters(library, library.boards(), clock=clock, wait=turns.wait)
 
     def running() -> bool:
@@ -150,7 +148,6 @@ def test_nothing_runs_before_the_first_reading_nor_after_the_end(
 
 def test_counters_that_were_never_read_are_closed_too(nvml: FakeNvml) -> None:
     library = Library(nvml)
-    library.open()
     PowerCounters(library, library.boards()).close()
     assert 0 == nvml.inits
 
@@ -158,7 +155,6 @@ def test_counters_that_were_never_read_are_closed_too(nvml: FakeNvml) -> None:
 def test_a_reading_is_dated_at_its_midpoint(nvml: FakeNvml, clock: HandClock, turns: Turns) -> None:
     """The first takes 20 ms, the second none: 100 ms from end to end, 110 ms from midpoint to midpoint, 11 J."""
     library = Library(nvml)
-    library.open()
     takes = iter((0.0, 0.02, 0.1, 0.0))
 
     def slow() -> float:

@@ -157,7 +157,6 @@ def test_the_library_is_let_go_of_once() -> None:
 def test_an_instance_that_is_gone_has_no_board() -> None:
     nvml = FakeNvml(FakeBoard("GPU-a", instances=["MIG-1"]))
     library = Library(nvml)
-    library.open()
     holders = (library.board_of_mig("MIG-1"), library.board_of_mig("MIG-2"))
     library.close()
     assert ("GPU-a", "") == holders
