@@ -1,6 +1,8 @@
-"""Calls that are counted and sampled, and what becomes of small stacks."""
+"""Where the time of a call goes: calls that are counted, stacks that are sampled, and names of frames."""
 
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,10 +11,19 @@ from types import CodeType
 import pytest
 from fakes.clocks import HandClock
 
-from pytest_hwperf.measure.functions import Samples, count_functions, folded, sample_functions
+from pytest_hwperf.measure.functions import (
+    FrameNames,
+    Samples,
+    count_functions,
+    folded,
+    is_measured,
+    sample_functions,
+    sampling,
+)
 from pytest_hwperf.measure.rounds import Rounds, RoundStream
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.records.errors import MeasurementError
+from pytest_hwperf.stats.changed_code import digest_of
 
 FILE = Path(__file__)
 CALL_NS = 1_000_000
@@ -148,3 +159,148 @@ def test_small_stacks_count_to_the_frame_that_they_are_in() -> None:
     """As often as it takes: what is left of a branch may be small too; the outermost stays."""
     stacks = {("a",): 0.1, ("a", "b"): 5.0, ("a", "b", "c"): 0.4, ("a", "b", "c", "d"): 0.4, ("a", "e", "f"): 0.1}
     assert {("a",): 0.2, ("a", "b"): 5.8} == pytest.approx(folded(stacks, 1.0))
+
+
+ROOT = Path("/home/me/project")
+
+
+def code(name: str, file: str, line: int) -> CodeType:
+    """Return the code of a function that does nothing."""
+    return (lambda: None).__code__.replace(co_name=name, co_qualname=name, co_filename=file, co_firstlineno=line)
+
+
+OWN = code("_batch", str(Path(sys.modules[FrameNames.__module__].__file__ or "").parents[1] / "measure/stream.py"), 9)
+PREDICT = code("predict", f"{ROOT}/src/model.py", 4)
+SPLIT = code("split", "/usr/lib/python3.11/re/__init__.py", 198)
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> FrameNames:
+    monkeypatch.setattr(sys, "path", ["/usr/lib/python3.11"])
+    return FrameNames(ROOT)
+
+
+@pytest.mark.parametrize(
+    ("frames", "path"),
+    [
+        ([OWN, PREDICT], ["predict (src/model.py)"]),
+        ([PREDICT, OWN, PREDICT], ["predict (src/model.py)"]),  # from the last frame of this package on
+        ([OWN, PREDICT, SPLIT], ["predict (src/model.py)", "split (re/__init__.py)"]),
+        ([OWN, PREDICT, PREDICT, PREDICT, SPLIT], ["predict (src/model.py)", "split (re/__init__.py)"]),  # recursion
+        ([OWN, PREDICT, code("<listcomp>", PREDICT.co_filename, 5)], ["predict (src/model.py)"]),
+        ([OWN, code("runtest", "/lib/_pytest/python.py", 1), PREDICT], ["predict (src/model.py)"]),
+        ([OWN, code("Collector.lock_data", "/lib/site-packages/coverage/collector.py", 1)], []),
+        ([OWN, code("share", f"{ROOT}/coverage/maps.py", 1)], ["share (coverage/maps.py)"]),
+        ([OWN, PREDICT, code("made", "", 3)], ["predict (src/model.py)", "made (compiled at run time)"]),
+        ([OWN, code("__init__", "<string>", 1)], ["__init__ (compiled at run time)"]),
+        ([OWN], []),
+        ([PREDICT], []),  # not called by a measurement
+    ],
+)
+def test_a_path_begins_at_the_measured_callable(frames: list[CodeType], path: list[str], names: FrameNames) -> None:
+    assert tuple(path) == names.path(frames)
+
+
+def test_code_is_told_apart_that_is_the_users_and_has_a_file(names: FrameNames) -> None:
+    names.path([OWN, code("made", "", 3), PREDICT])
+    assert {"predict (src/model.py)": digest_of(PREDICT)} == names.codes
+    assert {"made (compiled at run time)": 0, "predict (src/model.py)": 4} == names.lines
+
+
+def test_a_hostile_name_separates_no_frames_and_moves_no_cursor(names: FrameNames) -> None:
+    """Code objects may have any name, and files any path."""
+    odd = code("a;b\x1b[2J" + 500 * "x", f"{ROOT}/a;b.py", 1)
+    (frame,) = names.path([OWN, odd])
+    assert ";" not in frame
+    assert frame.isprintable()
+    assert 300 > len(frame)
+
+
+@pytest.mark.parametrize(
+    ("function", "measured"),
+    [
+        (PREDICT, True),
+        (SPLIT, True),
+        (OWN, False),
+        (code("M.f.<locals>.<genexpr>", PREDICT.co_filename, 5), False),
+        (code("runtest", "/lib/_pytest/python.py", 1), False),
+    ],
+)
+def test_functions_of_the_call_are_counted(function: CodeType, *, measured: bool) -> None:
+    assert measured == is_measured(function)
+
+
+LONG_S = 1000.0  # no tick but those of the test
+
+
+def tick() -> None:
+    signal.raise_signal(signal.SIGALRM)
+
+
+def work() -> None:
+    tick()
+
+
+def sampled(samples: Samples) -> dict[str, float]:
+    """Return the seconds of each stack by its two innermost functions."""
+    return {".".join(code.co_name for code in stack[-2:]): seconds for stack, seconds in samples.seconds.items()}
+
+
+def test_a_sample_stands_for_the_time_since_the_one_before() -> None:
+    clock = HandClock()
+    with sampling(LONG_S, clock) as samples:
+        for seconds in (0.5, 0.25):
+            clock.pass_time(seconds)
+            work()
+        clock.pass_time(2.0)
+        tick()
+    assert (3, {"work.tick": 0.75}) == (samples.count, {k: v for k, v in sampled(samples).items() if k == "work.tick"})
+    assert 2.75 == sum(samples.seconds.values())
+
+
+def test_a_handler_and_a_timer_that_were_there_go_on() -> None:
+    """Of 60 s, 20 have passed meanwhile."""
+    clock, seen = HandClock(), list[int]()
+    before = signal.signal(signal.SIGALRM, lambda number, _: seen.append(number))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 60.0, 5.0)
+        with sampling(LONG_S, clock):
+            clock.pass_time(20.0)
+        left_s, every_s = signal.setitimer(signal.ITIMER_REAL, 0)
+        tick()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert 40.0 == pytest.approx(left_s, abs=5.0)
+    assert (5.0, [signal.SIGALRM]) == (every_s, seen)
+
+
+def test_no_timer_is_left_behind_after_an_error() -> None:
+    with pytest.raises(ZeroDivisionError), sampling(LONG_S):
+        raise ZeroDivisionError
+    assert (0.0, 0.0) == signal.getitimer(signal.ITIMER_REAL)
+
+
+def test_a_tick_that_comes_late_is_no_sample_and_ends_nothing() -> None:
+    """Python runs handlers between two instructions: the timer may have fired before it was stopped."""
+    with sampling(LONG_S) as samples:
+        pass
+    tick()
+    assert 0 == samples.count
+    assert (0.0, 0.0) == signal.getitimer(signal.ITIMER_REAL)
+
+
+def test_another_thread_cannot_be_sampled() -> None:
+    said = list[str]()
+
+    def try_it() -> None:
+        try:
+            with sampling(LONG_S):
+                pass
+        except MeasurementError as error:
+            said.append(str(error))
+
+    thread = threading.Thread(target=try_it)
+    thread.start()
+    thread.join()
+    assert ["functions are sampled by a timer of POSIX systems, in the main thread alone"] == said

@@ -103,7 +103,7 @@ def test_a_virtual_machine_with_counters_is_read(tmp_path: Path) -> None:
 
 def test_the_first_line_of_a_refusal_stands_alone(tmp_path: Path) -> None:
     """A footnote has one line: it says where the commands are that follow in the whole text."""
-    documented = (Path(__file__).parents[3] / "docs/meters.md").read_text(encoding="utf-8")
+    documented = (Path(__file__).parents[2] / "docs/meters.md").read_text(encoding="utf-8")
     plant(tmp_path, AMD)
     first, *commands = refusal(bare_metal(tmp_path, files=refusing(errno.EACCES, "energy_uj"))).splitlines()
     assert "docs/meters.md" in first
