@@ -1,12 +1,25 @@
-"""What a clock is good for, by its readings."""
+"""Clocks of this machine, and the CPU time and memory of threads and children."""
 
-from collections.abc import Callable
-from itertools import count
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count, cycle
 from pathlib import Path
+from queue import Queue
+from threading import Thread
 
 import pytest
 
-from pytest_hwperf.host.clocks import clock_source, cpu_time_step, observe_clock
+from pytest_hwperf.host import clocks
+from pytest_hwperf.host.clocks import (
+    clock_source,
+    cpu_seconds_of_living,
+    cpu_time_step,
+    observe_clock,
+    shares_of_threads,
+    touched_by_children,
+)
 
 
 def ticking(step: int, every: int = 1) -> Callable[[], int]:
@@ -65,3 +78,83 @@ def test_this_machine_has_a_clock_that_moves() -> None:
     assert seen.cost_s > 0
     assert step_s is not None
     assert step_s > 0
+
+
+def test_one_thread_has_all_of_its_own_work() -> None:
+    assert max(shares_of_threads(lambda: sum(range(1000)))) > 0.8
+
+
+@pytest.fixture
+def other() -> Iterator[Queue[int]]:
+    """Jobs of a thread of about a millisecond each; 0 ends it."""
+    jobs = Queue[int]()
+
+    def work() -> None:
+        while True:
+            if goes_on := jobs.get():
+                sum(range(100_000))
+            jobs.task_done()
+            if not goes_on:
+                return
+
+    thread = Thread(target=work)
+    thread.start()
+    yield jobs
+    jobs.put(0)
+    thread.join()
+
+
+def _calls(jobs: Queue[int], *, with_other: Iterable[bool]) -> Callable[[], object]:
+    """Make a call that lets the other thread work where `with_other` says so, and not once that has ended."""
+    told = iter(with_other)
+
+    def call() -> object:
+        if next(told, False):
+            jobs.put(1)
+            jobs.join()
+        return sum(range(10_000))
+
+    return call
+
+
+def test_a_thread_that_computes_for_a_while_is_of_something_else(other: Queue[int]) -> None:
+    shares = sorted(shares_of_threads(_calls(other, with_other=[True] * 5)))
+    assert shares[-1] > 0.1  # of the time, of which a busy machine takes a part
+    assert shares[-2] < 0.05
+
+
+def test_a_thread_that_computes_each_time_is_seen(other: Queue[int]) -> None:
+    shares = sorted(shares_of_threads(_calls(other, with_other=cycle([True, *[False] * 9]))))
+    assert shares[-2] > 0.2
+
+
+def test_where_threads_are_not_told_apart_there_is_no_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clocks, "_THREADS", tmp_path)
+    assert () == shares_of_threads(lambda: None)
+
+
+_TAKES = "kept = bytearray(b'1') * (32 << 20)\nfor _ in range(10**6): pass\nprint(flush=True)\ninput()"
+
+
+def test_memory_and_cpu_time_of_a_child_are_seen_while_it_lives_and_its_memory_afterwards() -> None:
+    before, idle_s = touched_by_children(), cpu_seconds_of_living()
+    with subprocess.Popen([sys.executable, "-c", _TAKES], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        alive = touched_by_children() - before
+        assert cpu_seconds_of_living() > idle_s
+        child.communicate(b"\n")
+    assert alive > 2 << 20  # a huge page costs one fault
+    assert touched_by_children() - before >= alive
+
+
+def test_descendants_count_whatever_their_names_are(tmp_path: Path) -> None:
+    """A child with 100 faults and 2 ticks, and its own with 10 and 30 ticks; the last one has ended meanwhile."""
+    for process, name, faults, ticks, children in (("7", "a) R 1 (b", 100, 2, "8 9"), ("8", "c", 10, 30, "")):
+        (tmp_path / process / "task" / process).mkdir(parents=True)
+        (tmp_path / process / "task" / process / "children").write_text(children)
+        fields = ["S", *["0"] * 6, str(faults), "0", "0", "0", str(ticks), "0", "0", "0"]
+        (tmp_path / process / "stat").write_text(f"{process} ({name}) {' '.join(fields)}\n")
+    (tmp_path / "self" / "task" / "1").mkdir(parents=True)
+    (tmp_path / "self" / "task" / "1" / "children").write_text("7")
+    assert 32 / os.sysconf("SC_CLK_TCK") == pytest.approx(cpu_seconds_of_living(tmp_path))

@@ -1,10 +1,13 @@
-"""NVIDIA GPUs, as their driver shows them in /proc."""
+"""NVIDIA GPUs: as their driver shows them, and whether a call has given them work."""
 
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
+from fakes.nvml import FakeCupy, FakeTorchCuda, torch_with
 
-from pytest_hwperf.host.nvidia import find_nvidia_gpus
+from pytest_hwperf.host.nvidia import allocations, find_nvidia_gpus, is_on_gpu, waiter
 
 VERSION = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  560.35.03  Release Build  (root@)"
 
@@ -82,3 +85,55 @@ def test_a_gpu_is_named_with_its_driver_if_that_is_known(tmp_path: Path) -> None
     named = find_nvidia_gpus({}, machine(tmp_path, "Tesla T4"))
     nameless = find_nvidia_gpus({}, touched(tmp_path / "other", "dev/nvidia0"))
     assert ("Tesla T4, driver 560.35.03", "NVIDIA GPU") == (str(named), str(nameless))
+
+
+TENSOR = SimpleNamespace(is_cuda=True)
+CUPY_ARRAY = type("ndarray", (), {"__module__": "cupy"})()
+
+
+@pytest.mark.parametrize(
+    ("value", "there"),
+    [
+        (TENSOR, True),
+        ((TENSOR, 1), True),
+        ({"logits": TENSOR}, True),
+        (CUPY_ARRAY, True),
+        (SimpleNamespace(is_cuda=False), False),
+        ([], False),
+        ({}, False),
+        (None, False),
+        ("text", False),
+    ],
+)
+def test_values_on_a_gpu_are_known(value: Any, there: bool) -> None:
+    assert there == is_on_gpu(value)
+
+
+def test_memory_that_was_taken_on_a_gpu_is_counted() -> None:
+    """A board whose allocator does not tell counts nothing."""
+    assert (7, 0) == allocations(torch_with(FakeTorchCuda(held=(7, None))))
+
+
+@pytest.mark.parametrize("modules", [{}, torch_with(FakeTorchCuda(initialised=False))])
+def test_without_a_gpu_in_use_nothing_is_counted(modules: dict[str, ModuleType]) -> None:
+    assert () == allocations(modules)
+
+
+def test_a_single_board_is_waited_for_directly() -> None:
+    cuda = FakeTorchCuda()
+
+    waiter(torch_with(cuda))()
+    assert [0] == cuda.waited
+
+
+def test_of_several_boards_those_in_use_are_waited_for() -> None:
+    cuda = FakeTorchCuda(held=(0, 0, 4096))
+    waiter(torch_with(cuda))()
+    assert [0, 2] == cuda.waited
+
+
+def test_cupy_is_waited_for_too() -> None:
+    cupy, cuda = FakeCupy(), FakeTorchCuda()
+
+    waiter({**torch_with(cuda), "cupy": cupy})()
+    assert (1, [0]) == (cupy.waits, cuda.waited)
