@@ -1,21 +1,33 @@
-"""When the baseline's project has to be built, what is installed of it, and what its tree is given of that."""
+"""When the baseline's project has to be built, how it is installed, and what its tree is given of that."""
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.metadata import Distribution
 from pathlib import Path, PurePath
+from subprocess import CompletedProcess
+from time import monotonic
 from types import ModuleType
+from typing import Any
 
 import pytest
 from fakes.repositories import repository_with
 
 from pytest_hwperf.checkout import building
-from pytest_hwperf.checkout.building import fill, projects_in, ways_to_install, why_not_shared
+from pytest_hwperf.checkout.building import (
+    BuildPlace,
+    fill,
+    install,
+    projects_in,
+    run_builds,
+    ways_to_install,
+    why_not_shared,
+)
 from pytest_hwperf.checkout.trees import Trees
-from pytest_hwperf.records.errors import WorkerError
+from pytest_hwperf.records.errors import UsageProblem, WorkerError
 
 FAST = f"_fast{EXTENSION_SUFFIXES[0]}"
 
@@ -153,3 +165,154 @@ def test_a_tree_that_cannot_be_given_a_file_says_so(
     monkeypatch.setattr(shutil, "copy2", full)
     with pytest.raises(WorkerError, match="the baseline cannot be given pkg/_fast"):
         fill(tree.with_name("baseline"), {PurePath(): ()}, site)
+
+
+PYTHON = Path("/env/bin/python")
+
+
+class FakePython:
+    """An interpreter that does nothing and ends with this code; there is a pip, or not."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, *, code: int = 0, said: str = "", has_pip: bool = True) -> None:
+        self.code, self.said, self.is_late = code, said, False
+        self.commands, self.given = list[list[str]](), dict[str, str]()
+        patch.setattr(building, "run_to_end", self.run)
+        patch.setattr("importlib.util.find_spec", lambda _: self if has_pip else None)
+
+    def run(self, arguments: Sequence[str], *, interpreter: str, directory: Path, **given: Any) -> object:
+        """Take the place of a process."""
+        assert (str(PYTHON), PYTHON.parent) == (interpreter, directory)
+        self.commands.append(list(arguments))
+        self.given = given["environment"]
+        if self.is_late:
+            raise WorkerError(f"gave no answer within {given['timeout_s']:g} s")
+        return CompletedProcess([], self.code, "", self.said)
+
+
+def test_pip_is_given_the_requirements_and_no_foreign_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    monkeypatch.setenv("PIP_INDEX_URL", "https://index.example.org")
+    python = FakePython(monkeypatch)
+    install(PYTHON, ["a==1", "b<2"], 60.0)
+    assert [["-P", "-m", "pip", "install", "--no-warn-conflicts", "a==1", "b<2"]] == python.commands
+    assert "PYTHONPATH" not in python.given
+    assert "https://index.example.org" == python.given["PIP_INDEX_URL"]
+
+
+def test_an_environment_without_pip_gets_that_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    python = FakePython(monkeypatch, has_pip=False)
+    install(PYTHON, ["a==1"], 60.0)
+    assert ["ensurepip", "pip"] == [command[2] for command in python.commands]
+
+
+def test_a_refusal_is_told_with_the_end_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    FakePython(monkeypatch, code=1, said="\n\n".join(f"line {number}" for number in range(30)))
+    with pytest.raises(UsageProblem) as caught:
+        install(PYTHON, ["a==1"], 60.0)
+    lines = str(caught.value).splitlines()
+    assert "`python -m pip install --no-warn-conflicts a==1` for the environment of the baseline failed:" == lines[0]
+    assert [f"  line {number}" for number in range(18, 30)] == lines[1:]
+
+
+def test_an_installation_that_takes_too_long_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    FakePython(monkeypatch).is_late = True
+    with pytest.raises(UsageProblem, match=r"no answer within 60 s; give more time with --hwperf-time-limit=SECONDS"):
+        install(PYTHON, ["a==1"], 60.0)
+
+
+class FakeRun:
+    """Runs nothing, and ends as it is told."""
+
+    def __init__(self, code: int | None = 0) -> None:
+        """Nothing has run."""
+        self.code = code
+        self.commands = list[list[str]]()
+        self.path = ""
+        self.makes: Path | None = None
+
+    def __call__(
+        self, command: list[str], log: Path, *, timeout_s: float, directory: Path, environment: dict[str, str]
+    ) -> tuple[int | None, str]:
+        """Take the place of `run_logged`."""
+        assert timeout_s >= 1
+        assert directory.name == "tree"
+        self.commands.append(command)
+        self.path = environment["PATH"]
+        log.write_text("all of it")
+        if command[0] == "absent":
+            raise WorkerError("absent cannot be started")
+        if self.makes is not None:
+            self.makes.unlink()
+            self.makes.write_text("new and longer")
+            os.utime(self.makes, (1, 1))
+        return self.code, "The end of its log:\n  no compiler"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> BuildPlace:
+    return BuildPlace(
+        side="present tree",
+        directory=tmp_path / "tree",
+        environment={"PATH": "/usr/bin"},
+        interpreter="/venv/bin/python3.11",
+        logs=tmp_path / "logs",
+    )
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> FakeRun:
+    fake = FakeRun()
+    monkeypatch.setattr(building, "run_logged", fake)
+    return fake
+
+
+def test_commands_are_run_in_order_with_the_interpreter_of_the_side(place: BuildPlace, run: FakeRun) -> None:
+    """Programs beside it are found first; what has worked leaves no log."""
+    built = run_builds(["python setup.py build_ext --inplace", "make 'a b'"], place, monotonic())
+    assert [["/venv/bin/python3.11", "setup.py", "build_ext", "--inplace"], ["make", "a b"]] == run.commands
+    assert f"/venv/bin{os.pathsep}/usr/bin" == run.path
+    assert [] == list(place.logs.iterdir())
+    assert built.seconds >= 0
+    assert () == built.stale
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [(2, "ended with code 2"), (None, r"did not end within 1 s; give more time .*--hwperf-time-limit=")],
+)
+def test_what_fails_is_quoted_and_its_log_is_kept(place: BuildPlace, run: FakeRun, code: int | None, why: str) -> None:
+    run.code = code
+
+    with pytest.raises(
+        UsageProblem, match=rf"(?s)--hwperf-build='make x', in the present tree, {why}.*no compiler"
+    ) as caught:
+        run_builds(["make x", "never"], place, monotonic())
+    (log,) = place.logs.glob("*/present-tree.log")
+    assert str(caught.value).endswith(f"All of it: {log}")
+    assert 1 == len(run.commands)
+
+
+@pytest.mark.usefixtures("run")
+def test_a_program_that_is_not_there_is_named(place: BuildPlace) -> None:
+    with pytest.raises(UsageProblem, match="--hwperf-build=absent, in the present tree: absent cannot be started"):
+        run_builds(["absent"], place, monotonic())
+
+
+def test_compiled_files_that_were_loaded_before_are_named(place: BuildPlace, run: FakeRun, tmp_path: Path) -> None:
+    """This process still has the old ones."""
+    files = [tmp_path / name for name in ("fast.so", "same.so", "code.py")]
+    for file in files:
+        file.touch()
+    run.makes = files[0]
+    loaded = [*map(str, files), str(tmp_path / "gone.so")]
+    assert (str(files[0]),) == run_builds(["make"], place, monotonic(), loaded).stale
+
+
+@pytest.mark.live
+def test_a_real_build_writes_its_log(tmp_path: Path) -> None:
+    place = BuildPlace(
+        side="baseline", directory=tmp_path, environment=os.environ, interpreter=sys.executable, logs=tmp_path / "logs"
+    )
+    program = "import sys, os; print(os.getcwd()); print('broken', file=sys.stderr); sys.exit(3)"
+    with pytest.raises(UsageProblem, match=r"(?s)baseline, ended with code 3. The end of its log:\n  .*broken"):
+        run_builds([f'python -c "{program}"'], place, monotonic() + 60)
