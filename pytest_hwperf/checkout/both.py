@@ -120,7 +120,6 @@ def _moved(path: Path, trees: Trees) -> Path:
 
 
 def _benchmark_code(file: Path, candidate: Path) -> list[Path]:
-    """Return a test file and where its conftest files are."""
     folders = (folder for folder in file.parents if folder.resolve().is_relative_to(candidate))
     return [file, *(folder / "conftest.py" for folder in folders)]
 

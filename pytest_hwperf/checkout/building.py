@@ -117,7 +117,6 @@ def _extras_here(package: Distribution) -> Iterator[str]:
 
 
 def _build_requirements(folder: Path) -> Sequence[str]:
-    """Return what builds a project, as it says itself."""
     try:
         system = tomllib.loads(read_text(folder / "pyproject.toml")).get("build-system", {})
         return [str(one) for one in system.get("requires", _LEGACY)]

@@ -43,7 +43,6 @@ def pack(root: Path, commits: tuple[str, ...], place: Path) -> Bundle:
 
 
 def _head(root: Path) -> str:
-    """Return the present commit of a work tree."""
     if in_repository(root, git(root, "rev-parse", "--is-shallow-repository")) == "true":
         raise UsageProblem(
             f"{root} is a shallow clone, of which no bundle can be made: get its history with `git fetch --unshallow`, "

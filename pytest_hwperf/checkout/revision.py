@@ -77,7 +77,6 @@ def resolve(folder: Path, ref: str) -> str:
 
 
 def _resolve_one(folder: Path, ref: str, *, shallow: bool, with_history: bool = False) -> str:
-    """Return the commit of one name."""
     if meanings := _meanings(folder, ref):
         raise UsageProblem(f"{ref!r} names more than one revision: type {' or '.join(meanings)}")
     if found := _commit_of(folder, ref):

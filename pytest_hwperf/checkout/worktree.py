@@ -79,18 +79,19 @@ def copy_of(directory: Path) -> Iterator[Path]:
         yield tree
 
 
-def walk(folder: Path, *, hidden: bool = True) -> Iterator[Path]:
-    """Yield the files and links of a tree, but for environments and caches, through no link; hidden folders or not."""
+def walk(folder: Path, *, hidden: bool = True, whole: bool = False) -> Iterator[Path]:
+    """Yield the files and links of a tree, through no link; `whole` with those of environments and caches in it."""
     for top, folders, names in os.walk(folder):
         places = [Path(top, name) for name in folders if hidden or not name.startswith(".")]
         links = [place for place in places if place.is_symlink()]
-        folders[:] = [place.name for place in places if place not in links and not is_environment(place)]
+        plain = (place for place in places if place not in links and place.name != ".git")
+        folders[:] = [place.name for place in plain if whole or not is_environment(place)]
         yield from (*(Path(top, name) for name in names), *links)
 
 
 def lfs_pointers(tree: Path) -> list[str]:
     """Return the files of which only a git-LFS pointer is there, relative to `tree`, sorted."""
-    return sorted(path.relative_to(tree).as_posix() for path in walk(tree) if is_lfs_pointer(path))
+    return sorted(path.relative_to(tree).as_posix() for path in walk(tree, whole=True) if is_lfs_pointer(path))
 
 
 def follow_links_out(tree: Path, candidate: Path) -> list[str]:
@@ -99,7 +100,7 @@ def follow_links_out(tree: Path, candidate: Path) -> list[str]:
     A relative one would lead to another place, since the temporary tree lies elsewhere.
     """
     found, here = [], os.path.realpath(tree)
-    for path in walk(tree):
+    for path in walk(tree, whole=True):
         if not path.is_symlink() or Path(os.path.realpath(path)).is_relative_to(here):
             continue
         place = path.relative_to(tree)

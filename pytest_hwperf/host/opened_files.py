@@ -208,7 +208,6 @@ def _below(folder: int, path: object) -> object:
 
 
 def _uses_of(mode: object, flags: int) -> str:
-    """Return how a file is opened."""
     if isinstance(mode, str):
         made = APPENDED if "a" in mode else MADE if set(mode) & set("wx+") else ""
         return made + (READ if "r" in mode or ("a" in mode and "+" in mode) or not made else "")

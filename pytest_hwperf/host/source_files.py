@@ -198,7 +198,6 @@ def real_path(path: Path | str) -> Path:
 
 
 def _offered(root: Path) -> Iterator[str]:
-    """Yield the names of packages and modules in the usual folders of a tree."""
     for folder in (root, *(root / name for name in SOURCES)):
         for path in folder.iterdir() if folder.is_dir() else ():
             is_module = path.suffix == ".py" or (path / "__init__.py").is_file()
