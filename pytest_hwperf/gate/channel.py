@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_hwperf.host.launch import Launched
 from pytest_hwperf.host.opened_files import Opened
@@ -214,16 +214,6 @@ def loss(error: WorkerLostError) -> Statement:
     return state("lost", why=str(error), side=error.side or "")
 
 
-class Endpoint(Protocol):
-    """One process of a pair, as the conductor sees it."""
-
-    def send(self, message: ToWorker) -> None:
-        """Send one message."""
-
-    def receive(self, deadline_s: float) -> Frame:
-        """Wait for the next message."""
-
-
 def sockets() -> tuple[socket.socket, socket.socket]:
     """Return two connected sockets without an address, to which nobody else can connect: ours, and a process's own.
 
@@ -235,7 +225,7 @@ def sockets() -> tuple[socket.socket, socket.socket]:
 
 
 class Connection:
-    """The connection to one process."""
+    """One process of a pair, as the conductor sees it."""
 
     def __init__(
         self,
@@ -263,8 +253,9 @@ class Connection:
         except OSError as error:
             raise self._gone() from error
 
-    def receive(self, deadline_s: float, largest: int = LARGEST_FRAME) -> Frame:
+    def receive(self, deadline_s: float) -> Frame:
         """Wait for the next message."""
+        largest = LARGEST_FRAME if self._greeted else _LARGEST_HELLO
         wait = partial(self._wait, self._due(deadline_s), deadline_s)
         try:
             return decode_frame(lambda count: read_exactly(self._connection, count, wait), largest)
@@ -275,7 +266,7 @@ class Connection:
         """Wait until the process has said that it is the right side, and speaks this protocol."""
         is_silent = False
         try:
-            problem = self._misgreeting(self.receive(deadline_s, _LARGEST_HELLO).message)
+            problem = self._misgreeting(self.receive(deadline_s).message)
         except WorkerLostError as error:
             if self._clock() >= self._until:
                 raise

@@ -16,8 +16,8 @@ from pytest_hwperf.gate.channel import (
     AskEnergy,
     AskExact,
     BlockTimes,
+    Connection,
     Ended,
-    Endpoint,
     EnergyResult,
     ExactSamples,
     Numbers,
@@ -98,7 +98,7 @@ class Interleaver:
     their blocks without a break, all as the first of them finds its calls.
     """
 
-    connections: Mapping[Side, Endpoint]  # to the sides that are alive, each waiting for its turn
+    connections: Mapping[Side, Connection]  # to the sides that are alive, each waiting for its turn
     plan: BlockPlan
     toss: Callable[[], bool]  # a fair coin
     statistics: Sequence[tuple[str, str]]  # (metric, statistic) wanted: of latency, CPU time or energy

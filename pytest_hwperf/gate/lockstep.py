@@ -16,8 +16,8 @@ from pytest_hwperf.gate.chance import Chance
 from pytest_hwperf.gate.channel import (
     Bye,
     Collected,
+    Connection,
     Ended,
-    Endpoint,
     Finish,
     Message,
     Ready,
@@ -132,7 +132,7 @@ class Program:
 class Pairing:
     """Conducts processes through a program; a state machine over one or two connections that reads no clock itself."""
 
-    connections: Mapping[Side, Endpoint]  # on which nothing has been sent yet
+    connections: Mapping[Side, Connection]  # on which nothing has been sent yet
     program: Program
     trace: PairTrace = field(default_factory=PairTrace)  # to which is added
     _nodes: Sequence[str] = ()  # that these processes run

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Thread, current_thread
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from pytest_hwperf.gate.channel import (
     AskEnergy,
@@ -40,9 +40,11 @@ from pytest_hwperf.host.memory import Resident, resident
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerTask
 from pytest_hwperf.records.errors import MeasurementError, WorkerError
-from pytest_hwperf.records.evidence import EnergyWindow
-from pytest_hwperf.records.run import Sample, replace
+from pytest_hwperf.records.run import replace
 from pytest_hwperf.stats.affected import Usage
+
+if TYPE_CHECKING:
+    from pytest_hwperf.measure.pair_target import PairTarget
 
 
 def processors(thread: int = 0) -> tuple[int, ...]:
@@ -110,33 +112,6 @@ _NONE = Opened()
 _NO_MODULES: Mapping[str, str] = {}
 
 
-class Measurable(Protocol):
-    """What can be measured when it is this side's turn."""
-
-    @property
-    def pace_s(self) -> float:
-        """Seconds from the beginning of a call to that of the next, if they do not follow each other; else 0."""
-
-    @property
-    def cpu_ns(self) -> tuple[int, int] | None:
-        """CPU time of process and calling thread in the calls of the latest block; None: that of the whole block."""
-
-    def prepare(self) -> None:
-        """Do what has to be done before a block, and belongs to none of its calls."""
-
-    def block(self, calls: int, batch: int) -> "array[int]":
-        """Time `calls` calls one by one, or in batches of `batch`; return nanoseconds of each call or batch."""
-
-    def parts(self) -> Mapping[str, float]:
-        """Return metric → median in seconds, of what the calls of the latest block consist of."""
-
-    def exact(self) -> Sequence[Sample]:
-        """Return what needs no clock: correctness by example, sizes."""
-
-    def energy(self, calls: int, seconds: float) -> EnergyWindow:
-        """Return the energy of a window of `calls` calls, or the reason why not."""
-
-
 @dataclass(slots=True)
 class Turns:
     """The worker's end of the connection to its conductor; a conductor that is gone ends the process."""
@@ -188,7 +163,7 @@ class Turns:
             raise _unexpected(message)
         return message.nodes
 
-    def serve(self, here: Ready, target: Measurable, caller: Thread | None = None) -> None:
+    def serve(self, here: Ready, target: "PairTarget", caller: Thread | None = None) -> None:
         """Measure `target` whenever asked to, until the measurement is over."""
         start_s = max(0.0, time.monotonic() - self.began_s) if self.began_s else 0.0
         self.began_s = 0.0
@@ -215,7 +190,7 @@ class Turns:
         self.send(Bye(files=tuple(files), opened=opened, usage=usage, peak_bytes=peak, modules=modules))
         self.leave(0)
 
-    def _serve(self, message: Message, target: Measurable, pin: CpuPin, thread_ns: Callable[[], int]) -> None:
+    def _serve(self, message: Message, target: "PairTarget", pin: CpuPin, thread_ns: Callable[[], int]) -> None:
         match message:
             case TimeBlock():
                 self._run(target, message, thread_ns)
@@ -230,7 +205,7 @@ class Turns:
             case _:
                 raise _unexpected(message)
 
-    def _run(self, target: Measurable, asked: TimeBlock, thread_ns: Callable[[], int]) -> None:
+    def _run(self, target: "PairTarget", asked: TimeBlock, thread_ns: Callable[[], int]) -> None:
         target.prepare()
         switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
         children_s, cpu, thread = cpu_seconds_of_children(), time.process_time_ns(), thread_ns()

@@ -11,6 +11,7 @@ from pytest_hwperf.gate.channel import (
     BlockTimes,
     Bye,
     Collected,
+    Connection,
     Ended,
     EnergyResult,
     ExactSamples,
@@ -64,8 +65,8 @@ class FakeTest:
     dies: bool = False  # before it measures anything
 
 
-class FakeLine:
-    """Implements the protocol Endpoint; answers what a worker would, at once."""
+class FakeLine(Connection):
+    """Answers what a worker would, at once."""
 
     def __init__(
         self, tests: Mapping[str, FakeTest], errors: Mapping[str, str] | None = None, files: Sequence[str] = ()

@@ -140,8 +140,11 @@ def test_a_message_may_come_in_pieces(pair: tuple[socket.socket, socket.socket])
             theirs.sendall(content[start : start + 999])
 
     thread = threading.Thread(target=trickle)
+    line = Connection(ours, launched(), "baseline")
+    theirs.sendall(hello())
+    line.greet(5)
     thread.start()
-    found = Connection(ours, launched(), "baseline").receive(5)
+    found = line.receive(5)
     thread.join()
     assert Bye(files=("x" * 5000,)) == found.message
 

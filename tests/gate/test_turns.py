@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from fakes import records as fake
@@ -139,7 +140,7 @@ def test_anything_else_than_a_selection_is_refused(line: tuple[Turns, socket.soc
 def test_it_measures_until_it_is_told_to_go_on(line: tuple[Turns, socket.socket]) -> None:
     turns, end = line
     send(end, TimeBlock(calls=3, batch=2, rest=True), AskExact(), AskEnergy(calls=4, seconds=0.6), Finish())
-    turns.serve(HERE, FakeSubject())
+    turns.serve(HERE, cast("Any", FakeSubject()))
 
     ready, times, exact, energy = (receive(end) for _ in range(4))
     assert HERE == ready.message
@@ -168,7 +169,7 @@ def test_what_is_prepared_belongs_to_no_call(
     monkeypatch.setattr("pytest_hwperf.gate.turns.time", clock)
     turns, end = line
     send(end, TimeBlock(calls=3, batch=2, rest=False), Finish())
-    turns.serve(HERE, Preparing())
+    turns.serve(HERE, cast("Any", Preparing()))
 
     _, times = receive(end), receive(end).message
     assert isinstance(times, BlockTimes)
@@ -182,7 +183,7 @@ def test_the_cpu_time_of_children_belongs_to_the_calls(
     monkeypatch.setattr("pytest_hwperf.gate.turns.cpu_seconds_of_children", lambda: next(children_s))
     turns, end = line
     send(end, TimeBlock(calls=3, batch=2, rest=False), Finish())
-    turns.serve(HERE, FakeSubject())
+    turns.serve(HERE, cast("Any", FakeSubject()))
     _, times = receive(end), receive(end).message
     assert isinstance(times, BlockTimes)
     assert times.cpu_ns >= 3_000_000_000
@@ -204,7 +205,7 @@ def test_it_stays_on_a_processor_until_it_is_told_to_go_on() -> None:
         for number in (1, 2, 7):
             send(ours, PinTo(processor=number), BLOCK)
         send(ours, PinTo(processor=1), Finish())
-        turns.serve(HERE, Watched())
+        turns.serve(HERE, cast("Any", Watched()))
         answers = [receive(ours).message for _ in range(8)]
     assert seen == [{1}, {2}, {0, 1, 2}]
     reasons = [answer.reason for answer in answers if isinstance(answer, Pinned)]
@@ -222,7 +223,7 @@ def test_the_thread_that_makes_the_calls_is_the_one_that_is_kept_and_timed() -> 
     with ours, theirs:
         pin = CpuPin(lambda _: {0, 1}, lambda thread, numbers: kept.append((thread, {*numbers})), lambda: ())
         send(ours, PinTo(processor=1), BLOCK, Finish())
-        Turns(theirs, leave, lambda: pin).serve(HERE, Computing(), caller)
+        Turns(theirs, leave, lambda: pin).serve(HERE, cast("Any", Computing()), caller)
         over.set()
         times = next(message for _ in range(3) if isinstance(message := receive(ours).message, BlockTimes))
     assert [(caller.native_id, {1})] == kept[:1]
@@ -239,7 +240,7 @@ def test_a_call_that_fails_frees_its_thread(line: tuple[Turns, socket.socket]) -
     turns, end = line
     send(end, PinTo(processor=before[0]), BLOCK)
     with pytest.raises(ZeroDivisionError):
-        turns.serve(HERE, Failing())
+        turns.serve(HERE, cast("Any", Failing()))
     assert processors() == before
 
 
@@ -247,7 +248,7 @@ def test_what_it_does_not_know_it_refuses(line: tuple[Turns, socket.socket]) -> 
     turns, end = line
     send(end, Select(nodes=()))
     with pytest.raises(WorkerError, match="the conductor sent 'Select', which is not expected here"):
-        turns.serve(HERE, FakeSubject())
+        turns.serve(HERE, cast("Any", FakeSubject()))
 
 
 @pytest.mark.parametrize(
@@ -273,7 +274,7 @@ def test_it_waits_for_its_own_threads_before_it_gives_the_turn_away(
     )
     monkeypatch.setattr("pytest_hwperf.gate.turns.time", clock)
     send(end, TimeBlock(calls=1, batch=1, rest=rest), Finish())
-    turns.serve(HERE, FakeSubject())
+    turns.serve(HERE, cast("Any", FakeSubject()))
     assert [waited_ms] == slept
 
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from pytest_hwperf.gate.channel import BlockTimes, Frame, TimeBlock, ToWorker
+from pytest_hwperf.gate.channel import BlockTimes, Connection, Frame, TimeBlock, ToWorker
 from pytest_hwperf.gate.interleaving import Interleaver
 from pytest_hwperf.loads import local
 from pytest_hwperf.measure.pair_target import PairTarget, ready_target
@@ -41,7 +41,7 @@ class Clock:
         self.now_s += seconds * abs(self.chance.gauss(1, 0.02))
 
 
-class Turner:
+class Turner(Connection):
     """One process of a pair, as its conductor sees it: it answers with the turns of a target under a load."""
 
     def __init__(self, target: PairTarget) -> None:
