@@ -12,11 +12,11 @@ from typing import Any
 import psutil
 import pytest
 from fakes import forked
-from fakes.processes import ends
+from fakes.processes import ends, left_in
 
 from pytest_hwperf.gate.conductor import Conductor, Progress
 from pytest_hwperf.gate.turns import processors
-from pytest_hwperf.host.launch import Command
+from pytest_hwperf.host.launch import Command, launch
 from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pair
 from pytest_hwperf.records.messages import said, state
 from pytest_hwperf.records.run import replace
@@ -31,6 +31,7 @@ FAKES = Path(__file__).parents[1] / "fakes"
 NODE = "t.py::test"
 HERE = Measurement(test=NODE, label="")
 TRIAL = Hypothesis(measurement=HERE, margin=Margin(metric="latency", statistic="p50", size=0.02), better="lower")
+SILENCE_S = 3.0
 QUICK = BlockPlan(doubles=1, calls=10, block_s=0.001)
 
 Make = Callable[..., Conductor]
@@ -41,20 +42,22 @@ def conductor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     """Make a conductor of two scripted sides."""
     monkeypatch.setattr("pytest_hwperf.gate.holding.launch", forked.launch)
 
-    def command(side: str, script: dict[str, Any]) -> Command:
+    def command(side: str, script: dict[str, Any], limits: dict[str, float]) -> Command:
         whole = {"ns": 1_000_000, "nodes": [NODE], "counter": str(tmp_path / f"{side}.starts"), **script}
         return Command(
             module="scripted_worker",
             arguments=[json.dumps(whole)],
             directory=tmp_path,
             environment={**os.environ, "PYTHONPATH": str(FAKES)},
+            **limits,
         )
 
     def make(baseline: dict[str, Any] | None = None, candidate: dict[str, Any] | None = None, **more: Any) -> Conductor:
+        limits = {"deadline_s": more.pop("deadline_s")} if "deadline_s" in more else {}
         return Conductor(
             commands={
-                "baseline": command("baseline", baseline or {}),
-                "candidate": command("candidate", candidate or {}),
+                "baseline": command("baseline", baseline or {}, limits),
+                "candidate": command("candidate", candidate or {}, limits),
             },
             seed=7,
             logs=tmp_path / "logs",
@@ -288,3 +291,27 @@ def test_two_real_pairs_at_once_are_those_of_one_after_the_other(conductor: Make
     # what processes hold besides, and how often the machine interrupts them, is never the same
     alone, beside = (replace(one, pairs=tuple(map(without_machine, one.pairs))) for one in (alone, beside))
     assert alone == beside
+
+
+@pytest.mark.parametrize(
+    ("end", "reported"),
+    [
+        ("silent_in", f"candidate: was silent for {SILENCE_S:g} s"),
+        ("hang_in", f"candidate: was silent for {SILENCE_S:g} s"),
+        ("segfault_in", "candidate: ended with code -11 in the middle of the pair"),
+        ("fork_and_crash_in", "candidate: ended with code -9 in the middle of the pair"),
+    ],
+)
+def test_a_pair_with_a_hard_end_is_repeated(
+    conductor: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, end: str, reported: str
+) -> None:
+    """The second pair is lost, says why and where its log is; the six that the screen needs are had all the same."""
+    monkeypatch.setattr("pytest_hwperf.gate.holding.launch", launch)
+    found = conductor(candidate={end: [1]}, deadline_s=SILENCE_S)
+    evidence = for_ever(found, asking())
+    lost = [pair for pair in evidence.pairs if pair.lost]
+    assert [2] == [pair.number for pair in lost]
+    assert str(lost[0].lost).startswith(f"{reported} (log: ")
+    assert len(evidence.pairs) == 7
+    assert "equivalent" == decide(evidence)[TRIAL].outcome
+    assert [] == left_in(tmp_path)

@@ -5,7 +5,6 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.models import CompareSettings, compare_models, compare_with_itself, rehearsed
 from pytest_hwperf.host.workdirs import private_folder
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.evidence import Evidence, Measurement, Observation, Pair, Side
+from pytest_hwperf.records.evidence import Evidence, Measurement, Observation, Pair
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.run import Values, replace
 from pytest_hwperf.records.verdict import ComparisonOutcome, Margin
@@ -165,28 +164,6 @@ def accuracy_of(model: str) -> tuple[str, str]:
     return next((one.outcome, one.reason) for one in found if one.metric == "accuracy")
 
 
-def test_a_model_without_a_seed_is_not_worse_than_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One process a side would say so in a quarter of the comparisons; four a side in 0.4 %."""
-    random = Random(21)
-    play_models(monkeypatch, out_of_time, lambda _: right_examples(random.choice((190, 120))))
-    outcomes = [accuracy_of("m:f")[0] for _ in range(40)]
-    assert outcomes.count("inconclusive") >= 5
-    assert "regressed" not in outcomes
-
-
-def test_a_model_without_a_seed_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    worse = iter([right_examples(120)])
-    play_models(
-        monkeypatch,
-        out_of_time,
-        lambda side: next(worse, right_examples(190)) if side == "candidate" else right_examples(190),
-    )
-    outcome, reason = accuracy_of("m:f")
-    assert "inconclusive" == outcome
-    assert reason.startswith("predictions differ between processes of the candidate, ")
-    assert "random_state=0" in reason
-
-
 def test_a_worse_model_that_is_the_same_in_every_process_regressed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Five further processes a side agree; one of a file is enough."""
     rehearsed_tests = play_models(
@@ -196,18 +173,6 @@ def test_a_worse_model_that_is_the_same_in_every_process_regressed(monkeypatch: 
     assert ["compare"] * 5 == rehearsed_tests
     assert "regressed" == accuracy_of("model.onnx")[0]
     assert ["compare"] * 6 == rehearsed_tests
-
-
-def test_a_drop_that_there_is_no_time_to_repeat_is_inconclusive(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = HandClock()
-
-    def right(side: Side) -> Values:
-        clock.pass_time(SETTINGS.time_s)
-        return right_examples(190 if side == "baseline" else 120)
-
-    play_models(monkeypatch, out_of_time, right)
-    monkeypatch.setattr("pytest_hwperf.gate.models.monotonic", clock)
-    assert ("inconclusive", "the time of 20 s was up") == accuracy_of("m:f")
 
 
 def test_logs_lie_where_no_other_user_can_prepare_links(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,3 +126,19 @@ def test_one_line_shows_all_that_run(played: Callable[..., tuple[Evidence, list[
     _, shown = played(4)
     assert [(1, 3), (5, 1)] == [(one.pair, one.beside) for one in shown]
     assert "hwperf: screen pairs 1–4 of 6" in progress_text(shown[0])
+
+
+@pytest.mark.parametrize(
+    ("progress", "text"),
+    [
+        (Progress(stage="checkout", pair=1, of=1, test=""), "hwperf: checkout of the baseline"),
+        (
+            Progress(stage="processes", pair=1, of=4, test="t.py::t", left_s=62.4),
+            "hwperf: comparison of fresh processes 1 of 4, about 62 s left, t.py::t",
+        ),
+        (Progress(stage="operators", pair=2, of=2, test="t.py::t"), "hwperf: operators, 2 of 2, t.py::t"),
+        (Progress(stage="explain", pair=2, of=3, test="t.py::t"), "hwperf: what moved, 2 of 3, t.py::t"),
+    ],
+)
+def test_what_is_done_beside_the_pairs_is_named(progress: Progress, text: str) -> None:
+    assert text == progress_text(progress)
