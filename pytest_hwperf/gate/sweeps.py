@@ -185,7 +185,6 @@ def _rows(point: SweepPoint) -> int:
 
 
 _PROCESSES = 3  # for the memory of a point
-_NODE = "sweep"
 
 
 class ModelAtPoints:
@@ -194,8 +193,7 @@ class ModelAtPoints:
     def __init__(self, model: str, X: Any, energy: Meter | None = None) -> None:
         """Measure `model` on the rows of `X`; nothing is loaded yet."""
         self._model, self._X, self._energy = model, X, energy
-        self._scenario = cache(self._open)
-        self._streams: dict[tuple[int, int], tuple[LoadedSubject, Stream]] = {}
+        self._scenario, self._stream = cache(self._open), cache(self._load)
 
     def measure(self, point: SweepPoint, seconds: float) -> Round:
         """Call the model at a point for about so many seconds, warm-up apart."""
@@ -220,18 +218,14 @@ class ModelAtPoints:
             energy_estimated=bool(self._energy and self._energy.covers == "estimate"),
         )
 
-    def _stream(self, rows: int, threads: int) -> tuple[LoadedSubject, Stream]:
-        if (rows, threads) not in self._streams:
-            loaded = self._load(rows, threads)
-            self._streams[rows, threads] = loaded, loaded.stream()
-        return self._streams[rows, threads]
-
-    def _load(self, rows: int, threads: int) -> LoadedSubject:
+    def _load(self, rows: int, threads: int) -> tuple[LoadedSubject, Stream]:
         if is_function(self._model):
             function = function_of(self._model)
-            subject = subject_of_callable(function, (self._X,), {}, y_true=None, batch_size=rows)
-            return dataclasses.replace(subject.load(), scope=partial(limit_threads, threads))
-        return subject_of_scenario(self._scenario(threads), self._X, None, rows).load()
+            loaded = subject_of_callable(function, (self._X,), {}, y_true=None, batch_size=rows).load()
+            loaded = dataclasses.replace(loaded, scope=partial(limit_threads, threads))
+        else:
+            loaded = subject_of_scenario(self._scenario(threads), self._X, None, rows).load()
+        return loaded, loaded.stream()
 
     def _open(self, threads: int) -> Any:
         """Return the scenario of a file, whose session all batch sizes share."""
@@ -242,9 +236,8 @@ class ModelAtPoints:
 def memory_of(model: str, data: Path, point: SweepPoint) -> Sequence[Figure]:
     """Measure the peak memory of a model at a point, in fresh processes."""
     rows, threads = _place(point)
-    return memory_figures(
-        ModelSpec(model=model, data=str(data), batch_size=rows, threads=threads, test=_NODE, label="")
-    )
+    spec = ModelSpec(model=model, data=str(data), batch_size=rows, threads=threads, test="sweep", label="")
+    return memory_figures(spec)
 
 
 def memory_figures(spec: ModelSpec) -> Sequence[Figure]:

@@ -45,21 +45,17 @@ def check_target(target: str, allowed: Sequence[TargetKind]) -> None:
     """Refuse what names no target of these kinds."""
     kind = kind_of(target)
     if kind == "pickle":
-        raise UsageProblem(_how_to_convert(target))
+        new = Path(target).with_suffix(".skops")
+        raise UsageProblem(
+            f"{target} is a pickle, and loading one runs whatever code is in it: it is never loaded here. If you trust "
+            'it, convert it in the environment that made it: python -c "import joblib, skops.io; skops.io.dump('
+            f'joblib.load({str(target)!r}), {str(new)!r})", and give {new}'
+        )
     if kind not in allowed:
         raise UsageProblem(f"{shown(target)} is of the kind '{kind}'. Allowed: {', '.join(allowed)}")
     if kind in ("estimator", "ONNX file") and not is_file(Path(target)):
         forms = f", nor an address such as {ADDRESSES}" if "address" in allowed else ""
         raise UsageProblem(f"{shown(target)} is neither a file nor of the form module:function{forms}")
-
-
-def _how_to_convert(target: str) -> str:
-    new = Path(target).with_suffix(".skops")
-    return (
-        f"{target} is a pickle, and loading one runs whatever code is in it: it is never loaded here. If you trust it, "
-        f'convert it in the environment that made it: python -c "import joblib, skops.io; skops.io.dump(joblib.load('
-        f'{str(target)!r}), {str(new)!r})", and give {new}'
-    )
 
 
 def shown(target: str) -> str:
@@ -95,27 +91,17 @@ def failures_explained(what: str) -> Iterator[None]:
 
 def subject_of_estimator(spec: ModelSpec, X: Any, y: Any | None) -> Subject:
     """Return an estimator as something to measure; nothing of it is loaded yet."""
-    path = Path(spec.model)
-    outside = _subject(_not_loaded, X, y, spec.batch_size)
+    path, of_rows = Path(spec.model), partial(subject_of_callable, kwargs={}, y_true=y, batch_size=spec.batch_size)
 
     def loaded(*, single: bool) -> LoadedSubject:
-        predict = load_estimator(path, spec.trust).predict
-        subject = _subject(predict, X, y, spec.batch_size)
+        subject = of_rows(load_estimator(path, spec.trust).predict, (X,))
         ready = subject.load_one() if single else subject.load()
         return replace(ready, scope=partial(limit_threads, spec.threads))
 
     return replace(
-        outside,
+        of_rows(loaded, (X,)),  # what is called is known when it is loaded
         load=partial(loaded, single=False),
         load_one=partial(loaded, single=True),
         model_bytes=path.stat().st_size,
         size_source="skops file",
     )
-
-
-def _subject(predict: Any, X: Any, y: Any | None, batch_size: int) -> Subject:
-    return subject_of_callable(predict, (X,), {}, y_true=y, batch_size=batch_size)
-
-
-def _not_loaded(_: Any) -> None:
-    raise AssertionError("an estimator is called after it is loaded")

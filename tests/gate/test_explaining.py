@@ -17,15 +17,24 @@ from pytest_hwperf.gate.processes import BothSides
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
 from pytest_hwperf.records.errors import WorkerError
-from pytest_hwperf.records.evidence import Evidence, Explanation, FixedSample, Hypothesis, PairedProfiles, Side
+from pytest_hwperf.records.evidence import (
+    Evidence,
+    Explanation,
+    FixedSample,
+    Hypothesis,
+    Measurement,
+    PairedProfiles,
+    Side,
+)
 from pytest_hwperf.records.metrics import metric_of
 from pytest_hwperf.records.profiles import HeldMemory, ProfiledCalls, ProfiledOperator
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison, Margin
 from pytest_hwperf.stats.explanations import explained
-from pytest_hwperf.stats.hypotheses import SIDES
+from pytest_hwperf.stats.hypotheses import SIDES, Facts
 
 PROCESS_S = 3.0
+OPERATORS = ProfiledCalls(source="fake", operators=(), call_s=1e-3, calls=20, rows=256)
 
 
 class Processes:
@@ -49,6 +58,8 @@ class Processes:
         if self._broken == f"{side} has none":
             return [replace(answer, reasons={task.role: "it shows none"})]
         large = side == "candidate" and not (self._broken == "0.5 s show nothing" and task.seconds)
+        if task.role == "operators":
+            return [replace(answer, operators=OPERATORS)]
         if task.role == "sites":
             size = 200_000_000 if large else 100_000_000
             site = HeldMemory(function="load", file="m.py", line=3, called_at="", size=size, allocations=1)
@@ -272,3 +283,76 @@ def test_nothing_is_said_of_what_improved_or_where_nothing_was_asked(monkeypatch
     found, said, asked = told(monkeypatch, changes((0, "model_size", "p50", -0.3), (0, "latency", "p95", -0.3)))
     assert ([], {"model_size p50": "None", "latency p95": "None"}, 0) == (found, said, asked)
     assert not explain(monkeypatch, Evidence(alpha=0.01, hypotheses=(), pairs=()), "never")[0]
+
+
+def facts_of(evidence: Evidence, known: Sequence[int] = (0, 1, 2)) -> dict[Measurement, dict[Side, Facts]]:
+    return {
+        one.measurement: dict.fromkeys(SIDES, Facts(scenario="onnx_fp32", has_operators=number in known))
+        for number, one in enumerate(evidence.hypotheses)
+    }
+
+
+def profiled(
+    monkeypatch: pytest.MonkeyPatch,
+    evidence: Evidence,
+    facts: Mapping[Measurement, Mapping[Side, Facts]],
+    *,
+    asked: bool = False,
+    broken: str = "",
+    time_s: float = 600.0,
+) -> tuple[list[str], Processes, list[str]]:
+    """Return the last letters of the tests whose operators were profiled, the processes, and what is said of others."""
+    clock, shown = HandClock(), list[Progress]()
+    processes = Processes(clock, broken)
+    monkeypatch.setattr("pytest_hwperf.gate.explaining.monotonic", clock)
+    monkeypatch.setattr("pytest_hwperf.gate.explaining.REPEATS", 1)
+    monkeypatch.setattr("pytest_hwperf.gate.processes.ask", processes.ask)
+    sides = BothSides(commands=commands, until=clock() + time_s)
+    explainer = Explainer(sides=sides, wanted="auto", operators=asked, progress=shown.append)
+    found = explainer.profiles(evidence, facts)
+    assert explainer.profiling_s == pytest.approx(PROCESS_S * len(processes.asked))
+    assert all(one.pair <= one.of and (one.pair == 1) == (one.left_s is None) for one in shown)
+    return [one.measurement.test[-1] for one in found], processes, explainer.lost
+
+
+@pytest.mark.parametrize(("asked", "tests"), [(False, ["0", "2"]), (True, ["0", "1", "2"])])
+def test_operators_of_what_got_slower_are_profiled_and_on_demand_of_all(
+    monkeypatch: pytest.MonkeyPatch, evidence: Evidence, tests: list[str], *, asked: bool
+) -> None:
+    found, processes, _ = profiled(monkeypatch, evidence, facts_of(evidence), asked=asked)
+    assert tests == sorted(found)
+    assert [*"bc"] * len(tests) == [side for side, _, _ in processes.asked]
+
+
+def test_a_runtime_without_operators_is_not_asked(monkeypatch: pytest.MonkeyPatch, evidence: Evidence) -> None:
+    """Nor a measurement that only one side makes."""
+    assert ["2"] == profiled(monkeypatch, evidence, facts_of(evidence, known=[2]))[0]
+    nothing, processes, _ = profiled(monkeypatch, evidence, {})
+    assert ([], []) == (nothing, processes.asked)
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        ("baseline crashes", "operators of the baseline are not known: a fresh process ended with code 1"),
+        ("candidate crashes", "operators of the candidate are not known: a fresh process ended with code 1"),
+        ("candidate has none", "operators of the candidate are not known: it shows none"),
+    ],
+)
+def test_a_side_without_a_profile_leaves_the_verdict_alone_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, evidence: Evidence, broken: str, why: str
+) -> None:
+    found, _, lost = profiled(monkeypatch, evidence, facts_of(evidence, known=[2]), broken=broken)
+    assert ([], [why]) == (found, [line.partition(": ")[2] for line in lost])
+
+
+def test_operators_are_not_asked_for_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch, evidence: Evidence) -> None:
+    found, processes, _ = profiled(monkeypatch, evidence, facts_of(evidence), time_s=6.0)
+    assert (["0"], 2) == (found, len(processes.asked))
+
+
+def test_unasked_the_operators_of_at_most_five_are_profiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = gates.build([0.5] * 6, Random(3))
+    facts = facts_of(many, known=range(6))
+    assert 5 == len(profiled(monkeypatch, many, facts)[0])
+    assert 6 == len(profiled(monkeypatch, many, facts, asked=True)[0])
