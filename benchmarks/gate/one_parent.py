@@ -21,15 +21,15 @@ from typing import Any
 
 from benchmarks import arms, tables
 from benchmarks.arms import Record
-from pytest_hwperf.gate.chance import Chance
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.holding import Holder
-from pytest_hwperf.gate.lockstep import Program
+from pytest_hwperf.gate.lockstep import Chance, Program
 from pytest_hwperf.gate.shared_imports import SharedImports
 from pytest_hwperf.gate.turns import processors
 from pytest_hwperf.host.launch import Command
-from pytest_hwperf.records.evidence import Side
+from pytest_hwperf.records.evidence import Hypothesis, Measurement, Side
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
+from pytest_hwperf.records.verdict import Margin
 from pytest_hwperf.stats.hypotheses import SIDES
 from pytest_hwperf.stats.paired import pair_value
 from pytest_hwperf.stats.ranks import hodges_lehmann
@@ -83,7 +83,9 @@ def test_words(hwperf):
 def test_frames(hwperf):
     hwperf(lambda: FRAME.groupby("k")["a"].mean())
 """
+MARGIN = Margin(metric=MEDIAN_LATENCY[0], statistic=MEDIAN_LATENCY[1], size=0.02)
 NODES = [f"test_it.py::test_{name}" for name in ("logistic", "forest", "products", "words", "frames")]
+ASKED = [Hypothesis(measurement=Measurement(test=node, label=""), margin=MARGIN, better="lower") for node in NODES]
 
 
 def command(folder: Path, side: Side) -> Command:
@@ -117,7 +119,8 @@ class Recorder:
         shared, reached = self.shared.get(way), list[float]()
         program = Program(
             nodes=NODES,
-            wanted=lambda _: [MEDIAN_LATENCY],
+            asked=ASKED,
+            also=[MEDIAN_LATENCY],  # no turns end early
             plan=PAIR_PLAN,
             watch=lambda _: reached.append(time.monotonic()),
             chance=Chance(self.random, processors()),

@@ -1,6 +1,5 @@
 """The conductor's end of a connection to a process of a pair: an inherited socket, which nobody else can reach."""
 
-import fcntl
 import math
 import selectors
 import socket
@@ -10,6 +9,7 @@ from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -192,7 +192,6 @@ def read_exactly(connection: socket.socket, count: int, wait: Callable[[], None]
 _SLICE_S = 0.2  # between two checks whether the process lives: a forked child may hold its end of the connection
 _SEND_S = 30.0  # until a process has taken a message: one that is stopped takes none
 _EXIT_S = 0.5  # from the end of a connection to the end of its process
-_FIRST_FREE = 3  # the descriptors before are those of the standard streams
 _LARGEST_HELLO = 4096  # bytes: until its first message is understood, a process is trusted with no more
 
 
@@ -214,16 +213,6 @@ def loss(error: WorkerLostError) -> Statement:
     return state("lost", why=str(error), side=error.side or "")
 
 
-def sockets() -> tuple[socket.socket, socket.socket]:
-    """Return two connected sockets without an address, to which nobody else can connect: ours, and a process's own.
-
-    The second is to be inherited, and is none of the descriptors that the process uses for its standard streams.
-    """
-    ours, theirs = socket.socketpair()
-    with theirs:
-        return ours, socket.socket(fileno=fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE))
-
-
 class Connection:
     """One process of a pair, as the conductor sees it."""
 
@@ -234,13 +223,15 @@ class Connection:
         side: Side,
         until: float = math.inf,
         clock: Callable[[], float] = monotonic,
+        stop: Event | None = None,
     ) -> None:
-        """Exchange messages with `launched`, which is one side, over `connection`."""
+        """Exchange messages with `launched`, which is one side, over `connection`; `stop` ends its time."""
         self._side = side
         self._connection = connection
         self._launched = launched
         self._until = until
         self._clock = clock
+        self._stop = stop
         self._greeted = False
 
     def send(self, message: ToWorker) -> None:
@@ -268,7 +259,7 @@ class Connection:
         try:
             problem = self._misgreeting(self.receive(deadline_s).message)
         except WorkerLostError as error:
-            if self._clock() >= self._until:
+            if self._is_late(self._until):
                 raise
             problem, is_silent = error.what, error.is_silent
         except WorkerError as error:
@@ -292,18 +283,22 @@ class Connection:
     def _wait(self, until: float, deadline_s: float) -> None:
         """Wait for more bytes of a message; it has to be whole in time, and not only to go on."""
         while True:
-            if self._clock() > until:
+            if self._is_late(until):
                 raise self._late(f"was silent for {deadline_s:.3g} s")
             if _readable(self._connection):
                 return
             if self._launched.process.poll() is not None and not _readable(self._connection):
                 raise self._gone()
 
+    def _is_late(self, until: float) -> bool:
+        """Whether an instant is over, or the pair has to end early: whatever is waited for is given up."""
+        return self._clock() >= until or (self._stop is not None and self._stop.is_set())
+
     def _due(self, deadline_s: float) -> float:
-        return min(self._clock() + deadline_s, self._until)
+        return self._clock() if self._is_late(self._until) else min(self._clock() + deadline_s, self._until)
 
     def _late(self, sentence: str) -> WorkerLostError:
-        if self._clock() >= self._until:
+        if self._is_late(self._until):
             return WorkerLostError("was cut off when the time was up", side=self._side)
         return WorkerLostError(sentence, side=self._side, is_silent=True)
 

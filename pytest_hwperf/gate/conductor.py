@@ -5,22 +5,22 @@ import math
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from random import Random
 from threading import Event
-from typing import Literal
+from typing import Literal, TypeVar
 
-from pytest_hwperf.gate.chance import Chance, random_of, run_side_by_side, shared_out
 from pytest_hwperf.gate.holding import Holder
-from pytest_hwperf.gate.lockstep import PairTrace, Program, Wanted, recorded, why_silent
+from pytest_hwperf.gate.lockstep import Chance, PairTrace, Program, random_of, recorded, why_silent
 from pytest_hwperf.gate.parent import ParentLostError
 from pytest_hwperf.gate.schedule import GroupSchedule
 from pytest_hwperf.gate.shared_imports import SharedImports
+from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pair, Side, Stage
 from pytest_hwperf.records.messages import Statement, state
-from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.run import Key, replace
 from pytest_hwperf.records.verdict import Comparison
 from pytest_hwperf.stats.block_plans import BlockPlan
@@ -46,29 +46,6 @@ class Progress:
     decided: int = 0  # hypotheses
     hypotheses: int = 0
     left_s: float | None = None  # until the next decision, from the pairs so far; None: not known yet
-
-
-_BESIDE: Mapping[str, str] = {  # stages that are no pairs
-    "explain": "what moved,",
-    "operators": "operators,",
-    "processes": "comparison of fresh processes",
-}
-
-
-def progress_text(progress: Progress) -> str:
-    """Return the line: stage, pair, what is decided, time left until the next decision, and the test."""
-    if progress.stage == "rehearsal":
-        return f"hwperf: rehearsal of both sides {progress.test}".rstrip()
-    if progress.stage == "checkout":
-        return "hwperf: checkout of the baseline"
-    what = _BESIDE.get(progress.stage, f"{progress.stage} pair")
-    numbers = f"{progress.pair}–{progress.pair + progress.beside}" if progress.beside else f"{progress.pair}"
-    parts = [f"hwperf: {what}{'s' if progress.beside else ''} {numbers} of {progress.of}"]
-    if progress.stage == "confirm":
-        parts.append(f"{progress.decided} of {progress.hypotheses} decided")
-    if progress.left_s is not None:
-        parts.append(f"about {max(1, round(progress.left_s))} s left")
-    return ", ".join([*parts, progress.test] if progress.test else parts)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,36 +83,32 @@ class Conductor(Holder):
         until: float = math.inf,
         silence_s: float = math.inf,
         *,
-        as_in_pairs: Wanted | None = None,
+        as_in_pairs: Mapping[str, Sequence[Key]] | None = None,
         trace: PairTrace | None = None,
     ) -> PairTrace:
         """Run a first pair whose times are discarded: it finds what crashes, and takes all that needs no clock.
 
         What it shows is added to a trace, if one is given.
         """
-        trace, began, reached = trace or PairTrace(), self.clock(), dict[str, float]()
+        trace, began = trace or PairTrace(), self.clock()
         before_s = trace.wall_s
-
-        def watch(measurement: Measurement) -> None:
-            if measurement.test:
-                reached.setdefault(measurement.test, self.clock() - began)
-            self.progress(Progress(stage="rehearsal", pair=1, of=1, test=measurement.test))
-
+        here = Progress(stage="rehearsal", pair=1, of=1, test="")
         shared, apart = ([node for node in nodes if (node in self.serial) == serial] for serial in (False, True))
         program = Program(
             nodes=shared,
-            wanted=as_in_pairs or (lambda _: [MEDIAN_LATENCY]),
+            as_in_pairs=as_in_pairs or {},
             chance=Chance(self.random, self.processors),
             until=until,
+            clock=self.clock,
             exact=True,
             plan=self._patient(self.plan, self._silence_s) if as_in_pairs else self._patient(REHEARSAL_PLAN),
             silence_s=min(self._silence_s, silence_s),
-            watch=watch,
+            watch=lambda measurement: self.progress(dataclasses.replace(here, test=measurement.test)),
         )
-        watch(Measurement(test="", label=""))
+        self.progress(here)
         if shared or not apart:
             self.hold(program, trace=trace)
-            trace.reached_s = dict(reached)
+            trace.reached_s = {test: when - began for test, when in trace.reached.items()}
         if apart and not trace.lost:
             program = dataclasses.replace(program, nodes=apart, silence_s=self._silence_s)
             self.hold_apart(program, trace)
@@ -146,7 +119,6 @@ class Conductor(Holder):
         """Let one side go through tests with the other side closed: nothing is measured."""
         program = Program(
             nodes=nodes,
-            wanted=lambda _: (),
             chance=Chance(self.random, self.processors),
             until=until,
             silence_s=self._silence_s,
@@ -212,7 +184,7 @@ class Conductor(Holder):
                     watch=self._watch(evidence, step, pairs) if not ahead else lambda _: None,
                 ),
             )
-            for ahead, processors in enumerate(shared_out(self.processors, pairs))
+            for ahead, processors in enumerate(self.processors[first::pairs] for first in range(pairs))
         ]
         self._conducted += pairs
         found = run_side_by_side(jobs, stop)
@@ -274,10 +246,8 @@ class Conductor(Holder):
             nodes=sorted(  # what has crashed comes last: it cuts off what follows
                 dict.fromkeys(measurement.test for measurement in measurements), key=lambda node: self._crashes[node]
             ),
-            wanted=lambda here: [
-                one.margin.key for one in evidence.hypotheses if one.measurement == here and here in measurements
-            ],
-            margin=partial(self._margin, evidence),
+            asked=[one for one in evidence.hypotheses if one.measurement in measurements],
+            clock=self.clock,
             also=self.also,
             plan=self._patient(plan),
             silence_s=self._silence_s,
@@ -303,12 +273,6 @@ class Conductor(Holder):
         )
         return pair, trace
 
-    def _margin(self, evidence: Evidence, here: Measurement) -> float:
-        """Return the margin of a measurement of which nothing but the median is asked, 0 of others."""
-        margins = [one.margin for one in evidence.hypotheses if one.measurement == here]
-        is_median = not self.also and {one.key for one in margins} == {MEDIAN_LATENCY}
-        return min(one.size for one in margins) if is_median else 0.0
-
     def _held(self, program: Program, measurements: Sequence[Measurement]) -> PairTrace:
         """Conduct a pair whose sides share imports; one that does not go as rehearsed is repeated without that."""
         shared = self.shared
@@ -324,7 +288,8 @@ class Conductor(Holder):
         except ParentLostError as error:
             shared.stop(str(error))
             return self.hold(program)
-        if trace.lost and self._now(program) < program.until:
+        is_stopped = program.stop is not None and program.stop.is_set()
+        if trace.lost and self.clock() < program.until and not is_stopped:
             shared.stop(str(trace.lost))  # what was observed before counts, as of any pair that is lost
         if trace.lost or not trace.is_forked or not is_new or shared.is_as_rehearsed(trace, measurements):
             return trace
@@ -381,3 +346,27 @@ class _Place:
     chance: Chance
     stop: Event  # set: it has to end
     watch: Callable[[Measurement], None]  # called when a measurement begins
+
+
+T = TypeVar("T")
+
+
+def run_side_by_side(jobs: Sequence[Callable[[], T]], stop: Event) -> list[T]:
+    """Run jobs at the same time, the first of them in this thread; return what they return, in their order.
+
+    Signals reach the main thread only, and the first job as if it was alone. Where it, or one of the others, is ended
+    by an error, `stop` is set: the other jobs end themselves then, and are waited for.
+    """
+    first, *others = jobs
+    if not others:
+        return [first()]
+    with ThreadPoolExecutor(len(others)) as pool:
+        try:
+            with uninterrupted():
+                beside = [pool.submit(job) for job in others]
+            return [first(), *(job.result() for job in beside)]
+        except BaseException:
+            stop.set()
+            with uninterrupted():
+                pool.shutdown()
+            raise

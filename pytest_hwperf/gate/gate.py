@@ -31,7 +31,7 @@ from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS
 from pytest_hwperf.records.run import Key, replace
 from pytest_hwperf.records.units import counted, reasons
-from pytest_hwperf.stats.hypotheses import Questions, Reason, questions_of, seen_beside
+from pytest_hwperf.stats.hypotheses import MeasuredTest, Questions, Reason, questions_of, seen_beside
 from pytest_hwperf.stats.sequence import check_alpha, decide
 from pytest_hwperf.stats.timetable import completeness, more_time, rounded_up, seconds_needed
 
@@ -91,12 +91,13 @@ def rehearse(gate: GateRun) -> None:
 def _untouched(gate: GateRun) -> Untouched:
     """Return the tests that nothing reaches of what differs."""
     asked, conductor, whole = gate.asked, gate.conductor, gate.conductor.commands
+    taken = {test.node: _asked(test, energy=asked.energy is not None) for test in asked.tests}
 
     def again(nodes: Sequence[str], trees: Trees) -> PairTrace:
         with workdir() as fresh:  # what tests before have kept was made by whatever they have run
             conductor.commands = gate.commands(*nodes, caches=fresh)
             conductor.watches = watches_of(trees, own_interpreter=False)
-            return conductor.rehearse(nodes, gate.until, as_in_pairs=partial(_asked, asked))
+            return conductor.rehearse(nodes, gate.until, as_in_pairs=taken)
 
     search = Search(
         trees=gate.trees,
@@ -111,10 +112,9 @@ def _untouched(gate: GateRun) -> Untouched:
         conductor.commands, conductor.watches = whole, {}
 
 
-def _asked(request: GateRequest, measurement: Measurement) -> Sequence[Key]:
-    """Return what pairs may ask of a measurement: how many calls they make depends on it."""
-    (test,) = (one for one in request.tests if one.node == measurement.test)
-    windows = test.metrics if request.energy else frozenset[str]()
+def _asked(test: MeasuredTest, *, energy: bool) -> Sequence[Key]:
+    """Return what pairs may ask of a test: how many calls they make depends on it."""
+    windows = test.metrics if energy else frozenset[str]()
     keys = [margin.key for margin in test.margins if METRICS[margin.metric].in_turns]
     return [key for key in keys if METRICS[key[0]].in_turns != "window" or key[0] in windows] or [MEDIAN_LATENCY]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from socket import socket
 from time import monotonic
 
-from pytest_hwperf.gate.channel import Connection, WorkerLostError, sockets
+from pytest_hwperf.gate.channel import Connection, WorkerLostError
 from pytest_hwperf.gate.lockstep import Pairing, PairTrace, Program
-from pytest_hwperf.gate.parent import Parent
+from pytest_hwperf.gate.parent import Parent, sockets
 from pytest_hwperf.gate.shared_imports import SharedImports
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.files import new_folder, replace_file
@@ -22,7 +22,7 @@ from pytest_hwperf.host.launch import Command, Launched, launch
 from pytest_hwperf.host.opened_files import WATCHES_FILES
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.records.codec import to_json
-from pytest_hwperf.records.evidence import Measurement, Side
+from pytest_hwperf.records.evidence import Side
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.stats.affected import Watch
@@ -82,19 +82,16 @@ class Holder:
         """
         trace, order = trace or PairTrace(), SIDES if program.chance.toss() else SIDES[::-1]
         processes = 1 if program.stage == "rehearsal" else 2
-        program = dataclasses.replace(program, processes=processes, margin=lambda _: 0.0)
+        program = dataclasses.replace(program, processes=processes)
         trace.begin_apart(program.nodes)
         starts_s, began_s = 0.0, trace.wall_s
         for side in (*order, *order[::-1])[: len(SIDES) * processes]:
-            began, reached = self.clock(), dict[str, float]()
-
-            def watch(here: Measurement, reached: dict[str, float] = reached) -> None:
-                reached.setdefault(here.test, self.clock())
-                program.watch(here)
-
-            self.hold(dataclasses.replace(program, watch=watch), sides=[side], trace=trace)
-            starts_s += next(iter(reached.values()), began) - began
-            for (test, when), end in zip(reached.items(), [*reached.values(), self.clock()][1:], strict=True):
+            began = self.clock()
+            trace.reached.clear()
+            self.hold(program, sides=[side], trace=trace)
+            ends = [*trace.reached.values(), self.clock()]
+            starts_s += ends[0] - began if trace.reached else 0.0
+            for (test, when), end in zip(trace.reached.items(), ends[1:], strict=True):
                 trace.apart[test] = trace.apart.get(test, 0.0) + end - when
             if trace.lost:
                 break
@@ -128,9 +125,8 @@ class Holder:
                     now = replace(task, began_s=monotonic())
                     found[side] = launch(command, now, folder / side, own, [theirs.fileno()])
                     stack.callback(found[side].end)
-            clock = partial(self._now, program)
-            lines = {side: Connection(ends[side][0], found[side], side, program.until, clock) for side in order}
-            yield lines, folder
+            limits = program.until, self.clock, program.stop
+            yield {side: Connection(ends[side][0], found[side], side, *limits) for side in order}, folder
 
     def _task(self, program: Program, side: Side, theirs: socket, folder: Path) -> WorkerTask:
         """Return what a side is to do; where its changes are to be watched, a file says which."""
@@ -148,7 +144,3 @@ class Holder:
         for side in sides:
             shutil.copyfile(workdir / side / "log", folder / f"{side}.log")
         return folder
-
-    def _now(self, program: Program) -> float:
-        """Return an instant past the end as soon as a pair has to stop: whatever is waited for is given up."""
-        return program.until + 1 if program.stop is not None and program.stop.is_set() else self.clock()

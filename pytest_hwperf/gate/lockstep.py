@@ -9,10 +9,11 @@ from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from random import Random
 from threading import Event
+from time import monotonic
 from typing import Literal
 
-from pytest_hwperf.gate.chance import Chance
 from pytest_hwperf.gate.channel import (
     Bye,
     Collected,
@@ -30,7 +31,8 @@ from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.records.evidence import Hypothesis, Measurement, Observation, Pair, Seen, Side, Stage
 from pytest_hwperf.records.messages import Statement, said
-from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY
+from pytest_hwperf.records.run import Key, replace
 from pytest_hwperf.stats.affected import Usage
 from pytest_hwperf.stats.block_plans import BlockPlan
 from pytest_hwperf.stats.hypotheses import SIDES, Rehearsal, is_too_short
@@ -38,8 +40,33 @@ from pytest_hwperf.stats.hypotheses import SIDES, Rehearsal, is_too_short
 WHOLE_PROCESS = Measurement(test="", label="")
 _LONGEST_REASON = 500  # characters that are kept of a reason
 
+_HASH_SEEDS = 2**32 - 1  # the largest PYTHONHASHSEED
 _Position = Ready | Ended | Bye
-Wanted = Callable[[Measurement], Sequence[tuple[str, str]]]  # statistics to take of it; none: it is skipped
+
+
+def random_of(seed: int, pair: int) -> Random:
+    """Return the generator of one pair of a build, which nothing else draws from."""
+    return Random(f"{seed}:{pair}")  # noqa: S311 - fair coins whose throws can be repeated, no secret
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """What is drawn for one pair."""
+
+    random: Random
+    processors: Sequence[int] = ()  # one is drawn for each measurement; none: the scheduler chooses
+
+    def toss(self) -> bool:
+        """Toss a fair coin."""
+        return self.random.random() < 0.5  # noqa: PLR2004 - a fair coin
+
+    def processor(self) -> int | None:
+        """Draw a processor for one measurement."""
+        return self.random.choice(self.processors) if self.processors else None
+
+    def hash_seed(self) -> int:
+        """Draw a PYTHONHASHSEED."""
+        return self.random.randrange(_HASH_SEEDS)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,7 +86,8 @@ class PairTrace(Rehearsal):
     lost: Statement | None = None  # why it ended early
     is_silent: bool = False  # whether it was lost since a process hung
     wall_s: float = 0.0  # from the start of the processes to their end
-    reached_s: Mapping[str, float] = field(default_factory=dict)  # test → from the start of the processes to it
+    reached: dict[str, float] = field(default_factory=dict)  # test → instant at which its processes reached it
+    reached_s: Mapping[str, float] = field(default_factory=dict)  # of a rehearsal: the same, since the start of a pair
     apart: dict[str, float] = field(default_factory=dict)  # test with one side alive at a time → what both sides took
     apart_start_s: float = 0.0  # of both sides together, until their first tests of these
     apart_wall_s: float = 0.0  # from their starts to their ends
@@ -113,19 +141,32 @@ class Program:
     """What a pair is to do."""
 
     nodes: Sequence[str]  # tests to run, in this order
-    wanted: Wanted
     chance: Chance
     stage: Stage = "rehearsal"
+    asked: Sequence[Hypothesis] = ()  # what a pair is to answer
+    as_in_pairs: Mapping[str, Sequence[Key]] = field(default_factory=dict)  # of a rehearsal: test → what it takes
     until: float = math.inf  # instant at which it is cut off
     stop: Event | None = None  # set: it has to end early
-    margin: Callable[[Measurement], float] = lambda _: 0.0  # smallest of what is asked; 0: all turns are taken
-    also: Sequence[tuple[str, str]] = ()  # statistics to take of the same calls, where something is wanted
+    clock: Callable[[], float] = monotonic
+    also: Sequence[Key] = ()  # statistics to take of the same calls, where something is wanted
     exact: bool = False  # ask for what needs no clock too
     plan: BlockPlan = field(default_factory=BlockPlan)
     silence_s: float = 300.0  # the longest between two messages of a process
     watch: Callable[[Measurement], None] = lambda _: None  # called when a measurement begins
     leave: Callable[[int], None] = lambda _: None  # called with how many processors the pair leaves, at least
     processes: int = 0  # of each side, alive one after the other; 0: both sides at once, and one alone is not measured
+
+    def wanted(self, here: Measurement) -> Sequence[Key]:
+        """Return the statistics to take of a measurement; none: it is skipped."""
+        if self.stage == "rehearsal":
+            return self.as_in_pairs.get(here.test, [MEDIAN_LATENCY])
+        return [one.margin.key for one in self.asked if one.measurement == here]
+
+    def margin(self, here: Measurement) -> float:
+        """Return the margin of what is asked for nothing but its median; 0 of others: all turns are taken."""
+        margins = [one.margin for one in self.asked if one.measurement == here]
+        is_median = not self.also and not self.processes and {one.key for one in margins} == {MEDIAN_LATENCY}
+        return min(one.size for one in margins) if is_median else 0.0
 
 
 @dataclass(slots=True)
@@ -245,6 +286,7 @@ class Pairing:
         statistics = () if is_pair and is_too_short(facts) else program.wanted(measurement)
         if not statistics:
             return
+        trace.reached.setdefault(measurement.test, program.clock())
         program.watch(measurement)
         if measurement not in trace.taken:
             trace.taken[measurement] = self._interleaver(measurement, statistics)

@@ -4,21 +4,21 @@ Each pair has a fresh parent with a hash seed and a memory layout of its own, wh
 both children are alike, and which of them is forked first is drawn: the exact test holds as with two processes.
 """
 
+import fcntl
 import json
 import math
 import os
 import selectors
 import signal
+import socket
 import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from socket import socket
 from time import monotonic
 from typing import IO, Any, Self, cast
 
-from pytest_hwperf.gate.channel import sockets
 from pytest_hwperf.host import pair_parent, workdirs
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.launch import Command, Launched, environment_of, start
@@ -28,7 +28,18 @@ from pytest_hwperf.records.evidence import Side
 from pytest_hwperf.stats.hypotheses import SIDES
 
 _FORK_S = 30.0
+_FIRST_FREE = 3  # the descriptors before are those of the standard streams
 _ANSWERS = 1 << 16  # bytes that are read at once
+
+
+def sockets() -> tuple[socket.socket, socket.socket]:
+    """Return two connected sockets without an address, to which nobody else can connect: ours, and a process's own.
+
+    The second is to be inherited, and is none of the descriptors that the process uses for its standard streams.
+    """
+    ours, theirs = socket.socketpair()
+    with theirs:
+        return ours, socket.socket(fileno=fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE))
 
 
 class ParentLostError(WorkerError):
@@ -50,7 +61,7 @@ class Parent:
 
     folder: Path  # for the logs and files of both sides
     seed: int  # PYTHONHASHSEED
-    connections: Mapping[Side, tuple[socket, socket]]  # ours, and that of the side
+    connections: Mapping[Side, tuple[socket.socket, socket.socket]]  # ours, and that of the side
     pid: int
     orders: IO[bytes]
     answers: IO[bytes]
@@ -66,7 +77,7 @@ class Parent:
         """Start one that imports what both sides have in common."""
         with ExitStack() as stack, uninterrupted():
             folder = stack.enter_context(workdirs.workdir())
-            connections: dict[Side, tuple[socket, socket]] = {side: sockets() for side in SIDES}
+            connections: dict[Side, tuple[socket.socket, socket.socket]] = {side: sockets() for side in SIDES}
             for one in (one for both in connections.values() for one in both):
                 stack.callback(one.close)
             launched, program = start(

@@ -13,8 +13,7 @@ from random import Random
 from threading import RLock
 from time import monotonic
 
-from pytest_hwperf.gate.chance import Chance
-from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.lockstep import Chance, PairTrace
 from pytest_hwperf.gate.parent import Imports, Parent, ParentLostError
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.launch import Command

@@ -37,8 +37,8 @@ from pytest_hwperf.gate.channel import (
     WorkerLostError,
     decode_frame,
     encode_frame,
-    sockets,
 )
+from pytest_hwperf.gate.parent import sockets
 from pytest_hwperf.host.launch import Launched
 from pytest_hwperf.host.worker_protocol import PROTOCOL
 from pytest_hwperf.records.errors import SerialisationError, WorkerError

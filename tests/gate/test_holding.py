@@ -13,9 +13,9 @@ from typing import Any, cast
 import pytest
 
 from pytest_hwperf.gate import holding
-from pytest_hwperf.gate.chance import Chance, run_side_by_side
+from pytest_hwperf.gate.conductor import run_side_by_side
 from pytest_hwperf.gate.holding import Holder
-from pytest_hwperf.gate.lockstep import PairTrace, Program
+from pytest_hwperf.gate.lockstep import Chance, PairTrace, Program
 
 SILENCE_S = 300.0
 UNTIL = 1e9
@@ -55,7 +55,7 @@ def hold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ended: list[str]) -> I
         )
         chance = Chance(Random(7))
         asked: dict[str, Any] = {"stage": "screen", "chance": chance, "until": UNTIL, "stop": stop}
-        return holder.hold(Program(nodes=["t.py::test"], wanted=lambda _: (), silence_s=SILENCE_S, **asked))
+        return holder.hold(Program(nodes=["t.py::test"], silence_s=SILENCE_S, **asked))
 
     yield hold
     for one in theirs:

@@ -9,9 +9,8 @@ import pytest
 from fakes import records as fake
 from fakes.lines import FakeLine, FakeMeasurement, FakeTest
 
-from pytest_hwperf.gate.chance import Chance
 from pytest_hwperf.gate.channel import Bye, Ended, Frame, Pinned, ToWorker
-from pytest_hwperf.gate.lockstep import Pairing, PairTrace, Program
+from pytest_hwperf.gate.lockstep import Chance, Pairing, PairTrace, Program
 from pytest_hwperf.records.evidence import Measurement, Side
 from pytest_hwperf.stats.block_plans import BlockPlan
 from pytest_hwperf.stats.hypotheses import Facts, SideOutcome
@@ -26,7 +25,7 @@ def meet(
 ) -> PairTrace:
     lines: Mapping[Side, FakeLine] = {"baseline": baseline, "candidate": candidate}
     chance = Chance(Random(1))
-    program = Program(nodes=nodes, wanted=lambda _: [("latency", "p50")], plan=TEMPO, exact=exact, chance=chance)
+    program = Program(nodes=nodes, plan=TEMPO, exact=exact, chance=chance)
     return Pairing(lines, program).run()
 
 
@@ -144,7 +143,7 @@ def test_a_stranger_on_the_line_is_found_out() -> None:
 def test_a_side_that_is_alone_makes_its_first_calls_and_is_asked_for_nothing() -> None:
     broken = FakeTest(measurements=[], outcome="failed", reason="AttributeError: no predict_fast")
     line = FakeLine(both(one=FakeTest(), two=broken, three=FakeTest(dies=True)))
-    program = Program(nodes=[ONE.test, TWO.test, "t.py::three"], wanted=lambda _: [], chance=Chance(Random(1)))
+    program = Program(nodes=[ONE.test, TWO.test, "t.py::three"], chance=Chance(Random(1)))
     trace = Pairing({"candidate": line}, program).run()
     assert ["Select", "Finish"] == [type(message).__name__ for message in line.sent]
     assert {"candidate": SideOutcome(outcome="passed")} == trace.outcomes[ONE.test]
@@ -184,7 +183,7 @@ def test_a_coin_decides_who_goes_on_first(heads: bool, order: list[str]) -> None
     log: list[str] = []
     lines = {side: Logged(side, log, both(one=FakeTest())) for side in ("baseline", "candidate")}
     coin: Any = SimpleNamespace(toss=lambda: heads, processor=lambda: None)
-    program = Program(nodes=[ONE.test], wanted=lambda _: [("latency", "p50")], plan=TEMPO, chance=coin)
+    program = Program(nodes=[ONE.test], plan=TEMPO, chance=coin)
     Pairing(cast("Any", lines), program).run()
     after = log[log.index(f"Finish {order[0]}") :]
     assert [f"Finish {order[0]}", f"Finish {order[1]}"] == after[:2]

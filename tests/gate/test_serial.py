@@ -10,11 +10,10 @@ import pytest
 from fakes.clocks import HandClock
 from fakes.lines import FakeLine, FakeMeasurement, FakeTest
 
-from pytest_hwperf.gate.chance import Chance
 from pytest_hwperf.gate.channel import Bye, PinTo, TimeBlock
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.holding import Holder
-from pytest_hwperf.gate.lockstep import Pairing, PairTrace, Program
+from pytest_hwperf.gate.lockstep import Chance, Pairing, PairTrace, Program
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pair, Side
 from pytest_hwperf.records.messages import said
@@ -317,7 +316,7 @@ def test_nothing_that_either_part_of_a_rehearsal_has_used_is_forgotten() -> None
         usages={"baseline": Usage(used={"": ("a change",), FREE: ("f",)})},
     )
     trace.begin_apart([PORT])
-    pairing = Pairing({}, Program(nodes=[PORT], wanted=lambda _: (), chance=Chance(Random(1))), trace)
+    pairing = Pairing({}, Program(nodes=[PORT], chance=Chance(Random(1))), trace)
     assert ({FREE: failed}, {}) == (trace.outcomes, trace.uneven)
 
     opened, used = Opened(read=("three",)), Usage(used={"": ("another",), PORT: ("g",)})

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.gate.chance import Chance, random_of, run_side_by_side, shared_out
-from pytest_hwperf.gate.conductor import Conductor, Progress, progress_text
-from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.conductor import Conductor, Progress, run_side_by_side
+from pytest_hwperf.gate.lockstep import Chance, PairTrace, random_of
+from pytest_hwperf.plugin.progress import progress_text
 from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Observation, Pair
 from pytest_hwperf.records.verdict import Margin
 from pytest_hwperf.stats.sequence import Step
@@ -18,11 +18,6 @@ from pytest_hwperf.stats.sequence import Step
 LONG_S = 60.0
 HERE = Measurement(test="test_model.py::test_forward", label="")
 TRIAL = Hypothesis(measurement=HERE, margin=Margin(metric="latency", statistic="p50", size=0.02), better="lower")
-
-
-def test_no_processor_is_in_two_pairs() -> None:
-    assert [(0, 2, 4), (1, 3)] == shared_out((0, 1, 2, 3, 4), 2)
-    assert [(), ()] == shared_out((), 2)
 
 
 def test_jobs_run_at_the_same_time_and_answer_in_their_order() -> None:
