@@ -33,7 +33,7 @@ from pytest_hwperf.records.run import Key, replace
 from pytest_hwperf.records.units import counted, reasons
 from pytest_hwperf.stats.hypotheses import MeasuredTest, Questions, Reason, questions_of, seen_beside
 from pytest_hwperf.stats.sequence import check_alpha, decide
-from pytest_hwperf.stats.timetable import completeness, more_time, rounded_up, seconds_needed
+from pytest_hwperf.stats.timetable import completeness, more_time, seconds_needed
 
 _UNTOUCHED: Reason = ("equivalent", state("untouched"))
 _KEPT = 0.2  # of the gate's time, at the most, for an explanation
@@ -175,9 +175,8 @@ def plan(gate: GateRun) -> None:
         max(0.0, gate.until - monotonic()),
         at_once=conductor.at_once,
         spared_s=shared.import_s * shared.ahead,
+        explain_s=gate.explain_s,
     )
-    about = f"; explaining a regression takes about {rounded_up(gate.explain_s)} s more" if gate.explain_s else ""
-    conductor.say = lambda plan: asked.say(plan + about)
 
 
 def _of_processes(gate: GateRun) -> Sequence[FixedSample]:

@@ -182,6 +182,7 @@ def _conductor(gate: GateRun) -> Conductor:
         processors=processors(),
         progress=asked.progress,
         tell=asked.tell,
+        say=asked.say,
         plant=asked.plant,
         watches=watches_of(gate.trees, own_interpreter=bool(gate.base_python)),
         serial={test.node for test in asked.tests if test.is_serial},

@@ -36,6 +36,7 @@ class GroupSchedule:
         *,
         at_once: int = 1,
         spared_s: float = 0.0,
+        explain_s: float = 0.0,
     ) -> None:
         """Read the rehearsal of `hypotheses`, of which those of a test follow each other."""
         times = [_time(node, hypotheses, trace) for node in dict.fromkeys(one.measurement.test for one in hypotheses)]
@@ -49,7 +50,7 @@ class GroupSchedule:
             plan=plan,
             at_once=at_once,
         )
-        self.screening = self._table.screening(left_s)
+        self.screening, self._explain_s = self._table.screening(left_s), explain_s
 
     @property
     def needed_s(self) -> float:
@@ -99,6 +100,8 @@ class GroupSchedule:
             parts.append(f"{table.at_once} pairs run side by side")
         if table.needed_s(tests, self.screening) > left_s:
             parts.append("they are compared in groups, and the last ones may not be reached")
+        if self._explain_s:
+            parts.append(f"explaining a regression takes about {rounded_up(self._explain_s)} s more")
         return "; ".join(parts)
 
 
