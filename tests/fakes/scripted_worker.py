@@ -20,7 +20,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pytest_hwperf.gate.channel import Ended, Ready
 from pytest_hwperf.gate.turns import Turns, processors
@@ -104,7 +104,7 @@ def main() -> None:
         if start in script.get("silent_in", []):
             time.sleep(600)
         if start not in script.get("unmeasured", []):
-            turns.serve(Ready(node=node, index=0, label=""), Scripted(script, start, node))
+            turns.serve(Ready(node=node, index=0, label=""), cast("Any", Scripted(script, start, node)))
         recorded = {name: Recorded(**facts) for name, facts in script.get("recorded", {}).items()}
         turns.send(Ended(node=node, ended=SideOutcome(outcome="passed", recorded=recorded)))
     turns.bye([])

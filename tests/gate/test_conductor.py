@@ -16,7 +16,7 @@ from fakes.processes import ends, left_in
 
 from pytest_hwperf.gate.conductor import Conductor, Progress
 from pytest_hwperf.gate.turns import processors
-from pytest_hwperf.host.launch import Command, launch
+from pytest_hwperf.host.launch import LONGEST_SILENCE_S, Command, launch
 from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pair
 from pytest_hwperf.records.messages import said, state
 from pytest_hwperf.records.run import replace
@@ -42,22 +42,26 @@ def conductor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     """Make a conductor of two scripted sides."""
     monkeypatch.setattr("pytest_hwperf.gate.holding.launch", forked.launch)
 
-    def command(side: str, script: dict[str, Any], limits: dict[str, float]) -> Command:
+    def command(side: str, script: dict[str, Any], deadline_s: float) -> Command:
         whole = {"ns": 1_000_000, "nodes": [NODE], "counter": str(tmp_path / f"{side}.starts"), **script}
         return Command(
             module="scripted_worker",
             arguments=[json.dumps(whole)],
             directory=tmp_path,
             environment={**os.environ, "PYTHONPATH": str(FAKES)},
-            **limits,
+            deadline_s=deadline_s,
         )
 
-    def make(baseline: dict[str, Any] | None = None, candidate: dict[str, Any] | None = None, **more: Any) -> Conductor:
-        limits = {"deadline_s": more.pop("deadline_s")} if "deadline_s" in more else {}
+    def make(
+        baseline: dict[str, Any] | None = None,
+        candidate: dict[str, Any] | None = None,
+        deadline_s: float = LONGEST_SILENCE_S,
+        **more: Any,
+    ) -> Conductor:
         return Conductor(
             commands={
-                "baseline": command("baseline", baseline or {}, limits),
-                "candidate": command("candidate", candidate or {}, limits),
+                "baseline": command("baseline", baseline or {}, deadline_s),
+                "candidate": command("candidate", candidate or {}, deadline_s),
             },
             seed=7,
             logs=tmp_path / "logs",

@@ -13,7 +13,7 @@ from pytest_hwperf.gate.channel import Bye, Ended, Frame, Pinned, ToWorker
 from pytest_hwperf.gate.lockstep import Chance, Pairing, PairTrace, Program
 from pytest_hwperf.records.evidence import Measurement, Side
 from pytest_hwperf.stats.block_plans import BlockPlan
-from pytest_hwperf.stats.hypotheses import Facts, SideOutcome
+from pytest_hwperf.stats.hypotheses import SIDES, Facts, SideOutcome
 
 TEMPO = BlockPlan(doubles=2)
 ONE = Measurement(test="t.py::one", label="")
@@ -162,7 +162,7 @@ def test_what_needs_no_clock_is_asked_for_at_the_rehearsal() -> None:
 class Logged(FakeLine):
     """Writes down when it is told to go on and when it is waited for."""
 
-    def __init__(self, side: str, log: list[str], tests: dict[str, FakeTest]) -> None:
+    def __init__(self, side: Side, log: list[str], tests: dict[str, FakeTest]) -> None:
         super().__init__(tests)
         self._side = side
         self._log = log
@@ -181,7 +181,7 @@ class Logged(FakeLine):
 def test_a_coin_decides_who_goes_on_first(heads: bool, order: list[str]) -> None:
     """And neither is waited for before both go on: what follows a measurement is the same for both sides."""
     log: list[str] = []
-    lines = {side: Logged(side, log, both(one=FakeTest())) for side in ("baseline", "candidate")}
+    lines = {side: Logged(side, log, both(one=FakeTest())) for side in SIDES}
     coin: Any = SimpleNamespace(toss=lambda: heads, processor=lambda: None)
     program = Program(nodes=[ONE.test], plan=TEMPO, chance=coin)
     Pairing(cast("Any", lines), program).run()
