@@ -8,8 +8,7 @@ from pytest_hwperf.records.text import visible
 
 ENDED = (0, 1)  # exit codes of a pytest that has come to its end
 _SAME_EVERYWHERE = (2, 4, 5)  # no report, but an answer: it could not collect tests, was used wrongly, found none
-_KILL, _OUT_OF_MEMORY = -9, ", as by a system that runs out of memory"
-_LAST = 8  # lines of a log
+_KILL = -9
 
 
 class Host(Record, frozen=True, kw_only=True):
@@ -60,7 +59,7 @@ class HostAnswer(Record, frozen=True, kw_only=True, tag_field="what", tag="pytes
 
 
 def last_lines(log: str) -> str:
-    return "; ".join(visible(line.strip()) for line in log.splitlines()[-_LAST:] if line.strip())
+    return "; ".join(visible(line.strip()) for line in log.splitlines()[-8:] if line.strip())
 
 
 def why_useless(answer: HostAnswer, task: Task) -> str:
@@ -70,8 +69,11 @@ def why_useless(answer: HostAnswer, task: Task) -> str:
     """
     if answer.problem:
         return answer.problem
-    if answer.exit_code is None or answer.exit_code < 0:
-        return _why_killed(answer.exit_code)
+    if answer.exit_code is None:
+        return "pytest was not started, and it does not say why"
+    if answer.exit_code < 0:
+        memory = ", as by a system that runs out of memory" if answer.exit_code == _KILL else ""
+        return f"pytest was killed by signal {-answer.exit_code}{memory}"
     try:
         report = answer.read()
     except SerialisationError as error:
@@ -83,9 +85,3 @@ def why_useless(answer: HostAnswer, task: Task) -> str:
         return "" if answer.exit_code in _SAME_EVERYWHERE else without
     shards = [(one.kind, one.number, one.of) for one in report.shards]
     return "" if shards == [(task.kind, task.number, task.of)] else "it sent the report of something else"
-
-
-def _why_killed(exit_code: int | None) -> str:
-    if exit_code is None:
-        return "pytest was not started, and it does not say why"
-    return f"pytest was killed by signal {-exit_code}{_OUT_OF_MEMORY if exit_code == _KILL else ''}"

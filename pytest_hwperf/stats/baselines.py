@@ -81,7 +81,10 @@ def named_too(
             found[margin.key] = paired[margin.key]
         elif margin.key in criteria.required:
             figure = figure_of(figures, margin.key)
-            found[margin.key] = uncompared(margin, "not comparable", _why_inconclusive(run, figure, margin))
+            cause = run.unmeasured.get(margin.metric) or _why_absent(run, figure, margin)
+            if figure is not None and not figure.estimated:
+                cause = state("pairs cannot tell")
+            found[margin.key] = uncompared(margin, "not comparable", cause)
     return found
 
 
@@ -246,9 +249,3 @@ def _why_absent(run: Run, figure: Figure | None, margin: Margin) -> Statement:
         return state("only estimated", source=figure.source)
     remedy = state("not given", remedy=metric_of(margin.metric).remedy)
     return state("not measured", why=str(run.unmeasured.get(margin.metric) or remedy))
-
-
-def _why_inconclusive(run: Run, figure: Figure | None, margin: Margin) -> Statement:
-    if figure is not None and not figure.estimated:
-        return state("pairs cannot tell")
-    return run.unmeasured.get(margin.metric) or _why_absent(run, figure, margin)

@@ -40,7 +40,10 @@ def explained(
     for key, comparison in comparisons.items():
         if has_changed(comparison):
             alike = by_measurement.get(key[0], []) if metric_of(key[1]).is_profiled(key[2]) else []
-            moved = _told(by_key.get(key, []), _operators_of(comparison, alike) if alike else None)
+            sides = [one.baseline for one in alike], [one.candidate for one in alike]
+            both = zip(sides, _figures(comparison), strict=True)
+            operators = moved_most(*(profile_of(pooled(side), call_s) for side, call_s in both)) if alike else None
+            moved = _told(by_key.get(key, []), operators)
             comparisons[key] = replace(comparison, moved=comparison.moved or moved)
     return {key: _with_calls(key, comparison, comparisons) for key, comparison in comparisons.items()}
 
@@ -81,12 +84,6 @@ def _told(explanations: Sequence[Explanation], operators: Statement | None) -> S
     if named:
         return sentence_of(max(named, key=lambda one: one.share), others[0].repeats)
     return operators or next((one.withheld for one in others if one.withheld), None)
-
-
-def _operators_of(comparison: Comparison, profiles: Sequence[PairedProfiles]) -> Statement:
-    baseline_s, candidate_s = _figures(comparison)
-    then, now = pooled([one.baseline for one in profiles]), pooled([one.candidate for one in profiles])
-    return moved_most(profile_of(then, baseline_s), profile_of(now, candidate_s))
 
 
 def _figures(comparison: Comparison) -> tuple[float, float]:

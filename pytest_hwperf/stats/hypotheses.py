@@ -16,7 +16,7 @@ from pytest_hwperf.records.evidence import (
     Seen,
     Side,
 )
-from pytest_hwperf.records.messages import Difference, Statement, differing, state
+from pytest_hwperf.records.messages import Statement, differing, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS, Better, Taken
 from pytest_hwperf.records.run import Key, Run, Sample
 from pytest_hwperf.records.structs import Number, Record, Size
@@ -241,12 +241,14 @@ def _ask(
     facts = [rehearsal.facts[measurement][side] for side in SIDES]
     then, now = ({**one.conditions, "scenario": one.scenario} for one in facts)
     differences = differing(then, now)
+    # Of calls on inputs of one shape the times are compared where nothing but the values of the data differ.
+    alike = [one.name for one in differences] == ["data"] and facts[0].shapes == facts[1].shapes != ""
     exact = rehearsal.exact.get(measurement, {})
     for margin in test.margins:
         metric = METRICS[margin.metric]
         hypothesis = Hypothesis(measurement=measurement, margin=margin, better=metric.better)
         key = hypothesis.key
-        if differences and not (metric.in_turns and _are_inputs_alike(differences, facts)):
+        if differences and not (metric.in_turns and alike):
             kind = "other data" if {one.name for one in differences} <= _OF_DATA else "other conditions"
             found.parts[key] = ("not comparable", state(kind, differences))
         elif metric.taken in _FIXED:
@@ -261,12 +263,6 @@ def _ask(
             _ask_energy(found, hypothesis, energy if margin.metric in test.metrics else None)
         elif metric.in_turns:
             found.hypotheses.append(hypothesis)
-
-
-def _are_inputs_alike(differences: Sequence[Difference], facts: Sequence[Facts]) -> bool:
-    """Whether nothing but the values of the data differ: of calls on inputs of one shape the times are compared."""
-    shapes = {one.shapes for one in facts}
-    return [one.name for one in differences] == ["data"] and len(shapes) == 1 and "" not in shapes
 
 
 def _reciprocal(margin: Margin, named: Collection[Key]) -> str:

@@ -75,7 +75,9 @@ def why_not_served(load: Load, served: Served) -> Statement | None:
         late = sum(one > load.within_ms / 1e3 for one in latencies)
         if late > (1 - WITHIN) * len(latencies):
             return state("late calls", late=late, calls=len(latencies), limit=load.within_ms / 1e3)
-    if load.kind == "server" and (waiting := _waiting(served)) and _grows(waiting):
+    waiting = _waiting(served) if load.kind == "server" else []
+    # each quarter of the load ends with more waiting calls than the one before, by more than one at a time
+    if waiting and all(later > before + 1 for before, later in pairwise(waiting)):
         return state("backlog grows", first=waiting[0], last=waiting[-1])
     return None
 
@@ -104,11 +106,6 @@ def _waiting(served: Served) -> list[int]:
         done = sum(end <= served.due[position] for end in ended)
         found.append(position + 1 - done)
     return found
-
-
-def _grows(waiting: Sequence[int]) -> bool:
-    """Whether each quarter of a load ends with more waiting calls than the one before, by more than one at a time."""
-    return all(later > before + 1 for before, later in pairwise(waiting))
 
 
 def next_rate(tried: Mapping[float, bool] | Mapping[int, bool], first: float, tolerance: float = 0.05) -> float | None:

@@ -82,11 +82,6 @@ def compare_with_history(
     return _with_alarm(found, shifts, bar) if abs(shifts[0]) > bar else found
 
 
-def is_historical(comparison: Comparison) -> bool:
-    """Say whether a comparison was made with stored runs, whose false-alarm rate is unknown."""
-    return comparison.method is not None and comparison.method.kind.startswith("historical")
-
-
 def needs_repeats(comparison: Comparison) -> bool:
     """Say whether a comparison with history raised an alarm by its single value, and needs `REPEATS` more."""
     return comparison.cause is not None and comparison.cause.kind == "not repeated"
@@ -116,8 +111,9 @@ def machine_drift(comparisons: Sequence[Comparison]) -> str | None:
 
 def _slowdown(comparison: Comparison) -> tuple[float, float] | None:
     """Log change of the seconds and its margin; None for what is no timing or was not compared with stored runs."""
-    metric, change = metric_of(comparison.metric), comparison.change
-    if change is None or not is_historical(comparison) or metric.unit not in ("s", "1/s"):
+    metric, change, method = metric_of(comparison.metric), comparison.change, comparison.method
+    historical = method is not None and method.kind.startswith("historical")
+    if change is None or not historical or metric.unit not in ("s", "1/s"):
         return None
     return math.log1p(change.value) * (1 if metric.unit == "s" else -1), math.log1p(comparison.margin)
 

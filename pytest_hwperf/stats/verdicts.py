@@ -81,16 +81,20 @@ def judge_budget(
     if clear is None and len(retried) == MOST_RETRIES and kept in (0, MOST_RETRIES):
         clear = kept > 0
     outcome: BudgetOutcome = "inconclusive" if clear is None else "passed" if clear else "failed"
+    by_point = policy.undecided in ("point", "retry")  # which decides as a plain assertion would
+    open_fails = not keeps(run, budget, figure.estimate.value) if by_point else policy.undecided == "fail"
     by_policy = [_decision(policy, metric, figure.estimate)] if outcome == "inconclusive" else []
     again = [state("fresh processes", kept=kept, processes=len(retried))] if retried else []
     again += _examples_needed(figure.estimate, budget.limit) if metric.binary and by_policy else []
-    doubt = [_doubt(figure.estimate, by_policy) + _time_needed(run, figure)] if by_policy else []
+    why = "; ".join(map(str, figure.estimate.warnings)) or "the interval holds the limit"
+    doubts = ", ".join([f"inconclusive ({why})", *map(str, by_policy)])
+    doubt = [doubts + _time_needed(run, figure)] if by_policy else []
     return Verdict(
         subject=budget,
         outcome=outcome,
         reason="; ".join([_observed(figure, metric, limit), *doubt, *map(str, again)]),
         decided_by=(*by_policy, *again),
-        fails=outcome == "failed" or (outcome == "inconclusive" and _inconclusive_fails(run, figure, budget, policy)),
+        fails=outcome == "failed" or (outcome == "inconclusive" and open_fails),
     )
 
 
@@ -150,13 +154,6 @@ def _moved(verdict: Verdict) -> list[str]:
     return [str(moved)] if moved else []
 
 
-def _inconclusive_fails(run: Run, figure: Figure, budget: Budget, policy: Policy) -> bool:
-    """Whether an inconclusive budget fails; by default the point decides, as a plain assertion would."""
-    if policy.undecided in ("point", "retry"):
-        return not keeps(run, budget, figure.estimate.value)
-    return policy.undecided == "fail"
-
-
 def _time_needed(run: Run, figure: Figure) -> str:
     """Say how long the sampling of a percentile has to be before it can pass at all; "" where it was long enough."""
     latency = run.sample(MEDIAN_LATENCY[0])
@@ -194,12 +191,6 @@ def _decision(policy: Policy, metric: Metric, estimate: Estimate) -> Statement:
         return state("doubted point")
     holds = estimate.low is not None and estimate.high is not None
     return state("timed point" if is_timed(metric) and holds else "point")
-
-
-def _doubt(estimate: Estimate, by_policy: Sequence[Statement]) -> str:
-    """Say why a budget is inconclusive, and what decides it then."""
-    why = "; ".join(map(str, estimate.warnings)) or "the interval holds the limit"
-    return ", ".join([f"inconclusive ({why})", *map(str, by_policy)])
 
 
 def _observed(figure: Figure, metric: Metric, limit: str) -> str:
