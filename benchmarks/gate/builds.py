@@ -95,7 +95,7 @@ def of_one_parent(rng: np.random.Generator, shape: tuple[int, int], margin: floa
     What is common to both cancels. Every tenth block is hit by a burst, of either child, that lasts for all the blocks
     after it in half of the cases.
     """
-    blocks = 2 * FINE.doubles
+    blocks = 2 * FINE
     hit = (rng.random((*shape, blocks)) < BURSTS) * rng.normal(0, 0.1, (*shape, blocks))
     lasting = np.cumsum(hit, axis=2) * (rng.random((*shape, 1)) < ONE_IN_TWO)
     own = 0.001 + rng.exponential(0.004, shape)

@@ -27,7 +27,7 @@ from pytest_hwperf.records.verdict import Margin
 from pytest_hwperf.stats.block_plans import BlockPlan
 from pytest_hwperf.stats.screen import FIRST_PAIRS
 from pytest_hwperf.stats.sequence import Step, decide, next_step
-from pytest_hwperf.stats.timetable import PAIR_PLAN, REHEARSAL_PLAN, CallTimes, Screening, TestTime, Timetable
+from pytest_hwperf.stats.timetable import PAIR_PLAN, REHEARSAL_PLAN, CallTimes, TestTime, Timetable, screen_plan
 
 BUILDS = 200
 START_S = 0.6  # of a pair, until its first test
@@ -76,7 +76,7 @@ class Build:
         screening = table.screening(self.suite.time_s - self.clock_s)
         while (step := self.next(table, screening)).stage is not None:
             tests = [int(one.test) for one in step.measurements]
-            plan = screening.plan(PAIR_PLAN) if step.stage == "screen" else PAIR_PLAN
+            plan = screen_plan(PAIR_PLAN, screening) if step.stage == "screen" else PAIR_PLAN
             a_pair_s = self.pair_s(plan, tests)
             wanted = min(step.pairs, FIRST_PAIRS) if step.stage == "screen" else step.pairs
             pairs = min(wanted, math.floor((self.suite.time_s - self.clock_s) / a_pair_s))
@@ -109,7 +109,7 @@ class Build:
         measured = CallTimes(calls_s=self.calls_s(number == self.slow))
         return TestTime(test=str(number), hypotheses=1, beside_s=OVERHEAD_S, measurements=(measured,))
 
-    def next(self, table: Timetable, screening: Screening) -> Step:
+    def next(self, table: Timetable, screening: int) -> Step:
         """Return what the next pair is for, of the next group where one is over."""
         step, done = next_step(self.evidence), sum(self.evidence.groups)
         if self.evidence.stopped or done == self.suite.tests or (step.stage and done):

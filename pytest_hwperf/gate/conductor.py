@@ -26,7 +26,7 @@ from pytest_hwperf.records.verdict import Comparison
 from pytest_hwperf.stats.block_plans import BlockPlan
 from pytest_hwperf.stats.paired import is_ratio, pair_value
 from pytest_hwperf.stats.sequence import Step, decide, next_step
-from pytest_hwperf.stats.timetable import PAIR_PLAN, REHEARSAL_PLAN, serial_plan
+from pytest_hwperf.stats.timetable import PAIR_PLAN, REHEARSAL_PLAN, screen_plan, serial_plan
 
 _PATIENCE = 3  # pairs in a row that are lost before a test is reached, after which a build ends
 _MISSES = 2  # pairs in a row without a value, after which a hypothesis is dropped
@@ -237,7 +237,7 @@ class Conductor(Holder):
         if self._is_serial(step):
             plan = serial_plan(plan)
         elif self.schedule is not None and stage == "screen":
-            plan = self.schedule.screening.plan(plan)
+            plan = screen_plan(plan, self.schedule.screening)
         program = Program(
             stage=stage,
             chance=place.chance,

@@ -33,24 +33,18 @@ PAIR_PLAN = BlockPlan(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Screening:
-    """How a build is screened: what fails nothing may be coarser than what does."""
-
-    doubles: int  # double blocks at most
-
-    def plan(self, plan: BlockPlan) -> BlockPlan:
-        """Return how finely the pairs of this screen take turns, where those of the confirmation do so by `plan`."""
-        return dataclasses.replace(plan, doubles=min(self.doubles, plan.doubles))
-
-
 REHEARSAL_PLAN = dataclasses.replace(PAIR_PLAN, doubles=1, warm_blocks=4, warm_s=0.5)  # its times decide nothing
-FINE, COARSE = Screening(doubles=6), Screening(doubles=2)
+FINE, COARSE = 6, 2  # double blocks of a screen at most: what fails nothing may be coarser than what does
+
+
+def screen_plan(plan: BlockPlan, doubles: int) -> BlockPlan:
+    """Return how finely the pairs of a screen take turns, where those of the confirmation do so by `plan`."""
+    return dataclasses.replace(plan, doubles=min(doubles, plan.doubles))
 
 
 def serial_plan(plan: BlockPlan) -> BlockPlan:
     """Return how one side at a time goes through its turns: six double blocks at most, of which none ends early."""
-    return FINE.plan(plan)
+    return screen_plan(plan, FINE)
 
 
 _WHOLE = 0.8  # of the time that is left, which all tests may be expected to take: an expectation may be wrong
@@ -102,16 +96,16 @@ class Timetable:
     pace: float = 1.0  # what pairs take, among what they were expected to take
     at_once: int = 1  # pairs side by side
 
-    def screening(self, left_s: float) -> Screening:
+    def screening(self, left_s: float) -> int:
         """Return how tests are screened: more than four turns of each side are taken where all are over soon."""
         return FINE if self.needed_s(self.tests, FINE) <= min(_WHOLE * left_s, _SOON_S) else COARSE
 
-    def screen_s(self, tests: Sequence[TestTime], screening: Screening, seen: Mapping[str, int] | None = None) -> float:
+    def screen_s(self, tests: Sequence[TestTime], screening: int, seen: Mapping[str, int] | None = None) -> float:
         """Return what the screen of some tests is expected to take, without the pairs that each has been seen in."""
         left = {one.test: max(0, SCREEN_PAIRS - (seen or {}).get(one.test, 0)) for one in tests}
-        return self._pairs_s(tests, left, screening.plan(self.plan))
+        return self._pairs_s(tests, left, screen_plan(self.plan, screening))
 
-    def usual_s(self, screening: Screening) -> float:
+    def usual_s(self, screening: int) -> float:
         """Return what all tests take as a rule: between a screen alone and the suspects that chance may make.
 
         The geometric mean is equally far from both as a factor.
@@ -119,7 +113,7 @@ class Timetable:
         screen_s = self.pace * self.screen_s(self.tests, screening)
         return math.sqrt(screen_s * self.needed_s(self.tests, screening))
 
-    def needed_s(self, tests: Sequence[TestTime], screening: Screening, seen: Mapping[str, int] | None = None) -> float:
+    def needed_s(self, tests: Sequence[TestTime], screening: int, seen: Mapping[str, int] | None = None) -> float:
         """Return what some tests are expected to take: what is left of their screen, and fresh pairs for suspects."""
         asked = sum(one.hypotheses for one in tests)
         suspects = 1 + math.floor(_SUSPECTS * asked)
@@ -142,7 +136,7 @@ class Timetable:
             seconds += starts * start_s + share * sum(count * one.pair_s(plan) for one, count in rounds if count)
         return seconds
 
-    def next_group(self, done: int, left_s: float, screening: Screening, seen: Mapping[str, int] | None = None) -> int:
+    def next_group(self, done: int, left_s: float, screening: int, seen: Mapping[str, int] | None = None) -> int:
         """Return how many tests are compared next: all that are left, or a part that fits; 0: no time for any."""
         left = self.tests[done:]
         if self.needed_s(left, screening, seen) <= _ONE_GROUP * left_s:
@@ -150,14 +144,14 @@ class Timetable:
         limits = (max(_GROUP * left_s, min(_LEAST_GROUP_S, left_s / 2)), _WHOLE * left_s, left_s)
         return next(filter(None, (self._fitting(left, limit, screening, seen) for limit in limits)), int(not done))
 
-    def shortened(self, tests: Sequence[TestTime], left_s: float, screening: Screening, seen: Mapping[str, int]) -> int:
+    def shortened(self, tests: Sequence[TestTime], left_s: float, screening: int, seen: Mapping[str, int]) -> int:
         """Return with how many of its first tests a group goes on that will not be over in time; at least one."""
         if self.needed_s(tests, screening, seen) <= left_s:
             return len(tests)
         return max(1, self._fitting(tests, _WHOLE * left_s, screening, seen))
 
     def _fitting(
-        self, tests: Sequence[TestTime], seconds: float, screening: Screening, seen: Mapping[str, int] | None
+        self, tests: Sequence[TestTime], seconds: float, screening: int, seen: Mapping[str, int] | None
     ) -> int:
         """Return how many of the first tests are expected to take no longer."""
         counts = range(1, len(tests) + 1)

@@ -18,7 +18,7 @@ from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Margin
 from pytest_hwperf.stats.sequence import Step
-from pytest_hwperf.stats.timetable import COARSE, PAIR_PLAN, REHEARSAL_PLAN, Screening
+from pytest_hwperf.stats.timetable import COARSE, PAIR_PLAN, REHEARSAL_PLAN, screen_plan
 
 MILLI = 1e-3
 
@@ -65,7 +65,7 @@ def test_what_is_not_turns_in_the_rehearsal_stays_in_every_pair() -> None:
     """One test: six pairs of its screen, and eight that confirm it, each of 2 s and what is beside the turns."""
     beside_s = 0.5 - REHEARSAL_PLAN.seconds((MILLI, MILLI))
     found = schedule(1, 600.0)
-    plan = found.screening.plan(PAIR_PLAN)
+    plan = screen_plan(PAIR_PLAN, found.screening)
     screen_s, confirm_s = (2 + beside_s + one.seconds((MILLI, MILLI), margin=0.02) for one in (plan, PAIR_PLAN))
     assert 6 * screen_s + 8 * confirm_s == pytest.approx(found.needed_s)
     planned = Evidence(alpha=0.01, hypotheses=asked(1), pairs=())
@@ -176,7 +176,7 @@ class Planned:
     sizes: Sequence[int]
     short: int = 1  # hypotheses with which a group goes on that is late
     late_s: float = 1000.0  # of the screens, from which it is
-    screening: Screening = COARSE
+    screening: int = COARSE
     asked: list[tuple[float, float]] = field(default_factory=list)  # seconds left, and of the screens so far
     told: list[str] = field(default_factory=list)  # plans that were shown
 

@@ -9,7 +9,6 @@ from pytest_hwperf.stats.timetable import (
     FINE,
     PAIR_PLAN,
     CallTimes,
-    Screening,
     TestTime,
     Timetable,
     serial_plan,
@@ -31,7 +30,7 @@ def test_a_test_takes_its_turns_its_warm_up_and_what_is_beside_them() -> None:
 
 
 @pytest.mark.parametrize(("count", "screening"), [(10, FINE), (60, COARSE), (2000, COARSE)])
-def test_the_screen_gets_coarser_where_the_time_is_short(count: int, screening: Screening) -> None:
+def test_the_screen_gets_coarser_where_the_time_is_short(count: int, screening: int) -> None:
     assert screening == table(count).screening(600.0)
 
 
