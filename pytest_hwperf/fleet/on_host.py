@@ -29,10 +29,6 @@ _HINDERING = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_TARGET", "PIP_PREF
 _OF_ITS_PYTEST = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS")  # which may name what an environment of its own has not
 
 
-class NotWantedError(HwperfError):
-    """Whoever asked for the gate has taken it back, or is gone."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReturnLine:
     """What leads back to whoever asked."""
@@ -118,7 +114,7 @@ class _Gate:
                 except TimeoutExpired:
                     pass
                 if not self._line.is_wanted():
-                    raise NotWantedError("nobody waits for it any more")
+                    raise WorkerError("nobody waits for it any more")
                 if monotonic() > self._until:
                     raise WorkerError(
                         f"{name} has not ended within {self._order.limit_s:g} s: hwperf fleet --longest=SECONDS gives "

@@ -122,12 +122,10 @@ def baseline(flag: str, name: str) -> str:
     """Check a name; the rules are loaded only for another than the default."""
     if name == DEFAULT_BASELINE:
         return name
-    from pytest_hwperf.stores.location import check_name
+    from pytest_hwperf.stores.location import why_no_name
 
-    try:
-        check_name(name)
-    except ValueError as problem:
-        raise pytest.UsageError(f"{flag}={problem}") from problem
+    if why := why_no_name(name):
+        raise pytest.UsageError(f"{flag}={why}")
     return name
 
 

@@ -16,7 +16,7 @@ from pytest_hwperf.records.run import Machine, StoredRun
 from pytest_hwperf.stats.history import Annotation, Series, series_of
 from pytest_hwperf.stores.baseline_folder import BaselineFolder
 from pytest_hwperf.stores.baseline_format import Runs, file_name, place, render
-from pytest_hwperf.stores.location import check_name
+from pytest_hwperf.stores.location import why_no_name
 from pytest_hwperf.stores.store import KEEP, Store, matches
 
 _NOTES = ".annotations.jsonl"  # no baseline can be called so
@@ -67,7 +67,7 @@ class JsonStore(Store):
 
     def baselines(self) -> tuple[str, ...]:
         roots = [root for root in (self._folder.root, self._folder.root / ".held") if root.is_dir()]
-        names = {path.name for root in roots for path in root.iterdir() if path.is_dir() and _is_name(path.name)}
+        names = {path.name for root in roots for path in root.iterdir() if path.is_dir() and not why_no_name(path.name)}
         return tuple(sorted(names))
 
     def histories(self, baseline: str, pattern: str = "*", *, held: bool) -> tuple[Runs, ...]:
@@ -199,14 +199,6 @@ class JsonStore(Store):
             return self._folder.read(path)
         except StoreError:
             return ()
-
-
-def _is_name(name: str) -> bool:
-    try:
-        check_name(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _newest(runs: Runs) -> Runs:

@@ -11,20 +11,21 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?|.*\.", re.IGNORECASE)
 
 
-def check_name(name: str) -> None:
-    """Refuse a name that no baseline can have on every file system."""
+def why_no_name(name: str) -> str:
+    """Return why no baseline can be called so on every file system, "" where one can."""
     if len(name) > _LONGEST:
-        raise ValueError(f"{name[:_LONGEST]!r}… ({len(name)} characters): a name has {_LONGEST} at most, such as main")
+        return f"{name[:_LONGEST]!r}… ({len(name)} characters): a name has {_LONGEST} at most, such as main"
     if not _NAME.fullmatch(name):
-        raise ValueError(
+        return (
             f"{name!r}: a name is made of letters, digits, '.', '_' and '-', and begins with a letter or digit, such "
             "as main"
         )
     if _RESERVED.fullmatch(name):
-        raise ValueError(
+        return (
             f"{name!r}: no folder can have this name on Windows, where the repository may be cloned; give another, "
             "such as main"
         )
+    return ""
 
 
 def locate(url: str, root: Path) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Machine, StoredRun
 from pytest_hwperf.stats.history import Annotation, Series
-from pytest_hwperf.stores.location import check_name
+from pytest_hwperf.stores.location import why_no_name
 
 KEEP = 20  # newest accepted runs of a test on a machine that are compared with
 
@@ -81,10 +81,8 @@ class Store(Protocol):
 
 def check_baseline(name: str) -> None:
     """Refuse a name that no baseline can have."""
-    try:
-        check_name(name)
-    except ValueError as problem:
-        raise StoreError(f"baseline name {problem}") from problem
+    if why := why_no_name(name):
+        raise StoreError(f"baseline name {why}")
 
 
 def matches(test: str, pattern: str) -> bool:

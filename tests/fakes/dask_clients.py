@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from pytest_hwperf.records.fleet import Order, Task
+
 
 class Future:
     status = "pending"
@@ -73,3 +75,9 @@ class Client:
         self.submitted.append({"arguments": arguments, **given})
         self.futures.append(Future())
         return self.futures[-1]
+
+
+def order_for(job: str, task: Task) -> Order:
+    return Order(
+        version="1", job=job, arguments=(task.kind,), folder=".", candidate="", snapshot="", install=None, limit_s=9.0
+    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from fakes.dask_clients import Client
+from fakes.dask_clients import Client, order_for
 
 from pytest_hwperf.fleet import dask_cluster
 from pytest_hwperf.fleet.dask_cluster import DaskCluster, News, closing, news_of
@@ -15,11 +15,6 @@ from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.fleet import Host, HostAnswer, Order, Task
 
 TASK, HOST = Task(kind="arm"), Host(name="a1", kind="arm", machine="a1")
-
-
-def order_for(job: str, task: Task) -> Order:
-    kind = (f"--hwperf-machine-kind={task.kind}",)
-    return Order(version="1", job=job, arguments=kind, folder=".", candidate="", snapshot="", install=None, limit_s=9.0)
 
 
 def cluster_of(client: Client) -> DaskCluster:

@@ -15,7 +15,7 @@ from fakes.repositories import repository_with
 
 from pytest_hwperf import __version__
 from pytest_hwperf.fleet import on_host
-from pytest_hwperf.fleet.on_host import NotWantedError, ReturnLine, answer, last_line
+from pytest_hwperf.fleet.on_host import ReturnLine, answer, last_line
 from pytest_hwperf.fleet.project import Project, project_of
 from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.errors import WorkerError
@@ -144,7 +144,7 @@ def test_what_nobody_wants_or_takes_too_long_is_ended_with_what_it_has_started(
     def is_wanted() -> bool:
         return not any("at work" in sign for sign in signs)
 
-    with pytest.raises(NotWantedError, match="nobody waits"):
+    with pytest.raises(WorkerError, match="nobody waits"):
         gate(project, tmp_path, ReturnLine(tell=signs.append, is_wanted=is_wanted))._step(SLEEP, tmp_path, "pytest")
     assert "pytest: at work" == signs[-1]
     with pytest.raises(WorkerError, match=r"pytest has not ended within 0.001 s: .*--longest=SECONDS"):

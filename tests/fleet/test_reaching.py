@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes.dask_clients import Client
+from fakes.dask_clients import Client, order_for
 from fakes.repositories import repository_with
 
 from pytest_hwperf.cli.output import OK
@@ -23,18 +23,12 @@ from pytest_hwperf.fleet.reaching import check_tools, clustered, looked_at
 from pytest_hwperf.host import extras
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.fleet import Host, Order, Task
+from pytest_hwperf.records.fleet import Host, Task
 
 
 def entry(address: str, number: int = 1, **given: Any) -> HostEntry:
     name = address if number == 1 else f"{address} #{number}"
     return HostEntry(host=Host(name=name, kind=f"k{number}", machine=address), address=address, **given)
-
-
-def order_for(job: str, task: Task) -> Order:
-    return Order(
-        version="1", job=job, arguments=(task.kind,), folder=".", candidate="", snapshot="", install=None, limit_s=9.0
-    )
 
 
 def test_hosts_of_a_network_are_not_reached_without_encryption() -> None:

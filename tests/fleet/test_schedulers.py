@@ -6,12 +6,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes.dask_clients import Client
+from fakes.dask_clients import Client, order_for
 
 from pytest_hwperf.fleet import schedulers
 from pytest_hwperf.fleet.schedulers import at_scheduler, check_encrypted, of_scheduler, tidy
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.fleet import Order, Task
+from pytest_hwperf.records.fleet import Task
 
 ONE = {"nthreads": 1, "resources": {"hwperf.arm": 1}}
 NETWORK = "tcp://10.0.0.7:8786"
@@ -22,12 +22,6 @@ def config_of_dask(given: dict[str, Any]) -> Any:
     import dask
 
     return dask.config.set(given)
-
-
-def order_for(job: str, task: Task) -> Order:
-    return Order(
-        version="1", job=job, arguments=(task.kind,), folder=".", candidate="", snapshot="", install=None, limit_s=9.0
-    )
 
 
 def test_workers_say_of_which_kind_they_are() -> None:

@@ -48,7 +48,6 @@ _TEXTS = {
     "no such column": ("damaged", "lacks a column"),
     "": ("damaged", "is damaged"),
 }
-_UNREACHABLE = ("unreachable", "cannot be reached")
 _STOPPING = ("57P01", "57P02", "57P03")  # a server that shuts down, has crashed, or is starting
 
 
@@ -204,7 +203,7 @@ def explained(error: Exception, name: str, remedies: Mapping[str, str]) -> Store
     elif state:
         kind, words = next(found for sign, found in _STATES.items() if state.startswith(sign))
     else:
-        kind, words = _UNREACHABLE
+        kind, words = _STATES["28"]
     return StoreError(f"{name} {words} ({said}): {remedies[kind]}")
 
 
