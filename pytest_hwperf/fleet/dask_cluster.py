@@ -47,12 +47,12 @@ class News:
     died: str = ""  # why no answer will come any more
 
 
-def asked(client: "Client") -> Mapping[str, int]:
-    """Return the threads of each worker that is there; scheduler_info() may be a copy without workers."""
+def workers_of(client: "Client") -> Mapping[str, Any]:
+    """Return what the scheduler says of each worker that is there; `scheduler_info()` swallows that it cannot."""
     scheduler = client.scheduler
     if scheduler is None:
         raise OSError("dask has given the scheduler up")
-    found: Mapping[str, int] = client.sync(scheduler.ncores, callback_timeout=_ANSWER_S)
+    found: Mapping[str, Any] = client.sync(scheduler.identity, callback_timeout=_ANSWER_S)["workers"]
     return found
 
 
@@ -163,7 +163,7 @@ class DaskCluster:
             return []
         self._looked_s = monotonic()
         try:
-            there = asked(self._client)
+            there = workers_of(self._client)
         except (OSError, TimeoutError):  # on a busy machine once in a while
             gone = monotonic() - self._reached_s > _UNREACHED_S
             return [News(job=job, died="the scheduler cannot be reached") for job in self._addresses if gone]

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
-from pytest_hwperf.fleet.dask_cluster import RESOURCE, STAYS, DaskCluster, asked, closing, refuse_pickles
+from pytest_hwperf.fleet.dask_cluster import RESOURCE, STAYS, DaskCluster, closing, refuse_pickles, workers_of
 from pytest_hwperf.fleet.hosts import LOCAL, machine_of
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.workdirs import sweep
@@ -17,7 +17,6 @@ from pytest_hwperf.records.text import visible
 if TYPE_CHECKING:
     from distributed import Client
 
-_ASKED = 100  # times
 _CONNECT_S = 10.0
 _TIDY_S = 10.0  # until hosts have removed what is left there
 _PAUSE_S = 0.5  # before a look at which workers have come
@@ -81,16 +80,6 @@ def check_encrypted(address: str, *, encrypted: bool) -> None:
             "who can reach an unencrypted scheduler of dask can run code on its hosts: configure distributed.comm.tls "
             "of dask and give tls://…, or --unencrypted in a network where everyone is trusted"
         )
-
-
-def workers_of(client: "Client") -> Mapping[str, Any]:
-    """Return what is known of each worker; dask answers with a copy without workers once in a while."""
-    there = asked(client)
-    for _ in range(_ASKED):
-        found: Mapping[str, Any] = client.scheduler_info()["workers"]
-        if {*there} <= {*found}:
-            return found
-    return {}
 
 
 def known_workers(client: "Client") -> Mapping[str, Any]:

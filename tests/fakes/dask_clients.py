@@ -46,15 +46,10 @@ class Client:
         assert callback_timeout > 0
         return ask()
 
-    def scheduler_info(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         if not self.workers:
             raise OSError
         return {"workers": self.workers}
-
-    def ncores(self) -> dict[str, int]:
-        if not self.workers:
-            raise OSError
-        return dict.fromkeys(self.workers, 1)
 
     def subscribe_topic(self, topic: str, handler: Callable[[Any], None]) -> None:
         self.topic, self.hear = topic, handler

@@ -60,13 +60,6 @@ def test_a_scheduler_that_does_not_say_which_workers_it_has_is_named() -> None:
         of_scheduler(Client())
 
 
-def test_workers_that_the_scheduler_never_describes_are_none() -> None:
-    client = Client(a1=ONE)
-    client.scheduler_info = lambda: {"workers": {}}  # type: ignore[method-assign]
-    with pytest.raises(UsageProblem, match="has no worker"):
-        of_scheduler(client)
-
-
 @pytest.mark.parametrize(
     ("address", "encrypted", "certificate", "refused"),
     [
