@@ -6,9 +6,9 @@ from functools import partial
 from math import expm1
 from statistics import median
 
-from pytest_hwperf.gate.builtin_model import MODEL, ROWS, rows
 from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.models import CompareSettings, SelfComparison, compare_with_itself
+from pytest_hwperf.gate.targets import MODEL, ROWS, rows
 from pytest_hwperf.host.disturbance import Interference, Snapshot
 from pytest_hwperf.records.budgets import DEFAULT_MARGINS
 from pytest_hwperf.records.errors import HwperfError

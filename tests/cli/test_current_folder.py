@@ -13,9 +13,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from pytest_hwperf.cli import main
-from pytest_hwperf.gate.builtin_model import MODEL, rows
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.models import CompareSettings, compare_with_itself
+from pytest_hwperf.gate.targets import MODEL, rows
 from pytest_hwperf.stats.block_plans import BlockPlan
 
 pytestmark = pytest.mark.live

@@ -5,8 +5,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_hwperf.gate.builtin_model import COLUMNS, MODEL, ROWS, rows, score
-from pytest_hwperf.gate.targets import TargetKind, check_target, is_function, kind_of, shown
+from pytest_hwperf.gate.targets import (
+    COLUMNS,
+    MODEL,
+    ROWS,
+    TargetKind,
+    check_target,
+    is_function,
+    kind_of,
+    rows,
+    score,
+    shown,
+)
 from pytest_hwperf.records.errors import UsageProblem
 
 ALL: tuple[TargetKind, ...] = ("ONNX file", "estimator", "function", "address")

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_hwperf.gate.rollout import contender
+from pytest_hwperf.gate.models import contender
 from pytest_hwperf.gate.targets import subject_of_estimator
 from pytest_hwperf.host.worker_protocol import ModelSpec
 from pytest_hwperf.records.errors import UsageProblem
