@@ -116,13 +116,12 @@ class Recorder:
 
     def pair(self, way: str, plant: float) -> dict[str, Any]:
         """Run one pair; return its values by workload, and what it took."""
-        shared, reached = self.shared.get(way), list[float]()
+        shared = self.shared.get(way)
         program = Program(
             nodes=NODES,
             asked=ASKED,
             also=[MEDIAN_LATENCY],  # no turns end early
             plan=PAIR_PLAN,
-            watch=lambda _: reached.append(time.monotonic()),
             chance=Chance(self.random, processors()),
             stage="confirm",
         )
@@ -144,7 +143,7 @@ class Recorder:
             for name, one in seen.items()
         }
         why = shared.why_not if shared else ""
-        start_s = reached[0] - began if reached else None
+        start_s = min(trace.reached.values()) - began if trace.reached else None
         return {
             "values": values,
             "blocks": blocks,

@@ -10,9 +10,9 @@ from pytest_hwperf import __version__
 from pytest_hwperf.cli import arguments as arg
 from pytest_hwperf.cli import output
 from pytest_hwperf.cli.inputs import read_data, read_requirements
-from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.load_target import headers_of
 from pytest_hwperf.gate.models import CompareSettings, MeasuredVersions, contender, digest_of, measure_versions
+from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.gate.targets import TargetKind, check_target, shown
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.host.progress import ProgressLine

@@ -6,8 +6,8 @@ from functools import partial
 from math import expm1
 from statistics import median
 
-from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.models import CompareSettings, SelfComparison, compare_with_itself
+from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.gate.targets import MODEL, ROWS, rows
 from pytest_hwperf.host.disturbance import Interference, Snapshot
 from pytest_hwperf.records.budgets import DEFAULT_MARGINS

@@ -13,8 +13,8 @@ from pytest_hwperf.cli.inputs import CandidateGroups, measured_in, read_candidat
 from pytest_hwperf.cli.pytest_session import run_pytest
 from pytest_hwperf.cli.tradeoffs_text import document_of
 from pytest_hwperf.fleet.hosts import prices_of, read_hosts
-from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.models import RivalSettings, compare_rivals
+from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.host.progress import ProgressLine
 from pytest_hwperf.records.budgets import nearest
 from pytest_hwperf.records.errors import UsageProblem

@@ -11,11 +11,12 @@ from functools import partial
 from itertools import chain
 from random import Random
 from threading import Event
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from pytest_hwperf.gate.holding import Holder
 from pytest_hwperf.gate.lockstep import Chance, PairTrace, Program, random_of, recorded, why_silent
 from pytest_hwperf.gate.parent import ParentLostError
+from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.gate.schedule import GroupSchedule
 from pytest_hwperf.gate.shared_imports import SharedImports
 from pytest_hwperf.host.interruption import uninterrupted
@@ -32,20 +33,6 @@ _PATIENCE = 3  # pairs in a row that are lost before a test is reached, after wh
 _MISSES = 2  # pairs in a row without a value, after which a hypothesis is dropped
 _FIRST_S, _FIRST = 30.0, 3  # that the first forked pair may be silent: so long, and times what the rehearsal took
 _LONGEST_S = 86_400.0  # that a pair may take, where no end is given
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far the pairs are, or what is done beside them."""
-
-    stage: Stage | Literal["checkout", "processes", "operators", "explain"]
-    pair: int  # of this stage, from 1; of what is explained and the like, its number
-    beside: int = 0  # pairs that run at the same time, which have the numbers after it
-    of: int  # pairs until the next decision
-    test: str  # being measured, "" between tests
-    decided: int = 0  # hypotheses
-    hypotheses: int = 0
-    left_s: float | None = None  # until the next decision, from the pairs so far; None: not known yet
 
 
 @dataclass(slots=True, kw_only=True)
@@ -103,7 +90,8 @@ class Conductor(Holder):
             exact=True,
             plan=self._patient(self.plan, self._silence_s) if as_in_pairs else self._patient(REHEARSAL_PLAN),
             silence_s=min(self._silence_s, silence_s),
-            watch=lambda measurement: self.progress(dataclasses.replace(here, test=measurement.test)),
+            shown=here,
+            progress=self.progress,
         )
         self.progress(here)
         if shared or not apart:
@@ -181,7 +169,7 @@ class Conductor(Holder):
                     number=len(evidence.pairs) + 1 + ahead,
                     chance=Chance(random_of(self.seed, self._conducted + 1 + ahead), processors),
                     stop=stop,
-                    watch=self._watch(evidence, step, pairs) if not ahead else lambda _: None,
+                    shown=self._progress(evidence, step, pairs) if not ahead else None,
                 ),
             )
             for ahead, processors in enumerate(self.processors[first::pairs] for first in range(pairs))
@@ -251,7 +239,8 @@ class Conductor(Holder):
             also=self.also,
             plan=self._patient(plan),
             silence_s=self._silence_s,
-            watch=place.watch,
+            shown=place.shown,
+            progress=self.progress,
         )
         trace = self.hold_apart(program) if self._is_serial(step) else self._held(program, measurements)
         interleavings = trace.interleavings.values()
@@ -300,15 +289,15 @@ class Conductor(Holder):
         """What pairs have shared, "" where there were none."""
         return self.shared.said if self.shared and self._conducted else ""
 
-    def _watch(self, evidence: Evidence, step: Step, pairs: int) -> Callable[[Measurement], None]:
-        """Return what shows the progress when a measurement of the first of the next pairs begins."""
+    def _progress(self, evidence: Evidence, step: Step, pairs: int) -> Progress:
+        """Return how far the first of the next pairs is."""
         stage, measurements, left = step.stage or "screen", step.measurements, step.pairs
         whole = sum(pair.stage == stage for pair in evidence.pairs)
         asked = {one.key for one in evidence.hypotheses if one.measurement in measurements}
         done = sum(
             pair.stage == stage and any(one.key in asked for one in pair.observations) for pair in evidence.pairs
         )
-        here = Progress(
+        return Progress(
             stage=stage,
             pair=done + 1,
             beside=pairs - 1,
@@ -318,7 +307,6 @@ class Conductor(Holder):
             hypotheses=len(evidence.hypotheses),
             left_s=self.seconds.get(stage, 0.0) / whole * left if whole else None,
         )
-        return lambda measurement: self.progress(dataclasses.replace(here, test=measurement.test))
 
     @property
     def _silence_s(self) -> float:
@@ -345,7 +333,7 @@ class _Place:
     number: int
     chance: Chance
     stop: Event  # set: it has to end
-    watch: Callable[[Measurement], None]  # called when a measurement begins
+    shown: Progress | None  # how far it is
 
 
 T = TypeVar("T")

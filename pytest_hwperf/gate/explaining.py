@@ -6,8 +6,8 @@ from functools import partial
 from time import monotonic
 from typing import Literal
 
-from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.processes import BothSides
+from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.host.worker_protocol import Role, WorkerResult, WorkerTask
 from pytest_hwperf.records.errors import HwperfError, MeasurementError
 from pytest_hwperf.records.evidence import Evidence, Explanation, Hypothesis, Measurement, PairedProfiles, Side

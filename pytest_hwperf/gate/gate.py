@@ -14,13 +14,13 @@ from pytest_hwperf.checkout.isolation import check_ignored, prove
 from pytest_hwperf.checkout.revision import date_of
 from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.gate.affected import Search, Untouched, untouched_tests, watches_of
-from pytest_hwperf.gate.conductor import Conductor, Progress
+from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.explaining import Explainer
 from pytest_hwperf.gate.lockstep import PairTrace
 from pytest_hwperf.gate.preparing import GateRequest, GateRun, prepare
 from pytest_hwperf.gate.processes import BothSides, ProcessSampler, answers_of, time_limit
 from pytest_hwperf.gate.rehearsal import Rehearser, repeat_alarms
-from pytest_hwperf.gate.result import GateResult
+from pytest_hwperf.gate.result import GateResult, Progress
 from pytest_hwperf.gate.schedule import GroupSchedule, clearest_first
 from pytest_hwperf.gate.sharing import NONE, Sharer, globs_of
 from pytest_hwperf.host.interruption import interruptible

@@ -4,6 +4,7 @@ One process may also go through them alone: to show whether it needs something t
 of several that are alive one after the other. What each of them shows is added to one trace.
 """
 
+import dataclasses
 import math
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ from pytest_hwperf.gate.channel import (
     loss,
 )
 from pytest_hwperf.gate.interleaving import Interleaver, Interleaving
+from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.records.evidence import Hypothesis, Measurement, Observation, Pair, Seen, Side, Stage
@@ -152,7 +154,8 @@ class Program:
     exact: bool = False  # ask for what needs no clock too
     plan: BlockPlan = field(default_factory=BlockPlan)
     silence_s: float = 300.0  # the longest between two messages of a process
-    watch: Callable[[Measurement], None] = lambda _: None  # called when a measurement begins
+    shown: Progress | None = None  # how far it is, told when a measurement begins
+    progress: Callable[[Progress], None] = lambda _: None
     leave: Callable[[int], None] = lambda _: None  # called with how many processors the pair leaves, at least
     processes: int = 0  # of each side, alive one after the other; 0: both sides at once, and one alone is not measured
 
@@ -287,7 +290,8 @@ class Pairing:
         if not statistics:
             return
         trace.reached.setdefault(measurement.test, program.clock())
-        program.watch(measurement)
+        if program.shown is not None:
+            program.progress(dataclasses.replace(program.shown, test=measurement.test))
         if measurement not in trace.taken:
             trace.taken[measurement] = self._interleaver(measurement, statistics)
         interleaver = trace.taken[measurement]

@@ -11,12 +11,13 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from pytest_hwperf.gate.conductor import Conductor, Progress
+from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.load_target import requests_in
 from pytest_hwperf.gate.lockstep import PairTrace
 from pytest_hwperf.gate.model_worker import command_of
 from pytest_hwperf.gate.processes import answers_of
 from pytest_hwperf.gate.rehearsal import repeat_alarms
+from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.gate.sweeps import memory_figures
 from pytest_hwperf.gate.targets import kind_of, shown
 from pytest_hwperf.gate.turns import processors

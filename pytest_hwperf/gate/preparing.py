@@ -14,12 +14,13 @@ from pytest_hwperf.checkout.isolation import check_ignored
 from pytest_hwperf.checkout.layer import Interpreter, own_folders, with_plugins
 from pytest_hwperf.checkout.trees import Trees, named
 from pytest_hwperf.gate.affected import Untouched, watches_of
-from pytest_hwperf.gate.conductor import Conductor, Progress
+from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.environments import Policy, environment_built, environment_with
 from pytest_hwperf.gate.explaining import Explain, Explainer
 from pytest_hwperf.gate.lockstep import PairTrace
 from pytest_hwperf.gate.processes import BothSides
 from pytest_hwperf.gate.rehearsal import Rehearser
+from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.gate.sharing import Sharer
 from pytest_hwperf.gate.turns import processors
 from pytest_hwperf.host.files import CACHE_VARIABLE

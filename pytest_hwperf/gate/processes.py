@@ -9,9 +9,10 @@ from functools import partial
 from random import Random
 from time import monotonic
 
-from pytest_hwperf.gate.conductor import Conductor, Progress
+from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.lockstep import PairTrace
 from pytest_hwperf.gate.parent import Parent
+from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.gate.shared_imports import SharedImports
 from pytest_hwperf.host.launch import Command, Launched
 from pytest_hwperf.host.one_shot import Given, ask

@@ -1,15 +1,30 @@
-"""What a gate has found: its answers, and the line that sums them up."""
+"""How far a gate is, what it has found, and the line that sums it up."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
-from pytest_hwperf.records.evidence import Gate, Measurement
+from pytest_hwperf.records.evidence import Gate, Measurement, Stage
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.report import baseline_code
 from pytest_hwperf.stats.changed_code import Xfails, is_expected
 from pytest_hwperf.stats.hypotheses import PairedAnswers
 from pytest_hwperf.stats.timetable import Completeness
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far the pairs are, or what is done beside them."""
+
+    stage: Stage | Literal["checkout", "processes", "operators", "explain"]
+    pair: int  # of this stage, from 1; of what is explained and the like, its number
+    beside: int = 0  # pairs that run at the same time, which have the numbers after it
+    of: int  # pairs until the next decision
+    test: str  # being measured, "" between tests
+    decided: int = 0  # hypotheses
+    hypotheses: int = 0
+    left_s: float | None = None  # until the next decision, from the pairs so far; None: not known yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from time import monotonic
 
 import pytest
 
-from pytest_hwperf.gate.conductor import Progress
+from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.host.progress import ProgressLine, ticking
 from pytest_hwperf.plugin.session import session_of
 

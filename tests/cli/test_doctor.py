@@ -18,8 +18,8 @@ from pytest_hwperf.cli import main
 from pytest_hwperf.cli.doctor import Probes, parse_required, run
 from pytest_hwperf.cli.doctor_noise import Noise, noise_of
 from pytest_hwperf.cli.output import FAILED, OK
-from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.models import SelfComparison
+from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.meters.access import Access
 from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.errors import MeterUnavailable, UsageProblem

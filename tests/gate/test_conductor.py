@@ -14,7 +14,8 @@ import pytest
 from fakes import forked
 from fakes.processes import ends, left_in
 
-from pytest_hwperf.gate.conductor import Conductor, Progress
+from pytest_hwperf.gate.conductor import Conductor
+from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.gate.turns import processors
 from pytest_hwperf.host.launch import LONGEST_SILENCE_S, Command, launch
 from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pair

@@ -11,9 +11,9 @@ from fakes import records as fake
 from fakes.clocks import HandClock
 from fakes.profiles import sampled
 
-from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.explaining import Explain, Explainer
 from pytest_hwperf.gate.processes import BothSides
+from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
 from pytest_hwperf.records.errors import WorkerError

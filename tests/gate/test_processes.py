@@ -9,8 +9,8 @@ import pytest
 from fakes.clocks import HandClock
 from fakes.gates import hypothesis
 
-from pytest_hwperf.gate.conductor import Progress
 from pytest_hwperf.gate.processes import ProcessSampler, answers_of, time_limit
+from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
 from pytest_hwperf.records.errors import WorkerError

@@ -8,7 +8,8 @@ from time import monotonic
 
 import pytest
 
-from pytest_hwperf.gate.conductor import Conductor, Progress
+from pytest_hwperf.gate.conductor import Conductor
+from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement
 from pytest_hwperf.records.messages import said

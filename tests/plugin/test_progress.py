@@ -3,7 +3,7 @@
 import pytest
 
 SHOWING = """
-from pytest_hwperf.gate.conductor import Progress
+from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.plugin.progress import gate_line, show_pairs
 
 def test_it(request):
@@ -68,7 +68,7 @@ def test_the_line_is_removed_when_a_comparison_ends_by_an_error(pytester: pytest
     failing = """
 from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.gate import models
-from pytest_hwperf.gate.conductor import Progress
+from pytest_hwperf.gate.result import Progress
 
 def fail(old, new, X, y, settings):
     settings.progress(Progress(stage="screen", pair=1, of=6, test="test_it"))
