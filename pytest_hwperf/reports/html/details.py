@@ -25,9 +25,8 @@ from pytest_hwperf.records.units import (
 )
 from pytest_hwperf.records.verdict import Budget, Comparison, Judgement
 from pytest_hwperf.reports.rows import Row
+from pytest_hwperf.stats.ranks import decisive
 
-_SCREENS = ("screen", "unconfirmed screen", "equal pairs")
-_STAGES: tuple[Stage, ...] = ("confirm", "equivalence")
 _IN_TURNS = "fresh processes, the baseline's code and the candidate's, took turns in blocks of calls"
 _APART = "two fresh processes of each side were measured one after the other, with one of them alive at a time"
 _WORSE = {"lower": "higher", "higher": "lower"}  # better → what a value is that got worse
@@ -46,16 +45,13 @@ class PairData(Record, frozen=True, kw_only=True):
         """How many values the timelines need."""
         return sum(len(one.baseline) + len(one.candidate) for _, one, _ in self.pairs)
 
-    def decisive(self, comparison: Comparison) -> list[Observation]:
-        """Return the observations that a comparison was made of; [] where they cannot be told apart."""
-        kind = comparison.method.kind if comparison.method else ""
-        for stage in ("screen",) if kind in _SCREENS else _STAGES:
-            found = [one for pair, one, _ in self.pairs if pair.stage == stage][: comparison.pairs]
-            if found and len(found) == comparison.pairs:
-                middle = median(median(one.baseline) for one in found)
-                if comparison.baseline is None or math.isclose(comparison.baseline, middle, rel_tol=1e-9):
-                    return found
-        return []
+    @property
+    def changes(self) -> Mapping[Stage, Sequence[float]]:
+        """The one number of each pair that has one, by stage."""
+        found: dict[Stage, list[float]] = {}
+        for pair, one, _ in self.pairs:
+            found.setdefault(pair.stage, []).extend([] if one.change is None else [one.change])
+        return found
 
 
 def seen_of(report: Report) -> dict[SeenKey, PairData]:
@@ -128,14 +124,12 @@ def _of_comparison(row: Row, comparison: Comparison, seen: PairData) -> Iterator
 
 def _evidence(comparison: Comparison, metric: Metric, seen: PairData) -> Iterator[str]:
     """Count what the pairs show; counts describe, the exact test decides."""
-    found = seen.decisive(comparison)
-    changes = [one.change for one in found if one.change is not None]
-    if found:
-        how = _APART if any(one.apart for one in found) else _IN_TURNS
-        others = counted(len(seen.pairs) - len(found), "other pair")
-        besides = f" ({others} screened or were taken besides)" if len(found) < len(seen.pairs) else ""
-        yield f"{counted(len(found), 'pair')} of {how}, in an order drawn at random{besides}."
+    changes = decisive(comparison, seen.changes)
     if changes:
+        how = _APART if any(one.apart for _, one, _ in seen.pairs) else _IN_TURNS
+        others = counted(len(seen.pairs) - len(changes), "other pair")
+        besides = f" ({others} screened or were taken besides)" if len(changes) < len(seen.pairs) else ""
+        yield f"{counted(len(changes), 'pair')} of {how}, in an order drawn at random{besides}."
         sign, worse = (1 if metric.better == "lower" else -1), _WORSE[metric.better]
         beyond = sum(sign * relative_change(change) > comparison.margin for change in changes)
         higher = sum(sign * change > 0 for change in changes)
