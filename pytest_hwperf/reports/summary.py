@@ -27,9 +27,8 @@ from pytest_hwperf.records.units import (
     split_unit,
 )
 from pytest_hwperf.records.verdict import Budget, BudgetOutcome, Comparison, ComparisonOutcome, Judgement
-from pytest_hwperf.reports.footnotes import ALARMS, Footnotes, Note
 from pytest_hwperf.reports.rows import IN_PAIRS, TOLD, Row, is_open, row_of, title_of, tone_of, unit_of
-from pytest_hwperf.reports.table import Family, Line, families, marked
+from pytest_hwperf.reports.table import ALARMS, Family, Footnotes, Line, Note, families, marked
 from pytest_hwperf.stats.advice import tightest
 
 HEADS = ("test", "baseline", "p50", "× fastest", "change", "tightest budget", "left")

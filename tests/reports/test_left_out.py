@@ -8,7 +8,7 @@ from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.reports.exports import properties
-from pytest_hwperf.reports.html.content import content_of
+from pytest_hwperf.reports.html.page import content_of
 from pytest_hwperf.reports.markdown import render
 from pytest_hwperf.reports.rows import grouped
 from pytest_hwperf.reports.summary import summary_of

@@ -14,7 +14,7 @@ from fakes import records as fake
 from pytest_hwperf.records.profiles import PeakRate, Work
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.reports.html import content
+from pytest_hwperf.reports.html import page
 from pytest_hwperf.reports.html.details import packed, quantiles, rounded, tree_of
 from pytest_hwperf.reports.rows import grouped
 from pytest_hwperf.stats.hypotheses import SIDES
@@ -48,7 +48,7 @@ def _judged(evidence: Any) -> Iterator[Any]:
 
 
 def embedded(report: Report) -> tuple[Any, list[Any], list[str]]:
-    rows, details, left_out = content.content_of(report, grouped(report), None)
+    rows, details, left_out = page.content_of(report, grouped(report), None)
     return json.loads(rows), [json.loads(one) for one in details], left_out
 
 
@@ -124,8 +124,8 @@ def test_what_is_inconclusive_or_unanswered_is_never_said_to_be_well() -> None:
 
 
 def test_of_a_large_report_what_is_well_is_left_out_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content, "_MOST_DETAILS", 2)
-    monkeypatch.setattr(content, "_MOST_BLOCKS", 1)
+    monkeypatch.setattr(page, "_MOST_DETAILS", 2)
+    monkeypatch.setattr(page, "_MOST_BLOCKS", 1)
     rows, details, left_out = embedded(slower())
     assert 1 == sum(len(one["verdicts"]) for one in details)
     assert 3 == len(rows["rows"])
@@ -136,10 +136,10 @@ def test_of_a_large_report_what_is_well_is_left_out_first(monkeypatch: pytest.Mo
 
 def test_scenarios_of_a_test_are_compared_by_what_all_have() -> None:
     report = replace(fake.report(), judgements=(fake.sklearn_judgement(), fake.onnx_judgement()))
-    (found,) = content.tradeoffs_of(report)
+    (found,) = page.tradeoffs_of(report)
     assert ["accuracy", "latency"] == [*found["axes"]]
     assert {"onnx_fp32": True, "sklearn_fp32": False} == dict(zip(found["names"], found["front"], strict=True))
-    assert [] == [*content.tradeoffs_of(replace(report, judgements=report.judgements[:1]))]
+    assert [] == [*page.tradeoffs_of(replace(report, judgements=report.judgements[:1]))]
 
 
 def test_work_stands_beside_what_numpy_reaches_with_its_threads() -> None:
@@ -148,7 +148,7 @@ def test_work_stands_beside_what_numpy_reaches_with_its_threads() -> None:
     unknown = roofline_of(Work(flops=1e9, moved_bytes=1e6, nodes=1), 0.015, None, 2)
     judgement = fake.plain_judgement()
     judgements = [replace(judgement, run=replace(judgement.run, roofline=one)) for one in (known, unknown, None)]
-    (found,) = content.rooflines_of(replace(fake.report(), judgements=tuple(judgements)))
+    (found,) = page.rooflines_of(replace(fake.report(), judgements=tuple(judgements)))
     assert (1e11, 1e10, 2) == (found["flops"], found["bytes"], found["threads"])
     assert [["tests/test_text.py::test_tokenise long text", 1000, rounded(1e9 / 0.015), "compute"]] == found["points"]
 
@@ -156,7 +156,7 @@ def test_work_stands_beside_what_numpy_reaches_with_its_threads() -> None:
 def test_differences_are_named_once_with_their_tests() -> None:
     report = fake.report()
     elsewhere = replace(report, machine=fake.machine(cores=2))
-    (found,) = content.differences_of(elsewhere)
+    (found,) = page.differences_of(elsewhere)
     assert {"name": "cores", "baseline": "2", "now": "4", "tests": 3} == found
 
 

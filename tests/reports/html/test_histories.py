@@ -11,7 +11,8 @@ from fakes.histories import STEP, note, revision, series, slower
 
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.reports.html import assets, content, histories
+from pytest_hwperf.reports.html import assets, histories
+from pytest_hwperf.reports.html.page import content_of
 from pytest_hwperf.reports.rows import grouped
 from pytest_hwperf.stats.history import Annotation, Series, Trend, trend_of
 
@@ -35,7 +36,7 @@ def shown(*found: Series, notes: Sequence[Annotation] = (), report: Report = REP
         asked.append((list(measured), newest))
         return found, notes
 
-    made = content.content_of(report, grouped(report), read)
+    made = content_of(report, grouped(report), read)
     assert len(asked) == 1
     return [json.loads(detail).get("history", []) for detail in made[1]], made
 
