@@ -56,7 +56,7 @@ _QUIET = suppress(*_GOES_ON)
 
 def stand_in(item: pytest.Function) -> Callable[..., Any]:
     """Return what stands in for the body of a test, and measures it: a function, an async one or a method."""
-    if is_method(item):
+    if item.cls is not None and issubclass(item.cls, TestCase):
         return _measured_method(item)
     body, is_async = item.obj, iscoroutinefunction(item.obj)
 
@@ -108,12 +108,6 @@ def _failure_reported(item: pytest.Item) -> Iterator[None]:
 
 _TEAR_DOWN = "tearDown"
 _CLEANED_UP = frozenset({"addCleanup", "enterContext"})  # names by which code asks for a cleanup after the test
-
-
-def is_method(item: pytest.Item) -> bool:
-    """Whether a test is a method of a `unittest.TestCase`."""
-    cls = getattr(item, "cls", None)
-    return isinstance(cls, type) and issubclass(cls, TestCase)
 
 
 def why_not_repeated(cls: type[TestCase]) -> str:

@@ -91,9 +91,13 @@ def check_against(config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"--hwperf-base-python={shortened(settings.base_python)} is no file; give an interpreter"
         )
+    against, is_there = settings.against, is_folder(config.invocation_params.dir / settings.against)
     try:
-        if settings.against:
-            _check_baseline(config, settings.against)
+        if against and not is_there:
+            resolve(config.rootpath, against)
+        elif against and (revision := named_revision(config.rootpath, against)):
+            choice = f"give ./{against} for the folder, or {revision} for the revision"
+            raise UsageProblem(f"{against!r} is a folder and a revision: {choice}")
     except HwperfError as error:
         option = "hwperf_anchor" if settings.is_anchored else "--hwperf-against"
         raise pytest.UsageError(visible_lines(f"{option}: {error}")) from error
@@ -101,16 +105,6 @@ def check_against(config: pytest.Config) -> None:
         raise pytest.UsageError(
             "--hwperf-against needs the machine for itself, and -n starts test workers side by side: run measured "
             "tests alone with -n0 --hwperf-only --hwperf-against=…, and the others with -n … --hwperf-skip"
-        )
-
-
-def _check_baseline(config: pytest.Config, against: str) -> None:
-    """Refuse what is no revision and no folder, and what is both."""
-    if not is_folder(config.invocation_params.dir / against):
-        resolve(config.rootpath, against)
-    elif revision := named_revision(config.rootpath, against):
-        raise UsageProblem(
-            f"{against!r} is a folder and a revision: give ./{against} for the folder, or {revision} for the revision"
         )
 
 

@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -38,6 +38,14 @@ from pytest_hwperf.records.run import Run, Sample, replace
 from pytest_hwperf.records.sweep import BATCH
 from pytest_hwperf.records.text import shortened
 from pytest_hwperf.records.verdict import Comparison, Margin
+
+if TYPE_CHECKING:
+    from pytest_hwperf.gate.models import CompareSettings
+
+_NO_SETUP = (
+    "hwperf.awaitable(setup=…): async calls have no setup of their own; prepare within the async function and name "
+    "that part with hwperf.stage('setup'), or measure a plain function"
+)
 
 
 class Hwperf:
@@ -146,10 +154,7 @@ class Hwperf:
         loop = TestLoop()
         with AtTheCall():
             if setup is not None:
-                raise UsageProblem(
-                    "hwperf.awaitable(setup=…): async calls have no setup of their own; prepare within the async "
-                    "function and name that part with hwperf.stage('setup'), or measure a plain function"
-                )
+                raise UsageProblem(_NO_SETUP)
             with self._session.own_work():
                 subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
             self._test.there = loop.call
@@ -254,39 +259,48 @@ class Hwperf:
         Raises:
             UsageProblem: not two models, or one that cannot be loaded.
         """
-        from pytest_hwperf.gate.models import CompareSettings, compare_models
+        from pytest_hwperf.gate.models import compare_models
         from pytest_hwperf.plugin.progress import line_of, show_pairs
 
-        test, session = self._test, self._session
         with AtTheCall():
             self._check_time()
-            if not session.mode.judges:
+            if not self._session.mode.judges:
                 return ()
             (old_name, old), (new_name, new) = two_models(models)
             run = empty_run(self._item, checked_label(label) or f"{new_name} against {old_name}")
-            if len(run.label) > LONGEST_LABEL:  # the names of its models may hold any character
-                raise UsageProblem(
-                    f"hwperf.compare: {shortened(run.label)} is longer than a label of {LONGEST_LABEL} characters; "
-                    "give label="
-                )
-            if run.label in test.labels:
-                raise UsageProblem(f"hwperf.compare: the label {run.label!r} is used twice; give each its own label=")
+            self._check_compared(run.label)
             with line_of(self._item.config) as shown, timeout_paused(self._item):
-                settings = CompareSettings(
-                    margins=tuple(one for one in test.markers.margins if METRICS[one.metric].between_models),
-                    alpha=session.settings.alpha,
-                    batch_size=batch_size,
-                    threads=threads,
-                    time_s=session.settings.time_limit_s,
-                    hold_collector=session.settings.gc == "off",
-                    measurement=Measurement(test=self._item.nodeid, label=run.label),
-                    progress=partial(show_pairs, shown),
-                )
+                settings = self._compare_settings(run.label, partial(show_pairs, shown), batch_size, threads)
                 comparisons, gate = compare_models(old, new, X, y_true, settings)
-            called = {"batch_size": str(batch_size), "threads": str(threads), "gc": session.settings.gc}
+            called = {"batch_size": str(batch_size), "threads": str(threads), "gc": self._session.settings.gc}
             compared = replace(run, conditions={"baseline": old, "candidate": new, **called})
-            test.compared.append((compared, comparisons, gate))
+            self._test.compared.append((compared, comparisons, gate))
             return comparisons
+
+    def _check_compared(self, label: str) -> None:
+        if len(label) > LONGEST_LABEL:  # the names of its models may hold any character
+            raise UsageProblem(
+                f"hwperf.compare: {shortened(label)} is longer than a label of {LONGEST_LABEL} characters; give label="
+            )
+        if label in self._test.labels:
+            raise UsageProblem(f"hwperf.compare: the label {label!r} is used twice; give each its own label=")
+
+    def _compare_settings(
+        self, label: str, progress: Callable[[Any], None], batch_size: int, threads: int
+    ) -> "CompareSettings":
+        from pytest_hwperf.gate.models import CompareSettings
+
+        settings, margins = self._session.settings, self._test.markers.margins
+        return CompareSettings(
+            margins=tuple(one for one in margins if METRICS[one.metric].between_models),
+            alpha=settings.alpha,
+            batch_size=batch_size,
+            threads=threads,
+            time_s=settings.time_limit_s,
+            hold_collector=settings.gc == "off",
+            measurement=Measurement(test=self._item.nodeid, label=label),
+            progress=progress,
+        )
 
     def _prepared(
         self, loop: Loop, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, label: str, **data: Any

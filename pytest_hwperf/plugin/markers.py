@@ -163,27 +163,19 @@ def read_markers(item: pytest.Item) -> list[str]:
             try:
                 found.append(_keywords(mark, parse))
             except UsageProblem as problem:
-                problems.extend(f"{item.nodeid}: {line}" for line in str(problem).splitlines())
+                problems.extend(str(problem).splitlines())
         return found
 
     budgets = closest([settings.budgets, *layers("hwbudget", parse_budgets)])
-    own = layers("hwregression", parse_margins)
+    own, loads = layers("hwregression", parse_margins), layers("hwload", parse_load)
     named = [settings.margins, *own]
-    loads = layers("hwload", parse_load)
-    others = [
-        f"{_given(mark)}: it takes no arguments: write @pytest.mark.hwserial"
-        for mark in item.iter_markers("hwserial")
-        if mark.args or mark.kwargs
-    ]
-    others += filter(None, [_missing_fixture(item, everywhere=settings.all)])
-    if settings.benchmark:
-        from pytest_hwperf.plugin.benchmark import marker_problems
-
-        others += marker_problems(item)
-    problems.extend(f"{item.nodeid}: {problem}" for problem in others)
+    problems += _misplaced(item)
     point, stop = point_of(item, budgets)
     gated = settings.all and not settings.disable and _has_own_body(item)
-    left_out = _unrepeatable(item) if gated else ""
+    drawn = gated and getattr(getattr(item, "function", None), "is_hypothesis_test", False)
+    is_call = item.get_closest_marker("hwbudget") is not None and "hwperf" not in getattr(item, "fixturenames", ())
+    unmeasurable = _unmeasurable_body(item) if gated or is_call else ""
+    left_out = ("hypothesis draws other examples at every call" if drawn else unmeasurable) if gated else ""
     test_of(item).markers = Markers(
         budgets=budgets,
         margins=closest_margins(named),
@@ -193,11 +185,25 @@ def read_markers(item: pytest.Item) -> list[str]:
         is_serial=item.get_closest_marker("hwserial") is not None,
         by_all=gated and not left_out,
         left_out=left_out,
-        refusal=_unmeasurable(item),
+        # Of this test alone: a budget of a class or module is often meant for the others.
+        refusal=f"hwbudget: {unmeasurable}" if is_call and unmeasurable else "",
         point=point,
         stop=stop,
     )
-    return problems
+    return [f"{item.nodeid}: {problem}" for problem in problems]
+
+
+def _misplaced(item: pytest.Item) -> list[str]:
+    """Return what is wrong with markers beside their keywords."""
+    settings, serial = session_of(item.config).settings, item.iter_markers("hwserial")
+    given = (_given(mark) for mark in serial if mark.args or mark.kwargs)
+    found = [f"{one}: it takes no arguments: write @pytest.mark.hwserial" for one in given]
+    found += filter(None, [_missing_fixture(item, everywhere=settings.all)])
+    if settings.benchmark:
+        from pytest_hwperf.plugin.benchmark import marker_problems
+
+        found += marker_problems(item)
+    return found
 
 
 def misspelt_markers(item: pytest.Item) -> list[str]:
@@ -293,31 +299,12 @@ def why_not_judged(item: pytest.Item) -> str:
     )
 
 
-def _unmeasurable(item: pytest.Item) -> str:
-    """Say why nothing of a test can be measured; "" where something can.
-
-    It fails this test alone: a budget of a class or module is often meant for the others.
-    """
-    if "hwperf" in getattr(item, "fixturenames", ()):
-        return ""
-    reason = _unmeasurable_body(item) if item.get_closest_marker("hwbudget") else ""
-    return f"hwbudget: {reason}" if reason else ""
-
-
 def _has_own_body(item: pytest.Item) -> bool:
     """Whether --hwperf-all is about a test: a function or method that neither measures itself nor is to fail."""
     if not isinstance(item, pytest.Function) or is_asked_for(item):
         return False
     expected = getattr(item.function, "__unittest_expecting_failure__", False)
     return not expected and not item.get_closest_marker("xfail")
-
-
-def _unrepeatable(item: pytest.Item) -> str:
-    """Say why --hwperf-all cannot measure a test, as far as its definition tells; "" where it may."""
-    function = getattr(item, "function", None)
-    if getattr(function, "is_hypothesis_test", False):
-        return "hypothesis draws other examples at every call"
-    return _unmeasurable_body(item)
 
 
 def _unmeasurable_body(item: pytest.Item) -> str:

@@ -96,20 +96,16 @@ def report_of(
 def _warnings(judgements: Sequence[Judgement], comparisons: Sequence[Comparison]) -> Iterator[str | None]:
     """Yield what has to be known of a whole session; "" or None for what is as it should be."""
     yield machine_drift(comparisons)
-    yield _nothing_compared(comparisons)
+    if comparisons and all(one.outcome == "not comparable" for one in comparisons):
+        none = f"none of {len(comparisons)} comparisons could be made: {comparisons[0].reason}"
+        yield f"{none}; --hwperf-strict fails them"
     yield from _not_run(judgements)
     yield from _slower_int8(judgements)
     yield from _lost_classes(judgements)
-    yield _beside_workers(judgements)
+    doubts = (one for judgement in judgements for sample in judgement.run.samples for one in sample.warnings)
+    yield next((str(one) for one in doubts if isinstance(one, Statement) and one.kind == "workers"), None)
     yield _interrupted(comparisons)
     yield from _shared_causes(judgements)
-
-
-def _nothing_compared(comparisons: Sequence[Comparison]) -> str:
-    """Return a warning where every comparison of a session could not be made; "" elsewhere."""
-    if not comparisons or any(comparison.outcome != "not comparable" for comparison in comparisons):
-        return ""
-    return f"none of {len(comparisons)} comparisons could be made: {comparisons[0].reason}; --hwperf-strict fails them"
 
 
 def _not_run(judgements: Sequence[Judgement]) -> Iterator[str]:
@@ -154,11 +150,6 @@ def _lost_classes(judgements: Sequence[Judgement]) -> Iterator[str]:
     ]
     if found:
         yield f"classes are lost: {_some(found)}"
-
-
-def _beside_workers(judgements: Sequence[Judgement]) -> str | None:
-    doubts = (one for judgement in judgements for sample in judgement.run.samples for one in sample.warnings)
-    return next((str(one) for one in doubts if isinstance(one, Statement) and one.kind == "workers"), None)
 
 
 def _shared_causes(judgements: Sequence[Judgement]) -> Iterator[str]:

@@ -46,28 +46,17 @@ class Stepping(Simple):
         return nullcontext()
 
 
-def source(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, meter: object) -> EnergySource | None:
-    """Return by what the pairs of a session with that meter compare energy."""
+@pytest.mark.parametrize(
+    ("meter", "asked"),
+    [
+        (Stepping(0.03), EnergySource(source="rapl:package-0", step=0.03 / Stepping.shortest_window_s)),
+        (Simple(), EnergySource(source="bench:supply", step=0.0)),
+        (None, None),
+        (Simple("estimate:cpu-time", "estimate"), None),
+    ],
+)
+def test_a_counter_is_known_by_the_share_of_its_step_and_what_does_not_measure_is_not_asked(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, meter: object, asked: EnergySource | None
+) -> None:
     monkeypatch.setattr("pytest_hwperf.plugin.gate.session_of", lambda _: SimpleNamespace(energy=meter))
-    return _energy(pytester.parseconfig())
-
-
-def test_a_counter_is_known_by_the_share_of_its_step(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    meter = Stepping(0.03)
-    assert EnergySource(source="rapl:package-0", step=0.03 / meter.shortest_window_s) == source(
-        pytester, monkeypatch, meter
-    )
-
-
-def test_a_meter_without_steps_is_exact(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    meter = Simple()
-    assert EnergySource(source=meter.source, step=0.0) == source(pytester, monkeypatch, meter)
-
-
-@pytest.mark.parametrize("meter", [None, Simple("estimate:cpu-time", "estimate")])
-def test_what_does_not_measure_is_not_asked(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, meter: object
-) -> None:
-    assert source(pytester, monkeypatch, meter) is None
+    assert asked == _energy(pytester.parseconfig())

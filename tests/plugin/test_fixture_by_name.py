@@ -94,22 +94,6 @@ def test_what_is_measured_when_a_test_is_over_is_refused(pytester: pytest.Pytest
         result.stdout.fnmatch_lines([f"E *: the fixture hwperf of test_it.py::test_{test} was used when that test*"])
 
 
-def test_each_try_of_a_test_starts_over(pytester: pytest.Pytester) -> None:
-    """A plugin that reruns a test keeps the item."""
-    pytester.makeconftest(
-        """
-        from _pytest.runner import runtestprotocol
-        def pytest_runtest_protocol(item, nextitem):
-            for _ in range(2):
-                item._initrequest()
-                for report in runtestprotocol(item, nextitem=nextitem, log=False):
-                    item.ihook.pytest_runtest_logreport(report=report)
-            return True
-        """
-    )
-    run(pytester, "def test_it(hwperf): hwperf(call)").assert_outcomes(passed=2)
-
-
 def test_where_nothing_is_measured_nothing_is_refused(pytester: pytest.Pytester) -> None:
     text = (
         f"@pytest.fixture\ndef late(hwperf):\n    yield\n    hwperf(call)\n"

@@ -65,25 +65,11 @@ def test_memory_is_what_imports_fixtures_body_and_calls_take(pytester: pytest.Py
     result, found = report(pytester)
 
     result.assert_outcomes(failed=1)
+    result.stdout.re_match_lines([r"memory 7[01]\.\d MB \(.*\), limit .*; 3 fresh processes, VmHWM .*"])
     parts = {"memory": 68, "memory_import": 3, "memory_fixtures": 60, "memory_call": 5, "memory_steady": 5}
     for metric, mebibytes in parts.items():
         assert values(found, metric) == pytest.approx([mebibytes * MIB] * 3, abs=MIB / 2), metric
     assert values(found, "memory_retained") == pytest.approx([0] * 3, abs=MIB / 2)
-
-
-@needs_linux
-@pytest.mark.live
-def test_a_missed_memory_budget_fails(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        """
-        import pytest
-        @pytest.mark.hwbudget(memory_max_mb=10)
-        def test_it(): bytearray(16 << 20).count(1)
-        """
-    )
-    result, _ = report(pytester)
-    result.assert_outcomes(failed=1)
-    result.stdout.re_match_lines([r"memory 1[67]\.\d MB \(.*\), limit .*; 3 fresh processes, VmHWM .*"])
 
 
 @pytest.mark.live

@@ -25,22 +25,6 @@ def test_a_session_in_which_no_test_has_called_its_fixture_says_so(pytester: pyt
     pytester.runpytest_inprocess().stdout.fnmatch_lines(["*= hwperf =*", "nothing was measured: tests measure by*"])
 
 
-def test_a_marker_that_a_conftest_adds_is_judged(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(
-        """
-        import pytest
-
-        def pytest_collection_modifyitems(items):
-            for item in items:
-                item.add_marker(pytest.mark.hwbudget(latency_p95_ms=1e-9))
-        """
-    )
-    pytester.makepyfile("def test_it():\n    sum(range(1000))\n")
-    result = pytester.runpytest_inprocess("--hwperf-sample-time=0.05")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["latency p95 *limit 0.001 ns; *"])
-
-
 def functions_called(pytester: pytest.Pytester, tests: int, *options: str) -> Counter[str]:
     """Run tests that nothing measures; count the Python functions that were called, ours by their place."""
     pytester.makepyfile(test_it="".join(f"def test_{number}(): pass\n" for number in range(tests)))

@@ -153,6 +153,8 @@ def test_an_async_test_runs_where_nothing_is_measured(pytester: pytest.Pytester)
         (["--hwperf-shard=5/4"], "--hwperf-shard: '5/4' is no shard: K/N, "),
         (["--hwperf-shard=0/4"], "--hwperf-shard: '0/4' is no shard: K/N, "),
         (["--hwperf-shard=half"], "--hwperf-shard: 'half' is no shard: K/N, "),
+        (["-ohwperf_serving_batch=x"], "hwperf_serving_batch='x': a whole number of rows, such as 32"),
+        (["-ohwperf_serving_batch=-1"], "hwperf_serving_batch='-1': a whole number of rows, such as 32"),
         (["--hwperf-energy=rappel"], "unknown energy meter 'rappel'. Did you mean 'rapl'? Allowed: estimate, nvml,"),
         (["--hwperf-store=mongo:x", "--hwperf-save"], "unknown store 'mongo'. Allowed: json, sql"),
         (["--hwperf-store=json:"], "names no place"),

@@ -19,17 +19,7 @@ def test_own(hwperf, pytestconfig):
     hwperf(spend, 2000)
 """
 CONFTEST = "def pytest_addoption(parser): parser.addoption('--size')\n"
-OPTIONS = (
-    "-p",
-    "fakes.simulated_time",
-    "--hwperf-energy",
-    "off",
-    "--hwperf-sample-time=0.05",
-    "-q",
-    "-x",
-    "--size",
-    "big",
-)
+OPTIONS = ("-pfakes.simulated_time", "--hwperf-energy", "off", "--hwperf-sample-time=0.05", "-q", "-x", "--size", "big")
 
 
 def printed(result: pytest.RunResult, start: str) -> list[str]:

@@ -77,10 +77,19 @@ def test_larger_batches_than_one_that_misses_a_limit_are_skipped(pytester: pytes
     ]
 
 
-@pytest.mark.parametrize("options", ["batch_size=[1, 8], latency_p50_ms=1e-12, stop=False", "batch_size=[1, 8]"])
-def test_without_a_reason_to_stop_every_point_is_measured(pytester: pytest.Pytester, options: str) -> None:
-    pytester.makepyfile(callable_test(options))
-    pytester.runpytest_inprocess(*QUICK).assert_outcomes(passed=2)
+@pytest.mark.parametrize(
+    ("sweep", "options"),
+    [
+        ("batch_size=[1, 8], latency_p50_ms=1e-12, stop=False", ()),
+        ("batch_size=[1, 8]", ()),
+        ("batch_size=[1, 8], latency_p50_ms=1e-12", ("--hwperf-compare", "-ohwperf_rerun=never")),  # all are compared
+    ],
+)
+def test_without_a_reason_to_stop_every_point_is_measured(
+    pytester: pytest.Pytester, sweep: str, options: tuple[str, ...]
+) -> None:
+    pytester.makepyfile(callable_test(sweep))
+    pytester.runpytest_inprocess(*QUICK, *options).assert_outcomes(passed=2)
 
 
 def test_a_point_is_measured_where_one_of_its_measurements_keeps_the_limits(pytester: pytest.Pytester) -> None:
@@ -96,11 +105,6 @@ def test_a_point_is_measured_where_one_of_its_measurements_keeps_the_limits(pyte
         """
     )
     pytester.runpytest_inprocess(*QUICK).assert_outcomes(passed=2)
-
-
-def test_every_point_is_measured_where_it_would_be_compared(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(callable_test("batch_size=[1, 8], latency_p50_ms=1e-12"))
-    pytester.runpytest_inprocess(*QUICK, "--hwperf-compare", "-ohwperf_rerun=never").assert_outcomes(passed=2)
 
 
 def test_budgets_are_kept_point_by_point(pytester: pytest.Pytester) -> None:

@@ -29,14 +29,6 @@ def test_another_batch_than_the_served_one(pytester: pytest.Pytester) -> None:
     assert "are served" not in shown(pytester, source, "-ohwperf_serving_batch=4")
 
 
-@pytest.mark.parametrize("given", ["x", "-1"])
-def test_a_served_batch_is_a_number(pytester: pytest.Pytester, given: str) -> None:
-    pytester.makepyfile("def test_it(): pass")
-    result = pytester.runpytest_inprocess(f"-ohwperf_serving_batch={given}")
-    assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines([f"*: hwperf_serving_batch='{given}': a whole number of rows, such as 32*"])
-
-
 def test_limits_on_means_alone(pytester: pytest.Pytester) -> None:
     source = "import pytest\n@pytest.mark.hwbudget({}=1e5)\ndef test_it(): pass"
     assert "limit a mean alone (latency_mean_ms," in shown(pytester, source.format("latency_mean_ms"))
