@@ -21,7 +21,7 @@ from pytest_hwperf.cli.output import (
     say,
     write_record,
 )
-from pytest_hwperf.gate.bisection import BisectionTools, bisect, moved_arguments, tree_of_bad
+from pytest_hwperf.gate.bisection import moved_arguments, tree_of_bad
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import COMMIT_DIGITS, Evidence
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, metric_of
@@ -38,6 +38,7 @@ from pytest_hwperf.stats.bisection import (
     change_of,
     compared_in_pairs,
     known_change,
+    standing,
 )
 from pytest_hwperf.stats.verdicts import explain, judge_comparison
 
@@ -139,7 +140,6 @@ def run(options: argparse.Namespace) -> int:
         comparer = Comparer(tree=tree, arguments=arguments, until=until)
         found = _searched(question, history, known, comparer, state, sure)
     clear_progress()
-    found = replace(found, suspects=tuple(_described(here, one) for one in found.suspects))
     if found.outcome != "inconclusive":
         state.forget()
     if options.json:
@@ -186,14 +186,14 @@ def _searched(
             return _without_regression(question, evidence)
         known = Bisection(question=question, known=change)
         state.keep(known)
-    change = known.known
-    tools = BisectionTools(
-        compare=lambda commit: comparer.step(commit, change),
-        keep=state.keep,
-        in_time=comparer.in_time,
-        shown=lambda now: line.timed(progress_text(now)),
-    )
-    return _found(*bisect(known, history, tools, sure), history, sure)
+    while (now := standing(history, known, sure)).ask is not None and comparer.in_time():
+        with line.timed(progress_text(now)):
+            step = comparer.step(now.ask, known.known)
+        if step.reason and not comparer.in_time():  # the end of the time is no fault of the commit
+            break
+        known = replace(known, steps=(*known.steps, step))
+        state.keep(known)
+    return _found(known, now, history, sure)
 
 
 def _without_regression(question: BisectionQuestion, evidence: Evidence) -> BisectionFile:
@@ -211,9 +211,8 @@ def _without_regression(question: BisectionQuestion, evidence: Evidence) -> Bise
 
 
 def _found(bisection: Bisection, now: Standing, history: History, sure: float) -> BisectionFile:
-    suspects = tuple(
-        Suspect(commit=one, date="", author="", subject="", reason=now.skipped.get(one, "")) for one in now.suspects
-    )
+    told = (describe(Path.cwd(), one)._asdict() for one in now.suspects)
+    suspects = tuple(Suspect(**one, reason=now.skipped.get(one["commit"], "")) for one in told)
     is_one = len(suspects) == 1 and now.confidence >= sure
     return BisectionFile(
         outcome="found" if is_one else "inconclusive",
@@ -226,11 +225,6 @@ def _found(bisection: Bisection, now: Standing, history: History, sure: float) -
         left=now.left,
         change=change_of(history, bisection, now.suspects),
     )
-
-
-def _described(here: Path, suspect: Suspect) -> Suspect:
-    told = describe(here, suspect.commit)
-    return replace(suspect, date=told.date, author=told.author, subject=told.subject)
 
 
 COMMANDS = (

@@ -1,8 +1,8 @@
-"""Bisection of a history: commits compared with BAD one after the other, until one is sure or the time is up."""
+"""The tree in which the sessions of `hwperf bisect` run: BAD, with the tests of the user that it lacks."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,18 +10,6 @@ from pytest_hwperf.checkout.overlay import digest_of, lay_over, modules_below, s
 from pytest_hwperf.checkout.trees import own_paths, translated
 from pytest_hwperf.checkout.worktree import fill_submodules, worktree
 from pytest_hwperf.host.files import is_file, is_folder
-from pytest_hwperf.records.run import replace
-from pytest_hwperf.stats.bisection import SURE, Bisection, BisectionStep, History, Standing, standing
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BisectionTools:
-    """What a bisection needs of the outside."""
-
-    compare: Callable[[str], BisectionStep]  # a commit with BAD
-    keep: Callable[[Bisection], None]  # so that it can go on later
-    in_time: Callable[[], bool]
-    shown: Callable[[Standing], AbstractContextManager[object]]  # shows the progress while a step lasts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,20 +20,6 @@ class BadTree:
     folder: Path  # that corresponds to the user's
     environment: dict[str, str]
     laid: Mapping[str, str] = field(default_factory=dict)  # file that it was given since BAD lacks a test → SHA-256
-
-
-def bisect(
-    bisection: Bisection, history: History, tools: BisectionTools, sure: float = SURE
-) -> tuple[Bisection, Standing]:
-    """Ask commits until one is sure to be the culprit, nothing more can be asked, or the time is up."""
-    while (now := standing(history, bisection, sure)).ask is not None and tools.in_time():
-        with tools.shown(now):
-            step = tools.compare(now.ask)
-        if step.reason and not tools.in_time():  # the end of the time is no fault of the commit
-            break
-        bisection = replace(bisection, steps=(*bisection.steps, step))
-        tools.keep(bisection)
-    return bisection, now
 
 
 @contextmanager

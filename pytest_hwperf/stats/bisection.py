@@ -22,6 +22,8 @@ from pytest_hwperf.stats.sequence import decide
 
 ERROR_RATE = 1 / 45  # of an answer
 
+CommitAnswer = tuple[str, bool]  # commit, whether it contains the culprit: it is as slow as BAD
+
 _ODDS = ERROR_RATE / (1 - ERROR_RATE)  # by which an answer that contradicts a commit makes it less likely
 _ROUNDING = 1e-9  # of masses, relative
 BITS = 1 + ERROR_RATE * math.log2(ERROR_RATE) + (1 - ERROR_RATE) * math.log2(1 - ERROR_RATE)  # that an answer gives
@@ -32,13 +34,6 @@ class Commit(Record, frozen=True, kw_only=True):
 
     name: str  # its whole hash
     parents: tuple[str, ...] = ()
-
-
-class CommitAnswer(Record, frozen=True, kw_only=True):
-    """What the pairs say of a commit."""
-
-    commit: str
-    contains: bool  # the culprit: it is as slow as BAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +99,9 @@ class Posterior:
 def posterior(history: History, answers: Sequence[CommitAnswer]) -> Posterior:
     """Return how likely each commit is after these answers, all being equally likely before."""
     found = Posterior((history.all,))
-    for answer in answers:
-        reach = history.reach[answer.commit]
-        found = found.after(history.all & ~reach if answer.contains else reach)
+    for commit, contains in answers:
+        reach = history.reach[commit]
+        found = found.after(history.all & ~reach if contains else reach)
     return found
 
 
@@ -297,7 +292,7 @@ def answers_of(bisection: Bisection) -> tuple[list[CommitAnswer], dict[str, str]
         values = [value for look in looks for value in look]
         contains = _contains(values, bisection.known.half, LEVELS[len(looks) - 1])
         if contains is not None:
-            answers.append(CommitAnswer(commit=step.commit, contains=contains))
+            answers.append((step.commit, contains))
         elif len(looks) == len(LEVELS):
             skipped[step.commit] = f"inconclusive after {counted(len(values), 'pair')}: it lies between both ends"
         if contains is not None or len(looks) == len(LEVELS):

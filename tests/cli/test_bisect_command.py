@@ -248,10 +248,12 @@ def test_when_the_time_is_up_the_most_likely_commit_is_shown(
     history = sessions(8, 5)
     late = functools.partial(Comparer, run=history, clock=lambda: 1e12 if len(history.given) > 2 else 0.0)
     monkeypatch.setattr(bisect, "Comparer", late)
+    history.broken = dict.fromkeys(history.names[1:], "cut off")  # by the end of the time, which is no fault of it
     assert INCONCLUSIVE == main(["bisect", history.names[0], "HEAD", "--", TEST])
     out = capsys.readouterr().out
     assert out.startswith("inconclusive when the time was up: ")
     assert "the same command continues, and with --restart it starts again; most likely:" in out
+    assert "after 1 step; " in out
 
 
 @pytest.mark.parametrize(

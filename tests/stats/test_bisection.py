@@ -17,7 +17,6 @@ from pytest_hwperf.stats.bisection import (
     BisectionQuestion,
     BisectionStep,
     Commit,
-    CommitAnswer,
     History,
     KnownChange,
     answers_of,
@@ -58,7 +57,7 @@ def pairs(centre: float, spread: float = 0.001) -> tuple[float, ...]:
 
 def test_a_commit_before_the_culprit_is_faster_by_more_than_half_the_change() -> None:
     found, _ = answers_of(bisection(step("3", *pairs(TEN)), step("9", *pairs(0.0))))
-    assert [CommitAnswer(commit="3", contains=False), CommitAnswer(commit="9", contains=True)] == found
+    assert [("3", False), ("9", True)] == found
 
 
 def test_half_way_nothing_is_answered() -> None:
@@ -72,7 +71,7 @@ def test_an_inconclusive_step_is_repeated_with_all_its_pairs() -> None:
     assert asked.ask is not None
     assert asked.ask == standing(HISTORY, bisection(step(asked.ask, *doubtful))).ask
     again = bisection(step("3", *doubtful), step("3", *pairs(TEN)))
-    assert [CommitAnswer(commit="3", contains=False)] == answers_of(again)[0]
+    assert [("3", False)] == answers_of(again)[0]
 
 
 def test_what_stays_inconclusive_lies_between_both_ends_and_is_skipped() -> None:
@@ -85,7 +84,7 @@ def test_what_stays_inconclusive_lies_between_both_ends_and_is_skipped() -> None
 def test_after_an_answer_a_commit_is_asked_with_fresh_pairs() -> None:
     """A repeat is an answer of its own: it does not lean on the pairs of the first one."""
     found, _ = answers_of(bisection(step("3", *pairs(TEN)), step("3", *pairs(0.0))))
-    assert [False, True] == [one.contains for one in found]
+    assert [False, True] == [contains for _, contains in found]
 
 
 def test_the_levels_keep_the_error_rate() -> None:
@@ -94,7 +93,7 @@ def test_the_levels_keep_the_error_rate() -> None:
     random, wrong = Random(2), 0
     for _ in range(1000):
         steps = [step("3", *(TEN / 2 + random.gauss(0, 0.03) for _ in range(6))) for _ in LEVELS]
-        wrong += any(one.contains for one in answers_of(bisection(*steps))[0][:1])
+        wrong += any(contains for _, contains in answers_of(bisection(*steps))[0][:1])
     assert wrong <= 1000 * ERROR_RATE * 1.2
 
 

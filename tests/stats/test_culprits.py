@@ -55,7 +55,7 @@ def search(history: History, culprit: str, random: Random, error_rate: float) ->
         asked = halving(history, found, ())
         assert asked is not None
         contains = (asked in contained) != (random.random() < error_rate)
-        answers.append(CommitAnswer(commit=asked, contains=contains))
+        answers.append((asked, contains))
 
 
 def test_a_commit_contains_what_its_parents_do() -> None:
@@ -97,8 +97,8 @@ def test_an_answer_that_others_contradict_is_asked_again() -> None:
     """Commit 15 was said to contain the culprit, and no commit up to 14 does: 15 itself, or the answer was wrong."""
     history = line(32)
     answers = [
-        CommitAnswer(commit="15", contains=True),
-        *(CommitAnswer(commit=name, contains=False) for name in ("7", "11", "13", "14")),
+        ("15", True),
+        *((name, False) for name in ("7", "11", "13", "14")),
     ]
     assert "15" == halving(history, posterior(history, answers), ())
 
@@ -106,7 +106,7 @@ def test_an_answer_that_others_contradict_is_asked_again() -> None:
 def test_commits_that_nothing_tells_apart_are_suspects_together() -> None:
     """2 and 3 cannot be compared: whether they or 4 did it, only 4 can show."""
     history = line(6)
-    answers = [CommitAnswer(commit="1", contains=False), CommitAnswer(commit="4", contains=True)] * 2
+    answers = [("1", False), ("4", True)] * 2
     found = posterior(history, answers)
     assert ("2", "3", "4") == history.names(alike(history, found, ("2", "3")))
     assert halving(history, found, ("0", "1", "2", "3", "4")) is None
@@ -114,7 +114,7 @@ def test_commits_that_nothing_tells_apart_are_suspects_together() -> None:
 
 def test_likelihoods_follow_bayes() -> None:
     """By hand: of four commits, 1 is said to contain the culprit: 0 and 1 have 44 times the chance of 2 and 3."""
-    found = posterior(line(4), [CommitAnswer(commit="1", contains=True)])
+    found = posterior(line(4), [("1", True)])
     assert math.isclose(44 / 90, found.mass(0b0001) / found.whole)
     assert math.isclose(1 / 90, found.mass(0b1000) / found.whole)
     assert 2 == found.fewest(0.95)
