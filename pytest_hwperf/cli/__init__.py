@@ -3,21 +3,16 @@
 import argparse
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_hwperf import __version__
-from pytest_hwperf.cli.arguments import check_kept, show_help_alone
+from pytest_hwperf.cli.arguments import CommandParser, check_kept, show_help_alone
 from pytest_hwperf.cli.output import INTERRUPTED as INTERRUPTED
 from pytest_hwperf.cli.output import USAGE as USAGE
-from pytest_hwperf.cli.output import OutputClosed, clear_progress, complain, say_lines, tolerate_any_encoding
+from pytest_hwperf.cli.output import OutputClosed, clear_progress, complain, tolerate_any_encoding
 from pytest_hwperf.records.budgets import nearest, nearest_or_all
 from pytest_hwperf.records.errors import HwperfError
-
-if TYPE_CHECKING:
-    from _typeshed import SupportsWrite
 
 INTERNAL = 70  # an error that nobody foresaw, as in sysexits.h: never one of those that are an answer
 _COMMANDS = (  # modules, in the order of the help: daily ones first
@@ -83,7 +78,7 @@ def parse(given: list[str]) -> argparse.Namespace:
     return found
 
 
-def _command(parser: "_Parser", words: Sequence[str]) -> "_Parser":
+def _command(parser: CommandParser, words: Sequence[str]) -> CommandParser:
     """Return the parser of a command; refuse one that there is not, and name the nearest: argparse lists them all."""
     names = parser.commands
     if not names or not words or words[0].startswith("-"):
@@ -106,38 +101,8 @@ def _split(given: list[str]) -> tuple[list[str], list[str]]:
     return given[:place], given[place + 1 :]
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser, and those of its commands, whose output and errors are those of the others."""
-
-    commands: Mapping[str, "_Parser"] = MappingProxyType({})  # by name
-
-    def add_subparsers(self, **given: Any) -> Any:
-        """Add commands, and remember them."""
-        found = super().add_subparsers(**given)
-        self.commands = found.choices
-        return found
-
-    @property
-    def options(self) -> list[str]:
-        """Return the names of its options."""
-        return [*self._option_string_actions]
-
-    def print_help(self, file: "SupportsWrite[str] | None" = None) -> None:
-        """Write the help as an answer."""
-        if file is None:
-            say_lines(self.format_help().rstrip())
-        else:
-            super().print_help(file)
-
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong below the usage, and exit."""
-        self.print_usage(sys.stderr)
-        complain(f"{message}; see {self.prog} --help")
-        self.exit(USAGE)
-
-
-def _parser() -> _Parser:
-    parser = _Parser(prog="hwperf", description="What pytest-hwperf does outside a pytest run.")
+def _parser() -> CommandParser:
+    parser = CommandParser(prog="hwperf", description="What pytest-hwperf does outside a pytest run.")
     parser.add_argument("--version", action="version", version=f"pytest-hwperf {__version__}")
     show_help_alone(parser)
     commands = parser.add_subparsers(metavar="COMMAND")

@@ -2,24 +2,59 @@
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from pytest_hwperf import registry
-from pytest_hwperf.cli.output import USAGE, explained_if_unwritable
+from pytest_hwperf.cli.output import USAGE, complain, explained_if_unwritable, say_lines
 from pytest_hwperf.host.files import check_writable, is_file, same_place
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.load import LONGEST_S
 from pytest_hwperf.stores.location import locate
 from pytest_hwperf.stores.store import Store
 
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
 _WRITTEN = ("html", "json", "markdown", "output", "plot", "record")  # options whose file is replaced
 _NOT_READ = (*_WRITTEN, "given")
 _SCHEME = re.compile(r"sql:sqlite:///|@|[a-z-]+:")  # in front of a file: a store, a body, a format
 
 Argument = Callable[[Any], object]  # adds itself to a parser or to a group of one
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser, and those of its commands, whose output and errors are those of the others."""
+
+    commands: Mapping[str, "CommandParser"] = MappingProxyType({})  # by name
+
+    def add_subparsers(self, **given: Any) -> Any:
+        """Add commands, and remember them."""
+        found = super().add_subparsers(**given)
+        self.commands = found.choices
+        return found
+
+    @property
+    def options(self) -> list[str]:
+        """Return the names of its options."""
+        return [*self._option_string_actions]
+
+    def print_help(self, file: "SupportsWrite[str] | None" = None) -> None:
+        """Write the help as an answer."""
+        if file is None:
+            say_lines(self.format_help().rstrip())
+        else:
+            super().print_help(file)
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong below the usage, and exit."""
+        self.print_usage(sys.stderr)
+        complain(f"{message}; see {self.prog} --help")
+        self.exit(USAGE)
 
 
 class Subcommand(NamedTuple):

@@ -9,7 +9,7 @@ from io import TextIOWrapper
 from pathlib import Path
 
 from pytest_hwperf.host.files import replace_file
-from pytest_hwperf.host.progress import ProgressLine
+from pytest_hwperf.host.progress import ProgressLine, StandardError
 from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.structs import Record
@@ -67,24 +67,9 @@ def tolerate_any_encoding() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-class _StandardError:
-    """Where commands show how far they are."""
-
-    @property
-    def is_live(self) -> bool:
-        return sys.stderr.isatty()
-
-    @property
-    def width(self) -> int:
-        return shutil.get_terminal_size().columns
-
-    def write(self, text: str) -> None:
-        print(text, end="", file=sys.stderr, flush=True)
-
-
 def progress_line() -> ProgressLine:
     """Return a line of standard error."""
-    return ProgressLine(_StandardError())
+    return ProgressLine(StandardError())
 
 
 def clear_progress() -> None:

@@ -1,5 +1,7 @@
 """One line that shows how far something is, and a thread that writes it while something else runs."""
 
+import shutil
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +28,22 @@ class Screen(Protocol):
 
     def write(self, text: str) -> None:
         """Write, from the first column on."""
+
+
+class StandardError:
+    """The screen of commands."""
+
+    @property
+    def is_live(self) -> bool:
+        return sys.stderr.isatty()
+
+    @property
+    def width(self) -> int:
+        return shutil.get_terminal_size().columns
+
+    def write(self, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 class ProgressLine:
