@@ -66,7 +66,6 @@ class Client:
             raise UsageProblem(f"the headers of {self._name} cannot be sent: {error}") from error
 
     async def send(self, body: bytes) -> bytes:
-        """Send one request and return the body of its answer."""
         request = self._request
         try:
             with self._deadline(request.timeout_s):
@@ -99,13 +98,11 @@ class Client:
         return b"".join(parts)
 
     async def sent_once(self, body: bytes = b"") -> bytes:
-        """Send one request, and close its connection."""
         async with self._client:
             return await self.send(body)
 
     @contextmanager
     def opened(self, loop: Runner) -> Iterator[None]:
-        """Close all connections at the end."""
         try:
             yield
         finally:

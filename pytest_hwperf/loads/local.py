@@ -49,7 +49,6 @@ class Times:
         return len(self._times) + self.failed
 
     def note_failure(self, error: Exception) -> None:
-        """Count a call that failed."""
         with self._lock:
             self.failed += 1
             self.error = self.error or error
@@ -91,7 +90,6 @@ def doubts_of(load: Load, served: Served, within_s: float | None) -> tuple[State
 def load_samples(
     load: Load, served: Served, source: str, *, rows: int | None, within_s: float | None, warnings: Sequence[Remark]
 ) -> Iterator[Sample]:
-    """Yield latency, throughput and goodput of a load."""
     noted = (*warnings, *doubts_of(load, served, within_s))
     yield Sample(metric="latency", values=served.latencies, per=OF_A_LOAD, source=source, warnings=noted)
     one = _throughput(served, source, tuple(one for one in noted if not _of_generator(one)))

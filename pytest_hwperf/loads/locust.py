@@ -158,7 +158,6 @@ def drive_locust(text: str, workers: int, seconds: float, timeout_s: float, fold
 
 
 def read_statistics(text: str) -> LocustResult:
-    """Read the statistics that Locust writes as JSON."""
     try:
         found = {one["name"]: one for one in _arrays(text) if one["num_requests"]}
         failed = found["failed"]["num_requests"] if "failed" in found else 0

@@ -79,7 +79,6 @@ def predict_all(predictor: Predictor, batches: Sequence[Any]) -> Predictions:
 
 
 def check_all(predictor: Predictor, batches: Sequence[Any]) -> None:
-    """Check every output of a scenario without labels."""
     for _ in _outputs(predictor, batches):
         pass
 
@@ -94,7 +93,6 @@ def _outputs(predictor: Predictor, batches: Sequence[Any]) -> Iterator[Any]:
 
 
 def call_all(call: Callable[..., Any], batches: Sequence[Any]) -> Predictions:
-    """Return the values of a callable as labels."""
     import numpy as np
 
     outputs = [np.array(call(batch)) for batch in batches]  # copies: a call may return the same array each time
@@ -150,7 +148,6 @@ def _classes(truth: Any) -> Classes | None:
 
 
 def copied(labels: Any) -> Any:
-    """Return labels as an array of their own."""
     import numpy as np
 
     return np.array(labels)

@@ -43,7 +43,6 @@ class OwnLoop:
         return work()
 
     def close(self) -> None:
-        """Cancel what still runs on the loop, and close it."""
         runner, self._runner = self._runner, None
         if runner is not None:
             runner.close()

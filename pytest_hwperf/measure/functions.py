@@ -39,7 +39,6 @@ class FrameNames:
     """Names of frames in one tree: `Model.predict (src/model.py)`."""
 
     def __init__(self, root: Path) -> None:
-        """Name files relative to `root`, that of the tests."""
         self.lines: dict[str, int] = {}  # frame → line on which its function begins
         self.own: set[str] = set()  # frames of the user's own code
         self.codes: dict[str, str] = {}  # frame of the user's own code → digest of it

@@ -139,7 +139,6 @@ class PairTarget:
         return {**found, **items.medians()}
 
     def exact(self) -> list[Sample]:
-        """Return accuracy, flips, size and the arena's peaks."""
         predicted = self.loaded.predictions() if self.loaded.predictions else None
         samples, _ = exact_samples(self.subject, predicted, self.opening)
         peaks, _ = arena_samples(self.subject)

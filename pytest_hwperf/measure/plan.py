@@ -67,7 +67,6 @@ class WindowPlan:
         return _PATIENCE * self.planned_s
 
     def is_over(self, elapsed_s: float, windows: int) -> bool:
-        """Whether the time is up."""
         return elapsed_s >= self._until_s(windows)
 
     def left_s(self, elapsed_s: float, windows: int) -> float:

@@ -50,7 +50,6 @@ class RoundStream(Stream):
     """Calls each of which is a round of its own: prepared before, tidied up after, and timed in between."""
 
     def __init__(self, function: Callable[..., Any], rounds: Rounds, loop: Loop | None = None) -> None:
-        """Call `function` with the arguments that `rounds` prepares."""
         self._target, self.rounds = function, rounds
         self._now: Arguments = ((), {})
         self.cpu_s = 0.0  # of the calls alone, with their threads and children
@@ -65,7 +64,6 @@ class RoundStream(Stream):
 
     @contextmanager
     def _prepared(self) -> Iterator[None]:
-        """Prepare the arguments of a round, and tidy up after it."""
         pauses, began = self.rounds.pauses, perf_counter_ns()
         self._now = self.rounds.prepare()
         pauses.ns += perf_counter_ns() - began
@@ -92,7 +90,6 @@ class RoundStream(Stream):
             return first, round(first.seconds * _SECOND) + self._timed(iterations - 1, clock_ns)
 
     def round(self, iterations: int, clock_ns: Clock) -> int:
-        """Make one round; return the nanoseconds of its calls."""
         with self._prepared():
             return self._timed(iterations, clock_ns)
 
@@ -104,7 +101,6 @@ class RoundStream(Stream):
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
-        """Count the CPU time of what is called within."""
         thread_ns, cpu_s = thread_time_ns(), cpu_seconds()
         yield
         self.cpu_s += cpu_seconds() - cpu_s

@@ -10,7 +10,6 @@ from pytest_hwperf.records.messages import Statement, state
 
 
 def count_rows(X: Any) -> int:
-    """Return the number of rows."""
     counts = {name: _length(values) for name, values in X.items()} if _is_named(X) else {"": _length(X)}
     if len(set(counts.values())) > 1:
         shown = ", ".join(f"{name} {count}" for name, count in counts.items())
@@ -52,7 +51,6 @@ def shapes_of(X: Any) -> str:
 
 
 def batch_rows(batch: Any) -> int:
-    """Return the number of rows in a prepared input."""
     return len(next(iter(batch.values()))) if isinstance(batch, Mapping) and batch else len(batch)
 
 

@@ -32,7 +32,6 @@ _IDLE_AGREES = 0.05  # largest relative difference of two idle powers that are a
 def samples_of(
     measured: RawSamples, meters: Sequence[Meter], *, rows: int | None, cores: int, warnings: Sequence[Remark] = ()
 ) -> tuple[tuple[Sample, ...], dict[str, Statement]]:
-    """Turn raw readings into samples."""
     timings = (*warnings, *measured.warnings, *filter(None, [why_drifting(measured.latency_s)]))
     first = _timed("first_call", array("d", [measured.first_call_s]), "call")
     found = [_latency(measured, timings), first, *_throughputs(measured, rows, timings), *_parts(measured, timings)]
@@ -174,7 +173,6 @@ _PINNED = ", allocator pinned" if platform.libc_ver()[0] == "glibc" else ""  # w
 
 
 def cold_samples(metrics: Sequence[str], results: Sequence[WorkerResult]) -> Found:
-    """Return a sample of each of `metrics`; in seconds."""
     notes = _notes(results)
     source = "perf_counter, from the first own import, page cache warm"
     return [_sample(metric, results, source, notes) for metric in metrics], {}

@@ -82,7 +82,6 @@ class Sampler:
         return measured
 
     def run(self, meters: Sequence[Meter], load: Callable[[RawSamples], int]) -> RawSamples:
-        """Warm up, then run a load as one window of calls."""
         measured = self._first()
 
         def warmed_and_run() -> None:

@@ -50,7 +50,6 @@ class Stages:
 
     @contextmanager
     def timed(self, clock_ns: Clock) -> Iterator[None]:
-        """Time stages."""
         self._clock_ns = clock_ns
         try:
             yield
@@ -93,7 +92,6 @@ class StageTimes:
     after: tuple[str, ...] = ()  # stages that follow the call
 
     def add(self, whole_ns: float, spent_ns: dict[str, int]) -> None:
-        """Add one call."""
         self.whole_s.append(whole_ns / _SECOND)
         self.sums_s.append(sum(ns for name, ns in spent_ns.items() if name not in self.after) / _SECOND)
         for name, ns in spent_ns.items():
@@ -169,7 +167,6 @@ def _doubts(times: StageTimes, latency_s: float) -> Iterator[Remark]:
 
 
 def _repeat(one_call: Callable[[], None], limits: SamplingLimits, clock_ns: Clock) -> None:
-    """Make calls for a share of the time of the sampling."""
     time_ns = limits.max_time_s * _SHARE_OF_TIME * _SECOND
     with collection(held=limits.hold_collector, freezes=limits.freezes):
         untraced(partial(_repeat_until, one_call, clock_ns() + time_ns, clock_ns))

@@ -54,7 +54,6 @@ class ItemTimes:
         return items
 
     def medians(self) -> dict[str, float]:
-        """Return metric → median in seconds, of what there is."""
         found = {"first_item": self.first_s, "item": self.item_s}
         return {metric: median(values) for metric, values in found.items() if values}
 
@@ -322,7 +321,6 @@ class Stream:
         return array("d", (-(clock_ns() - clock_ns()) for _ in range(count)))
 
     def _arguments(self, count: int) -> list[tuple[Any, ...]]:
-        """Return the arguments of the next `count` calls."""
         return [()] * count if self._inputs is None else [(one,) for one in islice(self._inputs, count)]
 
     def _next_lengths(self, count: int) -> list[int]:

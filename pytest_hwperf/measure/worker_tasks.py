@@ -204,7 +204,6 @@ def measure_memory(
 
 
 def _import(imports: Sequence[str], startup: Startup) -> None:
-    """Import a runtime, which is nothing of the model."""
     with startup.part(THIRD_PARTY):
         for module in imports:
             importlib.import_module(module)

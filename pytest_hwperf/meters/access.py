@@ -37,7 +37,6 @@ class Files:
     pread: Callable[[int, int, int], bytes] = _pread
 
     def text(self, path: str) -> str:
-        """Return the stripped text of a small file."""
         descriptor = self.open(path, os.O_RDONLY)
         try:
             return self.pread(descriptor, 64, 0).decode("ascii", "replace").strip()
@@ -103,5 +102,4 @@ class Access:
         return frozenset(read_processor(self.root).get("flags", "").split())
 
     def library(self) -> Library:
-        """Open NVIDIA's library."""
         return open_library(self.bindings)

@@ -109,7 +109,6 @@ class _Requests:
 
 
 def _total(path: Path) -> int:
-    """Return the instructions of one dump."""
     try:
         match = re.search(r"^summary: (\d+)$", path.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
     except OSError as error:

@@ -210,7 +210,6 @@ class Busy(NamedTuple):
 
 
 def busy_here() -> Busy:
-    """Read the CPU seconds of this process and this machine."""
     return Busy(cpu_seconds(), busy_cpu_seconds())
 
 
@@ -303,7 +302,6 @@ class CounterMeter:
                 return
 
     def _joules(self, started: Instant, ended: Instant) -> float:
-        """Add up what all counters have counted."""
         window_s = ended.at_s - started.at_s
         if ended.voids > started.voids:
             raise MeasurementError(self._totals.reason)
@@ -363,7 +361,6 @@ Check = Callable[[Counters], CounterCheck]
 
 
 def check_counters(counters: Counters, clock: Callable[[], float] = time.perf_counter) -> CounterCheck:
-    """Watch the counters for 0.2 to 1 s."""
     first = last = counters.read()
     changes: list[list[float]] = [[] for _ in counters.registers]
     totals = [0] * len(first)

@@ -102,11 +102,9 @@ class EstimateMeter:
         return self._cpu_time.start()
 
     def end(self, started: object) -> Reading:
-        """Return the joules estimated since `started`."""
         return self.derive(self._cpu_time.end(started))
 
     def derive(self, cpu_time: Reading) -> Reading:
-        """Return the joules of so much CPU time."""
         if cpu_time.value is None:
             return cpu_time
         return Reading(value=cpu_time.value * self.watts.per_cpu_second)

@@ -118,7 +118,6 @@ class UtilisationMeter:
         self._clock = access.clock
 
     def start(self) -> float:
-        """Return the time at the beginning of a window."""
         return self._clock()
 
     def end(self, started: float) -> Reading:

@@ -39,7 +39,6 @@ class PeakRss:
     """The high-water mark of the process, of which there is one: resetting it loses no other user's peak."""
 
     def __init__(self, held: Resident) -> None:
-        """Read and clear `held`."""
         self.held = held
         self._marks: list[Mark] = []
         self._lock = Lock()

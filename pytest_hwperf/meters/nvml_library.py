@@ -35,7 +35,6 @@ class BoardProcess:
 
 
 def open_library(bindings: Any = None) -> "Library":
-    """Open NVIDIA's library."""
     if bindings is None:
         sentence = "NVIDIA boards are read through nvidia-ml-py, which is not installed"
         require("gpu", sentence, "pynvml", error=MeterUnavailable)
@@ -70,7 +69,6 @@ class Library:
             self._nvml.nvmlShutdown()
 
     def boards(self) -> tuple[Board, ...]:
-        """Return every board of the machine."""
         try:
             return tuple(map(self._board, range(self._nvml.nvmlDeviceGetCount())))
         except self._nvml.NVMLError as error:
@@ -92,7 +90,6 @@ class Library:
         return int(self._answer(board, self._nvml.nvmlDeviceGetTotalEnergyConsumption))
 
     def watts(self, board: Board) -> float:
-        """Return the power of a board now."""
         values = self._answer(board, lambda handle: self._nvml.nvmlDeviceGetFieldValues(handle, [_POWER_INSTANT]))
         if values[0].nvmlReturn != self._nvml.NVML_SUCCESS:
             raise MeasurementError(f"{board} answers {self._nvml.NVMLError(values[0].nvmlReturn)}")

@@ -41,7 +41,6 @@ class CpuTimeMeter:
         return before + self._read()
 
     def end(self, started: float) -> Reading:
-        """Return the seconds since `started`."""
         after = self._read()
         return Reading(value=after + self._children() - started)
 

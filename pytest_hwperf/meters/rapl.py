@@ -17,8 +17,6 @@ _MICRO = 1e-6  # J in a µJ
 
 
 def powercap_counters(zones: Sequence[Zone], files: Files = SYSTEM) -> HeldCounters:
-    """Open the `energy_uj` files of some zones."""
-
     def count(descriptor: int) -> int:
         answer = files.pread(descriptor, 32, 0)
         try:

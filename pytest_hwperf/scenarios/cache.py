@@ -114,7 +114,6 @@ def _distributions(modules: Iterable[str]) -> set[str] | None:
 
 
 def _files(distribution: str) -> frozenset[str]:
-    """Return the files that a distribution has installed."""
     found = metadata.distribution(distribution)
     if not found.read_text("RECORD"):
         return frozenset()
@@ -194,7 +193,6 @@ def session_variables() -> Mapping[str, str]:
 
 
 def folder() -> Path:
-    """Return the folder of converted models."""
     return cache_folder() / "models"
 
 

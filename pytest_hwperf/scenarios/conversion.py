@@ -236,7 +236,6 @@ def _convert_in_some_form(fitted: FittedEstimator, convert: Converter) -> tuple[
 
 
 def _drop_unused_weights(model: Any) -> None:
-    """Remove what only the removed outputs needed."""
     used = set(_inputs(model.graph))
     for weights in [weights for weights in model.graph.initializer if weights.name not in used]:
         model.graph.initializer.remove(weights)

@@ -206,7 +206,6 @@ class HashingFile:
 
 
 def serialise(model: Any) -> HashingFile:
-    """Return size and digest of an estimator as joblib writes it."""
     import joblib
 
     file = HashingFile()

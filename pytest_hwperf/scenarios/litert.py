@@ -115,7 +115,6 @@ class LiteRtSession:
 
 
 def read_litert(model: Any) -> LiteRtModel:
-    """Read a `.tflite` file, or its content."""
     if isinstance(model, bytes):
         content, name = model, "the LiteRT model"
     else:

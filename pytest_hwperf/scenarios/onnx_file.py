@@ -117,7 +117,6 @@ class OnnxForm:
 
 
 def converted_form(fitted: FittedModel, stored: CachedModel) -> OnnxForm:
-    """Return the form that a model was converted to."""
     return OnnxForm(
         kind=fitted.kind,
         model=stored.path,

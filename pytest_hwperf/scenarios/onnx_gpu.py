@@ -104,7 +104,6 @@ def _started(kind: str, opened: Opener, model: Path | bytes) -> Any:
 
 
 def _open(access: OnnxGpuAccess, asked: GpuRequest, threads: int, model: Path | bytes, *, whole: bool = True) -> Any:
-    """Open a session on the asked provider."""
     options = session_options(threads)
     if whole:
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")

@@ -43,7 +43,6 @@ _TYPES = {
 
 
 def require_openvino() -> None:
-    """Refuse where OpenVINO is missing."""
     require("openvino", "OpenVINO is not installed", "openvino", error=ScenarioUnavailable)
 
 

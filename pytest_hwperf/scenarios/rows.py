@@ -40,7 +40,6 @@ def _as_float32(given: Any) -> Any:
 
 
 def as_array(outputs: Any) -> Any:
-    """Return outputs of any runtime as an array."""
     import numpy as np
 
     return np.asarray(outputs)

@@ -16,7 +16,6 @@ _WAITS = 0.25  # of the time of threads that are ready: with less, another numbe
 
 
 def check_threads(threads: object) -> None:
-    """Refuse an invalid number of threads."""
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
         raise UsageProblem(f"threads={threads!r}: give a whole number of threads from 1 on")
 

@@ -74,7 +74,6 @@ class Switches:
         }
 
     def module(self, module: Any) -> Any:
-        """Lay the weights of a module out, which is a copy."""
         import torch
 
         return module.to(memory_format=torch.channels_last) if self.channels_last else module

@@ -211,7 +211,6 @@ def untraced_compiler() -> Iterator[None]:
 
 
 def require_torch(scenario: str) -> None:
-    """Refuse a scenario of PyTorch where it is not installed."""
     try:
         import torch  # noqa: F401 - to see that it can be
     except ImportError as missing:

@@ -291,7 +291,7 @@ def test_the_largest_block_is_named_first(tmp_path: Path) -> None:
         small()
 
     first, second, *_ = allocation_sites_of(work, Path(__file__).parent, tmp_path / "record")
-    assert ("large", "test_allocation_sites.py", 1) == (first.function, first.file, first.allocations)
+    assert ("large", "test_memory.py", 1) == (first.function, first.file, first.allocations)
     assert 32 << 20 == pytest.approx(first.size, rel=0.01)
     assert ("small", 2) == (second.function.rpartition(".")[2].replace("<genexpr>", "small"), second.allocations)
 
