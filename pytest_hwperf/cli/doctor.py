@@ -20,7 +20,7 @@ from pytest_hwperf.host.machine import count_usable_cores, describe_machine
 from pytest_hwperf.host.memory import resident, resolution
 from pytest_hwperf.host.peaks import measure_peaks, save_peaks
 from pytest_hwperf.meters.access import Access
-from pytest_hwperf.meters.powercap import Zone, choose_zones, refusal, zones_of
+from pytest_hwperf.meters.rapl import Zone, choose_zones, refusal, zones_of
 from pytest_hwperf.records.budgets import nearest_or_all
 from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable, UsageProblem

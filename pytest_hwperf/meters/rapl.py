@@ -1,15 +1,163 @@
-"""Energy of processor packages and their memory, from the RAPL counters in powercap."""
+"""Energy of processor packages and their memory, from the RAPL zones of a powercap tree: which add up, and meters.
+
+Layout and names: Linux, Documentation/power/powercap/powercap.rst and drivers/powercap/intel_rapl_*.c.
+"""
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from pytest_hwperf.meters.access import SYSTEM, Access, Files
-from pytest_hwperf.meters.counters import CounterMeter, HeldCounters, Register, hold_open, refusal_warnings
-from pytest_hwperf.meters.powercap import Zone, choose_zones, preferred, refusal, zones_of
-from pytest_hwperf.meters.sources import Looked, processor_meter, why_refused
+from pytest_hwperf.meters.counters import CounterMeter, HeldCounters, Register, errno_name, hold_open, refusal_warnings
+from pytest_hwperf.meters.sources import ROOT_VARIABLE, ROOTS, Looked, processor_meter, why_refused
 from pytest_hwperf.records.errors import MeterUnavailable
+
+# All three read the same registers: a later one is used where an earlier one is missing or cannot be read.
+_BACKENDS = ("intel-rapl", "intel-rapl-tpmi", "intel-rapl-mmio")
+# A control type, or a zone in it. The ids are hexadecimal: intel-rapl:a is the eleventh zone.
+_NODE = re.compile(r"intel-rapl(?:-mmio|-tpmi)?(?::[0-9a-f]+)*")
+_COARSE_UJ = 10**15
+_PACKAGE = re.compile(r"package-(\d+)(?:-die-(\d+))?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Zone:
+    """One energy counter. Its real path is its identity: on four sockets four zones are called `dram`."""
+
+    path: str
+    name: str  # "package-0", "dram", "core", "uncore", "psys"
+    max_uj: int | None  # the last value before the counter starts again at 0; None = not readable
+
+    @property
+    def id(self) -> str:
+        """The folder's name, as `intel-rapl:0:1`."""
+        return Path(self.path).name
+
+    @property
+    def backend(self) -> str:
+        """The control type, as `intel-rapl-mmio`."""
+        return self.id.partition(":")[0]
+
+    @property
+    def parent(self) -> str:
+        """The id of the zone it lies in, or of the control type."""
+        return self.id.rpartition(":")[0]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it stands for a package or the platform; memory alone is no substitute."""
+        return self.name.startswith("package") or self.name == "psys"
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether it counts in steps of 1 J: such counters have a range of more than 1 GJ."""
+        return (self.max_uj or 0) > _COARSE_UJ
+
+
+def find_zones(root: str, files: Files = SYSTEM) -> tuple[Zone, ...]:
+    """Return every zone under `root` once, whether its folders are nested or linked flat.
+
+    Only `name` and `max_energy_range_uj` are read: constraints and power files answer errors on some machines.
+    """
+    zones: dict[str, Zone] = {}
+    seen: set[Path] = set()
+    pending = [Path(root)]
+    while pending:
+        for path in _nodes(pending.pop()):
+            if path not in seen:
+                seen.add(path)
+                pending.append(path)
+                if ":" in path.name and (zone := _zone(str(path), files)):
+                    zones[zone.path] = zone
+    return tuple(zones[path] for path in sorted(zones))
+
+
+def refusal(zone: Zone, files: Files = SYSTEM) -> str:
+    """Return why a zone's energy cannot be read: the errno's name or the odd text; "" where it can."""
+    text = ""
+    try:
+        text = files.text(f"{zone.path}/energy_uj")
+        int(text)
+    except OSError as error:
+        return errno_name(error)
+    except ValueError:
+        return f"{text!r}, which is no number"
+    return ""
+
+
+def choose_zones(zones: Sequence[Zone], answer: Callable[[Zone], str]) -> tuple[tuple[Zone, ...], dict[Zone, str]]:
+    """Choose the packages and their memory: `core` and `uncore` lie in a package, `psys` includes packages."""
+    chosen: list[Zone] = []
+    refused: dict[Zone, str] = {}
+
+    def take(zone: Zone) -> bool:
+        if text := answer(zone):
+            refused[zone] = text
+        else:
+            chosen.append(zone)
+        return not text
+
+    for twins in _packages(zones):
+        group = next((group for group in twins if not any(map(answer, group))), twins[0])
+        packages = {package.id for package in group if take(package)}
+        # A twin may lack the memory that lies in the first one, and that may be readable though its package is not.
+        memory = ([zone for zone in zones if zone.name == "dram" and zone.parent == p.id] for g in twins for p in g)
+        of_group = [zone for zone in zones if zone.name == "dram" and zone.parent in packages]
+        for zone in (of_group or next(filter(None, memory), [])) if packages else []:
+            take(zone)
+    return tuple(chosen), refused
+
+
+def preferred(zones: Sequence[Zone]) -> list[Zone]:
+    """Return those of the first backend that has any: the others read the same registers."""
+    found = ([zone for zone in zones if zone.backend == backend] for backend in _BACKENDS)
+    return next(filter(None, found), [])
+
+
+def _nodes(folder: Path) -> Iterator[Path]:
+    """Real paths of the control types and zones in `folder`; links that dangle, and unreadable folders, hold none."""
+    try:
+        entries = sorted(entry for entry in folder.iterdir() if _NODE.fullmatch(entry.name))
+    except OSError:
+        return  # where there are no zones at all, the diagnosis looks for the reason
+    for entry in entries:
+        if entry.is_dir():
+            yield entry.resolve()
+
+
+def _zone(path: str, files: Files) -> Zone | None:
+    try:
+        name = files.text(f"{path}/name")
+    except OSError:
+        return None  # a zone without a name cannot be placed in the sum
+    try:
+        max_uj = int(files.text(f"{path}/max_energy_range_uj"))
+    except (OSError, ValueError):
+        max_uj = 0
+    return Zone(path=path, name=name, max_uj=max_uj if max_uj > 0 else None)
+
+
+def _packages(zones: Sequence[Zone]) -> Iterator[list[list[Zone]]]:
+    """For each package the zones that read it, grouped by backend, the preferred one first; by package number."""
+    numbers = {}
+    for zone in zones:
+        if match := _PACKAGE.fullmatch(zone.name):
+            numbers[zone.name] = (int(match[1]), int(match[2] or 0))
+    for name in sorted(numbers, key=lambda name: numbers[name]):
+        groups = ([zone for zone in zones if (zone.name, zone.backend) == (name, backend)] for backend in _BACKENDS)
+        yield [group for group in groups if group]
+
+
+def zones_of(access: Access, environ: Mapping[str, str]) -> tuple[Zone, ...]:
+    """Return the zones of the first place that holds any; the environment variable replaces the usual places."""
+    asked = environ.get(ROOT_VARIABLE)
+    roots = [asked] if asked else [str(Path(access.root, place)) for place in ROOTS]
+    return next(filter(None, (find_zones(root, access.files) for root in roots)), ())
+
 
 _WRAP_W = 1000.0  # no package draws more for long: sets how soon a counter may start again at 0
 _LONGEST_UNKNOWN_S = 60.0  # without a readable range; the smallest usual one, 65.7 kJ, lasts 65 s at 1 kW

@@ -4,14 +4,18 @@ import errno
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pytest_hwperf.meters.access import Access
 from pytest_hwperf.meters.counters import Check, CounterCheck, CounterMeter, Counters, busy_here, errno_name
-from pytest_hwperf.meters.powercap import ROOT_VARIABLE, ROOTS, Zone
 from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 from pytest_hwperf.records.units import show
 
+if TYPE_CHECKING:
+    from pytest_hwperf.meters.rapl import Zone
+
+ROOT_VARIABLE = "HWPERF_POWERCAP_ROOT"
+ROOTS = ("sys/devices/virtual/powercap", "sys/class/powercap")
 _TICKS = 100  # in a window: an error of one of them is 1 %
 _SHORTEST_S = 0.5  # where twelve windows of a steady load agree within 1 %
 _SHORTEST_NOISY_S = 1.0  # with SGX the firmware adds noise against side channels
@@ -31,9 +35,9 @@ class Looked:
 
     access: Access
     environ: Mapping[str, str] = field(default_factory=dict)
-    zones: Sequence[Zone] = ()  # of RAPL: all of them
-    chosen: Sequence[Zone] = ()  # to add up
-    silent: Mapping[Zone, str] = field(default_factory=dict)  # that would be added up, with what they answer instead
+    zones: "Sequence[Zone]" = ()  # of RAPL: all of them
+    chosen: "Sequence[Zone]" = ()  # to add up
+    silent: "Mapping[Zone, str]" = field(default_factory=dict)  # that would be added up, with what they answer instead
     error: OSError | None = None  # of the power PMU
 
     @property

@@ -9,7 +9,7 @@ from fakes.powercap import AMD, AT_REST, CLIENT, INTEL_RANGE, SOCKETS, Layout, T
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_hwperf.meters.powercap import Zone, choose_zones, find_zones
+from pytest_hwperf.meters.rapl import Zone, choose_zones, find_zones
 
 
 def readable(_zone: Zone) -> str:

@@ -32,8 +32,7 @@ from hypothesis import strategies as st
 
 from pytest_hwperf.meters.access import SYSTEM, Files
 from pytest_hwperf.meters.counters import CounterCheck, CounterMeter, Counters, Opening, Register
-from pytest_hwperf.meters.powercap import Zone, choose_zones, find_zones
-from pytest_hwperf.meters.rapl import psys_meter, rapl_meter
+from pytest_hwperf.meters.rapl import Zone, choose_zones, find_zones, psys_meter, rapl_meter
 from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 
 Opened = Callable[..., CounterMeter]
