@@ -32,8 +32,7 @@ from pytest_hwperf.host.worker_protocol import WorkerTask, reply
 from pytest_hwperf.loads.http import Request, without_port
 from pytest_hwperf.loads.local import Times, doubts_of, load_samples
 from pytest_hwperf.loads.locust import LocustResult, drive_locust, locustfile_of
-from pytest_hwperf.measure.event_loop import Loop, OwnLoop
-from pytest_hwperf.measure.stream import Stream
+from pytest_hwperf.measure.stream import Loop, OwnLoop, Stream
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.records.budgets import parse_budget_lines
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem

@@ -23,11 +23,10 @@ from pytest_hwperf.loads.http import (
     without_port,
 )
 from pytest_hwperf.measure.accuracy import Predictions
-from pytest_hwperf.measure.event_loop import Loop, OwnLoop
 from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.rows import count_rows, cut_rows
 from pytest_hwperf.measure.sampling import Sampler
-from pytest_hwperf.measure.stream import Stream
+from pytest_hwperf.measure.stream import Loop, OwnLoop, Stream
 from pytest_hwperf.measure.subjects import LoadedSubject, Subject, subject_of_callable, subject_of_scenario
 from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem

@@ -10,8 +10,8 @@ from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from pytest_hwperf.host.clocks import cpu_seconds
-from pytest_hwperf.measure.event_loop import Loop
-from pytest_hwperf.measure.stream import Clock, FirstCall, Stream
+from pytest_hwperf.measure.items import Clock
+from pytest_hwperf.measure.stream import FirstCall, Loop, Stream
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.run import Values
 

@@ -9,9 +9,9 @@ from statistics import median
 
 from pytest_hwperf.host.memory import COUNTED, EXACT, resolution
 from pytest_hwperf.host.worker_protocol import WorkerResult
+from pytest_hwperf.measure.items import ItemTimes
 from pytest_hwperf.measure.plan import FEWEST_WINDOWS
 from pytest_hwperf.measure.sampling import RawSamples, Window
-from pytest_hwperf.measure.stream import ItemTimes
 from pytest_hwperf.measure.worker_tasks import GROWTH
 from pytest_hwperf.records.contracts import CountingMeter, Meter
 from pytest_hwperf.records.messages import Remark, Statement, said, state

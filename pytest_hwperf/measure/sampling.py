@@ -11,9 +11,10 @@ from time import perf_counter_ns
 
 from pytest_hwperf.host.tracing import untraced
 from pytest_hwperf.measure.accuracy import refuse_nan, why_unfinished
+from pytest_hwperf.measure.items import ItemTimes
 from pytest_hwperf.measure.plan import SamplingLimits, WindowPlan, collect_between, collection
 from pytest_hwperf.measure.rounds import RoundStream
-from pytest_hwperf.measure.stream import FirstCall, ItemTimes, Stream
+from pytest_hwperf.measure.stream import FirstCall, Stream
 from pytest_hwperf.records.contracts import DerivedMeter, Meter
 from pytest_hwperf.records.messages import Remark, Statement, state
 from pytest_hwperf.records.run import Reading, Values

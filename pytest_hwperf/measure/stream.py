@@ -1,101 +1,154 @@
-"""Endless calls of one function, each awaited or its items taken where its value asks for it."""
+"""Endless calls of one function, each awaited or its items taken where its value asks for it, on their loop."""
 
 import math
 import sys
+import threading
 from array import array
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from inspect import isawaitable
-from itertools import cycle, islice, pairwise, repeat
-from statistics import median
+from itertools import cycle, islice, repeat
+from queue import SimpleQueue
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_hwperf.host.nvidia import allocations, is_on_gpu, waiter
-from pytest_hwperf.measure.event_loop import Loop, OwnLoop
+from pytest_hwperf.host.tracing import untraced_wait
+from pytest_hwperf.measure.items import Clock, ItemTimes, consuming, consuming_async, is_stream
+from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.run import Values
 
 if TYPE_CHECKING:
+    import asyncio  # which takes longer to import than most sessions need of it
     from types import CodeType
 
-    Instants = array[int]
-else:
-    Instants = array  # not subscriptable at run time before Python 3.12
-
-_MOST_ITEMS = 1_000_000  # whose times are kept: 8 MB; all are counted
-
-Clock = Callable[[], int]
+T = TypeVar("T")
 
 
-class ItemTimes:
-    """When the items of calls arrived; within the timed calls nothing but the readings of the clock is kept."""
+class OwnLoop:
+    """An asyncio loop of the measurement's own, made when the first call turns out to be async."""
 
     def __init__(self) -> None:
-        self.first_s: Values = array("d")  # seconds from the beginning of a call to its first item
-        self.item_s: Values = array("d")  # seconds from an item to the next one
-        self._calls = list[Instants]()
-        self.keep = self._calls.append  # takes the instants of one call: its beginning, then each item
+        self._runner: asyncio.Runner | None = None
+        self.thread = threading.current_thread()  # in which calls are made
 
-    def forget(self) -> None:
-        """Forget all, as after a warm-up."""
-        del self._calls[:], self.first_s[:], self.item_s[:]
+    def open(self) -> None:
+        """Make the loop, unless there is one."""
+        if self._runner is None:
+            import asyncio
 
-    def settle(self) -> int:
-        """Turn the instants of the latest calls into seconds; return how many items they had."""
-        items = 0
-        for instants in self._calls:
-            items += len(instants) - 1
-            if len(instants) > 1:
-                self.first_s.append((instants[1] - instants[0]) / _SECOND)
-            if len(self.item_s) < _MOST_ITEMS:
-                self.item_s.extend((after - before) / _SECOND for before, after in pairwise(instants[1:]))
-        del self._calls[:]
-        return items
+            _refuse_within_a_loop()
+            self._runner = asyncio.Runner()
+            self._runner.get_loop()
 
-    def medians(self) -> dict[str, float]:
-        found = {"first_item": self.first_s, "item": self.item_s}
-        return {metric: median(values) for metric, values in found.items() if values}
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await `work` and return its value."""
+        self.open()
+        assert self._runner is not None  # noqa: S101 - for the type checker
+        return self._runner.run(work)
 
+    def call(self, work: Callable[[], T]) -> T:
+        """Call a plain function in the thread in which calls are made, and return its value."""
+        return work()
 
-def is_stream(value: object) -> bool:
-    """Whether a value is a stream of items; other iterators may hold what was computed already."""
-    return isinstance(value, Generator | AsyncIterator)
+    def close(self) -> None:
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            runner.close()
 
 
-def consuming(function: Callable[..., Any], items: ItemTimes, clock_ns: Clock) -> Callable[..., Any]:
-    """Return what calls `function`, whose value is a generator, and takes each item of it."""
+class TestLoop:
+    """The loop that runs an async test, asyncio's or another one: its thread awaits what the measuring thread asks for.
 
-    def consumed(*arguments: Any) -> None:
-        instants: Instants = array("q", [clock_ns()])
-        note = instants.append
-        for _ in function(*arguments):
-            note(clock_ns())
-        items.keep(instants)
+    Only one of the two threads is ever at work. The loop makes calls as it would in the test, with the clients and
+    fixtures that belong to it; between blocks of calls it stands still.
+    """
 
-    return consumed
+    __test__ = False  # no test, though its name begins like one
+
+    def __init__(self) -> None:
+        self.thread = threading.current_thread()
+        self._asked: SimpleQueue[tuple[Coroutine[Any, Any, Any], bool] | None] = SimpleQueue()
+        self._answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        self._left: BaseException | None = None  # why the loop's thread answers no more
+
+    def open(self) -> None:
+        """Do nothing: the loop runs."""
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Have the loop's thread await `work`, observed by coverage.py as this one is, and return its value."""
+        if self._left is not None:
+            work.close()
+            raise self._left
+        self._asked.put((work, sys.gettrace() is not None))
+        value: T
+        value, error = self._answers.get()
+        if error is not None:
+            raise error
+        return value
+
+    def call(self, work: Callable[[], T]) -> T:
+        """Have the loop's thread call `work`, on its loop."""
+        return self.run(_called(work))
+
+    def close(self) -> None:
+        """Do nothing: the loop is not the measurement's."""
+
+    async def serve(self, measure: Callable[[], T]) -> T:
+        """Measure in another thread, and await here what it asks for, until it is over; return its value."""
+        ended = list[tuple[Any, BaseException | None]]()
+
+        def measured() -> None:
+            try:
+                ended.append((measure(), None))
+            except BaseException as error:  # noqa: BLE001 - raised again in the loop's thread
+                ended.append((None, error))
+            self._asked.put(None)
+
+        threading.Thread(target=copy_context().run, args=(measured,), daemon=True, name="hwperf").start()
+        try:
+            while (asked := self._asked.get()) is not None:
+                work, observed = asked
+                self._answers.put(await _outcome(work if observed else untraced_wait(work)))
+        except BaseException as error:
+            self._left = error
+            self._answers.put((None, error))
+            raise
+        value: T
+        value, why = ended[0]
+        if why is not None:
+            raise why
+        return value
 
 
-def consuming_async(
-    function: Callable[..., Any], items: ItemTimes, clock_ns: Clock, *, awaited: bool
-) -> Callable[..., Awaitable[None]]:
-    """Return the same on an event loop, where the value, awaited if it has to be, is a stream of either kind."""
+Loop = OwnLoop | TestLoop  # which lives as long as a measurement
 
-    async def consumed(*arguments: Any) -> None:
-        instants: Instants = array("q", [clock_ns()])
-        note = instants.append
-        made = function(*arguments)
-        if awaited:
-            made = await made
-        if isinstance(made, AsyncIterator):
-            async for _ in made:
-                note(clock_ns())
-        else:
-            for _ in made:
-                note(clock_ns())
-        items.keep(instants)
 
-    return consumed
+async def _called(work: Callable[[], T]) -> T:
+    return work()
+
+
+async def _outcome(work: Coroutine[Any, Any, T]) -> tuple[T | None, BaseException | None]:
+    """Await `work`; a cancellation too goes through the measurement, which it ends."""
+    try:
+        return await work, None
+    except BaseException as error:  # noqa: BLE001 - raised again by the measurement
+        return None, error
+
+
+def _refuse_within_a_loop() -> None:
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise UsageProblem(
+        "hwperf(...) was given an async function within an event loop that runs already. In an async test write "
+        "run = await hwperf.awaitable(predict, X)"
+    )
 
 
 _SECOND = 1_000_000_000  # ns

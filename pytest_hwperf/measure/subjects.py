@@ -9,7 +9,6 @@ from time import perf_counter_ns
 from typing import Any
 
 from pytest_hwperf.measure.accuracy import Predictions, call_all, check_all, check_first, copied, digest, predict_all
-from pytest_hwperf.measure.event_loop import Loop, OwnLoop
 from pytest_hwperf.measure.rounds import Rounds, RoundStream
 from pytest_hwperf.measure.rows import (
     arrays_of,
@@ -22,7 +21,7 @@ from pytest_hwperf.measure.rows import (
     shapes_of,
 )
 from pytest_hwperf.measure.stages import Stages
-from pytest_hwperf.measure.stream import Stream
+from pytest_hwperf.measure.stream import Loop, OwnLoop, Stream
 from pytest_hwperf.records.contracts import CallStage, Scenario
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 from pytest_hwperf.records.messages import Statement, said, state

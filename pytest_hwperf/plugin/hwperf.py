@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_hwperf.measure.event_loop import Loop, OwnLoop, TestLoop
 from pytest_hwperf.measure.rounds import Rounds
 from pytest_hwperf.measure.stages import Stages
+from pytest_hwperf.measure.stream import Loop, OwnLoop, TestLoop
 from pytest_hwperf.measure.subjects import Subject, subject_of_rounds
 from pytest_hwperf.plugin.command import timeout_paused
 from pytest_hwperf.plugin.failure import AtTheCall

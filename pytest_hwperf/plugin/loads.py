@@ -10,11 +10,10 @@ from pytest_hwperf.gate.load_target import subject_of_address
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
 from pytest_hwperf.loads.http import Request
 from pytest_hwperf.loads.local import Times, load_samples
-from pytest_hwperf.measure.event_loop import Loop
 from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.samples import CLOCK
 from pytest_hwperf.measure.sampling import RawSamples, Sampler
-from pytest_hwperf.measure.stream import Stream
+from pytest_hwperf.measure.stream import Loop, Stream
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.meters.process import CpuTimeMeter
 from pytest_hwperf.plugin.command import command_for, timeout_paused

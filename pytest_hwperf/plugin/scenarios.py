@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pytest_hwperf import registry
-from pytest_hwperf.measure.event_loop import Loop
 from pytest_hwperf.measure.rounds import Rounds, arguments_of
+from pytest_hwperf.measure.stream import Loop
 from pytest_hwperf.measure.subjects import Subject, reference_of, subject_of_callable, subject_of_scenario
 from pytest_hwperf.plugin.judging import gone_scenarios
 from pytest_hwperf.plugin.markers import BUILT_IN_SCENARIOS, swept_value

@@ -13,8 +13,7 @@ from pytest_hwperf.gate.load import asked_share, check_processes, command_again,
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, encode
 from pytest_hwperf.loads.local import Times
-from pytest_hwperf.measure.event_loop import OwnLoop
-from pytest_hwperf.measure.stream import Stream
+from pytest_hwperf.measure.stream import OwnLoop, Stream
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.load import Load
 

@@ -14,7 +14,7 @@ from pytest_hwperf.gate.load import served_by
 from pytest_hwperf.gate.load_target import subject_of_address
 from pytest_hwperf.loads import http
 from pytest_hwperf.loads.http import Client, Request, inputs_of
-from pytest_hwperf.measure.event_loop import OwnLoop
+from pytest_hwperf.measure.stream import OwnLoop
 from pytest_hwperf.records.errors import MeasurementError
 from pytest_hwperf.records.load import Load
 

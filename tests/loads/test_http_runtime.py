@@ -13,7 +13,7 @@ from pytest_hwperf.gate.load import served_by
 from pytest_hwperf.gate.load_target import subject_of_address
 from pytest_hwperf.loads.http import Request
 from pytest_hwperf.loads.local import schedule
-from pytest_hwperf.measure.event_loop import OwnLoop
+from pytest_hwperf.measure.stream import OwnLoop
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 from pytest_hwperf.records.load import Load
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.measure.event_loop import TestLoop
-from pytest_hwperf.measure.stream import Stream
+from pytest_hwperf.measure.stream import Stream, TestLoop
 
 
 async def where(*values: Any) -> tuple[Any, ...]:

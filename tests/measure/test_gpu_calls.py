@@ -8,10 +8,9 @@ import pytest
 from fakes.nvml import FakeTorchCuda, torch_with
 from fakes.streams import FakeClock, at_once
 
-from pytest_hwperf.measure.event_loop import OwnLoop
 from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.sampling import RawSamples, Sampler
-from pytest_hwperf.measure.stream import Stream
+from pytest_hwperf.measure.stream import OwnLoop, Stream
 
 MS = 1_000_000  # ns
 

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from pytest_hwperf.measure.accuracy import Predictions
-from pytest_hwperf.measure.event_loop import OwnLoop
 from pytest_hwperf.measure.pair_target import PairTarget, exact_samples, planted, ready_target
-from pytest_hwperf.measure.stream import Stream
+from pytest_hwperf.measure.stream import OwnLoop, Stream
 from pytest_hwperf.measure.subjects import LoadedSubject, subject_of_callable
 from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.records.evidence import EnergyWindow

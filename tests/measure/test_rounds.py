@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from fakes.streams import FakeClock, FakeMeter, TimedCall, never
 
-from pytest_hwperf.measure.event_loop import OwnLoop
 from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.rounds import Rounds, RoundStream, arguments_of
 from pytest_hwperf.measure.samples import samples_of
 from pytest_hwperf.measure.sampling import RawSamples, Sampler
+from pytest_hwperf.measure.stream import OwnLoop
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 
 MS = 1_000_000  # ns

@@ -8,11 +8,10 @@ from typing import Any, TypeVar
 import pytest
 from fakes.streams import FakeClock, at_once
 
-from pytest_hwperf.measure.event_loop import OwnLoop
 from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.samples import samples_of
 from pytest_hwperf.measure.sampling import RawSamples, Sampler
-from pytest_hwperf.measure.stream import Stream
+from pytest_hwperf.measure.stream import OwnLoop, Stream
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.run import Sample
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pytest_hwperf.measure.event_loop import OwnLoop
 from pytest_hwperf.measure.pair_target import ready_target
 from pytest_hwperf.measure.rounds import Rounds
+from pytest_hwperf.measure.stream import OwnLoop
 from pytest_hwperf.measure.subjects import loader_of, subject_of_rounds
 from pytest_hwperf.measure.worker_tasks import Startup, measure_cold_start
 from pytest_hwperf.records.codec import from_json
