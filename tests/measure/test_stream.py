@@ -186,7 +186,7 @@ def test_items_of_the_warm_up_are_not_kept() -> None:
 
 
 def test_only_a_million_items_are_kept_and_all_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_hwperf.measure.stream._MOST_ITEMS", 10)
+    monkeypatch.setattr("pytest_hwperf.measure.items._MOST_ITEMS", 10)
     found = samples(measured(streamed))
     assert len(found["item"].values) < 10 + 4
     assert {round(rate, 6) for rate in found["item_throughput"].values} == {round(5 / 0.014, 6)}
