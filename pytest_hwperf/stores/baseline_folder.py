@@ -52,7 +52,6 @@ class BaselineFolder:
                 raise _closed(there, error) from error
 
     def machines(self, baseline: Path) -> list[Path]:
-        """List the folders of all machines of a baseline."""
         return [path for path in _entries(baseline) if path.is_dir()] if os.path.lexists(baseline) else []
 
     def files(self, baseline: Path) -> list[Path]:
@@ -94,7 +93,6 @@ class BaselineFolder:
         }
 
     def remove(self, path: Path) -> None:
-        """Remove a file."""
         path.unlink()
         self._known.pop(path, None)
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from fakes.dask_clients import Client, order_for
 
-from pytest_hwperf.fleet import schedulers
-from pytest_hwperf.fleet.schedulers import at_scheduler, check_encrypted, of_scheduler, tidy
+from pytest_hwperf.fleet import reaching
+from pytest_hwperf.fleet.reaching import at_scheduler, check_encrypted, of_scheduler, tidy
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.fleet import Task
 
@@ -90,7 +90,7 @@ def test_a_network_is_not_used_without_encryption(
 def test_certificates_that_are_not_there_are_named_before_anything_is_started(
     given: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedulers, "_client_of", pytest.fail)
+    monkeypatch.setattr(reaching, "_client_at", pytest.fail)
     tls = "distributed.comm.tls."
     with (
         config_of_dask({f"{tls}ca-file": given, f"{tls}client.cert": given, f"{tls}client.key": given}),
@@ -107,7 +107,7 @@ def test_an_address_where_nothing_listens_is_named(monkeypatch: pytest.MonkeyPat
         raise ValueError("invalid\x1b port")
 
     monkeypatch.setattr(distributed, "Client", gone)
-    monkeypatch.setattr(schedulers, "refuse_pickles", lambda: None)
+    monkeypatch.setattr(reaching, "refuse_pickles", lambda: None)
     with (
         pytest.raises(UsageProblem, match=r"--scheduler=localhost:x cannot be reached \(invalid.+ port\): give the"),
         at_scheduler("localhost:x", encrypted=True),
@@ -118,10 +118,10 @@ def test_an_address_where_nothing_listens_is_named(monkeypatch: pytest.MonkeyPat
 @pytest.fixture
 def reached(monkeypatch: pytest.MonkeyPatch) -> Client:
     client = Client(a1={**ONE, "host": "10.0.0.1"})
-    monkeypatch.setattr(schedulers, "_client_of", lambda _: client)
-    monkeypatch.setattr(schedulers, "refuse_pickles", lambda: None)
-    monkeypatch.setattr(schedulers, "check_encrypted", lambda _, **__: None)
-    monkeypatch.setattr(schedulers, "_check_certificates", lambda _: None)
+    monkeypatch.setattr(reaching, "_client_at", lambda _: client)
+    monkeypatch.setattr(reaching, "refuse_pickles", lambda: None)
+    monkeypatch.setattr(reaching, "check_encrypted", lambda _, **__: None)
+    monkeypatch.setattr(reaching, "_check_certificates", lambda _: None)
     return client
 
 
@@ -147,7 +147,7 @@ def test_hosts_that_did_not_answer_are_tidied_and_the_client_is_closed(
             raise done
         return done
 
-    monkeypatch.setattr(schedulers, "tidy", tidy)
+    monkeypatch.setattr(reaching, "tidy", tidy)
     with at_scheduler("a", encrypted=True) as cluster:
         cluster.load(b"", order_for)
         cluster.start("j", cluster.hosts[0], Task(kind="arm"))
@@ -188,8 +188,8 @@ def _clock(monkeypatch: pytest.MonkeyPatch, after_3_s: Callable[[], None]) -> Si
         if clock.time_s == 3.0:
             after_3_s()
 
-    monkeypatch.setattr(schedulers, "sleep", sleep)
-    monkeypatch.setattr(schedulers, "monotonic", lambda: clock.time_s)
+    monkeypatch.setattr(reaching, "sleep", sleep)
+    monkeypatch.setattr(reaching, "monotonic", lambda: clock.time_s)
     return clock
 
 
@@ -202,5 +202,5 @@ def test_nothing_of_a_certificate_is_in_a_message(tmp_path: Path) -> None:
         config_of_dask({f"{tls}ca-file": str(file), f"{tls}client.cert": str(file), f"{tls}client.key": str(file)}),
         pytest.raises(UsageProblem) as caught,
     ):
-        schedulers._check_certificates("tls://127.0.0.1:1")
+        reaching._check_certificates("tls://127.0.0.1:1")
     assert "secret" not in str(caught.value)
