@@ -172,12 +172,12 @@ def _missing(plain: Any, whole: Any, path: str) -> Iterator[str]:
 
 @cache
 def _decoder(cls: type[R]) -> "msgspec.json.Decoder[R]":
-    return msgspec.json.Decoder(cls, dec_hook=_read)
+    return msgspec.json.Decoder(cls, dec_hook=lambda _, plain: unpack(plain))  # no other field is unknown to msgspec
 
 
 def _converted(cls: type[R], plain: object) -> R:
     try:
-        return msgspec.convert(plain, cls, dec_hook=_read)
+        return msgspec.convert(plain, cls, dec_hook=lambda _, packed: unpack(packed))
     except _UNUSABLE as error:
         raise SerialisationError(f"{cls.__name__}: {error}") from None
 
@@ -236,11 +236,6 @@ def _written(value: Any) -> Any:
     if getattr(value, "ndim", None) == 0:
         return value.item()  # of numpy
     raise TypeError(f"no record may hold {value!r}")
-
-
-def _read(_: type, plain: object) -> Values:
-    """Return an array: a record has no other field that msgspec does not know."""
-    return unpack(plain)
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_written)

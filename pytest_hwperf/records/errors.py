@@ -49,9 +49,7 @@ class StoreError(HwperfError):
     """A baseline folder or file that cannot be used; names the file and the remedy, in one line."""
 
     def __init__(self, sentence: str = "", *, log: str = "") -> None:
-        super().__init__(
-            visible(sentence), log=log
-        )  # the names in a folder may be anyone's: no line of them begins one here
+        super().__init__(visible(sentence), log=log)  # names in a folder may be anyone's: none begins a line here
 
 
 class WorkerError(HwperfError):

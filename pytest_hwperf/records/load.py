@@ -29,8 +29,7 @@ KEYWORDS: Mapping[LoadKind, tuple[str, ...]] = {
     "offline": ("calls", "in_flight", "carriers"),
     "server": ("qps", "seconds", "seed", "shape", "within_ms", "in_flight", "carriers"),
 }
-_ALWAYS = frozenset({"qps", "seconds", "seed", "rows", "calls"})
-_USUAL: Mapping[str, float | str] = {"shape": 1.0, "within_ms": 0.0, "in_flight": 0, "carriers": "threads"}
+_ALWAYS = frozenset({"qps", "seconds", "seed", "rows", "calls"})  # said of a load, also where they are as usual
 
 
 class Load(Record, frozen=True, kw_only=True):
@@ -82,8 +81,8 @@ class Load(Record, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         """Say what decides its times: the address is no part of it."""
-        told = {name: getattr(self, name) for name in KEYWORDS[self.kind]}
-        chosen = {name: value for name, value in told.items() if name in _ALWAYS or value != _USUAL[name]}
+        usual, told = Load(kind=self.kind), {name: getattr(self, name) for name in KEYWORDS[self.kind]}
+        chosen = {name: value for name, value in told.items() if name in _ALWAYS or value != getattr(usual, name)}
         shown = (f"{name}={value}" if isinstance(value, str) else f"{name}={value:g}" for name, value in chosen.items())
         return " ".join([self.kind, *shown])
 

@@ -174,9 +174,13 @@ def compare_exact(metric: Metric, baseline: Sequence[float], candidate: Sequence
         return replace(found, cause=baseline_of_nothing(now, metric.unit))
     whole = abs(before)
     room, sign = (now - before - low, 1) if metric.better == "lower" else (high - now + before, -1)
+    # of a shift between exchangeable processes; equal ones leave nothing to chance
+    confidence = 1.0 if constant else max(0.0, 1 - 2 / math.comb(len(base) + len(cand), len(base)))
+    change, least, most = (relative(end, whole) for end in (now - before, low, high))
+    method = "between the medians; bounds between the most distant values"
     return replace(
         found,
-        change=_shift(base, cand, whole),
+        change=Estimate(value=change, low=least, high=most, confidence=confidence, n=len(cand), method=method),
         margin=max(margin.size, relative(margin.floor, whole)),
         detectable=relative(sign * (max(margin.size * whole, margin.floor) + room), whole),
     )
@@ -327,17 +331,3 @@ def _why_unpaired(baseline: Sequence[float], candidate: Sequence[float]) -> Stat
     if not baseline:
         return state("no examples")
     return None if {*baseline, *candidate} <= {0.0, 1.0} else state("no correctness")
-
-
-def _shift(base: Sequence[float], cand: Sequence[float], whole: float) -> Estimate:
-    """Return the change between the medians of sorted values, relative to `whole`."""
-    constant = base[0] == base[-1] and cand[0] == cand[-1]
-    return Estimate(
-        value=relative(median(cand) - median(base), whole),
-        low=relative(cand[0] - base[-1], whole),
-        high=relative(cand[-1] - base[0], whole),
-        # of a shift between exchangeable processes; equal ones leave nothing to chance
-        confidence=1.0 if constant else max(0.0, 1 - 2 / math.comb(len(base) + len(cand), len(base))),
-        n=len(cand),
-        method="between the medians; bounds between the most distant values",
-    )
