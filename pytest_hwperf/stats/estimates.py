@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
-from pytest_hwperf.records.messages import Remark, Statement, state
+from pytest_hwperf.records.messages import Remark, Statement, is_lacking, state
 from pytest_hwperf.records.metrics import MEMORY_PRESSURE, Better, Metric, metric_of
 from pytest_hwperf.records.run import OF_A_LOAD, Estimate, Figure, Run, Sample, Values, figure_of, replace
 from pytest_hwperf.records.structs import LARGEST
@@ -252,7 +252,7 @@ def _by_early_stopping(ordered: "NDArray[float64]", statistic: str, confidence: 
     q = float(quantile(statistic))
     beyond, needed = rank_from_above(n, q), fewest_calls(q)
     lacking = state("no bound", statistic=statistic, side="upper", level=100 * CONFIDENCE, needed=needed, n=n)
-    kept = [one for one in warnings if isinstance(one, Statement) and one.kind != "no bound"]
+    kept = [one for one in warnings if not is_lacking(one)]
     bounds = (
         float(ordered[rank - 1]),
         float(ordered[low - 1]) if low >= 1 else None,

@@ -335,12 +335,12 @@ def _is_beyond(metric: str, values: Sequence[Seen]) -> bool:
     """Whether the same side is beyond the margin of the other in every pair."""
     if len(values) < FIRST_PAIRS or not all(one.baseline and one.candidate for one in values):
         return False
-    margin = METRICS[metric].margins[0]
-    sizes = [max(margin.size, relative(margin.floor, min(one.baseline, one.candidate))) for one in values]
-    each = list(zip(values, sizes, strict=True))
-    return all(one.candidate > one.baseline * (1 + size) for one, size in each) or all(
-        one.baseline > one.candidate * (1 + size) for one, size in each
-    )
+    margin, sides = METRICS[metric].margins[0], [(one.baseline, one.candidate) for one in values]
+
+    def is_beyond(less: float, more: float) -> bool:
+        return more > less * (1 + max(margin.size, relative(margin.floor, less)))
+
+    return all(is_beyond(then, now) for then, now in sides) or all(is_beyond(now, then) for then, now in sides)
 
 
 def _said(metric: str, beyond: Mapping[tuple[str, Measurement], Sequence[Seen]]) -> Iterator[str]:

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from pytest_hwperf.records.budgets import (
     BUDGET_KEYWORDS,
-    DEFAULT_MARGINS,
     closest,
     closest_margins,
     nearest,
@@ -20,9 +19,8 @@ from pytest_hwperf.records.budgets import (
     parse_size,
 )
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.verdict import Budget, Margin
+from pytest_hwperf.records.verdict import Margin
 
 SHARES = {
     "accuracy_min",
@@ -189,10 +187,6 @@ def test_named_margins_stand_beside_those_that_are_always_compared() -> None:
     } == sizes
 
 
-def test_every_default_margin_speaks_of_a_known_metric() -> None:
-    assert {margin.metric for margin in DEFAULT_MARGINS.values()} <= set(METRICS)
-
-
 def test_a_word_that_is_near_nothing_gets_no_hint() -> None:
     assert nearest("zzz", ["latency"]) == ""
 
@@ -207,11 +201,6 @@ def test_a_budget_reads_back_what_it_was_given(limit: float, keyword: str) -> No
 @given(st.integers(0, 10_000))
 def test_a_size_reads_back(hundredths: int) -> None:
     assert parse_size(f"{hundredths / 100:.2f}%", "relative") == pytest.approx(hundredths / 10_000)
-
-
-def test_budgets_are_records() -> None:
-    expected = Budget(keyword="latency_p50_ms", metric="latency", statistic="p50", limit=0.005)
-    assert (expected,) == parse_budgets({"latency_p50_ms": 5})
 
 
 def test_a_margin_that_cannot_fail_is_refused() -> None:

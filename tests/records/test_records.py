@@ -38,10 +38,6 @@ def test_differences_of_machines_are_named() -> None:
     )
 
 
-def test_a_machine_does_not_differ_from_itself() -> None:
-    assert machine().differences(machine()) == ()
-
-
 def test_a_run_finds_its_samples_and_metrics() -> None:
     latency = sample()
     own = replace(run(samples=(latency,)), directions={"rouge_l": "higher"})

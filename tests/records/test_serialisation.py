@@ -148,15 +148,6 @@ def test_realistic_report_comes_back() -> None:
     assert full == from_json(report.Report, to_json(full))
 
 
-def test_fingerprint_survives() -> None:
-    assert fake.machine().fingerprint == from_json(run.Machine, to_json(fake.machine())).fingerprint
-
-
-def test_schema_is_two() -> None:
-    """A reader refuses a larger one, so raising it is a decision."""
-    assert run.SCHEMA == 2
-
-
 def test_result_of_the_call_is_never_encoded() -> None:
     """It may be anything, of any size, and is none of the store's business."""
     one = fake.run().with_result(object())
