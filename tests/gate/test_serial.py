@@ -214,12 +214,6 @@ def test_a_measurement_of_which_nothing_is_asked_is_not_taken(monkeypatch: pytes
     assert [""] == [one.measurement.label for one in pair.observations]
 
 
-def test_a_stream_without_items_has_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    metric = ("item", "p50")
-    pair = first_pair(monkeypatch, Channel(taking(lambda *_: MILLI)), asking(), asking(key=metric))
-    assert ["latency"] == [one.metric for one in pair.observations]
-
-
 @pytest.mark.parametrize("at", [0, 1, 3])
 def test_a_process_that_is_lost_ends_its_pair_and_is_blamed_for_its_own_test(
     monkeypatch: pytest.MonkeyPatch, at: int
@@ -326,10 +320,3 @@ def test_nothing_that_either_part_of_a_rehearsal_has_used_is_forgotten() -> None
     assert {"baseline": Opened(read=("one", "three"), written=("two",))} == trace.opened
     whole = {"": ("a change", "another"), FREE: ("f",), PORT: ("g",)}
     assert {"baseline": Usage(used=whole)} == trace.usages
-
-
-def test_an_observation_of_both_sides_at_once_says_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    channel = Channel(taking(lambda *_: MILLI))
-    evidence = conducted(channel.conductor(monkeypatch, serial=set()))
-    (found,) = {one.apart for pair in evidence.pairs for one in pair.observations}
-    assert (False, ()) == (found, decide(evidence)[asking()].warnings)
