@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
+from random import Random
 from statistics import fmean, geometric_mean, harmonic_mean, median
 from typing import TypeVar
 
@@ -40,6 +41,7 @@ from pytest_hwperf.stats.ranks import quantile
 M = TypeVar("M")
 
 _SECOND = 1_000_000_000  # ns
+_HALF = 0.5  # a fair coin
 _TURNS = 4  # of a double block
 _STEADY = 3  # successive warm-up blocks that have to agree
 ENERGY_WINDOW_S = 0.6  # half a second at least, with a reserve for calls that have got faster
@@ -100,7 +102,7 @@ class Interleaver:
 
     connections: Mapping[Side, Connection]  # to the sides that are alive, each waiting for its turn
     plan: BlockPlan
-    toss: Callable[[], bool]  # a fair coin
+    random: Random
     statistics: Sequence[tuple[str, str]]  # (metric, statistic) wanted: of latency, CPU time or energy
     margin: float = 0.0  # relative, the smallest of what is asked: turns may end early; 0: they do not
     processor: int | None = None  # that both sides share in their turns; None leaves them to the scheduler
@@ -182,11 +184,8 @@ class Interleaver:
         )
         preempted = fmean(block.preempted for side in SIDES for block in whole[side])
         for metric, statistic in dict.fromkeys((*self.statistics, *self._also_taken())):
-            is_window = metric_of(metric).in_turns == "window"
-            if is_window:
-                values = self._joules(found, (metric, statistic))
-            else:
-                values = {side: self._values(side, metric, statistic) for side in SIDES}
+            is_window, key = metric_of(metric).in_turns == "window", (metric, statistic)
+            values = self._joules(found, key) if is_window else {side: self._values(side, *key) for side in SIDES}
             if values and 0 < len(values["baseline"]) == len(values["candidate"]):  # a stream may have no items
                 found.observations.append(
                     Observation(
@@ -215,12 +214,12 @@ class Interleaver:
         """Return the joules of each process; nothing where one has none, or where they were counted differently."""
         windows = [(side, window) for side, taken in self._windows.items() for window in taken]
         why = next((f"{side}: {window.reason}" for side, window in windows if window.joules is None), "")
+        sources = {side: window.source for side, window in windows}
         if why:
             found.refused[key] = said(why)
-            return {}
-        if len({window.source for _, window in windows}) > 1:
-            sources = {side: window.source for side, window in windows}
+        elif len({window.source for _, window in windows}) > 1:
             found.refused[key] = state("other conditions", (Difference(name="source", **sources),))
+        if key in found.refused:
             return {}
         return {side: array("d", (window.joules or 0.0 for window in self._windows[side])) for side in SIDES}
 
@@ -254,13 +253,13 @@ class Interleaver:
 
     def _drawn_sides(self) -> Sequence[Side]:
         sides = [side for side in SIDES if side in self.connections]
-        return sides if self.toss() else sides[::-1]
+        return sides if self.random.random() < _HALF else sides[::-1]
 
     def _drawn(self, doubles: int) -> list[Side]:
         """Draw the order of all turns, two of either side in a row: fewer hand-overs, and drift cancels."""
         turns = list[Side]()
         for _ in range(doubles):
-            one, other = SIDES if self.toss() else SIDES[::-1]
+            one, other = self._drawn_sides()
             turns += [one, other, other, one]
         return turns
 

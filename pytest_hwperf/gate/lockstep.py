@@ -308,7 +308,7 @@ class Pairing:
         return Interleaver(
             self.connections,
             program.plan,
-            program.chance.toss,
+            program.chance.random,
             statistics,
             margin=program.margin(measurement),
             processor=program.chance.processor(),

@@ -88,54 +88,47 @@ def ask(
     with workdirs.workdir() as folder:
         results: list[WorkerResult] = []
         for first in range(0, len(commands), at_once):
-            group, began = commands[first : first + at_once], monotonic()
-            places = [folder / str(first + n) for n in range(len(group))]
-            results.extend(_ask_group(task, group, places, until, start))
+            given, began = list[Given](), monotonic()
+            for number, command in enumerate(commands[first : first + at_once], first):
+                place = folder / str(number)
+                place.mkdir()
+                given.append((command, replace(task, reply_to=str(place / _REPLY)), place))
+            results.extend(_ask_group(given, until, start))
             answered(len(results), monotonic() - began)
         return results
 
 
 def _ask_group(
-    task: WorkerTask,
-    commands: Sequence[Command],
-    places: Sequence[Path],
-    until: float,
-    start: Callable[[Sequence[Given]], Iterable[Launched]],
+    given: Sequence[Given], until: float, start: Callable[[Sequence[Given]], Iterable[Launched]]
 ) -> list[WorkerResult]:
-    started, began, given = list[Launched](), monotonic(), list[Given]()
-    for command, place in zip(commands, places, strict=True):
-        place.mkdir()
-        given.append((command, replace(task, reply_to=str(place / _REPLY)), place))
+    started, began = list[Launched](), monotonic()
     try:
         with uninterrupted():
             started.extend(start(given))  # where one cannot be started, those before it are ended
-        if task.role == "load":
-            return _share(started, commands, places, until)
-        return [
-            _wait(worker, place / _REPLY, began, min(began + command.deadline_s, until))
-            for worker, command, place in zip(started, commands, places, strict=True)
-        ]
+        if given[0][1].role == "load":
+            return _share(started, given, until)
+        ends = [min(began + command.deadline_s, until) for command, _, _ in given]
+        return [_wait(worker, one, began, end) for worker, one, end in zip(started, given, ends, strict=True)]
     finally:
         for worker in started:
             worker.end()
 
 
-def _share(
-    started: Sequence[Launched], commands: Sequence[Command], places: Sequence[Path], until: float
-) -> list[WorkerResult]:
+def _share(started: Sequence[Launched], given: Sequence[Given], until: float) -> list[WorkerResult]:
     """Let processes begin their shares of a load together; where this one is interrupted, they tell what they have."""
-    begin_together(started, places, min(monotonic() + commands[0].deadline_s, until))
+    begin_together(started, [place for _, _, place in given], min(monotonic() + given[0][0].deadline_s, until))
     began = monotonic()
     try:
-        return [_wait(worker, place / _REPLY, began, until) for worker, place in zip(started, places, strict=True)]
+        return [_wait(worker, one, began, until) for worker, one in zip(started, given, strict=True)]
     except KeyboardInterrupt:
         for worker in started:
             worker.interrupt()
         limit = monotonic() + _LAST_WORD_S
-        return [_wait(worker, place / _REPLY, began, limit) for worker, place in zip(started, places, strict=True)]
+        return [_wait(worker, one, began, limit) for worker, one in zip(started, given, strict=True)]
 
 
-def _wait(worker: Launched, reply: Path, began: float, until: float) -> WorkerResult:
+def _wait(worker: Launched, given: Given, began: float, until: float) -> WorkerResult:
+    reply = Path(given[1].reply_to)
     try:
         ending = f"ended with code {worker.process.wait(max(0.0, until - monotonic()))} and gave no answer"
     except subprocess.TimeoutExpired:

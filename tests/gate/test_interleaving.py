@@ -2,8 +2,8 @@
 
 import math
 from array import array
-from collections.abc import Callable, Mapping, Sequence
-from itertools import cycle
+from collections.abc import Mapping, Sequence
+from random import Random
 
 import pytest
 from fakes.lines import FakeLine, FakeMeasurement, FakeTest, Taken
@@ -29,7 +29,20 @@ NODE = "t.py::test"
 HERE = Measurement(test=NODE, label="")
 MILLI = 1_000_000  # ns
 COUNTS = BlockTimes(cpu_ns=0, thread_ns=0, switches=0)
-HEADS: Callable[[], bool] = lambda: True  # noqa: E731 - the baseline is always first
+
+
+class Coin(Random):
+    """Falls as it is told; heads: the baseline is first."""
+
+    def __init__(self, *heads: bool) -> None:
+        super().__init__(0)
+        self._heads = iter(heads)
+
+    def random(self) -> float:
+        return 0.0 if next(self._heads, True) else 1.0
+
+
+HEADS = Coin()
 
 
 def constant(taken_ns: int) -> FakeMeasurement:
@@ -50,7 +63,7 @@ def interleaving(  # noqa: PLR0913 - what an interleaver takes
     candidate: FakeMeasurement,
     *statistics: tuple[str, str],
     plan: BlockPlan | None = None,
-    toss: Callable[[], bool] = HEADS,
+    toss: Coin = HEADS,
     processor: int | None = None,
     also: Sequence[tuple[str, str]] = (),
     margin: float = 0.0,
@@ -120,8 +133,7 @@ def test_what_is_taken_too_costs_no_further_call(taken_ns: int, taken: list[str]
 
 
 def test_the_coin_decides_each_double_block() -> None:
-    assignment = cycle([True, False])
-    found, _ = interleaving(constant(MILLI), constant(MILLI), toss=lambda: next(assignment))
+    found, _ = interleaving(constant(MILLI), constant(MILLI), toss=Coin(*[True, False] * 9))
     assert found.assignment.turns == "CBBCBCCB" * 3  # the first throw was for the warm-up
 
 

@@ -92,7 +92,7 @@ def build(load: Load, clock: Clock, stack: ExitStack, slower: float) -> Comparis
     evidence, tosses = Evidence(alpha=0.01, hypotheses=(SLOWER,), pairs=()), Random(7)
     lines = sides(load, clock, stack, {"baseline": 0.001, "candidate": 0.001 * slower})
     while (step := next_step(evidence)).stage is not None:
-        interleaver = Interleaver(lines, BlockPlan(), lambda: tosses.random() < 0.5, [("latency", "p50")])
+        interleaver = Interleaver(lines, BlockPlan(), tosses, [("latency", "p50")])
         interleaver.measure()
         turns = interleaver.found(HERE)
         pair = Pair(
@@ -130,7 +130,7 @@ def test_a_turn_of_fast_calls_at_a_slow_rate_takes_no_longer_than_others(
     """Calls of 10 µs would be made by the thousand, and in batches, if they followed each other."""
     lines = sides(Load(kind="server", qps=qps, seconds=2), clock, stack, dict.fromkeys(SIDES, 10e-6))
     began = clock.now_s
-    Interleaver(lines, BlockPlan(), lambda: True, [("latency", "p50")]).measure()
+    Interleaver(lines, BlockPlan(), Random(1), [("latency", "p50")]).measure()
     assert lines["baseline"].asked <= most
     assert clock.now_s - began < 60 * 0.2
 
