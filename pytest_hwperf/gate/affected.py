@@ -7,7 +7,7 @@ through processes that use nothing.
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_hwperf.checkout.both import with_leftovers
@@ -53,35 +53,35 @@ def watches_of(trees: Trees, *, own_interpreter: bool) -> Mapping[Side, Watch]:
     return {side: watch_of(side, str(trees.root(side)), trees.changes) for side in SIDES}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
-    """What tests are looked for in."""
+def untouched_tests(
+    trees: Trees,
+    tests: tuple[Path, Sequence[Path]],
+    trace: PairTrace,
+    again: Callable[[Sequence[str], Trees], PairTrace],
+    *,
+    own_interpreter: bool,
+) -> Untouched:
+    """Return the tests that nothing reaches of what differs between both trees, which were compared.
 
-    trees: Trees  # both, compared
-    root: Path  # of the tests
-    files: Sequence[Path]  # of the tests
-    again: Callable[[Sequence[str], Trees], PairTrace]  # rehearses some of them by themselves, with only their files
-    own_interpreter: bool = False  # whether the baseline runs with another one, and so with other versions
-
-
-def untouched_tests(search: Search, trace: PairTrace) -> Untouched:
-    """Return the tests that nothing reaches of what differs."""
-    if why := _why_all(search):
+    `tests` are their root and their files; `again` rehearses some of them by themselves, with only their files. With an
+    interpreter of its own, the baseline has other versions too.
+    """
+    if why := _why_all(trees, own_interpreter=own_interpreter):
         return Untouched(why_none=why)
     passed = [node for node in trace.outcomes if _has_passed(trace, node)]
-    affected = dict(_of_themselves(search, passed))
+    affected = dict(_of_themselves(trees, *tests, passed))
     left = [node for node in passed if node not in affected]
-    affected |= _split(left, search.trees, trace).affected
+    affected |= _split(left, trees, trace).affected
     left = [node for node in left if node not in affected]
     for _ in range(_MOST_ROUNDS):
         if not left:
             break
-        trees = with_leftovers(search.trees)
-        if why := _why_all(replace(search, trees=trees)):
+        now = with_leftovers(trees)
+        if why := _why_all(now, own_interpreter=own_interpreter):
             return Untouched(affected=affected, why_none=why)
-        trace = search.again(left, trees)
+        trace = again(left, now)
         lost = [node for node in left if not _has_passed(trace, node)]
-        found = _split([node for node in left if node not in lost], search.trees, trace)
+        found = _split([node for node in left if node not in lost], trees, trace)
         affected |= dict.fromkeys(lost, "it did not pass by itself") | dict(found.affected)
         left = [*found.left]
         if found.is_proof and not lost:
@@ -89,18 +89,18 @@ def untouched_tests(search: Search, trace: PairTrace) -> Untouched:
     return Untouched(affected=affected, why_none="what tests use of it is not the same in each process" if left else "")
 
 
-def _why_all(search: Search) -> str:
+def _why_all(trees: Trees, *, own_interpreter: bool) -> str:
     """Return what of the change may reach every test."""
-    if search.own_interpreter:
+    if own_interpreter:
         return "the baseline has an interpreter of its own"
-    return why_every_test(search.trees.changes or Changes(changed={}))
+    return why_every_test(trees.changes or Changes(changed={}))
 
 
-def _of_themselves(search: Search, nodes: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _of_themselves(trees: Trees, root: Path, files: Sequence[Path], nodes: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield tests that have changed themselves, or by what their folders give them."""
-    top, changes = search.trees.candidate, search.trees.changes or Changes(changed={})
-    here = os.path.relpath(search.root.resolve(), top).removeprefix(".").removeprefix("/")
-    own = {os.path.relpath(file.parent.resolve() / file.name, top) for file in search.files}
+    top, changes = trees.candidate, trees.changes or Changes(changed={})
+    here = os.path.relpath(root.resolve(), top).removeprefix(".").removeprefix("/")
+    own = {os.path.relpath(file.parent.resolve() / file.name, top) for file in files}
     for node in nodes:
         if why := own_change(node, changes, here, own):
             yield node, why

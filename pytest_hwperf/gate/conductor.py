@@ -159,21 +159,19 @@ class Conductor(Holder):
         began, stop = self.clock(), Event()
         until = min(until, began + _LONGEST_S)
         pairs = 1 if self._is_serial(step) else min(self.at_once, step.pairs)
-        jobs = [
-            partial(
-                self._pair,
-                evidence,
-                step.after(ahead),
-                until,
-                _Place(
-                    number=len(evidence.pairs) + 1 + ahead,
-                    chance=Chance(random_of(self.seed, self._conducted + 1 + ahead), processors),
-                    stop=stop,
-                    shown=self._progress(evidence, step, pairs) if not ahead else None,
-                ),
+        jobs = []
+        for ahead in range(pairs):
+            program = Program(
+                stage=step.stage or "screen",
+                nodes=(),
+                chance=Chance(random_of(self.seed, self._conducted + 1 + ahead), self.processors[ahead::pairs]),
+                until=until,
+                stop=stop,
+                clock=self.clock,
+                shown=self._progress(evidence, step, pairs) if not ahead else None,
+                progress=self.progress,
             )
-            for ahead, processors in enumerate(self.processors[first::pairs] for first in range(pairs))
-        ]
+            jobs.append(partial(self._pair, evidence, step.after(ahead), program, len(evidence.pairs) + 1 + ahead))
         self._conducted += pairs
         found = run_side_by_side(jobs, stop)
         self._spend(step.stage or "screen", self.clock() - began)
@@ -220,33 +218,27 @@ class Conductor(Holder):
                 self.dropped[hypothesis] = state("no value", pairs=_MISSES, why=why)
         return replace(evidence, dropped=tuple(self.dropped))
 
-    def _pair(self, evidence: Evidence, step: Step, until: float, place: "_Place") -> tuple[Pair, PairTrace]:
-        stage, measurements, plan = step.stage or "screen", step.measurements, self.plan
+    def _pair(self, evidence: Evidence, step: Step, program: Program, number: int) -> tuple[Pair, PairTrace]:
+        measurements, plan = step.measurements, self.plan
         if self._is_serial(step):
             plan = serial_plan(plan)
-        elif self.schedule is not None and stage == "screen":
+        elif self.schedule is not None and program.stage == "screen":
             plan = screen_plan(plan, self.schedule.screening)
-        program = Program(
-            stage=stage,
-            chance=place.chance,
-            until=until,
-            stop=place.stop,
+        program = dataclasses.replace(
+            program,
             nodes=sorted(  # what has crashed comes last: it cuts off what follows
                 dict.fromkeys(measurement.test for measurement in measurements), key=lambda node: self._crashes[node]
             ),
             asked=[one for one in evidence.hypotheses if one.measurement in measurements],
-            clock=self.clock,
             also=self.also,
             plan=self._patient(plan),
             silence_s=self._silence_s,
-            shown=place.shown,
-            progress=self.progress,
         )
         trace = self.hold_apart(program) if self._is_serial(step) else self._held(program, measurements)
         interleavings = trace.interleavings.values()
         pair = Pair(
-            number=place.number,
-            stage=stage,
+            number=number,
+            stage=program.stage,
             first=trace.first,
             hash_seeds=trace.hash_seeds,
             assignments=tuple(interleaving.assignment for interleaving in interleavings),
@@ -324,16 +316,6 @@ class Conductor(Holder):
 
     def _spend(self, stage: Stage, seconds: float) -> None:
         self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    """What a pair has for itself among those that run at the same time."""
-
-    number: int
-    chance: Chance
-    stop: Event  # set: it has to end
-    shown: Progress | None  # how far it is
 
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from pytest_hwperf.checkout.both import both_trees, xfails_of
 from pytest_hwperf.checkout.isolation import check_ignored, prove
 from pytest_hwperf.checkout.revision import date_of
 from pytest_hwperf.checkout.trees import Trees
-from pytest_hwperf.gate.affected import Search, Untouched, untouched_tests, watches_of
+from pytest_hwperf.gate.affected import Untouched, untouched_tests, watches_of
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.explaining import Explainer
 from pytest_hwperf.gate.lockstep import PairTrace
@@ -99,15 +99,9 @@ def _untouched(gate: GateRun) -> Untouched:
             conductor.watches = watches_of(trees, own_interpreter=False)
             return conductor.rehearse(nodes, gate.until, as_in_pairs=taken)
 
-    search = Search(
-        trees=gate.trees,
-        root=asked.command.root,
-        files=asked.files,
-        again=again,
-        own_interpreter=bool(gate.base_python),
-    )
+    tests, own = (asked.command.root, asked.files), bool(gate.base_python)
     try:
-        return untouched_tests(search, gate.trace)
+        return untouched_tests(gate.trees, tests, gate.trace, again, own_interpreter=own)
     finally:
         conductor.commands, conductor.watches = whole, {}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.checkout.trees import Trees
-from pytest_hwperf.gate.affected import Search, Untouched, untouched_tests, watches_of
+from pytest_hwperf.gate.affected import Untouched, untouched_tests, watches_of
 from pytest_hwperf.gate.lockstep import PairTrace
 from pytest_hwperf.records.evidence import Measurement, Side
 from pytest_hwperf.stats.affected import Changes, Usage
@@ -63,8 +63,7 @@ def found(
     here = root / "candidate"
     files = [here / "tests" / name for name in ("test_a.py", "test_b.py")]
     changed = changes or Changes(changed={"work.py": WORK})
-    search = Search(trees=trees(root, changed), root=here, files=files, again=again, own_interpreter=own)
-    return untouched_tests(search, trace)
+    return untouched_tests(trees(root, changed), (here, files), trace, again, own_interpreter=own)
 
 
 def test_processes_that_use_nothing_are_the_proof(tmp_path: Path) -> None:

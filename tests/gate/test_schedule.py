@@ -11,7 +11,7 @@ from fakes.clocks import HandClock
 
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.interleaving import Interleaving
-from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.lockstep import PairTrace, Program
 from pytest_hwperf.gate.schedule import GroupSchedule, clearest_first
 from pytest_hwperf.records.evidence import Assignment, Evidence, Hypothesis, Measurement, Observation, Pair
 from pytest_hwperf.records.messages import state
@@ -202,9 +202,9 @@ def conducted(
     """Conduct pairs of equal code, each of one second; of one test the value of one pair may be lost."""
     clock, planned = HandClock(), Planned(sizes, short, late_s)
 
-    def one_pair(_: Conductor, evidence: Evidence, step: Step, until: float, *__: object) -> tuple[Pair, PairTrace]:
+    def one_pair(_: Conductor, evidence: Evidence, step: Step, program: Program, __: int) -> tuple[Pair, PairTrace]:
         clock.pass_time(1.0)
-        assert until == clock() + 99 - len(evidence.pairs)
+        assert program.until == clock() + 99 - len(evidence.pairs)
         once = array("d", [1.0])
         observations = [
             Observation(measurement=one, metric="latency", statistic="p50", baseline=once, candidate=once)

@@ -4,12 +4,11 @@ from array import array
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event, current_thread, main_thread
-from typing import Any
 
 import pytest
 
 from pytest_hwperf.gate.conductor import Conductor, run_side_by_side
-from pytest_hwperf.gate.lockstep import Chance, PairTrace, random_of
+from pytest_hwperf.gate.lockstep import Chance, PairTrace, Program, random_of
 from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.plugin.progress import progress_text
 from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Observation, Pair
@@ -69,18 +68,17 @@ def test_a_pair_draws_from_its_seed_and_its_number_alone() -> None:
 def played(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Evidence, list[Progress]]]:
     """Conduct pairs of equal code that take no time."""
 
-    def one_pair(self: Conductor, evidence: Evidence, step: Step, until: float, place: Any) -> tuple[Pair, PairTrace]:
-        del evidence, until
-        if place.shown:
-            self.progress(place.shown)
+    def one_pair(_: Conductor, __: Evidence, step: Step, program: Program, number: int) -> tuple[Pair, PairTrace]:
+        if program.shown:
+            program.progress(program.shown)
         once = array("d", [1.0])
         seen = [
             Observation(measurement=one.measurement, metric="latency", statistic="p50", baseline=once, candidate=once)
             for one in step.hypotheses
         ]
-        seeds = {"baseline": place.chance.hash_seed(), "candidate": place.chance.processor() or 0}
+        seeds = {"baseline": program.chance.hash_seed(), "candidate": program.chance.processor() or 0}
         pair = Pair(
-            number=place.number,
+            number=number,
             stage="screen",
             first="baseline",
             hash_seeds=seeds,
