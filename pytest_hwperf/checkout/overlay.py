@@ -2,7 +2,6 @@
 
 import ast
 import configparser
-import hashlib
 import os
 import re
 import shlex
@@ -13,7 +12,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from pytest_hwperf.checkout.worktree import is_environment, is_lfs_pointer, walk
-from pytest_hwperf.host.files import read_file
+from pytest_hwperf.host.files import digest_of, read_file
 from pytest_hwperf.host.source_files import is_of_tests, top_of_tests
 from pytest_hwperf.records.errors import UsageProblem, WorkerError
 
@@ -159,12 +158,6 @@ def share(globs: Sequence[str], candidate_root: Path, baseline_root: Path) -> di
 def give(source: Path, baseline_root: Path, file: PurePath) -> str:
     """Copy one file to the baseline; return the SHA-256 of what it has then."""
     return digest_of(_put(source, baseline_root, file))
-
-
-def digest_of(file: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with file.open("rb") as copied:
-        return hashlib.file_digest(copied, "sha256").hexdigest()
 
 
 def _relative(file: Path, root: Path) -> PurePath:

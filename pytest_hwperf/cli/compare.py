@@ -11,9 +11,10 @@ from pytest_hwperf.cli import arguments as arg
 from pytest_hwperf.cli import output
 from pytest_hwperf.cli.inputs import read_data, read_requirements
 from pytest_hwperf.gate.load_target import headers_of
-from pytest_hwperf.gate.models import CompareSettings, MeasuredVersions, contender, digest_of, measure_versions
+from pytest_hwperf.gate.models import CompareSettings, MeasuredVersions, contender, measure_versions
 from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.gate.targets import TargetKind, check_target, shown
+from pytest_hwperf.host.files import digest_of
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.host.progress import ProgressLine
 from pytest_hwperf.records.budgets import DEFAULT_MARGINS, MODELS_COMPARED, parse_margin_lines

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_hwperf.checkout.overlay import digest_of, lay_over, modules_below, share
+from pytest_hwperf.checkout.overlay import lay_over, modules_below, share
 from pytest_hwperf.checkout.trees import own_paths, translated
 from pytest_hwperf.checkout.worktree import fill_submodules, worktree
-from pytest_hwperf.host.files import is_file, is_folder
+from pytest_hwperf.host.files import digest_of, is_file, is_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,5 @@
 """Comparison of two models, or of one with itself, in pairs of fresh processes; and what two versions of one are."""
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -22,7 +21,7 @@ from pytest_hwperf.gate.sweeps import memory_figures
 from pytest_hwperf.gate.targets import kind_of, shown
 from pytest_hwperf.gate.turns import processors
 from pytest_hwperf.host import workdirs
-from pytest_hwperf.host.files import is_file
+from pytest_hwperf.host.files import digest_of, is_file
 from pytest_hwperf.host.launch import Command, undisturbed
 from pytest_hwperf.host.worker_protocol import ModelSpec
 from pytest_hwperf.records.budgets import DEFAULT_MARGINS, MODELS_COMPARED
@@ -256,9 +255,6 @@ def _rival_command(arguments: Sequence[str], measurement: Measurement, name: str
     )
 
 
-_BLOCK = 1 << 20
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredVersions:
     """What was found of two versions."""
@@ -303,15 +299,6 @@ def contender(target: str, figures: tuple[Figure, ...] = (), requests: Requests 
     elif kind == "function" and (file := _module_of(target)):
         sha256 = digest_of(file)
     return Contender(target=shown(target), kind=kind, sha256=sha256, size=size, figures=figures, requests=requests)
-
-
-def digest_of(file: Path) -> str:
-    """Return the SHA-256 of a file's content."""
-    digest = hashlib.sha256()
-    with file.open("rb") as content:
-        while block := content.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _module_of(target: str) -> Path | None:

@@ -1,10 +1,11 @@
 """Small system files as text, and files that are replaced atomically: a reader finds the old content or the new one."""
 
 import errno
+import hashlib
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent import futures
 from contextlib import suppress
 from functools import partial
@@ -80,6 +81,20 @@ def read_given(
         return read_file(Path(file), largest)
     except (OSError, ValueError) as problem:  # the latter of a name that no file system takes
         raise error(f"{name or file} cannot be read ({getattr(problem, 'strerror', problem)}): {remedy}") from problem
+
+
+def digest_of(file: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def mapped_files() -> Iterator[str]:
+    """Yield what is mapped into the memory of this process, as Linux tells it: ` (deleted)` follows what is gone."""
+    with suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:  # noqa: PTH123 - audited
+        for line in maps:
+            if path := line.rstrip("\n").partition("/")[2]:
+                yield f"/{path}"
 
 
 def leads_out(path: Path, root: Path) -> bool:

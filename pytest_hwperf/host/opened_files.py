@@ -15,6 +15,7 @@ from pathlib import PurePath
 from types import FrameType
 from typing import Any
 
+from pytest_hwperf.host.files import mapped_files
 from pytest_hwperf.host.started_programs import STARTING, StartedPrograms, whole
 from pytest_hwperf.records.structs import Record
 
@@ -116,9 +117,10 @@ class OpenedFiles:
 
     def look(self) -> None:
         """Note what is mapped or open at this moment, by native code too."""
-        for path in _mapped():
-            self._opened[path, False] = None
-            self._keep(path, READ)
+        for path in mapped_files():  # native code reads models and tables in this way
+            if not path.endswith(" (deleted)"):
+                self._opened[path, False] = None
+                self._keep(path, READ)
         known = {path for paths in self._uses.values() for path in paths}  # of these it is known how they were opened
         for path, use in _held():
             if path not in known:
@@ -236,18 +238,6 @@ def _of_interest(paths: Iterable[str]) -> tuple[str, ...]:
     found = {os.path.realpath(path) for path in paths if not path.endswith(_COMPILED) and "\0" not in path}
     kept = (path for path in found if not path.startswith(places))
     return tuple(sorted(path for path in kept if os.path.isfile(path)))[:_MOST]  # noqa: PTH113 - thousands of texts
-
-
-def _mapped() -> Iterator[str]:
-    """Yield the files that are mapped into memory: native code reads models and tables in this way."""
-    try:
-        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:  # noqa: PTH123 - as elsewhere
-            for line in maps:
-                path = line.rstrip("\n").partition("/")[2]
-                if path and not path.endswith(" (deleted)"):
-                    yield f"/{path}"
-    except OSError:
-        return
 
 
 def _held() -> Iterator[tuple[str, str]]:

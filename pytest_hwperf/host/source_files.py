@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from pytest_hwperf.host.files import read_text
+from pytest_hwperf.host.files import mapped_files, read_text
 
 # Both may lie within the root; asking `sysconfig` would import its table of the build into every fresh process.
 _LIBRARY = Path(os.__file__).parent
@@ -132,13 +132,8 @@ def modules_before_pytest() -> dict[str, str]:
 
 def loaded_files() -> list[str]:
     """Return the files of this process's modules and mapped shared libraries, links resolved, sorted."""
-    files = {*loaded_modules().values()}
-    with suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:  # noqa: PTH123 - pathlib is not needed for it
-        for line in maps:
-            path = line.rstrip("\n").partition("/")[2].removesuffix(" (deleted)")
-            if _SHARED_LIBRARY.search(path):
-                files.add(f"/{path}")
-    paths = [Path(file) for file in files]
+    mapped = (file.removesuffix(" (deleted)") for file in mapped_files())
+    paths = [Path(file) for file in {*loaded_modules().values(), *filter(_SHARED_LIBRARY.search, mapped)}]
     real = {folder: real_path(folder) for folder in {path.parent for path in paths}}  # once each: a third of the time
     return sorted({str(real_path(path) if path.is_symlink() else real[path.parent] / path.name) for path in paths})
 

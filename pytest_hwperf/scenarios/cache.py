@@ -19,7 +19,7 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import TypeVar
 
-from pytest_hwperf.host.files import cache_folder, replace_file
+from pytest_hwperf.host.files import cache_folder, digest_of, replace_file
 from pytest_hwperf.host.workdirs import folder_of_process, goes_with_a_run
 from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.errors import ScenarioUnavailable
@@ -224,9 +224,7 @@ def _find(place: Path, key: str) -> CachedModel | None:
         sha256, notes = str(note["sha256"]), {str(name): str(text) for name, text in note["notes"].items()}
         libraries = {str(name): str(digest) for name, digest in note["libraries"].items()}
         path = place / f"{sha256}.onnx"
-        with path.open("rb") as file:
-            actual = hashlib.file_digest(file, "sha256").hexdigest()
-        usable = note["process"] != os.getpid() and actual == sha256 and unchanged(libraries)
+        usable = note["process"] != os.getpid() and digest_of(path) == sha256 and unchanged(libraries)
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None  # missing or damaged: it is built again
     if not usable:
