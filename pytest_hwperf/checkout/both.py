@@ -14,7 +14,7 @@ from pytest_hwperf.checkout.layer import Interpreter
 from pytest_hwperf.checkout.opened import own_data
 from pytest_hwperf.checkout.overlay import candidate_ini, gone_tests, lay_over, remove_gone, share
 from pytest_hwperf.checkout.revision import resolve, revision_of, top_of
-from pytest_hwperf.checkout.trees import PREFIXES, Trees, changes_between, named, own_paths, translated
+from pytest_hwperf.checkout.trees import PREFIXES, Trees, changes_between, own_paths, translated
 from pytest_hwperf.checkout.worktree import (
     copy_of,
     fill_submodules,
@@ -28,6 +28,7 @@ from pytest_hwperf.host.launch import Command, PytestCommand, undisturbed
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import COMMIT_DIGITS, Side
+from pytest_hwperf.records.text import named
 from pytest_hwperf.stats.changed_code import Xfails, xfails_of_file
 
 _UNSEEN = "what these test files do themselves is not compared"

@@ -11,7 +11,7 @@ from pytest_hwperf.checkout.both import Translation
 from pytest_hwperf.checkout.git import ignored_files, tracked_files
 from pytest_hwperf.checkout.layer import is_from
 from pytest_hwperf.checkout.opened import check_opened
-from pytest_hwperf.checkout.trees import Tree, Trees, is_same, named, sharing
+from pytest_hwperf.checkout.trees import Tree, Trees, is_same, sharing
 from pytest_hwperf.host.files import is_file
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.host.source_files import (
@@ -25,7 +25,7 @@ from pytest_hwperf.host.source_files import (
 from pytest_hwperf.host.workdirs import PREFIX, private_folder
 from pytest_hwperf.records.errors import UsageProblem, WorkerError
 from pytest_hwperf.records.evidence import Side
-from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.text import named, visible
 from pytest_hwperf.stats.hypotheses import SIDES
 
 Loaded = Mapping[Side, Sequence[str]]  # files of modules and libraries, links resolved
@@ -73,10 +73,9 @@ def check_isolation(trees: Trees, loaded: Loaded, tests: Sequence[Path], *, own_
     both: Mapping[Side, Tree] = {side: trees.tree(side) for side in SIDES}
     here, there = both["candidate"].root, both["baseline"].root
     if leaked := [*both["candidate"].own(loaded["baseline"])]:
-        more = f" and {len(leaked) - 1} more" if leaked[1:] else ""
         raise WorkerError(
-            f"the baseline has loaded {here / leaked[0]}{more} of the candidate's tree: its editable install (by "
-            f"meson-python or scikit-build-core?) cannot be redirected to another one; {_OWN_PYTHON}"
+            f"the baseline has loaded {here}{os.sep}{named(leaked, 1)} of the candidate's tree: its editable install "
+            f"(by meson-python or scikit-build-core?) cannot be redirected to another one; {_OWN_PYTHON}"
         )
     laid = {real_path(file) for file in tests}
     laid |= {there / file.relative_to(here) for file in laid if both["candidate"].holds(file)}

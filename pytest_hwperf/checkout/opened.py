@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 
 from pytest_hwperf.checkout.overlay import INI_COPY
-from pytest_hwperf.checkout.trees import PREFIXES, Tree, Trees, is_same, named, sharing
+from pytest_hwperf.checkout.trees import PREFIXES, Tree, Trees, is_same, sharing
 from pytest_hwperf.host.opened_files import (
     ABSENT,
     APPENDED,
@@ -25,6 +25,7 @@ from pytest_hwperf.host.source_files import is_compiled
 from pytest_hwperf.host.workdirs import PREFIX, private_folder
 from pytest_hwperf.records.errors import UsageProblem, WorkerError
 from pytest_hwperf.records.evidence import Side
+from pytest_hwperf.records.text import named
 from pytest_hwperf.stats.hypotheses import SIDES
 
 _BY_PYTHON = frozenset({MADE, APPENDED, PUT})

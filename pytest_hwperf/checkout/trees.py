@@ -19,7 +19,6 @@ from pytest_hwperf.stats.changed_code import MODULE, Xfails, changed_code
 
 PREFIXES = tuple(dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix)))  # of environments of both sides
 _FINDER = re.compile(r"__editable___.+_finder")  # the module that setuptools writes for an editable install
-_SHOWN = 3  # files
 _LARGEST_SOURCE = 10_000_000  # bytes of a Python file whose code is compared
 _PART = 1 << 20  # bytes that are compared at once
 _NOT_OF_A_REVISION = frozenset({".git", ".hwperf", ".pytest_cache"})  # the repository's own, and what pytest keeps
@@ -92,12 +91,6 @@ def own_paths(sys_path: Sequence[str], root: Path) -> list[Path]:
 def translated(paths: Iterable[Path], root: Path, other_root: Path) -> list[Path]:
     """Return the folders in `other_root` that correspond to `paths` in `root`."""
     return [other_root / path.resolve().relative_to(root.resolve()) for path in paths]
-
-
-def named(files: Sequence[str]) -> str:
-    """Return the first few of them, and how many more there are."""
-    more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
-    return f"{', '.join(files[:_SHOWN])}{more}"
 
 
 def sharing(files: Sequence[str]) -> str:

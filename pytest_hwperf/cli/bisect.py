@@ -8,7 +8,6 @@ from pathlib import Path
 from time import monotonic
 
 from pytest_hwperf.checkout.revision import describe, ends, history_between, private_git_folder, top_of
-from pytest_hwperf.checkout.trees import named
 from pytest_hwperf.cli import arguments as arg
 from pytest_hwperf.cli.bisect_steps import BisectionState, Comparer
 from pytest_hwperf.cli.output import (
@@ -26,6 +25,7 @@ from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import COMMIT_DIGITS, Evidence
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, metric_of
 from pytest_hwperf.records.run import Estimate, replace
+from pytest_hwperf.records.text import named
 from pytest_hwperf.records.units import counted, show_change_interval
 from pytest_hwperf.records.verdict import Policy
 from pytest_hwperf.stats.bisection import (

@@ -26,6 +26,7 @@ from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.host.files import cache_folder, new_folder
 from pytest_hwperf.host.workdirs import remove_tree
 from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.text import named
 
 Install = Callable[[Path, Sequence[str], float], None]  # interpreter, arguments of pip, seconds at most
 Policy = Literal["auto", "shared", "build"]  # whether the baseline has an environment of its own
@@ -126,8 +127,7 @@ def _differing(packages: Mapping[str, str], here: Mapping[str, str]) -> str:
         for name, version in sorted(packages.items())
         if here.get(name) != version
     ]
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return f"{', '.join(found[:_SHOWN])}{more}"
+    return named(found, _SHOWN)
 
 
 def _python_of(folder: Path) -> Path:

@@ -12,7 +12,7 @@ from pytest_hwperf.checkout.both import commands, with_leftovers
 from pytest_hwperf.checkout.building import BuildPlace, Built, run_builds
 from pytest_hwperf.checkout.isolation import check_ignored
 from pytest_hwperf.checkout.layer import Interpreter, own_folders, with_plugins
-from pytest_hwperf.checkout.trees import Trees, named
+from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.gate.affected import Untouched, watches_of
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.environments import Policy, environment_built, environment_with
@@ -30,6 +30,7 @@ from pytest_hwperf.host.workdirs import remove_tree
 from pytest_hwperf.records.evidence import Evidence, Explanation, Hypothesis, PairedProfiles, Side
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import metric_of
+from pytest_hwperf.records.text import named
 from pytest_hwperf.records.units import show_change
 from pytest_hwperf.records.verdict import Comparison
 from pytest_hwperf.stats.changed_code import Xfails

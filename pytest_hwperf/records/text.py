@@ -6,6 +6,7 @@ a lone surrogate cannot be encoded. Every surface passes such text through one o
 """
 
 import re
+from collections.abc import Sequence
 
 # A spreadsheet runs a cell that begins with one of these signs; where its cells are parted by semicolons, as in half of
 # Europe, each part of a text is a cell. Quotes around it are taken off.
@@ -23,6 +24,12 @@ def visible(text: str) -> str:
 def shortened(text: str, most: int = 100) -> str:
     """Quote a text that was given, of a long one its beginning and its length."""
     return repr(text) if len(text) <= most else f"{text[:most]!r}… ({len(text)} characters)"
+
+
+def named(texts: Sequence[str], most: int = 3) -> str:
+    """Return the first few of several texts, and how many more there are."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return f"{', '.join(texts[:most])}{more}"
 
 
 def visible_lines(text: str) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from pytest_hwperf.records.evidence import Side
 from pytest_hwperf.records.structs import Record
+from pytest_hwperf.records.text import named
 from pytest_hwperf.stats.changed_code import MODULE
 
 EVERY_TEST = ""  # context of what is used outside of any test or file of tests, and so by all of them
@@ -61,9 +62,9 @@ def why_every_test(changes: Changes) -> str:
     A file that is no Python and that one side has alone is among it: nobody notes who asks whether a file is there.
     """
     if settings := sorted(filter(_is_setting, changes.files)):
-        return f"{_named(settings)} has changed, which says how every test is run"
+        return f"{named(settings, 1)} has changed, which says how every test is run"
     if lone := sorted(file for file in changes.only if not file.endswith(_SOURCE) and file not in changes.laid_over):
-        return f"{_named(lone)} is there on one side only, and which test asks for it is not recorded"
+        return f"{named(lone, 1)} is there on one side only, and which test asks for it is not recorded"
     return ""
 
 
@@ -112,7 +113,7 @@ def split(nodes: Sequence[str], usages: Mapping[Side, Usage], loaded: Mapping[Si
             if what:
                 used.setdefault(context, f"{side}: {what[0]}")
     if uneven := sorted({*loaded.get("baseline", ())} ^ {*loaded.get("candidate", ())}):
-        used.setdefault(EVERY_TEST, f"{_named(uneven)} is loaded on one side only")
+        used.setdefault(EVERY_TEST, f"{named(uneven, 1)} is loaded on one side only")
     affected = {node: why for node in nodes if (why := _why(node, used))}
     return Split(affected=affected, left=tuple(node for node in nodes if node not in affected), is_proof=not used)
 
@@ -142,8 +143,3 @@ def _is_module(path: str) -> bool:
 def _is_setting(file: str) -> bool:
     name = file.rpartition("/")[2]
     return name in _SETTINGS or name.endswith(_SETTING_ENDS) or name.startswith(_REQUIREMENTS)
-
-
-def _named(files: Sequence[str]) -> str:
-    more = f" and {len(files) - 1} more" if files[1:] else ""
-    return f"{files[0]}{more}"

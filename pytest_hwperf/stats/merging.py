@@ -9,7 +9,7 @@ from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.fleet import ENDED
 from pytest_hwperf.records.report import Report, Shard
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.text import shortened
+from pytest_hwperf.records.text import named, shortened
 from pytest_hwperf.records.units import counted
 
 _DECIDED = ("regressed", "improved", "equivalent")
@@ -190,9 +190,8 @@ def failed_by_themselves(report: Report) -> Iterator[str]:
     judged = {judgement.run.test for judgement in report.judgements if judgement.fails}
     failed = [test for shard in report.shards for test in shard.failed if test not in judged]
     if failed:
-        named = ", ".join(one[:_LONGEST_ID] for one in failed[:_NAMED])
-        more = f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
-        yield f"{counted(len(failed), 'test')} failed by themselves: {named}{more}"
+        tests = named([one[:_LONGEST_ID] for one in failed], _NAMED)
+        yield f"{counted(len(failed), 'test')} failed by themselves: {tests}"
 
 
 def _own(parts: Parts) -> Iterator[str]:
