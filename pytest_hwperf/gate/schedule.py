@@ -52,11 +52,6 @@ class GroupSchedule:
         )
         self.screening, self._explain_s = self._table.screening(left_s), explain_s
 
-    @property
-    def needed_s(self) -> float:
-        """How long all tests are expected to take at most."""
-        return self._table.needed_s(self._table.tests, self.screening)
-
     def next_group(self, evidence: Evidence, left_s: float, screened_s: float) -> int:
         """Return how many hypotheses are asked next, 0 where there is no time for any; see `gate.conductor`."""
         done = len(self._begun(evidence, len(evidence.groups)))

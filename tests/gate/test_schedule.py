@@ -67,7 +67,7 @@ def test_what_is_not_turns_in_the_rehearsal_stays_in_every_pair() -> None:
     found = schedule(1, 600.0)
     plan = screen_plan(PAIR_PLAN, found.screening)
     screen_s, confirm_s = (2 + beside_s + one.seconds((MILLI, MILLI), margin=0.02) for one in (plan, PAIR_PLAN))
-    assert 6 * screen_s + 8 * confirm_s == pytest.approx(found.needed_s)
+    assert 6 * screen_s + 8 * confirm_s == pytest.approx(found._table.needed_s(found._table.tests, found.screening))
     planned = Evidence(alpha=0.01, hypotheses=asked(1), pairs=())
     assert "comparing 1 test takes about 25 s of the 600 s left" == found.said(planned, 600.0, 0.0)
     begun, pair_s = replace(planned, pairs=(screened(asked(1)),)), screen_s
