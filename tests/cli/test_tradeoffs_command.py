@@ -178,16 +178,6 @@ def test_a_class_that_a_candidate_loses_is_named(asked: Asked, tmp_path: Path) -
     assert [None, "class lost"] == [one.lost_classes and one.lost_classes.kind for one in table.candidates]
 
 
-@pytest.mark.parametrize("us", [13.8, 13.6, 19.2, 20.4])
-def test_single_processes_leave_small_gains_inconclusive(asked: Asked, us: float) -> None:
-    """Three runs of one code said worthwhile (-31 %), worthwhile (-32 %) and not worthwhile (-4 %)."""
-    int8 = scenario("onnx_int8", us, form="MatMul", precision="int8 static")
-    _, said = asked(of=[FP32, int8])
-    assert "onnx_int8 against onnx_fp32, batch 1: inconclusive" in said
-    assert "inconclusive against 1 other critical accuracy" in said
-    assert "Measure in pairs: hwperf tradeoffs --pairs -- a.py::test_model" in said
-
-
 LATENCY: dict[Key, tuple[float, float]] = {("latency", "p50"): (1e-3, 0.01)}
 SWEPT = (judged("onnx_fp32", LATENCY, 1), judged("onnx_fp32", LATENCY, 32), *SCENARIOS[2:])
 OF_OTHERS = """\

@@ -99,12 +99,6 @@ def test_what_is_inconclusive_is_named_apart() -> None:
     assert ["sklearn_fp32"] == found["best_composite"]["inconclusive"]
 
 
-def test_other_operating_points_are_not_compared() -> None:
-    """At 32 rows a call the same model has another latency for a reason."""
-    many = replace(SLOW, run=replace(SLOW.run, conditions={"batch_size": "32"}))
-    assert ["batch_size=1", "batch_size=32"] == [one["operating_point"] for one in entries(report(FAST, many), BEST)]
-
-
 def test_nothing_in_common_is_said() -> None:
     other = judgement("sklearn_fp32", memory=10e6)
     only = judgement("onnx_fp32", latency=0.001)
@@ -245,14 +239,6 @@ def test_the_names_in_the_picture_cover_no_other_and_stay_within(monkeypatch: py
     assert not [1 for place, one in enumerate(boxes) for other in boxes[:place] if one.overlaps(other)]
     assert axes.bbox.x0 <= min(box.x0 for box in boxes)
     assert max(box.x1 for box in boxes) <= axes.bbox.x1
-
-
-def test_each_file_says_what_it_is() -> None:
-    """A reader of one would not understand the other."""
-    files = tradeoff_files.render(CHOICE)
-    assert ["pytest-hwperf hardware tradeoffs", "pytest-hwperf best candidates"] == [
-        json.loads(files[name])["what"] for name in (COMPARED, BEST)
-    ]
 
 
 def test_alone_there_is_nothing_to_draw() -> None:
