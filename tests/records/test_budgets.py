@@ -95,7 +95,6 @@ def test_the_name_of_a_lower_limit_ends_in_min() -> None:
 def test_a_misspelt_keyword_is_reported_with_the_nearest() -> None:
     with pytest.raises(UsageProblem) as caught:
         parse_budgets({"latncy_p95_ms": 1})
-
     text = str(caught.value)
     assert text.startswith("hwbudget(latncy_p95_ms=1): unknown keyword 'latncy_p95_ms'. Did you mean 'latency_p95_ms'?")
     assert 3 > sum(keyword in text for keyword in BUDGET_KEYWORDS)

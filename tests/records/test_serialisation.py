@@ -319,7 +319,6 @@ def test_damage_is_named_by_its_path(path: str, value: object, problem: str) -> 
     plain = edited(to_plain(fake.sklearn_judgement()), path, value)
     where = re.sub(r"(context|directions)\[\w+\]", r"\1[...]", path)
     where = where.removesuffix(".f8le").removesuffix(".bits")
-
     with pytest.raises(SerialisationError) as raised:
         from_json(verdict.Judgement, json.dumps(plain))
     assert f"Judgement: {problem} - at `$.{where}`" == str(raised.value)
@@ -329,7 +328,6 @@ def test_damage_is_named_by_its_path(path: str, value: object, problem: str) -> 
 def test_no_number_that_is_not_finite_is_read(number: str) -> None:
     """Also where a field may be empty: JSON has no such numbers, and other writers mean them."""
     text = to_json(fake.estimate(1.0, 0.5, 1.5, 3)).decode().replace("0.5", number)
-
     with pytest.raises(SerialisationError, match=r"^Estimate: "):
         from_json(run.Estimate, text)
     with pytest.raises(SerialisationError, match=r"^(is not whole JSON|holds no valid thing .*finite).*: give one"):
@@ -370,7 +368,6 @@ def test_no_number_that_is_not_finite_is_read(number: str) -> None:
 def test_what_does_not_belong_together_is_refused(cls: type[Record], path: str, value: object, problem: str) -> None:
     record = fake.sklearn_judgement() if cls is verdict.Judgement else gates.report(3).gates[0]
     plain = edited(to_plain(record), path, value)
-
     with pytest.raises(SerialisationError) as raised:
         from_json(cls, json.dumps(plain))
     assert f"{cls.__name__}: {problem}" == str(raised.value)
@@ -378,7 +375,6 @@ def test_what_does_not_belong_together_is_refused(cls: type[Record], path: str, 
 
 def test_whole_numbers_beyond_every_float_are_refused_in_arrays_too() -> None:
     plain = edited(to_plain(fake.sample()), "values", [10**400])
-
     with pytest.raises(SerialisationError, match=r"^Sample: int too large to convert to float"):
         from_json(run.Sample, json.dumps(plain))
 
@@ -387,7 +383,6 @@ def test_an_unknown_field_is_refused() -> None:
     """A newer writer raises the schema; an unknown field in a known schema is damage."""
     plain = to_plain(fake.session())
     plain["run"]["result"] = 1
-
     with pytest.raises(SerialisationError, match=r"^StoredRun: Object contains unknown field `result` - at `\$\.run`$"):
         from_json(run.StoredRun, json.dumps(plain))
 

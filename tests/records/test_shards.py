@@ -47,6 +47,5 @@ def test_a_selection_is_the_same_in_any_order() -> None:
 @pytest.mark.parametrize(("number", "of"), [(0, 3), (4, 3), (1, 257)])
 def test_no_record_has_a_number_that_no_shard_has(number: int, of: int) -> None:
     shard = Shard(number=1, of=3, alpha=0.01, selected=1, selection="", settings={}, exit_code=0)
-
     with pytest.raises(ValueError, match="no shard has the number"):
         replace(shard, number=number, of=of)

@@ -60,7 +60,6 @@ pick = lambda row: row[0]
 def test_changed_code_is_named(before: str, after: str, baseline: set[str], candidate: set[str]) -> None:
     """What can be seen of a function without a call of it is a change of the code around it."""
     assert before in SOURCE
-
     found = changed_code(SOURCE.encode(), SOURCE.replace(before, after).encode())
     assert [baseline, candidate] == [set(keys) for keys in found]
 

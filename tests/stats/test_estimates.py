@@ -240,7 +240,6 @@ def test_values_that_a_metric_cannot_have_are_no_estimate(metric: str, values: l
 @pytest.mark.parametrize("weights", [[1.0], [1.0, 0.0], [1.0, -2.0]])
 def test_weights_that_are_no_counts_are_no_estimate(weights: list[float]) -> None:
     sample = replace(sample_of("cpu_time", [0.001, 0.002]), weights=array("d", weights))
-
     with pytest.raises(MeasurementError, match=r"^cpu_time has 2 values: each window has calls$"):
         estimate(sample, "mean")
 

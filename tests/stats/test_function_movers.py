@@ -48,7 +48,6 @@ def movers(explanation: Explanation) -> Mapping[str, float]:
 def test_the_planted_slow_function_is_named_with_its_part_of_the_change(comparison: Comparison) -> None:
     """3 of 10 ms more, all of it in `embed`."""
     found = explained_by(comparison, repeats(BEFORE), repeats({**BEFORE, "predict>embed": 7}))
-
     (only,) = found.movers
     assert ("embed", "model.py:7") == (only.name, only.where)
     assert pytest.approx(1.0, abs=0.05) == found.covered
@@ -96,14 +95,12 @@ def test_a_function_is_found_below_whatever_calls_it(comparison: Comparison) -> 
     """From each of ten layers `norm` is called, a little slower."""
     layers = {f"predict>layer{n}>norm": 0.5 for n in range(30)}
     after = {**BEFORE, **dict.fromkeys(layers, 0.6)}
-
     found = movers(explained_by(comparison, repeats({**BEFORE, **layers}), repeats(after)))
     assert ["norm"] == [*found]
 
 
 def test_two_functions_share_the_change_the_larger_first(comparison: Comparison) -> None:
     after = {**BEFORE, "predict>embed": 5, "predict>score": 4}
-
     found = movers(explained_by(comparison, repeats(BEFORE), repeats(after)))
     assert {"score": 0.67, "embed": 0.33} == pytest.approx(found, abs=0.06)
     assert ["score", "embed"] == [*found]
@@ -112,14 +109,12 @@ def test_two_functions_share_the_change_the_larger_first(comparison: Comparison)
 def test_what_got_faster_meanwhile_counts_against_the_change(comparison: Comparison) -> None:
     """+4 and -2 of +2 ms: 200 % and -100 %."""
     after = {**BEFORE, "predict>embed": 8, "predict>score": 0}
-
     found = movers(explained_by(comparison, repeats(BEFORE), repeats(after)))
     assert {"embed": 2.0, "score": -1.0} == pytest.approx(found, abs=0.1)
 
 
 def test_own_work_of_a_function_is_told_from_that_of_what_it_calls(comparison: Comparison) -> None:
     after = {**BEFORE, "predict": 3, "predict>embed": 6}
-
     found = movers(explained_by(comparison, repeats(BEFORE), repeats(after)))
     assert {"predict": 0.5, "embed": 0.5} == pytest.approx(found, abs=0.06)
 
@@ -165,7 +160,6 @@ def test_a_renamed_function_is_compared_with_itself(comparison: Comparison) -> N
 def test_a_function_that_was_moved_to_another_file_is_compared_with_itself(comparison: Comparison) -> None:
     after = {**BEFORE, "predict>embed (other.py)": 7}
     del after["predict>embed"]
-
     (mover,) = explained_by(comparison, repeats(BEFORE), repeats(after)).movers
     assert ("embed", "other.py:7") == (mover.name, mover.where)
     assert pytest.approx(4e-3, rel=0.05) == mover.baseline

@@ -104,7 +104,6 @@ def test_values_that_need_no_clock_are_compared_where_both_sides_have_them() -> 
     wrong = fake.sample("accuracy", [0.0, 0.0], per="example")
     size = fake.sample("model_size", [5e6], per="model")
     found = asked(asking(ACCURACY, SIZE), rehearsal(exact={"baseline": [right, size], "candidate": [wrong]}))
-
     (one,) = found.fixed_samples
     assert (ACCURACY, "example") == (one.hypothesis.margin, one.per)
     assert (array("d", [1.0, 0.0]), array("d", [0.0, 0.0])) == (one.baseline, one.candidate)

@@ -180,7 +180,6 @@ def test_the_highest_rate_is_found_by_doubling_and_bisection(highest: float) -> 
     tried = dict[float, bool]()
     while (rate := next_rate(tried, 100.0)) is not None:
         tried[rate] = rate <= highest
-
     best = max(rate for rate, kept in tried.items() if kept)
     assert best <= highest < best * 1.05
     assert len(tried) < 16
@@ -259,7 +258,6 @@ def test_processes_are_a_condition_and_one_of_them_carries_its_share() -> None:
 def test_a_bad_load_says_what_is_allowed(keywords: Mapping[str, object], said: str) -> None:
     with pytest.raises(UsageProblem) as caught:
         parse_load(keywords)
-
     pytest.LineMatcher([str(caught.value)]).fnmatch_lines([said])
 
 

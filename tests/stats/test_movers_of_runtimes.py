@@ -70,7 +70,6 @@ def test_withheld_operators_name_none(comparison: Comparison) -> None:
     """They cover half of the call."""
     (one,) = pairs(270, gemm=(900,))
     half = replace(one, candidate=replace(one.candidate, call_s=2.5e-3))
-
     found = explain_operators(SLOWER, comparison, [half])
     assert ((), "nothing moved") == (found.movers, found.withheld and found.withheld.kind)
 
@@ -82,7 +81,6 @@ def test_a_function_that_holds_more_than_any_operator_is_told_instead(comparison
     function = replace(
         operators, kind="function", movers=(replace(operators.movers[0], kind="function", name="f", where="a.py:1"),)
     )
-
     moved = explained({SLOWER: comparison}, pairs(27, 27, 27), [small, function])[SLOWER.key].moved
     assert str(moved).startswith("f (a.py:1) +")
 
@@ -91,7 +89,6 @@ def test_the_allocation_that_was_added_is_named_with_its_line(memory: Comparison
     """Lines of a function count together, since they may move; the largest line of the candidate is shown."""
     before = [[held("load", 80), held("", 1)]] * 3
     after = [[held("load", 10, line=8), held("load", 100, line=9), held("", 1)]] * 3
-
     found = explain_memory(LARGER, memory, before, after)
     moved = explained({LARGER: memory}, (), [found])[LARGER.key].moved
     assert [("load", "model.py:9", 30e6)] == [(one.name, one.where, one.moved) for one in found.movers]
@@ -100,7 +97,6 @@ def test_the_allocation_that_was_added_is_named_with_its_line(memory: Comparison
 
 def test_what_a_library_holds_is_its_callers(memory: Comparison) -> None:
     before, after = [[held("ones", 80, called_at="t.py:2")]] * 3, [[held("ones", 110, called_at="t.py:4")]] * 3
-
     (mover,) = explain_memory(LARGER, memory, before, after).movers
     assert ("read", "t.py:4", 30e6) == (mover.name, mover.where, mover.moved)
 

@@ -220,6 +220,5 @@ def test_the_bound_of_a_shift_is_that_of_the_rank_sum_test() -> None:
 def test_every_order_of_a_rank_sum_is_counted() -> None:
     orders = [sum(rank - at for at, rank in enumerate(ranks)) for ranks in combinations(range(7), 3)]
     below = [sum(u <= most for u in orders) / len(orders) for most in range(13)]
-
     for most, share in enumerate(below):
         assert rank_sum_count(3, 4, share) == most + 1

@@ -88,7 +88,6 @@ def test_a_comparison_by_example_names_them_whatever_its_outcome() -> None:
 @pytest.mark.parametrize("places", [[0.0, 1.0], [0.5], [0.0]])
 def test_classes_of_other_examples_are_refused(places: list[float]) -> None:
     sample = fake.sample("accuracy", [1.0, 0.0], per="example")
-
     with pytest.raises(ValueError, match=r"class"):
         Sample.__post_init__(replace(sample, classes=Classes(names=("a",), of=array("d", places))))
 

@@ -77,7 +77,6 @@ def test_a_comparison_says_among_how_many_the_rate_is_split() -> None:
 def test_the_family_is_what_the_stored_runs_of_these_tests_hold_by_example() -> None:
     others = replace(labelled([1.0], "c"), machine=machine(cores=64))
     kept = [stored(one) for one in (labelled([1.0], "a"), labelled([1.0], "b"), labelled([1.0], "gone"), others)]
-
     updated = stored(replace(labelled([1.0], "a"), machine=machine(libraries={"numpy": "1.0"})))
     assert 2 == family_of(kept, {"a", "b", "c", "d"}, machine())
     assert 2 == family_of([*kept, updated], {"a", "b"}, machine())  # it may be compared with either

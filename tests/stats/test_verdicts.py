@@ -330,7 +330,6 @@ def test_examples_that_would_decide_a_share_are_told(
 def test_a_failure_says_its_numbers_and_below_them_what_moved() -> None:
     moved = state("operator moved", operator="Gather", candidate=0.002, baseline=0.001, share=0.91)
     verdict = judge_comparison(metric_of("latency"), comparison(moved=moved), Policy())
-
     numbers, told = verdict.reason.split("; ", 1)
     assert [numbers, str(moved), told] == failure_lines(run(), verdict)
     assert verdict.reason.startswith("latency p50 +4.8 % (+3.9 .. +5.6)")
