@@ -6,7 +6,7 @@ from itertools import count
 
 from pytest_hwperf.records.messages import Difference, Statement, differing, state
 from pytest_hwperf.records.metrics import METRICS, metric_of
-from pytest_hwperf.records.run import Figure, Key, Machine, Run, Sample, StoredRun, Values, figure_of, replace
+from pytest_hwperf.records.run import Figure, Key, Machine, Run, StoredRun, figure_of, replace
 from pytest_hwperf.records.verdict import Comparison, Judgement, Margin, uncompared
 from pytest_hwperf.stats.exact import can_part, compare_accuracy, compare_exact, is_worse_in_all
 from pytest_hwperf.stats.stored_timings import compare_with_history
@@ -155,7 +155,12 @@ def _unless_agreed(runs: Sequence[Run], alarm: Comparison, stored: Stored, crite
     what = "predictions differ" if first.per == "example" else f"{alarm.metric} differs"
     cause = state("processes disagree", what=what, side="candidate")
     new = [one.values for one in (first, *again) if one is not None]
-    old = _values_like(runs[0], first, stored)
+    # What the stored runs have of the same quantity under the same conditions; of examples, of as many.
+    samples = (one.run.sample(first.metric) for one in stored.runs if not _conditions(runs[0], one))
+    alike = [one.values for one in samples if one is not None and one.source == first.source]
+    if first.per == "example":  # a count has a value for each window
+        alike = [values for values in alike if len(values) == len(first.values)]
+    old = [values for values in alike if values]
     margin = next(one for one in criteria.margins if one.key == alarm.key)
     if len(new) == len(runs) and is_worse_in_all(old, new, margin, first.per):
         enough = next(n for n in count(1) if can_part(n, len(new), criteria.alpha / criteria.family))
@@ -164,15 +169,6 @@ def _unless_agreed(runs: Sequence[Run], alarm: Comparison, stored: Stored, crite
             return replace(alarm, warnings=(*alarm.warnings, str(note)))
         cause = state("few stored runs", what=what, count=len(new), stored=len(old), needed=enough)
     return replace(alarm, outcome="inconclusive", p_value=None, cause=cause)
-
-
-def _values_like(run: Run, sample: Sample, stored: Stored) -> list[Values]:
-    """Return what the stored runs have of the same quantity under the same conditions; of examples, of as many."""
-    samples = (one.run.sample(sample.metric) for one in stored.runs if not _conditions(run, one))
-    alike = [one for one in samples if one is not None and one.source == sample.source]
-    if sample.per != "example":  # a count has a value for each window
-        return [one.values for one in alike if one.values]
-    return [one.values for one in alike if len(one.values) == len(sample.values)]
 
 
 def not_compared(figures: Sequence[Figure], criteria: Criteria, cause: Statement) -> tuple[Comparison, ...]:

@@ -29,9 +29,11 @@ def is_suspect(hypothesis: Hypothesis, screen: Sequence[Observation]) -> bool:
     to one in 64 at most. Where the first three pairs are all far beyond it, no further ones are waited for. Also a
     value that never varies may follow the coin, as one that depends on who starts first.
     """
-    observations = screen[:SCREEN_PAIRS]
-    if _is_far_beyond(hypothesis, observations[:FIRST_PAIRS]):
-        return True
+    observations, first = screen[:SCREEN_PAIRS], screen[:FIRST_PAIRS]
+    if len(first) == FIRST_PAIRS and not never_varies(hypothesis, first) and all(map(is_ratio, first)):
+        values, margin = _worsened(hypothesis, first)
+        if min(values) > math.log1p(margin) + math.log(FAR):  # whatever later ones show
+            return True
     if len(observations) < SCREEN_PAIRS:
         return False
     if never_varies(hypothesis, observations):
@@ -40,14 +42,6 @@ def is_suspect(hypothesis: Hypothesis, screen: Sequence[Observation]) -> bool:
         return False
     values, margin = _worsened(hypothesis, observations)
     return signed_rank_p(values) <= SCREEN_P and max(values) >= math.log1p(margin)
-
-
-def _is_far_beyond(hypothesis: Hypothesis, first: Sequence[Observation]) -> bool:
-    """Whether the first pairs of a screen are all far beyond the margin; later ones take nothing back."""
-    if len(first) < FIRST_PAIRS or never_varies(hypothesis, first) or not all(map(is_ratio, first)):
-        return False
-    values, margin = _worsened(hypothesis, first)
-    return min(values) > math.log1p(margin) + math.log(FAR)
 
 
 def _worsened(hypothesis: Hypothesis, observations: Sequence[Observation]) -> tuple[list[float], float]:

@@ -167,7 +167,8 @@ def _courses(evidence: Evidence, seen: _Seen) -> Iterator["_Course"]:
     left, at, fixed = evidence.alpha, 0, evidence.fixed_samples
     testable = sum(is_testable(one, compare_fixed(one, left), left) for one in fixed)
     for size in evidence.groups or (len(evidence.hypotheses),):
-        here, others = (_expected(count) for count in (size, len(evidence.hypotheses) - at - size))
+        counts = size, len(evidence.hypotheses) - at - size
+        here, others = (max(1.0, SCREEN_P * count) if count else 0.0 for count in counts)  # expected to be tested
         course = _Course(
             evidence=evidence,
             seen=seen,
@@ -178,11 +179,6 @@ def _courses(evidence: Evidence, seen: _Seen) -> Iterator["_Course"]:
         yield course
         left -= course.alpha if course.family else 0.0
         at, fixed, testable = at + size, (), 0
-
-
-def _expected(hypotheses: int) -> float:
-    """Return how many of a group are expected to be tested, where all are equal."""
-    return max(1.0, SCREEN_P * hypotheses) if hypotheses else 0.0
 
 
 @dataclass(slots=True, kw_only=True)
