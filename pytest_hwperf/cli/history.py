@@ -17,7 +17,7 @@ from pytest_hwperf.records.metrics import metric_of
 from pytest_hwperf.records.run import Estimate
 from pytest_hwperf.records.text import shortened, visible
 from pytest_hwperf.records.units import counted, show_change_interval, show_interval, show_share
-from pytest_hwperf.reports import history_files
+from pytest_hwperf.reports import exports
 from pytest_hwperf.reports.document import Block, Code, Paragraph
 from pytest_hwperf.reports.html.assets import check_installed
 from pytest_hwperf.reports.html.histories import render
@@ -157,7 +157,7 @@ def _check_export(options: argparse.Namespace) -> None:
 def _export(store: Store, options: argparse.Namespace) -> bool:
     """Export series; return whether there are any."""
     if options.form == "parquet":
-        content, rows = history_files.parquet(_by_test(store, options))
+        content, rows = exports.history_parquet(_by_test(store, options))
         if rows:
             write_file(options.output[0], content)
             say(f"{counted(rows, 'value')} written to {options.output[0]}")
@@ -172,7 +172,7 @@ def _export(store: Store, options: argparse.Namespace) -> bool:
             "one by its TEST and --machine=DIGITS"
         )
     if found:
-        write_export(*history_files.otava(found), options.output)
+        write_export(*exports.history_otava(found), options.output)
     return bool(found)
 
 

@@ -13,7 +13,6 @@ energies in mJ; a column that holds several metrics is in the unit of the column
 
 import csv
 import io
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
@@ -37,9 +36,7 @@ _NO_EFFECT = "the comparison keeps no standardised effect; see change and its in
 _NO_DEVIATION = "{} without a deviation; see change and its interval"
 
 _RUN_COLUMNS = ("test", "label", "scenario", "machine_kind", "revision", "started_at", "machine")
-_SAMPLE_COLUMNS = (
-    *("metric", "unit", "n", "per", "source", "mean", "sd", "min", "median", "max", "reason", "warnings"),
-)
+_SAMPLE_COLUMNS = ["metric", "unit", "n", "per", "source", "mean", "sd", "min", "median", "max", "reason", "warnings"]
 FIGURE_ENDINGS = ("", "_ci_low", "_ci_high", "_n", "_per", "_source", "_reason")
 _COMPARISON_COLUMNS = (
     *("metric", "statistic", "unit", "baseline_value", "candidate_value", "n", "source"),
@@ -56,36 +53,34 @@ def render(report: Report) -> dict[str, bytes]:
     names = [f"{exported_name('_'.join(key), units[key])}{ending}" for key in keys for ending in FIGURE_ENDINGS]
     kinds = {gate.kind for gate in report.gates}
     changes = {kind: changes_of(gate for gate in report.gates if gate.kind == kind) for kind in kinds}
+    summary, comparisons = list[Cells](), list[Cells]()
+    for judgement in judgements:
+        run, figures = judgement.run, {figure.key: figure for figure in judgement.figures}
+        cells = [cell for key in keys for cell in figure_cells(run, key, figures.get(key))]
+        summary.append([*_run_cells(run), *cells, conditions_of(run)])
+        for verdict in judgement.verdicts:
+            if isinstance(verdict.subject, Comparison):
+                found = _comparison_cells(judgement, verdict.subject, changes.get(run.kind, {}))
+                found["fails"] = "yes" if verdict.fails else "no"
+                named = (report.baseline, *_run_cells(run)[:_NAMES])
+                comparisons.append([*named, *map(found.get, _COMPARISON_COLUMNS)])
+    samples = (row for judgement in judgements for row in _sample_rows(judgement.run))
     return {
-        "stat_benchmark_runs.csv": file_of(
-            (*_RUN_COLUMNS, *_SAMPLE_COLUMNS, "conditions"),
-            (row for judgement in judgements for row in _sample_rows(judgement.run)),
-        ),
-        "stat_benchmark_summary.csv": file_of(
-            (*_RUN_COLUMNS, *names, "conditions"), (_summary_row(judgement, keys) for judgement in judgements)
-        ),
-        "statistical_comparisons.csv": file_of(
-            ("baseline", *_RUN_COLUMNS[:_NAMES], *_COMPARISON_COLUMNS),
-            (
-                [report.baseline, *_run_cells(judgement.run)[:_NAMES], *row]
-                for judgement in judgements
-                for row in _comparison_rows(judgement, changes.get(judgement.run.kind, {}))
-            ),
-        ),
+        "stat_benchmark_runs.csv": file_of((*_RUN_COLUMNS, *_SAMPLE_COLUMNS, "conditions"), samples),
+        "stat_benchmark_summary.csv": file_of((*_RUN_COLUMNS, *names, "conditions"), summary),
+        "statistical_comparisons.csv": file_of(("baseline", *_RUN_COLUMNS[:_NAMES], *_COMPARISON_COLUMNS), comparisons),
     }
 
 
 def file_of(columns: Cells, rows: Iterable[Cells]) -> bytes:
-    """Return a whole file, its header first."""
+    """Return a whole file, its header first; numbers have twelve digits, and no text is a formula."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerows(map(_written, row) for row in (columns, *rows))
+    for row in (columns, *rows):
+        writer.writerow(
+            "" if cell is None else _text(cell) if isinstance(cell, str) else f"{cell:.12g}" for cell in row
+        )
     return text.getvalue().encode("utf-8")
-
-
-def _written(cell: Cell) -> str:
-    """Write numbers with twelve digits, and text so that no spreadsheet takes it for a formula."""
-    return "" if cell is None else _text(cell) if isinstance(cell, str) else f"{cell:.12g}"
 
 
 _text = lru_cache(maxsize=1000)(spreadsheet_cell)  # sources, methods and reasons are repeated in every row
@@ -101,52 +96,34 @@ def _run_cells(run: Run) -> Cells:
     return run.test, run.label, run.scenario, run.kind, run.shown_revision, run.started_at, run.machine.fingerprint
 
 
+def _unit(run: Run, metric: str) -> tuple[str, float]:
+    return EXPORT_UNITS[metric_of(run, metric).unit]
+
+
 def _sample_rows(run: Run) -> Iterator[Cells]:
     """Yield a row for each metric that was measured, then for each that was not."""
-    measured = (_sample_cells(run, sample) for sample in run.samples)
-    missing: Iterator[dict[str, Cell]] = (
-        {"metric": metric, "reason": str(cause)} for metric, cause in run.unmeasured.items()
-    )
-    for cells in (*measured, *missing):
+    found: list[dict[str, Cell]] = [_sample_cells(run, sample) for sample in run.samples]
+    found += ({"metric": metric, "reason": str(cause)} for metric, cause in run.unmeasured.items())
+    for cells in found:
         cells["unit"] = _unit(run, str(cells["metric"]))[0] or "1"
         yield [*_run_cells(run), *map(cells.get, _SAMPLE_COLUMNS), conditions_of(run)]
 
 
 def _sample_cells(run: Run, sample: Sample) -> dict[str, Cell]:
+    """Summarise a sample; its mean is as it is judged: of windows of unequal length, and of rates, total over total."""
     import numpy as np
 
-    factor, n = _unit(run, sample.metric)[1], len(sample.values)
+    factor, n, known = _unit(run, sample.metric)[1], len(sample.values), METRICS.get(sample.metric)
     cells: dict[str, Cell] = {"metric": sample.metric, "n": n, "per": sample.per, "source": sample.source}
     cells["warnings"] = "; ".join(map(str, sample.warnings))
     if not n:
         return {**cells, "reason": "no reading"}
-    values = np.frombuffer(sample.values) * factor
-    values.sort()
-    mean = float(np.add.reduce(values)) / n
-    cells |= {"mean": _mean(sample, factor, mean), "min": float(values[0]), "max": float(values[-1])}
+    values = np.sort(np.frombuffer(sample.values) * factor)
+    is_plain = sample.weights is None and not (known and known.is_rate)
+    cells["mean"] = float(values.mean()) if is_plain else estimate(sample, "mean").value * factor
+    cells |= {"min": float(values[0]), "max": float(values[-1])}
     cells["median"] = middle(run.metric(sample.metric), values.tolist())
-    if n == 1:
-        return {**cells, "reason": "sd needs 2 values"}
-    apart = values - mean
-    return {**cells, "sd": math.sqrt(apart @ apart / (n - 1))}
-
-
-def _mean(sample: Sample, factor: float, plain: float) -> float:
-    """Return the mean as it is judged: of windows of unequal length, and of rates, it is total over total."""
-    known = METRICS.get(sample.metric)
-    if sample.weights is None and not (known and known.is_rate):
-        return plain
-    return estimate(sample, "mean").value * factor
-
-
-def _unit(run: Run, metric: str) -> tuple[str, float]:
-    return EXPORT_UNITS[metric_of(run, metric).unit]
-
-
-def _summary_row(judgement: Judgement, keys: Sequence[Key]) -> Cells:
-    run, figures = judgement.run, {figure.key: figure for figure in judgement.figures}
-    cells = (cell for key in keys for cell in figure_cells(run, key, figures.get(key)))
-    return [*_run_cells(run), *cells, conditions_of(run)]
+    return {**cells, "reason": "sd needs 2 values"} if n == 1 else {**cells, "sd": float(values.std(ddof=1))}
 
 
 def figure_cells(run: Run, key: Key, figure: Figure | None) -> tuple[Cell, ...]:
@@ -165,19 +142,12 @@ def _open_end(estimate: Estimate) -> str:
     return "; ".join(map(str, estimate.warnings)) or f"no bound at n={estimate.n} ({estimate.method})"
 
 
-def _comparison_rows(judgement: Judgement, changes: Mapping[MeasurementKey, Changes]) -> Iterator[Cells]:
-    for verdict in judgement.verdicts:
-        comparison = verdict.subject
-        if isinstance(comparison, Comparison):
-            cells = _comparison_cells(judgement, comparison)
-            cells |= _effect_cells(judgement.run, comparison, changes)
-            cells["fails"] = "yes" if verdict.fails else "no"
-            yield [*map(cells.get, _COMPARISON_COLUMNS)]
-
-
-def _comparison_cells(judgement: Judgement, comparison: Comparison) -> dict[str, Cell]:
-    change = comparison.change
-    unit, factor = _unit(judgement.run, comparison.metric)
+def _comparison_cells(
+    judgement: Judgement, comparison: Comparison, changes: Mapping[MeasurementKey, Changes]
+) -> dict[str, Cell]:
+    """Return the cells of a comparison by their columns; a standardised effect has only one that rests on pairs."""
+    run, change = judgement.run, comparison.change
+    unit, factor = _unit(run, comparison.metric)
     figure, value = figure_of(judgement.figures, comparison.key), comparison.candidate
     n, source = (None, None) if value is None else (comparison.pairs, figure.source if figure else IN_PAIRS)
     if figure and comparison.is_of(figure):  # then the candidate's value that belongs to the change is its own
@@ -188,24 +158,18 @@ def _comparison_cells(judgement: Judgement, comparison: Comparison) -> dict[str,
         "candidate_value": None if value is None else value * factor,
         "n": n,
         "source": source,
-        "change": change.value if change else None,
-        "ci_low": change.low if change else None,
-        "ci_high": change.high if change else None,
-        "confidence": change.confidence if change else None,
         "method": comparison.how,
         "reason": comparison.reason or (_open_end(change) if change else ""),
         "warnings": "; ".join(map(str, [*comparison.warnings, *(change.warnings if change else ())])),
     }
+    if change:
+        cells |= {"change": change.value, "ci_low": change.low, "ci_high": change.high}
+        cells["confidence"] = change.confidence
     same = ("metric", "statistic", "scale", "margin", "pairs", "p_value", "detectable", "outcome")
-    return cells | {name: getattr(comparison, name) for name in same}
-
-
-def _effect_cells(run: Run, comparison: Comparison, changes: Mapping[MeasurementKey, Changes]) -> dict[str, Cell]:
-    """Return the standardised effect of a comparison that rests on pairs, or the reason why there is none."""
-    key = (Measurement(test=run.test, label=run.label), *comparison.key)
-    values = decisive(comparison, changes.get(key, {}))
+    cells |= {name: getattr(comparison, name) for name in same}
+    values = decisive(comparison, changes.get((Measurement(test=run.test, label=run.label), *comparison.key), {}))
     if not values:
-        return {"cohens_d_paired_reason": _NO_EFFECT}
+        return cells | {"cohens_d_paired_reason": _NO_EFFECT}
     effect = cohens_d(values)
     reason = _NO_DEVIATION.format(counted(len(values), "pair")) if effect is None else ""
-    return {"cohens_d_paired": effect, "cohens_d_paired_reason": reason}
+    return cells | {"cohens_d_paired": effect, "cohens_d_paired_reason": reason}

@@ -1,10 +1,13 @@
-"""The figures of a report as other programs keep them: one number for each benchmark and name, with its unit."""
+"""The figures of a report, and the series of a history, as other programs keep them: each number with its unit."""
 
+import io
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pytest_hwperf import __version__
+from pytest_hwperf.records import metrics
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, Better
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Estimate, Figure, Run, Sample
@@ -14,6 +17,7 @@ from pytest_hwperf.records.units import EXPORT_UNITS, counted, exported_name, sh
 from pytest_hwperf.records.verdict import Budget, Judgement
 from pytest_hwperf.reports.csv_files import file_of
 from pytest_hwperf.reports.rows import benchmark_of, metric_of
+from pytest_hwperf.stats.history import Series
 from pytest_hwperf.stats.rounds import Stats
 
 _UNITS = {"ms": "ms", "mb": "MB", "mj": "mJ", "mg": "mg", "per_s": "1/s", "": "1"}  # as a person writes them
@@ -47,23 +51,19 @@ def measures_of(report: Report) -> Iterator[Measure]:
         for figure in judgement.figures:
             metric, at = metric_of(judgement.run, figure.metric), figure.estimate
             unit, factor = EXPORT_UNITS[metric.unit]
-            low, high = (None if end is None else _rounded(end * factor) for end in (at.low, at.high))
+            # Twelve digits drop what the factor of a unit adds: 1.18, not 1.1800000000000002.
+            low, high = (None if end is None else float(f"{end * factor:.12g}") for end in (at.low, at.high))
             yield Measure(
                 benchmark=benchmark_of(judgement.run),
                 name=named(figure),
                 full_name=exported_name(named(figure), metric.unit),
                 unit=_UNITS[unit],
                 better=metric.better,
-                value=_rounded(at.value * factor),
+                value=float(f"{at.value * factor:.12g}"),
                 low=low,
                 high=high,
                 basis=f"{counted(at.n, figure.per)}, {figure.source}",
             )
-
-
-def _rounded(value: float) -> float:
-    """Drop what the factor of a unit adds behind the twelfth digit: 1.18, not 1.1800000000000002."""
-    return float(f"{value:.12g}")
 
 
 def unmeasured(report: Report) -> tuple[str, ...]:
@@ -77,8 +77,7 @@ def unmeasured(report: Report) -> tuple[str, ...]:
 
 def named(figure: Figure) -> str:
     """Name a figure, and an estimate as one: a number that is read alone must not pass for a measured one."""
-    metric = f"{figure.metric}_estimate" if figure.estimated else figure.metric
-    return f"{metric}_{figure.statistic}"
+    return f"{figure.metric}{'_estimate' if figure.estimated else ''}_{figure.statistic}"
 
 
 def _json(whole: object) -> bytes:
@@ -112,11 +111,12 @@ def render_action_benchmark(report: Report, *, better: Better = "lower") -> Expo
     kept = [one for one in every if one.better == better]
     entries = list[dict[str, str | float]]()
     for one in kept:
-        low, high = ("?" if end is None else show_number(end, 4) for end in (one.low, one.high))
-        interval: dict[str, str | float] = {} if one.low is None and one.high is None else {"range": f"{low} .. {high}"}
-        named_as = visible(f"{one.benchmark} {one.name}")
-        entry = {"name": named_as, "unit": one.unit, "value": one.value, **interval, "extra": visible(one.basis)}
-        entries.append(entry)
+        entry: dict[str, str | float] = {"name": visible(f"{one.benchmark} {one.name}"), "unit": one.unit}
+        entry["value"] = one.value
+        if (one.low, one.high) != (None, None):
+            low, high = ("?" if end is None else show_number(end, 4) for end in (one.low, one.high))
+            entry["range"] = f"{low} .. {high}"
+        entries.append({**entry, "extra": visible(one.basis)})
     other, form = ("higher", BIGGER) if better == "lower" else ("lower", "github-action-benchmark")
     others = counted(len(every) - len(kept), "figure")
     beside = [f"{others} of which {other} is better: --as={form}"] if len(kept) < len(every) else []
@@ -133,7 +133,6 @@ def render_otava(report: Report) -> Exported:
     return Exported(content=content, benchmarks=len({one.benchmark for one in measures}), left_out=unmeasured(report))
 
 
-_BATCH = "batch of "  # how a unit of replication of several calls begins
 _GROUP = "benchmark_group"  # in the context of a run: what the fixture `benchmark` was given
 _STATISTICS = (
     "min", "max", "mean", "stddev", "rounds", "median", "iqr", "q1", "q3", "iqr_outliers", "stddev_outliers",
@@ -145,11 +144,15 @@ def render_pytest_benchmark(report: Report) -> Exported:
     """Write every measurement with at least two readings of the latency; the others are left out."""
     found, left_out = [], []
     for judgement in report.judgements:
-        run = judgement.run
-        sample = run.sample(MEDIAN_LATENCY[0])
-        reason = _why_not(run, sample)
-        if sample is None or reason:
-            left_out.append(f"{benchmark_of(run)}: {reason}")
+        run, sample = judgement.run, judgement.run.sample(MEDIAN_LATENCY[0])
+        if sample is None:
+            why = run.unmeasured.get(MEDIAN_LATENCY[0], "none of its samples is of calls")
+            left_out.append(f"{benchmark_of(run)}: no latency was measured: {why}")
+        elif len(sample.values) < 2:  # noqa: PLR2004 - a deviation needs as many
+            left_out.append(f"{benchmark_of(run)}: a deviation needs 2 readings of the latency")
+        elif sum(sample.values) <= 0:
+            why = "every reading of the latency is 0: calls per second cannot be said"
+            left_out.append(f"{benchmark_of(run)}: {why}")
         else:
             found.append(_benchmark(run, sample))
     machine, (implementation, _, version) = report.machine, report.machine.python.partition(" ")
@@ -161,18 +164,11 @@ def render_pytest_benchmark(report: Report) -> Exported:
         "python_version": visible(version),
         "system": visible(machine.system),
     }
-    revision = visible(report.revision) or "unversioned"  # a report keeps neither its time nor a branch
-    commit = {
-        "id": revision,
-        "time": None,
-        "author_time": None,
-        "dirty": report.changed,
-        "project": None,
-        "branch": None,
-    }
+    # A report keeps neither the time of its revision nor a branch.
+    commit: dict[str, Any] = {"id": visible(report.revision) or "unversioned", "time": None, "author_time": None}
     whole = {
         "machine_info": machine_info,
-        "commit_info": commit,
+        "commit_info": {**commit, "dirty": report.changed, "project": None, "branch": None},
         "benchmarks": found,
         "datetime": visible(report.started_at),
         "version": f"pytest-hwperf {__version__}",
@@ -180,18 +176,10 @@ def render_pytest_benchmark(report: Report) -> Exported:
     return Exported(content=_json(whole), benchmarks=len(found), left_out=tuple(left_out))
 
 
-def _why_not(run: Run, sample: Sample | None) -> str:
-    if sample is None:
-        return f"no latency was measured: {run.unmeasured.get(MEDIAN_LATENCY[0], 'none of its samples is of calls')}"
-    if len(sample.values) < 2:  # noqa: PLR2004 - a deviation needs as many
-        return "a deviation needs 2 readings of the latency"
-    return "" if sum(sample.values) > 0 else "every reading of the latency is 0: calls per second cannot be said"
-
-
 def _benchmark(run: Run, sample: Sample) -> dict[str, Any]:
     fullname, group = visible(benchmark_of(run)), run.context.get(_GROUP)
-    calls = sample.per.removeprefix(_BATCH).partition(" ")[0] if sample.per.startswith(_BATCH) else ""
-    iterations = int(calls) if calls.isascii() and calls.isdigit() else 1
+    calls = re.match(r"batch of (\d{1,9})(?: |$)", sample.per, re.ASCII)
+    stats = Stats(sample.values)
     return {
         "group": None if group is None else visible(group),
         "name": fullname.rpartition("::")[2] or fullname,
@@ -205,14 +193,11 @@ def _benchmark(run: Run, sample: Sample) -> dict[str, Any]:
             "warnings": [visible(str(one)) for one in sample.warnings],
         },
         "options": {},
-        "stats": {**statistics_of(sample.values), "iterations": iterations},
+        "stats": {
+            **{name: getattr(stats, name) for name in _STATISTICS},
+            "iterations": int(calls[1]) if calls else 1,
+        },
     }
-
-
-def statistics_of(values: Sequence[float]) -> dict[str, Any]:
-    """Return the statistics of at least two rounds, in s, whose sum is above 0."""
-    found = Stats(values)
-    return {name: getattr(found, name) for name in _STATISTICS}
 
 
 _DIGITS = 4
@@ -242,9 +227,8 @@ def _properties(judgement: Judgement) -> Iterator[Pair]:
     for verdict in judgement.verdicts:
         subject = verdict.subject
         unit = metric_of(run, subject.metric).unit
-        factor = EXPORT_UNITS[unit][1]
-        kind = "budget" if isinstance(subject, Budget) else "comparison"
-        name = f"{prefix}{kind}.{subject.metric}_{subject.statistic}"
+        factor, is_budget = EXPORT_UNITS[unit][1], isinstance(subject, Budget)
+        name = f"{prefix}{'budget' if is_budget else 'comparison'}.{subject.metric}_{subject.statistic}"
         yield name, verdict.outcome
         if isinstance(subject, Budget):
             yield exported_name(f"{name}.limit", unit), show_number(subject.limit * factor, _DIGITS)
@@ -264,3 +248,62 @@ def _estimated(name: str, estimate: Estimate, factor: float) -> Iterator[Pair]:
     for ending, value in (("", estimate.value), (".ci_low", estimate.low), (".ci_high", estimate.high)):
         if value is not None:
             yield f"{name}{ending}", show_number(value * factor, _DIGITS)
+
+
+# Columns of the Parquet file of a history with their Arrow types; values in base units.
+HISTORY_COLUMNS = {
+    "test": "string", "label": "string", "machine": "string", "cpu_model": "string", "metric": "string",
+    "statistic": "string", "unit": "string", "better": "string", "source": "string", "anchor": "string",
+    "started_at": "string", "revision": "string", "changed": "bool_", "accepted": "bool_",
+    "value": "float64", "low": "float64", "high": "float64", "confidence": "float64", "n": "int64", "method": "string",
+}  # fmt: skip
+
+
+def history_parquet(tests: Iterable[Sequence[Series]]) -> tuple[bytes, int]:
+    """Write a row for each value, a row group for each test; return the file and how many rows it has."""
+    import pyarrow as pa
+    from pyarrow import parquet as files
+
+    schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in HISTORY_COLUMNS.items()])
+    content, rows = io.BytesIO(), 0
+    with files.ParquetWriter(content, schema) as writer:
+        for series in tests:
+            found = [row for one in series for row in _history_rows(one)]
+            rows += len(found)
+            if found:
+                columns = dict(zip(HISTORY_COLUMNS, map(list, zip(*found, strict=True)), strict=True))
+                writer.write_table(pa.table(columns, schema=schema))
+    return content.getvalue(), rows
+
+
+def _history_rows(one: Series) -> Iterator[tuple[Any, ...]]:
+    unit, machine = "1" if one.anchor else metrics.metric_of(one.metric, one.better).unit, one.machine
+    of_series = (
+        one.test, one.label, machine.fingerprint, machine.cpu_model, one.metric, one.statistic, unit, one.better,
+        one.source, one.anchor,
+    )  # fmt: skip
+    shown = tuple(map(visible, of_series))  # lone surrogates are no text for Arrow
+    for value in one.values:
+        at, run = value.estimate, (visible(value.started_at), visible(value.revision), value.changed, value.accepted)
+        yield *shown, *run, at.value, at.low, at.high, at.confidence, at.n, visible(at.method)
+
+
+def history_otava(series: Sequence[Series]) -> tuple[bytes, tuple[str, ...]]:
+    """Write a row for each run of one measurement on one machine, and a column for each statistic.
+
+    Otava takes no empty cell: statistics that a run lacks are left out, and named (https://github.com/apache/otava,
+    docs/CSV.md).
+    """
+    by_run = dict[str, dict[tuple[str, str], float]]()
+    for one in series:
+        column = f"{one.metric} {one.statistic}, {one.source}" + (f", change from {one.anchor}" if one.anchor else "")
+        by_run[column] = {
+            (value.started_at, f"{value.revision}+changes" if value.changed else value.revision): value.estimate.value
+            for value in one.values
+        }
+    runs = sorted({run for values in by_run.values() for run in values})
+    whole = {name: values for name, values in by_run.items() if values.keys() == {*runs}}
+    rows = [[*run, *(values[run] for values in whole.values())] for run in runs]
+    parts = {name: len(values) for name, values in by_run.items() if name not in whole}
+    lacking = tuple(f"{name}: only {count} of {len(runs)} runs have it" for name, count in parts.items())
+    return file_of(["time", "commit", *whole], rows), lacking

@@ -44,14 +44,24 @@ def headline_of(report: Report) -> Headline:
 
 
 def _of_one(report: Report) -> Headline:
+    shards = list[str]()
+    if report.missing_shards:
+        there = ", ".join(str(shard.number) for shard in report.shards)
+        shards = [f"only shard{'s' if len(report.shards) > 1 else ''} {there} of {report.shards[0].of}"]
     if not report.judgements:
         state: Tone = "doubtful" if report.partial or report.missing_shards else "plain"
-        return Headline(sentence="; ".join(["Nothing was measured", *_shards(report)]), state=state)
+        return Headline(sentence="; ".join(["Nothing was measured", *shards]), state=state)
     made = [one for judgement in report.judgements for one in judgement.comparisons]
     compared = Counter[str](_LEFT_OUT if one.is_left_out else one.outcome for one in made)
     verdicts = [verdict for judgement in report.judgements for verdict in judgement.verdicts]
     budgets = Counter[str](verdict.outcome for verdict in verdicts if isinstance(verdict.subject, Budget))
-    parts = [*_compared(report, compared), *_budgets(budgets), *_open(report, compared, budgets)]
+    parts = [*(_compared(report, compared) if compared else ())]
+    missed, kept, every = budgets["failed"], budgets["passed"], budgets.total()
+    if missed:
+        parts.append(f"{missed} of {counted(every, 'budget')} missed")
+    elif kept:
+        parts.append(f"{counted(kept, 'budget')} kept" if kept == every else f"{kept} of {every} budgets kept")
+    parts += [*_open(report, compared, budgets), *shards]
     if not verdicts:
         measured = counted(len({judgement.run.test for judgement in report.judgements}), "test")
         parts = [f"{measured} measured only, no budget or baseline", *parts]
@@ -60,8 +70,7 @@ def _of_one(report: Report) -> Headline:
 
 def hidden_by_xfails(tests: Collection[str]) -> str:
     """Say which tests fail by their verdicts and are expected to fail since the candidate; "" where none is."""
-    named = some_of(sorted(map(visible, tests)))
-    return f"{counted(len(tests), 'failing test')} hidden by a new xfail: {named}" if tests else ""
+    return f"{counted(len(tests), 'failing test')} hidden by a new xfail: {_named(tests)}" if tests else ""
 
 
 def false_alarms(report: Report) -> str:
@@ -94,8 +103,6 @@ def _rate_of_shards(report: Report) -> float | None:
 
 def _compared(report: Report, outcomes: Counter[str]) -> Iterator[str]:
     """Yield what the comparisons say."""
-    if not outcomes:
-        return
     tests = _tests(report, lambda one: one.outcome not in _NOT_MADE and not one.is_left_out)
     left_out = _tests(report, lambda one: one.is_left_out) - tests
     rate = false_alarms(report)
@@ -105,23 +112,18 @@ def _compared(report: Report, outcomes: Counter[str]) -> Iterator[str]:
     elif not tests and left_out:
         yield f"No regression is possible in {counted(len(left_out), 'test')}: nothing that they run has changed"
         return
-    elif not tests:
-        yield f"Nothing was compared: {_why(report)}"
-    elif said := [f"{outcomes[word]} {word}" for word in ("equivalent", "improved") if outcomes[word]]:
-        yield f"No regression found in {counted(len(tests), 'test')}: {', '.join(said)}{promised}"
+    elif not tests:  # the most frequent reasons, with the number of tests of each
+        made = ((judgement.run.test, one) for judgement in report.judgements for one in judgement.comparisons)
+        found = sorted({(test, one.reason or one.outcome) for test, one in made})
+        said = visible(reasons([why for _, why in found]))
+        short = said if len(said) <= _LONGEST_REASON else f"{said[:_LONGEST_REASON]}…"
+        yield f"Nothing was compared: {short}"
+    elif well := [f"{outcomes[word]} {word}" for word in ("equivalent", "improved") if outcomes[word]]:
+        yield f"No regression found in {counted(len(tests), 'test')}: {', '.join(well)}{promised}"
     else:
         yield f"Nothing was decided in {counted(len(tests), 'test')}"
     if left_out:
         yield f"{counted(len(left_out), 'test')} left out, since nothing that they run has changed"
-
-
-def _budgets(outcomes: Counter[str]) -> Iterator[str]:
-    """Yield how many budgets were missed; where none was, how many are kept."""
-    missed, kept, every = outcomes["failed"], outcomes["passed"], outcomes.total()
-    if missed:
-        yield f"{missed} of {counted(every, 'budget')} missed"
-    elif kept:
-        yield f"{counted(kept, 'budget')} kept" if kept == every else f"{kept} of {every} budgets kept"
 
 
 def _open(report: Report, compared: Counter[str], budgets: Counter[str]) -> Iterator[str]:
@@ -133,35 +135,19 @@ def _open(report: Report, compared: Counter[str], budgets: Counter[str]) -> Iter
     if budgets["unmeasured"]:
         yield f"{counted(budgets['unmeasured'], 'budget')} unmeasured"
     if 0 < (unmade := sum(compared[outcome] for outcome in _NOT_MADE)) < compared.total():
-        yield from _other_data(report)
+        if others := _tests(report, lambda one: one.is_of_other_data):
+            still = _tests(report, lambda one: one.outcome not in _NOT_MADE) & others
+            named = f"{f' ({len(still)} in part)' if still else ''}, data or conditions changed: {_named(others)}"
+            yield f"{counted(len(others), 'test')} not comparable{named}"
         yield f"{counted(unmade, 'comparison')} not made"
-    unreached = sorted({visible(test) for gate in report.gates for test in gate.evidence.unreached_tests})
-    if unreached:
-        yield f"{counted(len(unreached), 'test')} not compared, since the time was up ({some_of(unreached)})"
+    if unreached := {test for gate in report.gates for test in gate.evidence.unreached_tests}:
+        yield f"{counted(len(unreached), 'test')} not compared, since the time was up ({_named(unreached)})"
     elif any(gate.evidence.stopped is not None for gate in report.gates):
         yield "the pairs ended early"
     if report.hidden:
         yield hidden_by_xfails(report.hidden)
     if report.partial:
         yield "interrupted, so that tests are missing"
-    yield from _shards(report)
-
-
-def _other_data(report: Report) -> Iterator[str]:
-    """Yield how many tests measure something else than their baseline, and what is compared of them all the same."""
-    tests = _tests(report, lambda one: one.is_of_other_data)
-    if tests:
-        still = _tests(report, lambda one: one.outcome not in _NOT_MADE) & tests
-        partly = f" ({len(still)} in part)" if still else ""
-        named = some_of(sorted(map(visible, tests)))
-        yield f"{counted(len(tests), 'test')} not comparable{partly}, data or conditions changed: {named}"
-
-
-def _shards(report: Report) -> Iterator[str]:
-    """Yield which shards of a build are there, where not all are."""
-    if report.missing_shards:
-        there = ", ".join(str(shard.number) for shard in report.shards)
-        yield f"only shard{'s' if len(report.shards) > 1 else ''} {there} of {report.shards[0].of}"
 
 
 def _tests(report: Report, wanted: Callable[[Comparison], bool]) -> set[str]:
@@ -169,15 +155,8 @@ def _tests(report: Report, wanted: Callable[[Comparison], bool]) -> set[str]:
     return {judgement.run.test for judgement in report.judgements if any(map(wanted, judgement.comparisons))}
 
 
-def _why(report: Report) -> str:
-    """Say why nothing was compared: the most frequent reasons, with the number of tests of each."""
-    found = {
-        (judgement.run.test, one.reason or one.outcome)
-        for judgement in report.judgements
-        for one in judgement.comparisons
-    }
-    said = visible(reasons([why for _, why in sorted(found)]))
-    return said if len(said) <= _LONGEST_REASON else f"{said[:_LONGEST_REASON]}…"
+def _named(tests: Collection[str]) -> str:
+    return some_of(sorted(map(visible, tests)))
 
 
 def _state(report: Report, compared: Counter[str], budgets: Counter[str]) -> Tone:

@@ -60,15 +60,11 @@ class MarkdownTable(Record, frozen=True, kw_only=True):
         lines = [f"<details><summary>{self.heading}</summary>" if self.collapsed else heading, ""]
         return lines + [table_row(cells) for cells in (self.columns, ["---"] * len(self.columns)) if cells]
 
-    def left_out(self, shown: int) -> str:
-        """Count what is not shown."""
-        left = len(self.rows) - shown
-        return f"{left} more {self.elsewhere}." if left else ""
-
     @property
     def frame(self) -> int:
         """The size of all that is written around the rows."""
-        return sum(map(_size, (*self.head, *self.below, self.left_out(0), "</details>"))) if self.rows else 0
+        left_out = f"{len(self.rows)} more {self.elsewhere}."
+        return sum(map(_size, (*self.head, *self.below, left_out, "</details>"))) if self.rows else 0
 
     def draw(self, room: int) -> tuple[list[str], int]:
         """Return the paragraphs with as many rows as there is room for, and the room behind them."""
@@ -80,9 +76,9 @@ class MarkdownTable(Record, frozen=True, kw_only=True):
                 break
             kept.append(line)
             room -= _size(line)
-        closing = ["</details>"] if self.collapsed else []
-        left = self.left_out(len(kept))
-        return ["\n".join([*self.head, *kept]), *filter(None, [left]), *self.below, *closing], room
+        left = len(self.rows) - len(kept)
+        left_out, closing = f"{left} more {self.elsewhere}." if left else "", "</details>" if self.collapsed else ""
+        return ["\n".join([*self.head, *kept]), *filter(None, (left_out, *self.below, closing))], room
 
 
 def _size(lines: str) -> int:
@@ -95,7 +91,11 @@ def render(report: Report) -> bytes:
     headline, groups = headline_of(report), grouped(report)
     sign = f"### {_SIGNS[headline.state]} {prose(headline.sentence, most=600)}"
     head = [f"{MARKER}\n<!-- state: {headline.state} -->", sign, "<br>\n".join(_compared(report))]
-    tables = [*_tables(groups), _unanswered(report, groups), _all_rows(report, groups)]
+    tables = list[MarkdownTable]()
+    for name, (heading, columns, most) in _TABLES.items():  # what a reader has to know something of
+        cells = [table_row([_CELLS[column](row) for column in columns]) for row in groups[name]]
+        tables.append(MarkdownTable(heading=heading, columns=columns, rows=cells, most=most))
+    tables += [_unanswered(report, groups["unanswered"]), _all_rows(report, groups)]
     tail = _repeated(report, groups)
     room = LARGEST - 1 - sum(map(_size, (*head, *tail))) - sum(table.frame for table in tables)
     drawn = list[str]()
@@ -108,14 +108,15 @@ def render(report: Report) -> bytes:
 def _compared(report: Report) -> Iterator[str]:
     """Say what was compared, and where it was measured."""
     present, others = code(report.present_code), report.compared_with
-    for gate in report.gates[:1]:
-        alike = [one for one in report.gates if one.against == gate.against]  # those of all shards
-        pairs = counted(sum(len(one.evidence.pairs) for one in alike), "pair") + gate.beside
-        spent = [seconds for one in alike for seconds in one.seconds.values()]
-        took = f", {show(sum(spent), 's')}" if spent else ""
-        yield f"{present} against {code(others[0])}: {pairs} of fresh processes{took}."
-    if others and not report.gates:
-        yield f"{present} against {code(others[0])}."
+    if others:
+        measured = ""
+        for gate in report.gates[:1]:
+            alike = [one for one in report.gates if one.against == gate.against]  # those of all shards
+            pairs = counted(sum(len(one.evidence.pairs) for one in alike), "pair") + gate.beside
+            spent = [seconds for one in alike for seconds in one.seconds.values()]
+            took = f", {show(sum(spent), 's')}" if spent else ""
+            measured = f": {pairs} of fresh processes{took}"
+        yield f"{present} against {code(others[0])}{measured}."
     where = "; ".join(f"{code(kind)}: {_machine(report.of_kind(kind))}" for kind in report.kinds) or _machine(report)
     yield f"Measured on {where}{'' if others else f': {present}'}."
 
@@ -156,55 +157,44 @@ _CELLS: Mapping[str, Callable[[Row], str]] = {
     "test and metric": _named,
 }
 _CHANGED = ("change", "old → new", "margin", "n", "p", "test and metric")
-_TABLES: Mapping[str, tuple[str, Sequence[str]]] = {  # group → heading and columns
-    "regressed": ("Regressed", _CHANGED),
-    "failed": ("Missed budgets", ("measured", "limit", "n", "source", "test and metric")),
-    "inconclusive": (
-        "Inconclusive",
-        ("change", "value", "margin or limit", "smallest detectable change", "n", "test and metric"),
-    ),
-    "improved": ("Improved", _CHANGED),
+_OPEN = ("change", "value", "margin or limit", "smallest detectable change", "n", "test and metric")
+_TABLES: Mapping[str, tuple[str, Sequence[str], int]] = {  # group → heading, columns and most rows
+    "regressed": ("Regressed", _CHANGED, _MOST_ROWS),
+    "failed": ("Missed budgets", ("measured", "limit", "n", "source", "test and metric"), _MOST_ROWS),
+    "inconclusive": ("Inconclusive", _OPEN, _MOST_ROWS // 2),
+    "improved": ("Improved", _CHANGED, _MOST_ROWS),
 }
 
 
-def _tables(groups: Groups) -> Iterator[MarkdownTable]:
-    """Yield what a reader has to know something of."""
-    for name, (heading, columns) in _TABLES.items():
-        rows = [table_row([_CELLS[column](row) for column in columns]) for row in groups[name]]
-        most = _MOST_ROWS // 2 if name == "inconclusive" else _MOST_ROWS
-        yield MarkdownTable(heading=heading, columns=columns, rows=rows, most=most)
+def _unanswered(report: Report, unanswered: Sequence[Row]) -> MarkdownTable:
+    """Write what was not compared or not measured, by its reason, and what else has to be known of the run.
 
-
-def _unanswered(report: Report, groups: Groups) -> MarkdownTable:
-    """Write what was not compared or not measured, by its reason, and what else has to be known of the run."""
+    An item is `no baseline: … (latency p50 and memory of 3 tests: …)`.
+    """
     reasons: dict[tuple[str, str, bool], list[Row]] = {}
-    for row in groups["unanswered"]:
+    for row in unanswered:
         reasons.setdefault((row.outcome, row.cause, row.fails), []).append(row)
-    items = [_reason(outcome, why, rows) for (outcome, why, _), rows in reasons.items()]
-    items += [f"- {prose(one)}" for one in skip_counts(report, listed=False)]
+    items = list[str]()
+    for (outcome, why, _), rows in reasons.items():
+        tests = list(dict.fromkeys(row.test for row in rows))
+        names = list(dict.fromkeys(row.name for row in rows))
+        more = f" and {len(tests) - _MOST_NAMED} more" if len(tests) > _MOST_NAMED else ""
+        others = f" and {counted(len(names) - _MOST_NAMED, 'other')}" if len(names) > _MOST_NAMED else ""
+        of = f"{prose(', '.join(names[:_MOST_NAMED]))}{others} of {counted(len(tests), 'test')}"
+        said = "" if why.startswith(outcome) else f"**{outcome}**: "
+        items.append(f"- {said}{prose(why)}<br>{of}: {', '.join(map(code, tests[:_MOST_NAMED]))}{more}")
+    items += [f"- {prose(one)}" for one in skip_counts(report)]
     warnings = [*report.warnings, *(one for gate in report.gates for one in gate.warnings)]
     ends = [str(gate.evidence.stopped) for gate in report.gates if gate.evidence.stopped]
     items += [f"- ⚠️ {prose(one)}" for one in (*ends, *dict.fromkeys(warnings))]
     items += ["- ⚠️ interrupted: what is shown is complete, but not all tests ran"] if report.partial else []
-    causes = [row.comparison.cause for row in groups["unanswered"] if row.comparison and row.comparison.cause]
+    kinds = [row.comparison.cause.kind for row in unanswered if row.comparison and row.comparison.cause]
     return MarkdownTable(
         heading="Not compared, and what differs" if reasons else "To be known",
         rows=items,
-        below=[_REMEDIES[kind] for kind in dict.fromkeys(cause.kind for cause in causes) if kind in _REMEDIES],
+        below=[_REMEDIES[kind] for kind in dict.fromkeys(kinds) if kind in _REMEDIES],
         elsewhere=_IN_JSON,
     )
-
-
-def _reason(outcome: str, why: str, rows: Sequence[Row]) -> str:
-    """Write `no baseline: … (latency p50 and memory of 3 tests: …)`."""
-    tests = list(dict.fromkeys(row.test for row in rows))
-    names = list(dict.fromkeys(row.name for row in rows))
-    more = f" and {len(tests) - _MOST_NAMED} more" if len(tests) > _MOST_NAMED else ""
-    of_tests = ", ".join(map(code, tests[:_MOST_NAMED])) + more
-    others = f" and {counted(len(names) - _MOST_NAMED, 'other')}" if len(names) > _MOST_NAMED else ""
-    of = prose(", ".join(names[:_MOST_NAMED])) + others
-    said = "" if why.startswith(outcome) else f"**{outcome}**: "
-    return f"- {said}{prose(why)}<br>{of} of {counted(len(tests), 'test')}: {of_tests}"
 
 
 def _all_rows(report: Report, groups: Groups) -> MarkdownTable:
@@ -253,24 +243,22 @@ _LONGEST_PATH = 300
 
 
 def annotations(report: Report) -> Iterator[str]:
-    """Yield the headline, then an error for each verdict that fails and a warning for others that are not well."""
+    """Yield the headline, then an error for each verdict that fails and a warning for others that are not well.
+
+    Each says `latency p50 +4.8 % (+3.1 .. +6.5), 310 → 325 µs, margin 2 %, 12 pairs: what moved`.
+    """
     headline, groups = headline_of(report), grouped(report)
     yield _command(_LEVELS[headline.state], headline.sentence, title="Performance")
     told = [row for name in ("regressed", "failed", "inconclusive", "unanswered") for row in groups[name]]
     failing = [row for row in told if row.fails]
     for level, rows in (("error", failing), ("warning", [row for row in groups["inconclusive"] if not row.fails])):
         for row in rows[: _MOST_ANNOTATIONS - 1]:
-            file = visible(row.run.test.partition("::")[0])
-            yield _command(level, _sentence(row), title=row.test, file=file if len(file) <= _LONGEST_PATH else "")
-
-
-def _sentence(row: Row) -> str:
-    """Write `latency p50 +4.8 % (+3.1 .. +6.5), 310 → 325 µs, margin 2 %, 12 pairs: what moved`."""
-    allowed = f"{'margin' if row.comparison else 'limit'} {row.allowed}" if row.allowed else ""
-    smallest = f"smallest detectable change {row.detectable}" if row.detectable else ""
-    parts = (f"{row.name} {row.change or row.outcome}", row.values, allowed, row.n, smallest)
-    said = ", ".join(filter(None, parts))
-    return f"{said}: {row.cause}" if row.cause else said
+            allowed = f"{'margin' if row.comparison else 'limit'} {row.allowed}" if row.allowed else ""
+            smallest = f"smallest detectable change {row.detectable}" if row.detectable else ""
+            parts = (f"{row.name} {row.change or row.outcome}", row.values, allowed, row.n, smallest)
+            said, file = ", ".join(filter(None, parts)), visible(row.run.test.partition("::")[0])
+            message = f"{said}: {row.cause}" if row.cause else said
+            yield _command(level, message, title=row.test, file=file if len(file) <= _LONGEST_PATH else "")
 
 
 def _command(level: str, message: str, **properties: str) -> str:

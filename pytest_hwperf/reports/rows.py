@@ -1,6 +1,6 @@
 """The one row of a statistic: its figure, what is asked of it, and the texts that every surface shows of it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from pytest_hwperf.records import metrics
@@ -57,9 +57,25 @@ class Row(Record, frozen=True, kw_only=True):
 
     judgement: Judgement
     key: Key
-    figure: Figure | None = None  # None: the value is that of the comparison, or there is none
-    verdicts: tuple[Verdict, ...] = ()
-    is_below: bool = False  # whether the row above has the comparison, which is about other processes
+    metric: Metric
+    figure: Figure | None  # None: the value is that of the comparison, or there is none
+    verdicts: tuple[Verdict, ...]
+    budget: Budget | None  # the first one
+    comparison: Comparison | None  # the first one
+    is_below: bool  # whether the row above has the comparison, which is about other processes
+    tone: Tone  # of the worst verdict
+    name: str  # metric and statistic: "latency p50", "throughput"
+    value: str  # with its interval; alone where it has none, or where every reading is the same
+    values: str  # both values of a comparison, "310 → 325 µs", otherwise the value
+    n: str  # of how many the value is: "12 pairs", "412 calls"
+    source: str  # what measured the value
+    limit: str  # of the budget: "<= 10 ms"
+    allowed: str  # the margin of a comparison, "2 %", otherwise the limit
+    outcome: str  # every outcome once: "inconclusive (fails)" where the settings make it fail
+    baseline: str = ""  # the value of the baseline
+    change: str = ""  # with its interval: "+4.8 % (+3.1 .. +6.5)"
+    p: str = ""  # "0.0002"
+    detectable: str = ""  # the smallest change that could have been caught where it is inconclusive: "7.6 %"
 
     @property
     def run(self) -> Run:
@@ -70,21 +86,6 @@ class Row(Record, frozen=True, kw_only=True):
     def verdict(self) -> Verdict:
         """The only one, of a row that is made for one."""
         return self.verdicts[0]
-
-    @property
-    def budget(self) -> Budget | None:
-        """The first one."""
-        return next((one.subject for one in self.verdicts if isinstance(one.subject, Budget)), None)
-
-    @property
-    def comparison(self) -> Comparison | None:
-        """The first one."""
-        return next((one.subject for one in self.verdicts if isinstance(one.subject, Comparison)), None)
-
-    @property
-    def metric(self) -> Metric:
-        """What is measured."""
-        return metric_of(self.run, self.key[0])
 
     @property
     def fails(self) -> bool:
@@ -107,125 +108,19 @@ class Row(Record, frozen=True, kw_only=True):
         return visible(unnamed_scenario(self.run))
 
     @property
-    def name(self) -> str:
-        """Metric and statistic: "latency p50", "throughput"."""
-        return visible(self.metric.called(self.key[1].replace("_", ".")))
-
-    @property
-    def value(self) -> str:
-        """The value with its interval, alone where it has none or where every reading is the same."""
-        if self.figure is None:
-            return self._value_without_figure
-        value, low, high = self.figure.estimate.value, self.figure.estimate.low, self.figure.estimate.high
-        if self.figure.per == OF_A_LOAD and any(is_lacking(one) for one in self.figure.estimate.warnings):
-            return "n/a"
-        if (low, high) in {(None, None), (value, value)}:
-            return show_measured(value, self.metric.unit)
-        return show_interval(value, low, high, self.metric.unit)
-
-    @property
-    def _value_without_figure(self) -> str:
-        """The candidate's value of a comparison; a run of comparisons alone was to measure nothing by itself."""
-        comparison = self.comparison
-        if comparison and comparison.candidate is not None:
-            return show_measured(comparison.candidate, self.metric.unit)
-        if comparison and comparison.is_left_out:
-            return ""
-        return "unmeasured" if self.run.samples or self.run.unmeasured else ""
-
-    @property
-    def values(self) -> str:
-        """What a reader compares: both values of a comparison, "310 → 325 µs", otherwise the value."""
-        comparison = self.comparison
-        if comparison is None:
-            return self.value
-        if comparison.baseline is None or comparison.candidate is None:
-            return ""
-        return show_move(comparison.baseline, comparison.candidate, self.metric.unit)
-
-    @property
-    def n(self) -> str:
-        """Of how many the value is: "12 pairs", "412 calls"."""
-        comparison = self.comparison
-        if self.figure:
-            return counted(self.figure.estimate.n, visible(unit_of(self.figure.per)))
-        if comparison and (comparison.candidate is not None or comparison.is_left_out):
-            return counted(comparison.pairs, visible(unit_of(comparison.per)))
-        return ""
-
-    @property
-    def source(self) -> str:
-        """What measured the value."""
-        if self.figure is not None:
-            return visible(self.figure.source)
-        return IN_PAIRS if self.comparison is not None and self.comparison.candidate is not None else ""
-
-    @property
-    def limit(self) -> str:
-        """The limit of the budget: "<= 10 ms"."""
-        return show_limit(self.budget.limit, self.metric.unit, self.metric.better) if self.budget else ""
-
-    @property
-    def allowed(self) -> str:
-        """The margin of a comparison, "2 %", otherwise the limit."""
-        return self.comparison.allowed if self.comparison else self.limit
-
-    @property
-    def baseline(self) -> str:
-        """The value of the baseline."""
-        if self.comparison is None or self.comparison.baseline is None:
-            return ""
-        return show_measured(self.comparison.baseline, self.metric.unit)
-
-    @property
-    def change(self) -> str:
-        """The change with its interval: "+4.8 % (+3.1 .. +6.5)"."""
-        if self.comparison is None or self.comparison.change is None:
-            return ""
-        if self.comparison.is_equal:
-            return "0 pp"
-        change = self.comparison.change
-        return show_change_interval(change.value, change.low, change.high, self.comparison.scale, write=_short)
-
-    @property
-    def outcome(self) -> str:
-        """Every outcome once: "inconclusive (fails)" where the settings make it fail."""
-        said = (
-            one.outcome if not one.fails or one.outcome in ("failed", "regressed") else f"{one.outcome} (fails)"
-            for one in self.verdicts
-        )
-        return ", ".join(dict.fromkeys(said))
-
-    @property
-    def p(self) -> str:
-        """The p value: "0.0002"."""
-        if self.comparison is None or self.comparison.p_value is None:
-            return ""
-        return f"{self.comparison.p_value:.2g}"
-
-    @property
-    def detectable(self) -> str:
-        """The smallest change that could have been caught where it is inconclusive: "7.6 %"."""
-        comparison = self.comparison
-        if comparison is None or comparison.outcome != "inconclusive" or comparison.detectable is None:
-            return ""
-        return show_size(comparison.detectable, comparison.scale, 1 if comparison.scale == "relative" else 2)
-
-    @property
     def cause(self) -> str:
         """What is known of why the answer is as it is, most telling first."""
-        return visible("; ".join(dict.fromkeys(filter(None, self._causes()))))
-
-    def _causes(self) -> Iterator[str]:
+        found = list[object]()
         for verdict in self.verdicts:
             subject = verdict.subject
             if isinstance(subject, Comparison):
-                yield from (str(subject.moved or ""), subject.reason, str(subject.disturbance or ""), *subject.warnings)
+                found += (subject.moved or "", subject.reason, subject.disturbance or "", *subject.warnings)
                 continue
-            yield str(verdict.cause or (verdict.reason if verdict.outcome == "unmeasured" else ""))
+            found.append(verdict.cause or (verdict.reason if verdict.outcome == "unmeasured" else ""))
             if verdict.outcome == "inconclusive" and self.figure is not None:
-                yield from map(str, self.figure.estimate.warnings)
-            yield from map(str, verdict.decided_by)
+                found += self.figure.estimate.warnings
+            found += verdict.decided_by
+        return visible("; ".join(dict.fromkeys(filter(None, map(str, found)))))
 
     @property
     def severity(self) -> float:
@@ -250,22 +145,91 @@ def rows_of(judgement: Judgement) -> Iterator[Row]:
     for verdict in judgement.verdicts:
         verdicts.setdefault(verdict.subject.key, []).append(verdict)
     for key in sorted_keys([*figures, *verdicts]):
-        figure, own = figures.get(key), tuple(verdicts.get(key, ()))
+        figure, own = figures.get(key), verdicts.get(key, [])
         if any(_is_of_others(one, figure) for one in own):
-            compared = tuple(one for one in own if isinstance(one.subject, Comparison))
-            budgets = tuple(one for one in own if isinstance(one.subject, Budget))
-            yield Row(judgement=judgement, key=key, verdicts=compared)
-            yield Row(judgement=judgement, key=key, figure=figure, verdicts=budgets, is_below=True)
+            yield _row(judgement, key, None, [one for one in own if isinstance(one.subject, Comparison)])
+            budgets = [one for one in own if isinstance(one.subject, Budget)]
+            yield _row(judgement, key, figure, budgets, is_below=True)
         else:
-            yield Row(judgement=judgement, key=key, figure=figure, verdicts=own)
+            yield _row(judgement, key, figure, own)
 
 
 def row_of(judgement: Judgement, verdict: Verdict) -> Row:
     """Return the row of one verdict."""
-    key = verdict.subject.key
-    figure = figure_of(judgement.figures, key)
-    figure = None if _is_of_others(verdict, figure) else figure
-    return Row(judgement=judgement, key=key, figure=figure, verdicts=(verdict,))
+    figure = figure_of(judgement.figures, verdict.subject.key)
+    return _row(judgement, verdict.subject.key, None if _is_of_others(verdict, figure) else figure, [verdict])
+
+
+def figure_row(judgement: Judgement, figure: Figure) -> Row:
+    """Return the row of a figure without its verdicts."""
+    return _row(judgement, figure.key, figure, [])
+
+
+def _row(
+    judgement: Judgement, key: Key, figure: Figure | None, verdicts: Sequence[Verdict], *, is_below: bool = False
+) -> Row:
+    metric = metric_of(judgement.run, key[0])
+    budget = next((one.subject for one in verdicts if isinstance(one.subject, Budget)), None)
+    comparison = next((one.subject for one in verdicts if isinstance(one.subject, Comparison)), None)
+    outcomes = (
+        one.outcome if not one.fails or one.outcome in ("failed", "regressed") else f"{one.outcome} (fails)"
+        for one in verdicts
+    )
+    value, n, source = _measured(judgement.run, metric, figure, comparison)
+    limit = show_limit(budget.limit, metric.unit, metric.better) if budget else ""
+    texts = {"value": value, "values": value, "n": n, "source": source, "limit": limit, "allowed": limit}
+    texts |= _compared(comparison, metric.unit) if comparison else {}
+    return Row(
+        judgement=judgement,
+        key=key,
+        metric=metric,
+        figure=figure,
+        verdicts=tuple(verdicts),
+        budget=budget,
+        comparison=comparison,
+        is_below=is_below,
+        tone=tone_of(verdicts),
+        name=visible(metric.called(key[1].replace("_", "."))),
+        outcome=", ".join(dict.fromkeys(outcomes)),
+        **texts,
+    )
+
+
+def _measured(run: Run, metric: Metric, figure: Figure | None, comparison: Comparison | None) -> tuple[str, str, str]:
+    """Return value, n and source of a figure, else of the candidate in a comparison.
+
+    A run of comparisons alone was to measure nothing by itself.
+    """
+    if figure is not None:
+        at = figure.estimate
+        if figure.per == OF_A_LOAD and any(map(is_lacking, at.warnings)):
+            value = "n/a"
+        elif (at.low, at.high) in {(None, None), (at.value, at.value)}:
+            value = show_measured(at.value, metric.unit)
+        else:
+            value = show_interval(at.value, at.low, at.high, metric.unit)
+        return value, counted(at.n, visible(unit_of(figure.per))), visible(figure.source)
+    candidate = comparison.candidate if comparison else None
+    if comparison and (candidate is not None or comparison.is_left_out):
+        n = counted(comparison.pairs, visible(unit_of(comparison.per)))
+        return ("", n, "") if candidate is None else (show_measured(candidate, metric.unit), n, IN_PAIRS)
+    return "unmeasured" if run.samples or run.unmeasured else "", "", ""
+
+
+def _compared(one: Comparison, unit: str) -> dict[str, str]:
+    """Return the texts of a comparison by their names in a row."""
+    texts, candidate = {"allowed": one.allowed, "values": ""}, one.candidate
+    if one.baseline is not None:
+        texts["baseline"] = show_measured(one.baseline, unit)
+        texts["values"] = "" if candidate is None else show_move(one.baseline, candidate, unit)
+    if one.change is not None:
+        at = (one.change.value, one.change.low, one.change.high)
+        texts["change"] = "0 pp" if one.is_equal else show_change_interval(*at, one.scale, write=_short)
+    if one.p_value is not None:
+        texts["p"] = f"{one.p_value:.2g}"
+    if one.outcome == "inconclusive" and one.detectable is not None:
+        texts["detectable"] = show_size(one.detectable, one.scale, 1 if one.scale == "relative" else 2)
+    return texts
 
 
 def _is_of_others(verdict: Verdict, figure: Figure | None) -> bool:
@@ -280,17 +244,11 @@ def grouped(report: Report) -> Mapping[str, Sequence[Row]]:
         for verdict in judgement.verdicts:
             found[_GROUP_OF[verdict.outcome]].append(row_of(judgement, verdict))
         judged = {verdict.subject.key for verdict in judgement.verdicts}
-        figures = (Row(judgement=judgement, key=figure.key, figure=figure) for figure in judgement.figures)
-        found["plain"] += [row for row in figures if row.key not in judged and row.is_usual]
-    orders: Mapping[str, Callable[[Row], tuple[float, ...]]] = {
-        "regressed": lambda row: (-row.severity,),
-        "failed": lambda row: (-row.severity,),
-        "inconclusive": lambda row: (not row.fails, -row.severity),
-        "improved": lambda row: (row.severity,),
-        "unanswered": lambda row: (not row.fails,),
-    }
-    for name, order in orders.items():
-        found[name].sort(key=order)
+        figures = [one for one in judgement.figures if one.key not in judged]
+        found["plain"] += [row for row in (figure_row(judgement, one) for one in figures) if row.is_usual]
+    for name, sign in (("regressed", -1), ("failed", -1), ("inconclusive", -1), ("improved", 1), ("unanswered", 0)):
+        puts_failing_first = name in ("inconclusive", "unanswered")
+        found[name].sort(key=lambda row: (puts_failing_first and not row.fails, sign * row.severity))
     return found
 
 

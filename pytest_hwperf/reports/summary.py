@@ -27,7 +27,18 @@ from pytest_hwperf.records.units import (
     split_unit,
 )
 from pytest_hwperf.records.verdict import Budget, BudgetOutcome, Comparison, ComparisonOutcome, Judgement
-from pytest_hwperf.reports.rows import IN_PAIRS, TOLD, Row, is_open, row_of, title_of, tone_of, unit_of
+from pytest_hwperf.reports.rows import (
+    IN_PAIRS,
+    TOLD,
+    Row,
+    figure_row,
+    is_open,
+    metric_of,
+    row_of,
+    title_of,
+    tone_of,
+    unit_of,
+)
 from pytest_hwperf.reports.table import ALARMS, Family, Footnotes, Line, Note, families, marked
 from pytest_hwperf.stats.advice import tightest
 
@@ -52,14 +63,19 @@ def summary_of(report: Report, *, quiet: bool = False) -> Summary:
     footnotes, medians = Footnotes(), list[Figure | Comparison]()
     ordered = sorted(families(report.judgements, report.skips), key=lambda family: _rank(family.title))
     files = list[tuple[str, tuple[Line, ...]]]()
-    for path, members in groupby(ordered, key=lambda family: _place(family.title)[0]):
+    for path, members in groupby(ordered, key=lambda family: family.title.partition("::")[0]):
         lines = tuple(line for family in members for line in _lines(family, footnotes, medians, quiet=quiet))
         files += [(visible(path), lines)] if lines else []
+    warnings = [*map(visible, report.warnings)]
+    if unsaved := {one.run.test for one in report.judgements if any(map(_is_unsaved, one.comparisons))}:
+        have = f"{counted(len(unsaved), 'test')} {'has' if len(unsaved) == 1 else 'have'} no baseline to compare with"
+        failing = "" if report.policy.strict else "; --hwperf-strict fails them"
+        warnings.append(f"{have}: save one with pytest --hwperf-save{failing}")
     return Summary(
         files=tuple(files),
         footnotes=footnotes.texts(),
         legend=_legend(medians),
-        warnings=(*map(visible, report.warnings), *_to_save(report)),
+        warnings=tuple(warnings),
         counts=(*counts_of(report, listed=not quiet), *footnotes.lacking(report)),
     )
 
@@ -79,41 +95,35 @@ def counts_of(report: Report, *, listed: bool) -> Iterator[str]:
             yield f"{name}: " + ", ".join(f"{count[word]} {word}" for word in outcomes if count[word])
     if report.judgements and not verdicts:
         yield f"{len(report.judgements)} measured only, no budget or baseline"
-    yield from skip_counts(report, listed=listed)
-
-
-def skip_counts(report: Report, *, listed: bool) -> Iterator[str]:
-    """Yield `1 skipped`, with the reason where skips are not listed."""
     if listed:
         yield from [f"{len(report.skips)} skipped"] if report.skips else []
-        return
+    else:
+        yield from skip_counts(report)
+
+
+def skip_counts(report: Report) -> list[str]:
+    """Write how many were skipped for each reason."""
     count = Counter(skip.reason for skip in report.skips)
-    yield from (f"{times} skipped: {visible(reason)}" for reason, times in count.items())
-
-
-def _place(title: str) -> tuple[str, str]:
-    """Return the file of a test and its name within it."""
-    path, _, name = title.partition("::")
-    return path, name
+    return [f"{times} skipped: {visible(reason)}" for reason, times in count.items()]
 
 
 def _rank(title: str) -> tuple[str, list[tuple[int, str]]]:
     """Order the tests of a file by name, numbers by size: `test_it[8]` is before `test_it[16]`."""
-    path, name = _place(title)
+    path, _, name = title.partition("::")
     parts = re.split(r"0*([0-9]+)", name)
     return path, [(len(part) if number else 0, part) for part, number in zip(parts, cycle((False, True)), strict=False)]
 
 
 def _lines(family: Family, footnotes: Footnotes, medians: list[Figure | Comparison], *, quiet: bool) -> Iterator[Line]:
     """Yield a line for a test, or a head with a line for each of its scenarios."""
-    name = _place(family.title)[1] or family.title
+    name = family.title.partition("::")[2] or family.title
     chosen = [one for one in family.judgements if not quiet or any(map(is_open, one.verdicts))]
     skips = [] if quiet else family.skips
     alone = len(family.judgements) + len(family.skips) == 1
     if (chosen or skips) and not alone:
         yield Line(cells=(visible(name), *_EMPTY), tone="plain")
     for judgement in chosen:
-        own = name if alone else f"  {judgement.run.scenario or _place(title_of(judgement.run))[1]}"
+        own = name if alone else f"  {judgement.run.scenario or title_of(judgement.run).partition('::')[2]}"
         yield _line(judgement, visible(own), family.best, footnotes, medians)
     for skip in skips:
         cells = (visible(name if alone else f"  {skip.scenario}"), *_EMPTY)
@@ -123,10 +133,19 @@ def _lines(family: Family, footnotes: Footnotes, medians: list[Figure | Comparis
 def _line(
     judgement: Judgement, name: str, fastest: float | None, footnotes: Footnotes, medians: list[Figure | Comparison]
 ) -> Line:
+    """Write a measurement: the medians of baseline and candidate and their change are of the same processes.
+
+    Before the change stands the median of the judged run over that of the test's fastest scenario.
+    """
     figure = figure_of(judgement.figures, MEDIAN_LATENCY)
     comparison = next((one for one in judgement.comparisons if one.key == MEDIAN_LATENCY and one.change), None)
     median = comparison if comparison and not (figure and comparison.is_of(figure)) else figure
     medians += [median] if median else []
+    before, now, change = "", show_measured(figure.estimate.value, "s") if figure else "", ""
+    if comparison and comparison.change and comparison.baseline is not None and comparison.candidate is not None:
+        before, now = show_measured(comparison.baseline, "s"), show_measured(comparison.candidate, "s")
+        change = show_change(comparison.change.value, comparison.scale)
+    ratio = show_number(figure.estimate.value / fastest) if figure and fastest else ""
     told = [*_told(judgement, footnotes)]
     # What was found without being asked for, and is no doubt about a value: said once, and never left out.
     warnings = (warning for sample in judgement.run.samples for warning in sample.warnings)
@@ -135,22 +154,10 @@ def _line(
     left_out = [f"equivalent: {one.reason}" for one in judgement.comparisons if one.is_left_out][:1]
     tone = tone_of(judgement.verdicts)
     return Line(
-        cells=(name, *_median(comparison, figure, fastest), *_tightest(judgement)),
+        cells=(name, before, now, ratio, change, *_tightest(judgement)),
         below=(*told, *left_out, *alarms, *_others(judgement, shown=median is not None)),
         tone="doubtful" if alarms and tone != "bad" else tone,
     )
-
-
-def _median(comparison: Comparison | None, figure: Figure | None, fastest: float | None) -> tuple[str, ...]:
-    """Write the median of the baseline, that of the candidate, and the change: all three of the same processes.
-
-    Before the change stands the median of the judged run over that of the test's fastest scenario.
-    """
-    ratio = show_number(figure.estimate.value / fastest) if figure and fastest else ""
-    if comparison and comparison.change and comparison.baseline is not None and comparison.candidate is not None:
-        change = show_change(comparison.change.value, comparison.scale)
-        return show_measured(comparison.baseline, "s"), show_measured(comparison.candidate, "s"), ratio, change
-    return "", show_measured(figure.estimate.value, "s") if figure else "", ratio, ""
 
 
 def _tightest(judgement: Judgement) -> tuple[str, str]:
@@ -169,28 +176,27 @@ def _tightest(judgement: Judgement) -> tuple[str, str]:
 
 def _told(judgement: Judgement, footnotes: Footnotes) -> Iterator[str]:
     """Yield what is not well or better than before, an outcome a line, each with the marks of its footnotes."""
-    rows = [row_of(judgement, verdict) for verdict in judgement.verdicts if not _is_unsaved(verdict.subject)]
     for outcome in TOLD:
-        told = [row for row in rows if row.verdict.outcome == outcome]
-        if told:
-            said = (", " if outcome in _NAMED_ONLY else "; ").join(map(_said, told))
-            fails = " (fails)" if outcome not in ("failed", "regressed") and any(row.fails for row in told) else ""
-            marks = footnotes.numbers(note for row in told for note in _notes(row))
-            yield f"{outcome}{fails}: {said} {marked(marks)}".rstrip()
+        alike = [one for one in judgement.verdicts if one.outcome == outcome and not _is_unsaved(one.subject)]
+        rows = [row_of(judgement, verdict) for verdict in alike]
+        said = list[str]()
+        for row in rows:
+            if outcome in _NAMED_ONLY:
+                said.append(row.name)
+            elif row.comparison:
+                said.append(f"{row.name} {row.change}".rstrip())
+            else:
+                said.append(f"{row.name} {row.value}, limit {row.limit.removeprefix('<= ')}")
+        if rows:
+            fails = " (fails)" if outcome not in ("failed", "regressed") and any(row.fails for row in rows) else ""
+            marks = marked(footnotes.numbers(note for row in rows for note in _notes(row)))
+            text = (", " if outcome in _NAMED_ONLY else "; ").join(said)
+            yield f"{outcome}{fails}: {text} {marks}".rstrip()
 
 
 def _is_unsaved(subject: Budget | Comparison) -> bool:
     """Whether nobody has saved a baseline yet, which one line says for all tests."""
     return isinstance(subject, Comparison) and subject.cause is not None and subject.cause.kind == "no baseline"
-
-
-def _said(row: Row) -> str:
-    """Name what a verdict is about; with its numbers where they stand nowhere else."""
-    if row.verdict.outcome in _NAMED_ONLY:
-        return row.name
-    if row.comparison:
-        return f"{row.name} {row.change}".rstrip()
-    return f"{row.name} {row.value}, limit {row.limit.removeprefix('<= ')}"
 
 
 def _notes(row: Row) -> Iterator[Note]:
@@ -205,19 +211,19 @@ def _notes(row: Row) -> Iterator[Note]:
         remarks.append(verdict.cause or verdict.reason)
     elif verdict.outcome == "inconclusive" and row.figure:
         remarks += row.figure.estimate.warnings
-    yield from (Note(parts=(remark,), alike=True) for remark in remarks if remark is not None)
+    yield from (Note((remark,), alike=True) for remark in remarks if remark is not None)
 
 
 def _others(judgement: Judgement, *, shown: bool) -> Iterator[str]:
     """Yield what a test recorded itself; where nothing else is shown of it, what was measured instead of a latency."""
     texts = list[str]()
     for figure in judgement.figures:
-        row = Row(judgement=judgement, key=figure.key, figure=figure)
+        metric = metric_of(judgement.run, figure.metric)
         own = figure.metric not in METRICS and not is_stage(figure.metric)
-        if own or (not shown and figure.statistic in row.metric.shown):
-            usual = figure.statistic == row.metric.statistics[0]
+        if own or (not shown and figure.statistic in metric.shown):
+            usual = figure.statistic == metric.statistics[0]
             called = figure.metric if usual else f"{figure.metric} {figure.statistic}"
-            texts.append(f"{visible(called)} {row.value}")
+            texts.append(f"{visible(called)} {figure_row(judgement, figure).value}")
     if texts:
         yield ", ".join(texts)
 
@@ -233,14 +239,3 @@ def _legend(medians: Sequence[Figure | Comparison]) -> str:
         for (source, per), ns in counts.items()
     ]
     return visible(f"p50: {'; '.join(texts)}") if texts else ""
-
-
-def _to_save(report: Report) -> list[str]:
-    """Say what to do where nobody has saved a baseline."""
-    unsaved = {judgement.run.test for judgement in report.judgements if any(map(_is_unsaved, judgement.comparisons))}
-    if not unsaved:
-        return []
-    have = "has" if len(unsaved) == 1 else "have"
-    without = f"{counted(len(unsaved), 'test')} {have} no baseline to compare with"
-    failing = "" if report.policy.strict else "; --hwperf-strict fails them"
-    return [f"{without}: save one with pytest --hwperf-save{failing}"]

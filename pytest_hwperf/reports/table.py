@@ -3,8 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pytest_hwperf.records.messages import Remark, Statement, sentence, state
 from pytest_hwperf.records.report import Report
@@ -13,7 +12,7 @@ from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import counted, plural, show_number
 from pytest_hwperf.records.verdict import Comparison, Judgement, Skip
-from pytest_hwperf.reports.rows import Row, Tone, is_open, median_of, rows_of, title_of, titled, tone_of, unit_of
+from pytest_hwperf.reports.rows import Row, Tone, is_open, median_of, rows_of, title_of, titled, unit_of
 
 Detail = Literal["quiet", "normal", "verbose"]
 
@@ -23,7 +22,7 @@ _USUAL_LOAD, _USUALLY = "single_stream", "calls one after the other"  # said in 
 _THIS_RUN = "  this run"  # name of a figure below the comparison of other processes
 
 
-class Note(Record, frozen=True, kw_only=True):
+class Note(NamedTuple):
     """One remark on a row."""
 
     parts: tuple[Remark, ...]  # said one after the other
@@ -58,12 +57,19 @@ class Footnotes:
 
     def texts(self) -> tuple[str, ...]:
         """Return the footnotes, that of number 1 first; a number that varies as `104 .. 154`."""
-        return tuple(_joined(notes) for _, notes in self._notes.values())
+        texts = list[str]()
+        for _, notes in self._notes.values():
+            said = list[str]()
+            for alike in zip(*(note.parts for note in notes), strict=True):
+                statements = [part for part in alike if isinstance(part, Statement)]
+                said.append(sentence(*statements) if statements else str(alike[0]))
+            texts.append(visible(notes[0].before + ", ".join(said)))
+        return tuple(texts)
 
     def lacking(self, report: Report) -> list[str]:
         """Write `3 remarks with -v`, those of the table that are none of these and put a value in doubt."""
         keys = {
-            Note(parts=(remark,), alike=True).key
+            Note((remark,), alike=True).key
             for judgement in report.judgements
             for row in rows_of(judgement)
             for remark in _doubts(row)
@@ -73,60 +79,35 @@ class Footnotes:
         return [f"{counted(lacking, 'remark')} with -v"] if lacking else []
 
 
-def _joined(notes: Sequence[Note]) -> str:
-    """Return the one text of which all are variants."""
-    texts = list[str]()
-    for alike in zip(*(note.parts for note in notes), strict=True):
-        statements = [part for part in alike if isinstance(part, Statement)]
-        texts.append(sentence(*statements) if statements else str(alike[0]))
-    return visible(notes[0].before + ", ".join(texts))
-
-
 def notes_of(row: Row, *, exact: bool) -> Iterator[Note]:
     """Collect the remarks on the numbers of a row; `exact`: each comparison's method in full."""
-    if row.figure:
-        yield from (Note(parts=(warning,), alike=True) for warning in _warnings(row))
-    yield from (Note(parts=(decided,)) for verdict in row.verdicts for decided in verdict.decided_by)
-    absent = [] if row.source else _why_unmeasured(row)
-    yield from (Note(parts=(why,)) for why in absent)
-    comparison = row.comparison
-    cause = comparison.cause if comparison else None
-    is_said = (
-        cause is not None and cause.kind == "not measured" and cause.texts.get("why") in [str(why) for why in absent]
-    )
-    if comparison and not is_said:
-        yield from _comparison_notes(row, comparison, exact=exact)
+    yield from (Note((warning,), alike=True) for warning in _warnings(row))
+    yield from (Note((decided,)) for verdict in row.verdicts for decided in verdict.decided_by)
+    absent, metric = list[Remark](), row.key[0]  # why there is no value: as the run says, or as budgets say
+    if not row.source and metric in row.run.unmeasured:
+        absent.append(row.run.unmeasured[metric])
+    elif not row.source:
+        absent += [one.cause or one.reason for one in row.verdicts if not isinstance(one.subject, Comparison)]
+    yield from (Note((why,)) for why in absent)
+    one = row.comparison
+    cause = one.cause if one else None
+    if one is None or (cause and cause.kind == "not measured" and cause.texts.get("why") in map(str, absent)):
+        return
+    yield from (Note((remark,)) for remark in (cause, *one.warnings) if remark)
+    numbers = one.method.numbers if one.method else {}
+    if one.change:
+        count = None if one.pairs in numbers.values() else state("count", n=one.pairs)
+        yield Note(tuple(filter(None, (one.method, one.promise, count))), "change by ", alike=not exact)
+        yield from (Note((warning,), alike=True) for warning in one.change.warnings)
+    caught = None if "limit" in numbers else one.caught(row.metric.better)
+    yield from (Note((doubt,), alike=not exact) for doubt in (one.disturbance, caught, one.moved) if doubt is not None)
 
 
 def _warnings(row: Row) -> Iterator[Remark]:
     """Yield the remarks on the figure of a row and on its sample."""
-    sample = row.run.sample(row.key[0])
-    yield from (*(sample.warnings if sample else ()), *(row.figure.estimate.warnings if row.figure else ()))
-
-
-def _why_unmeasured(row: Row) -> list[Remark]:
-    """Return why there is no value: as the run says, or as budgets say."""
-    if row.key[0] in row.run.unmeasured:
-        return [row.run.unmeasured[row.key[0]]]
-    return [one.cause or one.reason for one in row.verdicts if not isinstance(one.subject, Comparison)]
-
-
-def _comparison_notes(row: Row, comparison: Comparison, *, exact: bool) -> Iterator[Note]:
-    yield from (Note(parts=(remark,)) for remark in (comparison.cause, *comparison.warnings) if remark)
-    numbers = comparison.method.numbers if comparison.method else {}
-    if comparison.change:
-        count = None if comparison.pairs in numbers.values() else _count(comparison.pairs)
-        parts = tuple(part for part in (comparison.method, comparison.promise, count) if part)
-        yield Note(parts=parts, before="change by ", alike=not exact)
-        yield from (Note(parts=(warning,), alike=True) for warning in comparison.change.warnings)
-    caught = None if "limit" in numbers else comparison.caught(row.metric.better)
-    doubts = (comparison.disturbance, caught, comparison.moved)
-    yield from (Note(parts=(doubt,), alike=not exact) for doubt in doubts if doubt is not None)
-
-
-@lru_cache(maxsize=100)
-def _count(pairs: int) -> Statement:
-    return state("count", n=pairs)
+    if row.figure:
+        sample = row.run.sample(row.key[0])
+        yield from (*(sample.warnings if sample else ()), *row.figure.estimate.warnings)
 
 
 # What estimates and counters say of themselves, and that other work ran meanwhile, which makes what passes pass less
@@ -146,7 +127,7 @@ def _doubts(row: Row) -> Iterator[Remark]:
         if isinstance(subject, Comparison):
             yield from (*subject.warnings, *(subject.change.warnings if subject.change else ()))
             yield from [subject.disturbance] if subject.disturbance and not verdict.fails else []  # else in FAILURES
-    if row.figure and (row.verdicts or row.is_below or row.is_usual):
+    if row.verdicts or row.is_below or row.is_usual:
         yield from _warnings(row)
 
 
@@ -227,8 +208,8 @@ def families(judgements: Sequence[Judgement], skips: Sequence[Skip]) -> list[Fam
         title = titled(*key[:3])
         if len(measured) + len(skipped) == 1:
             title = title_of(measured[0].run) if measured else titled(skipped[0].test, "", skipped[0].kind)
-        placed = sorted(measured, key=lambda judgement: median_of(judgement) or float("inf"))
-        found.append(Family(title=title, judgements=tuple(placed), skips=tuple(skipped)))
+        measured.sort(key=lambda judgement: median_of(judgement) or float("inf"))
+        found.append(Family(title=title, judgements=tuple(measured), skips=tuple(skipped)))
     return found
 
 
@@ -245,7 +226,7 @@ def _common(test: str, scenario: str, label: str) -> tuple[str, str]:
 def _group(family: Family, detail: Detail, footnotes: Footnotes) -> Group:
     """Say what the scenarios of a test have in common once, and of each what is its own."""
     chosen = [
-        (judgement, [row for row in rows_of(judgement) if _is_shown(row, detail)], [*_conditions(judgement, detail)])
+        (judgement, [row for row in rows_of(judgement) if _is_shown(row, detail)], _conditions(judgement, detail))
         for judgement in family.judgements
     ]
     chosen = [one for one in chosen if one[1] or detail != "quiet"]
@@ -255,12 +236,19 @@ def _group(family: Family, detail: Detail, footnotes: Footnotes) -> Group:
     sections = list[Section]()
     for judgement, shown, conditions in chosen:
         run, median = judgement.run, median_of(judgement)
+        lines, above = list[Line](), None
+        for row in shown:  # a figure is that of this run where the row above has its comparison
+            name = _THIS_RUN if row.is_below and row.key == above else row.name
+            cells = (name, row.value, row.n, row.limit, row.baseline, row.change, row.outcome)
+            notes = footnotes.numbers(notes_of(row, exact=detail == "verbose"))
+            lines.append(Line(cells=cells, tone=row.tone, notes=notes))
+            above = row.key
         section = Section(
             name=visible(run.scenario),
             ratio=f"{show_number(median / family.best)}× the fastest" if family.best and median else "",
             setting=visible(", ".join(text for text in conditions if text not in common)),
             test=visible(title_of(run)),
-            rows=tuple(_lines(shown, footnotes, exact=detail == "verbose")),
+            rows=tuple(lines),
         )
         sections.append(section)
     for skip in () if detail == "quiet" else family.skips:
@@ -279,33 +267,16 @@ def _is_shown(row: Row, detail: Detail) -> bool:
     return detail == "verbose" or bool(row.verdicts) or (row.is_usual and not row.is_below)
 
 
-def _lines(shown: Sequence[Row], footnotes: Footnotes, *, exact: bool) -> Iterator[Line]:
-    """Yield the cells of each row; a figure is that of this run where the row above has its comparison."""
-    above = None
-    for row in shown:
-        name = _THIS_RUN if row.is_below and row.key == above else row.name
-        cells = (name, row.value, row.n, row.limit, row.baseline, row.change, row.outcome)
-        notes = footnotes.numbers(notes_of(row, exact=exact))
-        yield Line(cells=cells, tone=tone_of(row.verdicts), notes=notes)
-        above = row.key
-
-
-def _conditions(judgement: Judgement, detail: Detail) -> Iterator[str]:
-    """Yield `float32`, `threads 1`; verbose also all others, and what was counted where one word does not say it."""
+def _conditions(judgement: Judgement, detail: Detail) -> Sequence[str]:
+    """Return `float32`, `threads 1`; verbose also all others, and what was counted where one word does not say it."""
     conditions = judgement.run.conditions
+    named = {name: f"{name.replace('_', ' ')} {value}" for name, value in conditions.items()}
     if detail != "verbose":
-        shown = ((name, conditions[name]) for name in _CONDITIONS if name in conditions)
-        yield from (
-            value if name == "precision" else _named(name, value) for name, value in shown if value != _USUAL_LOAD
-        )
-        return
-    yield from (_named(name, value) for name, value in conditions.items())
+        named["precision"] = conditions.get("precision", "")
+        return [named[name] for name in _CONDITIONS if conditions.get(name, _USUAL_LOAD) != _USUAL_LOAD]
+    named |= {"load": _USUALLY} if conditions.get("load") == _USUAL_LOAD else {}
     units = dict.fromkeys(figure.per for figure in judgement.figures if figure.per != unit_of(figure.per))
-    yield from (f"n in {plural(visible(per))}" for per in units)
-
-
-def _named(name: str, value: str) -> str:
-    return _USUALLY if (name, value) == ("load", _USUAL_LOAD) else f"{name.replace('_', ' ')} {value}"
+    return [*named.values(), *(f"n in {plural(visible(per))}" for per in units)]
 
 
 def _sources(shown: Iterable[Row]) -> str:

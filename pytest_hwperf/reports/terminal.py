@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.text import visible
@@ -27,22 +26,21 @@ _PLAIN: Style = {}
 
 def render(report: Report, *, width: int, color: bool, detail: Detail = "normal") -> list[StyledLine]:
     """Draw a report as lines of text, each with its style."""
-    table = rows(report, detail=detail)
+    table, is_quiet = rows(report, detail=detail), detail == "quiet"
+    counts = [*counts_of(report, listed=not is_quiet)]
     operators = operator_tables(report, every=detail == "verbose")
-    counts = [*counts_of(report, listed=detail != "quiet")]
     lines = [*_grid(table.groups, width), *_footnotes(table.footnotes, width)]
-    lines += _ending(report, operators, map(visible, report.warnings), counts, width, moved=detail != "quiet")
-    return _colored(lines, color=color)
+    lines += _ending(report, operators, map(visible, report.warnings), width, moved=not is_quiet)
+    return _colored([*lines, *_counts(report, counts, width)], color=color)
 
 
 def render_summary(report: Report, *, width: int, color: bool, quiet: bool = False) -> list[StyledLine]:
     """Draw a line for each measurement, and below it what is not well; `quiet`: only what fails or is inconclusive."""
-    summary = summary_of(report, quiet=quiet)
+    summary, operators = summary_of(report, quiet=quiet), operator_tables(report, every=False)
     legend = _wrapped(summary.legend, width, indent=INDENT)
     lines = [*_list(summary, width), *legend, *_footnotes(summary.footnotes, width)]
-    operators = operator_tables(report, every=False)
-    lines += _ending(report, operators, summary.warnings, summary.counts, width, moved=not quiet)
-    return _colored(lines, color=color)
+    lines += _ending(report, operators, summary.warnings, width, moved=not quiet)
+    return _colored([*lines, *_counts(report, summary.counts, width)], color=color)
 
 
 def render_counts(report: Report, *, width: int, color: bool) -> list[StyledLine]:
@@ -50,27 +48,39 @@ def render_counts(report: Report, *, width: int, color: bool) -> list[StyledLine
     return _colored(_counts(report, summary_of(report).counts, width), color=color)
 
 
+def _colored(lines: Iterable[StyledLine], *, color: bool) -> list[StyledLine]:
+    return [(text, style if color else _PLAIN) for text, style in lines]
+
+
 def _ending(
-    report: Report,
-    operators: Iterable[OperatorTable],
-    warnings: Iterable[str],
-    counts: Sequence[str],
-    width: int,
-    *,
-    moved: bool,
+    report: Report, operators: Iterable[OperatorTable], warnings: Iterable[str], width: int, *, moved: bool
 ) -> Iterator[StyledLine]:
-    """Yield what is below all tests; what moved only where the failure of a test has not said all of it."""
-    for one in operators:
-        yield from _operators(one, width)
+    """Yield what is between tests and counts; what moved only where the failure of a test has not said all of it.
+
+    The last column of operators, the name of a node, is below where it has no room.
+    """
+    for table in operators:
+        yield from (*_wrapped(table.title, width, _BOLD), *_wrapped(table.setting, width, indent=INDENT))
+        widths = [max(map(room_of, column)) for column in zip(*table.rows, strict=True)]
+        every = range(len(widths))
+        fits = len(_ROW_INDENT) + sum(widths) + len(GAP) * (len(widths) - 1) <= width
+        for row in table.rows:
+            yield _aligned(row, widths, every if fits else every[:-1]), _PLAIN
+            yield from [] if fits else _wrapped(row[-1], width, indent=_NOTE_INDENT)
+        for text in table.work:
+            yield from _wrapped(text, width, indent=INDENT)
     yield from ((line, _PLAIN) for line in (lines_of(report, width) if moved else ()))
     interrupted = ["interrupted: what is shown is complete, but not all tests ran"] if report.partial else []
     for text in (*(f"warning: {text}" for text in warnings), *interrupted):
         yield from _wrapped(text, width, _STYLES["doubtful"])
-    yield from _counts(report, counts, width)
 
 
-def _colored(lines: Iterable[StyledLine], *, color: bool) -> list[StyledLine]:
-    return [(text, style if color else _PLAIN) for text, style in lines]
+def _counts(report: Report, counts: Sequence[str], width: int) -> Iterator[StyledLine]:
+    """Yield the counts side by side, or one below the other."""
+    fails = any(judgement.fails for judgement in report.judgements)
+    together = "; ".join(counts)
+    for text in [together] if room_of(together) <= width else counts:
+        yield from _wrapped(_tied(text, width), width, {"bold": True, "red": True} if fails else _BOLD)
 
 
 def _list(summary: Summary, width: int) -> Iterator[StyledLine]:
@@ -114,19 +124,14 @@ def _grid(groups: Sequence[Group], width: int) -> Iterator[StyledLine]:
     yield from [(_aligned(COLUMNS, widths, inside), _BOLD)] if lines else []
     for group in groups:
         yield from _wrapped(group.title, width, _BOLD)
-        yield from _settings(group.setting, group.sources, width)
+        below = "; ".join(filter(None, [group.setting, group.sources and f"sources: {group.sources}"]))
+        yield from _wrapped(_tied(below, width), width, indent=INDENT)
         for section in group.sections:
             test = section.test if section.test != group.title else ""  # last, whole and not repeated
             texts = filter(None, [section.name, section.ratio, _tied(section.setting, width), test])
             yield from _wrapped(GAP.join(texts), width, _BOLD, indent=INDENT)
             for line in section.rows:
                 yield from _row(line, widths, inside, width)
-
-
-@lru_cache(maxsize=100)  # most tests have those of the one above
-def _settings(setting: str, sources: str, width: int) -> list[StyledLine]:
-    below = "; ".join(filter(None, [setting, sources and f"sources: {sources}"]))
-    return _wrapped(_tied(below, width), width, indent=INDENT)
 
 
 def _row(line: Line, widths: Sequence[int], inside: Sequence[int], width: int) -> Iterator[StyledLine]:
@@ -140,27 +145,6 @@ def _row(line: Line, widths: Sequence[int], inside: Sequence[int], width: int) -
     yield text, _STYLES.get(line.tone, _PLAIN)
     phrases = (f"{COLUMNS[i]} {line.cells[i]}".replace(" ", _TIE) for i in sorted(_PHRASES) if line.cells[i])
     yield from _wrapped(" ".join(filter(None, [", ".join(phrases), marks])), width, indent=_NOTE_INDENT)
-
-
-def _operators(table: OperatorTable, width: int) -> Iterator[StyledLine]:
-    """Yield where the time of a call goes; the last column, the name of a node, is below where it has no room."""
-    yield from (*_wrapped(table.title, width, _BOLD), *_wrapped(table.setting, width, indent=INDENT))
-    widths = [max(map(room_of, column)) for column in zip(*table.rows, strict=True)]
-    every = range(len(widths))
-    fits = len(_ROW_INDENT) + sum(widths) + len(GAP) * (len(widths) - 1) <= width
-    for row in table.rows:
-        yield _aligned(row, widths, every if fits else every[:-1]), _PLAIN
-        yield from [] if fits else _wrapped(row[-1], width, indent=_NOTE_INDENT)
-    for text in table.work:
-        yield from _wrapped(text, width, indent=INDENT)
-
-
-def _counts(report: Report, counts: Sequence[str], width: int) -> Iterator[StyledLine]:
-    """Yield the counts side by side, or one below the other."""
-    fails = any(judgement.fails for judgement in report.judgements)
-    together = "; ".join(counts)
-    for text in [together] if room_of(together) <= width else counts:
-        yield from _wrapped(_tied(text, width), width, {"bold": True, "red": True} if fails else _BOLD)
 
 
 def _tied(text: str, width: int) -> str:

@@ -9,7 +9,7 @@ from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.output import OK
 from pytest_hwperf.host import extras
 from pytest_hwperf.records.run import StoredRun, replace
-from pytest_hwperf.reports import history_files
+from pytest_hwperf.reports import exports
 from pytest_hwperf.stores.json_files import JsonStore
 
 EXPORT = ["history", "--store=json:.hwperf"]
@@ -81,7 +81,7 @@ def test_parquet_has_every_value(here: Path, capsys: pytest.CaptureFixture[str])
     written = files.ParquetFile(here / "x.parquet")
     rows = written.read().to_pylist()
     assert written.num_row_groups == 2
-    assert written.schema_arrow.names == [*history_files.COLUMNS]
+    assert written.schema_arrow.names == [*exports.HISTORY_COLUMNS]
     assert [row["value"] for row in rows] == [0.00631, 0.01, 0.012, 0.02]
     assert {key: rows[3][key] for key in ("statistic", "unit", "revision", "low", "n", "changed", "accepted")} == {
         "statistic": "p95", "unit": "s", "revision": "=bbb", "low": None, "n": 9, "changed": False, "accepted": True,
