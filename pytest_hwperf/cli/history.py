@@ -19,8 +19,7 @@ from pytest_hwperf.records.text import shortened, visible
 from pytest_hwperf.records.units import counted, show_change_interval, show_interval, show_share
 from pytest_hwperf.reports import exports
 from pytest_hwperf.reports.document import Block, Code, Paragraph
-from pytest_hwperf.reports.html.assets import check_installed
-from pytest_hwperf.reports.html.histories import render
+from pytest_hwperf.reports.html.page import check_installed, render_history
 from pytest_hwperf.stats.change_points import LevelChange
 from pytest_hwperf.stats.history import ALPHA, Annotation, Series, Trend, TrendFile, trend_of
 from pytest_hwperf.stores.store import Store
@@ -140,7 +139,7 @@ def _show(store: Store, options: argparse.Namespace) -> bool:
         if Path(file).suffix == ".json":
             write_record(file, TrendFile(baseline=options.baseline, alpha=ALPHA, trends=trends))
         else:
-            write_file(file, render(trends, options.baseline))
+            write_file(file, render_history(trends, options.baseline))
     show_document(document_of(trends[:_MOST]))
     return bool(found)
 

@@ -20,8 +20,7 @@ from pytest_hwperf.reports.document import Paragraph
 from pytest_hwperf.reports.exports import Exported
 from pytest_hwperf.reports.headline import headline_of
 from pytest_hwperf.reports.html import page
-from pytest_hwperf.reports.html.assets import check_installed
-from pytest_hwperf.reports.html.histories import Reader
+from pytest_hwperf.reports.html.page import Reader, check_installed
 from pytest_hwperf.stats.history import Annotation, Series
 from pytest_hwperf.stats.merging import failed_by_themselves, is_failed, merge_kinds, why_open
 from pytest_hwperf.stats.replay import recompute

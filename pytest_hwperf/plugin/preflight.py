@@ -66,7 +66,7 @@ def _check_outputs(config: pytest.Config, settings: Settings) -> None:
     for given, place in named.items():
         _check_writable(given, place, is_folder=given in folders)
     if any(place.suffix == ".html" for place in named.values()):
-        from pytest_hwperf.reports.html.assets import check_installed
+        from pytest_hwperf.reports.html.page import check_installed
 
         try:
             check_installed()

@@ -296,7 +296,7 @@ def _artifacts(report: Report) -> dict[str, bytes]:
     if not missing("matplotlib"):
         drawn = [sweep for sweep in report.sweeps if any(row.is_measured for row in sweep.rows)]
         found |= {f"sweep-{place}.png": plots.render_sweep(sweep) for place, sweep in enumerate(drawn, 1)}
-        found |= {"benchmark_tradeoff.png": plots.render_tradeoffs(report)} if plots.is_drawn(report) else {}
+        found |= plots.render_tradeoffs(report)
     return found
 
 

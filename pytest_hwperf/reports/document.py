@@ -98,27 +98,22 @@ def as_markdown(document: Iterable[Block]) -> str:
     """Write a document in GitHub's Markdown, in which foreign text is shown and does nothing."""
     written = ""
     for block in document:
-        part = _written(block)
+        match block:
+            case Title(text, level):
+                part = f"{'#' * level} {prose(text, _LONGEST)}"
+            case Paragraph(text, depth):
+                part = f"{'- ' * bool(depth)}{prose(text, _LONGEST)}"
+            case Listing(rows):
+                texts = ([": ".join(filter(None, row[:2])), *row.commands, *row.notes] for row in rows)
+                part = "\n".join(f"- {prose(text, _LONGEST)}" for of_row in texts for text in of_row)
+            case Grid(columns, rows):
+                head, *others = (table_row([prose(cell, _LONGEST) for cell in cells]) for cells in (columns, *rows))
+                part = "\n".join([head, table_row(["---"] * len(columns)), *others])
+            case Code(text):
+                part = fenced(visible(text))
         is_next_item = part.startswith("- ") and written.rpartition("\n")[2].startswith("- ")
         written += ("\n" if is_next_item else "\n\n" if written else "") + part
     return f"{written}\n"
-
-
-def _written(block: Block) -> str:
-    match block:
-        case Title(text, level):
-            return f"{'#' * level} {prose(text, _LONGEST)}"
-        case Paragraph(text, depth):
-            return f"{'- ' * bool(depth)}{prose(text, _LONGEST)}"
-        case Listing(rows):
-            texts = ([": ".join(filter(None, row[:2])), *row.commands, *row.notes] for row in rows)
-            return "\n".join(f"- {prose(text, _LONGEST)}" for of_row in texts for text in of_row)
-        case Grid(columns, rows):
-            marks = table_row(["---"] * len(columns))
-            head, *others = (table_row([prose(cell, _LONGEST) for cell in cells]) for cells in (columns, *rows))
-            return "\n".join([head, marks, *others])
-        case Code(text):
-            return fenced(visible(text))
 
 
 def _listed(rows: Sequence[Titled], indent: str, width: int) -> Iterator[str]:
@@ -142,7 +137,15 @@ def _drawn(grid: Grid, width: int) -> Iterator[str]:
     others = [place for place in range(grid.first, len(head)) if any(row[place] for row in full)]
     cells = {place: [row[place] for row in (head, *(rows if place in names else full))] for place in (*names, *others)}
     widths = {place: max(map(room_of, column)) for place, column in cells.items()}
-    for number, part in enumerate(_parts(others, widths, width - _total(names, widths))):
+    room = left = width - sum(len(GAP) + widths[place] for place in names)
+    parts = [list[int]()]
+    for place in others:  # each part is a table that has room, with one column at least
+        left -= len(GAP) + widths[place]
+        if parts[-1] and left < 0:
+            parts.append([])
+            left = room - len(GAP) - widths[place]
+        parts[-1].append(place)
+    for number, part in enumerate(parts):
         for row in (head, *rows):
             text = aligned(row, widths, names if len(row) < len(head) else [*names, *part])
             if len(row) == len(head):
@@ -150,21 +153,6 @@ def _drawn(grid: Grid, width: int) -> Iterator[str]:
             elif not number:
                 indent = " " * (len(text) - len(text.lstrip()))
                 yield from wrapped(f"{text.lstrip()}{GAP}{row[-1]}", width, INDENT + indent)
-
-
-def _parts(places: Sequence[int], widths: Mapping[int, int], room: int) -> list[list[int]]:
-    """Divide columns into tables that have room, each with one column at least."""
-    parts = [list[int]()]
-    for place in places:
-        if parts[-1] and _total([*parts[-1], place], widths) > room:
-            parts.append([])
-        parts[-1].append(place)
-    return parts
-
-
-def _total(places: Sequence[int], widths: Mapping[int, int]) -> int:
-    """Return the room that columns take, each with the gap before it."""
-    return sum(len(GAP) + widths[place] for place in places)
 
 
 def aligned(

@@ -30,29 +30,27 @@ def lines_of(report: Report, width: int) -> list[str]:
     }
     lines = list[str]()
     for one, kind in ((one, gate.kind) for gate in report.gates for one in gate.explanations):
-        key = (one.measurement.test, one.measurement.label, one.metric, one.statistic)
-        if len(one.movers) > 1 or (one.movers and (one.remarks or key in improved)):
-            lines += _lines(one, kind, width)
+        at, unit = one.measurement, "B" if one.kind == "allocation" else "s"
+        is_told = one.remarks or (at.test, at.label, one.metric, one.statistic) in improved
+        if not one.movers or (len(one.movers) == 1 and not is_told):
+            continue
+        name = " ".join(filter(None, [at.test, at.label, kind and f"on {kind}"]))
+        rate = ", a call " if metric_of(one.metric).is_rate else " "
+        change = f"{one.metric} {one.statistic}{rate}{show(one.baseline, unit)} → {show(one.candidate, unit)}"
+        rows = [_mover_row(mover, unit) for mover in one.movers]
+        widths = [max(map(room_of, column)) for column in zip(*rows, strict=True)]
+        told = any(remark.kind == "profiler slows" for remark in one.remarks)
+        overhead = "" if told or one.overhead is None else f"; calls took {show_share(one.overhead)} longer under it"
+        each = counted(one.repeats, "profile")
+        for text, indent in (
+            (f"what moved in {name}: {change}", ""),
+            *((aligned(row, widths, range(4), range(4)).rstrip(), INDENT) for row in rows),
+            *((str(remark), INDENT) for remark in one.remarks),
+            (f"by {one.method}, {each} of each side in fresh processes{overhead}", INDENT),
+        ):  # what is longer than a line is broken
+            rest = f"{indent}{INDENT}"
+            lines += textwrap.wrap(visible(text), max(width, 40), initial_indent=indent, subsequent_indent=rest)
     return lines
-
-
-def _lines(one: Explanation, kind: str, width: int) -> Iterator[str]:
-    unit = "B" if one.kind == "allocation" else "s"
-    name = " ".join(filter(None, [one.measurement.test, one.measurement.label, kind and f"on {kind}"]))
-    rate = ", a call " if metric_of(one.metric).is_rate else " "
-    change = f"{one.metric} {one.statistic}{rate}{show(one.baseline, unit)} → {show(one.candidate, unit)}"
-    rows = [_mover_row(mover, unit) for mover in one.movers]
-    widths = [max(map(room_of, column)) for column in zip(*rows, strict=True)]
-    told = any(remark.kind == "profiler slows" for remark in one.remarks)
-    overhead = "" if told or one.overhead is None else f"; calls took {show_share(one.overhead)} longer under it"
-    each = counted(one.repeats, "profile")
-    yield from _wrapped(f"what moved in {name}: {change}", width)
-    for text in (
-        *(aligned(row, widths, range(4), range(4)).rstrip() for row in rows),
-        *map(str, one.remarks),
-        f"by {one.method}, {each} of each side in fresh processes{overhead}",
-    ):
-        yield from _wrapped(text, width, INDENT)
 
 
 def _mover_row(mover: Mover, unit: str) -> Sequence[str]:
@@ -65,11 +63,6 @@ def _mover_row(mover: Mover, unit: str) -> Sequence[str]:
     held = f"in which changed: {mover.holds}" if mover.holds else ""
     what = ", ".join(filter(None, [" ".join(filter(None, [mover.name, mover.where])), held, inner, calls]))
     return f"{sign}{show(abs(mover.moved), unit)}", show_share(mover.share), spread, visible(what)
-
-
-def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """Cut a text into lines; what is longer than a line is broken."""
-    return textwrap.wrap(visible(text), max(width, 40), initial_indent=indent, subsequent_indent=f"{indent}{INDENT}")
 
 
 _FOLDER = "explain"
@@ -150,7 +143,7 @@ def operator_tables(report: Report, *, every: bool) -> tuple[OperatorTable, ...]
 
 
 def _table(run: Run, profile: OperatorProfile, *, every: bool) -> OperatorTable:
-    title, work = visible(f"operators of {benchmark_of(run)}"), _work(run.roofline)
+    title, work = visible(f"operators of {benchmark_of(run)}"), _work(run.roofline) if run.roofline else ()
     if profile.withheld:
         source = f" ({profile.source})" if profile.source else ""
         return OperatorTable(title=title, setting=visible(f"withheld: {profile.withheld}{source}"), rows=(), work=work)
@@ -160,25 +153,20 @@ def _table(run: Run, profile: OperatorProfile, *, every: bool) -> OperatorTable:
         f"n={counted(profile.calls, 'call')}, {scaled}"
     )
     shown = profile.operators if every else profile.operators[:_MOST]
-    rows: list[tuple[str, ...]] = [_COLUMNS]
-    for one in shown:
-        node = one.name if len(one.name) <= _LONGEST_NODE else f"…{one.name[1 - _LONGEST_NODE :]}"
-        rows.append(_operator_row(one.kind, f"{one.calls:.6g}", one.share, one.seconds, node))
+    rows = [(one.kind, f"{one.calls:.6g}", one.share, one.seconds, one.name) for one in shown]
     if left_out := profile.operators[len(shown) :]:
         calls, share, seconds = (sum(getattr(one, name) for one in left_out) for name in ("calls", "share", "seconds"))
-        rows.append(_operator_row(counted(len(left_out), "other"), f"{calls:.6g}", share, seconds))
-    rows.append(_operator_row(FRAMEWORK, "", 1 - profile.coverage, profile.framework_s))
-    return OperatorTable(title=title, setting=visible(setting), rows=tuple(rows), work=work)
+        rows.append((counted(len(left_out), "other"), f"{calls:.6g}", share, seconds, ""))
+    rows.append((FRAMEWORK, "", 1 - profile.coverage, profile.framework_s, ""))
+    cells = [_COLUMNS]
+    for kind, often, of, taken, name in rows:
+        node = name if len(name) <= _LONGEST_NODE else f"…{name[1 - _LONGEST_NODE :]}"
+        cells.append((visible(kind), often, show_share(of, 1), show(taken, "s"), visible(node)))
+    return OperatorTable(title=title, setting=visible(setting), rows=tuple(cells), work=work)
 
 
-def _operator_row(kind: str, calls: str, share: float, seconds: float, node: str = "") -> tuple[str, ...]:
-    return visible(kind), calls, show_share(share, 1), show(seconds, "s"), visible(node)
-
-
-def _work(found: Roofline | None) -> tuple[str, ...]:
+def _work(found: Roofline) -> tuple[str, str]:
     """Say what a call does at least, how fast that is, and what limits it."""
-    if found is None:
-        return ()
     work = found.work
     operations = ((work.flops, "FLOP"), (work.integer_ops, "OP on integers"))
     counted_of = " and ".join(show_amount(value, unit) for value, unit in operations if value)
@@ -192,15 +180,13 @@ def _work(found: Roofline | None) -> tuple[str, ...]:
     rates = " and ".join(show_amount(value, unit) for value, unit in speeds if value)
     speed = [f"over its median {rates}"] if rates else []
     parts = [f"a call: {f'{least}{counted_of}' if counted_of else none}, {moved}", *intensity, *speed]
-    return visible("; ".join(parts)), visible(_verdict(found))
-
-
-def _verdict(found: Roofline) -> str:
-    if found.bound is None or found.peak is None or found.explained is None:
-        return f"what limits it is not known: {found.withheld}"
-    reached, threads = found.peak, counted(found.peak.threads, "thread")
-    rates = f"{show_amount(reached.flops_per_s, 'FLOP/s')} and {show_amount(reached.bytes_per_s, 'B/s')}, {threads}"
-    if found.explained > 1:  # numpy is no ceiling
-        return f"{found.bound}-bound: ×{show_number(found.explained, 2)} as fast as numpy here ({rates})"
-    took = f"it would take {show_share(found.explained)} of its time"
-    return f"{found.bound}-bound: at the rates that numpy reaches here ({rates}) {took}"
+    verdict = f"what limits it is not known: {found.withheld}"
+    if found.bound is not None and found.peak is not None and found.explained is not None:
+        peak, threads = found.peak, counted(found.peak.threads, "thread")
+        reached = f"{show_amount(peak.flops_per_s, 'FLOP/s')} and {show_amount(peak.bytes_per_s, 'B/s')}, {threads}"
+        took = f"it would take {show_share(found.explained)} of its time"
+        verdict = f"{found.bound}-bound: at the rates that numpy reaches here ({reached}) {took}"
+        if found.explained > 1:  # numpy is no ceiling
+            times = f"×{show_number(found.explained, 2)}"
+            verdict = f"{found.bound}-bound: {times} as fast as numpy here ({reached})"
+    return visible("; ".join(parts)), visible(verdict)

@@ -108,14 +108,19 @@ _COLUMNS, _MIDDLE = 2, 0.5
 _FRONT, _OTHER = "#0b6e4f", "#8a8f98"
 
 
-def is_drawn(report: Report) -> bool:
-    """Whether there is anything to choose from: two candidates of one test with a latency and one more figure."""
-    return bool(_panels(report))
+def render_tradeoffs(report: Report) -> dict[str, bytes]:
+    """Draw a panel for each test with something to choose from, its Pareto set over all dimensions as filled points.
 
-
-def render_tradeoffs(report: Report) -> bytes:
-    """Draw a panel for each test, its Pareto set over all dimensions as filled points."""
-    panels = _panels(report)
+    That is two candidates with a latency and one more figure. Return the picture under its name; none without a panel.
+    """
+    panels = list[tuple[Choice, Key]]()  # each with the metric of its upright axis
+    for measured in measured_together(report.judgements):
+        keys = [key for key in _UPRIGHT if all(key in one.values for one in measured.candidates)]
+        whole = keys and all(MEDIAN_LATENCY in one.values for one in measured.candidates)
+        if whole and 1 < len(measured.candidates) <= _MOST_CANDIDATES:
+            panels.append((measured, keys[0]))
+    if not panels:
+        return {}
     shown, left = panels[:_MOST_PANELS], len(panels) - _MOST_PANELS
     columns = min(_COLUMNS, len(shown))
     rows = -(-len(shown) // columns)
@@ -129,18 +134,7 @@ def render_tradeoffs(report: Report) -> bytes:
     canvas.draw_without_rendering()  # places the panels
     for axes, (measured, key) in zip(canvas.axes, shown, strict=False):
         _write_names(axes, [(_at(one, MEDIAN_LATENCY), _at(one, key), one.name) for one in measured.candidates])
-    return _png(canvas)
-
-
-def _panels(report: Report) -> list[tuple[Choice, Key]]:
-    """Return what is drawn, each with the metric of its upright axis."""
-    found = list[tuple[Choice, Key]]()
-    for measured in measured_together(report.judgements):
-        keys = [key for key in _UPRIGHT if all(key in one.values for one in measured.candidates)]
-        whole = keys and all(MEDIAN_LATENCY in one.values for one in measured.candidates)
-        if whole and 1 < len(measured.candidates) <= _MOST_CANDIDATES:
-            found.append((measured, keys[0]))
-    return found
+    return {"benchmark_tradeoff.png": _png(canvas)}
 
 
 def _draw_panel(axes: Any, measured: Choice, key: Key) -> None:

@@ -15,7 +15,7 @@ from pytest_hwperf.cli.output import OK
 from pytest_hwperf.host import extras
 from pytest_hwperf.records.run import StoredRun, replace
 from pytest_hwperf.reports.document import as_text
-from pytest_hwperf.reports.html import assets
+from pytest_hwperf.reports.html import page
 from pytest_hwperf.stats.history import trend_of
 from pytest_hwperf.stores.json_files import JsonStore
 
@@ -67,7 +67,7 @@ def test_lines_are_as_wide_as_the_terminal_and_a_command_stays_whole(
 @pytest.mark.usefixtures("here")
 def test_files_hold_what_is_shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("plotly", reason="HTML reports need pytest-hwperf[report]")
-    monkeypatch.setattr(assets, "plotly", lambda: assets.pack("placeholder"))
+    monkeypatch.setattr(page, "plotly", lambda: ("", page.hash_of("placeholder")))
     assert OK == main([*HISTORY, "*", "--output=h.json", "--output=h.html", "--newest=15"])
     written = json.loads(Path("h.json").read_text(encoding="utf-8"))
     counts = [len(trend["series"]["values"]) for trend in written["trends"]]

@@ -10,7 +10,7 @@ from pytest_hwperf.cli.output import OK
 from pytest_hwperf.host import extras
 from pytest_hwperf.records.run import StoredRun, replace
 from pytest_hwperf.reports import json_file, markdown
-from pytest_hwperf.reports.html import assets, page
+from pytest_hwperf.reports.html import page
 from pytest_hwperf.stores.json_files import JsonStore
 
 
@@ -72,7 +72,7 @@ def test_a_report_is_written_as_html(tmp_path: Path, monkeypatch: pytest.MonkeyP
     pytest.importorskip("plotly", reason="HTML reports need pytest-hwperf[report]")
     written, shown = tmp_path / "report.json", tmp_path / "report.html"
     written.write_bytes(json_file.render(fake.report()))
-    monkeypatch.setattr(assets, "plotly", lambda: assets.pack("placeholder"))
+    monkeypatch.setattr(page, "plotly", lambda: ("", page.hash_of("placeholder")))
     assert OK == main(["report", str(written), f"--output={shown}"])
     assert shown.read_bytes() == page.render(fake.report())
     monkeypatch.setattr(extras, "find_spec", lambda _: None)
@@ -83,7 +83,7 @@ def test_a_page_shows_the_history_of_a_store(written: Path, monkeypatch: pytest.
     """By the name of the report's baseline."""
     pytest.importorskip("plotly", reason="HTML reports need pytest-hwperf[report]")
     monkeypatch.chdir(written.parent)
-    monkeypatch.setattr(assets, "plotly", lambda: assets.pack("placeholder"))
+    monkeypatch.setattr(page, "plotly", lambda: ("", page.hash_of("placeholder")))
     run = fake.sklearn_judgement().run
     past = [replace(run, started_at=f"2026-02-0{day}T09:30:00+00:00") for day in (1, 2, 3)]
     figures = fake.sklearn_judgement().figures

@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_hwperf.host import extras
-from pytest_hwperf.reports.html import assets
+from pytest_hwperf.reports.html import page
 
 MEASURED = "def test_it(hwperf): hwperf(sum, [1])"
 QUICK = ("--hwperf-sample-time=0.05", "--hwperf-energy=off")
@@ -11,7 +11,7 @@ QUICK = ("--hwperf-sample-time=0.05", "--hwperf-energy=off")
 
 def test_the_report_is_one_file(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("plotly", reason="HTML reports need pytest-hwperf[report]")
-    monkeypatch.setattr("pytest_hwperf.reports.html.assets.plotly", lambda: assets.pack("placeholder"))
+    monkeypatch.setattr(page, "plotly", lambda: ("", page.hash_of("placeholder")))
     pytester.makepyfile(MEASURED)
     result = pytester.runpytest_inprocess(*QUICK, "--hwperf-report=out/report.html")
     assert pytest.ExitCode.OK == result.ret

@@ -52,7 +52,7 @@ def test_junit_has_the_reason_and_no_change() -> None:
 
 def test_the_page_says_how_it_was_decided() -> None:
     rows, details, _ = content_of(REPORT, grouped(REPORT), None)
-    (row,) = (one for one in json.loads(rows)["rows"] if one["g"] == "settled")
-    (verdict,) = json.loads(details[0])["verdicts"]
+    (row,) = (one for one in rows["rows"] if one["g"] == "settled")
+    (verdict,) = details[0]["verdicts"]
     assert (WHY, "0 pairs") == (row["w"], row["n"])
     assert f"No pair of processes was run (n=0): {WHY}." in json.dumps(verdict)

@@ -207,7 +207,7 @@ def test_every_field_is_defined(name: str) -> None:
 @pytest.mark.runtime
 def test_a_picture_is_drawn_where_there_is_a_choice() -> None:
     pytest.importorskip("matplotlib", reason="pictures need pytest-hwperf[plot]")
-    assert plots.render_tradeoffs(CHOICE).startswith(b"\x89PNG")
+    assert plots.render_tradeoffs(CHOICE)["benchmark_tradeoff.png"].startswith(b"\x89PNG")
 
 
 @pytest.mark.runtime
@@ -242,6 +242,5 @@ def test_the_names_in_the_picture_cover_no_other_and_stay_within(monkeypatch: py
 
 
 def test_alone_there_is_nothing_to_draw() -> None:
-    assert plots.is_drawn(CHOICE)
-    assert not plots.is_drawn(report(FAST))
-    assert not plots.is_drawn(report(judgement("a", memory=1.0), judgement("b", memory=2.0)))
+    assert not plots.render_tradeoffs(report(FAST))
+    assert not plots.render_tradeoffs(report(judgement("a", memory=1.0), judgement("b", memory=2.0)))

@@ -1,4 +1,4 @@
-"""What the page shows of one measurement on demand: how each verdict was decided, pairs, blocks, distributions, stacks.
+"""What the page shows of one measurement on demand: how verdicts were decided, pairs, distributions, stacks, history.
 
 Sentences are from records and counts of pairs; nothing is recomputed.
 """
@@ -9,8 +9,7 @@ from statistics import fmean, median
 from typing import Any
 
 from pytest_hwperf.records.evidence import Explanation, FixedSample, Measurement, Observation, Pair, Stage
-from pytest_hwperf.records.metrics import Metric
-from pytest_hwperf.records.profiles import Mover
+from pytest_hwperf.records.metrics import Metric, metric_of
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible
@@ -18,20 +17,24 @@ from pytest_hwperf.records.units import (
     counted,
     relative_change,
     scale_for,
+    show_change_interval,
     show_interval,
     show_measured,
     show_move,
+    show_number,
     show_share,
 )
 from pytest_hwperf.records.verdict import Budget, Comparison, Judgement
 from pytest_hwperf.reports.rows import Row
+from pytest_hwperf.stats.history import Series, Trend
 from pytest_hwperf.stats.ranks import decisive
+
+Plain = dict[str, Any]
+SeenKey = tuple[str, Measurement, str, str]  # kind of machine, measurement, metric and statistic
 
 _IN_TURNS = "fresh processes, the baseline's code and the candidate's, took turns in blocks of calls"
 _APART = "two fresh processes of each side were measured one after the other, with one of them alive at a time"
 _WORSE = {"lower": "higher", "higher": "lower"}  # better → what a value is that got worse
-
-SeenKey = tuple[str, Measurement, str, str]  # kind of machine, measurement, metric and statistic
 
 
 class PairData(Record, frozen=True, kw_only=True):
@@ -66,17 +69,43 @@ def seen_of(report: Report) -> dict[SeenKey, PairData]:
     return {key: PairData(pairs=tuple(pairs.get(key, ())), fixed=fixed.get(key)) for key in {**pairs, **fixed}}
 
 
-def seen_by(row: Row, seen: Mapping[SeenKey, PairData]) -> PairData:
-    """Return what the pairs observed of the statistic of a row."""
-    return seen.get((row.run.kind, Measurement(test=row.run.test, label=row.run.label), *row.key), PairData())
+def detail_of(row: Row, seen: PairData, *, blocks: bool) -> Plain:
+    """Return one verdict: the sentences that say how it was decided, in the order in which a reader asks; and values.
 
-
-def words_of(row: Row, seen: PairData) -> list[str]:
-    """Return the sentences that say how a verdict was decided, in the order in which a reader asks."""
-    subject = row.verdict.subject
-    found = _of_budget(row, subject) if isinstance(subject, Budget) else _of_comparison(row, subject, seen)
+    Blocks are without turns where those that were drawn are of other blocks.
+    """
+    subject, unit = row.verdict.subject, row.metric.unit
+    words = _of_budget(row, subject) if isinstance(subject, Budget) else _of_comparison(row, subject, seen)
     fails = "It fails the test." if row.fails else "It does not fail the test."
-    return [visible(sentence) for sentence in (*found, f"Verdict: {row.verdict.outcome}. {fails}")]
+    words = [visible(one) for one in (*words, f"Verdict: {row.verdict.outcome}. {fails}")]
+    found: Plain = {"words": words, "source": row.source}
+    if isinstance(subject, Budget):
+        sample = row.run.sample(subject.metric)
+        if sample is not None and len({*sample.values}) > 1:  # one value has no distribution
+            limit = rounded(subject.limit / scale_for(unit, max(map(abs, sample.values)))[0])
+            values = packed([[], quantiles(sample.values)], unit)
+            found["values"] = {**values, "per": visible(sample.per), "limit": limit}
+        return found
+    if subject.change is None:
+        return found
+    found["change"] = [rounded(one) for one in (subject.change.value, subject.change.low, subject.change.high)]
+    found |= {"margin": rounded(subject.margin), "allowed": subject.allowed}
+    found |= {"scale": subject.scale, "better": row.metric.better, "pairs": []}
+    every = (value for _, one, _ in seen.pairs for side in (one.baseline, one.candidate) for value in side)
+    largest = max(map(abs, every), default=0.0) if blocks else 0.0
+    found |= {"blocks": []} if blocks else {}
+    for pair, one, turns in seen.pairs:
+        change = None if one.change is None else rounded(relative_change(one.change))
+        noticed = [visible(text) for text in one.warnings]
+        found["pairs"].append([pair.number, pair.stage, change, rounded(one.preempted, 3), noticed])
+        if blocks:
+            fits = (turns.count("B"), turns.count("C")) == (len(one.baseline), len(one.candidate))
+            values = packed([one.baseline, one.candidate], unit, largest)
+            found["blocks"].append({"n": pair.number, "t": turns if fits else "", **values})
+    if seen.fixed is not None and not {*seen.fixed.baseline, *seen.fixed.candidate} <= {0.0, 1.0}:
+        sides = [quantiles(side) for side in (seen.fixed.baseline, seen.fixed.candidate)]
+        found["values"] = {**packed(sides, unit), "per": visible(seen.fixed.per)}
+    return found
 
 
 def _of_budget(row: Row, budget: Budget) -> Iterator[str]:
@@ -89,7 +118,7 @@ def _of_budget(row: Row, budget: Budget) -> Iterator[str]:
         yield f"Measured: {show_measured(at.value, row.metric.unit)}, without an interval (n={n})."
     else:
         yield (
-            f"Measured: {show_interval(at.value, at.low, at.high, row.metric.unit)}, {_level(at.confidence)} "
+            f"Measured: {show_interval(at.value, at.low, at.high, row.metric.unit)}, {100 * at.confidence:.3g} % "
             f"confidence, n={n}, by {row.figure.source}; interval: {at.method}."
         )
     if row.verdict.outcome == "inconclusive":
@@ -109,7 +138,7 @@ def _of_comparison(row: Row, comparison: Comparison, seen: PairData) -> Iterator
         return
     yield from _evidence(comparison, row.metric, seen)
     change = comparison.change
-    yield f"Change: {row.change}, {_level(change.confidence)} confidence ({change.method}); {row.values}."
+    yield f"Change: {row.change}, {100 * change.confidence:.3g} % confidence ({change.method}); {row.values}."
     if comparison.p_value is not None:
         yield (
             f"The chance of such values if nothing had got worse by more than {margin}: "
@@ -119,13 +148,20 @@ def _of_comparison(row: Row, comparison: Comparison, seen: PairData) -> Iterator
         yield f"Found by: {comparison.method}."
     if comparison.promise is not None:
         yield f"How often such an answer is wrong: {comparison.promise}."
-    yield from _doubts(row, comparison)
+    if comparison.outcome == "inconclusive":
+        yield f"The values do not decide it{f': {comparison.reason}' if comparison.reason else ''}."
+    if row.detectable:
+        yield f"The smallest change for the worse that could have been caught: {row.detectable}."
+    if comparison.interference:
+        yield f"Other work took the processor away in {_percent(comparison.interference)} of the blocks."
+    if comparison.moved is not None:
+        yield f"What moved: {comparison.moved}."
+    yield from (f"To be known: {one}." for one in comparison.warnings)
 
 
 def _evidence(comparison: Comparison, metric: Metric, seen: PairData) -> Iterator[str]:
     """Count what the pairs show; counts describe, the exact test decides."""
-    changes = decisive(comparison, seen.changes)
-    if changes:
+    if changes := decisive(comparison, seen.changes):
         how = _APART if any(one.apart for _, one, _ in seen.pairs) else _IN_TURNS
         others = counted(len(seen.pairs) - len(changes), "other pair")
         besides = f" ({others} screened or were taken besides)" if len(changes) < len(seen.pairs) else ""
@@ -137,43 +173,21 @@ def _evidence(comparison: Comparison, metric: Metric, seen: PairData) -> Iterato
             f"In {higher} of {len(changes)} the candidate's value was {worse}, in {beyond} of {len(changes)} by more "
             f"than the margin."
         )
-    if seen.fixed is not None:
-        yield _fixed(seen.fixed, metric)
-
-
-def _fixed(fixed: FixedSample, metric: Metric) -> str:
-    old, new = fixed.baseline, fixed.candidate
-    if fixed.per == "example" and {*old, *new} <= {0.0, 1.0}:
+    if seen.fixed is None:
+        return
+    old, new, per = seen.fixed.baseline, seen.fixed.candidate, seen.fixed.per
+    if per == "example" and {*old, *new} <= {0.0, 1.0}:
         lost = sum(a > b for a, b in zip(old, new, strict=True))
         won = sum(a < b for a, b in zip(old, new, strict=True))
         examples = counted(len(old), "example")
-        return f"Of the same {examples}, {lost} count for the baseline only, {won} for the candidate only."
-    middles = (show_measured(median(side), metric.unit) for side in (old, new))
-    return (
-        f"{counted(len(old), fixed.per)} of the baseline, {counted(len(new), fixed.per)} of the candidate; medians "
-        f"{' and '.join(middles)}."
-    )
-
-
-def _doubts(row: Row, comparison: Comparison) -> Iterator[str]:
-    if comparison.outcome == "inconclusive":
-        why = f": {comparison.reason}" if comparison.reason else ""
-        yield f"The values do not decide it{why}."
-    if row.detectable:
-        yield f"The smallest change for the worse that could have been caught: {row.detectable}."
-    if comparison.interference:
-        yield f"Other work took the processor away in {_percent(comparison.interference)} of the blocks."
-    if comparison.moved is not None:
-        yield f"What moved: {comparison.moved}."
-    yield from (f"To be known: {one}." for one in comparison.warnings)
+        yield f"Of the same {examples}, {lost} count for the baseline only, {won} for the candidate only."
+    else:
+        middles = " and ".join(show_measured(median(side), metric.unit) for side in (old, new))
+        yield f"{counted(len(old), per)} of the baseline, {counted(len(new), per)} of the candidate; medians {middles}."
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 1 - 1e-9 and share > 0 else f"{100 * share:.0f} %"
-
-
-def _level(confidence: float) -> str:
-    return f"{100 * confidence:.3g} %"
 
 
 _DIGITS = 10_000  # of the largest value: a pixel of a chart is a thousandth of it
@@ -187,7 +201,7 @@ def rounded(value: float | None, digits: int = 6) -> float | None:
     return int(short) if short.is_integer() and abs(short) < 1e15 else short  # noqa: PLR2004 - whole and exact
 
 
-def packed(sides: Sequence[Sequence[float]], unit: str, largest: float = 0.0) -> dict[str, object]:
+def packed(sides: Sequence[Sequence[float]], unit: str, largest: float = 0.0) -> Plain:
     """Return the values of both sides as whole numbers with one factor, in the unit in which the largest reads well."""
     largest = largest or max((abs(value) for side in sides for value in side), default=0.0) or 1.0
     factor, name = scale_for(unit, largest)
@@ -202,53 +216,6 @@ def quantiles(values: Sequence[float], most: int = 64) -> list[float]:
     if len(ordered) <= most:
         return ordered
     return [ordered[round(place * (len(ordered) - 1) / (most - 1))] for place in range(most)]
-
-
-Plain = dict[str, Any]
-
-
-def detail_of(row: Row, seen: PairData, *, blocks: bool) -> Plain:
-    """Return the words and the values of one verdict."""
-    subject, unit = row.verdict.subject, row.metric.unit
-    found: Plain = {"words": words_of(row, seen), "source": row.source}
-    if isinstance(subject, Budget):
-        return found | _budget_values(row, subject)
-    if subject.change is None:
-        return found
-    change = subject.change
-    found["change"] = [rounded(one) for one in (change.value, change.low, change.high)]
-    found |= {"margin": rounded(subject.margin), "allowed": subject.allowed}
-    found |= {"scale": subject.scale, "better": row.metric.better}
-    found["pairs"] = [_pair(pair, one) for pair, one, _ in seen.pairs]
-    if blocks:
-        every = (value for _, one, _ in seen.pairs for side in (one.baseline, one.candidate) for value in side)
-        largest = max(map(abs, every), default=0.0)
-        found["blocks"] = [_blocks(pair, one, turns, unit, largest) for pair, one, turns in seen.pairs]
-    if seen.fixed is not None and not {*seen.fixed.baseline, *seen.fixed.candidate} <= {0.0, 1.0}:
-        sides = [quantiles(side) for side in (seen.fixed.baseline, seen.fixed.candidate)]
-        found["values"] = {**packed(sides, unit), "per": visible(seen.fixed.per)}
-    return found
-
-
-def _budget_values(row: Row, budget: Budget) -> Plain:
-    sample, unit = row.run.sample(budget.metric), row.metric.unit
-    if sample is None or len({*sample.values}) < 2:  # noqa: PLR2004 - one value has no distribution
-        return {}
-    values = packed([[], quantiles(sample.values)], unit)
-    factor, _ = scale_for(unit, max(map(abs, sample.values)))
-    return {"values": {**values, "per": visible(sample.per), "limit": rounded(budget.limit / factor)}}
-
-
-def _pair(pair: Pair, one: Observation) -> list[Any]:
-    """Return number, stage, relative change, share of preempted blocks and what was noticed."""
-    change = None if one.change is None else rounded(relative_change(one.change))
-    return [pair.number, pair.stage, change, rounded(one.preempted, 3), [visible(text) for text in one.warnings]]
-
-
-def _blocks(pair: Pair, one: Observation, turns: str, unit: str, largest: float) -> Plain:
-    """Return the values of a pair; without turns where those that were drawn are of other blocks."""
-    fits = turns.count("B") == len(one.baseline) and turns.count("C") == len(one.candidate)
-    return {"n": pair.number, "t": turns if fits else "", **packed([one.baseline, one.candidate], unit, largest)}
 
 
 def shared_of(report: Report, judgement: Judgement) -> Plain:
@@ -271,27 +238,28 @@ Stacks = Mapping[str, Sequence[float]]
 
 
 def _explained(one: Explanation) -> Plain:
-    unit = "B" if one.kind == "allocation" else "s"
+    """Return what moved.
+
+    A mover is name, place, time or memory on both sides, its share of the change, and how often it is called.
+    """
+    unit, movers = "B" if one.kind == "allocation" else "s", list[list[str]]()
+    for mover in one.movers:
+        calls = (mover.baseline_calls, mover.candidate_calls)
+        often = "" if None in calls else " → ".join(f"{count:.6g}" for count in calls if count is not None)
+        values = show_move(mover.baseline, mover.candidate, unit)
+        movers.append([visible(mover.name), visible(mover.where), values, show_share(mover.share), often])
     scale, name = scale_for(unit, max(one.baseline, one.candidate))
     return {
         "metric": visible(f"{one.metric} {one.statistic}"),
         "kind": one.kind,
         "method": visible(one.method),
         "covered": show_share(one.covered),
-        "movers": [_mover(mover, unit) for mover in one.movers],
+        "movers": movers,
         "notes": [visible(str(note)) for note in (one.withheld, *one.remarks) if note],
         "f": 1 / scale,
         "u": name,
         "tree": tree_of(one.baseline_stacks, one.candidate_stacks),
     }
-
-
-def _mover(one: Mover, unit: str) -> list[str]:
-    """Return name, place, time or memory on both sides, its share of the change, and how often it is called."""
-    calls = (one.baseline_calls, one.candidate_calls)
-    often = "" if None in calls else " → ".join(f"{count:.6g}" for count in calls if count is not None)
-    values = show_move(one.baseline, one.candidate, unit)
-    return [*map(visible, (one.name, one.where)), values, show_share(one.share), often]
 
 
 def tree_of(baseline: Stacks, candidate: Stacks) -> list[list[Any]]:
@@ -312,3 +280,51 @@ def tree_of(baseline: Stacks, candidate: Stacks) -> list[list[Any]]:
             short = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"
             found.append([places.get(frames[:-1], -1), short, float(f"{old:.5g}"), float(f"{new:.5g}")])
     return found
+
+
+_REVISION = 10  # digits of a commit
+
+
+def chart_of(trend: Trend) -> Plain:
+    """Return a series over time as the script draws it, in the unit in which its largest value reads well.
+
+    Notes are a sentence on each change of level, then those that people have left.
+    """
+    series, values = trend.series, trend.series.values
+    metric, machine = metric_of(series.metric, series.better), series.machine
+    factor, unit = scale_for(metric.unit, max(abs(one.estimate.value) for one in values))
+    if series.anchor:
+        factor, unit = 0.01, "%"
+    called, against = metric.called(series.statistic.replace("_", ".")), f", change from {series.anchor[:_REVISION]}"
+    changes = f"{counted(len(trend.changes), 'change')} of level"
+    facts = (
+        f"{series.source or 'pairs'}, machine {machine.fingerprint} ({machine.cpu_model}): "
+        f"{counted(len(values), 'run')}, {'too few to look for changes' if trend.is_too_short else changes}"
+    )
+    newest = f"{show_number(values[-1].estimate.value / factor, 4)} {unit}".rstrip()
+    places = {one.revision: place for place, one in enumerate(values)}
+    notes = list[str]()
+    for change in trend.changes:
+        shift, commits = change.shift, [one[:_REVISION] or "no commit" for one in (change.before, change.revision)]
+        notes.append(
+            f"Changed by {show_change_interval(shift.value, shift.low, shift.high, trend.scale)} between "
+            f"{' and '.join(commits)}, p={change.p_value:.2g}, n={shift.n} runs; {shift.method}."
+        )
+    return {
+        "metric": visible(called),
+        "title": visible(f"{called}{against * bool(series.anchor)}"),
+        "says": f"{visible(facts)}; the newest: {newest}.",
+        "unit": unit,
+        "rows": [*_runs_of(series, factor)],
+        "changes": [[one.place, one.earliest, one.latest] for one in trend.changes],
+        "marks": [[places[note.revision], visible(note.text)] for note in trend.notes],
+        "notes": [*map(visible, (*notes, *(f"{note.revision[:_REVISION]}: {note.text}" for note in trend.notes)))],
+    }
+
+
+def _runs_of(series: Series, factor: float) -> Iterator[Sequence[Any]]:
+    """Yield what chart and table say of each run."""
+    for one in series.values:
+        at, code = one.estimate, f"{visible(one.revision[:_REVISION]) or 'no commit'}{'+changes' * one.changed}"
+        shown = [None if end is None else rounded(end / factor) for end in (at.value, at.low, at.high)]
+        yield [visible(one.started_at), code, *shown, at.n, one.accepted]

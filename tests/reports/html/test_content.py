@@ -1,6 +1,5 @@
 """What the page embeds: how verdicts were decided, what opens on demand, and what a large report leaves out."""
 
-import json
 from array import array
 from collections import Counter
 from collections.abc import Iterator
@@ -48,8 +47,7 @@ def _judged(evidence: Any) -> Iterator[Any]:
 
 
 def embedded(report: Report) -> tuple[Any, list[Any], list[str]]:
-    rows, details, left_out = page.content_of(report, grouped(report), None)
-    return json.loads(rows), [json.loads(one) for one in details], left_out
+    return page.content_of(report, grouped(report), None)
 
 
 def test_a_regression_says_how_it_was_decided() -> None:

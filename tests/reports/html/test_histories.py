@@ -11,8 +11,7 @@ from fakes.histories import STEP, note, revision, series, slower
 
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.reports.html import assets, histories
-from pytest_hwperf.reports.html.page import content_of
+from pytest_hwperf.reports.html import page
 from pytest_hwperf.reports.rows import grouped
 from pytest_hwperf.stats.history import Annotation, Series, Trend, trend_of
 
@@ -36,9 +35,9 @@ def shown(*found: Series, notes: Sequence[Annotation] = (), report: Report = REP
         asked.append((list(measured), newest))
         return found, notes
 
-    made = content_of(report, grouped(report), read)
+    made = page.content_of(report, grouped(report), read)
     assert len(asked) == 1
-    return [json.loads(detail).get("history", []) for detail in made[1]], made
+    return [detail.get("history", []) for detail in made[1]], made
 
 
 def test_a_chart_ends_with_this_run() -> None:
@@ -76,25 +75,25 @@ def test_changes_and_notes_are_told_beside_the_chart() -> None:
 
 def test_markup_in_a_history_stays_text_in_the_page() -> None:
     _, made = shown(past(), notes=[note(0, HOSTILE)])
-    assert not any(b"<script" in detail for detail in made[1])
+    assert not any("<script" in page.embedded(detail) for detail in made[1])
 
 
 @pytest.mark.parametrize("limit", ["_MOST_READ", "_MOST_BYTES"])
 def test_what_is_too_much_for_a_page_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
-    monkeypatch.setattr(histories, limit, 1)
+    monkeypatch.setattr(page, limit, 1)
     other = replace(JUDGEMENT, run=replace(JUDGEMENT.run, test="other"))
     found, made = shown(past(), past(test="other"), report=replace(REPORT, judgements=(JUDGEMENT, other)))
     assert any(not charts for charts in found)
     assert made[2][-1].startswith("The history of ")
 
 
-def page(*trends: Trend, baseline: str = "main") -> tuple[str, list[list[Any]]]:
+def page_of(*trends: Trend, baseline: str = "main") -> tuple[str, list[list[Any]]]:
     """Return the page of a history, and the charts of each test that are embedded in it."""
     pytest.importorskip("jinja2", reason="HTML reports need pytest-hwperf[report]")
     pytest.importorskip("plotly", reason="HTML reports need pytest-hwperf[report]")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(assets, "plotly", lambda: ("cGxhY2Vob2xkZXI=", assets.hash_of("placeholder")))
-        text = histories.render(trends, baseline).decode()
+        patched.setattr(page, "plotly", lambda: ("cGxhY2Vob2xkZXI=", page.hash_of("placeholder")))
+        text = page.render_history(trends, baseline).decode()
     found = re.findall(r'<script type="application/json" id="data-history">([^<>&]*)</script>', text)
     (charts,) = map(json.loads, found)
     return text, charts
@@ -102,7 +101,7 @@ def page(*trends: Trend, baseline: str = "main") -> tuple[str, list[list[Any]]]:
 
 def test_a_page_of_its_own_has_each_value_with_its_interval() -> None:
     other = trend_of(series(slower(), test="other"), [])
-    text, charts = page(trend_of(series(slower()), [note(3, "new runner")]), other)
+    text, charts = page_of(trend_of(series(slower()), [note(3, "new runner")]), other)
     ((chart,), (second,)) = charts
     assert ["latency p50", "latency p50"] == [chart["title"], second["title"]]
     assert "40 runs, 1 change of level; the newest: 11.01 ms." in chart["says"]
@@ -111,37 +110,37 @@ def test_a_page_of_its_own_has_each_value_with_its_interval() -> None:
     assert (value, low, high) == (9.98, 9.8802, 10.0798)
     assert (2 * STEP, [[3, "new runner"]], []) == (len(chart["rows"]), chart["marks"], second["marks"])
     assert [fake.TEST, "other"] == re.findall(r'<h2 id="h-\d"><bdi class="test">(.*?)</bdi>', text)
-    assert text.endswith(f"<script>{assets.script('history')}</script>\n</body>\n</html>")
+    assert text.endswith(f"<script>{page.script('history')}</script>\n</body>\n</html>")
 
 
 def test_a_run_that_was_not_accepted_is_told_apart_and_an_open_end_is_none() -> None:
     one = series(slower())
     open_end = replace(one.values[0], accepted=False, estimate=replace(one.values[0].estimate, high=None))
-    _, (((chart,)),) = page(trend_of(replace(one, values=(open_end, *one.values[1:])), []))
+    _, (((chart,)),) = page_of(trend_of(replace(one, values=(open_end, *one.values[1:])), []))
     assert [(None, False), (True, True)] == [(row[4] and True, row[6]) for row in chart["rows"][:2]]
 
 
 def test_one_value_and_equal_values_can_be_drawn() -> None:
     alone, zeros = trend_of(series([0.01]), []), trend_of(series([0.0] * 3, "own"), [])
-    _, ((first, second),) = page(alone, zeros)
+    _, ((first, second),) = page_of(alone, zeros)
     assert ([1, 3], "too few to look for changes" in first["says"]) == ([len(first["rows"]), len(second["rows"])], True)
 
 
 def test_changes_from_an_anchor_are_percentages() -> None:
     moved = [0.001 * (place % 5) for place in range(2 * STEP)]
-    _, ((chart,),) = page(trend_of(series(moved, anchor=revision(1)), []))
+    _, ((chart,),) = page_of(trend_of(series(moved, anchor=revision(1)), []))
     assert ("latency p50, change from 0000000000", "%", 0.4) == (chart["title"], chart["unit"], chart["rows"][-1][2])
 
 
 def test_foreign_text_on_a_page_of_its_own_is_shown_and_not_obeyed() -> None:
     one = replace(series(slower(), test=HOSTILE), source=HOSTILE, label=HOSTILE)
-    text, ((chart,),) = page(trend_of(one, [note(1, HOSTILE)]), baseline=HOSTILE)
+    text, ((chart,),) = page_of(trend_of(one, [note(1, HOSTILE)]), baseline=HOSTILE)
     assert "<script>alert" not in text
     assert not {"\x1b", "\u202e"} & set(text)
     assert SHOWN in chart["says"]
     assert [[1, SHOWN]] == chart["marks"]
     policy = re.findall(r'<meta http-equiv="Content-Security-Policy" content="(.*?)">', text)
-    hashes = {assets.hash_of(assets.script("history")), assets.hash_of("placeholder")}
+    hashes = {page.hash_of(page.script("history")), page.hash_of("placeholder")}
     assert hashes == {*re.findall(r"&#39;(sha256-.*?)&#39;", policy[0])}
     assert policy[0].startswith("default-src &#39;none&#39;; script-src ")
-    assert "http" not in text.replace(assets.script("history"), "").replace("http-equiv", "")
+    assert "http" not in text.replace(page.script("history"), "").replace("http-equiv", "")

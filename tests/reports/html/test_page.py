@@ -13,7 +13,7 @@ from pytest_hwperf.host import extras
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.reports.html import assets, page
+from pytest_hwperf.reports.html import page
 
 pytest.importorskip("jinja2", reason="HTML reports need pytest-hwperf[report]")
 pytest.importorskip("plotly", reason="HTML reports need pytest-hwperf[report]")
@@ -23,7 +23,7 @@ HOSTILE = "t.py::t[<script>alert(1)</script>\x1b[2J\u202egnp\x00" + "x" * 300 + 
 
 @pytest.fixture(autouse=True)
 def _without_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assets, "plotly", lambda: ("cGxhY2Vob2xkZXI=", assets.hash_of("placeholder")))
+    monkeypatch.setattr(page, "plotly", lambda: ("cGxhY2Vob2xkZXI=", page.hash_of("placeholder")))
 
 
 class _Reader(HTMLParser):
@@ -67,7 +67,7 @@ def hostile() -> Report:
 def test_a_small_report_is_written_as_agreed(golden: Callable[[str, bytes], None]) -> None:
     """Without the style and the scripts, which are files of their own."""
     content = page.render(fake.report()).decode()
-    for fixed in (assets.text_of("style.css"), assets.script("report")):
+    for fixed in (page.text_of("style.css"), page.script("report")):
         assert fixed in content
         content = content.replace(fixed, "…")
     golden("html/report.html", re.sub(r"sha256-[\w+/=]+", "sha256-…", content).encode())
@@ -97,7 +97,7 @@ def test_embedded_data_is_json_and_the_only_script_is_allowed_by_its_hash(report
             assert not set("<>&") & set(text)
             json.loads(text)
     policy = next(attributes["content"] for _, attributes in reader.tags if attributes.get("http-equiv"))
-    assert assets.hash_of(reader.scripts[-1][1]) in (policy or "")
+    assert page.hash_of(reader.scripts[-1][1]) in (policy or "")
 
 
 def test_what_comes_from_outside_is_text() -> None:
