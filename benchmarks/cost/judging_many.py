@@ -24,7 +24,7 @@ from pytest_hwperf.reports import csv_files, json_file, terminal
 from pytest_hwperf.stats.baselines import Criteria, Stored, compare_with_stored, stored_run_of
 from pytest_hwperf.stats.estimates import figures
 from pytest_hwperf.stats.verdicts import judge
-from pytest_hwperf.stores.baseline_format import place, render
+from pytest_hwperf.stores.baseline_folder import place, render
 from pytest_hwperf.stores.json_files import JsonStore
 
 TARGET_S = 1.5

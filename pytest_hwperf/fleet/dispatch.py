@@ -60,41 +60,31 @@ class Dispatch:
         """Run everything; if this is interrupted, hosts are told to end what they do."""
         try:
             while self._open or self._running:
-                self._give_up_what_cannot()
-                self._start_what_can()
+                for task in [*self._open]:
+                    self._start(task)
                 if self._running:
                     self._take_news()
-                    self._notice_silence()
         finally:
             with uninterrupted():
                 self._end_all()
         return [*self._outcomes.values()]
 
-    def _start_what_can(self) -> None:
-        for task in [*self._open]:
-            busy = {one.host.machine for one in self._running.values()}
-            free = [one for one in self._hosts_for(task) if one.machine not in busy]
-            if free:
-                self._jobs += 1
-                job = f"{task} #{self._jobs}"
-                self._open.remove(task)
-                self._running[job] = RunningGate(task=task, host=free[0], seen_s=self._now())
-                self._tell(free[0], f"{task}: starting")
-                self._cluster.start(job, free[0], task)
-
-    def _hosts_for(self, task: Task) -> list[Host]:
-        """Return the hosts that may run a task, free or not."""
-        return [one for one in self._cluster.hosts if one.kind == task.kind and one.name not in self._gone]
-
-    def _give_up_what_cannot(self) -> None:
-        """Let go of tasks for which no host is left, or on which several were lost."""
-        for task in [*self._open]:
-            trouble = self._outcomes[task].trouble
-            if not self._hosts_for(task) or len(trouble) >= _ATTEMPTS:
-                trouble.append(
-                    f"no host of kind {task.kind} is left" if len(trouble) < _ATTEMPTS else "it was given up"
-                )
-                self._open.remove(task)
+    def _start(self, task: Task) -> None:
+        """Start a task on a free host; let go of one for which no host is left, or on which several were lost."""
+        hosts = [one for one in self._cluster.hosts if one.kind == task.kind and one.name not in self._gone]
+        trouble = self._outcomes[task].trouble
+        if not hosts or len(trouble) >= _ATTEMPTS:
+            trouble.append(f"no host of kind {task.kind} is left" if len(trouble) < _ATTEMPTS else "it was given up")
+            self._open.remove(task)
+            return
+        busy = {one.host.machine for one in self._running.values()}
+        if (host := next((one for one in hosts if one.machine not in busy), None)) is not None:
+            self._jobs += 1
+            job = f"{task} #{self._jobs}"
+            self._open.remove(task)
+            self._running[job] = RunningGate(task=task, host=host, seen_s=self._now())
+            self._tell(host, f"{task}: starting")
+            self._cluster.start(job, host, task)
 
     def _take_news(self) -> None:
         for news in self._cluster.wait(_PAUSE_S):
@@ -109,6 +99,10 @@ class Dispatch:
             else:
                 running.text = visible(news.sign)[:_LONGEST_TEXT]
                 self._tell(running.host, f"{running.task}: {running.text}")
+        for job, running in [*self._running.items()]:
+            if self._now() - running.seen_s > self._silence_s:
+                self._cluster.stop(job)
+                self._lose(job, f"no sign of life for {self._silence_s:g} s, after: {running.text}")
 
     def _take_answer(self, job: str, content: bytes) -> None:
         running = self._running[job]
@@ -125,12 +119,6 @@ class Dispatch:
         outcome.host, outcome.answer = running.host.name, answer
         self._tell(running.host, f"{running.task}: ended with pytest's exit code {answer.exit_code}")
 
-    def _notice_silence(self) -> None:
-        for job, running in [*self._running.items()]:
-            if self._now() - running.seen_s > self._silence_s:
-                self._cluster.stop(job)
-                self._lose(job, f"no sign of life for {self._silence_s:g} s, after: {running.text}")
-
     def _lose(self, job: str, why: str) -> None:
         """Ask a host no more, and give its task to another one."""
         running = self._running.pop(job)
@@ -146,8 +134,6 @@ class Dispatch:
 
     def _end_all(self) -> None:
         """Tell hosts to end what still runs, and wait until they have, or for a while; another Ctrl-C waits as well."""
-        if not self._running:
-            return
         for job, running in self._running.items():
             self._tell(running.host, f"{running.task}: ending, within {_GRACE_S:g} s")
             self._cluster.stop(job)

@@ -53,7 +53,7 @@ class HostEntry:
 
 
 def read_hosts(file: str) -> list[HostEntry]:
-    """Read a file of hosts."""
+    """Read a file of hosts; refuse a machine twice, and this machine by two ways."""
     path = Path(file)
     try:
         text = read_given(file, _LARGEST, f"give a TOML file with {_EXAMPLE}").decode("utf-8")
@@ -64,19 +64,27 @@ def read_hosts(file: str) -> list[HostEntry]:
         raise UsageProblem(f"{file} is no TOML ({error}): write, for each host, {_EXAMPLE}") from error
     tables = content.get("host")
     if unknown := [key for key in content if key != "host"]:
-        raise UsageProblem(
-            f"{file}: unknown key {shortened(unknown[0])}.{nearest(unknown[0], ['host'])} Allowed: [[host]]"
-        )
-    if (
-        not isinstance(tables, list)
-        or not 1 <= len(tables) <= _MOST
-        or not all(isinstance(one, dict) for one in tables)
-    ):
+        hint = nearest(unknown[0], ["host"])
+        raise UsageProblem(f"{file}: unknown key {shortened(unknown[0])}.{hint} Allowed: [[host]]")
+    is_list = isinstance(tables, list) and all(isinstance(one, dict) for one in tables)
+    if not is_list or not 1 <= len(tables) <= _MOST:
         raise UsageProblem(f"{file} names no host, or more than {_MOST}: write, for each of them, {_EXAMPLE}")
-    found: list[HostEntry] = []
+    found, prices = list[HostEntry](), dict[str, float | None]()
     for number, table in enumerate(tables, 1):
-        found.append(_entry(table, f"{file}, host {number}", [one.host.name for one in found], path.parent))
-    _check(file, found)
+        one = _entry(table, f"{file}, host {number}", [one.host.name for one in found], path.parent)
+        if found and one.is_local != found[0].is_local:
+            raise UsageProblem(
+                f'{file}: address = "local" and hosts of SSH: give all of them by SSH, or all of them local'
+            )
+        if not one.is_loopback and "#" in one.host.name:
+            raise UsageProblem(
+                f"{file}: {one.address} stands there twice: a host runs one gate at a time, give it once"
+            )
+        if prices.setdefault(one.host.kind, one.price_per_hour) != one.price_per_hour:
+            raise UsageProblem(
+                f"{file}: hosts of kind {one.host.kind} have different prices: give all of them the same"
+            )
+        found.append(one)
     return found
 
 
@@ -93,11 +101,14 @@ def machine_of(address: str) -> str:
         return LOCAL if address in (LOCAL, "localhost") else address.lower()
 
 
-def _entry(table: Mapping[str, Any], where: str, taken: list[str], folder: Path) -> HostEntry:
+def _entry(table: Mapping[str, Any], where: str, taken: Sequence[str], folder: Path) -> HostEntry:
     _check_keys(table, where)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:%-]{0,252}|::1", address := table["address"]):
         raise UsageProblem(f"{where}: {shortened(address)} is no address: a name or a number of a machine, or local")
-    kind = _kind(table["kind"], where)
+    try:
+        kind = (parse_kind(table["kind"]) or ("", 1))[0]
+    except UsageProblem as problem:
+        raise UsageProblem(f"{where}: {problem}") from problem
     if "/" in table["kind"]:
         raise UsageProblem(f"{where}: kind is a name without /N; divide the rate with hwperf fleet --split-alpha")
     price, port = table.get("price_per_hour"), table.get("port", SSH_PORT)
@@ -113,13 +124,6 @@ def _entry(table: Mapping[str, Any], where: str, taken: list[str], folder: Path)
     return HostEntry(host=host, address=address, port=port, price_per_hour=price, **files, **texts)
 
 
-def _kind(text: str, where: str) -> str:
-    try:
-        return (parse_kind(text) or ("", 1))[0]
-    except UsageProblem as problem:
-        raise UsageProblem(f"{where}: {problem}") from problem
-
-
 def _check_keys(table: Mapping[str, Any], where: str) -> None:
     """Refuse a key that is unknown, missing or of another type."""
     for key in table:
@@ -131,25 +135,8 @@ def _check_keys(table: Mapping[str, Any], where: str) -> None:
         if key not in table:
             raise UsageProblem(f"{where}: {key} is missing: write {_EXAMPLE}")
     for key in _TEXTS:
-        if key in table and not _is_text(table[key]):
+        value = table.get(key, "…")
+        if not isinstance(value, str) or not value.strip() or not value.isprintable():
             raise UsageProblem(f'{where}: {key} is a text without control characters, such as {key} = "…"')
-        if key in _NO_OPTIONS and table.get(key, "").startswith("-"):
-            raise UsageProblem(f"{where}: {key} {shortened(table[key])} begins with -, as an option of a program does")
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
-
-
-def _check(file: str, found: list[HostEntry]) -> None:
-    """Refuse a machine twice, and this machine by two ways."""
-    if len({one.is_local for one in found}) > 1:
-        raise UsageProblem(f'{file}: address = "local" and hosts of SSH: give all of them by SSH, or all of them local')
-    twice = next((one for one in found if not one.is_loopback and "#" in one.host.name), None)
-    if twice is not None:
-        raise UsageProblem(f"{file}: {twice.address} stands there twice: a host runs one gate at a time, give it once")
-    prices: dict[str, set[float | None]] = {}
-    for one in found:
-        prices.setdefault(one.host.kind, set()).add(one.price_per_hour)
-    if kinds := [kind for kind, its in prices.items() if len(its) > 1]:
-        raise UsageProblem(f"{file}: hosts of kind {kinds[0]} have different prices: give all of them the same")
+        if key in _NO_OPTIONS and value.startswith("-"):
+            raise UsageProblem(f"{where}: {key} {shortened(value)} begins with -, as an option of a program does")

@@ -1,15 +1,27 @@
-"""One gate on a host: unpacked into a private folder, installed, run, and removed with all that it has started."""
+"""What runs on a host: its worker of dask, and in it one gate, which is removed with all that it has started.
+
+A gate is unpacked into a private folder, installed and run there. `python -m pytest_hwperf.fleet.on_host -m MODULE
+[ARGUMENT ...]` is a program over SSH that ends with its connection. Without a terminal a server of SSH sends no signal
+when the connection is gone, whether it was closed, the other side was killed or its network has failed; and some
+servers pass on no signal at all. But it closes the standard input.
+dask loads this module into the workers of this machine too: Ctrl-C in a terminal reaches them, but is the fleet's to
+answer.
+"""
 
 import os
 import re
+import runpy
 import shutil
+import signal
 import sys
+import threading
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import TimeoutExpired
-from time import monotonic
+from time import monotonic, sleep
 
 from pytest_hwperf import __version__
 from pytest_hwperf.checkout import bundle
@@ -89,7 +101,7 @@ class _Gate:
         command = [python, "-m", "pytest", *order.arguments, f"--hwperf-report={report}"]
         code = self._step(command, self._project / order.folder, "pytest")
         text = report.read_text(encoding="utf-8") if report.is_file() else ""
-        return HostAnswer(exit_code=code, report=text, log=self._said())
+        return HostAnswer(exit_code=code, report=text, log=written_to(self._log))
 
     def _environment(self, wheel: Path, install: Sequence[str]) -> str:
         """Make the project's environment with this plugin in it; return its interpreter."""
@@ -99,14 +111,21 @@ class _Gate:
         pip = [uv, "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
         for command in ([*make, str(place)], [*pip, str(wheel), *install]):
             if code := self._step(command, self._project, "installing"):
-                raise WorkerError(f"`{' '.join(command[:3])} …` ended with code {code}: {last_lines(self._said())}")
+                raise WorkerError(
+                    f"`{' '.join(command[:3])} …` ended with code {code}: {last_lines(written_to(self._log))}"
+                )
         return python
 
     def _step(self, command: Sequence[str], directory: Path, name: str) -> int:
-        """Run a command to its end, with a sign of life every now and then; it is ended if nobody waits for it."""
+        """Run a command to its end, with a sign of life every now and then; it is ended if nobody waits for it.
+
+        It gets the variables of this host, without those that would lead pip or pytest elsewhere.
+        """
         temporary = self._folder / "temporary"  # of what is killed with the gate, and cannot remove its own
         temporary.mkdir(exist_ok=True)
-        given = {**_environment(own=self._order.install is not None), "TMPDIR": str(temporary)}
+        left_out = _HINDERING if self._order.install is None else (*_HINDERING, *_OF_ITS_PYTEST)
+        given = {variable: value for variable, value in os.environ.items() if variable not in left_out}
+        given |= {"PIP_NO_INPUT": "1", "TMPDIR": str(temporary)}
         with started(command, self._log, directory=directory, environment=given) as (_, process):
             while True:
                 try:
@@ -122,27 +141,68 @@ class _Gate:
                     )
                 self._line.tell(f"{name}: {last_line(self._log)}")
 
-    def _said(self) -> str:
-        """Return the end of what was written."""
-        return _COLOURS.sub("", tail_of(self._log)).replace("\r", "\n")
-
-
-def _environment(*, own: bool) -> Mapping[str, str]:
-    """Return the variables of this host, without those that would lead pip or pytest elsewhere."""
-    hindering = (*_HINDERING, *_OF_ITS_PYTEST) if own else _HINDERING
-    return {name: value for name, value in os.environ.items() if name not in hindering} | {"PIP_NO_INPUT": "1"}
-
 
 def last_line(log: Path) -> str:
-    """Return the last line that was written, without colours."""
-    lines = re.split(r"[\r\n]+", _COLOURS.sub("", tail_of(log)).strip())
-    return lines[-1][:_LINE]
+    """Return the last line that was written."""
+    return written_to(log).strip().rpartition("\n")[2][:_LINE]
 
 
-def tail_of(log: Path) -> str:
-    """Return the end of a log."""
+def written_to(log: Path) -> str:
+    """Return the end of a log, without colours."""
     if not log.exists():
         return ""
     with log.open("rb") as file:
         file.seek(max(file.seek(0, os.SEEK_END) - _TAIL, 0))
-        return file.read().decode("utf-8", errors="replace")
+        return _COLOURS.sub("", file.read().decode("utf-8", errors="replace")).replace("\r", "\n")
+
+
+_GRACE_S = 20.0  # to end by itself after SIGTERM
+# What terminals and CI systems send to all processes of a group.
+_TO_ALL = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+@contextmanager
+def signals_blocked() -> Iterator[None]:
+    """Let processes that are started meanwhile take no such signal until `dask_setup`; here they wait for the end."""
+    if not hasattr(signal, "pthread_sigmask"):  # not POSIX
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _TO_ALL)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def dask_setup(_: object) -> None:
+    """Let the worker live on until the fleet ends it, which its gate needs to remove what it has made.
+
+    A handler that does nothing, since what is ignored or blocked would be so in the programs of the gate as well.
+    """
+    for number in _TO_ALL:
+        signal.signal(number, lambda *_: None)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _TO_ALL)
+
+
+def main() -> None:
+    """Run a module as a program until the standard input is closed; what dask writes goes with it."""
+    _, module, *arguments = sys.argv[1:]
+    sys.argv = [module, *arguments]
+    with workdir() as folder:
+        os.environ["DASK_TEMPORARY_DIRECTORY"] = str(folder)
+        threading.Thread(target=end_with, args=(sys.stdin.fileno(),), daemon=True).start()
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def end_with(descriptor: int) -> None:
+    """End this process when a descriptor is closed: by SIGTERM, which lets dask end its work, then at once."""
+    while os.read(descriptor, 1 << 12):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    sleep(_GRACE_S)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -9,7 +9,7 @@ import io
 import tarfile
 import tomllib
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path, PurePosixPath
@@ -46,13 +46,22 @@ class Project:
 
 
 def project_of(here: Path, arguments: Sequence[str], place: Path) -> Project:
-    """Pack the project of the present folder."""
-    root = top_of(here)
-    given, against = _with_commit(root, arguments)
-    shared = [value for value in _values(given, _SHARE) if value not in ("auto", "none")]
+    """Pack the project of the present folder; hosts get the commit that `--hwperf-against` means here."""
+    root, given, commits = top_of(here), [*arguments], list[str]()
+    for option in (_REPORT, *_OWN, *_STORED):
+        if any(one == option or one.startswith(f"{option}=") for one in arguments):
+            instead = "hwperf fleet --output" if option == _REPORT else "leave it out"
+            raise UsageProblem(f"{option} is not for a host of a fleet: {instead}")
+    for number, one in enumerate(given):
+        if one == _AGAINST:
+            raise UsageProblem(f"write {_AGAINST}=REVISION in one word, so that hosts get the commit that it is now")
+        if one.startswith(f"{_AGAINST}="):
+            commits = [resolve(root, one.partition("=")[2])]
+            given[number] = f"{_AGAINST}={commits[0]}"
+    globs = [one.partition("=")[2] for one in given if one.startswith(f"{_SHARE}=")]
     try:
-        packed = bundle.pack(root, (against,) if against else (), place)
-        content = pack(packed.file, root, shared_files(root, shared))
+        packed = bundle.pack(root, tuple(commits), place)
+        content = pack(packed.file, root, shared_files(root, [one for one in globs if one not in ("auto", "none")]))
     except OSError as error:
         raise WorkerError(f"the project cannot be packed in {place}: {error}") from error
     return Project(
@@ -78,38 +87,16 @@ def installed_by(root: Path, given: Sequence[str] | None, *, none: bool) -> tupl
         return None
     if given:
         return tuple(given)
-    project = root / "pyproject.toml"
-    if (root / "setup.py").is_file() or (project.is_file() and _is_package(project)):
+    file, is_package = root / "pyproject.toml", (root / "setup.py").is_file()
+    if not is_package and file.is_file():
+        try:
+            content = tomllib.loads(read_given(file, _LARGEST_TABLE, "fix that, or give --no-install").decode("utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise UsageProblem(f"{file} is no TOML: {error}") from error
+        is_package = "project" in content or "build-system" in content
+    if is_package:
         return "-e", "."
     return ("-r", "requirements.txt") if (root / "requirements.txt").is_file() else ()
-
-
-def _is_package(file: Path) -> bool:
-    try:
-        content = tomllib.loads(read_given(file, _LARGEST_TABLE, "fix that, or give --no-install").decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageProblem(f"{file} is no TOML: {error}") from error
-    return "project" in content or "build-system" in content
-
-
-def _with_commit(root: Path, arguments: Sequence[str]) -> tuple[list[str], str]:
-    """Return the arguments with the commit that `--hwperf-against` means here, and that commit, "" without one."""
-    for option in (_REPORT, *_OWN, *_STORED):
-        if any(one == option or one.startswith(f"{option}=") for one in arguments):
-            instead = "hwperf fleet --output" if option == _REPORT else "leave it out"
-            raise UsageProblem(f"{option} is not for a host of a fleet: {instead}")
-    given, commit = [*arguments], ""
-    for place, one in enumerate(given):
-        if one == _AGAINST:
-            raise UsageProblem(f"write {_AGAINST}=REVISION in one word, so that hosts get the commit that it is now")
-        if one.startswith(f"{_AGAINST}="):
-            commit = resolve(root, one.partition("=")[2])
-            given[place] = f"{_AGAINST}={commit}"
-    return given, commit
-
-
-def _values(arguments: Sequence[str], option: str) -> list[str]:
-    return [one.partition("=")[2] for one in arguments if one.startswith(f"{option}=")]
 
 
 def pack(history: Path, root: Path, shared: Sequence[str]) -> bytes:
@@ -165,24 +152,18 @@ def own_wheel() -> tuple[str, bytes]:
     """Return the name and the content of a wheel of this very version, also of an editable install (PEP 427)."""
     folder, installed = Path(pytest_hwperf.__file__).parent, distribution("pytest-hwperf")
     info = f"{_NAME}-{pytest_hwperf.__version__}.dist-info"
-    files = dict(_files(folder))
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+    files = {f"{_NAME}/{path.relative_to(folder).as_posix()}": path.read_bytes() for path in paths}
     for name in _METADATA:
         if text := installed.read_text(name):
             files[f"{info}/{name}"] = text.encode()
-    record = [f"{name},sha256={_digest(content)},{len(content)}" for name, content in files.items()]
-    files[f"{info}/RECORD"] = "\n".join([*record, f"{info}/RECORD,,", ""]).encode()
+    record = ""
+    for name, content in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+        record += f"{name},sha256={digest},{len(content)}\n"
+    files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as wheel:
         for name, content in files.items():
             wheel.writestr(name, content)
     return f"{_NAME}-{pytest_hwperf.__version__}-py3-none-any.whl", whole.getvalue()
-
-
-def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            yield f"{_NAME}/{path.relative_to(folder).as_posix()}", path.read_bytes()
-
-
-def _digest(content: bytes) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.fleet.dask_cluster import RESOURCE, STAYS, DaskCluster, closing, refuse_pickles, workers_of
 from pytest_hwperf.fleet.hosts import LOCAL, HostEntry, machine_of
-from pytest_hwperf.fleet.worker_process import signals_blocked
+from pytest_hwperf.fleet.on_host import signals_blocked
 from pytest_hwperf.host.extras import require
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.workdirs import sweep
@@ -58,12 +58,17 @@ def clustered(
         made: DaskCluster | None = None
         try:
             with _started(reached, place, within_s) as cluster, closing(_client_of(cluster)) as client:
-                made = _with_workers(client, cluster, reached, kinds, unreached, within_s)
+                workers, missing = _workers_of(client, cluster, reached, within_s)
+                unreached = [*unreached, *missing]
+                hosts = [one.host for one in reached if one.host.name in workers]
+                _check_any(hosts, unreached)
+                made = DaskCluster(client, workers, hosts, kinds, unreached)
                 yield made
         finally:
-            if made is not None:
+            left = [one for one in reached if made is not None and one.host.name in made.unanswered]
+            if made is not None and left:
                 with uninterrupted():
-                    made.left += _tidied([one for one in reached if one.host.name in made.unanswered])
+                    made.left += _tidied(left)
 
 
 def looked_at(
@@ -89,38 +94,33 @@ def _check_any(reached: Sequence[object], unreached: Sequence[str]) -> None:
 @contextmanager
 def _started(entries: Sequence[HostEntry], place: Path, within_s: float) -> Iterator[Any]:
     """Start a worker on each host."""
-    if entries[0].is_local:
-        import dask
-
-        with dask.config.set({"temporary-directory": str(place)}), ExitStack() as stack:
-            with uninterrupted():  # else some of them may be left
-                cluster = stack.enter_context(closing(_local_cluster(len(entries))))
-            yield cluster
-        return
-    from pytest_hwperf.fleet import ssh
-
-    refuse_pickles()
-    alone = all(one.is_loopback for one in entries)
-    given = {**_WORKER, "resources": {RESOURCE: 1}}
-    with ssh.ssh_cluster(entries, given, loopback=alone, within_s=within_s) as cluster:
-        yield cluster
-
-
-def _local_cluster(workers: int) -> Any:
+    import dask
     from distributed import LocalCluster
 
-    with signals_blocked():
-        return LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            memory_limit=0,
-            host="127.0.0.1",
-            dashboard_address=_PAGES,
-            worker_dashboard_address=_PAGES,
-            silence_logs=logging.CRITICAL,
-            resources={RESOURCE: 1},
-            preload=["pytest_hwperf.fleet.worker_process"],
-        )
+    if not entries[0].is_local:
+        from pytest_hwperf.fleet import ssh
+
+        refuse_pickles()
+        alone = all(one.is_loopback for one in entries)
+        given = {**_WORKER, "resources": {RESOURCE: 1}}
+        with ssh.ssh_cluster(entries, given, loopback=alone, within_s=within_s) as cluster:
+            yield cluster
+        return
+    with dask.config.set({"temporary-directory": str(place)}), ExitStack() as stack:
+        with uninterrupted(), signals_blocked():  # else some of them may be left
+            started = LocalCluster(
+                n_workers=len(entries),
+                threads_per_worker=1,
+                memory_limit=0,
+                host="127.0.0.1",
+                dashboard_address=_PAGES,
+                worker_dashboard_address=_PAGES,
+                silence_logs=logging.CRITICAL,
+                resources={RESOURCE: 1},
+                preload=["pytest_hwperf.fleet.on_host"],
+            )
+            stack.enter_context(closing(started))
+        yield started
 
 
 def _client_of(cluster: Any) -> "Client":
@@ -129,43 +129,34 @@ def _client_of(cluster: Any) -> "Client":
     try:
         return Client(cluster, timeout=_LOOK_S, set_as_default=False)
     except (OSError, TimeoutError) as error:
-        raise UsageProblem(f"the scheduler of dask cannot be reached ({visible(str(error))[:_MOST]})") from error
+        raise UsageProblem(f"the scheduler of dask cannot be reached ({_said(error)})") from error
 
 
-def _with_workers(
-    client: "Client",
-    cluster: Any,
-    entries: Sequence[HostEntry],
-    kinds: Sequence[str],
-    unreached: Sequence[str],
-    within_s: float,
-) -> DaskCluster:
-    """Take the workers that have come."""
+def _said(error: Exception) -> str:
+    return visible(str(error) or type(error).__name__)[:_MOST]
+
+
+def _workers_of(
+    client: "Client", cluster: Any, entries: Sequence[HostEntry], within_s: float
+) -> tuple[dict[str, str], list[str]]:
+    """Return the addresses of the workers that have come, by the names of hosts, and why others have not."""
     problems = {name: getattr(one, "problem", "") for name, one in cluster.workers.items()}
     with suppress(TimeoutError):
         client.wait_for_workers(max(sum(not one for one in problems.values()), 1), timeout=within_s)
     there = {str(one["name"]): address for address, one in known_workers(client).items()}
-    names = {one.host.name: _name(number, one) for number, one in enumerate(entries)}
-    missing = [
-        f"{one}: its worker {problems.get(name) or f'has not come within {within_s:g} s'}"
-        for one, name in names.items()
-        if name not in there
-    ]
-    unreached = [*unreached, *missing]
-    found = [one.host for one in entries if names[one.host.name] in there]
-    _check_any(found, unreached)
-    return DaskCluster(client, {one.name: there[names[one.name]] for one in found}, found, kinds, unreached)
-
-
-def _name(number: int, entry: HostEntry) -> str:
-    """Return how dask calls the worker of a host: local ones it counts."""
-    return str(number) if entry.is_local else entry.host.name
+    found, missing = dict[str, str](), list[str]()
+    for number, one in enumerate(entries):
+        name = str(number) if one.is_local else one.host.name  # dask counts local ones
+        if name in there:
+            found[one.host.name] = there[name]
+        else:
+            why = problems.get(name) or f"has not come within {within_s:g} s"
+            missing.append(f"{one.host.name}: its worker {why}")
+    return found, missing
 
 
 def _tidied(entries: Sequence[HostEntry]) -> list[str]:
     """Remove what gates have left on hosts that did not answer; return where it stays, each with the reason."""
-    if not entries:
-        return []
     if entries[0].is_local:
         sweep()
         return []
@@ -185,10 +176,13 @@ def at_scheduler(address: str, *, encrypted: bool) -> Iterator[DaskCluster]:
         try:
             yield cluster
         finally:
+            hosts = [one for one in cluster.hosts if one.name in cluster.unanswered]
             with uninterrupted():
-                cluster.left += _tidied_by_workers(
-                    client, [one for one in cluster.hosts if one.name in cluster.unanswered]
-                )
+                try:
+                    done, why = tidy(client, {one.machine for one in hosts}), ": its machine has no worker any more"
+                except (OSError, TimeoutError) as error:
+                    done, why = set(), f" ({_said(error)})"
+                cluster.left += [f"{one.name}: {STAYS}{why}" for one in hosts if one.machine not in done]
 
 
 def _client_at(address: str) -> "Client":
@@ -197,10 +191,10 @@ def _client_at(address: str) -> "Client":
     try:
         return Client(address, timeout=_CONNECT_S, set_as_default=False)
     except Exception as error:  # dask raises whatever an address or a certificate makes of it
-        said = visible(str(error) or type(error).__name__)[:_MOST]
         raise UsageProblem(
-            f"--scheduler={address} cannot be reached ({said}): give the address that `dask scheduler` has printed, "
-            "tls://… if it was started with certificates, which distributed.comm.tls of dask has to name here too"
+            f"--scheduler={address} cannot be reached ({_said(error)}): give the address that `dask scheduler` has "
+            "printed, tls://… if it was started with certificates, which distributed.comm.tls of dask has to name here "
+            "too"
         ) from error
 
 
@@ -211,7 +205,7 @@ def _check_certificates(address: str) -> None:
     try:
         context, problem = Security().get_connection_args("client").get("ssl_context"), ""
     except (OSError, ValueError, TypeError) as error:  # a file that cannot be read, or is no certificate
-        context, problem = None, f" ({visible(str(error))[:_MOST]})"
+        context, problem = None, f" ({_said(error)})"
     if problem or (context is None and address.startswith("tls://")):
         raise UsageProblem(
             f"TLS of dask is not configured for this program{problem}: give the files distributed.comm.tls.ca-file, "
@@ -239,9 +233,8 @@ def known_workers(client: "Client") -> Mapping[str, Any]:
     try:
         return workers_of(client)
     except (OSError, TimeoutError) as error:
-        said = visible(str(error))[:_MOST]
         raise UsageProblem(
-            f"the scheduler of dask does not say which workers it has ({said}): start it again"
+            f"the scheduler of dask does not say which workers it has ({_said(error)}): start it again"
         ) from error
 
 
@@ -252,28 +245,18 @@ def of_scheduler(client: "Client") -> DaskCluster:
         kinds = [name.partition(".")[2] for name in one["resources"] if name.partition(".")[0] == RESOURCE]
         if not kinds:
             continue
-        name, machine = str(one["name"]), machine_of(str(one["host"]))
-        kind = parse_kind(kinds[0])
+        name, kind = str(one["name"]), parse_kind(kinds[0])
         if len(kinds) > 1 or kind is None or one["nthreads"] != 1 or one["resources"][f"{RESOURCE}.{kinds[0]}"] != 1:
             raise UsageProblem(f"worker {name}: {_START}, one kind each")
-        hosts.append(Host(name=name, kind=kind[0], machine=machine))
+        hosts.append(Host(name=name, kind=kind[0], machine=machine_of(str(one["host"]))))
         workers[name] = address
     if not hosts:
         raise UsageProblem(f"the scheduler has no worker for a fleet: {_START}")
-    kinds_of_all = tuple(dict.fromkeys(host.kind for host in hosts))
-    return DaskCluster(client, workers, hosts, kinds_of_all, resource=f"{RESOURCE}.{{}}")
-
-
-def _tidied_by_workers(client: "Client", hosts: Sequence[Host]) -> list[str]:
-    try:
-        done = tidy(client, {one.machine for one in hosts})
-    except (OSError, TimeoutError) as error:
-        return [f"{one.name}: {STAYS} ({visible(str(error))[:_MOST]})" for one in hosts]
-    return [f"{one.name}: {STAYS}: its machine has no worker any more" for one in hosts if one.machine not in done]
+    return DaskCluster(client, workers, hosts, [*dict.fromkeys(one.kind for one in hosts)], resource=f"{RESOURCE}.{{}}")
 
 
 def tidy(client: "Client", machines: set[str]) -> set[str]:
-    """Let the workers of machines remove what a killed gate has left there."""
+    """Let the workers of machines remove what a killed gate has left there; return the machines that have."""
     from distributed import wait
 
     until, there = monotonic() + _TIDY_S, dict[str, str]()  # address → machine

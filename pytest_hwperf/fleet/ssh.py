@@ -4,7 +4,7 @@ import asyncio
 import json
 import shlex
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
@@ -27,7 +27,7 @@ _ASK = (
     "print(json.dumps([p.__version__, distributed.__version__, bool(shutil.which('git'))]))"
 )
 _TIDY = "from pytest_hwperf.host.workdirs import sweep; sweep()"
-_ATTACHED = "-m pytest_hwperf.fleet.worker_process"
+_ATTACHED = "-m pytest_hwperf.fleet.on_host"
 _MOST = 300  # characters of what a host says
 _MOST_OUTPUT = 10_000
 _NO_SUCH = ("No module named", "not found", "No such file", "cannot import")  # errors that an installation mends
@@ -35,29 +35,27 @@ _NO_SUCH = ("No module named", "not found", "No such file", "cannot import")  # 
 
 def reachable(entries: Sequence[HostEntry], within_s: float) -> tuple[list[HostEntry], list[str]]:
     """Ask every host which versions it has, and whether it has git and room for files."""
-    problems = _of_all(entries, lambda entry: _why_not(entry, within_s))
-    found = list(zip(entries, problems, strict=True))
-    return [one for one, why in found if not why], [f"{one.host.name}: {why}" for one, why in found if why]
+    reached, unreached = list[HostEntry](), list[str]()
+    for one, found in zip(entries, _of_all(entries, _ASK, within_s), strict=True):
+        if why := found if isinstance(found, str) else _why_other(*found, one):
+            unreached.append(f"{one.host.name}: {why}")
+        else:
+            reached.append(one)
+    return reached, unreached
 
 
 def tidy(entries: Sequence[HostEntry]) -> list[str]:
     """Let hosts remove what a killed gate has left there."""
-    problems = _of_all(entries, lambda entry: _asked(entry, _TIDY, _TIDY_S))
-    return [
-        f"{one.host.name}: {STAYS}: {found}"
-        for one, found in zip(entries, problems, strict=True)
-        if isinstance(found, str)
-    ]
+    problems = zip(entries, _of_all(entries, _TIDY, _TIDY_S), strict=True)
+    return [f"{one.host.name}: {STAYS}: {found}" for one, found in problems if isinstance(found, str)]
 
 
-def _of_all(
-    entries: Sequence[HostEntry], ask: Callable[[HostEntry], Coroutine[Any, Any, str | tuple[str, str]]]
-) -> list[str | tuple[str, str]]:
+def _of_all(entries: Sequence[HostEntry], program: str, within_s: float) -> list[str | tuple[str, str]]:
     """Ask all hosts at once, in a thread, where Ctrl-C does not reach into the loop: it ends the wait for it."""
     future = Future[list[str | tuple[str, str]]]()
 
     async def ask_all() -> list[str | tuple[str, str]]:
-        return list(await asyncio.gather(*map(ask, entries)))
+        return list(await asyncio.gather(*(_asked(one, program, within_s) for one in entries)))
 
     def run() -> None:
         try:
@@ -67,12 +65,6 @@ def _of_all(
 
     threading.Thread(target=run, daemon=True).start()
     return future.result()
-
-
-async def _why_not(entry: HostEntry, within_s: float) -> str:
-    """Say why a host cannot be used, "" where it can."""
-    found = await _asked(entry, _ASK, within_s)
-    return found if isinstance(found, str) else _why_other(*found, entry)
 
 
 async def _asked(entry: HostEntry, program: str, within_s: float) -> str | tuple[str, str]:
@@ -138,7 +130,10 @@ def ssh_cluster(
 ) -> Iterator[Any]:
     """Start a scheduler on the first host and a worker on each; end them all with it."""
     place = {"host": "127.0.0.1"} if loopback else {}
-    scheduler = {**_process(entries[0]), "kwargs": _scheduler(place), "within_s": within_s}
+    # Whichever port is free, its pages for that host alone, and TLS if it is there.
+    tls = {"protocol": "tls"} if dask.config.get("distributed.comm.tls.client.cert", None) else {}
+    given = {"port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0", **place, **tls}
+    scheduler = {**_process(entries[0]), "kwargs": given, "within_s": within_s}
     workers = {
         one.host.name: {
             "cls": Worker,
@@ -158,12 +153,6 @@ def ssh_cluster(
         raise UsageProblem(f"no fleet can be started over SSH: {visible(str(error))[:_MOST]}") from error
     with closing(cluster):
         yield cluster
-
-
-def _scheduler(place: Mapping[str, str]) -> dict[str, Any]:
-    """Return the options of a scheduler: whichever port is free, its pages for that host alone, TLS if it is there."""
-    tls = {"protocol": "tls"} if dask.config.get("distributed.comm.tls.client.cert", None) else {}
-    return {"port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0", **place, **tls}
 
 
 def _process(entry: HostEntry) -> dict[str, Any]:

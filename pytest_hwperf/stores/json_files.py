@@ -14,8 +14,7 @@ from pytest_hwperf.records.errors import SerialisationError, StoreError
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Machine, StoredRun
 from pytest_hwperf.stats.history import Annotation, Series, series_of
-from pytest_hwperf.stores.baseline_folder import BaselineFolder
-from pytest_hwperf.stores.baseline_format import Runs, file_name, place, render
+from pytest_hwperf.stores.baseline_folder import BaselineFolder, Runs, file_name, place, render
 from pytest_hwperf.stores.location import why_no_name
 from pytest_hwperf.stores.store import KEEP, Store, matches
 

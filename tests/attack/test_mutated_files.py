@@ -27,7 +27,7 @@ from pytest_hwperf.stats.baselines import Criteria, Stored, compare_with_stored,
 from pytest_hwperf.stats.estimates import figures
 from pytest_hwperf.stats.replay import recompute
 from pytest_hwperf.stats.verdicts import judge
-from pytest_hwperf.stores.baseline_format import Heading, parse, place
+from pytest_hwperf.stores.baseline_folder import Heading, parse, place
 
 pytestmark = pytest.mark.simulation
 

@@ -19,7 +19,7 @@ from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.run import StoredRun, replace
 from pytest_hwperf.stats.history import Annotation
-from pytest_hwperf.stores import baseline_folder, baseline_format
+from pytest_hwperf.stores import baseline_folder
 from pytest_hwperf.stores.json_files import JsonStore
 from pytest_hwperf.stores.store import Store
 
@@ -68,14 +68,14 @@ def test_place_tells_baseline_machine_and_test(root: Path) -> None:
 
 def test_tests_whose_slugs_agree_have_files_of_their_own() -> None:
     names = {
-        baseline_format.file_name(test, label) for test, label in [("a/b", ""), ("a-b", ""), ("a", "b"), ("a b", "")]
+        baseline_folder.file_name(test, label) for test, label in [("a/b", ""), ("a-b", ""), ("a", "b"), ("a b", "")]
     }
     assert len(names) == 4
 
 
 def test_names_of_long_and_strange_ids_are_file_names() -> None:
     """An id may hold what no file system takes: separators, 300 letters, lone surrogates."""
-    names = [baseline_format.file_name(test, "") for test in ("x" * 300, "../../etc", "é\ud800[\n]", "")]
+    names = [baseline_folder.file_name(test, "") for test in ("x" * 300, "../../etc", "é\ud800[\n]", "")]
     assert all(len(name) <= 99 and name.isascii() and "/" not in name and ".." not in name for name in names)
 
 
@@ -100,8 +100,8 @@ def test_no_text_ends_a_line(words: list[str]) -> None:
     test, label, key, value = words
     sessions = [fake.session(test=test, label=label, median_s=median) for median in (1.0, 2.0)]
     odd = [replace(one, run=replace(one.run, context={key: value, "runs": "["})) for one in sessions]
-    path = Path(baseline_format.place(odd[0].run))
-    assert odd == [*baseline_format.parse(path, baseline_format.render(odd))]
+    path = Path(baseline_folder.place(odd[0].run))
+    assert odd == [*baseline_folder.parse(path, baseline_folder.render(odd))]
 
 
 def test_another_writers_file_is_noticed(root: Path) -> None:
@@ -164,7 +164,7 @@ def resign(path: Path, edit: Callable[[list[dict[str, Any]]], object]) -> None:
     edit(plain)
     heading, *lines = plain
     texts = [json.dumps(line).encode() for line in lines]
-    heading["digest"] = baseline_format._digest(texts)
+    heading["digest"] = baseline_folder._digest(texts)
     path.write_bytes(b"\n".join([json.dumps(heading).encode(), *texts]))
 
 
@@ -459,7 +459,7 @@ def test_what_is_saved_can_be_read(root: Path, monkeypatch: pytest.MonkeyPatch) 
     """A file never grows beyond what is read: older runs lose their values first, then they go."""
     many = fake.sample("accuracy", [0.0, 1.0] * 2_000, per="example", source="labels")
     large = [replace(fake.session(median_s=n), run=fake.run(samples=(many,))) for n in range(1, 13)]
-    monkeypatch.setattr(baseline_format, "LARGEST", 20_000)
+    monkeypatch.setattr(baseline_folder, "LARGEST", 20_000)
     for session in large:
         save(JsonStore(root), session)
     found = load(JsonStore(root))
@@ -470,7 +470,7 @@ def test_what_is_saved_can_be_read(root: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_run_that_no_file_takes_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(baseline_format, "LARGEST", 600)
+    monkeypatch.setattr(baseline_folder, "LARGEST", 600)
     with pytest.raises(StoreError, match=r"takes 0\.0 MB, a baseline at most 0\.0006 MB: give fewer examples"):
         save(JsonStore(root), fake.session())
     assert load(JsonStore(root)) == ()
@@ -515,7 +515,7 @@ def test_a_run_of_an_earlier_version_is_not_there_twice(tmp_path: Path, monkeypa
     """Its line lacks a field that has a default by now."""
     with monkeypatch.context() as earlier:
         earlier.setattr(
-            baseline_format, "to_json", lambda record, **options: to_json(record, **options).replace(b',"kind":""', b"")
+            baseline_folder, "to_json", lambda record, **options: to_json(record, **options).replace(b',"kind":""', b"")
         )
         (file,) = JsonStore(tmp_path).save("main", [fake.session()])
     assert b'"kind"' not in Path(str(file)).read_bytes()

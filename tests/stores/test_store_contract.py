@@ -12,7 +12,7 @@ from fakes import records as fake
 from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.run import StoredRun, replace
 from pytest_hwperf.stats.history import Annotation
-from pytest_hwperf.stores import baseline_format
+from pytest_hwperf.stores import baseline_folder
 from pytest_hwperf.stores.json_files import JsonStore
 from pytest_hwperf.stores.sql import rows
 from pytest_hwperf.stores.sql.store import SqlStore
@@ -281,7 +281,7 @@ def test_notes_are_kept_once_and_in_order(opened: Open) -> None:
 
 
 def test_a_run_that_no_store_takes_is_named_and_hinders_no_other(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(baseline_format, "LARGEST", 3000)
+    monkeypatch.setattr(baseline_folder, "LARGEST", 3000)
     monkeypatch.setattr(rows, "LARGEST", 3000)
     large = fake.run(test="large", samples=(fake.sample("memory", [1 / 3] * 400), fake.sample("x", [1 / 3] * 400)))
     refused, answer = opened().save("main", [replace(named(1.0), run=large), named(2.0)])

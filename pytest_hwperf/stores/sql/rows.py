@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pytest_hwperf.records.codec import from_json, to_json, to_short_json
 from pytest_hwperf.records.errors import SerialisationError, StoreError
+from pytest_hwperf.records.evidence import Gate, Measurement
 from pytest_hwperf.records.metrics import metric_of
-from pytest_hwperf.records.run import Estimate, Figure, Machine, Run, StoredRun
-from pytest_hwperf.stats.history import PastValue, Series, Statistic, lined_up
+from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.run import Estimate, Figure, Machine, Run, StoredRun, figure_of
+from pytest_hwperf.records.verdict import Budget, Judgement, Verdict
+from pytest_hwperf.stats.baselines import stored_run_of
+from pytest_hwperf.stats.history import PastValue, Series, Statistic, is_anchor, lined_up
 from pytest_hwperf.stores.sql.tables import select, table
 from pytest_hwperf.stores.store import matches
 
@@ -67,20 +71,19 @@ def entry_of(stored: StoredRun) -> StoredRow | StoreError:
 
 def read_runs(rows: "Iterable[Row[Any]]", name: str) -> tuple[StoredRun, ...]:
     """Read what `entry_of` wrote to the database `name`."""
-    return tuple(_stored_of(f"run {row.id} of {name}", row.digest, row.record) for row in rows)
-
-
-def _stored_of(place: str, digest: bytes, record: bytes) -> StoredRun:
-    unpacking = zlib.decompressobj()
-    try:
-        text = unpacking.decompress(record, LARGEST)  # few bytes can stand for gigabytes
-        if unpacking.unconsumed_tail or not unpacking.eof:
-            raise zlib.error("cut off, or larger than any run")  # noqa: TRY301 - as any other damage
-        if hashlib.sha256(text).digest() != bytes(digest):
-            raise StoreError(f"{place} was changed (its digest does not fit): {_DAMAGED}")
-        return from_json(StoredRun, text)
-    except (zlib.error, SerialisationError) as error:
-        raise StoreError(f"{place} holds no valid run ({error}): {_DAMAGED}") from error
+    found = list[StoredRun]()
+    for row in rows:
+        place, unpacking = f"run {row.id} of {name}", zlib.decompressobj()
+        try:
+            text = unpacking.decompress(row.record, LARGEST)  # few bytes can stand for gigabytes
+            if unpacking.unconsumed_tail or not unpacking.eof:
+                raise zlib.error("cut off, or larger than any run")  # noqa: TRY301 - as any other damage
+            if hashlib.sha256(text).digest() != bytes(row.digest):
+                raise StoreError(f"{place} was changed (its digest does not fit): {_DAMAGED}")
+            found.append(from_json(StoredRun, text))
+        except (zlib.error, SerialisationError) as error:
+            raise StoreError(f"{place} holds no valid run ({error}): {_DAMAGED}") from error
+    return tuple(found)
 
 
 @lru_cache(maxsize=64)
@@ -140,8 +143,20 @@ def series_at(connection: "Connection", found: Iterable[RunsPlace], newest: int)
     series = list[Series]()
     for place in found:
         rows = sorted(_values_of(connection, place, newest), key=lambda row: int(row.id))
+        values = list[tuple[Statistic, PastValue]]()
         try:
-            lines = lined_up(place.test, place.label, place.machine, map(_value, rows))
+            for row in rows:
+                names = ("value", "low", "high", "confidence", "n", "method")
+                known = {name: getattr(row, name) for name in names}
+                past = PastValue(
+                    started_at=row.started_at,
+                    revision=row.revision,
+                    changed=bool(row.changed),
+                    estimate=from_json(Estimate, row.warnings) if row.warnings else Estimate(**known),
+                    accepted=row.state in (ACCEPTED, SUPERSEDED),
+                )
+                values.append((Statistic(row.name, row.statistic, row.source, row.better, row.anchor), past))
+            lines = lined_up(place.test, place.label, place.machine, values)
             for one in lines:
                 to_json(one)  # columns hold what their writer liked: this refuses what is no such record
         except (SerialisationError, ValueError, TypeError) as error:
@@ -171,19 +186,6 @@ def _values_of(connection: "Connection", place: RunsPlace, newest: int) -> "Iter
         )
 
 
-def _value(row: "Row[Any]") -> tuple[Statistic, PastValue]:
-    if row.warnings:
-        estimate = from_json(Estimate, row.warnings)
-    else:
-        names = ("value", "low", "high", "confidence", "n", "method")
-        estimate = Estimate(**{name: getattr(row, name) for name in names})
-    past = PastValue(
-        started_at=row.started_at, revision=row.revision, changed=bool(row.changed), estimate=estimate,
-        accepted=row.state in (ACCEPTED, SUPERSEDED),
-    )  # fmt: skip
-    return Statistic(row.name, row.statistic, row.source, row.better, row.anchor), past
-
-
 def try_out(connection: "Connection") -> None:
     """Find out whether runs can be added, removed and accepted: rights are asked for though nothing is there."""
     for name in ("run", "estimate", "verdict", "baseline"):
@@ -206,8 +208,12 @@ def add_runs(connection: "Connection", name: str, entries: Sequence[StoredRow], 
         if key not in known:
             number += 1
             known[key], new[key] = number, entry
-    _insert(connection, run, [_run_row(known[key], key[0], entry, state) for key, entry in new.items()])
-    none = dict[str, Any]()
+    rows, none = list[Columns](), dict[str, Any]()
+    for key, one in new.items():
+        of_run = {name: getattr(one.stored.run, name) for name in ("started_at", "revision", "changed")}
+        own = {"id": known[key], "baseline_id": key[0], "state": state, "digest": one.digest, "record": one.record}
+        rows.append({**own, **of_run})
+    _insert(connection, run, rows)
     of_runs = {known[key]: (one.stored.run, [(it, none) for it in one.stored.figures]) for key, one in new.items()}
     add_values(connection, "estimate", of_runs)
     for before in _BECOMES[state]:
@@ -250,15 +256,21 @@ def add_values(
     connection: "Connection", name: str, of_runs: Mapping[int, tuple[Run, Sequence[tuple[Figure, Columns]]]]
 ) -> None:
     """Add a row for each figure of some runs, with columns of its own, to the table `name`; by the row of the run."""
-    figures = [(number, place, run, *one) for number, (run, its) in of_runs.items() for place, one in enumerate(its)]
-    of_figure = [_metric_row(run, figure) for _, _, run, figure, _ in figures]
-    keys = [key_of(*row.values()) for row in of_figure]
-    metrics = ids_of(connection, table("metric"), dict(zip(keys, of_figure, strict=True)))
-    rows = [
-        {"run_id": number, "place": place, "metric_id": metrics[key], **_estimate_row(figure.estimate), **own}
-        for key, (number, place, _, figure, own) in zip(keys, figures, strict=True)
-    ]
-    _insert(connection, table(name), rows)
+    metrics, values = dict[str, Columns](), list[tuple[str, dict[str, Any]]]()
+    for number, (run, figures) in of_runs.items():
+        for place, (figure, own) in enumerate(figures):
+            at, better = figure.estimate, metric_of(figure.metric, run.directions.get(figure.metric, "lower")).better
+            metric = {
+                "name": figure.metric, "statistic": figure.statistic, "better": better, "source": figure.source,
+                "per": figure.per, "method": at.method, "estimated": figure.estimated, "confidence": at.confidence,
+            }  # fmt: skip
+            remarks = to_json(at, check=False).decode() if at.warnings else ""
+            value = {"value": at.value, "low": at.low, "high": at.high, "n": at.n, "warnings": remarks}
+            key = key_of(*metric.values())
+            metrics[key] = metric
+            values.append((key, {"run_id": number, "place": place, **value, **own}))
+    ids = ids_of(connection, table("metric"), metrics)
+    _insert(connection, table(name), [{"metric_id": ids[key], **row} for key, row in values])
 
 
 def ids_of(connection: "Connection", keyed: "Table", rows: Mapping[str, Columns]) -> dict[str, int]:
@@ -276,18 +288,19 @@ def ids_of(connection: "Connection", keyed: "Table", rows: Mapping[str, Columns]
 
 def _add_places(connection: "Connection", name: str, runs: Sequence[Run]) -> dict[str, int]:
     """Return the row of each test, label and machine under a baseline's name, by its key."""
-    of_machines = {run.machine.fingerprint: _machine_row(run.machine) for run in runs}
-    of_tests = {
-        key_of(run.test, run.label): {"name_key": key_of(run.test), "name": run.test, "label": run.label}
-        for run in runs
-    }
-    machines = ids_of(connection, table("machine"), of_machines)
-    tests = ids_of(connection, table("test"), of_tests)
+    machines, tests = dict[str, Columns](), dict[str, Columns]()
+    for run in runs:
+        names = ("cpu_model", "architecture", "system", "python", "cores", "memory_gb")
+        facts = {name: getattr(run.machine, name) for name in names}
+        machines[run.machine.fingerprint] = {**facts, "record": to_json(run.machine).decode()}
+        test = {"name_key": key_of(run.test), "name": run.test, "label": run.label}
+        tests[key_of(run.test, run.label)] = test
+    machine_ids, test_ids = ids_of(connection, table("machine"), machines), ids_of(connection, table("test"), tests)
     rows = {
         _place_key(name, run): {
             "name": name,
-            "test_id": tests[key_of(run.test, run.label)],
-            "machine_id": machines[run.machine.fingerprint],
+            "test_id": test_ids[key_of(run.test, run.label)],
+            "machine_id": machine_ids[run.machine.fingerprint],
         }
         for run in runs
     }
@@ -296,34 +309,6 @@ def _add_places(connection: "Connection", name: str, runs: Sequence[Run]) -> dic
 
 def _place_key(name: str, run: Run) -> str:
     return key_of(name, run.machine.fingerprint, run.test, run.label)
-
-
-def _machine_row(machine: Machine) -> Columns:
-    names = ("cpu_model", "architecture", "system", "python", "cores", "memory_gb")
-    return {name: getattr(machine, name) for name in names} | {"record": to_json(machine).decode()}
-
-
-def _run_row(number: int, place: int, entry: StoredRow, state: str) -> Columns:
-    run = entry.stored.run
-    return {
-        "id": number, "baseline_id": place, "state": state, "started_at": run.started_at, "revision": run.revision,
-        "changed": run.changed, "digest": entry.digest, "record": entry.record,
-    }  # fmt: skip
-
-
-def _metric_row(run: Run, figure: Figure) -> Columns:
-    better = metric_of(figure.metric, run.directions.get(figure.metric, "lower")).better
-    return {
-        "name": figure.metric, "statistic": figure.statistic, "better": better, "source": figure.source,
-        "per": figure.per, "method": figure.estimate.method, "estimated": figure.estimated,
-        "confidence": figure.estimate.confidence,
-    }  # fmt: skip
-
-
-def _estimate_row(one: Estimate) -> Columns:
-    """Return an estimate as columns; its remarks are JSON."""
-    remarks = to_json(one, check=False).decode() if one.warnings else ""
-    return {"value": one.value, "low": one.low, "high": one.high, "n": one.n, "warnings": remarks}
 
 
 def _last_id(connection: "Connection", numbered: "Table") -> int:
@@ -335,3 +320,59 @@ def _last_id(connection: "Connection", numbered: "Table") -> int:
 def _insert(connection: "Connection", into: "Table", rows: Sequence[Columns]) -> None:
     if rows:
         connection.execute(into.insert(), rows)
+
+
+_NOTHING = Estimate(value=0.0, low=None, high=None, confidence=0.0, n=0, method="")
+_NO_COMPARISON = {"scale": "", "baseline": None, "p_value": None, "against": "", "revision": "", "anchored": False}
+
+Kept = tuple[StoredRow, Sequence[tuple[Figure, Columns]]]  # a run, and of each verdict what it is about and its columns
+
+
+def kept_of(report: Report) -> Iterator[Kept]:
+    """Yield what is kept of a report, which dashboards read: its runs, and for each budget and comparison a verdict."""
+    asked = {one.key: gate for gate in report.gates for one in gate.evidence.hypotheses}
+    for judgement in report.judgements:
+        test = Measurement(test=judgement.run.test, label=judgement.run.label)
+        gates = [asked.get((test, *verdict.subject.key)) for verdict in judgement.verdicts]
+        answers = [_judged(judgement, *one, report.baseline) for one in zip(judgement.verdicts, gates, strict=True)]
+        entry = entry_of(stored_run_of(judgement))
+        if isinstance(entry, StoredRow):  # else saving says why not
+            yield entry, answers
+
+
+def add_verdicts(connection: "Connection", baseline: str, kept: Sequence[Kept]) -> None:
+    """Add what is not there yet."""
+    verdict, known = table("verdict"), set[int]()
+    numbers = add_runs(connection, baseline, [entry for entry, _ in kept], KEPT)
+    for chunk in chunks(numbers):
+        chosen = select(verdict.c.run_id).where(verdict.c.run_id.in_(chunk), verdict.c.place == 0)
+        known |= {*connection.scalars(chosen)}
+    new = {number: one for number, one in zip(numbers, kept, strict=True) if number not in known}
+    add_values(connection, "verdict", {number: (entry.stored.run, its) for number, (entry, its) in new.items()})
+
+
+def _judged(judgement: Judgement, verdict: Verdict, gate: Gate | None, baseline: str) -> tuple[Figure, Columns]:
+    """Return what a verdict is about, and its columns; without a figure or a change it has no value.
+
+    `gate` has run the pairs of a comparison that is with no stored runs.
+    """
+    to_json(verdict)  # refuses what is not finite: a history could not be read with it
+    one, figure = verdict.subject, figure_of(judgement.figures, verdict.subject.key)
+    about = figure or Figure(metric=one.metric, statistic=one.statistic, estimate=_NOTHING, source="", per="")
+    row: dict[str, Any] = {"outcome": verdict.outcome, "fails": verdict.fails, "reason": verdict.reason}
+    if isinstance(one, Budget):
+        row |= {"allowed": one.limit, **_NO_COMPARISON}
+        return about, row if figure else {**row, "value": None}
+    if one.method is not None and one.method.kind.startswith(("stored", "historical")):
+        gate = None
+    row |= {"scale": one.scale, "allowed": one.margin, "baseline": one.baseline, "p_value": one.p_value}
+    row["against"] = gate.against if gate else f"baseline {baseline}" if baseline else ""
+    row |= {"revision": gate.revision if gate else "", "anchored": gate is not None and is_anchor(gate.against)}
+    about = Figure(
+        metric=one.metric,
+        statistic=one.statistic,
+        estimate=one.change or _NOTHING,
+        source=about.source,
+        per=one.per if one.change else "",
+    )
+    return about, row if one.change else {**row, "value": None}

@@ -13,7 +13,6 @@ from pytest_hwperf.stores.sql import rows
 from pytest_hwperf.stores.sql.database import Database
 from pytest_hwperf.stores.sql.rows import ACCEPTED, HELD, RunsPlace, StoredRow, entry_of, key_of
 from pytest_hwperf.stores.sql.tables import select, table
-from pytest_hwperf.stores.sql.verdicts import add_verdicts, kept_of
 from pytest_hwperf.stores.store import KEEP, Store, check_baseline
 
 if TYPE_CHECKING:
@@ -135,8 +134,8 @@ class SqlStore(Store):
 
     def keep(self, baseline: str, report: Report) -> None:
         check_baseline(baseline)
-        if kept := [*kept_of(report)]:
-            self._database.write(lambda connection: add_verdicts(connection, baseline, kept))
+        if kept := [*rows.kept_of(report)]:
+            self._database.write(lambda connection: rows.add_verdicts(connection, baseline, kept))
 
     def _runs(self, selected: "Select[Any]") -> tuple[StoredRun, ...]:
         return rows.read_runs(self._rows(selected), self._database.name)
