@@ -163,6 +163,11 @@ def comparison_verdict(  # noqa: PLR0913 - a comparison has as many independent 
     )
 
 
+def of_subject(verdict: Verdict, **changes: object) -> Verdict:
+    """Return a verdict on a budget or comparison of which some fields are others."""
+    return replace(verdict, subject=replace(verdict.subject, **changes))
+
+
 def left_out_verdict() -> Verdict:
     """A verdict on the median latency of a test that a change cannot reach."""
     margin = Margin(metric="latency", statistic="p50", size=0.02)

@@ -33,12 +33,8 @@ def started() -> tuple[Client, DaskCluster]:
 
 def test_a_gate_is_bound_to_its_worker_and_takes_all_of_it(started: tuple[Client, DaskCluster]) -> None:
     [given] = started[0].submitted
-    assert (["tcp://a1"], {"hwperf": 1}, 0, False) == (
-        given["workers"],
-        given["resources"],
-        given["retries"],
-        given["pure"],
-    )
+    found = [given[name] for name in ("workers", "resources", "retries", "pure")]
+    assert [["tcp://a1"], {"hwperf": 1}, 0, False] == found
     _, order, parcel, topic = given["arguments"]
     assert ("j", b"parcel", started[0].topic) == (from_json(Order, order).job, parcel, topic)
 
@@ -107,8 +103,9 @@ def test_a_gate_is_taken_back(started: tuple[Client, DaskCluster]) -> None:
 
 
 @pytest.mark.parametrize("message", [{}, {"sign": 7}, {"answer": "text"}, {"answer": None}])
-def test_what_is_no_message_tells_nothing(message: dict[str, object]) -> None:
+def test_what_is_no_message_tells_nothing_and_a_sign_is_cut(message: dict[str, object]) -> None:
     assert news_of("a", message) is None
+    assert News(job="a", sign="x" * 1000) == news_of("a", {"sign": "x" * 5000})
 
 
 @pytest.mark.parametrize(
@@ -126,10 +123,6 @@ def test_what_cannot_be_an_answer_ends_its_job(packed: bytes, died: str, monkeyp
     news = news_of("a", {"answer": packed})
     assert news is not None
     assert news.died.startswith(died)
-
-
-def test_a_sign_is_cut() -> None:
-    assert News(job="a", sign="x" * 1000) == news_of("a", {"sign": "x" * 5000})
 
 
 @dataclass

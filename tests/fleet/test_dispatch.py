@@ -10,7 +10,8 @@ from pytest_hwperf.fleet.dask_cluster import News
 from pytest_hwperf.fleet.dispatch import Dispatch, Outcome
 from pytest_hwperf.host.interruption import interruptible
 from pytest_hwperf.records.codec import to_json
-from pytest_hwperf.records.fleet import HostAnswer, Task
+from pytest_hwperf.records.fleet import Task
+from pytest_hwperf.records.run import replace
 
 ARM, X86 = Task(kind="arm"), Task(kind="x86")
 HOSTS = [host("a1", "arm"), host("a2", "arm"), host("x1", "x86")]
@@ -21,12 +22,14 @@ def run(
 ) -> tuple[FakeCluster, dict[Task, Outcome], list[dict[str, str]]]:
     cluster = FakeCluster(given.pop("hosts", HOSTS), scripts, **given)  # type: ignore[arg-type]
     shown: list[dict[str, str]] = []
+    return cluster, {one.task: one for one in dispatch(cluster, shown, tasks).run()}, shown
 
+
+def dispatch(cluster: FakeCluster, shown: list[dict[str, str]], tasks: tuple[Task, ...] = (ARM, X86)) -> Dispatch:
     def show(states: Mapping[str, str]) -> None:
         shown.append(dict(states))
 
-    found = Dispatch(cluster, tasks, silence_s=60.0, now=cluster.now, show=show).run()
-    return cluster, {one.task: one for one in found}, shown
+    return Dispatch(cluster, tasks, silence_s=60.0, now=cluster.now, show=show)
 
 
 def code_of(outcome: Outcome) -> int | None:
@@ -35,11 +38,7 @@ def code_of(outcome: Outcome) -> int | None:
 
 def says(**fields: object) -> Script:
     """A host that answers with other fields than it should."""
-    return lambda job, task: [(1.0, News(job=job, answer=to_json(_changed(answer(task), fields))))]
-
-
-def _changed(given: HostAnswer, fields: dict[str, object]) -> HostAnswer:
-    return HostAnswer(**{"exit_code": given.exit_code, "report": given.report} | fields)  # type: ignore[arg-type]
+    return lambda job, task: [(1.0, News(job=job, answer=to_json(replace(answer(task), **fields))))]
 
 
 def test_every_kind_has_one_gate_and_all_hosts_are_shown() -> None:
@@ -63,11 +62,7 @@ def test_every_kind_has_one_gate_and_all_hosts_are_shown() -> None:
         (says(report="{}"), "what it sent as a report holds no pytest-hwperf report", 15),
         (says(report=""), "pytest ended with code 0 and without a report: no word", 15),
         (lambda job, _: [(1.0, News(job=job, answer=b"\x80pickled"))], "it sent no answer", 15),
-        (
-            lambda job, _: [(1.0, News(job=job, answer=to_json(answer(X86))))],
-            "it sent the report of something else",
-            15,
-        ),
+        (lambda job, _: [(1.0, News(job=job, answer=to_json(answer(X86))))], "it sent the report of something", 15),
     ],
     ids=["dies", "hangs", "cannot", "killed", "no report", "nothing", "no answer", "another's"],
 )
@@ -127,12 +122,8 @@ def test_shards_of_a_kind_use_all_its_hosts() -> None:
 def test_ctrl_c_ends_all_gates_and_waits_for_them(mute: bool) -> None:
     cluster = FakeCluster(HOSTS, {"a1": hanging, "x1": hanging}, interrupt_s=5.0, mute=mute)
     shown: list[dict[str, str]] = []
-    dispatch = Dispatch(
-        cluster, (ARM, X86), silence_s=60.0, now=cluster.now, show=lambda states: shown.append(dict(states))
-    )
-
     with pytest.raises(KeyboardInterrupt):
-        dispatch.run()
+        dispatch(cluster, shown).run()
     assert ["a1", "x1"] == cluster.stopped
     assert "arm: ending, within 20 s" in {states["a1"] for states in shown}
     last = "arm: has not said that it has ended" if mute else "arm: ended, since the fleet was interrupted"
@@ -151,9 +142,7 @@ def test_another_ctrl_c_leaves_no_gate_behind() -> None:
     cluster = Impatient(HOSTS, {"a1": hanging, "x1": hanging}, interrupt_s=5.0)
     shown: list[dict[str, str]] = []
     with pytest.raises(KeyboardInterrupt), interruptible():
-        Dispatch(
-            cluster, (ARM, X86), silence_s=60.0, now=cluster.now, show=lambda states: shown.append(dict(states))
-        ).run()
+        dispatch(cluster, shown).run()
     assert ["a1", "x1"] == cluster.stopped
     assert {"arm: ended, since the fleet was interrupted"} == {shown[-1]["a1"]}
     assert "x86: ended, since the fleet was interrupted" == shown[-1]["x1"]

@@ -39,13 +39,8 @@ def test_hosts_are_read_with_their_files_beside_the_list(tmp_path: Path) -> None
     assert ("10.0.0.7:2222", "arm64", "10.0.0.7") == (first.host.name, first.host.kind, first.host.machine)
     assert (str(tmp_path / "keys" / "ci"), str(tmp_path / "known_hosts")) == (first.key, first.known_hosts)
     assert ("ci", 2222, "/opt/env/bin/python", 0.35) == (first.user, first.port, first.python, first.price_per_hour)
-    assert ("jetson.example", 22, "", "python3", None) == (
-        second.host.name,
-        second.port,
-        second.key,
-        second.python,
-        second.price_per_hour,
-    )
+    found = (second.host.name, second.port, second.key, second.python, second.price_per_hour)
+    assert ("jetson.example", 22, "", "python3", None) == found
     assert not first.is_local
     assert not first.is_loopback
 

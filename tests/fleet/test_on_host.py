@@ -1,11 +1,11 @@
-"""One gate on a host: in a private folder, with signs of life, ended and removed when nobody wants it any more."""
+"""One gate on a host, ended and removed when nobody wants it any more, and the worker in which it runs."""
 
 import os
 import signal
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,11 +15,12 @@ from fakes.repositories import repository_with
 
 from pytest_hwperf import __version__
 from pytest_hwperf.fleet import on_host
-from pytest_hwperf.fleet.on_host import ReturnLine, answer, last_line
+from pytest_hwperf.fleet.on_host import ReturnLine, answer, dask_setup, last_line, signals_blocked
 from pytest_hwperf.fleet.project import Project, project_of
 from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.records.fleet import HostAnswer, Order
+from pytest_hwperf.records.run import replace
 
 TEST = "def test_one(hwperf):\n    hwperf.record('tokens', 4.0, better='lower')\n"
 SLEEP = [sys.executable, "-c", "import time; print('at work', flush=True); time.sleep(60)"]
@@ -183,13 +184,21 @@ def test_the_last_line_of_a_log_is_a_sign_of_life(tmp_path: Path, written: str, 
     assert "" == last_line(tmp_path / "none")
 
 
-def test_variables_that_lead_elsewhere_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("install", "left"), [((), "False False True"), (None, "False True True")])
+def test_variables_that_lead_elsewhere_are_left_out(
+    project: Project,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    install: tuple[str, ...] | None,
+    left: str,
+) -> None:
+    """Those of pytest only where it has an environment of its own."""
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     monkeypatch.setenv("PYTEST_ADDOPTS", "-n 2")
-    given = on_host._environment(own=True)
-    assert not {"PYTHONPATH", "PYTEST_ADDOPTS"} & {*given}
-    assert "PYTEST_ADDOPTS" in on_host._environment(own=False)
-    assert os.environ["PATH"] == given["PATH"]
+    program = "import os; print(*(name in os.environ for name in ('PYTHONPATH', 'PYTEST_ADDOPTS', 'PATH')))"
+    made = on_host._Gate(replace(order(project), install=install), tmp_path, quiet())
+    made._step([sys.executable, "-c", program], tmp_path, "pytest")
+    assert left == last_line(tmp_path / "log")
 
 
 ORDER = Order(version="1", job="j", arguments=(), folder=".", candidate="", snapshot="", install=None, limit_s=9.0)
@@ -250,3 +259,85 @@ def test_it_is_wanted_until_it_is_taken_back_or_the_worker_closes(
 
     carry_out(monkeypatch, during)
     assert [True, False, False, False] == wanted
+
+
+ALL = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STATE = "import signal as s; print(s.SIGINT in s.pthread_sigmask(s.SIG_BLOCK, []), s.getsignal(s.SIGTERM))"
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in ALL}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def state_of_a_program() -> str:
+    done = subprocess.run([sys.executable, "-c", STATE], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.usefixtures("handlers")
+def test_signals_that_come_while_workers_are_started_wait() -> None:
+    taken: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: taken.append(number))
+    with signals_blocked():
+        signal.raise_signal(signal.SIGINT)
+        assert "True 0" == state_of_a_program().replace("Handlers.SIG_DFL", "0")
+        assert [] == taken
+    assert [signal.SIGINT] == taken
+
+
+@pytest.mark.usefixtures("handlers")
+def test_a_worker_lives_on_and_its_programs_are_as_ever() -> None:
+    with signals_blocked():
+        dask_setup(None)
+        for number in ALL:
+            signal.raise_signal(number)
+        assert "False 0" == state_of_a_program().replace("Handlers.SIG_DFL", "0")
+
+
+@pytest.fixture
+def pipe(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The other end of the standard input."""
+    here, there = os.pipe()
+    monkeypatch.setattr("sys.stdin", os.fdopen(here))
+    yield there
+    sys.stdin.close()
+
+
+def test_when_its_input_is_closed_it_is_told_and_then_ended(pipe: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[object] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: done.append((pid, number)))
+    monkeypatch.setattr(on_host, "sleep", done.append)
+    monkeypatch.setattr(os, "_exit", done.append)
+    os.write(pipe, b"whatever comes is not looked at")
+    os.close(pipe)
+    on_host.end_with(sys.stdin.fileno())
+    assert [(os.getpid(), signal.SIGTERM), 20.0, 1] == done
+
+
+def test_a_module_runs_as_a_program_in_a_folder_that_goes_with_it(
+    pipe: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setenv("DASK_TEMPORARY_DIRECTORY", "")
+    monkeypatch.setattr("sys.argv", ["on_host.py", "-m", "program", "--spec", "x"])
+    watched: list[int] = []
+    monkeypatch.setattr(on_host, "end_with", watched.append)
+    monkeypatch.syspath_prepend(tmp_path)
+    said = tmp_path / "said"
+    text = (
+        "import os, pathlib, sys\nfolder = os.environ['DASK_TEMPORARY_DIRECTORY']\nlines = [__name__, *sys.argv[1:]]\n"
+    )
+    text += f"pathlib.Path({str(said)!r}).write_text(' '.join([*lines, folder, str(os.path.isdir(folder))]))\n"
+    (tmp_path / "program.py").write_text(text, encoding="utf-8")
+    on_host.main()
+    os.close(pipe)
+
+    name, option, value, folder, there = said.read_text(encoding="utf-8").split()
+    assert ("__main__", "--spec", "x", "True") == (name, option, value, there)
+    assert not Path(folder).exists()
+    assert [sys.stdin.fileno()] == watched

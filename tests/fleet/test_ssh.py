@@ -93,7 +93,6 @@ def test_the_look_finds_what_is_there() -> None:
 def test_hosts_are_told_to_remove_what_is_left_and_those_that_cannot_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     good = answering("")
     install(monkeypatch, a=good, b=OSError("gone"))
-
     [said] = ssh.tidy([entry("a"), entry("b")])
     assert said.startswith("b: what its gate has left stays until the next gate there: SSH cannot reach it (gone)")
     assert ["python3 -c 'from pytest_hwperf.host.workdirs import sweep; sweep()'"] == good.commands
@@ -106,7 +105,7 @@ def test_ssh_gets_what_was_given_and_always_checks_the_host(monkeypatch: pytest.
     assert {"port": 2222, "username": "ci", "client_keys": "/k", "known_hosts": "/h"} == fake.given["a"]
     command = ["ssh", "-p", "2222", "-i", "/k", "-oUserKnownHostsFile=/h", "--", "ci@a", "'/opt/my env/python'"]
     assert [*command, "--version"] == shlex.split(ssh._by_hand(host).strip("`"))
-    assert "'/opt/my env/python' -m pytest_hwperf.fleet.worker_process" == ssh._process(host)["remote_python"]
+    assert "'/opt/my env/python' -m pytest_hwperf.fleet.on_host" == ssh._process(host)["remote_python"]
 
 
 class Cluster:
@@ -138,11 +137,8 @@ def test_a_scheduler_and_a_worker_on_each_host_are_started_and_closed(
         scheduler = cluster.first["options"]
     assert ["a", "b"] == [*cluster.spec]
     assert ("a", "a", 3.0) == (scheduler["address"], worker["address"], scheduler["within_s"])
-    assert ("distributed.Worker", 1, "a") == (
-        worker["worker_class"],
-        worker["kwargs"]["nthreads"],
-        worker["kwargs"]["name"],
-    )
+    given = worker["kwargs"]
+    assert ("distributed.Worker", 1, "a") == (worker["worker_class"], given["nthreads"], given["name"])
     assert ("127.0.0.1" if loopback else None) == scheduler["kwargs"].get("host") == worker["kwargs"].get("host")
     assert ("tls" if certificate else None) == scheduler["kwargs"].get("protocol")
     assert cluster.closed
@@ -184,11 +180,7 @@ def started(cls: str, start: Callable[[object], Awaitable[None]], monkeypatch: p
 
 @pytest.mark.parametrize(
     ("start", "problem"),
-    [
-        (work, ""),
-        (hang, "has not started within 0.01 s"),
-        (fail, "cannot be started (Worker failed"),
-    ],
+    [(work, ""), (hang, "has not started within 0.01 s"), (fail, "cannot be started (Worker failed")],
 )
 def test_a_worker_that_does_not_start_is_left_out(
     start: Callable[[object], Awaitable[None]], problem: str, monkeypatch: pytest.MonkeyPatch

@@ -35,10 +35,6 @@ def test_files_are_written_as_agreed(golden: Callable[[str, bytes], None], name:
     golden(f"csv/{name}", render(fake.report())[name])
 
 
-def test_rendering_twice_gives_the_same_bytes() -> None:
-    assert render(fake.report()) == render(fake.report())
-
-
 def test_empty_report_has_headers_only() -> None:
     assert {RUNS: 1, SUMMARY: 1, COMPARISONS: 1} == {
         name: content.count(b"\n") for name, content in render(fake.empty_report()).items()

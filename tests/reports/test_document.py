@@ -68,7 +68,9 @@ def test_columns_without_room_stand_in_a_further_table() -> None:
 
 
 def test_wide_letters_take_two_columns() -> None:
-    assert ["   a  b", "  語  1", "   x  2"] == as_text([Grid(["a", "b"], [["語", "1"], ["x", "2"]])], 80)
+    """And accents that stand apart take none."""
+    grid = Grid(["a", "b"], [["語", "1"], ["e\u0301", "2"]])
+    assert ["   a  b", "  語  1", "   e\u0301  2"] == as_text([grid], 80)
 
 
 def test_every_block_has_its_markdown() -> None:

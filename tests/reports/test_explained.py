@@ -49,9 +49,12 @@ what moved in tests/test_models.py::test_0: latency p50 10.0 ms → 13.0 ms
     assert expected.splitlines() == lines_of(explained(explanation(tokenize=3.2, embed=4.8)), 80)
 
 
-def test_a_small_cost_of_the_profiler_is_said_with_its_name() -> None:
+def test_a_small_cost_of_the_profiler_is_said_and_calls_that_are_as_many_as_before_are_not() -> None:
     small = replace(explanation(tokenize=3, embed=5), overhead=0.25, remarks=())
-    assert lines_of(explained(small), 120)[-1].endswith("fresh processes; calls took 25 % longer under it")
+    alike = tuple(replace(mover, baseline_calls=1.0, candidate_calls=1.001) for mover in small.movers)
+    lines = lines_of(explained(replace(small, movers=alike)), 120)
+    assert lines[-1].endswith("fresh processes; calls took 25 % longer under it")
+    assert "called" not in " ".join(lines)
 
 
 def test_movers_stand_above_the_counts_and_not_where_little_is_asked_for() -> None:
@@ -65,20 +68,10 @@ def test_movers_stand_above_the_counts_and_not_where_little_is_asked_for() -> No
     assert "what moved" in str(render(report, width=80, color=False))
 
 
-def test_calls_that_are_as_many_as_before_are_not_told() -> None:
-    one = explanation(tokenize=3.2, embed=4.8)
-    alike = tuple(replace(mover, baseline_calls=1.0, candidate_calls=1.001) for mover in one.movers)
-    assert "called" not in " ".join(lines_of(explained(replace(one, movers=alike)), 80))
-
-
-def test_a_single_mover_stands_with_its_verdict_alone() -> None:
+def test_a_single_mover_is_listed_only_of_what_improved_since_no_failure_names_it() -> None:
+    """Of what regressed it stands with the verdict."""
     only = replace(explanation(tokenize=4), remarks=())
-    assert [] == lines_of(explained(only), 80)
-    assert [] == lines_of(explained(replace(only, movers=())), 80)
-
-
-def test_a_single_mover_of_what_improved_is_listed_since_no_failure_names_it() -> None:
-    only = replace(explanation(tokenize=4), remarks=())
+    assert [] == lines_of(explained(only), 80) == lines_of(explained(replace(only, movers=())), 80)
     improved = fake.comparison_verdict(only.metric, only.statistic, "improved", (-0.3, -0.4, -0.2))
     run = fake.run(test=only.measurement.test, label=only.measurement.label)
     judgement = replace(fake.plain_judgement(), run=run, verdicts=(improved,))
@@ -180,31 +173,22 @@ def table(found: OperatorProfile, *, every: bool = False) -> OperatorTable:
 
 
 def test_the_slowest_are_listed_and_the_rest_is_one_row() -> None:
-    """Rows add up to the whole call."""
+    """Rows add up to the whole call; verbose lists every operator, and of a long name its end."""
     shown = table(profile(*map(operator, range(NODES))))
     assert ("operator", "calls", "share", "time", "node") == shown.rows[0]
     assert ("Gemm0", "1", "9.0 %", "90.0 µs", "node_0") == shown.rows[1]
     assert [("2 others", "2", "18.0 %", "180 µs", ""), ("framework", "", "10.0 %", "100 µs", "")] == [*shown.rows[-2:]]
     assert shown.setting.startswith("90 % of 1.00 ms a call; fake profile, n=20 calls")
-
-
-def test_verbose_lists_every_operator() -> None:
     assert NODES + 2 == len(table(profile(*map(operator, range(NODES))), every=True).rows)
-
-
-def test_long_names_keep_their_end() -> None:
     name = "/".join(f"layer{n}" for n in range(20))
     assert table(profile(operator(0, name))).rows[1][-1] == f"…{name[-39:]}"
+    assert () == operator_tables(report_of(None), every=True)
 
 
 def test_what_is_withheld_says_why() -> None:
     withheld = replace(profile(), withheld=said("as it is"))
     assert ("withheld: as it is (fake profile)", ()) == (table(withheld).setting, table(withheld).rows)
     assert table(replace(withheld, source="")).setting == "withheld: as it is"
-
-
-def test_without_profiles_there_is_no_table() -> None:
-    assert () == operator_tables(report_of(None), every=True)
 
 
 def test_the_scenario_is_named_once() -> None:

@@ -48,7 +48,7 @@ def each(*outcomes: ComparisonOutcome) -> list[Judgement]:
 
 
 _OTHER = state("other data", differing({"data": "a"}, {"data": "b"}))
-OTHER_DATA = replace(compared("not comparable"), subject=replace(compared("not comparable").subject, cause=_OTHER))
+OTHER_DATA = fake.of_subject(compared("not comparable"), cause=_OTHER)
 PASSED = fake.budget_verdict("latency_p95_ms", "latency", "p95", 0.1, "passed")
 MISSED = fake.budget_verdict("latency_p95_ms", "latency", "p95", 0.1, "failed")
 OPEN = fake.budget_verdict("latency_p99_ms", "latency", "p99", 0.1, "inconclusive")
@@ -88,7 +88,6 @@ LEFT_OUT = "2 tests left out, since nothing that they run has changed"
 def test_tests_that_are_left_out_are_counted_by_themselves(verdicts: list[Verdict], said: str) -> None:
     """They are equivalent, and nothing was measured to find that."""
     left_out = [judged(name, fake.left_out_verdict()) for name in ("x", "y")]
-
     found = headline_of(report([*left_out, *(judged("t.py::t0", one) for one in verdicts)], gate()))
     assert Headline(sentence=said, state="good") == found
 
@@ -162,9 +161,8 @@ def test_a_test_of_many_comparisons_regresses_once() -> None:
 def test_the_rate_is_that_which_the_comparisons_promise() -> None:
     promise = state("error rate split", alpha=2, family=3)
     [judgement] = each("equivalent")
-    told = replace(judgement.comparisons[0], promise=promise)
-    verdict = replace(judgement.verdicts[0], subject=told)
-    text = headline_of(report([replace(judgement, verdicts=(verdict,))])).sentence
+    told = fake.of_subject(judgement.verdicts[0], promise=promise)
+    text = headline_of(report([replace(judgement, verdicts=(told,))])).sentence
     assert text == "No regression found in 1 test: 1 equivalent (at most 2 % false alarms per build)"
 
 
@@ -181,9 +179,8 @@ def test_the_rate_is_that_which_the_comparisons_promise() -> None:
 )
 def test_a_rate_that_does_not_hold_for_all_is_not_stated_of_all(gates: list[Gate], said: str) -> None:
     [judgement] = each("regressed")
-    told = replace(judgement.comparisons[0], method=state("historical"))
-    verdict = replace(judgement.verdicts[0], subject=told)
-    text = headline_of(report([replace(judgement, verdicts=(verdict,))], *gates)).sentence
+    told = fake.of_subject(judgement.verdicts[0], method=state("historical"))
+    text = headline_of(report([replace(judgement, verdicts=(told,))], *gates)).sentence
     assert text == f"1 of 1 test regressed ({said})"
 
 

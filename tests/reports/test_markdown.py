@@ -11,7 +11,7 @@ from pytest_hwperf.records.messages import said, state
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import ComparisonOutcome, Judgement
-from pytest_hwperf.reports.document import LONGEST_NAME, code, fenced, prose
+from pytest_hwperf.reports.document import code, fenced, prose
 from pytest_hwperf.reports.markdown import LARGEST, annotations, render
 
 HOSTILE = (
@@ -64,7 +64,7 @@ def hostile_report() -> Report:
     for one in HOSTILE:
         moved = state("operator moved", operator=one, candidate=0.002, baseline=0.001, share=0.9)
         [verdict] = compared("t", "regressed", 0.05).verdicts
-        told = replace(verdict, subject=replace(verdict.subject, moved=moved, warnings=(one,)))
+        told = fake.of_subject(verdict, moved=moved, warnings=(one,))
         run = replace(fake.run(test=f"t.py::t[{one}]", label=one, scenario=one), directions={one: "lower"})
         absent = fake.comparison_verdict(one, "p50", "not comparable", reason=one)
         judgements.append(Judgement(run=run, figures=(fake.figure(one, source=one),), verdicts=(told, absent)))
@@ -99,15 +99,10 @@ def test_report_is_written_as_agreed(golden: Callable[[str, bytes], None], name:
     golden(f"markdown/{name}.md", render(REPORTS[name]()))
 
 
-def test_drawing_twice_gives_the_same() -> None:
-    assert render(hostile_report()) == render(hostile_report())
-
-
 def test_a_missing_baseline_says_what_to_do() -> None:
     judgement = fake.plain_judgement()
-    told = replace(judgement.comparisons[0], cause=state("no baseline"))
-    verdict = replace(judgement.verdicts[0], subject=told)
-    shown = render(report(replace(judgement, verdicts=(verdict,)), gated=False)).decode()
+    told = fake.of_subject(judgement.verdicts[0], cause=state("no baseline"))
+    shown = render(report(replace(judgement, verdicts=(told,)), gated=False)).decode()
     assert "run `pytest --hwperf-save` on the target branch once" in shown
     assert "- no baseline: save one with --hwperf-save<br>latency p50 of 1 test: `tests/test_text.py::" in shown
 
@@ -220,12 +215,6 @@ def test_names_are_code(foreign: str, shown: str) -> None:
     assert shown == code(foreign)
 
 
-def test_names_that_differ_at_their_end_stay_apart() -> None:
-    names = [code("x" * 300 + end) for end in ("[1]", "[2]")]
-    assert names[0] != names[1]
-    assert {LONGEST_NAME + 2} == {*map(len, names)}
-
-
 @pytest.mark.parametrize(
     ("foreign", "shown"),
     [
@@ -250,7 +239,6 @@ def test_annotations_are_the_headline_then_what_fails_then_what_is_inconclusive(
     lines = list(annotations(fake.report()))
     smallest = "12 pairs, smallest detectable change 14 %25"
     test = "tests/test_iris.py%3A%3Atest_classifier[sklearn_fp32],file=tests/test_iris.py"
-
     head = "1 of 2 tests regressed; 1 of 6 budgets missed; 2 inconclusive; 1 improved"
     assert lines == [
         f"::error title=Performance::{head}; 1 budget unmeasured; 2 comparisons not made",
@@ -266,7 +254,7 @@ def test_an_annotation_is_one_line_and_foreign_text_ends_no_property() -> None:
     hostile = "a,b=c\r\n::error title=x::y\x1b[2J\u2028%0A::add-mask::z,file=/etc/passwd"
     moved = state("operator moved", operator=hostile, candidate=0.002, baseline=0.001, share=0.9)
     verdict = fake.comparison_verdict("latency", "p50", "regressed", (0.05, 0.04, 0.06), baseline=0.001)
-    told = replace(verdict, subject=replace(verdict.subject, moved=moved))
+    told = fake.of_subject(verdict, moved=moved)
     run = fake.run(test=hostile, label=hostile)
     lines = list(annotations(replace(fake.report(), judgements=(Judgement(run=run, figures=(), verdicts=(told,)),))))
     assert 2 == len(lines)

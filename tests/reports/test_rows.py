@@ -9,7 +9,7 @@ from fakes import records as fake
 from pytest_hwperf.records.messages import said, state
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.verdict import BudgetOutcome, Comparison, ComparisonOutcome, Judgement
+from pytest_hwperf.records.verdict import BudgetOutcome, ComparisonOutcome, Judgement
 from pytest_hwperf.reports.rows import GROUPS, Row, grouped, metric_of, row_of, rows_of, sorted_keys, unit_of
 
 
@@ -95,8 +95,8 @@ def test_the_cause_is_what_moved_then_what_disturbed() -> None:
     verdict = fake.comparison_verdict(
         "latency", "p50", "inconclusive", (0.03, 0.01, 0.05), baseline=0.001, detectable=0.076, warnings=("a", "a", "b")
     )
-    told = replace(verdict.subject, moved=moved, cause=said("why"), interference=0.2)
-    row = row_of(fake.plain_judgement(), replace(verdict, subject=told))
+    told = fake.of_subject(verdict, moved=moved, cause=said("why"), interference=0.2)
+    row = row_of(fake.plain_judgement(), told)
     assert row.cause == f"{moved}; why; 20 % of turns were interrupted by other work; a; b"
     assert row.detectable == "7.6 %"
 
@@ -126,9 +126,8 @@ def test_an_unmeasured_budget_tells_why() -> None:
 )
 def test_change_and_its_ends_are_in_one_unit(change: tuple[float, float, float | None], shown: str) -> None:
     verdict = fake.comparison_verdict("latency", "p50", "regressed", (0.05, 0.03, 0.07))
-    assert isinstance(verdict.subject, Comparison)
-    at = fake.estimate(*change, 12)
-    assert shown == row_of(fake.plain_judgement(), replace(verdict, subject=replace(verdict.subject, change=at))).change
+    told = fake.of_subject(verdict, change=fake.estimate(*change, 12))
+    assert shown == row_of(fake.plain_judgement(), told).change
 
 
 @pytest.mark.parametrize(

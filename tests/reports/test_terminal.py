@@ -7,7 +7,7 @@ from fakes import records as fake
 
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.verdict import Comparison, Judgement
+from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.reports.table import Detail, rows
 from pytest_hwperf.reports.terminal import StyledLine, render, render_counts, render_summary
 
@@ -48,44 +48,16 @@ def test_marks_without_room_go_below_their_row() -> None:
     assert "      [1]" in rows_at[1]
 
 
-def test_wide_letters_take_two_cells() -> None:
-    """`延迟 mean` fills 9 cells with 7 letters, `été mean` 8 with 10 (accents apart), `latency p50` 11 with 11."""
-    names = ("延迟", "e\u0301te\u0301")
-    judgement = Judgement(
-        run=replace(fake.run(), directions=dict.fromkeys(names, "lower")),
-        figures=(*(fake.figure(name, "mean") for name in names), fake.figure()),
-        verdicts=(),
-    )
-    lines = render(replace(fake.report(), judgements=(judgement,)), width=120, color=False, detail="verbose")
-    starts = {
-        name: next(text for text, _ in lines if text.startswith(f"    {name}")).find("  ", 5)
-        for name in (*names, "latency p50")
-    }
-    values = {name: next(text for text, _ in lines if text.startswith(f"    {name}")) for name in starts}
-    assert {"延迟": 4 + 11 - 2 + 2, "e\u0301te\u0301": 4 + 11 + 2 + 2, "latency p50": 4 + 11 + 2} == {
-        name: len(text) - len(text[starts[name] :].lstrip()) for name, text in values.items()
-    }
-
-
-def test_styles_follow_tones() -> None:
-    styles = {text.strip().split("  ")[0]: style for text, style in render(fake.report(), width=200, color=True)}
-    assert styles["latency p95"] == {"yellow": True}
-    assert styles["this run"] == {"red": True}
-    assert styles["throughput"] == {"yellow": True}
-    assert styles["memory max"] == {}
-    assert render(fake.report(), width=200, color=True)[-1][1] == {"bold": True, "red": True}
-
-
-def test_without_color_there_is_no_style() -> None:
-    colored, plain = (render(fake.report(), width=80, color=color) for color in (True, False))
-    assert text_of(colored) == text_of(plain)
-    assert {False} == {bool(style) for _, style in plain}
-
-
-def test_improvement_is_green_and_success_not_red() -> None:
-    lines = render(replace(fake.report(), judgements=(fake.onnx_judgement(),)), width=200, color=True)
-    assert {"green": True} in [style for _, style in lines]
-    assert {"bold": True} == lines[-1][1]
+def test_styles_follow_tones_and_there_is_none_without_color() -> None:
+    """Red is what fails, and the last line then; an improvement is green, and success is not red."""
+    colored, plain = (render(fake.report(), width=200, color=color) for color in (True, False))
+    styles = {text.strip().split("  ")[0]: style for text, style in colored}
+    assert [{"yellow": True}, {"red": True}, {}] == [styles[one] for one in ("latency p95", "this run", "memory max")]
+    assert {"bold": True, "red": True} == colored[-1][1]
+    assert (text_of(colored), {False}) == (text_of(plain), {bool(style) for _, style in plain})
+    improved = render(replace(fake.report(), judgements=(fake.onnx_judgement(),)), width=200, color=True)
+    assert {"green": True} in [style for _, style in improved]
+    assert {"bold": True} == improved[-1][1]
 
 
 def test_interrupted_session_is_said() -> None:
@@ -147,12 +119,9 @@ def test_a_name_without_room_has_a_line_of_its_own() -> None:
 
 
 def test_where_nobody_has_saved_a_baseline_one_line_says_what_to_do() -> None:
-    unsaved = fake.comparison_verdict("latency", "p50", "no baseline")
-    assert isinstance(unsaved.subject, Comparison)
-    unsaved = replace(unsaved, subject=replace(unsaved.subject, cause=state("no baseline")))
+    unsaved = fake.of_subject(fake.comparison_verdict("latency", "p50", "no baseline"), cause=state("no baseline"))
     report = replace(fake.empty_report(), judgements=(replace(fake.plain_judgement(), verdicts=(unsaved, unsaved)),))
     lines = [text for text, _ in render_summary(report, width=120, color=False)]
-
     said = "warning: 1 test has no baseline to compare with: save one with pytest --hwperf-save"
     assert f"{said}; --hwperf-strict fails them" in lines
     assert [] == [line for line in lines if "no baseline:" in line]
