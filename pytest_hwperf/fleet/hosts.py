@@ -66,8 +66,8 @@ def read_hosts(file: str) -> list[HostEntry]:
     if unknown := [key for key in content if key != "host"]:
         hint = nearest(unknown[0], ["host"])
         raise UsageProblem(f"{file}: unknown key {shortened(unknown[0])}.{hint} Allowed: [[host]]")
-    is_list = isinstance(tables, list) and all(isinstance(one, dict) for one in tables)
-    if not is_list or not 1 <= len(tables) <= _MOST:
+    tables = tables if isinstance(tables, list) and all(isinstance(one, dict) for one in tables) else []
+    if not 1 <= len(tables) <= _MOST:
         raise UsageProblem(f"{file} names no host, or more than {_MOST}: write, for each of them, {_EXAMPLE}")
     found, prices = list[HostEntry](), dict[str, float | None]()
     for number, table in enumerate(tables, 1):

@@ -15,7 +15,7 @@ from pytest_hwperf.records.structs import Count, Number, Record
 from pytest_hwperf.records.text import shortened, visible, visible_json
 from pytest_hwperf.records.units import EXPORT_UNITS, counted, exported_name, show_number
 from pytest_hwperf.records.verdict import Budget, Judgement
-from pytest_hwperf.reports.csv_files import file_of
+from pytest_hwperf.reports.csv_files import Cells, file_of
 from pytest_hwperf.reports.rows import benchmark_of, metric_of
 from pytest_hwperf.stats.history import Series
 from pytest_hwperf.stats.rounds import Stats
@@ -303,7 +303,7 @@ def history_otava(series: Sequence[Series]) -> tuple[bytes, tuple[str, ...]]:
         }
     runs = sorted({run for values in by_run.values() for run in values})
     whole = {name: values for name, values in by_run.items() if values.keys() == {*runs}}
-    rows = [[*run, *(values[run] for values in whole.values())] for run in runs]
+    rows: list[Cells] = [[*run, *(values[run] for values in whole.values())] for run in runs]
     parts = {name: len(values) for name, values in by_run.items() if name not in whole}
     lacking = tuple(f"{name}: only {count} of {len(runs)} runs have it" for name, count in parts.items())
     return file_of(["time", "commit", *whole], rows), lacking

@@ -91,7 +91,7 @@ def notes_of(row: Row, *, exact: bool) -> Iterator[Note]:
     yield from (Note((why,)) for why in absent)
     one = row.comparison
     cause = one.cause if one else None
-    if one is None or (cause and cause.kind == "not measured" and cause.texts.get("why") in map(str, absent)):
+    if one is None or (cause and cause.kind == "not measured" and cause.texts.get("why") in [*map(str, absent)]):
         return
     yield from (Note((remark,)) for remark in (cause, *one.warnings) if remark)
     numbers = one.method.numbers if one.method else {}

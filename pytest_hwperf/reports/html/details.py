@@ -75,9 +75,9 @@ def detail_of(row: Row, seen: PairData, *, blocks: bool) -> Plain:
     Blocks are without turns where those that were drawn are of other blocks.
     """
     subject, unit = row.verdict.subject, row.metric.unit
-    words = _of_budget(row, subject) if isinstance(subject, Budget) else _of_comparison(row, subject, seen)
+    said = _of_budget(row, subject) if isinstance(subject, Budget) else _of_comparison(row, subject, seen)
     fails = "It fails the test." if row.fails else "It does not fail the test."
-    words = [visible(one) for one in (*words, f"Verdict: {row.verdict.outcome}. {fails}")]
+    words = [*map(visible, said), visible(f"Verdict: {row.verdict.outcome}. {fails}")]
     found: Plain = {"words": words, "source": row.source}
     if isinstance(subject, Budget):
         sample = row.run.sample(subject.metric)
