@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
 
-from pytest_hwperf.records.budgets import nearest_or_all
 from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.errors import MeterUnavailable, UsageProblem
+from pytest_hwperf.records.markers import nearest_or_all
 
 Group = Literal["scenarios", "energy_meters", "stores"]
 

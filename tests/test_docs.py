@@ -13,7 +13,7 @@ from typing import get_args
 
 import pytest
 
-from pytest_hwperf.records.budgets import BUDGET_KEYWORDS, DEFAULT_MARGINS, parse_budgets
+from pytest_hwperf.records.markers import BUDGET_KEYWORDS, DEFAULT_MARGINS, parse_budgets
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.units import show, show_limit
 from pytest_hwperf.records.verdict import BudgetOutcome, ComparisonOutcome

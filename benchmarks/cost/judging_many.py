@@ -15,14 +15,14 @@ from benchmarks.cost.intervals import Row, answer
 from benchmarks.cost.judging_peer import peer_seconds
 from pytest_hwperf.host import machine
 from pytest_hwperf.plugin.session import without_collection
-from pytest_hwperf.records.budgets import closest_margins, parse_budgets, parse_margins
 from pytest_hwperf.records.codec import from_json, to_json
+from pytest_hwperf.records.markers import closest_margins, parse_budgets, parse_margins
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Figure, Machine, Run, Sample, StoredRun
 from pytest_hwperf.records.verdict import Comparison, Judgement, Policy
 from pytest_hwperf.reports import csv_files, json_file, terminal
-from pytest_hwperf.stats.baselines import Criteria, Stored, compare_with_stored, stored_run_of
 from pytest_hwperf.stats.estimates import figures
+from pytest_hwperf.stats.stored import Criteria, Stored, compare_with_stored, stored_run_of
 from pytest_hwperf.stats.verdicts import judge
 from pytest_hwperf.stores.baseline_folder import place, render
 from pytest_hwperf.stores.json_files import JsonStore

@@ -27,7 +27,7 @@ from pytest_hwperf.stats.exact import share_interval
 from pytest_hwperf.stats.paired import compare_pairs
 from pytest_hwperf.stats.ranks import signed_rank_p
 from pytest_hwperf.stats.sequence import SHARES, decide, looks, next_step
-from pytest_hwperf.stats.stored_timings import compare_with_history, prediction_limit
+from pytest_hwperf.stats.stored import compare_with_history, prediction_limit
 
 MARGIN = Margin(metric="latency", statistic="p50", size=0.02)
 HISTORIES = (1, 2, 3, 5, 8)  # stored sessions

@@ -24,10 +24,16 @@ from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Ob
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Margin
-from pytest_hwperf.stats.block_plans import BlockPlan
-from pytest_hwperf.stats.screen import FIRST_PAIRS
-from pytest_hwperf.stats.sequence import Step, decide, next_step
-from pytest_hwperf.stats.timetable import PAIR_PLAN, REHEARSAL_PLAN, CallTimes, TestTime, Timetable, screen_plan
+from pytest_hwperf.stats.sequence import FIRST_PAIRS, Step, decide, next_step
+from pytest_hwperf.stats.timetable import (
+    PAIR_PLAN,
+    REHEARSAL_PLAN,
+    BlockPlan,
+    CallTimes,
+    TestTime,
+    Timetable,
+    screen_plan,
+)
 
 BUILDS = 200
 START_S = 0.6  # of a pair, until its first test

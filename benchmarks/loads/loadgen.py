@@ -26,7 +26,8 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import tables
 from pytest_hwperf.loads.local import Times, drive
-from pytest_hwperf.records.load import Load, Served
+from pytest_hwperf.records.markers import Load
+from pytest_hwperf.records.run import Served
 from pytest_hwperf.stats.loads import why_not_served
 from pytest_hwperf.stats.ranks import early_stopping, nearest_rank, rank_from_above
 

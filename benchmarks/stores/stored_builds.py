@@ -14,7 +14,7 @@ from functools import cache
 from itertools import product
 from random import Random
 
-from pytest_hwperf.records.budgets import DEFAULT_MARGINS
+from pytest_hwperf.records.markers import DEFAULT_MARGINS
 from pytest_hwperf.stats.exact import compare_accuracy
 
 BUILDS, TESTS, ALPHA = 4000, 50, 0.01

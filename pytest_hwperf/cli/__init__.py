@@ -11,8 +11,8 @@ from pytest_hwperf.cli.arguments import CommandParser, check_kept, show_help_alo
 from pytest_hwperf.cli.output import INTERRUPTED as INTERRUPTED
 from pytest_hwperf.cli.output import USAGE as USAGE
 from pytest_hwperf.cli.output import OutputClosed, clear_progress, complain, tolerate_any_encoding
-from pytest_hwperf.records.budgets import nearest, nearest_or_all
 from pytest_hwperf.records.errors import HwperfError
+from pytest_hwperf.records.markers import nearest, nearest_or_all
 
 INTERNAL = 70  # an error that nobody foresaw, as in sysexits.h: never one of those that are an answer
 _COMMANDS = (  # modules, in the order of the help: daily ones first

@@ -13,7 +13,7 @@ from pytest_hwperf import registry
 from pytest_hwperf.cli.output import USAGE, complain, explained_if_unwritable, say_lines
 from pytest_hwperf.host.files import check_writable, is_file, same_place
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.load import LONGEST_S
+from pytest_hwperf.records.markers import LONGEST_S
 from pytest_hwperf.stores.location import locate
 from pytest_hwperf.stores.store import Store
 

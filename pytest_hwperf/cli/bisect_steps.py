@@ -11,10 +11,10 @@ from pytest_hwperf.cli.inputs import read_own
 from pytest_hwperf.cli.pytest_session import Session, run_pytest
 from pytest_hwperf.gate.bisection import BadTree
 from pytest_hwperf.host.files import replace_file
-from pytest_hwperf.records.budgets import DEFAULT_MARGINS
 from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Evidence
+from pytest_hwperf.records.markers import DEFAULT_MARGINS
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.text import visible

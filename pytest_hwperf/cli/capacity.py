@@ -10,8 +10,8 @@ from pytest_hwperf.cli.inputs import read_report
 from pytest_hwperf.cli.output import FAILED, OK, show_document, write_record
 from pytest_hwperf.host.disturbance import memory_limit
 from pytest_hwperf.host.machine import count_usable_cores, installed_memory
-from pytest_hwperf.records.budgets import nearest
 from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.markers import nearest
 from pytest_hwperf.records.metrics import BOARD_MEMORY, MEDIAN_LATENCY
 from pytest_hwperf.records.run import SCHEMA, figure_of
 from pytest_hwperf.records.structs import Count, Record, Size

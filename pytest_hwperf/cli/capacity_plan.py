@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.load import FASTEST_QPS, MOST_IN_FLIGHT
+from pytest_hwperf.records.markers import FASTEST_QPS, MOST_IN_FLIGHT
 from pytest_hwperf.records.metrics import BOARD_ENERGY, ENERGY, MEDIAN_LATENCY
 from pytest_hwperf.records.run import SCHEMA, figure_of
 from pytest_hwperf.records.structs import Record

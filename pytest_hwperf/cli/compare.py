@@ -17,8 +17,8 @@ from pytest_hwperf.gate.targets import TargetKind, check_target, shown
 from pytest_hwperf.host.files import digest_of
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.host.progress import ProgressLine
-from pytest_hwperf.records.budgets import DEFAULT_MARGINS, MODELS_COMPARED, parse_margin_lines
 from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.markers import DEFAULT_MARGINS, MODELS_COMPARED, parse_margin_lines
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.units import parse_rate
 from pytest_hwperf.records.verdict import Budget, Comparison, Margin, Policy

@@ -21,14 +21,14 @@ from pytest_hwperf.host.memory import resident, resolution
 from pytest_hwperf.host.peaks import measure_peaks, save_peaks
 from pytest_hwperf.meters.access import Access
 from pytest_hwperf.meters.rapl import Zone, choose_zones, refusal, zones_of
-from pytest_hwperf.records.budgets import nearest_or_all
 from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable, UsageProblem
+from pytest_hwperf.records.markers import nearest_or_all
 from pytest_hwperf.records.run import Machine
 from pytest_hwperf.records.units import counted, show, show_amount
 from pytest_hwperf.reports.document import Block, Listing, Paragraph, Title, Titled
 from pytest_hwperf.scenarios.threads import limit_threads
-from pytest_hwperf.stats.block_plans import BlockPlan
+from pytest_hwperf.stats.timetable import BlockPlan
 
 ABILITIES = ("energy", "memory", "cpu", "clock")  # besides the sources of energy by name
 KNOWN_SOURCES = ("rapl", "perf", "nvml")  # listed even where they are not registered

@@ -10,13 +10,12 @@ from pytest_hwperf.gate.models import CompareSettings, SelfComparison, compare_w
 from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.gate.targets import MODEL, ROWS, rows
 from pytest_hwperf.host.disturbance import Interference, Snapshot
-from pytest_hwperf.records.budgets import DEFAULT_MARGINS
 from pytest_hwperf.records.errors import HwperfError
+from pytest_hwperf.records.markers import DEFAULT_MARGINS
 from pytest_hwperf.records.units import counted, show
 from pytest_hwperf.stats.paired import MOST_PAIRS, pairs_needed
 from pytest_hwperf.stats.ranks import fewest_pairs
-from pytest_hwperf.stats.screen import SCREEN_PAIRS
-from pytest_hwperf.stats.sequence import SHARES
+from pytest_hwperf.stats.sequence import SCREEN_PAIRS, SHARES
 
 ALPHA = 0.01  # the gate's default, per build
 MARGIN = DEFAULT_MARGINS["latency_p50"].size

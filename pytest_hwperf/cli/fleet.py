@@ -16,8 +16,7 @@ from pytest_hwperf.fleet.project import Project, arguments_of, installed_by, pro
 from pytest_hwperf.fleet.reaching import check_tools, clustered
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.fleet import ENDED, Host, Order, Task, last_lines
-from pytest_hwperf.records.report import MOST_KINDS, MOST_SHARDS, Report
+from pytest_hwperf.records.report import ENDED, MOST_KINDS, MOST_SHARDS, Host, Order, Report, Task, last_lines
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.stats.merging import merge_kinds

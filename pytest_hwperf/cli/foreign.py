@@ -19,7 +19,7 @@ from pytest_hwperf.records.structs import Count, ForeignRecord, Size
 from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.scenarios.profiles import parse_calls
 from pytest_hwperf.stats.estimates import REPORTED_CONFIDENCE, figures
-from pytest_hwperf.stats.movers import profile_of, profiler_costs
+from pytest_hwperf.stats.explanations import profile_of, profiler_costs
 
 T = TypeVar("T")
 _LARGEST = 256 * 2**20  # bytes

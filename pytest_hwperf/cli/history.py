@@ -11,8 +11,8 @@ from pytest_hwperf.checkout.revision import resolve
 from pytest_hwperf.cli import arguments as arg
 from pytest_hwperf.cli.output import OK, USAGE, complain, say, show_document, write_export, write_file, write_record
 from pytest_hwperf.host.extras import require
-from pytest_hwperf.records.budgets import DEFAULT_MARGINS, nearest
 from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.markers import DEFAULT_MARGINS, nearest
 from pytest_hwperf.records.metrics import metric_of
 from pytest_hwperf.records.run import Estimate
 from pytest_hwperf.records.text import shortened, visible

@@ -12,9 +12,9 @@ from typing import Any
 from zipfile import ZipFile, is_zipfile
 
 from pytest_hwperf.host.files import read_file, read_given
-from pytest_hwperf.records.budgets import nearest, nearest_or_all, parse_budgets
 from pytest_hwperf.records.codec import R, from_file
 from pytest_hwperf.records.errors import SerialisationError, UsageProblem
+from pytest_hwperf.records.markers import nearest, nearest_or_all, parse_budgets
 from pytest_hwperf.records.metrics import ENERGY, MEDIAN_LATENCY, MEMORY_PRESSURE, METRICS, metric_of, stage_metric
 from pytest_hwperf.records.report import Report, ReportFile
 from pytest_hwperf.records.run import Estimate, Key

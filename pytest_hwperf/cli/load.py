@@ -34,12 +34,11 @@ from pytest_hwperf.loads.local import Times, doubts_of, load_samples
 from pytest_hwperf.loads.locust import LocustResult, drive_locust, locustfile_of
 from pytest_hwperf.measure.stream import Loop, OwnLoop, Stream
 from pytest_hwperf.measure.subjects import Subject
-from pytest_hwperf.records.budgets import parse_budget_lines
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
-from pytest_hwperf.records.load import Load, Served, is_address, parse_load
+from pytest_hwperf.records.markers import Load, is_address, parse_budget_lines, parse_load
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.report import Report
-from pytest_hwperf.records.run import OF_A_LOAD, Run, Sample, replace
+from pytest_hwperf.records.run import OF_A_LOAD, Run, Sample, Served, replace
 from pytest_hwperf.records.units import counted, show
 from pytest_hwperf.records.verdict import Budget, Judgement, Policy
 from pytest_hwperf.reports import json_file, terminal

@@ -12,10 +12,10 @@ from pytest_hwperf.cli.doctor_noise import CHANGES, pairs_for
 from pytest_hwperf.cli.output import FAILED, OK, say
 from pytest_hwperf.cli.pytest_session import run_pytest
 from pytest_hwperf.host.files import read_file, replace_file
-from pytest_hwperf.records.budgets import parse_size
 from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.errors import SerialisationError, UsageProblem
 from pytest_hwperf.records.evidence import Stage
+from pytest_hwperf.records.markers import parse_size
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.structs import Record

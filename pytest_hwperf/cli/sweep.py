@@ -21,9 +21,9 @@ from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.report import SweepFile
+from pytest_hwperf.records.markers import BATCH, SweepPlan, parse_sweep
+from pytest_hwperf.records.report import Goal, Sweep, SweepFile, SweepPoint
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.sweep import BATCH, Goal, Sweep, SweepPlan, SweepPoint, parse_sweep
 from pytest_hwperf.reports import plots
 from pytest_hwperf.reports.sweeps import document_of, notes_of
 from pytest_hwperf.stats.sweeps import row_of

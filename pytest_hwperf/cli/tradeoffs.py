@@ -16,9 +16,9 @@ from pytest_hwperf.fleet.hosts import prices_of, read_hosts
 from pytest_hwperf.gate.models import RivalSettings, compare_rivals
 from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.host.progress import ProgressLine
-from pytest_hwperf.records.budgets import nearest
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Gate, Measurement
+from pytest_hwperf.records.markers import nearest
 from pytest_hwperf.records.messages import Statement
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.run import SCHEMA, Estimate

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pytest_hwperf.fleet.on_host import carry_out
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.records.codec import to_json
-from pytest_hwperf.records.fleet import Host, Order, Task
+from pytest_hwperf.records.report import Host, Order, Task
 
 if TYPE_CHECKING:
     from distributed import Client

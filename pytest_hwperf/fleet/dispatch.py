@@ -7,7 +7,7 @@ from pytest_hwperf.fleet.dask_cluster import DaskCluster
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.errors import SerialisationError
-from pytest_hwperf.records.fleet import Host, HostAnswer, Task, why_useless
+from pytest_hwperf.records.report import Host, HostAnswer, Task, why_useless
 from pytest_hwperf.records.text import visible
 
 _ATTEMPTS = 3  # of a task: what ends three hosts is the task itself

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.host.files import read_given
-from pytest_hwperf.records.budgets import nearest
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.fleet import Host
-from pytest_hwperf.records.report import parse_kind
+from pytest_hwperf.records.markers import nearest
+from pytest_hwperf.records.report import Host, parse_kind
 from pytest_hwperf.records.text import shortened
 
 LOCAL = "local"  # address of this machine, without SSH

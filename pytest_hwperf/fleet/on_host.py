@@ -30,7 +30,7 @@ from pytest_hwperf.host.launch import started
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.errors import HwperfError, WorkerError
-from pytest_hwperf.records.fleet import HostAnswer, Order, last_lines
+from pytest_hwperf.records.report import HostAnswer, Order, last_lines
 
 _EVERY_S = 1.0  # of a sign of life
 _AT_WORK = ("running", "paused")  # states of a worker of dask that is not being closed

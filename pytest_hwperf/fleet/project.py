@@ -19,7 +19,7 @@ from pytest_hwperf.checkout import bundle
 from pytest_hwperf.checkout.revision import resolve, top_of
 from pytest_hwperf.host.files import read_given
 from pytest_hwperf.records.errors import UsageProblem, WorkerError
-from pytest_hwperf.records.fleet import Task
+from pytest_hwperf.records.report import Task
 from pytest_hwperf.records.text import shortened
 
 _AGAINST, _SHARE = "--hwperf-against", "--hwperf-share"

@@ -14,8 +14,7 @@ from pytest_hwperf.host.extras import require
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.workdirs import sweep
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.fleet import Host
-from pytest_hwperf.records.report import parse_kind
+from pytest_hwperf.records.report import Host, parse_kind
 from pytest_hwperf.records.text import visible
 
 if TYPE_CHECKING:

@@ -24,10 +24,9 @@ from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pa
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.run import Key, replace
 from pytest_hwperf.records.verdict import Comparison
-from pytest_hwperf.stats.block_plans import BlockPlan
 from pytest_hwperf.stats.paired import is_ratio, pair_value
 from pytest_hwperf.stats.sequence import Step, decide, next_step
-from pytest_hwperf.stats.timetable import PAIR_PLAN, REHEARSAL_PLAN, screen_plan, serial_plan
+from pytest_hwperf.stats.timetable import PAIR_PLAN, REHEARSAL_PLAN, BlockPlan, screen_plan, serial_plan
 
 _PATIENCE = 3  # pairs in a row that are lost before a test is reached, after which a build ends
 _MISSES = 2  # pairs in a row without a value, after which a hypothesis is dropped

@@ -33,10 +33,10 @@ from pytest_hwperf.records.evidence import Assignment, EnergyWindow, Measurement
 from pytest_hwperf.records.messages import Difference, Statement, said, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, metric_of
 from pytest_hwperf.records.run import Sample, Values
-from pytest_hwperf.stats.block_plans import BlockPlan
 from pytest_hwperf.stats.hypotheses import SIDES
 from pytest_hwperf.stats.paired import least_calls, pooled_percentile
 from pytest_hwperf.stats.ranks import quantile
+from pytest_hwperf.stats.timetable import BlockPlan
 
 M = TypeVar("M")
 

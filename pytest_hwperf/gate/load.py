@@ -14,9 +14,9 @@ from pytest_hwperf.loads.local import Times, drive, drive_share, drive_tasks
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.meters.process import CpuTimeMeter
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.load import LONGEST_S, Load, Served
+from pytest_hwperf.records.markers import LONGEST_S, Load
 from pytest_hwperf.records.messages import Statement
-from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.run import Served, replace
 from pytest_hwperf.records.units import counted
 from pytest_hwperf.stats.loads import next_rate, why_not_served, why_unsure
 from pytest_hwperf.stats.ranks import early_stopping, fewest_calls

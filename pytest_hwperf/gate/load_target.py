@@ -30,7 +30,7 @@ from pytest_hwperf.measure.stream import Loop, OwnLoop, Stream
 from pytest_hwperf.measure.subjects import LoadedSubject, Subject, subject_of_callable, subject_of_scenario
 from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
-from pytest_hwperf.records.load import Load
+from pytest_hwperf.records.markers import Load
 from pytest_hwperf.records.run import replace as replace_record
 from pytest_hwperf.scenarios.onnx_file import compared_file
 from pytest_hwperf.stats.rollout import Requests

@@ -36,8 +36,8 @@ from pytest_hwperf.records.messages import Statement, said
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.run import Key, replace
 from pytest_hwperf.stats.affected import Usage
-from pytest_hwperf.stats.block_plans import BlockPlan
 from pytest_hwperf.stats.hypotheses import SIDES, Rehearsal, is_too_short
+from pytest_hwperf.stats.timetable import BlockPlan
 
 WHOLE_PROCESS = Measurement(test="", label="")
 _LONGEST_REASON = 500  # characters that are kept of a reason

@@ -24,9 +24,9 @@ from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.files import digest_of, is_file
 from pytest_hwperf.host.launch import Command, undisturbed
 from pytest_hwperf.host.worker_protocol import ModelSpec
-from pytest_hwperf.records.budgets import DEFAULT_MARGINS, MODELS_COMPARED
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Evidence, Gate, Measurement, Side
+from pytest_hwperf.records.markers import DEFAULT_MARGINS, MODELS_COMPARED
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.metrics import taken_by
 from pytest_hwperf.records.run import Figure, Key

@@ -11,10 +11,9 @@ from pytest_hwperf.gate.lockstep import PairTrace
 from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pair
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, metric_of
 from pytest_hwperf.records.units import counted
-from pytest_hwperf.stats.block_plans import BlockPlan
 from pytest_hwperf.stats.paired import least_calls
-from pytest_hwperf.stats.screen import FAR, SCREEN_PAIRS
-from pytest_hwperf.stats.timetable import REHEARSAL_PLAN, CallTimes, TestTime, Timetable, rounded_up
+from pytest_hwperf.stats.sequence import FAR, SCREEN_PAIRS
+from pytest_hwperf.stats.timetable import REHEARSAL_PLAN, BlockPlan, CallTimes, TestTime, Timetable, rounded_up
 
 _SHORTEST_S = 1e-9  # that a call takes
 _TWICE = 2  # as many processes of each side, where one side is alive at a time, as in its rehearsal

@@ -20,15 +20,27 @@ from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import LoadedSubject, subject_of_callable, subject_of_scenario
 from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.errors import WorkerError
+from pytest_hwperf.records.markers import BATCH
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import metric_of, taken_by
+from pytest_hwperf.records.report import Sweep, SweepPoint, SweepRow
 from pytest_hwperf.records.run import Figure, replace
-from pytest_hwperf.records.sweep import BATCH, Sweep, SweepPoint, SweepRow
 from pytest_hwperf.scenarios.onnx_file import compared_file
 from pytest_hwperf.scenarios.threads import limit_threads
 from pytest_hwperf.stats.estimates import estimate
-from pytest_hwperf.stats.rounds import Round, figures_of, figures_of_calls
-from pytest_hwperf.stats.sweeps import fits, is_beyond, largest_batch, missed, next_batch, row_of, sweep_of, why_unfit
+from pytest_hwperf.stats.sweeps import (
+    Round,
+    figures_of,
+    figures_of_calls,
+    fits,
+    is_beyond,
+    largest_batch,
+    missed,
+    next_batch,
+    row_of,
+    sweep_of,
+    why_unfit,
+)
 
 Measure = Callable[[SweepPoint, float], Round]  # calls a point for about so many seconds
 Memory = Callable[[SweepPoint], Sequence[Figure]]  # measures it in fresh processes

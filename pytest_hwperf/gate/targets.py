@@ -14,7 +14,7 @@ from pytest_hwperf.host.files import is_file
 from pytest_hwperf.host.worker_protocol import ModelSpec
 from pytest_hwperf.measure.subjects import LoadedSubject, Subject, subject_of_callable
 from pytest_hwperf.records.errors import HwperfError, UsageProblem
-from pytest_hwperf.records.load import ADDRESSES, is_address, shown_address
+from pytest_hwperf.records.markers import ADDRESSES, is_address, shown_address
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.scenarios.sklearn_native import load_estimator
 from pytest_hwperf.scenarios.threads import limit_threads

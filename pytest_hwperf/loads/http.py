@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from pytest_hwperf.host.extras import require
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
-from pytest_hwperf.records.load import TIMEOUT_S, shown_address
+from pytest_hwperf.records.markers import TIMEOUT_S, shown_address
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import shortened

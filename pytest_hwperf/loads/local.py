@@ -14,9 +14,9 @@ from time import perf_counter, sleep
 from typing import Any
 
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
-from pytest_hwperf.records.load import LONGEST_S, Load, Served
+from pytest_hwperf.records.markers import LONGEST_S, Load
 from pytest_hwperf.records.messages import Remark, Statement
-from pytest_hwperf.records.run import OF_A_LOAD, Sample, Values, replace
+from pytest_hwperf.records.run import OF_A_LOAD, Sample, Served, Values, replace
 from pytest_hwperf.stats.loads import rates, why_degrading, why_not_served, why_slower, why_unsteady, why_unsure
 
 _LATE_S = 0.0002  # a sleep may end so much late, on an idle machine

@@ -15,7 +15,7 @@ from typing import Any
 from pytest_hwperf.host.extras import require
 from pytest_hwperf.loads.http import LARGEST_ANSWER, Request
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
-from pytest_hwperf.records.load import Load
+from pytest_hwperf.records.markers import Load
 from pytest_hwperf.records.run import Values
 from pytest_hwperf.records.structs import Record
 

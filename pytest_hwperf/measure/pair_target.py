@@ -24,10 +24,9 @@ from pytest_hwperf.measure.subjects import LoadedSubject, Subject
 from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.records.evidence import EnergyWindow
-from pytest_hwperf.records.load import Served
 from pytest_hwperf.records.messages import Statement, said, state
 from pytest_hwperf.records.metrics import BALANCED_ACCURACY, WORST_CLASS, taken_by
-from pytest_hwperf.records.run import Sample
+from pytest_hwperf.records.run import Sample, Served
 from pytest_hwperf.records.units import show
 
 _ROUNDS = 15  # calls and a block of iterations; the shortest of either counts: the rest was disturbed

@@ -26,7 +26,7 @@ from pytest_hwperf.records.contracts import CallStage, Scenario
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 from pytest_hwperf.records.messages import Statement, said, state
 from pytest_hwperf.records.profiles import OperatorProfile, Peaks, ProfiledCalls, Roofline, Work
-from pytest_hwperf.stats.movers import profile_of
+from pytest_hwperf.stats.explanations import profile_of
 from pytest_hwperf.stats.roofline import roofline_of
 
 REFERENCE = "onnx_fp32"  # the scenario that all others are compared with

@@ -11,10 +11,10 @@ import pytest
 from pytest_hwperf.measure.rounds import Rounds, arguments_of
 from pytest_hwperf.plugin.hwperf import Hwperf
 from pytest_hwperf.plugin.session import BODY_ENDED, session_of, test_of
-from pytest_hwperf.records.budgets import nearest_or_all
 from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.markers import nearest_or_all
 from pytest_hwperf.records.run import Run, Sample, replace
-from pytest_hwperf.stats.rounds import Stats
+from pytest_hwperf.stats.sweeps import Stats
 
 _MISSING = object()
 

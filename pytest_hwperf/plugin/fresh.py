@@ -35,7 +35,7 @@ from pytest_hwperf.records.units import counted, show
 from pytest_hwperf.records.verdict import Budget, Judgement, Verdict
 from pytest_hwperf.stats.estimates import figures
 from pytest_hwperf.stats.hypotheses import PROCESSES
-from pytest_hwperf.stats.stored_timings import REPEATS
+from pytest_hwperf.stats.stored import REPEATS
 from pytest_hwperf.stats.verdicts import MOST_RETRIES, is_timed, keeps
 
 _MEASURED: Mapping[Role, str] = {  # by processes in each role, where there are several

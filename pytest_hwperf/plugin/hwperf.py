@@ -29,13 +29,11 @@ from pytest_hwperf.plugin.scenarios import (
 )
 from pytest_hwperf.plugin.session import LONGEST_LABEL, checked_label, session_of, test_of
 from pytest_hwperf.plugin.whole_suites import measure_if_repeatable
-from pytest_hwperf.records.budgets import RECORDED_MARGIN, parse_size
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Measurement
-from pytest_hwperf.records.load import is_address
+from pytest_hwperf.records.markers import BATCH, RECORDED_MARGIN, is_address, parse_size
 from pytest_hwperf.records.metrics import METRICS, Better
 from pytest_hwperf.records.run import Run, Sample, replace
-from pytest_hwperf.records.sweep import BATCH
 from pytest_hwperf.records.text import shortened
 from pytest_hwperf.records.verdict import Comparison, Margin
 

@@ -25,7 +25,8 @@ from pytest_hwperf.records.run import Figure, Key, Run, replace
 from pytest_hwperf.records.text import visible, visible_pattern
 from pytest_hwperf.records.verdict import Comparison, Judgement, Skip
 from pytest_hwperf.reports.exports import properties
-from pytest_hwperf.stats.baselines import (
+from pytest_hwperf.stats.estimates import figures
+from pytest_hwperf.stats.stored import (
     Criteria,
     Stored,
     choose,
@@ -34,12 +35,11 @@ from pytest_hwperf.stats.baselines import (
     is_exact_alarm,
     measured_margins,
     named_too,
+    needs_repeats,
     not_compared,
     required_of,
     unless_agreed,
 )
-from pytest_hwperf.stats.estimates import figures
-from pytest_hwperf.stats.stored_timings import needs_repeats
 from pytest_hwperf.stats.verdicts import answers_markers, failure_lines, judge
 
 

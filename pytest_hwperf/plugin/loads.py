@@ -20,10 +20,10 @@ from pytest_hwperf.plugin.command import command_for, timeout_paused
 from pytest_hwperf.plugin.session import session_of, test_of
 from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
-from pytest_hwperf.records.load import TIMEOUT_S, Load, Served
+from pytest_hwperf.records.markers import TIMEOUT_S, Load
 from pytest_hwperf.records.messages import Statement, said, state
 from pytest_hwperf.records.metrics import ENERGY
-from pytest_hwperf.records.run import Sample
+from pytest_hwperf.records.run import Sample, Served
 from pytest_hwperf.records.run import replace as replace_record
 from pytest_hwperf.records.units import show
 from pytest_hwperf.stats.loads import bound_of, piece_of, share_of_one, undelayed

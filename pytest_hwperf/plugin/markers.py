@@ -10,13 +10,21 @@ import pytest
 
 from pytest_hwperf import registry
 from pytest_hwperf.plugin.session import MARKS, Markers, is_asked_for, session_of, test_of
-from pytest_hwperf.records.budgets import closest, closest_margins, nearest, parse_budgets, parse_margins
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.load import parse_load
+from pytest_hwperf.records.markers import (
+    COUNTED,
+    SweepPlan,
+    closest,
+    closest_margins,
+    nearest,
+    parse_budgets,
+    parse_load,
+    parse_margins,
+    parse_sweep,
+)
 from pytest_hwperf.records.messages import Statement, state
-from pytest_hwperf.records.report import ReportPart
+from pytest_hwperf.records.report import ReportPart, Sweep, SweepPoint, SweepRow
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.sweep import COUNTED, Sweep, SweepPlan, SweepPoint, SweepRow, parse_sweep
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.verdict import Budget, Judgement
 from pytest_hwperf.stats.sweeps import is_beyond, missed, row_of, sweep_of

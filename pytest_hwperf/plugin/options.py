@@ -69,7 +69,7 @@ def register(parser: pytest.Parser, options: Sequence[Option]) -> None:
 def choice(*allowed: str) -> "Callable[[str, str], str]":
     def parse(flag: str, value: str) -> str:
         if value not in allowed:
-            from pytest_hwperf.records.budgets import nearest
+            from pytest_hwperf.records.markers import nearest
 
             hint = nearest(value, allowed)
             raise pytest.UsageError(f"{flag}={value!r}: unknown value.{hint} Allowed: {', '.join(allowed)}")
@@ -194,7 +194,7 @@ def side_by_side(flag: str, text: str) -> int:
 
 def planted(flag: str, text: str) -> float:
     """Parse a share of work; "" is 0."""
-    return by_function("records.budgets", "parse_size", text, "relative", flag=flag) if text else 0.0
+    return by_function("records.markers", "parse_size", text, "relative", flag=flag) if text else 0.0
 
 
 def parsed_by(module: str, function: str, empty: Any = ()) -> Callable[[str, Any], Any]:

@@ -19,7 +19,7 @@ from pytest_hwperf.plugin.markers import BUILT_IN_SCENARIOS, swept_value
 from pytest_hwperf.plugin.session import LONGEST_LABEL, test_of
 from pytest_hwperf.records.contracts import Scenario
 from pytest_hwperf.records.errors import ScenarioUnavailable, UsageProblem
-from pytest_hwperf.records.load import ADDRESSES, is_address
+from pytest_hwperf.records.markers import ADDRESSES, is_address
 from pytest_hwperf.records.messages import cause_of
 from pytest_hwperf.records.metrics import METRICS, is_stage
 from pytest_hwperf.records.structs import LARGEST

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from pytest_hwperf.plugin.whole_suites import FixtureValues
     from pytest_hwperf.records.contracts import Meter
     from pytest_hwperf.records.evidence import Gate
-    from pytest_hwperf.records.load import Load
+    from pytest_hwperf.records.markers import Load
     from pytest_hwperf.records.messages import Statement
+    from pytest_hwperf.records.report import SweepPoint
     from pytest_hwperf.records.run import Machine, Run
-    from pytest_hwperf.records.sweep import SweepPoint
     from pytest_hwperf.records.verdict import Budget, Comparison, Margin, Policy, Skip
     from pytest_hwperf.stores.store import Store
 

@@ -54,7 +54,7 @@ class Settings:
     margins: tuple[Any, ...] = _everyday(  # records.verdict.Margin
         "Smallest change that matters, e.g. latency_p95=15%%.",
         "[METRIC=]SIZE",
-        parsed_by("records.budgets", "parse_margin_lines"),
+        parsed_by("records.markers", "parse_margin_lines"),
         name="margin",
         kind="linelist",
     )
@@ -141,7 +141,7 @@ class Settings:
     plant: float = _more("", "PERCENT", planted)
     budgets: tuple[Any, ...] = _ini(  # records.verdict.Budget
         "Budgets of every measured test, one KEYWORD=LIMIT a line; a marker's keyword wins.",
-        parse=parsed_by("records.budgets", "parse_budget_lines"),
+        parse=parsed_by("records.markers", "parse_budget_lines"),
         kind="linelist",
     )
     carbon: Any = _ini(  # stats.carbon.CarbonInputs

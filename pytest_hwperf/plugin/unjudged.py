@@ -15,10 +15,10 @@ from pytest_hwperf.plugin.failure import Failure
 from pytest_hwperf.plugin.judging import failures, judged_by
 from pytest_hwperf.plugin.measurement import unmeasured
 from pytest_hwperf.plugin.session import session_of, test_of
-from pytest_hwperf.records.budgets import DEFAULT_MARGINS
 from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.errors import HwperfError, StoreError
 from pytest_hwperf.records.evidence import Gate, Measurement
+from pytest_hwperf.records.markers import DEFAULT_MARGINS
 from pytest_hwperf.records.report import ReportPart
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.units import counted

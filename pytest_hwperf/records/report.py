@@ -1,15 +1,21 @@
-"""The report of a run of pytest, for every output format."""
+"""The report of a run of pytest, for every output format, with its sweeps, and what hosts of a fleet exchange of it."""
 
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
-from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.codec import from_file
+from pytest_hwperf.records.errors import SerialisationError, UsageProblem
 from pytest_hwperf.records.evidence import COMMIT_DIGITS, Gate
-from pytest_hwperf.records.run import SCHEMA, Machine, replace
-from pytest_hwperf.records.structs import Count, ErrorRate, Record
-from pytest_hwperf.records.sweep import Sweep, SweepPoint
-from pytest_hwperf.records.verdict import Judgement, Policy, Skip
+from pytest_hwperf.records.markers import BATCH
+from pytest_hwperf.records.messages import Statement
+from pytest_hwperf.records.metrics import metric_of
+from pytest_hwperf.records.run import SCHEMA, Figure, Key, Machine, replace
+from pytest_hwperf.records.structs import Count, ErrorRate, Number, Record, Size
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import show_limit, show_measured
+from pytest_hwperf.records.verdict import Budget, BudgetOutcome, Judgement, Policy, Skip
 
 MOST_SHARDS = 256
 MOST_KINDS = 100
@@ -105,6 +111,95 @@ def baseline_code(gate: Gate) -> str:
     return named_code(gate.against, gate.revision, gate.revision_date)
 
 
+Goal = Literal["latency", "throughput", "energy"]
+# Goal → the statistics that may answer it; the first that every eligible point has is taken.
+GOALS: Mapping[Goal, tuple[Key, ...]] = {
+    "latency": (("latency", "p50"),),
+    "throughput": (("sample_throughput", "mean"), ("throughput", "mean")),
+    "energy": (("energy", "mean"),),
+}
+_ORDER: tuple[BudgetOutcome, ...] = ("failed", "inconclusive", "unmeasured", "passed")  # the worst first
+
+
+class SweepPoint(Record, frozen=True, kw_only=True):
+    """One point of a sweep, and what it has to keep."""
+
+    sweep: str  # what is swept: a test without its point and scenario, or a model
+    scenario: str = ""
+    values: Mapping[str, int | Number | str]  # swept name → value
+    limits: tuple[Budget, ...] = ()
+    rate: Size | None = None  # rows that arrive per second
+    serving_batch: Count = 0  # rows that are served together; 0: not declared
+    skipped: Statement | None = None  # why it was not measured
+
+    @property
+    def named(self) -> str:
+        """The point as text: `batch_size 8, threads 2`."""
+        return ", ".join(f"{name} {value}" for name, value in self.values.items())
+
+    @property
+    def fill_s(self) -> float | None:
+        """How long the first row of a batch waits for the last one, where the rate of arrivals is declared."""
+        rows = self.values.get(BATCH)
+        return (rows - 1) / self.rate if self.rate and isinstance(rows, int) else None
+
+
+class Answer(Record, frozen=True, kw_only=True):
+    """What the figures of a point say about one limit."""
+
+    limit: Budget
+    outcome: BudgetOutcome
+    value: Number | None = None  # base units, with the fill delay of the batch in a latency; None: unmeasured
+
+    def __str__(self) -> str:
+        metric = metric_of(self.limit.metric)
+        limit = show_limit(self.limit.limit, metric.unit, metric.better)
+        seen = "unmeasured" if self.value is None else show_measured(self.value, metric.unit)
+        return f"{self.limit.metric} {self.limit.statistic} {limit} ({seen})"
+
+
+class SweepRow(Record, frozen=True, kw_only=True):
+    """A point with what was measured at it."""
+
+    point: SweepPoint
+    figures: tuple[Figure, ...] = ()
+    answers: tuple[Answer, ...] = ()  # one a limit
+
+    @property
+    def outcome(self) -> BudgetOutcome | None:
+        """The worst answer; None without limits, or where nothing was measured."""
+        found = {answer.outcome for answer in self.answers}
+        return next((outcome for outcome in _ORDER if outcome in found), None)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it was measured; of a point that was left out later the memory may be known."""
+        return bool(self.figures) and self.point.skipped is None
+
+    @property
+    def is_eligible(self) -> bool:
+        """Whether it was measured and every limit is kept, by the whole interval."""
+        return self.is_measured and self.outcome in (None, "passed")
+
+
+class Best(Record, frozen=True, kw_only=True):
+    """The best point for one goal."""
+
+    goal: Goal
+    metric: str
+    statistic: str
+    rows: tuple[Count, ...]  # positions in the sweep: the best one first, then those whose interval overlaps with its
+
+
+class Sweep(Record, frozen=True, kw_only=True):
+    """All points of one sweep, and the best of them for each goal."""
+
+    name: str
+    rows: tuple[SweepRow, ...]
+    best: tuple[Best, ...]  # none for a goal that no point is known to answer within the limits
+    notes: tuple[Statement, ...] = ()
+
+
 class ReportPart(Record, frozen=True, kw_only=True):
     """What one test adds to a report; it travels on the test's own report."""
 
@@ -191,3 +286,84 @@ class SweepFile(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest
     rounds: Count  # that are whole
     partial: bool = False  # interrupted
     sweep: Sweep
+
+
+ENDED = (0, 1)  # exit codes of a pytest that has come to its end
+_SAME_EVERYWHERE = (2, 4, 5)  # no report, but an answer: it could not collect tests, was used wrongly, found none
+_KILL = -9
+
+
+class Host(Record, frozen=True, kw_only=True):
+    """A machine that runs one gate at a time."""
+
+    name: str  # as in hosts.toml, with a number where it stands there several times
+    kind: str
+    machine: str  # hosts of one machine never run at the same time
+
+
+class Task(Record, frozen=True, kw_only=True):
+    """One gate: all of a build on one kind of machine, or one shard of it."""
+
+    kind: str
+    number: Count = 1  # of the shard
+    of: Count = 1
+
+    def __str__(self) -> str:
+        return self.kind if self.of == 1 else f"{self.kind} {self.number}/{self.of}"
+
+
+class Order(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf order"):
+    """What a host is to do."""
+
+    version: str  # of pytest-hwperf: both sides have to have the same
+    job: str
+    arguments: tuple[str, ...]  # of pytest
+    folder: str  # within the project, in which pytest is started
+    candidate: str  # commit
+    snapshot: str  # commit of the work tree, the same where nothing differs
+    install: tuple[str, ...] | None  # arguments of pip for the project's environment; None: the host's own python
+    limit_s: Size  # after which the gate is ended
+
+
+class HostAnswer(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf answer"):
+    """What came of it."""
+
+    exit_code: int | None = None  # of pytest; None: it was not started
+    report: str = ""  # the JSON of pytest --hwperf-report=FILE.json; "" where it has written none
+    log: str = ""  # the end of what was written
+    problem: str = ""  # why the host could not do it; "" where pytest has ended
+
+    def read(self) -> Report | None:
+        if not self.report:
+            return None
+        again = "the host runs another version of pytest-hwperf"
+        return from_file(ReportFile, self.report.encode(), other=again, older=again).report
+
+
+def last_lines(log: str) -> str:
+    return "; ".join(visible(line.strip()) for line in log.splitlines()[-8:] if line.strip())
+
+
+def why_useless(answer: HostAnswer, task: Task) -> str:
+    """Say why an answer tells nothing of its task, so that another host is asked; "" where it does.
+
+    A usage error of pytest is an answer, as is a file that it cannot collect: it is the same everywhere.
+    """
+    if answer.problem:
+        return answer.problem
+    if answer.exit_code is None:
+        return "pytest was not started, and it does not say why"
+    if answer.exit_code < 0:
+        memory = ", as by a system that runs out of memory" if answer.exit_code == _KILL else ""
+        return f"pytest was killed by signal {-answer.exit_code}{memory}"
+    try:
+        report = answer.read()
+    except SerialisationError as error:
+        return f"what it sent as a report {error}"
+    if report is None:
+        without = (
+            f"pytest ended with code {answer.exit_code} and without a report: {last_lines(answer.log) or 'no word'}"
+        )
+        return "" if answer.exit_code in _SAME_EVERYWHERE else without
+    shards = [(one.kind, one.number, one.of) for one in report.shards]
+    return "" if shards == [(task.kind, task.number, task.of)] else "it sent the report of something else"

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from array import array
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
@@ -216,3 +217,31 @@ class StoredRun(Record, frozen=True, kw_only=True):
 
     run: Run
     figures: tuple[Figure, ...]
+
+
+WITHIN = 0.99  # share of the calls of a load that keep its bound at a rate that can be served
+
+
+class Served(Record, frozen=True, kw_only=True):
+    """What became of the calls of one load; times in s since its beginning, in the order in which they were due."""
+
+    due: Values
+    issued: Values  # when the generator handed a call over; later than due by its own delay
+    ended: Values
+    failed: Count = 0  # calls that raised, which are not among the times
+
+    @property
+    def latencies(self) -> Values:
+        """Seconds from when each call was due."""
+        return array("d", (end - due for due, end in zip(self.due, self.ended, strict=True)))
+
+    @property
+    def at_once(self) -> bool:
+        """Whether all calls were due at one moment."""
+        return len(self.due) > 1 and self.due[0] == self.due[-1]
+
+    @property
+    def lag_s(self) -> float:
+        """The delay of the generator itself that 99 % of the calls keep."""
+        lags = sorted(issued - due for due, issued in zip(self.due, self.issued, strict=True))
+        return lags[math.ceil(WITHIN * len(lags)) - 1] if lags else 0.0

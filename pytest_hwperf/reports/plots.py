@@ -5,10 +5,10 @@ from io import BytesIO
 from typing import Any
 
 from pytest_hwperf.host.extras import require
+from pytest_hwperf.records.markers import BATCH
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, metric_of
-from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.report import Report, Sweep, SweepRow
 from pytest_hwperf.records.run import Estimate, Key, figure_of
-from pytest_hwperf.records.sweep import BATCH, Sweep, SweepRow
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import show
 from pytest_hwperf.stats.candidates import Choice, measured_together

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_hwperf.records.metrics import metric_of
+from pytest_hwperf.records.report import Best, Goal, Sweep, SweepRow
 from pytest_hwperf.records.run import Figure, figure_of
-from pytest_hwperf.records.sweep import Best, Goal, Sweep, SweepRow
 from pytest_hwperf.records.units import counted, show, show_interval, show_limit, show_measured
 from pytest_hwperf.reports.document import Block, Grid, Paragraph
 from pytest_hwperf.stats.sweeps import SHOWN

@@ -5,12 +5,15 @@ measured callable on, the walk goes to the deepest function that holds most of w
 functions together hold it, each is followed. A function is named only if it has moved beyond the spread of the repeats.
 """
 
-from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from statistics import fmean
 from typing import TypeVar
 
-from pytest_hwperf.records.profiles import Mover, SampledCalls, SampledFunction
-from pytest_hwperf.stats.movers import Seconds, mover_between
+from pytest_hwperf.records.profiles import Mover, MoverKind, SampledCalls, SampledFunction, is_clear
+from pytest_hwperf.records.units import relative
 
 _MOST = 0.8  # of a change: what holds it
 _ALL = 0.98  # of a call: what is the whole of it
@@ -19,22 +22,65 @@ _LEAST_KEPT = 0.003  # of a call on either side: less has no stack of its own
 _MOST_NAMED = 3  # changed functions
 _SEPARATOR = ";"  # of the frames of a stack
 
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """What a part of a call takes on each side, in s (or B) of a call, for each repeat."""
+
+    baseline: tuple[float, ...]
+    candidate: tuple[float, ...]
+
+    @property
+    def moved(self) -> float:
+        return fmean(self.candidate) - fmean(self.baseline)
+
+    @property
+    def taken(self) -> float:
+        """All that both sides have spent."""
+        return sum(self.baseline) + sum(self.candidate)
+
+    @property
+    def low(self) -> float:
+        """Least that two repeats of the sides are apart."""
+        return min(self.candidate) - max(self.baseline)
+
+    @property
+    def high(self) -> float:
+        """Most that two repeats of the sides are apart."""
+        return max(self.candidate) - min(self.baseline)
+
+    @property
+    def is_clear(self) -> bool:
+        return is_clear(self.low, self.high)
+
+    def mover(
+        self,
+        kind: MoverKind,
+        named: tuple[str, str, str],
+        change: float,
+        calls: tuple[float | None, float | None] = (None, None),
+        holds: str = "",
+    ) -> Mover:
+        """Return what moved so, of a whole change: by its name, where it is and within what."""
+        return Mover(
+            kind=kind,
+            name=named[0],
+            where=named[1],
+            within=named[2],
+            holds=holds,
+            baseline=fmean(self.baseline),
+            candidate=fmean(self.candidate),
+            low=self.low,
+            high=self.high,
+            share=relative(self.moved, change),
+            baseline_calls=calls[0],
+            candidate_calls=calls[1],
+        )
+
+
 Path = tuple[str, ...]  # frames, the outermost first
 Tree = Mapping[Path, Seconds]
 K = TypeVar("K", bound=Hashable)
-
-
-def _folded(tree: Tree) -> Tree:
-    """Return a tree in which what takes little of the call, on both sides, counts to its caller."""
-    whole, kept = _total(tree.values()), dict(tree)
-    limits = _LEAST_KEPT * sum(whole.baseline), _LEAST_KEPT * sum(whole.candidate)
-    for depth in range(max(map(len, tree), default=0), 1, -1):
-        for path in [path for path in kept if len(path) == depth]:
-            sums = sum(kept[path].baseline), sum(kept[path].candidate)
-            if sums[0] <= limits[0] and sums[1] <= limits[1]:
-                caller, small = path[:-1], kept.pop(path)
-                kept[caller] = _total([small, kept[caller]]) if caller in kept else small
-    return kept
 
 
 def _owned(tree: Tree, own: Container[str]) -> Tree:
@@ -83,40 +129,30 @@ def _holders(tree: Tree, whole: Seconds) -> list[tuple[str, Seconds]]:
     """
     tree = _deepest(tree)
     name, total = next(iter(tree))[0], _total(tree.values())
-    parts = [part for part in _parts(tree) if _total(part.values()).is_clear]
-    parts = [part for part in parts if abs(_total(part.values()).moved) >= _LEAST * abs(whole.moved)]
-    together = sum(_total(part.values()).moved for part in parts)
-    is_part = _taken([total]) < _ALL * _taken([whole])
-    if is_part and not (parts and _holds(together, total.moved)):
+    called: dict[Path, dict[Path, Seconds]] = {}  # each function that is called directly; () is the function itself
+    for path, seconds in tree.items():
+        called.setdefault(path[1:2], {})[path[1:] or path] = seconds
+    parts = [(part, _total(part.values())) for part in called.values()]
+    parts = [(part, own) for part, own in parts if own.is_clear and abs(own.moved) >= _LEAST * abs(whole.moved)]
+    together = sum(own.moved for _, own in parts)
+    if total.taken < _ALL * whole.taken and not (parts and _holds(together, total.moved)):
         return [(name, total)]
-    return [
-        found
-        for part in parts
-        for found in ([(name, _total(part.values()))] if (name,) in part else _holders(part, whole))
-    ]
+    return [one for part, own in parts for one in ([(name, own)] if (name,) in part else _holders(part, whole))]
 
 
 def _deepest(tree: Tree) -> Tree:
     """Return the tree below the deepest function that holds the change of this one, or the tree itself."""
-    change = _total(tree.values()).moved
+    whole = _total(tree.values())
     below: dict[str, list[tuple[Path, Seconds]]] = {}
     for path, seconds in tree.items():
         for function in dict.fromkeys(path[1:]):  # outer ones first: of equal ones the inner is taken
             below.setdefault(function, []).append((path[path.index(function, 1) :], seconds))
-    found, least = tree, _taken(tree.values())
+    found, least = tree, whole.taken
     for merged in map(_summed, below.values()):
         total = _total(merged.values())
-        if total.is_clear and _holds(total.moved, change) and _taken(merged.values()) <= least:
-            found, least = merged, _taken(merged.values())
+        if total.is_clear and _holds(total.moved, whole.moved) and total.taken <= least:
+            found, least = merged, total.taken
     return found
-
-
-def _parts(tree: Tree) -> list[Tree]:
-    """Return the subtree of each function that is called directly, and what is spent in the function itself."""
-    found: dict[Path, dict[Path, Seconds]] = {}
-    for path, seconds in tree.items():
-        found.setdefault(path[1:2], {})[path[1:] or path] = seconds
-    return list(found.values())
 
 
 def _holds(part: float, whole: float) -> bool:
@@ -140,11 +176,6 @@ def _summed(parts: Iterable[tuple[K, Seconds]]) -> dict[K, Seconds]:
     return {key: _total(listed) for key, listed in found.items()}
 
 
-def _taken(parts: Iterable[Seconds]) -> float:
-    total = _total(parts)
-    return sum(total.baseline) + sum(total.candidate)
-
-
 class SampledSides:
     """Profiles of both sides.
 
@@ -152,52 +183,56 @@ class SampledSides:
     """
 
     def __init__(self, baseline: Sequence[SampledCalls], candidate: Sequence[SampledCalls]) -> None:
-        self._sides = baseline, candidate
-        self._renamed = renames(baseline, candidate)
-        self._then, self._now = _functions(baseline, self._renamed), _functions(candidate, {})
+        renamed, same = renames(baseline, candidate), dict[str, str]()
+        self._sides = ((baseline, renamed), (candidate, same))
+        self._then, self._now = (_functions(*side) for side in self._sides)
         self._own = {frame for one in (*candidate, *baseline) for frame, known in one.functions.items() if known.own}
-        before, after = _codes(baseline, self._renamed), _codes(candidate, {})
         # The user's own functions that the calls run and that differ between the sides, or are new.
+        before = {frame: known.code for frame, known in self._then.items() if known.own and known.code}
+        after = {frame: known.code for frame, known in self._now.items() if known.own and known.code}
         self._changed = [frame for frame, code in after.items() if before.get(frame) != code]
 
     def tree(self, baseline_s: float | None = None, candidate_s: float | None = None) -> Tree:
         """Join the profiles, each scaled to these times of a call, or else to what it took without a profiler."""
-        baseline, candidate = self._sides
-        then = [_scaled(one, baseline_s, self._renamed) for one in baseline]
-        now = [_scaled(one, candidate_s, {}) for one in candidate]
+        sides: list[list[dict[Path, float]]] = []
+        for (profiles, renamed), call_s in zip(self._sides, (baseline_s, candidate_s), strict=True):
+            sides.append([])
+            for one in profiles:
+                total = sum(one.stacks.values())
+                whole = (one.plain_s or one.call_s) if call_s is None else call_s
+                found: dict[Path, float] = {}
+                for stack, seconds in one.stacks.items():
+                    path = tuple(renamed.get(frame, frame) for frame in stack.split(_SEPARATOR))
+                    found[path] = found.get(path, 0.0) + (seconds / total * whole if total else 0.0)
+                sides[-1].append(found)
         return {  # a path that a repeat has not seen took no time there
-            path: Seconds(*(tuple(repeat.get(path, 0.0) for repeat in side) for side in (then, now)))
-            for path in dict.fromkeys(path for repeat in (*then, *now) for path in repeat)
+            path: Seconds(*(tuple(repeat.get(path, 0.0) for repeat in side) for side in sides))
+            for path in dict.fromkeys(path for side in sides for repeat in side for path in repeat)
         }
 
-    def movers(self, tree: Tree, change: float) -> tuple[Mover, ...]:
-        """Return the functions that moved in a tree, the largest first."""
-        tree_of_own, found = _owned(tree, self._own), []
+    def movers(self, tree: Tree, change: float) -> Mapping[str, Mover]:
+        """Return the frames that moved in a tree, the largest first."""
+        tree_of_own, found = _owned(tree, self._own), dict[str, Mover]()
         for frame, seconds in holders(tree_of_own).items() if change else ():
             inner = _within(tree, frame, self._own, seconds.moved)
             called = {one for path in tree_of_own if frame in path for one in path[path.index(frame) + 1 :]}
             holds = [] if frame in self._changed else [one for one in self._changed if one in called]
             then, now = self._then.get(frame), self._now.get(frame)
-            mover = mover_between(
-                "function",
-                (_qualified_name(frame), self._place(frame), self._described(inner) if inner else ""),
-                seconds,
-                change,
-                (then.calls if then else None, now.calls if now else None),
-                self._places(holds),
-            )
-            found.append(mover)
-        return tuple(found)
+            calls = then.calls if then else None, now.calls if now else None
+            named = _split(frame)[0], self._place(frame), self._places([inner]) if inner else ""
+            found[frame] = seconds.mover("function", named, change, calls, self._places(holds))
+        return found
 
-    def seen_apart(self, movers: Sequence[Mover]) -> tuple[Mover, ...]:
+    def seen_apart(self, movers: Mapping[str, Mover]) -> tuple[Mover, ...]:
         """Return the movers that took longer, or less long, in each process of the candidate than in any other.
 
         Shares are scaled to the change that the pairs have found. Where the profiles do not see it, each function would
         be given a part of it that is as large as its part of a call.
         """
         tree = self.tree()
-        spent = ((mover, _spent_in(tree, _frame_of(mover))) for mover in movers)
-        return tuple(mover for mover, one in spent if (one.low > 0 if mover.moved > 0 else one.high < 0))
+        spent = (_total(seconds for path, seconds in tree.items() if frame in path) for frame in movers)
+        both = zip(movers.values(), spent, strict=True)
+        return tuple(mover for mover, one in both if (one.low > 0 if mover.moved > 0 else one.high < 0))
 
     @property
     def changed(self) -> str:
@@ -206,21 +241,25 @@ class SampledSides:
 
     def _places(self, frames: Sequence[str]) -> str:
         """Name the first of these functions, and say how many more there are."""
-        named = ", ".join(map(self._described, frames[:_MOST_NAMED]))
+        named = ", ".join(f"{_split(frame)[0]} ({self._place(frame)})" for frame in frames[:_MOST_NAMED])
         more = len(frames) - _MOST_NAMED
         return f"{named} and {more} more" if more > 0 else named
 
-    def _described(self, frame: str) -> str:
-        return f"{_qualified_name(frame)} ({self._place(frame)})"
-
     def _place(self, frame: str) -> str:
-        known = self._now.get(frame) or self._then.get(frame)
-        return f"{_file(frame)}:{known.line}" if known and known.line else _file(frame)
+        known, file = self._now.get(frame) or self._then.get(frame), _split(frame)[1]
+        return f"{file}:{known.line}" if known and known.line else file
 
 
 def stacks_of(tree: Tree) -> tuple[Mapping[str, tuple[float, ...]], Mapping[str, tuple[float, ...]]]:
-    """Return the stacks of both sides as they are kept: what is small counts to the frame that it is in."""
-    named = {_SEPARATOR.join(path): seconds for path, seconds in _folded(tree).items()}
+    """Return the stacks of both sides as they are kept: what is small on both counts to the frame that it is in."""
+    whole, kept = _total(tree.values()), dict(tree)
+    limits = _LEAST_KEPT * sum(whole.baseline), _LEAST_KEPT * sum(whole.candidate)
+    for depth in range(max(map(len, tree), default=0), 1, -1):
+        for path in [path for path in kept if len(path) == depth]:
+            if sum(kept[path].baseline) <= limits[0] and sum(kept[path].candidate) <= limits[1]:
+                caller, small = path[:-1], kept.pop(path)
+                kept[caller] = _total([small, kept[caller]]) if caller in kept else small
+    named = {_SEPARATOR.join(path): seconds for path, seconds in kept.items()}
     return (
         {stack: seconds.baseline for stack, seconds in named.items() if any(seconds.baseline)},
         {stack: seconds.candidate for stack, seconds in named.items() if any(seconds.candidate)},
@@ -234,32 +273,22 @@ def renames(baseline: Sequence[SampledCalls], candidate: Sequence[SampledCalls])
     which is called by the same functions of the same file. Where there are several, none is.
     """
     then, now = ({frame: None for one in side for frame in one.functions} for side in (baseline, candidate))
-    gone, new = ([one for one in then if one not in now], [one for one in now if one not in then])
-    callers = {**_callers(baseline, gone), **_callers(candidate, new)}
+    callers = defaultdict[str, set[str]](set)  # of what one side alone has
+    for side, others in ((baseline, now), (candidate, then)):
+        for stack in (stack for one in side for stack in one.stacks):
+            for caller, frame in pairwise(("", *stack.split(_SEPARATOR))):
+                if frame not in others:
+                    callers[frame].add(caller)
     found: dict[str, str] = {}
-    for described in (_qualified_name, lambda frame: (_file(frame), callers[frame])):
-        left, right = [one for one in gone if one not in found], [one for one in new if one not in found.values()]
-        found |= _only_matches(left, right, described)
+    for by_callers in (False, True):
+        gone = [frame for frame in then if frame not in now and frame not in found]
+        new = [frame for frame in now if frame not in then and frame not in found.values()]
+        alike = defaultdict[object, tuple[list[str], list[str]]](lambda: ([], []))
+        for place, frame in (*((0, frame) for frame in gone), *((1, frame) for frame in new)):
+            name, file = _split(frame)
+            alike[(file, frozenset(callers[frame])) if by_callers else name][place].append(frame)
+        found |= {one[0]: other[0] for one, other in alike.values() if len(one) == len(other) == 1}
     return found
-
-
-def _only_matches(left: list[str], right: list[str], described: Callable[[str], object]) -> dict[str, str]:
-    """Return which of two lists are described alike, where no other is."""
-    by_description: dict[object, tuple[list[str], list[str]]] = {}
-    for place, side in enumerate((left, right)):
-        for one in side:
-            by_description.setdefault(described(one), ([], []))[place].append(one)
-    return {then[0]: now[0] for then, now in by_description.values() if len(then) == len(now) == 1}
-
-
-def _callers(side: Sequence[SampledCalls], frames: Sequence[str]) -> dict[str, frozenset[str]]:
-    """Return what each frame was seen to be called by."""
-    found: dict[str, set[str]] = {frame: set() for frame in frames}
-    for stack in (stack for one in side for stack in one.stacks):
-        for caller, frame in pairwise(("", *stack.split(_SEPARATOR))):
-            if frame in found:
-                found[frame].add(caller)
-    return {frame: frozenset(callers) for frame, callers in found.items()}
 
 
 def _functions(side: Sequence[SampledCalls], renamed: Mapping[str, str]) -> dict[str, SampledFunction]:
@@ -267,40 +296,12 @@ def _functions(side: Sequence[SampledCalls], renamed: Mapping[str, str]) -> dict
     found: dict[str, SampledFunction] = {}
     for frame, known in ((frame, known) for one in side for frame, known in one.functions.items()):
         name = renamed.get(frame, frame)
-        if found.setdefault(name, known).calls is None:
-            found[name] = known if known.calls is not None else found[name]
+        if found.setdefault(name, known).calls is None and known.calls is not None:
+            found[name] = known
     return found
 
 
-def _codes(side: Sequence[SampledCalls], renamed: Mapping[str, str]) -> dict[str, str]:
-    functions = ((frame, known) for one in side for frame, known in one.functions.items())
-    return {renamed.get(frame, frame): known.code for frame, known in functions if known.own and known.code}
-
-
-def _scaled(profile: SampledCalls, call_s: float | None, renamed: Mapping[str, str]) -> Mapping[Path, float]:
-    total = sum(profile.stacks.values())
-    whole = (profile.plain_s or profile.call_s) if call_s is None else call_s
-    found: dict[Path, float] = {}
-    for stack, seconds in profile.stacks.items():
-        path = tuple(renamed.get(frame, frame) for frame in stack.split(_SEPARATOR))
-        found[path] = found.get(path, 0.0) + seconds / total * whole if total else 0.0
-    return found
-
-
-def _spent_in(tree: Tree, function: str) -> Seconds:
-    """Return what a function takes, with all that it calls."""
-    return _total([next(iter(tree.values())).none, *(seconds for path, seconds in tree.items() if function in path)])
-
-
-def _frame_of(mover: Mover) -> str:
-    """Return the frame that a mover of functions stands for."""
-    file, _, line = mover.where.rpartition(":")
-    return f"{mover.name} ({file if line.isdecimal() else mover.where})"
-
-
-def _qualified_name(frame: str) -> str:
-    return frame.rpartition(" (")[0] or frame
-
-
-def _file(frame: str) -> str:
-    return frame.rpartition(" (")[2].removesuffix(")")
+def _split(frame: str) -> tuple[str, str]:
+    """Return the qualified name of a function, and its file."""
+    name, _, file = frame.rpartition(" (")
+    return name or frame, file.removesuffix(")")

@@ -7,9 +7,9 @@ from functools import cached_property
 from shlex import join
 from typing import Any, NamedTuple, TypeVar
 
-from pytest_hwperf.records.budgets import nearest
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Gate
+from pytest_hwperf.records.markers import nearest
 from pytest_hwperf.records.messages import Statement
 from pytest_hwperf.records.metrics import ACCURACY, metric_of
 from pytest_hwperf.records.run import AS_TRAINED, Key, Run

@@ -10,8 +10,8 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_hwperf.records.budgets import nearest, parse_assignments
 from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.markers import nearest, parse_assignments
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import BOARD_ENERGY, ENERGY
 from pytest_hwperf.records.run import Sample

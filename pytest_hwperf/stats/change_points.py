@@ -89,7 +89,7 @@ def _clearest(values: Sequence[float]) -> LevelChange | None:
     count = len(values)
     if count < FEWEST or min(values) == max(values):
         return None
-    fewest = _fewest(count)
+    fewest = _FEW if count >= _LONG else _FEWER
     scores = _scores(np.asarray(values, dtype=np.float64)[np.newaxis])
     found = _statistics(scores, fewest)[0]
     at = fewest + int(found.argmax())
@@ -107,10 +107,6 @@ def _clearest(values: Sequence[float]) -> LevelChange | None:
         p_value=p_value,
         autocorrelation=rho,
     )
-
-
-def _fewest(count: int) -> int:
-    return _FEW if count >= _LONG else _FEWER
 
 
 def _scores(rows: "Floats") -> "Floats":

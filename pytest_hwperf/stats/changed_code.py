@@ -27,7 +27,13 @@ def changed_code(baseline: bytes, candidate: bytes) -> tuple[frozenset[str], fro
             then, now = (compile(source, "", "exec", dont_inherit=True) for source in (baseline, candidate))
     except _UNREADABLE:
         return _WHOLE
-    pairs = list(_changed(then, now))
+    pairs, waiting = list[tuple[CodeType, CodeType]](), [(then, now)]
+    for one, other in waiting:  # which grows meanwhile
+        if _own(one) != _own(other):
+            pairs.append((one, other))
+        else:
+            nested = ([part for part in code.co_consts if isinstance(part, CodeType)] for code in (one, other))
+            waiting += zip(*nested, strict=True)
     return frozenset(key_of(one) for one, _ in pairs), frozenset(key_of(other) for _, other in pairs)
 
 
@@ -42,18 +48,6 @@ def key_of(code: CodeType) -> str:
 def digest_of(code: CodeType) -> str:
     """Return 16 digits that are the same in every process for code that does the same, and tell versions apart."""
     return blake2b(repr(_own(code)).encode(errors="surrogatepass"), digest_size=8).hexdigest()
-
-
-def _changed(then: CodeType, now: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
-    if _own(then) != _own(now):
-        yield then, now
-        return
-    for one, other in zip(_nested(then), _nested(now), strict=True):
-        yield from _changed(one, other)
-
-
-def _nested(code: CodeType) -> list[CodeType]:
-    return [constant for constant in code.co_consts if isinstance(constant, CodeType)]
 
 
 def _own(code: CodeType) -> tuple[object, ...]:

@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from statistics import median
@@ -47,36 +47,26 @@ def estimate(sample: Sample, statistic: str, *, confidence: float = REPORTED_CON
 
 
 def figures(run: Run) -> tuple[Figure, ...]:
-    """Estimate every statistic that is shown of every sample of a run."""
-    found = []
-    for sample in run.samples:
-        statistics = metric_of(sample.metric).statistics
-        for statistic, estimated in zip(statistics, _estimates(sample, statistics, REPORTED_CONFIDENCE), strict=True):
-            figure = Figure(
-                metric=sample.metric,
-                statistic=statistic,
-                estimate=estimated,
-                source=sample.source,
-                per=sample.per,
-                estimated=sample.estimated,
-            )
-            found.append(figure)
-    classes = (one for sample in run.samples for one in by_class(sample, REPORTED_CONFIDENCE))
-    return (*found, *_memory_pressure(found), *classes)
+    """Estimate every statistic that is shown of every sample of a run, and what is made of several of them.
 
-
-def _memory_pressure(found: Sequence[Figure]) -> Iterator[Figure]:
-    """Yield the memory pressure index of a run that has both: MB over rows per second, between the most distant ends.
-
-    Example: 4.2 MB at 160 rows a second: 0.026.
+    The memory pressure index is MB over rows per second, between the most distant ends: 4.2 MB at 160 rows a second
+    are 0.026.
     """
+    found = [
+        Figure(
+            metric=sample.metric, statistic=statistic, estimate=estimated, source=sample.source, per=sample.per,
+            estimated=sample.estimated,
+        )
+        for sample in run.samples
+        for statistics in [metric_of(sample.metric).statistics]
+        for statistic, estimated in zip(statistics, _estimates(sample, statistics, REPORTED_CONFIDENCE), strict=True)
+    ]  # fmt: skip
     memory = figure_of(found, ("memory", "p50"))
     rate = figure_of(found, ("sample_throughput", "mean")) or figure_of(found, ("throughput", "mean"))
-    if memory is None or rate is None:
-        return
-    estimate = pressure_of(memory.estimate, rate.estimate)
-    source = f"{memory.source} over {rate.source}"
-    yield Figure(metric=MEMORY_PRESSURE, statistic="p50", estimate=estimate, source=source, per=memory.per)
+    if memory is not None and rate is not None:
+        index, source = pressure_of(memory.estimate, rate.estimate), f"{memory.source} over {rate.source}"
+        found.append(Figure(metric=MEMORY_PRESSURE, statistic="p50", estimate=index, source=source, per=memory.per))
+    return (*found, *(one for sample in run.samples for one in by_class(sample, REPORTED_CONFIDENCE)))
 
 
 def pressure_of(held: Estimate, done: Estimate) -> Estimate:
@@ -145,7 +135,7 @@ def _estimates(sample: Sample, statistics: Sequence[str], confidence: float) -> 
     ordered = np.sort(np.frombuffer(sample.values))
     _check(sample, ordered)
     found = [
-        _estimate_weighted(sample, sample.weights, confidence)
+        _weighted(sample, sample.weights, confidence)
         if statistic == "mean" and sample.weights
         else _estimate(sample, ordered, statistic, confidence)
         for statistic in statistics
@@ -164,14 +154,13 @@ def voids(remark: Remark) -> bool:
     return isinstance(remark, Statement) and remark.kind in _VOIDING
 
 
-def _estimate_weighted(sample: Sample, weights: Values, confidence: float) -> Estimate:
+def _weighted(sample: Sample, weights: Values, confidence: float) -> Estimate:
     """Total over total, where windows hold different numbers of calls; of a rate, completed over wall."""
     import numpy as np
 
     values, shares = np.frombuffer(sample.values), np.frombuffer(weights)
-    if not metric_of(sample.metric).is_rate:
-        return _ratio(values, shares, confidence, "total / calls")
-    return _inverted(_ratio(1 / values, shares, confidence, ""), "completed / wall")
+    is_rate = metric_of(sample.metric).is_rate
+    return _inverted(_ratio(1 / values, shares, confidence)) if is_rate else _ratio(values, shares, confidence)
 
 
 def _check(sample: Sample, ordered: "NDArray[float64]") -> None:
@@ -192,9 +181,7 @@ def _estimate(sample: Sample, ordered: "NDArray[float64]", statistic: str, confi
     if statistic == "max":
         return _exactly(ordered, confidence, "observed maximum, no claim beyond this run")
     if statistic == "mean":
-        shares = _share if metric.binary else _mean_of_rows
-        mean = shares if metric.taken == "examples" else _rate if metric.is_rate else _mean
-        return mean(ordered, confidence)
+        return _mean_of(metric, ordered, confidence)
     if statistic == "p50" and (metric.in_processes or (metric.taken == "counts" and len(ordered) > 1)):
         return _median_and_range(ordered, confidence, processes=metric.in_processes)
     if len(ordered) == 1 and metric.statistics == (statistic,):
@@ -203,16 +190,22 @@ def _estimate(sample: Sample, ordered: "NDArray[float64]", statistic: str, confi
     return percentile(ordered, statistic, confidence)
 
 
+def _mean_of(metric: Metric, ordered: "NDArray[float64]", confidence: float) -> Estimate:
+    if metric.taken != "examples":  # of a rate, windows hold equally many calls: it is their harmonic mean
+        return _inverted(_mean(1 / ordered[::-1], confidence)) if metric.is_rate else _mean(ordered, confidence)
+    if not metric.binary:
+        value = float(ordered.mean())
+        return _result(ordered, (value, value, value), confidence, "mean of these rows, no claim beyond them")
+    ones, n = int(ordered.sum()), len(ordered)
+    ends = share_interval(ones, n, confidence)
+    return _result(ordered, (ones / n, *ends), confidence, "share of examples, Clopper-Pearson interval")
+
+
 def middle(metric: Metric, ordered: Sequence[float]) -> float:
     """Return p50 of sorted values: between the middle two of fresh processes and counts, which are few; else a rank."""
     if metric.in_processes or metric.taken == "counts":
         return float(median(ordered))
     return float(ordered[nearest_rank(Fraction(1, 2), len(ordered)) - 1])
-
-
-def _mean_of_rows(ordered: "NDArray[float64]", confidence: float) -> Estimate:
-    value = float(ordered.mean())
-    return _result(ordered, (value, value, value), confidence, "mean of these rows, no claim beyond them")
 
 
 def _exactly(ordered: "NDArray[float64]", confidence: float, method: str) -> Estimate:
@@ -286,33 +279,34 @@ def _ranks(n: int, statistic: str, confidence: float) -> tuple[int, int, int, tu
 
 
 def _mean(ordered: "NDArray[float64]", confidence: float) -> Estimate:
-    n = len(ordered)
+    """Take both from sums: `mean()` and `std()` of NumPy take four times as long for a handful of windows."""
+    import numpy as np
+    from scipy.special import stdtrit
+
+    n, method = len(ordered), "mean, t interval, this process only"
     if n == 1:
         return _result(ordered, (float(ordered[0]), None, None), confidence, "single reading", state("mean of one"))
-    method = "mean, t interval, this process only"
     if ordered[0] == ordered[-1]:
         return _exactly(ordered, confidence, method)
-    value, half = _mean_and_half_width(ordered, confidence)
+    value = float(np.add.reduce(ordered)) / n
+    apart = ordered - value
+    deviation = math.sqrt(np.add.reduce(apart * apart) / (n - 1))
+    half = float(stdtrit(n - 1, (1 + confidence) / 2)) * deviation / math.sqrt(n)
     return _result(ordered, (value, value - half, value + half), confidence, method)
 
 
-def _rate(ordered: "NDArray[float64]", confidence: float) -> Estimate:
-    """Completed over wall of the whole: windows hold equally many calls, so it is their harmonic mean."""
-    return _inverted(_mean(1 / ordered[::-1], confidence), "completed / wall")
-
-
-def _inverted(seconds: Estimate, what: str) -> Estimate:
-    """Return the rate that belongs to an estimate of seconds per call."""
+def _inverted(seconds: Estimate) -> Estimate:
+    """Return the rate that belongs to an estimate of seconds per call: completed over wall of the whole."""
     return replace(
         seconds,
         value=1 / seconds.value,
         low=None if seconds.high is None else 1 / seconds.high,
         high=None if seconds.low is None or seconds.low <= 0 else 1 / seconds.low,
-        method=f"{what}, inverted t interval of the windows' seconds, this process only",
+        method="completed / wall, inverted t interval of the windows' seconds, this process only",
     )
 
 
-def _ratio(values: "NDArray[float64]", weights: "NDArray[float64]", confidence: float, what: str) -> Estimate:
+def _ratio(values: "NDArray[float64]", weights: "NDArray[float64]", confidence: float) -> Estimate:
     """Weighted mean, with the t interval of a ratio of two totals.
 
     With equal weights it is the interval of a mean.
@@ -329,26 +323,8 @@ def _ratio(values: "NDArray[float64]", weights: "NDArray[float64]", confidence: 
         return _result(values, (value, None, None), confidence, "single reading", state("mean of one"))
     apart = weights * (values - value)
     half = float(stdtrit(n - 1, (1 + confidence) / 2)) * math.sqrt(apart @ apart * n / (n - 1)) / total
-    method = f"{what}, t interval of a ratio, this process only"
+    method = "total / calls, t interval of a ratio, this process only"
     return _result(values, (value, value - half, value + half), confidence, method)
-
-
-def _mean_and_half_width(ordered: "NDArray[float64]", confidence: float) -> tuple[float, float]:
-    """Take both from sums: `mean()` and `std()` of NumPy take four times as long for a handful of windows."""
-    import numpy as np
-    from scipy.special import stdtrit
-
-    n = len(ordered)
-    mean = float(np.add.reduce(ordered)) / n
-    apart = ordered - mean
-    deviation = math.sqrt(np.add.reduce(apart * apart) / (n - 1))
-    return mean, float(stdtrit(n - 1, (1 + confidence) / 2)) * deviation / math.sqrt(n)
-
-
-def _share(ordered: "NDArray[float64]", confidence: float) -> Estimate:
-    n, ones = len(ordered), int(ordered.sum())
-    low, high = share_interval(ones, n, confidence)
-    return _result(ordered, (ones / n, low, high), confidence, "share of examples, Clopper-Pearson interval")
 
 
 def _median_and_range(ordered: "NDArray[float64]", confidence: float, *, processes: bool) -> Estimate:

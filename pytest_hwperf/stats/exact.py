@@ -5,10 +5,9 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, takewhile
+from itertools import chain
 from operator import gt, lt
 from statistics import fmean, median
-from typing import NamedTuple
 
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import BALANCED_ACCURACY, WORST_CLASS, Better, Metric, metric_of
@@ -20,16 +19,6 @@ from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Margin,
 LOST_LEVEL = 0.01  # of all classes together
 _LITTLE = 0.1  # of what was right: a class of which no more is right is lost
 _MUCH_MORE = 0.1  # of accuracy, 10 points: by so much more than the other classes
-
-
-class _Loss(NamedTuple):
-    """One class in two answers to the same examples."""
-
-    name: str
-    n: int
-    then: int  # examples that were right
-    now: int
-    p_value: float
 
 
 def share_interval(ones: int, n: int, confidence: float) -> tuple[float, float]:
@@ -100,37 +89,25 @@ def lost_classes(baseline: Sequence[float], candidate: Sequence[float], classes:
 
     Example: of 45 examples 41 were right and 2 of these are: 39 lost, none won, p = 2^-39.
     """
-    if classes is None:
-        return None
-    found = sorted(_losses(baseline, candidate, classes), key=lambda one: one.p_value)
-    by_holm = takewhile(lambda one: one[1].p_value <= LOST_LEVEL / (len(found) - one[0]), enumerate(found))
-    shown = [one for _, one in by_holm if _is_lost(one, found)]
-    if not shown:
-        return None
-    texts = [f"class {one.name}: {one.then} of {one.n} → {one.now} of {one.n}" for one in shown]
-    return state("class lost", classes=some_of(texts), p=shown[-1].p_value, of=len(found))
-
-
-def _is_lost(one: _Loss, found: Sequence[_Loss]) -> bool:
-    others = [other for other in found if other is not one]
-    n = sum(other.n for other in others)
-    beside = max(0.0, sum(other.then - other.now for other in others) / n) if n else 0.0
-    return one.now <= _LITTLE * one.then or (one.then - one.now) / one.n >= beside + _MUCH_MORE
-
-
-def _losses(baseline: Sequence[float], candidate: Sequence[float], classes: Classes) -> Iterator[_Loss]:
     from scipy.special import bdtr
 
-    counts = Counter(zip(classes.of, baseline, candidate, strict=True))
+    if classes is None:
+        return None
+    counts, found = Counter(zip(classes.of, baseline, candidate, strict=True)), list[tuple[float, str, int, int, int]]()
     for place in sorted({place for place, *_ in counts}):
-        both, lost, won = (counts[place, then, now] for then, now in ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0)))
-        yield _Loss(
-            name=visible(classes.names[int(place)]),
-            n=both + lost + won + counts[place, 0.0, 0.0],
-            then=both + lost,
-            now=both + won,
-            p_value=float(bdtr(won, lost + won, 0.5)) if lost else 1.0,
-        )
+        both, lost, won, none = (counts[place, then, now] for then in (1.0, 0.0) for now in (1.0, 0.0))
+        p_value = float(bdtr(won, lost + won, 0.5)) if lost else 1.0
+        found.append((p_value, visible(classes.names[int(place)]), both + lost + won + none, both + lost, both + won))
+    total, fewer = sum(n for _, _, n, _, _ in found), sum(then - now for *_, then, now in found)
+    texts, largest = list[str](), 0.0
+    for place, (p_value, name, n, then, now) in enumerate(sorted(found, key=lambda one: one[0])):
+        if p_value > LOST_LEVEL / (len(found) - place):
+            break
+        beside = max(0.0, (fewer - then + now) / (total - n)) if total > n else 0.0
+        if now <= _LITTLE * then or (then - now) / n >= beside + _MUCH_MORE:
+            texts.append(f"class {name}: {then} of {n} → {now} of {n}")
+            largest = p_value
+    return state("class lost", classes=some_of(texts), p=largest, of=len(found)) if texts else None
 
 
 _CLOSE = 1e-13  # of two points, as changes of a share, after which no third one is tried
@@ -203,8 +180,11 @@ def compare_accuracy(
         McNemar, Psychometrika 12 (1947); Tango, Statistics in Medicine 17 (1998).
         Example: 30 examples of 2000 lost and 12 won give P(Bin(42, 1/2) >= 30) = 0.0040.
     """
-    if cause := _why_unpaired(baseline, candidate):
-        return uncompared(margin, "not comparable", cause)
+    if len(baseline) != len(candidate):
+        counts = {"baseline": len(baseline), "candidate": len(candidate)}
+        return uncompared(margin, "not comparable", state("unequal examples", **counts))
+    if not baseline or not {*baseline, *candidate} <= {0.0, 1.0}:
+        return uncompared(margin, "not comparable", state("no correctness" if baseline else "no examples"))
     n, better, size = len(baseline), metric_of(margin.metric).better, margin.size
     rose, fell = sum(map(lt, baseline, candidate)), sum(map(gt, baseline, candidate))
     worse, other = (fell, rose) if better == "higher" else (rose, fell)
@@ -323,11 +303,3 @@ def _detectable(disagreeing: int, n: int, margin: float, alpha: float) -> float 
     losses = range(n + 1)
     worse = bisect_left(losses, 1, key=lambda lost: _p_value(lost, max(0, disagreeing - lost), n, margin) <= alpha)
     return None if worse > n else (worse - max(0, disagreeing - worse)) / n
-
-
-def _why_unpaired(baseline: Sequence[float], candidate: Sequence[float]) -> Statement | None:
-    if len(baseline) != len(candidate):
-        return state("unequal examples", baseline=len(baseline), candidate=len(candidate))
-    if not baseline:
-        return state("no examples")
-    return None if {*baseline, *candidate} <= {0.0, 1.0} else state("no correctness")

@@ -1,67 +1,83 @@
 """Explanations of what the pairs have decided: the functions, operators and allocations that moved."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
-from pytest_hwperf.records.evidence import Explanation, Hypothesis, Measurement, MeasurementKey, PairedProfiles
+from pytest_hwperf.records.evidence import Explanation, Hypothesis, MeasurementKey, PairedProfiles
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import metric_of
-from pytest_hwperf.records.profiles import HeldMemory, Mover, MoverKind, SampledCalls
+from pytest_hwperf.records.profiles import (
+    HeldMemory,
+    Mover,
+    MoverKind,
+    Operator,
+    OperatorProfile,
+    ProfiledCalls,
+    ProfiledOperator,
+    SampledCalls,
+)
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.units import relative
 from pytest_hwperf.records.verdict import Comparison
-from pytest_hwperf.stats.call_trees import SampledSides, stacks_of
-from pytest_hwperf.stats.movers import Seconds, moved_most, moved_operators, mover_between, pooled, profile_of
+from pytest_hwperf.stats.call_trees import SampledSides, Seconds, stacks_of
 
 MOST_OF_IT = 0.5  # of a change: what operators hold of it is not looked for in functions
+LEAST_COVERAGE = 0.8  # of a call: below it the profile says too little about the rest
 _MOST_MOVERS = 10  # that are kept
 _COVERED = (0.8, 1.25)  # share of the change, within which movers add up to it
 _SLOW = 0.5  # overhead of a profiler from which on it is said
 _DISTORTING = 10.0  # from which on nothing that it found is
 _SAME_CALLS = 0.01  # relative: counts that are no further apart are the same
+_LARGE_BATCH = 256  # rows from which on the profiler's own cost does not matter
+_LONG_OPERATOR_S = 20e-6  # mean of a call's operators from which on it does not: it costs 4 to 6 µs each
+# Kernels of one purpose, of which a runtime takes another when what stands beside it changes: MatMul, Add and Relu may
+# be one FusedGemm. Sides are compared by these.
+_FAMILIES: Mapping[str, str] = {
+    **dict.fromkeys(("FusedGemm", "FusedMatMul", "Gemm", "MatMul"), "matrix products"),
+    **dict.fromkeys(("Conv", "FusedConv", "NhwcFusedConv"), "convolutions"),
+    **dict.fromkeys(
+        ("DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat", "QGemm", "QLinearMatMul"),
+        "integer matrix products",
+    ),
+}
 
 
 def explained(
     decided: Mapping[Hypothesis, Comparison],
-    profiles: Iterable[PairedProfiles] = (),
-    explanations: Iterable[Explanation] = (),
+    profiles: Sequence[PairedProfiles] = (),
+    explanations: Sequence[Explanation] = (),
 ) -> dict[MeasurementKey, Comparison]:
     """Return each comparison; that of something that changed with what moved most, where it is known.
 
-    The profiles give the shares, and the pairs the times that are shared out.
+    The profiles give the shares, and the pairs the times that are shared out. What moves with the calls, such as a
+    percentile, gets what moved the calls of its measurement.
     """
-    comparisons = {hypothesis.key: comparison for hypothesis, comparison in decided.items()}
-    by_key: dict[MeasurementKey, list[Explanation]] = {}
-    for one in explanations:
-        by_key.setdefault(one.key, []).append(one)
-    by_measurement: dict[Measurement, list[PairedProfiles]] = {}
-    for profile in profiles:
-        by_measurement.setdefault(profile.measurement, []).append(profile)
-    for key, comparison in comparisons.items():
-        if has_changed(comparison):
-            alike = by_measurement.get(key[0], []) if metric_of(key[1]).is_profiled(key[2]) else []
-            sides = [one.baseline for one in alike], [one.candidate for one in alike]
-            both = zip(sides, _figures(comparison), strict=True)
-            operators = moved_most(*(profile_of(pooled(side), call_s) for side, call_s in both)) if alike else None
-            moved = _told(by_key.get(key, []), operators)
-            comparisons[key] = replace(comparison, moved=comparison.moved or moved)
-    return {key: _with_calls(key, comparison, comparisons) for key, comparison in comparisons.items()}
+    found = {hypothesis.key: comparison for hypothesis, comparison in decided.items()}
+    changed = [key for key, comparison in found.items() if has_changed(comparison)]
+    for key in changed:
+        is_profiled, comparison = metric_of(key[1]).is_profiled(key[2]), found[key]
+        alike = [one for one in profiles if is_profiled and one.measurement == key[0]]
+        sides = [one.baseline for one in alike], [one.candidate for one in alike]
+        both = zip(sides, _figures(comparison), strict=True)
+        operators = moved_most(*(profile_of(pooled(side), call_s) for side, call_s in both)) if alike else None
+        moved = _told([one for one in explanations if one.key == key], operators)
+        found[key] = replace(comparison, moved=comparison.moved or moved)
+    with_calls = {key: _moved_with(key, found) for key in changed if found[key].moved is None}
+    return found | {key: replace(found[key], moved=moved) for key, moved in with_calls.items()}
 
 
-def _with_calls(
-    key: MeasurementKey, comparison: Comparison, comparisons: Mapping[MeasurementKey, Comparison]
-) -> Comparison:
-    """Return what moves with the calls, such as a percentile, with what moved the calls of its measurement."""
-    if comparison.moved is not None or not has_changed(comparison) or not metric_of(key[1]).goes_with_calls:
-        return comparison
-    for (measurement, metric, statistic), one in comparisons.items():
+def _moved_with(key: MeasurementKey, found: Mapping[MeasurementKey, Comparison]) -> Statement | None:
+    """Return what moved the calls of a measurement, for what goes with them and has no cause of its own."""
+    if not metric_of(key[1]).goes_with_calls:
+        return None
+    for (measurement, metric, statistic), one in found.items():
         profiled = metric_of(metric).is_profiled(statistic) and measurement == key[0]
-        if profiled and one.outcome == comparison.outcome and one.moved is not None:
+        if profiled and one.outcome == found[key].outcome and one.moved is not None:
             texts = one.moved.texts
             by = f"{texts['name']} ({texts['where']})" if {"name", "where"} <= texts.keys() else texts.get("operator")
-            other = metric_of(metric).called(statistic)
-            return replace(comparison, moved=state("moved with", other=other, by=by or str(one.moved)))
-    return comparison
+            return state("moved with", other=metric_of(metric).called(statistic), by=by or str(one.moved))
+    return None
 
 
 def unexplained(hypothesis: Hypothesis) -> Statement:
@@ -81,9 +97,25 @@ def _told(explanations: Sequence[Explanation], operators: Statement | None) -> S
         return operators
     others = [one for one in explanations if one.kind != "operator"]
     named = [one.movers[0] for one in others if one.movers]
-    if named:
-        return sentence_of(max(named, key=lambda one: one.share), others[0].repeats)
-    return operators or next((one.withheld for one in others if one.withheld), None)
+    if not named:
+        return operators or next((one.withheld for one in others if one.withheld), None)
+    mover = max(named, key=lambda one: one.share)
+    facts: dict[str, str | float] = {
+        "name": f"{mover.holds}, changed, within {mover.name}" if mover.holds else mover.name,
+        "where": f"{mover.where}, most of it in {mover.within}" if mover.within else mover.where,
+        "moved": mover.moved,
+        "share": mover.share,
+        "low": min(mover.spread),
+        "high": max(mover.spread),
+        "repeats": others[0].repeats,
+    }
+    kind, then, now = "function moved", mover.baseline_calls, mover.candidate_calls
+    if mover.kind == "allocation":
+        kind = "allocation moved"
+    elif then is not None and now is not None and abs(now - then) > _SAME_CALLS * then:
+        kind = "function called otherwise" if then else "function called"
+        facts |= {"times": relative(now, then)} if then else {}
+    return state(kind, **facts)
 
 
 def _figures(comparison: Comparison) -> tuple[float, float]:
@@ -97,74 +129,46 @@ def _figures(comparison: Comparison) -> tuple[float, float]:
     return sides[0], sides[1]
 
 
-def sentence_of(mover: Mover, repeats: int) -> Statement:
-    """Say what has moved, by how much, and how often it is called where that has changed."""
-    facts: dict[str, str | float] = {
-        "name": f"{mover.holds}, changed, within {mover.name}" if mover.holds else mover.name,
-        "where": f"{mover.where}, most of it in {mover.within}" if mover.within else mover.where,
-        "moved": mover.moved,
-        "share": mover.share,
-        "low": min(mover.spread),
-        "high": max(mover.spread),
-        "repeats": repeats,
-    }
-    if mover.kind == "allocation":
-        return state("allocation moved", **facts)
-    then, now = mover.baseline_calls, mover.candidate_calls
-    if then is None or now is None or abs(now - then) <= _SAME_CALLS * then:
-        return state("function moved", **facts)
-    return (
-        state("function called otherwise", **facts, times=relative(now, then))
-        if then
-        else state("function called", **facts)
-    )
-
-
 def explain_functions(
     hypothesis: Hypothesis, comparison: Comparison, baseline: Sequence[SampledCalls], candidate: Sequence[SampledCalls]
 ) -> Explanation:
     """Explain a latency by the functions of Python, from a profile of each repeat and side."""
     baseline_s, candidate_s = _figures(comparison)
-    sides, overhead = SampledSides(baseline, candidate), _overhead_of((*baseline, *candidate))
-    tree = sides.tree(baseline_s, candidate_s)
-    stacks = stacks_of(tree)
+    profiles, sides, overhead = (*baseline, *candidate), SampledSides(baseline, candidate), None
+    if all(one.plain_s for one in profiles):  # none was too short to be timed
+        overhead = fmean(one.call_s / one.plain_s for one in profiles) - 1
+    tree, withheld = sides.tree(baseline_s, candidate_s), None
     distorts = overhead is not None and overhead > _DISTORTING
-    clear = sides.movers(tree, candidate_s - baseline_s) if has_changed(comparison) else ()
+    clear = sides.movers(tree, candidate_s - baseline_s) if has_changed(comparison) else {}
     movers = () if distorts else sides.seen_apart(clear)
-    found = _explanation(hypothesis, comparison, movers, kind="function", repeats=len(baseline))
     if has_changed(comparison) and not movers:
         changed = f"; changed functions that it runs: {sides.changed}" if sides.changed else ""
         kind = "profiler distorts" if distorts else "profiles unlike pairs" if clear else "nothing moved"
-        found = replace(
-            found,
-            withheld=state(kind, repeats=len(baseline), times=1 + (overhead or 0.0), what="function", changed=changed),
-        )
+        facts = {"repeats": len(baseline), "times": 1 + (overhead or 0.0)}
+        withheld = state(kind, what="function", changed=changed, **facts)
+    found = explain_nothing(hypothesis, comparison, "function", withheld, movers, (len(baseline), baseline[0].source))
     slow = (state("profiler slows", overhead=overhead),) if overhead and _SLOW < overhead <= _DISTORTING else ()
-    return replace(
-        found,
-        remarks=(*found.remarks, *slow),
-        method=baseline[0].source,
-        overhead=overhead,
-        baseline_stacks=stacks[0],
-        candidate_stacks=stacks[1],
-    )
-
-
-def _overhead_of(profiles: Sequence[SampledCalls]) -> float | None:
-    """Return how much longer a call takes under the profiler, as a share; None where one was too short to be timed."""
-    if not all(one.plain_s for one in profiles):
-        return None
-    return fmean(one.call_s / one.plain_s for one in profiles) - 1
+    then, now = stacks_of(tree)
+    remarks = (*found.remarks, *slow)
+    return replace(found, remarks=remarks, overhead=overhead, baseline_stacks=then, candidate_stacks=now)
 
 
 def explain_operators(
     hypothesis: Hypothesis, comparison: Comparison, profiles: Sequence[PairedProfiles]
 ) -> Explanation:
-    """Explain a latency by the operators of a runtime, from a profile of each repeat and side."""
-    then, now = [one.baseline for one in profiles], [one.candidate for one in profiles]
-    movers = moved_operators(then, now, *_figures(comparison)) if has_changed(comparison) else ()
-    found = _explanation(hypothesis, comparison, movers, kind="operator", repeats=len(profiles))
-    return replace(found, method=then[0].source)
+    """Explain a latency by the kinds of operators of a runtime, from a profile of each repeat and side."""
+    times = _figures(comparison)
+    sides = [[one.baseline for one in profiles], [one.candidate for one in profiles]]
+    wholes = [profile_of(pooled(side), call_s) for side, call_s in zip(sides, times, strict=True)]
+    change, found = times[1] - times[0], list[Mover]()
+    if has_changed(comparison) and not any(one.withheld for one in wholes):
+        then, now = ([by_family(_scaled(one, s)) for one in side] for side, s in zip(sides, times, strict=True))
+        for kind in dict.fromkeys(kind for one in (*now, *then) for kind in one):
+            repeats = Seconds(*(tuple(one.get(kind, 0.0) for one in side) for side in (then, now)))
+            name = _named(kind, wholes[0].operators, wholes[1].operators, 1.0 if change >= 0 else -1.0)
+            found.append(repeats.mover("operator", (name, "", ""), change))
+    source = sides[0][0].source
+    return explain_nothing(hypothesis, comparison, "operator", None, _clear(found), (len(profiles), source))
 
 
 def explain_memory(
@@ -173,63 +177,49 @@ def explain_memory(
     baseline: Sequence[Sequence[HeldMemory]],
     candidate: Sequence[Sequence[HeldMemory]],
 ) -> Explanation:
-    """Explain a peak of memory by what held it, from the sites of each repeat and side."""
-    then, now = ([_held(one) for one in side] for side in (baseline, candidate))
-    largest = _places(baseline) | _places(candidate)
-    change = _figures(comparison)[1] - _figures(comparison)[0]
-    movers = [
-        mover_between(
-            "allocation",
-            (site[0] or "outside Python", largest[site], ""),
-            Seconds(tuple(one.get(site, 0.0) for one in then), tuple(one.get(site, 0.0) for one in now)),
-            change,
-        )
-        for site in (largest if has_changed(comparison) and change else ())
-    ]
-    clear = sorted((one for one in movers if one.is_clear), key=lambda one: -one.share)
-    found = _explanation(hypothesis, comparison, clear, kind="allocation", repeats=len(baseline))
-    return replace(found, method="memray")
+    """Explain a peak of memory by what held it, from the sites of each repeat and side.
+
+    A site is a function and its file, those of the tests' own code if there are any: its lines may be others in the
+    other version.
+    """
+    lines, sides = dict[tuple[str, str], str](), list[list[dict[tuple[str, str], float]]]()
+    for side in (baseline, candidate):
+        held: list[dict[tuple[str, str], float]] = [defaultdict(float) for _ in side]
+        placed = [(one, place) for place, sites in enumerate(side) for one in sites]
+        for one, place in sorted(placed, key=lambda found: found[0].size):  # so that the line that holds most stays
+            site = (one.caller, one.called_at.rpartition(":")[0]) if one.called_at else (one.function, one.file)
+            lines[site] = one.called_at or (f"{one.file}:{one.line}" if one.function else "")
+            held[place][site] += one.size
+        sides.append(held)
+    times = _figures(comparison)
+    found = []
+    for site, line in lines.items() if has_changed(comparison) and times[0] != times[1] else ():
+        repeats = Seconds(*(tuple(one.get(site, 0.0) for one in held) for held in sides))
+        found.append(repeats.mover("allocation", (site[0] or "outside Python", line, ""), times[1] - times[0]))
+    return explain_nothing(hypothesis, comparison, "allocation", None, _clear(found), (len(baseline), "memray"))
 
 
-def _held(sites: Sequence[HeldMemory]) -> dict[tuple[str, str], float]:
-    """Return what each function holds: its lines may be others in the other version."""
-    found: dict[tuple[str, str], float] = {}
-    for one in sites:
-        found[_site(one)] = found.get(_site(one), 0.0) + one.size
-    return found
+def _clear(movers: Iterable[Mover]) -> list[Mover]:
+    """Return what has clearly moved, the largest first."""
+    return sorted((one for one in movers if one.is_clear), key=lambda one: -one.share)
 
 
-def _places(side: Sequence[Sequence[HeldMemory]]) -> dict[tuple[str, str], str]:
-    """Return the line of each function that holds most."""
-    found: dict[tuple[str, str], str] = {}
-    for one in sorted((one for sites in side for one in sites), key=lambda one: one.size):
-        found[_site(one)] = one.called_at or (f"{one.file}:{one.line}" if one.function else "")
-    return found
-
-
-def _site(held: HeldMemory) -> tuple[str, str]:
-    """Return the function that something is held by, and its file: that of the tests' own code if there is one."""
-    if held.called_at:
-        return held.caller, held.called_at.rpartition(":")[0]
-    return held.function, held.file
-
-
-def explain_nothing(hypothesis: Hypothesis, comparison: Comparison, kind: MoverKind, why: Statement) -> Explanation:
-    """Say why nothing was profiled, or could be."""
-    return replace(_explanation(hypothesis, comparison, (), kind=kind, repeats=0), withheld=why)
-
-
-def _explanation(
-    hypothesis: Hypothesis, comparison: Comparison, movers: Sequence[Mover], *, kind: MoverKind, repeats: int
+def explain_nothing(
+    hypothesis: Hypothesis,
+    comparison: Comparison,
+    kind: MoverKind,
+    why: Statement | None,
+    movers: Sequence[Mover] = (),
+    profiled: tuple[int, str] = (0, ""),
 ) -> Explanation:
+    """Say what moved in so many profiles of a method, or why nothing was profiled, could be, or is named."""
     baseline, candidate = _figures(comparison)
     movers = tuple(movers[:_MOST_MOVERS])
     covered = sum(one.share for one in movers)
-    withheld = None
-    if not has_changed(comparison):
-        withheld = state("nothing to explain")
-    elif not movers:
-        withheld = state("nothing moved", what=kind, repeats=repeats, changed="")
+    if why is None and not has_changed(comparison):
+        why = state("nothing to explain")
+    elif why is None and not movers:
+        why = state("nothing moved", what=kind, repeats=profiled[0], changed="")
     apart = movers and not _COVERED[0] <= covered <= _COVERED[1]
     return Explanation(
         measurement=hypothesis.measurement,
@@ -240,8 +230,105 @@ def _explanation(
         candidate=candidate,
         movers=movers,
         covered=covered,
-        withheld=withheld,
+        withheld=why,
         remarks=(state("movers miss", covered=covered),) if apart else (),
-        repeats=repeats,
-        method="",
+        repeats=profiled[0],
+        method=profiled[1],
     )
+
+
+def profile_of(profiled: ProfiledCalls, latency_s: float | None = None) -> OperatorProfile:
+    """Scale a profile to calls without a profiler, or say why it tells nothing about them.
+
+    Where nothing is known of such calls, its shares are of calls under the profiler.
+    """
+    total, executed = sum(one.seconds for one in profiled.operators), sum(one.calls for one in profiled.operators)
+    whole = max(profiled.call_s, total)  # durations are cut to whole microseconds: a sum may be above the call's
+    coverage, call_s, withheld = total / whole if whole else 0.0, whole if latency_s is None else latency_s, None
+    if latency_s is not None and profiled.rows < _LARGE_BATCH and latency_s <= _LONG_OPERATOR_S * executed:
+        withheld = state("too short to profile", latency=latency_s, operators=executed, rows=profiled.rows)
+    elif latency_s is not None and coverage < LEAST_COVERAGE:
+        withheld = state("low coverage", coverage=coverage, least=LEAST_COVERAGE)
+    return OperatorProfile(
+        source=profiled.source,
+        calls=profiled.calls,
+        latency_s=call_s,
+        coverage=coverage,
+        operators=() if withheld else _scaled(profiled, call_s),
+        withheld=withheld,
+        under_profiler=latency_s is None,
+    )
+
+
+def profiler_costs(profiled: ProfiledCalls) -> bool:
+    """Whether the profiler's own cost is a large part of what it shows: operators of less than 20 µs on average."""
+    return profiled.call_s < _LONG_OPERATOR_S * sum(one.calls for one in profiled.operators)
+
+
+def _scaled(profiled: ProfiledCalls, latency_s: float) -> tuple[Operator, ...]:
+    """Return the operators of one repeat, scaled to calls without a profiler."""
+    whole = max(profiled.call_s, sum(one.seconds for one in profiled.operators))
+    shares = ((one, one.seconds / whole if whole else 0.0) for one in profiled.operators)
+    return tuple(
+        Operator(name=one.name, kind=one.kind, calls=one.calls, share=share, seconds=share * latency_s)
+        for one, share in sorted(shares, key=lambda found: -found[1])
+    )
+
+
+def by_family(operators: Iterable[Operator]) -> Mapping[str, float]:
+    """Return the seconds of each kind of operator in a call, kernels of one purpose together, the slowest first."""
+    found = defaultdict[str, float](float)
+    for one in operators:
+        found[_FAMILIES.get(one.kind, one.kind)] += one.seconds
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def pooled(profiles: Sequence[ProfiledCalls]) -> ProfiledCalls:
+    """Join the profiles of several processes of one side, of which each counts the same."""
+    found, count = defaultdict[tuple[str, str], list[ProfiledOperator]](list), len(profiles)
+    for operator in (operator for one in profiles for operator in one.operators):
+        found[operator.name, operator.kind].append(operator)
+    operators = tuple(
+        replace(alike[0], calls=sum(x.calls for x in alike) / count, seconds=sum(x.seconds for x in alike) / count)
+        for alike in found.values()
+    )
+    call_s, calls = sum(one.call_s for one in profiles) / count, sum(one.calls for one in profiles)
+    return replace(profiles[0], operators=operators, call_s=call_s, calls=calls)
+
+
+def moved_most(baseline: OperatorProfile, candidate: OperatorProfile) -> Statement:
+    """Name the kind of operator whose time has moved most in the direction of the whole change, with its share of it.
+
+    Nodes have other names after another conversion, so that kinds are compared, kernels of one purpose together; a
+    node is named where it is known.
+    """
+    for side, profile in (("baseline", baseline), ("candidate", candidate)):
+        if profile.withheld:
+            return state("operators unknown", side=side, why=str(profile.withheld))
+    change = candidate.latency_s - baseline.latency_s
+    then, now = by_family(baseline.operators), by_family(candidate.operators)
+    sign = 1.0 if change >= 0 else -1.0
+    moves = {kind: sign * (now.get(kind, 0.0) - then.get(kind, 0.0)) for kind in (*then, *now)}
+    kind = max(moves, key=moves.__getitem__, default="")
+    own = sign * (candidate.framework_s - baseline.framework_s)
+    if not kind or moves[kind] <= max(0.0, own):
+        return state("framework moved", share=own / abs(change) if change else 0.0)
+    return state(
+        "operator moved",
+        operator=_named(kind, baseline.operators, candidate.operators, sign),
+        baseline=then.get(kind, 0.0),
+        candidate=now.get(kind, 0.0),
+        share=moves[kind] / abs(change) if change else 0.0,
+    )
+
+
+def _named(kind: str, baseline: Sequence[Operator], candidate: Sequence[Operator], sign: float) -> str:
+    """Return the kind with its only node, or the node that moved most where both sides have the same ones."""
+    sides = ([one for one in side if _FAMILIES.get(one.kind, one.kind) == kind] for side in (baseline, candidate))
+    then, now = ({one.name: one.seconds for one in side} for side in sides)
+    names = [*(now or then)]
+    if len(names) == 1 and names[0]:
+        return f"{kind} ({names[0]})"
+    if then.keys() != now.keys() or "" in now:
+        return kind
+    return f"{kind} (most of it in {max(names, key=lambda name: sign * (now[name] - then[name]))})"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pytest_hwperf.records.evidence import Gate
 from pytest_hwperf.records.metrics import METRICS, Better, Scale, metric_of
-from pytest_hwperf.records.run import SCHEMA, Estimate, Keyed, Machine, StoredRun, figure_of, replace
+from pytest_hwperf.records.run import SCHEMA, Estimate, Keyed, Machine, Run, StoredRun, figure_of, replace
 from pytest_hwperf.records.structs import Count, ErrorRate, Record
 from pytest_hwperf.records.units import counted, relative_change, show_change_interval
 from pytest_hwperf.records.verdict import Comparison, Judgement
@@ -82,19 +82,19 @@ def lined_up(
 
 def series_of(runs: Sequence[StoredRun]) -> tuple[Series, ...]:
     """Return the series of accepted runs of one test, label and machine; at least one run."""
-    first = runs[0].run
-    return lined_up(first.test, first.label, first.machine, (one for stored in runs for one in _values(stored)))
-
-
-def _values(stored: StoredRun) -> Iterator[tuple[Statistic, PastValue]]:
-    run = stored.run
-    for figure in stored.figures:
+    values = list[tuple[Statistic, PastValue]]()
+    for run, figure in ((stored.run, figure) for stored in runs for figure in stored.figures):
         better = metric_of(figure.metric, run.directions.get(figure.metric, "lower")).better
-        past = PastValue(
-            started_at=run.started_at, revision=run.revision, changed=run.changed, estimate=figure.estimate,
-            accepted=True,
-        )  # fmt: skip
-        yield Statistic(figure.metric, figure.statistic, figure.source, better), past
+        past = _past(run, figure.estimate, accepted=True)
+        values.append((Statistic(figure.metric, figure.statistic, figure.source, better), past))
+    first = runs[0].run
+    return lined_up(first.test, first.label, first.machine, values)
+
+
+def _past(run: Run, estimate: Estimate, *, accepted: bool) -> PastValue:
+    return PastValue(
+        started_at=run.started_at, revision=run.revision, changed=run.changed, estimate=estimate, accepted=accepted
+    )
 
 
 ALPHA = 0.01  # of a false change in a series without one
@@ -124,71 +124,51 @@ class TrendFile(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest
 
 
 def trend_of(series: Series, notes: Sequence[Annotation], alpha: float = ALPHA) -> Trend:
-    """Look for changes of level in a series."""
-    scale, values = _scaled(series)
-    past = series.values
-    revisions = {value.revision for value in past}
-    return Trend(
-        series=series,
-        scale=scale,
-        changes=tuple(_change(one, past, scale) for one in change_points(values, alpha)),
-        notes=tuple(note for note in notes if note.revision in revisions),
-    )
-
-
-def _scaled(series: Series) -> tuple[Scale, list[float]]:
-    """Return the values on the scale on which levels are compared: logarithms, or points of what is a share."""
-    values = [value.estimate.value for value in series.values]
+    """Look for changes of level in a series: of logarithms, or of points where it is of a share."""
+    past, values = series.values, [value.estimate.value for value in series.values]
     known = METRICS.get(series.metric)
-    if series.anchor and min(values) > -1:
-        return "relative", [math.log1p(value) for value in values]
+    scale: Scale = "absolute"
     is_share = any(one.scale == "absolute" for one in known.margins) if known else False
-    if not series.anchor and min(values) > 0 and not is_share:
-        return "relative", [math.log(value) for value in values]
-    return "absolute", values
-
-
-def _change(one: LevelChange, past: Sequence[PastValue], scale: Scale) -> LevelChange:
-    """Name the revisions of a change, and say its size on the scale of the series."""
-    shift = one.shift
-    if scale == "relative":
-        ends = (shift.value, shift.low, shift.high)
-        value, low, high = (None if end is None else relative_change(end) for end in ends)
-        shift = replace(shift, value=value, low=low, high=high)
-    return replace(one, revision=past[one.place].revision, before=past[one.place - 1].revision, shift=shift)
+    if series.anchor and min(values) > -1:
+        scale, values = "relative", [math.log1p(value) for value in values]
+    elif not series.anchor and min(values) > 0 and not is_share:
+        scale, values = "relative", [math.log(value) for value in values]
+    changes = list[LevelChange]()
+    for one in change_points(values, alpha):  # with their revisions, and their size on the scale of the series
+        shift = one.shift
+        if scale == "relative":
+            ends = (shift.value, shift.low, shift.high)
+            value, low, high = (None if end is None else relative_change(end) for end in ends)
+            shift = replace(shift, value=value, low=low, high=high)
+        before, revision = past[one.place - 1].revision, past[one.place].revision
+        changes.append(replace(one, revision=revision, before=before, shift=shift))
+    revisions = {value.revision for value in past}
+    noted = tuple(note for note in notes if note.revision in revisions)
+    return Trend(series=series, scale=scale, changes=tuple(changes), notes=noted)
 
 
 FEWEST_DRAWN = 3  # runs before this one, below which a series tells too little to be drawn
 
 
 def with_run(series: Series, judgement: Judgement, gates: Sequence[Gate]) -> Series:
-    """Return a series of a test that ends with a run of it, whether that is stored already or not."""
-    run = judgement.run
+    """Return a series of a test that ends with a run of it, whether that is stored already or not.
+
+    Of a series with an anchor it is the change from it, if a gate of the run was against it.
+    """
+    run, estimate = judgement.run, None
     if series.machine.fingerprint != run.machine.fingerprint:
         return series
-    if series.anchor:
-        estimate = _latest_change(series, judgement, gates)
-    else:
+    if not series.anchor:
         figure = figure_of(judgement.figures, series.key)
         estimate = figure.estimate if figure is not None and figure.source == series.source else None
-    earlier = tuple(one for one in series.values if one.started_at != run.started_at)
-    stored = next((one for one in series.values if one.started_at == run.started_at), None)
+    elif any(is_anchor(one.against) and (one.revision, one.kind) == (series.anchor, run.kind) for one in gates):
+        found = (one for one in judgement.comparisons if one.key == series.key and one.scale == "relative")
+        estimate = next((one.change for one in found), None)
     if estimate is None:
         return series
-    now = PastValue(
-        started_at=run.started_at, revision=run.revision, changed=run.changed, estimate=estimate,
-        accepted=stored is not None and stored.accepted,
-    )  # fmt: skip
-    return replace(series, values=(*earlier, now))
-
-
-def _latest_change(series: Series, judgement: Judgement, gates: Sequence[Gate]) -> Estimate | None:
-    """Return the change from the anchor of a series, if a gate of the run was against it."""
-    run = judgement.run
-    if not any(is_anchor(one.against) and one.revision == series.anchor and one.kind == run.kind for one in gates):
-        return None
-    found = (one for one in judgement.comparisons if one.key == series.key and one.scale == "relative")
-    return next((one.change for one in found), None)
+    earlier = tuple(one for one in series.values if one.started_at != run.started_at)
+    accepted = any(one.accepted for one in series.values if one.started_at == run.started_at)
+    return replace(series, values=(*earlier, _past(run, estimate, accepted=accepted)))
 
 
 _DIGITS = 10  # of a commit
@@ -229,10 +209,13 @@ def suspects_of(judgement: Judgement, compared: Comparison, gate: Gate, history:
         bad="HEAD",
         runs=len(line.values) if line else 1,
     )
-    change = _largest(line) if line else None
+    sign = 1 if metric.better == "lower" else -1
+    worse = [one for one in trend_of(line, ()).changes if sign * one.shift.value > 0] if line else []
+    change = max(worse, key=lambda one: sign * one.shift.value, default=None)
     if line is None or change is None:
         return everything
-    good, bad = _around(change, line.values)
+    # of the last run that is surely before the change, and of the first that surely has it
+    good, bad = line.values[max(0, change.earliest - 1)].revision, line.values[change.latest].revision
     if not (good and bad) or good == bad:
         return everything
     shift = show_change_interval(change.shift.value, change.shift.low, change.shift.high, "relative")
@@ -250,15 +233,3 @@ def explained(one: Suspects, commits: int | None) -> str:
     else:
         where = f"its history of {counted(one.runs, 'run')} shows no change of level, which leaves all {between}"
     return f"drift of {one.test}, {one.metric}: {where}; search them with {command}"
-
-
-def _largest(line: Series) -> LevelChange | None:
-    """Return the largest change of level for the worse."""
-    worse = 1 if line.better == "lower" else -1
-    found = [one for one in trend_of(line, ()).changes if worse * one.shift.value > 0]
-    return max(found, key=lambda one: worse * one.shift.value, default=None)
-
-
-def _around(change: LevelChange, values: Sequence[PastValue]) -> tuple[str, str]:
-    """Return the revisions of the last run that is surely before a change, and of the first that surely has it."""
-    return values[max(0, change.earliest - 1)].revision, values[change.latest].revision

@@ -25,7 +25,7 @@ from pytest_hwperf.records.units import relative, show_move
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Margin, uncompared
 from pytest_hwperf.stats.exact import compare_exact
 from pytest_hwperf.stats.ranks import fewest_pairs
-from pytest_hwperf.stats.screen import FIRST_PAIRS
+from pytest_hwperf.stats.sequence import FIRST_PAIRS
 
 Reason = tuple[ComparisonOutcome, Statement | None]  # why there is nothing to compare
 
@@ -136,23 +136,19 @@ class PairedAnswers:
         named: Collection[Key],
     ) -> dict[Key, Comparison]:
         """Return what the pairs say of each statistic of a measurement, or why they say nothing."""
-        answers = {
-            margin.key: self._one(measurement, margin, measured=margin.key in measured, named=margin.key in named)
-            for margin in margins
-        }
-        return {key: one for key, one in answers.items() if one is not None}
-
-    def _one(self, measurement: Measurement, margin: Margin, *, measured: bool, named: bool) -> Comparison | None:
-        key = (measurement, *margin.key)
-        if key in self.comparisons:
-            return self.comparisons[key]
-        parts = self.questions.parts
-        why = parts.get(key)
-        if why is None and (measured or named):
-            why = self.questions.tests.get(measurement.test) or parts.get((measurement, "", ""))
-        if why is None and measured and measurement not in self.met:
-            why = ("not comparable", state("not met"))
-        return uncompared(margin, *why) if why else None
+        parts, found = self.questions.parts, dict[Key, Comparison]()
+        for margin in margins:
+            key, is_measured = (measurement, *margin.key), margin.key in measured
+            why = parts.get(key)
+            if why is None and (is_measured or margin.key in named):
+                why = self.questions.tests.get(measurement.test) or parts.get((measurement, "", ""))
+            if why is None and is_measured and measurement not in self.met:
+                why = ("not comparable", state("not met"))
+            if key in self.comparisons:
+                found[margin.key] = self.comparisons[key]
+            elif why:
+                found[margin.key] = uncompared(margin, *why)
+        return found
 
 
 def questions_of(
@@ -179,7 +175,14 @@ def questions_of(
             if measurement.test == test.node:
                 label = f" {measurement.label!r}" if measurement.label else ""
                 found.parts[measurement, "", ""] = ("no baseline", state("one side only", side=side, label=label))
-        _ask_recorded(found, test.node, rehearsal)
+        recorded = {side: ended.recorded for side, ended in rehearsal.outcomes[test.node].items()}
+        for metric, one in recorded["candidate"].items():  # that the test records itself: where both sides do
+            measurement = Measurement(test=test.node, label=one.label)
+            if metric in recorded["baseline"]:
+                margin = Margin(metric=metric, statistic="p50", size=one.margin)
+                found.hypotheses.append(Hypothesis(measurement=measurement, margin=margin, better=one.better))
+            else:
+                found.parts[measurement, metric, "p50"] = ("no baseline", state("not recorded"))
     return found
 
 
@@ -255,20 +258,15 @@ def _ask(
             found.fixed_samples.extend(_fixed_sample(hypothesis, exact))
         elif metric.in_processes:
             found.processes.extend([hypothesis] * (margin.metric in test.metrics))
-        elif then.get("load", _IN_A_ROW) == _IN_A_ROW and (reciprocal := _reciprocal(margin, test.named)):
-            found.parts[key] = ("not comparable", state("reciprocal", other=reciprocal))
+        elif (metric.reciprocal, "mean") in test.named and then.get("load", _IN_A_ROW) == _IN_A_ROW:
+            answered = METRICS[metric.reciprocal].called("mean")  # of calls in a row, it is one over the mean latency
+            found.parts[key] = ("not comparable", state("reciprocal", other=answered))
         elif metric.in_turns == "part":
             found.hypotheses.extend([hypothesis] * all(metric.name in one.parts for one in facts))
         elif metric.in_turns == "window":
             _ask_energy(found, hypothesis, energy if margin.metric in test.metrics else None)
         elif metric.in_turns:
             found.hypotheses.append(hypothesis)
-
-
-def _reciprocal(margin: Margin, named: Collection[Key]) -> str:
-    """Return the metric that already answers for this one: of calls in a row, throughput is one over mean latency."""
-    other = METRICS[margin.metric].reciprocal
-    return METRICS[other].called("mean") if (other, "mean") in named else ""
 
 
 def _ask_energy(found: Questions, hypothesis: Hypothesis, energy: EnergySource | None) -> None:
@@ -281,18 +279,6 @@ def _ask_energy(found: Questions, hypothesis: Hypothesis, energy: EnergySource |
         return
     why = state("coarse meter", source=energy.source, least=100 * least, asked=100 * size)
     found.parts[hypothesis.key] = ("inconclusive", why)
-
-
-def _ask_recorded(found: Questions, node: str, rehearsal: Rehearsal) -> None:
-    """Ask for the metrics that a test records itself, where both sides do."""
-    sides = {side: ended.recorded for side, ended in rehearsal.outcomes[node].items()}
-    for name, recorded in sides["candidate"].items():
-        measurement = Measurement(test=node, label=recorded.label)
-        if name not in sides["baseline"]:
-            found.parts[measurement, name, "p50"] = ("no baseline", state("not recorded"))
-            continue
-        margin = Margin(metric=name, statistic="p50", size=recorded.margin)
-        found.hypotheses.append(Hypothesis(measurement=measurement, margin=margin, better=recorded.better))
 
 
 def _fixed_sample(hypothesis: Hypothesis, exact: Mapping[Side, Sequence[Sample]]) -> Iterator[FixedSample]:
@@ -333,14 +319,14 @@ def seen_beside(evidence: Evidence, comparisons: Mapping[tuple[Measurement, str,
 
 def _is_beyond(metric: str, values: Sequence[Seen]) -> bool:
     """Whether the same side is beyond the margin of the other in every pair."""
-    if len(values) < FIRST_PAIRS or not all(one.baseline and one.candidate for one in values):
-        return False
     margin, sides = METRICS[metric].margins[0], [(one.baseline, one.candidate) for one in values]
-
-    def is_beyond(less: float, more: float) -> bool:
-        return more > less * (1 + max(margin.size, relative(margin.floor, less)))
-
-    return all(is_beyond(then, now) for then, now in sides) or all(is_beyond(now, then) for then, now in sides)
+    if len(values) < FIRST_PAIRS or not all(then and now for then, now in sides):
+        return False
+    orders = (sides, [(now, then) for then, now in sides])
+    return any(
+        all(more > less * (1 + max(margin.size, relative(margin.floor, less))) for less, more in order)
+        for order in orders
+    )
 
 
 def _said(metric: str, beyond: Mapping[tuple[str, Measurement], Sequence[Seen]]) -> Iterator[str]:

@@ -5,17 +5,16 @@ latency counts from then, so that a stall is in the latency of every call that h
 """
 
 import math
-import statistics
 from array import array
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise, permutations
 from statistics import median
 
-from pytest_hwperf.records.load import LONGEST_S, WITHIN, Load, Served
+from pytest_hwperf.records.markers import LONGEST_S, Load
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
-from pytest_hwperf.records.run import Values, replace
+from pytest_hwperf.records.run import WITHIN, Served, Values, replace
 from pytest_hwperf.records.verdict import Budget
 from pytest_hwperf.stats.leaks import slope
 from pytest_hwperf.stats.ranks import quantile, shift_bound
@@ -75,8 +74,11 @@ def why_not_served(load: Load, served: Served) -> Statement | None:
         late = sum(one > load.within_ms / 1e3 for one in latencies)
         if late > (1 - WITHIN) * len(latencies):
             return state("late calls", late=late, calls=len(latencies), limit=load.within_ms / 1e3)
-    waiting = _waiting(served) if load.kind == "server" else []
     # each quarter of the load ends with more waiting calls than the one before, by more than one at a time
+    n, ended, waiting = len(served.due), sorted(served.ended), list[int]()
+    for quarter in range(1, 5) if load.kind == "server" and n >= 4 else ():  # noqa: PLR2004 - quarters
+        position = quarter * n // 4 - 1
+        waiting.append(position + 1 - sum(end <= served.due[position] for end in ended))
     if waiting and all(later > before + 1 for before, later in pairwise(waiting)):
         return state("backlog grows", first=waiting[0], last=waiting[-1])
     return None
@@ -93,19 +95,9 @@ def why_slower(served: Served) -> Statement | None:
     """Say how much the generator itself adds to the median latency, whatever bound the calls keep; None for little."""
     if not served.due:
         return None
-    added = statistics.median(issued - due for due, issued in zip(served.due, served.issued, strict=True))
-    middle = statistics.median(served.latencies)
+    added = median(issued - due for due, issued in zip(served.due, served.issued, strict=True))
+    middle = median(served.latencies)
     return state("generator adds", added=added, median=middle) if added > _LAGGING * middle else None
-
-
-def _waiting(served: Served) -> list[int]:
-    """Return how many calls were due and not ended, at four equally spaced calls of the schedule."""
-    n, ended = len(served.due), sorted(served.ended)
-    found = []
-    for position in (n // 4 - 1, n // 2 - 1, 3 * n // 4 - 1, n - 1) if n >= 4 else ():  # noqa: PLR2004 - quarters
-        done = sum(end <= served.due[position] for end in ended)
-        found.append(position + 1 - done)
-    return found
 
 
 def next_rate(tried: Mapping[float, bool] | Mapping[int, bool], first: float, tolerance: float = 0.05) -> float | None:
@@ -142,9 +134,9 @@ def count_of_windows(calls: int) -> int:
 
 def rates(served: Served, within_s: float = math.inf) -> tuple[Values, Values]:
     """Return the calls a second of each window of equal length, and how many calls it has."""
-    width = max(served.ended) / count_of_windows(len(served.ended))
-    times = zip(served.due, served.ended, strict=True)
-    counts = _counted([end for due, end in times if end - due <= within_s], width, count_of_windows(len(served.ended)))
+    windows = count_of_windows(len(served.ended))
+    width, times = max(served.ended) / windows, zip(served.due, served.ended, strict=True)
+    counts = _counted([end for due, end in times if end - due <= within_s], width, windows)
     return array("d", (count / width for count in counts)), array("d", counts)
 
 
@@ -162,9 +154,12 @@ def why_unsteady(load: Load, served: Served) -> Statement | None:
     width = (last if load.kind == "offline" else min(load.seconds, last)) / _THIRDS
     if not (width and min(_counted(served.ended, width, _THIRDS))):
         return state("empty window")
-    asked = {"median latency": _medians(served.latencies), "seconds per completed call": _intervals(served)}
-    if not_asked := {"server": "seconds per completed call", "offline": "median latency"}.get(load.kind):
-        del asked[not_asked]
+    asked = dict[str, Sequence[float]]()
+    if load.kind != "offline":
+        asked["median latency"] = _medians(served.latencies)
+    if load.kind != "server":  # of each part, in the order in which calls ended
+        ended, edges = [0.0, *sorted(served.ended)], _edges(calls)
+        asked["seconds per completed call"] = [(ended[b] - ended[a]) / (b - a) for a, b in pairwise(edges)]
     return _told("no steady state", asked)
 
 
@@ -206,12 +201,6 @@ def _counted(moments: Sequence[float], width: float, count: int) -> list[float]:
 def _medians(latencies: Sequence[float]) -> list[float]:
     """Return the median latency of each part, in the order in which calls were due."""
     return [median(latencies[begin:end]) for begin, end in pairwise(_edges(len(latencies)))]
-
-
-def _intervals(served: Served) -> list[float]:
-    """Return the seconds for each completed call of each part, in the order in which calls ended."""
-    ended = [0.0, *sorted(served.ended)]
-    return [(ended[end] - ended[begin]) / (end - begin) for begin, end in pairwise(_edges(len(ended) - 1))]
 
 
 def _edges(calls: int) -> list[int]:

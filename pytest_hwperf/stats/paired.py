@@ -188,10 +188,14 @@ def _tested(
     worse, other = (rising, falling) if rises else (falling, rising)
     bound, sign = (bounds[0], 1) if rises else (bounds[1], -1)
     low, high = (None if end is None else share(end) for end in bounds)
+    within = all(end is not None and -margin < end < margin for end in bounds)
+    outcome: ComparisonOutcome = "equivalent" if within else "inconclusive"
+    if min(worse, other) <= level:
+        outcome = "regressed" if worse <= level else "improved"
     return Comparison(
         metric=hypothesis.margin.metric,
         statistic=hypothesis.margin.statistic,
-        outcome=_outcome(worse, other, level, bounds, margin),
+        outcome=outcome,
         change=Estimate(
             value=share(centre), low=low, high=high, confidence=1 - 2 * level, n=len(changes), method=test.method
         ),
@@ -202,15 +206,6 @@ def _tested(
         method=state(test.kind, pairs=len(changes)),
         detectable=None if bound is None else share(sign * (margin + abs(centre - bound))),
     )
-
-
-def _outcome(worse: float, other: float, level: float, bounds: Bounds, margin: float) -> ComparisonOutcome:
-    if worse <= level:
-        return "regressed"
-    if other <= level:
-        return "improved"
-    within = all(bound is not None and -margin < bound < margin for bound in bounds)
-    return "equivalent" if within else "inconclusive"
 
 
 def is_testable(fixed: FixedSample, found: Comparison, alpha: float) -> bool:
@@ -227,26 +222,22 @@ def is_testable(fixed: FixedSample, found: Comparison, alpha: float) -> bool:
 
 def compare_fixed(fixed: FixedSample, level: float) -> Comparison:
     """Compare what no pair measures."""
-    found = _compared(fixed, level)
-    return replace(found, warnings=(*found.warnings, *fixed.warnings))
-
-
-def _compared(fixed: FixedSample, level: float) -> Comparison:
     hypothesis, sides = fixed.hypothesis, (fixed.baseline, fixed.candidate)
     if fixed.per == "example":
-        return compare_accuracy(*sides, hypothesis.margin, level, fixed.classes)
-    found = compare_exact(measured_metric(hypothesis), *sides, hypothesis.margin)
+        found = compare_accuracy(*sides, hypothesis.margin, level, fixed.classes)
+        return replace(found, warnings=(*found.warnings, *fixed.warnings))
     counts = {"baseline": len(fixed.baseline), "candidate": len(fixed.candidate)}
-    constant, pairs = is_constant(*sides), min(map(len, sides))
+    constant, pairs, kind = is_constant(*sides), min(map(len, sides)), "equal values"
+    found = compare_exact(measured_metric(hypothesis), *sides, hypothesis.margin)
     if fixed.per == "fresh process" and 2.0**-pairs <= level:
-        if constant:
-            return signed(replace(found, method=state("equal processes", per=fixed.per, **counts)), pairs, level)
-        return compare_processes(hypothesis, *sides, level)
-    if fixed.per == "fresh process" and (found.outcome == "regressed" or not constant):
+        kind = "equal processes" if constant else ""
+        found = signed(found, pairs, level) if constant else compare_processes(hypothesis, *sides, level)
+    elif fixed.per == "fresh process" and (found.outcome == "regressed" or not constant):
         # Too few to fail anything; they may still show that nothing is worse.
-        outcome: ComparisonOutcome = "inconclusive" if found.outcome == "regressed" else found.outcome
-        return replace(found, outcome=outcome, method=state("screened values", per=fixed.per, **counts))
-    return replace(found, method=state("equal values", per=fixed.per, **counts))
+        kind = "screened values"
+        found = replace(found, outcome="inconclusive") if found.outcome == "regressed" else found
+    method = state(kind, per=fixed.per, **counts) if kind else found.method
+    return replace(found, method=method, warnings=(*found.warnings, *fixed.warnings))
 
 
 def is_constant(*sides: Sequence[float]) -> bool:

@@ -16,7 +16,7 @@ from pytest_hwperf.records.metrics import ENERGY, MEDIAN_LATENCY, METRICS, metri
 from pytest_hwperf.records.run import Classes, Estimate, Key, Values, replace
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Margin
 from pytest_hwperf.stats.exact import compare_accuracy, lost_classes, outcome_of
-from pytest_hwperf.stats.stored_timings import history_limit
+from pytest_hwperf.stats.stored import history_limit
 
 ACCURACY, MEMORY = ("accuracy", "mean"), ("memory", "p50")
 DIMENSIONS: Mapping[str, Key] = {  # what candidates are compared by, latency per row

@@ -27,7 +27,7 @@ Outcome = Literal["go", "no-go", "inconclusive"]
 
 LOSS_THAT_MATTERS = 0.03  # of accuracy, where no margin is given: `go` needs examples enough to exclude it
 MOST_PAIRS = 60  # that a comparison takes, as in stats/paired.py
-FEWEST_PAIRS = 6  # of a screen, as in stats/screen.py
+FEWEST_PAIRS = 6  # of a screen, as in stats/sequence.py
 _MOST_LOSSES = 1_000_000
 _REQUESTS_CONFIDENCE = 0.98  # two-sided, of the share of requests that fail
 

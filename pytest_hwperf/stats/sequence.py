@@ -6,55 +6,46 @@ over what is asked. One pure function of the evidence serves the live run and th
 Why the rate holds: docs/statistics.md.
 """
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import get_args
+from statistics import median
+from typing import Final, get_args
 
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Stage
 from pytest_hwperf.records.messages import state
+from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.units import counted
+from pytest_hwperf.records.units import counted, relative
 from pytest_hwperf.records.verdict import Comparison, uncompared
-from pytest_hwperf.stats.paired import MOST_PAIRS, compare_fixed, compare_observations, is_ratio, is_testable
-from pytest_hwperf.stats.ranks import fewest_pairs
-from pytest_hwperf.stats.screen import (
-    NO_RATIO,
-    SCREEN_P,
-    SCREEN_PAIRS,
-    compare_fresh,
-    is_suspect,
-    never_varies,
-    screened,
+from pytest_hwperf.stats.exact import compare_exact
+from pytest_hwperf.stats.paired import (
+    MOST_PAIRS,
+    compare_fixed,
+    compare_observations,
+    is_constant,
+    is_ratio,
+    is_testable,
+    measured_metric,
+    pair_value,
+    signed,
 )
+from pytest_hwperf.stats.ranks import fewest_pairs, signed_rank_p
 
 _STAGES: tuple[Stage, ...] = get_args(Stage)
-LOOKS = {pairs: 2.0**-7 * 0.5**number for number, pairs in enumerate((8, 16, 32, MOST_PAIRS))}
-
-
-def next_look(observed: int) -> int:
-    """Return at how many further pairs is looked next; 0 after the last look."""
-    return next((pairs for pairs in LOOKS if pairs > observed), 0)
-
-
-def look_for_equivalence(hypothesis: Hypothesis, observations: Sequence[Observation]) -> Comparison | None:
-    """Compare at the first look that decides, else at the last one that is complete; None before the first."""
-    found = None
-    for pairs, level in LOOKS.items():
-        seen = observations[:pairs]
-        if len(seen) < pairs or not all(map(is_ratio, seen)):
-            break
-        found = compare_observations(hypothesis, seen, level)
-        if found.outcome in ("equivalent", "improved"):
-            break
-    return found
-
-
+SCREEN_PAIRS: Final = 6
+FIRST_PAIRS: Final = 3  # of a screen, which show a change far beyond the margin
+SCREEN_P = 0.11  # at a margin of 0: a rank sum of 17 of 21
+FAR: Final = 1.5  # times the margin: a change that the first pairs show for certain
 SHARES = (0.4, 0.3, 0.3)  # of alpha, one for each look
 PATIENT_SHARES = (0.4, 0.2, 0.2, 0.2)  # the same where pairs go on until equivalence is shown: with a late look more
+LOOKS = {pairs: 2.0**-7 * 0.5**number for number, pairs in enumerate((8, 16, 32, MOST_PAIRS))}  # for equivalence
 
 _FEWEST = 8  # pairs at the first look
 _DISTANCES = (5, 7, 20)  # pairs from look to look
+
+_Seen = Mapping[Hypothesis, Mapping[Stage, Sequence[Observation]]]  # what the pairs observed, in time order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,28 +96,24 @@ def check_alpha(alpha: float, testable: int = 1) -> None:
 def next_step(evidence: Evidence) -> Step:
     """Say what the next pair must measure, and how many pairs it is until the next look.
 
-    Groups go one after the other; what is in none of those that were started is not measured.
+    Groups go one after the other; what is in none of those that were started is not measured. When no group is left
+    to be begun, further pairs may be asked for, to show what is still open to be equivalent.
     """
     if evidence.stopped:
         return Step(stage=None)
-    seen = _seen(evidence)
+    seen, over = _seen(evidence), list[_Course]()
     for course in _courses(evidence, seen):
-        step = course.step()
-        if step.stage:
-            return step
-    return _further_step(evidence, seen)
-
-
-def _further_step(evidence: Evidence, seen: "_Seen") -> Step:
-    """Say what further pairs must measure, where they were asked for: when no group is left to be begun."""
+        if waiting_for := course.lacking():
+            return _step(*waiting_for)
+        over.append(course)
     if not evidence.until_equivalent or evidence.unreached:
         return Step(stage=None)
-    found = decide(evidence)
-    if any(one.outcome == "regressed" for one in found.values()):
+    decided = {one: comparison for course in over for one, comparison in course.close().items()}
+    if any(one.outcome == "regressed" for one in decided.values()):
         return Step(stage=None)  # nothing that is still open would change the answer
-    waiting = (one for one in evidence.hypotheses if one in found and one not in evidence.dropped)
-    observed = {one: len(seen[one]["equivalence"]) for one in waiting if found[one].outcome == "inconclusive"}
-    lacking = {one: next_look(count) - count for one, count in observed.items()}
+    waiting = (one for one in evidence.hypotheses if one in decided and one not in evidence.dropped)
+    observed = {one: len(seen[one]["equivalence"]) for one in waiting if decided[one].outcome == "inconclusive"}
+    lacking = {one: next((pairs for pairs in LOOKS if pairs > count), 0) - count for one, count in observed.items()}
     return _step("equivalence", lacking) if any(count > 0 for count in lacking.values()) else Step(stage=None)
 
 
@@ -138,14 +125,8 @@ def decide(evidence: Evidence) -> Mapping[Hypothesis, Comparison]:
     A hypothesis of which nothing was observed is left out, and so is one that was dropped before it was decided: the
     conductor knows why. What was dropped still counts as asked, so that nothing that was decided before moves.
     """
-    decided = dict[Hypothesis, Comparison]()
-    for course in _courses(evidence, _seen(evidence)):
-        course.close()
-        decided |= course.decided
-    return decided
-
-
-_Seen = Mapping[Hypothesis, Mapping[Stage, Sequence[Observation]]]  # what the pairs observed, in time order
+    courses = _courses(evidence, _seen(evidence))
+    return {one: comparison for course in courses for one, comparison in course.close().items()}
 
 
 def _seen(evidence: Evidence) -> _Seen:
@@ -216,11 +197,6 @@ class _Course:
         found = looks(self.family, self.alpha, self.shares) if self.family else ()
         return found[: len(SHARES)] + tuple(pairs for pairs in found[len(SHARES) :] if pairs <= MOST_PAIRS)
 
-    @property
-    def inconclusive(self) -> list[Hypothesis]:
-        """What needs more pairs."""
-        return [hypothesis for hypothesis in self.screened if hypothesis not in self.decided]
-
     def follow(self, fixed_samples: Sequence[FixedSample]) -> None:
         """Go from the screen to the last look that is complete."""
         self.screened.extend(one for one in self.hypotheses if is_suspect(one, self.seen[one]["screen"]))
@@ -236,16 +212,16 @@ class _Course:
 
     def _look(self, pairs: int, share: float) -> None:
         """Take a look: step down by Holm's rule until nothing more is rejected, then see what else is decided."""
-        confirm = {one: self.seen[one]["confirm"] for one in self.inconclusive}
-        ready = {one: fresh[:pairs] for one, fresh in confirm.items() if len(fresh) >= pairs}
+        open_ones = [one for one in self.screened if one not in self.decided]
+        ready = {one: fresh[:pairs] for one in open_ones if len(fresh := self.seen[one]["confirm"]) >= pairs}
         for one, fresh in ready.items():
-            if not never_varies(one, fresh) and not all(map(is_ratio, fresh)):
-                self.decided[one] = uncompared(one.margin, "not comparable", NO_RATIO)
+            if not _is_comparable(one, fresh):
+                self.decided[one] = uncompared(one.margin, "not comparable", state("no ratio"))
         found: dict[Hypothesis, Comparison] = {}
         while self.left:
             level = self.alpha / self.left
             waiting = {one: fresh for one, fresh in ready.items() if one not in self.decided}
-            found = {one: compare_fresh(one, fresh, share * level) for one, fresh in waiting.items()}
+            found = {one: _compare(one, fresh, share * level) for one, fresh in waiting.items()}
             rejected = {one: comparison for one, comparison in found.items() if comparison.outcome == "regressed"}
             for one, (fixed, p_value) in self.testable.items():
                 if one not in self.decided and p_value <= level:
@@ -260,48 +236,46 @@ class _Course:
                 if comparison.outcome != "inconclusive":
                     self.decided[one] = self._worded(comparison)
 
-    def step(self) -> Step:
-        """Say what the next pair must measure of this group."""
+    def lacking(self) -> tuple[Stage, Mapping[Hypothesis, int]] | None:
+        """Return how many pairs of which stage the group waits for; None where it is over."""
         waiting = [one for one in self.hypotheses if one not in self.evidence.dropped]
         lacking = {one: SCREEN_PAIRS - len(self.seen[one]["screen"]) for one in waiting if one not in self.screened}
         if any(count > 0 for count in lacking.values()):
-            return _step("screen", lacking)
+            return "screen", lacking
+        waiting = [one for one in self.screened if one in waiting and one not in self.decided]
         for pairs in self.looks:
-            lacking = {one: pairs - len(self.seen[one]["confirm"]) for one in self.inconclusive if one in waiting}
+            lacking = {one: pairs - len(self.seen[one]["confirm"]) for one in waiting}
             if any(count > 0 for count in lacking.values()):
-                return _step("confirm", lacking)
-        return Step(stage=None)
+                return "confirm", lacking
+        return None
 
-    def close(self) -> None:
+    def close(self) -> Mapping[Hypothesis, Comparison]:
         """Say of everything in the group what is known of it now, decided or not."""
         for one, (fixed, _) in self.testable.items():
             if one not in self.decided:
                 self.decided[one] = self._worded(compare_fixed(fixed, self.alpha / self.left))
         for one in self.hypotheses:
-            is_lost = one in self.evidence.dropped and not self._is_settled(one)
-            if self.seen[one]["screen"] and one not in self.decided and not is_lost:
-                self.decided[one] = self._undecided(one)
-            if one in self.decided:
-                self.decided[one] = self._after_further_pairs(one, self.decided[one])
+            found = self.decided.get(one) or self._undecided(one)
+            if found is not None:
+                self.decided[one] = self._after_further_pairs(one, found)
+        return self.decided
 
-    def _is_settled(self, hypothesis: Hypothesis) -> bool:
-        """Whether no further value of a hypothesis is waited for: it is decided, cleared, or at its last look."""
-        if hypothesis in self.decided:
-            return True
-        if hypothesis in self.screened:
-            return self.latest.get(hypothesis, (0, None))[0] == self.looks[-1]
-        return len(self.seen[hypothesis]["screen"]) >= SCREEN_PAIRS
+    def _undecided(self, hypothesis: Hypothesis) -> Comparison | None:
+        """Return the comparison of what no look has decided: of its screen, or of its last complete look.
 
-    def _undecided(self, hypothesis: Hypothesis) -> Comparison:
-        """Return the comparison of what no look has decided: of its last complete look, or of its screen."""
+        None where nothing was observed of it, or where it was dropped before all values were there.
+        """
         screen = self.seen[hypothesis]["screen"][:SCREEN_PAIRS]
-        if len(screen) == SCREEN_PAIRS and hypothesis not in self.screened:
-            return screened(hypothesis, screen, "equal pairs" if never_varies(hypothesis, screen) else "screen")
         pairs, found = self.latest.get(hypothesis, (0, None))
+        if len(screen) == SCREEN_PAIRS and hypothesis not in self.screened:
+            method = "equal pairs" if _never_varies(hypothesis, screen) else "screen"
+            return _compare(hypothesis, screen, 2.0**-SCREEN_PAIRS, method)  # from the smallest to the largest
         if found and pairs == self.looks[-1]:
             return found
+        if not screen or hypothesis in self.evidence.dropped:
+            return None
         if found is None:
-            found = screened(hypothesis, screen, "unconfirmed screen")
+            found = _compare(hypothesis, screen, 2.0 ** -len(screen), "unconfirmed screen")
             if found.outcome == "not comparable":
                 return found
             found = replace(found, outcome="inconclusive", p_value=None)  # the same pairs have chosen it
@@ -331,3 +305,74 @@ class _Course:
 def _step(stage: Stage, lacking: Mapping[Hypothesis, int]) -> Step:
     waiting = {hypothesis: count for hypothesis, count in lacking.items() if count > 0}
     return Step(stage=stage, hypotheses=tuple(waiting), pairs=max(lacking.values()), lacking=tuple(waiting.values()))
+
+
+def look_for_equivalence(hypothesis: Hypothesis, observations: Sequence[Observation]) -> Comparison | None:
+    """Compare at the first look that decides, else at the last one that is complete; None before the first."""
+    found = None
+    for pairs, level in LOOKS.items():
+        seen = observations[:pairs]
+        if len(seen) < pairs or not all(map(is_ratio, seen)):
+            break
+        found = compare_observations(hypothesis, seen, level)
+        if found.outcome in ("equivalent", "improved"):
+            break
+    return found
+
+
+def is_suspect(hypothesis: Hypothesis, screen: Sequence[Observation]) -> bool:
+    """Say whether the screen leaves it open that a change for the worse exceeds the margin.
+
+    It has to look like one, and not to lie within the margin in every single pair: of a change beyond it that happens
+    to one in 64 at most. Where the first three pairs are all far beyond it, no further ones are waited for. Also a
+    value that never varies may follow the coin, as one that depends on who starts first.
+    """
+    first, whole = screen[:FIRST_PAIRS], screen[:SCREEN_PAIRS]
+    if len(first) == FIRST_PAIRS and not _never_varies(hypothesis, first) and all(map(is_ratio, first)):
+        worse, margin = _worsened(hypothesis, first)
+        if min(worse) > margin + math.log(FAR):  # whatever later ones show
+            return True
+    if len(whole) < SCREEN_PAIRS or not _is_comparable(hypothesis, whole):
+        return False
+    if _never_varies(hypothesis, whole):
+        return _compare(hypothesis, whole, 0.0, "screen").outcome == "regressed"
+    worse, margin = _worsened(hypothesis, whole)
+    return signed_rank_p(worse) <= SCREEN_P and max(worse) >= margin
+
+
+def _worsened(hypothesis: Hypothesis, observations: Sequence[Observation]) -> tuple[list[float], float]:
+    """Return the changes for the worse and the margin, as log ratios."""
+    sign, asked = 1 if hypothesis.better == "lower" else -1, hypothesis.margin
+    baseline = median(median(one.baseline) for one in observations)
+    return [sign * pair_value(one) for one in observations], math.log1p(
+        max(asked.size, relative(asked.floor, baseline))
+    )
+
+
+def _compare(hypothesis: Hypothesis, observations: Sequence[Observation], level: float, method: str = "") -> Comparison:
+    """Compare by fresh pairs, which are all that may fail a hypothesis; by those of a screen where `method` says so."""
+    pairs = len(observations)
+    if not _is_comparable(hypothesis, observations):
+        return uncompared(hypothesis.margin, "not comparable", state("no ratio"))
+    if _never_varies(hypothesis, observations):
+        exact = compare_exact(measured_metric(hypothesis), *_sides(observations), hypothesis.margin)
+        exact = replace(exact, pairs=pairs, method=state(method or "equal fresh pairs", pairs=pairs))
+        return exact if method else signed(exact, pairs, level)
+    found = compare_observations(hypothesis, observations, level)
+    return replace(found, method=state(method, pairs=pairs)) if method else found
+
+
+def _is_comparable(hypothesis: Hypothesis, observations: Sequence[Observation]) -> bool:
+    return _never_varies(hypothesis, observations) or all(map(is_ratio, observations))
+
+
+def _never_varies(hypothesis: Hypothesis, observations: Sequence[Observation]) -> bool:
+    """Say whether a metric of the user's own has one value on each side: a count."""
+    return hypothesis.margin.metric not in METRICS and is_constant(*_sides(observations))
+
+
+def _sides(observations: Sequence[Observation]) -> tuple[list[float], list[float]]:
+    return (
+        [value for one in observations for value in one.baseline],
+        [value for one in observations for value in one.candidate],
+    )

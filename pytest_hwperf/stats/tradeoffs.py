@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from pytest_hwperf.records.budgets import nearest
 from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.markers import nearest
 from pytest_hwperf.records.metrics import metric_of
 from pytest_hwperf.records.run import Estimate, Key
 from pytest_hwperf.records.structs import Number, Record

@@ -16,16 +16,16 @@ import pytest
 from fakes import gates
 from fakes import records as fake
 
-from pytest_hwperf.records.budgets import closest_margins, parse_margins
 from pytest_hwperf.records.codec import from_file, from_json, to_json
 from pytest_hwperf.records.errors import HwperfError
+from pytest_hwperf.records.markers import closest_margins, parse_margins
 from pytest_hwperf.records.report import ReportFile, ReportPart
 from pytest_hwperf.records.run import Run, StoredRun, replace
 from pytest_hwperf.records.verdict import Judgement, Margin, Policy
 from pytest_hwperf.reports import csv_files, json_file, terminal
-from pytest_hwperf.stats.baselines import Criteria, Stored, compare_with_stored, stored_run_of
 from pytest_hwperf.stats.estimates import figures
 from pytest_hwperf.stats.replay import recompute
+from pytest_hwperf.stats.stored import Criteria, Stored, compare_with_stored, stored_run_of
 from pytest_hwperf.stats.verdicts import judge
 from pytest_hwperf.stores.baseline_folder import Heading, parse, place
 

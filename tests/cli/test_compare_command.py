@@ -20,8 +20,8 @@ from pytest_hwperf.records.evidence import Evidence, Pair
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Margin, uncompared
-from pytest_hwperf.stats.block_plans import BlockPlan
 from pytest_hwperf.stats.rollout import decide
+from pytest_hwperf.stats.timetable import BlockPlan
 
 QUICK = BlockPlan(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
 COLUMNS = 64

@@ -15,7 +15,7 @@ from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.model_worker import subject_of
 from pytest_hwperf.host.worker_protocol import ModelSpec
-from pytest_hwperf.stats.block_plans import BlockPlan
+from pytest_hwperf.stats.timetable import BlockPlan
 
 pytestmark = pytest.mark.live
 

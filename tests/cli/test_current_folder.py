@@ -16,7 +16,7 @@ from pytest_hwperf.cli import main
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.models import CompareSettings, compare_with_itself
 from pytest_hwperf.gate.targets import MODEL, rows
-from pytest_hwperf.stats.block_plans import BlockPlan
+from pytest_hwperf.stats.timetable import BlockPlan
 
 pytestmark = pytest.mark.live
 

@@ -17,7 +17,7 @@ from pytest_hwperf.cli.inputs import read_report
 from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK
 from pytest_hwperf.fleet.dask_cluster import News
 from pytest_hwperf.records.codec import to_json
-from pytest_hwperf.records.fleet import HostAnswer, Order, Task
+from pytest_hwperf.records.report import HostAnswer, Order, Task
 
 ARM, X86 = host("a1", "arm"), host("x1", "x86")
 

@@ -16,7 +16,7 @@ from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerTask, decode_result, encode
 from pytest_hwperf.loads.local import Times, schedule
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable
-from pytest_hwperf.records.load import Load
+from pytest_hwperf.records.markers import Load
 
 CALL = """
 import threading

@@ -16,9 +16,8 @@ from pytest_hwperf.cli.sweep import exit_code
 from pytest_hwperf.gate import sweeps
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.messages import state
-from pytest_hwperf.records.report import SweepFile
+from pytest_hwperf.records.report import SweepFile, SweepPoint
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.sweep import SweepPoint
 from pytest_hwperf.records.verdict import Budget
 from pytest_hwperf.stats.sweeps import row_of, sweep_of
 

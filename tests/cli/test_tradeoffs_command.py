@@ -14,9 +14,9 @@ from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK
 from pytest_hwperf.cli.pytest_session import Session
 from pytest_hwperf.cli.tradeoffs import TradeoffsFile
 from pytest_hwperf.gate.models import RivalSettings
-from pytest_hwperf.records.budgets import DEFAULT_MARGINS
 from pytest_hwperf.records.codec import from_file
 from pytest_hwperf.records.evidence import Evidence, Gate, Measurement
+from pytest_hwperf.records.markers import DEFAULT_MARGINS
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import Classes, Key, replace
 from pytest_hwperf.records.verdict import Comparison, Judgement, uncompared

@@ -5,8 +5,8 @@ from fakes import records as fake
 
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.output import width
-from pytest_hwperf.records.budgets import parse_budget_lines, parse_margin_lines
 from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.markers import parse_budget_lines, parse_margin_lines
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.run import Estimate, replace
 from pytest_hwperf.records.units import show_change

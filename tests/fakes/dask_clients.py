@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pytest_hwperf.records.fleet import Order, Task
+from pytest_hwperf.records.report import Order, Task
 
 
 class Future:

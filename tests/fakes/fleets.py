@@ -7,7 +7,7 @@ from fakes import shards
 
 from pytest_hwperf.fleet.dask_cluster import DaskCluster, News
 from pytest_hwperf.records.codec import to_json
-from pytest_hwperf.records.fleet import Host, HostAnswer, Task
+from pytest_hwperf.records.report import Host, HostAnswer, Task
 from pytest_hwperf.reports import json_file
 
 Script = Callable[

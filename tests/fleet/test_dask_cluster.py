@@ -12,7 +12,7 @@ from pytest_hwperf.fleet import dask_cluster
 from pytest_hwperf.fleet.dask_cluster import DaskCluster, News, closing, news_of
 from pytest_hwperf.host.interruption import interruptible
 from pytest_hwperf.records.codec import from_json, to_json
-from pytest_hwperf.records.fleet import Host, HostAnswer, Order, Task
+from pytest_hwperf.records.report import Host, HostAnswer, Order, Task
 
 TASK, HOST = Task(kind="arm"), Host(name="a1", kind="arm", machine="a1")
 

@@ -10,7 +10,7 @@ from pytest_hwperf.fleet.dask_cluster import News
 from pytest_hwperf.fleet.dispatch import Dispatch, Outcome
 from pytest_hwperf.host.interruption import interruptible
 from pytest_hwperf.records.codec import to_json
-from pytest_hwperf.records.fleet import Task
+from pytest_hwperf.records.report import Task
 from pytest_hwperf.records.run import replace
 
 ARM, X86 = Task(kind="arm"), Task(kind="x86")

@@ -19,7 +19,7 @@ from pytest_hwperf.fleet.on_host import ReturnLine, answer, dask_setup, last_lin
 from pytest_hwperf.fleet.project import Project, project_of
 from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.errors import WorkerError
-from pytest_hwperf.records.fleet import HostAnswer, Order
+from pytest_hwperf.records.report import HostAnswer, Order
 from pytest_hwperf.records.run import replace
 
 TEST = "def test_one(hwperf):\n    hwperf.record('tokens', 4.0, better='lower')\n"
@@ -68,7 +68,7 @@ def test_a_gate_is_run_and_nothing_of_it_stays(
 
 
 KILLED = """import os, signal, sys
-from pytest_hwperf.records.fleet import Order
+from pytest_hwperf.records.report import Order
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.fleet.on_host import ReturnLine, answer
 line = ReturnLine(tell=lambda _: os.kill(os.getpid(), signal.SIGKILL), is_wanted=lambda: True)

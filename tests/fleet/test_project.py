@@ -12,7 +12,7 @@ from pytest_hwperf import __version__
 from pytest_hwperf.fleet import project
 from pytest_hwperf.fleet.project import Project, arguments_of, installed_by, project_of
 from pytest_hwperf.records.errors import UsageProblem, WorkerError
-from pytest_hwperf.records.fleet import Task
+from pytest_hwperf.records.report import Task
 
 
 @pytest.fixture

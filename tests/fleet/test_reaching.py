@@ -23,7 +23,7 @@ from pytest_hwperf.fleet.reaching import check_tools, clustered, looked_at
 from pytest_hwperf.host import extras
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.fleet import Host, Task
+from pytest_hwperf.records.report import Host, Task
 
 
 def entry(address: str, number: int = 1, **given: Any) -> HostEntry:

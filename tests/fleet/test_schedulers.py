@@ -11,7 +11,7 @@ from fakes.dask_clients import Client, order_for
 from pytest_hwperf.fleet import reaching
 from pytest_hwperf.fleet.reaching import at_scheduler, check_encrypted, of_scheduler, tidy
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.fleet import Task
+from pytest_hwperf.records.report import Task
 
 ONE = {"nthreads": 1, "resources": {"hwperf.arm": 1}}
 NETWORK = "tcp://10.0.0.7:8786"

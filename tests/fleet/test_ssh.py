@@ -18,7 +18,7 @@ from pytest_hwperf import __version__
 from pytest_hwperf.fleet import ssh
 from pytest_hwperf.fleet.hosts import HostEntry
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.fleet import Host
+from pytest_hwperf.records.report import Host
 
 GOOD = f'["{__version__}", "{distributed.__version__}", true]'
 TRY = "try `ssh -- a python3 --version`"

@@ -22,9 +22,9 @@ from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pa
 from pytest_hwperf.records.messages import said, state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Margin
-from pytest_hwperf.stats.block_plans import BlockPlan
 from pytest_hwperf.stats.hypotheses import SIDES
 from pytest_hwperf.stats.sequence import decide
+from pytest_hwperf.stats.timetable import BlockPlan
 
 pytestmark = pytest.mark.live
 

@@ -22,8 +22,8 @@ from pytest_hwperf.gate.channel import (
 )
 from pytest_hwperf.gate.interleaving import Interleaver, Interleaving
 from pytest_hwperf.records.evidence import Measurement, Observation, Side
-from pytest_hwperf.stats.block_plans import BlockPlan
 from pytest_hwperf.stats.paired import pair_value
+from pytest_hwperf.stats.timetable import BlockPlan
 
 NODE = "t.py::test"
 HERE = Measurement(test=NODE, label="")

@@ -15,7 +15,7 @@ from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, Worker
 from pytest_hwperf.loads.local import Times
 from pytest_hwperf.measure.stream import OwnLoop, Stream
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.load import Load
+from pytest_hwperf.records.markers import Load
 
 LOAD = Load(kind="offline", calls=6, in_flight=2, carriers="processes")
 TASK = WorkerTask(role="load", node="test_it.py::test_it")

@@ -7,7 +7,8 @@ import pytest
 from pytest_hwperf.gate.load import PeakSearch
 from pytest_hwperf.loads.local import schedule
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.load import Load, Served
+from pytest_hwperf.records.markers import Load
+from pytest_hwperf.records.run import Served
 
 
 def search(served_below: float, *unlucky: int) -> PeakSearch:

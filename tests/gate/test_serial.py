@@ -20,9 +20,9 @@ from pytest_hwperf.records.messages import said
 from pytest_hwperf.records.run import Sample
 from pytest_hwperf.records.verdict import Margin
 from pytest_hwperf.stats.affected import Usage
-from pytest_hwperf.stats.block_plans import BlockPlan
 from pytest_hwperf.stats.hypotheses import SIDES, Facts, SideOutcome
 from pytest_hwperf.stats.sequence import Step, decide
+from pytest_hwperf.stats.timetable import BlockPlan
 
 PORT, FREE = "t.py::port", "t.py::free"
 MILLI = 1_000_000  # ns

@@ -16,7 +16,7 @@ from pytest_hwperf.loads import http
 from pytest_hwperf.loads.http import Client, Request, inputs_of
 from pytest_hwperf.measure.stream import OwnLoop
 from pytest_hwperf.records.errors import MeasurementError
-from pytest_hwperf.records.load import Load
+from pytest_hwperf.records.markers import Load
 
 pytestmark = pytest.mark.runtime
 

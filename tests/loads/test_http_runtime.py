@@ -15,7 +15,7 @@ from pytest_hwperf.loads.http import Request
 from pytest_hwperf.loads.local import schedule
 from pytest_hwperf.measure.stream import OwnLoop
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
-from pytest_hwperf.records.load import Load
+from pytest_hwperf.records.markers import Load
 
 pytestmark = pytest.mark.runtime
 LOAD = Load(kind="server", qps=300, seconds=0.2)

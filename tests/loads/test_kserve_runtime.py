@@ -16,7 +16,7 @@ from pytest_hwperf.gate.load_target import subject_of_address
 from pytest_hwperf.loads.http import Request
 from pytest_hwperf.measure.stream import OwnLoop
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
-from pytest_hwperf.records.load import Load
+from pytest_hwperf.records.markers import Load
 
 pytestmark = pytest.mark.runtime
 LOAD = Load(kind="server", qps=300, seconds=0.2)

@@ -5,8 +5,8 @@ from array import array
 import pytest
 
 from pytest_hwperf.loads.local import load_samples
-from pytest_hwperf.records.load import Load, Served
-from pytest_hwperf.records.run import Sample
+from pytest_hwperf.records.markers import Load
+from pytest_hwperf.records.run import Sample, Served
 from pytest_hwperf.stats.estimates import clear_of, estimate
 
 LOAD = Load(kind="single_stream", seconds=1)

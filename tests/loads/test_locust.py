@@ -16,7 +16,7 @@ from pytest_hwperf.loads.http import Request
 from pytest_hwperf.loads.local import schedule
 from pytest_hwperf.loads.locust import drive_locust, locustfile_of, read_statistics
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
-from pytest_hwperf.records.load import Load
+from pytest_hwperf.records.markers import Load
 
 LOAD = Load(kind="server", qps=80, seconds=2, seed=4, shape=2)
 REQUEST = Request(url="http://127.0.0.1:9/it's", headers={"a": '"b"'})

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_hwperf.loads.local import Times, drive_tasks, schedule
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.load import Load
+from pytest_hwperf.records.markers import Load
 from pytest_hwperf.stats.loads import piece_of
 
 

@@ -6,7 +6,7 @@ from time import perf_counter
 import pytest
 
 from pytest_hwperf.loads.local import Times, drive, drive_share, schedule
-from pytest_hwperf.records.load import Load
+from pytest_hwperf.records.markers import Load
 from pytest_hwperf.stats.loads import piece_of
 
 

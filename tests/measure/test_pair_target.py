@@ -18,8 +18,8 @@ from pytest_hwperf.measure.stream import OwnLoop, Stream
 from pytest_hwperf.measure.subjects import LoadedSubject, subject_of_callable
 from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.records.evidence import EnergyWindow
-from pytest_hwperf.records.load import Served
 from pytest_hwperf.records.messages import Statement
+from pytest_hwperf.records.run import Served
 
 
 def on_turn(function: Callable[[], object], plant: float = 0.0, *, held: bool = False) -> PairTarget:

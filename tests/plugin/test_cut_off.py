@@ -14,8 +14,8 @@ from pytest_hwperf.host.launch import Command
 from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement
 from pytest_hwperf.records.messages import said
 from pytest_hwperf.records.verdict import Margin
-from pytest_hwperf.stats.block_plans import BlockPlan
 from pytest_hwperf.stats.sequence import decide
+from pytest_hwperf.stats.timetable import BlockPlan
 
 pytestmark = pytest.mark.live
 

@@ -13,12 +13,12 @@ from pytest_hwperf.measure.pair_target import PairTarget, ready_target
 from pytest_hwperf.measure.subjects import subject_of_callable
 from pytest_hwperf.plugin.loads import block_under, pace_under
 from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pair, Side
-from pytest_hwperf.records.load import Load
+from pytest_hwperf.records.markers import Load
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import ComparisonOutcome, Margin
-from pytest_hwperf.stats.block_plans import BlockPlan
 from pytest_hwperf.stats.hypotheses import SIDES
 from pytest_hwperf.stats.sequence import decide, next_step
+from pytest_hwperf.stats.timetable import BlockPlan
 
 HERE = Measurement(test="t.py::test", label="")
 SLOWER = Hypothesis(measurement=HERE, margin=Margin(metric="latency", statistic="p50", size=0.02), better="lower")

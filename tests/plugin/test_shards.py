@@ -14,7 +14,7 @@ from pytest_hwperf.gate.preparing import GateRequest
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.report import Report, ReportFile
-from pytest_hwperf.stats.baselines import Criteria
+from pytest_hwperf.stats.stored import Criteria
 
 TESTS = """
 import pytest

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_hwperf.records.budgets import (
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.markers import (
     BUDGET_KEYWORDS,
     closest,
     closest_margins,
@@ -18,7 +19,6 @@ from pytest_hwperf.records.budgets import (
     parse_margins,
     parse_size,
 )
-from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Margin
 

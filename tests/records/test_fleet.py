@@ -4,7 +4,7 @@ import pytest
 from fakes.fleets import answer
 
 from pytest_hwperf.records.errors import SerialisationError
-from pytest_hwperf.records.fleet import HostAnswer, Task, last_lines, why_useless
+from pytest_hwperf.records.report import HostAnswer, Task, last_lines, why_useless
 
 TASK = Task(kind="arm", number=2, of=3)
 

@@ -9,7 +9,7 @@ from fakes.streams import FakeMeter
 
 from pytest_hwperf.measure.samples import samples_of
 from pytest_hwperf.measure.sampling import RawSamples, Window
-from pytest_hwperf.records import budgets
+from pytest_hwperf.records import markers
 from pytest_hwperf.records.metrics import METRICS, BudgetKeyword, DefaultMargin, Metric, metric_of, taken_by
 from pytest_hwperf.records.run import Reading, replace
 from pytest_hwperf.records.verdict import Judgement, Margin
@@ -32,7 +32,7 @@ BYTES_READ = Metric(
 
 def test_a_new_row_has_a_budget_and_a_margin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METRICS, "bytes_read", BYTES_READ)
-    found = runpy.run_path(budgets.__file__)
+    found = runpy.run_path(markers.__file__)
     margin = Margin(metric="bytes_read", statistic="mean", size=0.1, floor=512.0)
     assert (BYTES_READ, BYTES_READ.budgets[0]) == found["BUDGET_KEYWORDS"]["bytes_read_max_kb"]
     assert margin == found["DEFAULT_MARGINS"]["bytes_read_mean"] == found["ALWAYS_COMPARED"][-1]

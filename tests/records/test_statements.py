@@ -15,8 +15,8 @@ from fakes import records as fake
 from pytest_hwperf.cli.compare import exit_code
 from pytest_hwperf.gate.channel import WorkerLostError, loss
 from pytest_hwperf.records import messages
-from pytest_hwperf.records.budgets import ALWAYS_COMPARED, parse_budgets
 from pytest_hwperf.records.errors import ScenarioUnavailable
+from pytest_hwperf.records.markers import ALWAYS_COMPARED, parse_budgets
 from pytest_hwperf.records.messages import (
     Difference,
     Statement,
@@ -33,11 +33,17 @@ from pytest_hwperf.records.verdict import Comparison, Judgement, Policy
 from pytest_hwperf.reports.exports import properties
 from pytest_hwperf.reports.table import rows
 from pytest_hwperf.stats import rollout
-from pytest_hwperf.stats.baselines import Criteria, Stored, compare_with_stored, stored_run_of
 from pytest_hwperf.stats.estimates import figures
 from pytest_hwperf.stats.replay import recompute
 from pytest_hwperf.stats.sequence import decide, next_step
-from pytest_hwperf.stats.stored_timings import machine_drift, needs_repeats
+from pytest_hwperf.stats.stored import (
+    Criteria,
+    Stored,
+    compare_with_stored,
+    machine_drift,
+    needs_repeats,
+    stored_run_of,
+)
 from pytest_hwperf.stats.verdicts import judge
 
 MESSAGES = Path(messages.__file__)

@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.sweep import parse_sweep
+from pytest_hwperf.records.markers import parse_sweep
 
 
 def test_lists_are_swept_and_budget_keywords_are_limits() -> None:

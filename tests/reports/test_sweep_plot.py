@@ -5,7 +5,7 @@ from fakes import records as fake
 
 from pytest_hwperf.host import extras
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.sweep import Sweep, SweepPoint, SweepRow
+from pytest_hwperf.records.report import Sweep, SweepPoint, SweepRow
 from pytest_hwperf.records.verdict import Budget
 from pytest_hwperf.reports import plots
 from pytest_hwperf.stats.sweeps import row_of, sweep_of

@@ -4,8 +4,8 @@ import pytest
 from fakes import records as fake
 
 from pytest_hwperf.records.messages import state
+from pytest_hwperf.records.report import Sweep, SweepPoint, SweepRow
 from pytest_hwperf.records.run import Figure
-from pytest_hwperf.records.sweep import Sweep, SweepPoint, SweepRow
 from pytest_hwperf.records.verdict import Budget
 from pytest_hwperf.reports.document import as_text
 from pytest_hwperf.reports.sweeps import document_of, notes_of

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 import pytest
 from fakes.records import estimate, figure, machine, run, sample
 
-from pytest_hwperf.records.budgets import DEFAULT_MARGINS
+from pytest_hwperf.records.markers import DEFAULT_MARGINS
 from pytest_hwperf.records.messages import said
 from pytest_hwperf.records.run import Figure, Machine, Run, Sample, StoredRun, replace
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Judgement, Margin, uncompared
-from pytest_hwperf.stats.baselines import (
+from pytest_hwperf.stats.estimates import figures
+from pytest_hwperf.stats.stored import (
     Criteria,
     Stored,
     choose,
@@ -21,7 +22,6 @@ from pytest_hwperf.stats.baselines import (
     required_of,
     stored_run_of,
 )
-from pytest_hwperf.stats.estimates import figures
 
 LATENCY, ACCURACY, MEMORY = (DEFAULT_MARGINS[name] for name in ("latency_p50", "accuracy", "memory"))
 ENERGY, COLD, FLIPS = (DEFAULT_MARGINS[name] for name in ("energy", "cold_start", "flip_rate"))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.records.budgets import parse_budgets
+from pytest_hwperf.records.markers import parse_budgets
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.run import Classes, Estimate, replace
 from pytest_hwperf.records.verdict import Judgement

@@ -5,8 +5,8 @@ from fakes.records import sample
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_hwperf.records.budgets import ALWAYS_COMPARED, BUDGET_KEYWORDS, DEFAULT_MARGINS
 from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.markers import ALWAYS_COMPARED, BUDGET_KEYWORDS, DEFAULT_MARGINS
 from pytest_hwperf.records.messages import said
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.run import Sample

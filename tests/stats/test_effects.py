@@ -11,8 +11,7 @@ from pytest_hwperf.records.evidence import Gate, Hypothesis
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison
 from pytest_hwperf.stats.ranks import changes_of, cohens_d, decisive
-from pytest_hwperf.stats.screen import SCREEN_PAIRS
-from pytest_hwperf.stats.sequence import decide
+from pytest_hwperf.stats.sequence import SCREEN_PAIRS, decide
 
 EQUAL, SLOWER = 0, 1  # tests of the build
 

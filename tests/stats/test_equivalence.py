@@ -19,7 +19,6 @@ from pytest_hwperf.stats.sequence import (
     decide,
     look_for_equivalence,
     looks,
-    next_look,
     next_step,
 )
 
@@ -57,7 +56,6 @@ def evidence(*found: tuple[Pair, ...], hypotheses: tuple[Hypothesis, ...] = (A,)
 def test_the_levels_of_all_looks_are_less_than_that_of_the_screen() -> None:
     assert {8: 2**-7, 16: 2**-8, 32: 2**-9, 60: 2**-10} == LOOKS
     assert sum(LOOKS.values()) < 2**-6
-    assert (8, 16, 60, 0) == (next_look(0), next_look(8), next_look(59), next_look(60))
 
 
 def test_what_the_screen_leaves_inconclusive_is_asked_again() -> None:

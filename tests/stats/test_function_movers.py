@@ -11,9 +11,8 @@ from pytest_hwperf.records.evidence import Explanation
 from pytest_hwperf.records.profiles import SampledCalls
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison
-from pytest_hwperf.stats.call_trees import holders, renames
+from pytest_hwperf.stats.call_trees import Seconds, holders, renames
 from pytest_hwperf.stats.explanations import explain_functions, explained
-from pytest_hwperf.stats.movers import Seconds
 from pytest_hwperf.stats.sequence import decide
 
 SLOWER = gates.hypothesis(0)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.records.budgets import DEFAULT_MARGINS
 from pytest_hwperf.records.evidence import Hypothesis, Measurement, Side
+from pytest_hwperf.records.markers import DEFAULT_MARGINS
 from pytest_hwperf.records.messages import said as words
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.run import Sample, replace

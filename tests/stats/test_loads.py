@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from pytest_hwperf.loads.local import schedule
-from pytest_hwperf.records.budgets import parse_budgets
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.load import Load, Served, parse_load
-from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.markers import Load, parse_budgets, parse_load
+from pytest_hwperf.records.run import Served, replace
 from pytest_hwperf.stats.loads import (
     bound_of,
     next_rate,

@@ -5,7 +5,7 @@ import pytest
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.profiles import OperatorProfile, ProfiledCalls, ProfiledOperator
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.stats.movers import by_family, moved_most, profile_of, profiler_costs
+from pytest_hwperf.stats.explanations import by_family, moved_most, profile_of, profiler_costs
 
 LONG_S = 1e-3
 

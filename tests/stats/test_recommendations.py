@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.records.budgets import parse_budgets
+from pytest_hwperf.records.markers import parse_budgets
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.run import Estimate, Key
 from pytest_hwperf.stats.recommendations import bottlenecks, matrix

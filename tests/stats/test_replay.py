@@ -9,9 +9,8 @@ from fakes import records as fake
 
 from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.evidence import Observation
-from pytest_hwperf.records.report import Report
+from pytest_hwperf.records.report import Answer, Report, Sweep, SweepPoint, SweepRow
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.sweep import Answer, Sweep, SweepPoint, SweepRow
 from pytest_hwperf.records.verdict import Budget, Judgement, Verdict
 from pytest_hwperf.stats.estimates import figures
 from pytest_hwperf.stats.replay import disagreements, recompute

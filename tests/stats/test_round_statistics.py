@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_hwperf.stats.rounds import Stats
+from pytest_hwperf.stats.sweeps import Stats
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pytest_hwperf.records.run import Figure
-from pytest_hwperf.stats.rounds import Round, figures_of, over_rounds
+from pytest_hwperf.stats.sweeps import Round, figures_of, over_rounds
 
 
 def round_of(*latency_s: float, **others: Any) -> Round:

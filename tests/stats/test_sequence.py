@@ -14,8 +14,7 @@ from pytest_hwperf.records.messages import said
 from pytest_hwperf.records.metrics import Better
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison, Margin
-from pytest_hwperf.stats.screen import SCREEN_PAIRS
-from pytest_hwperf.stats.sequence import Step, check_alpha, decide, looks, next_step
+from pytest_hwperf.stats.sequence import SCREEN_PAIRS, Step, check_alpha, decide, looks, next_step
 
 MB = 1e6
 VARYING = [10 * MB + i for i in range(7)]  # no two processes alike

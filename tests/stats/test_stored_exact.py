@@ -6,10 +6,11 @@ from random import Random
 import pytest
 from fakes.records import machine, run, sample
 
-from pytest_hwperf.records.budgets import DEFAULT_MARGINS
+from pytest_hwperf.records.markers import DEFAULT_MARGINS
 from pytest_hwperf.records.run import Run, StoredRun, replace
 from pytest_hwperf.records.verdict import Comparison, Judgement
-from pytest_hwperf.stats.baselines import (
+from pytest_hwperf.stats.estimates import figures
+from pytest_hwperf.stats.stored import (
     Criteria,
     Stored,
     choose,
@@ -20,7 +21,6 @@ from pytest_hwperf.stats.baselines import (
     stored_run_of,
     unless_agreed,
 )
-from pytest_hwperf.stats.estimates import figures
 
 ACCURACY, SIZE, MEMORY, INSTRUCTIONS = (
     DEFAULT_MARGINS[name] for name in ("accuracy", "model_size", "memory", "instructions")

@@ -12,7 +12,7 @@ from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Margin
-from pytest_hwperf.stats.stored_timings import (
+from pytest_hwperf.stats.stored import (
     compare_with_history,
     history_limit,
     machine_drift,

@@ -7,7 +7,7 @@ import pytest
 from fakes.benchmarks import ROOT, functions_of
 
 from pytest_hwperf.records.metrics import METRICS
-from pytest_hwperf.stats.stored_timings import compare_with_history
+from pytest_hwperf.stats.stored import compare_with_history
 
 
 @pytest.fixture(scope="module")

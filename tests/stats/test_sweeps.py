@@ -6,8 +6,8 @@ import pytest
 from fakes import records as fake
 
 from pytest_hwperf.records.codec import from_json, to_json
+from pytest_hwperf.records.report import Sweep, SweepPoint, SweepRow
 from pytest_hwperf.records.run import Figure, replace
-from pytest_hwperf.records.sweep import Sweep, SweepPoint, SweepRow
 from pytest_hwperf.records.verdict import Budget
 from pytest_hwperf.stats.sweeps import is_beyond, missed, row_of, sweep_of
 

@@ -10,8 +10,8 @@ from fakes import records as fake
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_hwperf.records.budgets import parse_budgets
 from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.markers import parse_budgets
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.run import Estimate
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome
