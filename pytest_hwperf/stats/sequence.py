@@ -37,6 +37,7 @@ _STAGES: tuple[Stage, ...] = get_args(Stage)
 SCREEN_PAIRS: Final = 6
 FIRST_PAIRS: Final = 3  # of a screen, which show a change far beyond the margin
 SCREEN_P = 0.11  # at a margin of 0: a rank sum of 17 of 21
+CLEARING_PAIRS: Final = 8  # fresh ones, after which a suspect is asked no further if they show no change for the worse
 FAR: Final = 1.5  # times the margin: a change that the first pairs show for certain
 SHARES = (0.4, 0.3, 0.3)  # of alpha, one for each look
 PATIENT_SHARES = (0.4, 0.2, 0.2, 0.2)  # the same where pairs go on until equivalence is shown: with a late look more
@@ -207,6 +208,12 @@ class _Course:
                 self.testable[fixed.hypothesis] = fixed, 1.0 if p_value is None else p_value
             else:
                 self.decided[fixed.hypothesis] = found
+        if not self.evidence.until_equivalent:
+            fresh = {one: self.seen[one]["confirm"][:CLEARING_PAIRS] for one in self.screened}
+            cleared = {one: pairs for one, pairs in fresh.items() if _is_harmless(one, pairs)}
+            self.decided.update(
+                (one, _compare(one, pairs, 2.0**-CLEARING_PAIRS, "second screen")) for one, pairs in cleared.items()
+            )
         for pairs, share in zip(self.looks, self.shares, strict=False):  # without a family there are no looks
             self._look(pairs, share)
 
@@ -243,7 +250,7 @@ class _Course:
         if any(count > 0 for count in lacking.values()):
             return "screen", lacking
         waiting = [one for one in self.screened if one in waiting and one not in self.decided]
-        for pairs in self.looks:
+        for pairs in (CLEARING_PAIRS, *self.looks):
             lacking = {one: pairs - len(self.seen[one]["confirm"]) for one in waiting}
             if any(count > 0 for count in lacking.values()):
                 return "confirm", lacking
@@ -338,6 +345,14 @@ def is_suspect(hypothesis: Hypothesis, screen: Sequence[Observation]) -> bool:
         return _compare(hypothesis, whole, 0.0, "screen").outcome == "regressed"
     worse, margin = _worsened(hypothesis, whole)
     return signed_rank_p(worse) <= SCREEN_P and max(worse) >= margin
+
+
+def _is_harmless(hypothesis: Hypothesis, fresh: Sequence[Observation]) -> bool:
+    """Say whether fresh pairs clear a suspect: half of them lie within the margin, and more would hardly fail it."""
+    if len(fresh) < CLEARING_PAIRS or not all(map(is_ratio, fresh)):
+        return False
+    worse, margin = _worsened(hypothesis, fresh)
+    return median(worse) <= margin
 
 
 def _worsened(hypothesis: Hypothesis, observations: Sequence[Observation]) -> tuple[list[float], float]:

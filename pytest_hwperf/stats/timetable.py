@@ -197,7 +197,9 @@ class Timetable:
         """Return what some tests are expected to take: what is left of their screen, and fresh pairs for suspects."""
         asked = sum(one.hypotheses for one in tests)
         suspects = 1 + math.floor(_SUSPECTS * asked)
-        pairs = looks(suspects, self.alpha)[suspects > 1]  # what is slower is decided at the first look, as a rule
+        pairs = looks(suspects, self.alpha)[
+            0
+        ]  # what is slower is decided at the first look, as a rule, and the rest before it
         each = {one.test: pairs for one in tests}
         confirming_s = self._pairs_s(tests, each, self.plan, suspects / max(1, asked))
         return self.pace * (self.screen_s(tests, screening, seen) + confirming_s)

@@ -306,11 +306,31 @@ def test_screen_that_was_cut_short_decides_nothing() -> None:
 
 def test_two_hypotheses_share_the_level_until_one_is_rejected() -> None:
     """Of two, nine pairs are looked at first: 2^-9 is at most 0.002. What is rejected passes its share on."""
-    nine = evidence(SCREENED_BOTH, pairs("confirm", {A: SLOW, B: SLOW}, 9, 7))
-    found = decide(nine)
-    assert next_step(evidence(SCREENED_BOTH)).pairs == 9
+    eight = pairs("confirm", {A: SLOW, B: SLOW}, 8, 7)
+    found = decide(evidence(SCREENED_BOTH, eight, pairs("confirm", {A: SLOW, B: SLOW}, 1, 15)))
+    assert 1 == next_step(evidence(SCREENED_BOTH, eight)).pairs
     assert ["regressed", "regressed"] == [found[A].outcome, found[B].outcome]
     assert 1 - 2 * 0.002 == confidence(found[A])
+
+
+@pytest.mark.parametrize("prove_equal", [False, True])
+def test_suspect_that_eight_fresh_pairs_clear_is_asked_no_further(*, prove_equal: bool) -> None:
+    """The look is at nine. Where equivalence is to be shown, pairs go on; one value is beyond the margin."""
+    fresh = [pair(6 + n, "confirm", [observation(A, SLOW, n), observation(B, 1.0, n)]) for n in range(1, 9)]
+    cleared = replace(evidence(SCREENED_BOTH, tuple(fresh)), until_equivalent=prove_equal)
+    found = decide(cleared)[B]
+    assert next_step(cleared).hypotheses == ((A, B) if prove_equal else (A,))
+    assert (8, "8 fresh pairs after the screen: no sign of a slowdown") == (found.pairs, found.how) or prove_equal
+    assert found.outcome == ("inconclusive" if prove_equal else "equivalent")
+
+
+def test_suspect_of_which_half_of_the_pairs_are_beyond_the_margin_is_asked_on() -> None:
+    changes = [1.0] * 4 + [1.03] * 4
+    cleared = [pair(6 + n, "confirm", [observation(A, one, n)]) for n, one in enumerate(changes, 1)]
+    asked_on = [pair(7, "confirm", [observation(A, 1.03, 1)]), *cleared[1:]]
+    assert Step(stage=None) == next_step(evidence(SCREENED_A, tuple(cleared)))
+    assert "inconclusive" == decide(evidence(SCREENED_A, tuple(cleared)))[A].outcome
+    assert Step(stage="confirm", hypotheses=(A,), pairs=5) == next_step(evidence(SCREENED_A, tuple(asked_on)))
 
 
 def test_share_of_a_rejected_hypothesis_is_passed_on_within_the_look() -> None:
@@ -337,11 +357,11 @@ def test_decided_trial_is_not_measured_again() -> None:
 
 
 def test_lost_values_delay_only_their_own_look() -> None:
-    """One test lacks two of nine values: the other is decided by its nine, the one is asked for two more."""
+    """One test lacks two of nine values: the other is decided by its nine, the one is asked for more."""
     uneven = evidence(SCREENED_BOTH, pairs("confirm", {A: SLOW, B: SLOW}, 7, 7), pairs("confirm", {A: SLOW}, 2, 14))
     assert "regressed" == decide(uneven)[A].outcome
     assert ("inconclusive", "pairs still missing: 2") == (decide(uneven)[B].outcome, decide(uneven)[B].reason)
-    assert next_step(uneven) == Step(stage="confirm", hypotheses=(B,), pairs=2)
+    assert next_step(uneven) == Step(stage="confirm", hypotheses=(B,), pairs=1)  # of eight, which may clear it
 
 
 def test_a_dropped_trial_keeps_what_its_last_look_has_said() -> None:
