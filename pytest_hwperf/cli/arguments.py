@@ -13,13 +13,13 @@ from pytest_hwperf import registry
 from pytest_hwperf.cli.output import USAGE, complain, explained_if_unwritable, say_lines
 from pytest_hwperf.host.files import check_writable, is_file, same_place
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.markers import LONGEST_S
 from pytest_hwperf.stores.location import locate
 from pytest_hwperf.stores.store import Store
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
+A_DAY_S = 86_400
 _WRITTEN = ("html", "json", "markdown", "output", "plot", "record")  # options whose file is replaced
 _NOT_READ = (*_WRITTEN, "given")
 _SCHEME = re.compile(r"sql:sqlite:///|@|[a-z-]+:")  # in front of a file: a store, a body, a format
@@ -131,16 +131,11 @@ def show_help_alone(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
-def check_time(seconds: float, most: int, usual: str) -> None:
-    """Refuse a time in which nothing can be measured, and one without end."""
-    if not 0 < seconds <= most:
-        raise UsageProblem(f"--time={seconds:g}: a number of seconds above 0 up to {most}, such as {usual}")
-
-
-def check_timeout(seconds: float) -> None:
-    """Refuse a time of a request that no answer can keep, and one without end."""
-    if not 0 < seconds <= LONGEST_S:
-        raise UsageProblem(f"--timeout={seconds:g}: a number of seconds above 0 up to {LONGEST_S:g}, such as 10")
+def check_seconds(most: float, usual: str, **given: float) -> None:
+    """Refuse a time in which nothing can be measured, and one without end; `given` by the name of the option."""
+    for name, seconds in given.items():
+        if not 0 < seconds <= most:
+            raise UsageProblem(f"--{name}={seconds:g}: a number of seconds above 0 up to {most:g}, such as {usual}")
 
 
 def check_files(**files: str | list[str] | None) -> None:

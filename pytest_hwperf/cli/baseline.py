@@ -10,7 +10,7 @@ from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.errors import StoreError, UsageProblem
 from pytest_hwperf.records.evidence import COMMIT_DIGITS
-from pytest_hwperf.records.run import Figure, Run, StoredRun
+from pytest_hwperf.records.run import Run, StoredRun
 from pytest_hwperf.records.units import counted, show_interval
 from pytest_hwperf.reports.rows import metric_of
 from pytest_hwperf.stores.store import Store
@@ -88,43 +88,40 @@ def _digest(stored: StoredRun) -> bytes:
     return hashlib.sha256(to_json(stored, check=False)).digest()
 
 
-_HELD = "a failed run is held by pytest --hwperf-save"
-
-
 def list_runs(options: argparse.Namespace) -> int:
     """Print a line for each test, label and machine of which there are runs."""
     store, location = arg.open_store(options.store)
-    names = [options.baseline] if options.baseline else store.baselines()
-    lines = [line for name in names for line in _listed(store, name)]
-    if not lines:
-        return _nothing(f"no run is stored in {location}; save some with pytest --hwperf-save")
-    for line in lines:
-        say(line)
-    return OK
+    lines = list[str]()
+    for name in [options.baseline] if options.baseline else store.baselines():
+        for held in (False, True):
+            for runs in store.histories(name, held=held):
+                count = (
+                    counted(len(runs), "failed run") + " waiting to be accepted" if held else counted(len(runs), "run")
+                )
+                lines.append(f"{name}: {_name(runs[-1].run)}: {count}, the newest {_origin(runs[-1])}")
+    return _told(lines, f"no run is stored in {location}; save some with pytest --hwperf-save")
 
 
 def show_runs(options: argparse.Namespace) -> int:
     """Print the figures of the newest runs of some tests."""
     store, location = arg.open_store(options.store)
-    chosen = [runs[-1] for runs in store.histories(options.baseline, options.test, held=False)]
-    if not chosen:
-        return _nothing(_unmatched("stored run", options, location, "list them with hwperf baseline list"))
-    for stored in chosen:
-        say(f"{_name(stored.run)}: {_origin(stored)}")
-        for figure in stored.figures:
-            say(f"  {_figure(stored.run, figure)}")
-    return OK
+    lines = list[str]()
+    for runs in store.histories(options.baseline, options.test, held=False):
+        run = runs[-1].run
+        lines.append(f"{_name(run)}: {_origin(runs[-1])}")
+        for one in runs[-1].figures:
+            value, n = one.estimate, counted(one.estimate.n, one.per)
+            shown = show_interval(value.value, value.low, value.high, metric_of(run, one.metric).unit)
+            lines.append(f"  {one.metric} {one.statistic} {shown}, n={n}, {one.source}")
+    return _told(lines, _unmatched("stored run", options, location))
 
 
 def remove_runs(options: argparse.Namespace) -> int:
     """Remove the runs of some tests, whose first comparison then has no baseline."""
     store, location = arg.open_store(options.store)
     removed = store.remove(options.baseline, options.test)
-    if not removed:
-        return _nothing(_unmatched("run", options, location, "list them with hwperf baseline list"))
-    for test in removed:
-        say(f"removed from baseline {options.baseline}: {test}")
-    return OK
+    lines = [f"removed from baseline {options.baseline}: {test}" for test in removed]
+    return _told(lines, _unmatched("run", options, location))
 
 
 def accept_runs(options: argparse.Namespace) -> int:
@@ -132,11 +129,8 @@ def accept_runs(options: argparse.Namespace) -> int:
     store, location = arg.open_store(options.store)
     store.check(options.baseline, writing=True)
     accepted = store.accept(options.baseline, options.test)
-    if not accepted:
-        return _nothing(_unmatched("held run", options, location, _HELD))
-    for test in accepted:
-        say(f"accepted as baseline {options.baseline}: {test}")
-    return OK
+    lines = [f"accepted as baseline {options.baseline}: {test}" for test in accepted]
+    return _told(lines, _unmatched("held run", options, location, "a failed run is held by pytest --hwperf-save"))
 
 
 def prune_runs(options: argparse.Namespace) -> int:
@@ -144,33 +138,24 @@ def prune_runs(options: argparse.Namespace) -> int:
     store, location = arg.open_store(options.store)
     store.check(options.baseline, writing=True)
     removed = store.prune(options.baseline, describe_machine())
-    for test in removed:
-        say(f"removed runs of other versions from baseline {options.baseline}: {test}")
-    if not removed:
-        say(
-            f"nothing to remove from baseline {options.baseline} of {location}: it holds no run of this machine with "
-            "other versions that was saved again"
-        )
-    return OK
+    lines = [f"removed runs of other versions from baseline {options.baseline}: {test}" for test in removed]
+    none = f"nothing to remove from baseline {options.baseline} of {location}: it holds no run of this machine with"
+    return _told(lines or [f"{none} other versions that was saved again"], "")
 
 
-def _nothing(problem: str) -> int:
-    complain(problem)
-    return FAILED
+def _told(lines: Sequence[str], otherwise: str) -> int:
+    """Print what was found or done; where there is nothing, what is wrong."""
+    for line in lines:
+        say(line)
+    if not lines:
+        complain(otherwise)
+    return OK if lines else FAILED
 
 
-def _unmatched(what: str, options: argparse.Namespace, location: str, remedy: str) -> str:
+def _unmatched(
+    what: str, options: argparse.Namespace, location: str, remedy: str = "list them with hwperf baseline list"
+) -> str:
     return f"no {what} matches {options.test!r} in baseline {options.baseline} of {location}; {remedy}"
-
-
-def _listed(store: Store, baseline: str) -> Iterator[str]:
-    for held in (False, True):
-        for runs in store.histories(baseline, held=held):
-            yield f"{baseline}: {_name(runs[-1].run)}: {_counted(runs, held=held)}, the newest {_origin(runs[-1])}"
-
-
-def _counted(runs: Sequence[StoredRun], *, held: bool) -> str:
-    return f"{counted(len(runs), 'failed run' if held else 'run')}{' waiting to be accepted' if held else ''}"
 
 
 def _name(run: Run) -> str:
@@ -181,12 +166,6 @@ def _origin(stored: StoredRun) -> str:
     run = stored.run
     code = f"of {run.revision[:COMMIT_DIGITS]}{'+changes' * run.changed}" if run.revision else "of no commit"
     return f"{code}, {run.started_at}, machine {run.machine.fingerprint} ({run.machine.cpu_model})"
-
-
-def _figure(run: Run, figure: Figure) -> str:
-    value, low, high = figure.estimate.value, figure.estimate.low, figure.estimate.high
-    shown = show_interval(value, low, high, metric_of(run, figure.metric).unit)
-    return f"{figure.metric} {figure.statistic} {shown}, n={counted(figure.estimate.n, figure.per)}, {figure.source}"
 
 
 _STORED = (

@@ -1,116 +1,31 @@
 """`hwperf capacity`: how busy a service is, how long its requests wait, and how many instances a peak takes."""
 
 import argparse
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean, pstdev
 
 from pytest_hwperf.cli import arguments as arg
-from pytest_hwperf.cli.capacity_plan import carbon_inputs, is_load, load_rows, named, plan_of, rows_of
 from pytest_hwperf.cli.inputs import read_report
 from pytest_hwperf.cli.output import FAILED, OK, show_document, write_record
 from pytest_hwperf.host.disturbance import memory_limit
 from pytest_hwperf.host.machine import count_usable_cores, installed_memory
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.markers import nearest
-from pytest_hwperf.records.metrics import BOARD_MEMORY, MEDIAN_LATENCY
-from pytest_hwperf.records.run import SCHEMA, figure_of
-from pytest_hwperf.records.structs import Count, Record, Size
-from pytest_hwperf.records.units import counted, show
+from pytest_hwperf.records.markers import FASTEST_QPS, MOST_IN_FLIGHT, nearest
+from pytest_hwperf.records.metrics import BOARD_ENERGY, ENERGY, MEDIAN_LATENCY
+from pytest_hwperf.records.run import Key, figure_of
+from pytest_hwperf.records.units import counted, plural, show, show_number, show_share
 from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.reports.document import Listing, Titled
-from pytest_hwperf.stats import capacity
-from pytest_hwperf.stats.capacity import SAFETY, TOO_HIGH, Service, fitting
+from pytest_hwperf.stats import capacity, carbon
+from pytest_hwperf.stats.candidates import rows_of_call
+from pytest_hwperf.stats.capacity import Service
 
 MILLION = 1e6
-_MEMORY = "memory"
-_UNKNOWN = "its memory was not measured: mark the test with @pytest.mark.hwbudget(memory_max_mb=…)"
-_TOO_SMALL = "it needs less than can be measured"
-
-
-class ModelMemory(Record, frozen=True, kw_only=True):
-    """How many models of one measurement a memory holds."""
-
-    measured: str
-    count: Count | None  # None: `reason` says why it is not known
-    each_bytes: Size | None = None  # upper bound of what one needs
-    typical_bytes: Size | None = None  # its median
-    processes: Count = 0  # fresh ones, that were measured
-    rests_on: str = ""  # what the upper bound is
-    boards_bytes: Size | None = None  # on GPUs, which the count leaves out; None: not measured
-    reason: str = ""
-
-
-class ModelsPlan(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf models in memory"):
-    """Everything that is said, as a file for other programs."""
-
-    schema: int = SCHEMA
-    memory_bytes: Size
-    memory_of: str  # "given", or what of this machine it is
-    base_bytes: Size  # counted once
-    models: tuple[ModelMemory, ...]
-
-
-def models_plan(options: argparse.Namespace, judgements: list[Judgement]) -> ModelsPlan:
-    """Count the models of each measurement."""
-    memory, whose = _available(options.memory_mb)
-    base = (options.base_mb or 0.0) * MILLION
-    found = tuple(_model(one, memory, base) for one in judgements if not is_load(one))
-    if all(one.count is None for one in found):
-        raise UsageProblem(f"--models: {found[0].reason if found else 'no measurement of a call without a load'}")
-    return ModelsPlan(memory_bytes=memory, memory_of=whose, base_bytes=base, models=found)
-
-
-def models_rows(plan: ModelsPlan) -> Iterator[Titled]:
-    """Yield what is said of a plan."""
-    room = f"{show(plan.memory_bytes, 'B')} ({plan.memory_of})"
-    for one in plan.models:
-        if one.count is None:
-            yield Titled("models", f"{one.measured}: not known: {one.reason}")
-            continue
-        yield Titled("models", f"{counted(one.count, 'model')} of {one.measured} in {room}")
-        each, typical = show(one.each_bytes or 0.0, "B"), show(one.typical_bytes or 0.0, "B")
-        rests = f"{one.rests_on} {counted(one.processes, 'fresh process')}, median {typical}"
-        yield Titled("", f"{each} each: {rests}; its peak in calls is in it")
-        if one.boards_bytes is not None:
-            yield Titled("", f"its {show(one.boards_bytes, 'B')} on GPUs are not counted")
-    base = f"after a base of {show(plan.base_bytes, 'B')}" if plan.base_bytes else "without a base; give --base-mb"
-    yield Titled("", f"{base}: a process with its third-party imports, which all models share")
-
-
-def _available(given_mb: float | None) -> tuple[float, str]:
-    """Return the bytes, and whose they are."""
-    if given_mb is not None:
-        return given_mb * MILLION, "given"
-    installed, limit = installed_memory(), memory_limit()
-    if limit is not None and limit < installed:
-        return limit, "limit of this process's control group"
-    return installed, "of this machine"
-
-
-def _model(one: Judgement, memory: float, base: float) -> ModelMemory:
-    figure, sample = figure_of(one.figures, (_MEMORY, "p50")), one.run.sample(_MEMORY)
-    if figure is None or sample is None:
-        reason = one.run.unmeasured.get(_MEMORY)
-        return ModelMemory(measured=named(one), count=None, reason=str(reason) if reason else _UNKNOWN)
-    high = figure.estimate.high
-    each = max(sample.values, default=0.0) if high is None else high
-    rate = 50 * (1 + figure.estimate.confidence)  # of one bound alone, in %
-    boards = figure_of(one.figures, (BOARD_MEMORY, "p50"))
-    return ModelMemory(
-        measured=named(one),
-        count=fitting(memory, each, base) if each >= 1 else None,
-        each_bytes=each,
-        typical_bytes=figure.estimate.value,
-        processes=len(sample.values),
-        rests_on="the highest of" if high is None else f"upper bound ({rate:.3g} %) of",
-        boards_bytes=boards.estimate.value if boards else None,
-        reason="" if each >= 1 else _TOO_SMALL,
-    )
-
-
+_MEAN: Key = (MEDIAN_LATENCY[0], "mean")
 _LEAST, _LARGEST = 1e-9, 1e12  # of every number that is given
 _MOST_SERVERS = 100_000
-_LATENCY = MEDIAN_LATENCY[0]
 _FACTS: Mapping[str, str] = {
     "arrivals": "requests a second, in all",
     "rate": "requests a second that one server serves, one after the other",
@@ -118,7 +33,7 @@ _FACTS: Mapping[str, str] = {
     "variation": "standard deviation of the service time over its mean; default: measured, or 1",
     "arrivals-variation": "the same of the gaps between arrivals; default: 1, Poisson",
     "peak": "requests a second at the busiest time",
-    "safety": f"factor for the peak; default: {SAFETY:g}",
+    "safety": f"factor for the peak; default: {capacity.SAFETY:g}",
     "memory-mb": "of an instance; with --models default: of this machine",
     "request-mb": "that a request takes while it is served; default: measured",
     "base-mb": "of a process with its model, counted once; with --models of one with its third-party imports",
@@ -160,49 +75,35 @@ def run(options: argparse.Namespace) -> int:
     arg.check_files(json=options.json)
     if options.models:
         return _models(options)
-    carbon_inputs(options.carbon)
+    try:
+        inputs = carbon.parse_carbon_lines(options.carbon)
+    except UsageProblem as problem:
+        raise UsageProblem(f"--carbon: {problem}") from problem
     if not all(1 <= count <= _MOST_SERVERS for count in (options.servers, options.cores or 1)):
         raise UsageProblem(f"--servers and --cores: from 1 to {_MOST_SERVERS}")
     if options.base_mb and options.request_mb is None:
         raise UsageProblem("--base-mb needs --request-mb: the measured memory of a process has the model in it already")
     if options.arrivals is None:
         raise UsageProblem("--arrivals is missing: give the requests a second, such as --arrivals=200")
-    given = sum(one is not None for one in (options.rate, options.service_ms, options.report))
-    if given != 1:
+    if sum(one is not None for one in (options.rate, options.service_ms, options.report)) != 1:
         raise UsageProblem("give one of --rate, --service-ms and a report of pytest --hwperf-report=FILE.json")
     judgements = read_report(options.report).judgements if options.report else ()
     measured = _chosen(judgements, options) if options.report else None
     alone = _service_of(options, measured)
     service = capacity.together([alone, *options.also]) if options.also else alone
     options.cores = options.cores or count_usable_cores()
-    options.safety = SAFETY if options.safety is None else options.safety
+    options.safety = capacity.SAFETY if options.safety is None else options.safety
     options.arrivals_variation = 1.0 if options.arrivals_variation is None else options.arrivals_variation
-    plan = plan_of(options, service, measured)
+    plan, rows = _planned(options, service, measured, inputs)
     if options.json:
         write_record(options.json, plan)
-    show_document([Listing([*rows_of(plan, options), *load_rows(alone, measured, judgements)], 0)])
-    return OK if plan.utilisation <= TOO_HIGH else FAILED
-
-
-def _models(options: argparse.Namespace) -> int:
-    """Print how many models a memory holds; 1 where one of them does not fit at all."""
-    taken = {"models", "test", "report", "memory_mb", "base_mb", "json", "run", "given", "handed_on"}
-    other = {**vars(options), "servers": options.servers - 1}
-    if given := [f"--{name.replace('_', '-')}" for name, value in other.items() if value and name not in taken]:
-        raise UsageProblem(f"--models counts models alone: leave out {' and '.join(given)}")
-    if not options.report:
-        raise UsageProblem("--models needs a report of pytest --hwperf-report=FILE.json with the metric memory")
-    judgements = read_report(options.report).judgements
-    plan = models_plan(options, [_chosen(judgements, options)] if options.test else [*judgements])
-    if options.json:
-        write_record(options.json, plan)
-    show_document([Listing([*models_rows(plan)], 0)])
-    return FAILED if any(one.count == 0 for one in plan.models) else OK
+    show_document([Listing([*rows, *_load_rows(alone, measured, judgements)], 0)])
+    return OK if plan.utilisation <= capacity.TOO_HIGH else FAILED
 
 
 def _chosen(judgements: Sequence[Judgement], options: argparse.Namespace) -> Judgement:
     """Return the measurement of a report that is planned with."""
-    found = {named(one): one for one in judgements if not is_load(one)}
+    found = {capacity.named(one): one for one in judgements if not _is_load(one)}
     if not found:
         raise UsageProblem(f"{options.report} has no measurement of a call without a load")
     if options.test in found:
@@ -215,18 +116,227 @@ def _chosen(judgements: Sequence[Judgement], options: argparse.Namespace) -> Jud
     raise UsageProblem(f"--test: which of these measurements of {options.report}?{hint}\n{shown}")
 
 
+def _is_load(one: Judgement) -> bool:
+    """Whether calls arrived in another way than one after the other."""
+    return one.run.conditions.get("load", "single_stream") != "single_stream"
+
+
 def _service_of(options: argparse.Namespace, measured: Judgement | None) -> Service:
     """Return the service as it was typed, or as its calls were timed one after the other."""
     variation = options.variation
     if measured is None:
         seconds = 1 / options.rate if options.rate is not None else options.service_ms / 1e3
         return Service(arrivals=options.arrivals, seconds=seconds, variation=1.0 if variation is None else variation)
-    sample, mean = measured.run.sample(_LATENCY), figure_of(measured.figures, (_LATENCY, "mean"))
+    sample, mean = measured.run.sample(_MEAN[0]), figure_of(measured.figures, _MEAN)
     if sample is None or mean is None or not mean.estimate.value:
-        raise UsageProblem(f"{named(measured)} has no latency: choose another measurement by --test")
+        raise UsageProblem(f"{capacity.named(measured)} has no latency: choose another measurement by --test")
     if variation is None:  # a batch of short calls hides how much each of them varies
         variation = pstdev(sample.values) / fmean(sample.values) if sample.per == "call" else 1.0
     return Service(arrivals=options.arrivals, seconds=mean.estimate.value, variation=variation)
+
+
+_MEANS: Mapping[capacity.Level, str] = {
+    "safe": "safe",
+    "high": f"over {show_share(capacity.HIGH)}, little is left for a peak",
+    "too high": f"over {show_share(capacity.TOO_HIGH)}, where waits grow steeply",
+    "no steady state": "no steady state: more arrives than is served, and the queue grows for ever",
+}
+
+
+def _planned(
+    options: argparse.Namespace, service: Service, measured: Judgement | None, inputs: carbon.CarbonInputs | None
+) -> tuple[capacity.CapacityPlan, list[Titled]]:
+    """Compute a plan, and say it."""
+    full, missing = options.servers / service.seconds, dict[str, str]()
+    served, busy = min(service.arrivals, full), capacity.utilisation(service, options.servers)
+    level, waits = capacity.level(busy), capacity.waits(service, options.servers, options.arrivals_variation)
+    limits = (capacity.HIGH, capacity.TOO_HIGH)
+    shares = ", ".join(f"{show_share(share)} at {show(share * full, '1/s')}" for share in limits)
+    can_do = f"{counted(options.servers, 'server')} can do {show(full, '1/s')}"
+    rows = [
+        Titled("utilisation", f"{busy:.3f}: {_MEANS[level]}"),
+        Titled("utilisation", f"{show(service.arrivals, '1/s')} arrive, {can_do}; {shares}"),
+        *(_wait(wait, service.variation) for wait in waits if wait.model != "M/G/1" or service.variation != 1),
+    ]
+    instances = memory = energy = cost = None
+    if options.peak is not None:
+        instances = capacity.instances(options.peak, full, options.safety)
+        rows += _instance_rows(instances, options)
+    if options.memory_mb is not None:
+        memory = _memory(options, measured)
+        rows += _memory_rows(memory, typed=options.request_mb is not None) if memory else ()
+        missing |= {} if memory else {"memory": "give --request-mb, or a report with the metric memory"}
+    rows += [Titled(name, f"not known: {why}") for name, why in missing.items()]
+    if options.price_per_hour is not None:
+        cost, rate = capacity.per_million(options.price_per_hour, served), show(served, "1/s")
+        rows.append(Titled("cost", f"{show_number(cost)} a million requests, at {rate} on one instance"))
+    joules, source = _joules(measured)
+    if options.price_per_kwh is not None or options.grams_per_kwh is not None:
+        energy, text = _energy(options, joules, source)
+        rows.append(Titled("energy", text))
+        missing |= {} if energy else {"energy": source}
+    made = carbon.carbon_of_million(inputs, joules, source, served) if inputs else None
+    plan = capacity.CapacityPlan(
+        measured=capacity.named(measured) if measured else "", service=service, servers=options.servers,
+        utilisation=busy, level=level, waits=waits, instances=instances, memory=memory, cost=cost, energy=energy,
+        carbon=made, missing=missing,
+    )  # fmt: skip
+    return plan, [*rows, *(_carbon_rows(made) if made else ())]
+
+
+def _wait(wait: capacity.Wait, variation: float) -> Titled:
+    ends = [("p95", wait.p95_s), ("p99", wait.p99_s)]
+    response = ", ".join(f"{name} {show(value, 's')}" for name, value in ends if value is not None)
+    text = f"{wait.model:<8}{show(wait.seconds, 's')} on average"
+    if wait.model in ("M/G/1", "Kingman") or wait.model.startswith("G/G/"):
+        text += f", service times varying by {variation:.2f} of their mean"
+    return Titled("wait", f"{text}; with the service {response}" if response else text)
+
+
+def _instance_rows(found: capacity.Instances, options: argparse.Namespace) -> list[Titled]:
+    other = {"safety factor": found.by_utilisation, "utilisation": found.by_safety}.get(found.rule)
+    alone = "" if other is None else f", the other rule alone says {other}"
+    rule = "both rules" if found.rule == "both" else f"the {found.rule}"
+    peak, busy = show(options.peak, "1/s"), show_share(found.utilisation)
+    rules = f"{options.safety:g} times the peak, and at most {show_share(capacity.HIGH)} busy"
+    return [
+        Titled("instances", f"{found.count} for a peak of {peak} by {rule}{alone}; each {busy} busy"),
+        Titled("instances", f"rules: {rules}; one to spare for a failure is one more"),
+    ]
+
+
+def _memory(options: argparse.Namespace, measured: Judgement | None) -> capacity.Concurrency | None:
+    """Return how many requests the memory holds at once, None where the need of one is not known."""
+    figure = figure_of(measured.figures, capacity.MEMORY) if measured else None
+    each = figure.estimate.value if figure else 0.0
+    if options.request_mb is not None:
+        each = options.request_mb * MILLION
+    elif each < 1:
+        return None
+    base = (options.base_mb or 0.0) * MILLION
+    count = capacity.fitting(options.memory_mb * MILLION, each, base)
+    return capacity.Concurrency(by_memory=count, cores=options.cores, base_bytes=base, each_bytes=each)
+
+
+def _memory_rows(found: capacity.Concurrency, *, typed: bool) -> list[Titled]:
+    own = "" if typed else ", each in a process of its own with its model, third-party imports not in it"
+    base = f"after a base of {show(found.base_bytes, 'B')}, counted once"
+    limit = "the cores are the limit" if found.cores < found.by_memory else "the memory is the limit"
+    return [
+        Titled("memory", f"{counted(found.by_memory, 'request')} at once, {show(found.each_bytes, 'B')} each{own}"),
+        Titled("memory", base if found.base_bytes else "without a base, which was not given"),
+        Titled("memory", f"{counted(found.cores, 'core')}: {limit}"),
+    ]
+
+
+def _joules(measured: Judgement | None) -> tuple[float | None, str]:
+    """Return the energy of a call, that of boards too, with its source; None with the reason where it is not known."""
+    figure = figure_of(measured.figures, (ENERGY, "mean")) if measured else None
+    if figure is None or measured is None:
+        return None, "give a report with the metric energy"
+    if BOARD_ENERGY in measured.run.unmeasured:
+        return None, f"{BOARD_ENERGY} is unmeasured: {measured.run.unmeasured[BOARD_ENERGY]}"
+    boards = figure_of(measured.figures, (BOARD_ENERGY, "mean"))
+    found = [one for one in (figure, boards) if one]
+    of_call = rows_of_call(measured.run.conditions.get("batch_size", ""))  # the energy is that of a row
+    return sum(one.estimate.value for one in found) * of_call, " + ".join(one.source for one in found)
+
+
+def _energy(
+    options: argparse.Namespace, joules: float | None, source: str
+) -> tuple[capacity.EnergyOfMillion | None, str]:
+    """Return the energy of a million requests with its price and its carbon, and say it."""
+    if joules is None:
+        return None, f"not known: {source}"
+    kwh = joules * MILLION / carbon.J_PER_KWH
+    price, grams = (None if each is None else kwh * each for each in (options.price_per_kwh, options.grams_per_kwh))
+    told = [f"{show_number(kwh)} kWh a million requests ({source})"]
+    told += [] if price is None else [f"{show_number(price)} for it"]
+    told += [] if grams is None else [f"{show(grams, 'g')} of CO2"]
+    return capacity.EnergyOfMillion(kwh=kwh, source=source, price=price, grams=grams), ", ".join(told)
+
+
+def _carbon_rows(found: carbon.CarbonOfMillion) -> Iterator[Titled]:
+    """Yield both parts, and their sum where both are known: a part is not the whole."""
+    units, used, made = f"a million {plural(found.unit)}", found.operational_g, found.embodied_g
+    if used is not None and made is not None:
+        yield Titled("carbon", f"{show(used + made, 'g')} of CO2 equivalent for {units}, of which")
+    energy = f"of the energy for {units}: not known: {found.reason}"
+    if used is not None:
+        energy = f"{show(used, 'g')} for the energy of {units} ({found.source})"
+    yield Titled("carbon", energy)
+    making = "of making the machine: not known: give --carbon embodied_kg=… and lifetime_years=…"
+    if made is not None:
+        making = f"{show(made, 'g')} for making the machine, as long as it serves them"
+    yield Titled("carbon", making)
+
+
+_ALIKE = ("batch_size", "threads", "precision")  # conditions of a load on what is planned with
+_LOAD = re.compile(r"\b(qps|in_flight|shape)=(\d{1,12}(?:\.\d{1,12})?(?:e[+-]?\d{1,2})?)(?=\s|$)")
+
+
+def _load_rows(service: Service, measured: Judgement | None, judgements: Sequence[Judgement]) -> Iterator[Titled]:
+    """Yield a line for each load from a schedule that was put on what is planned with, beside the theory."""
+    if measured is None:
+        return
+    alike = measured.run
+    for one in judgements:
+        conditions, load = one.run.conditions, one.run.conditions.get("load", "")
+        found, told = figure_of(one.figures, _MEAN), dict(_LOAD.findall(load))
+        is_same = one.run.scenario == alike.scenario and bool(alike.scenario or one.run.test == alike.test)
+        is_same = is_same and all(conditions.get(name) == alike.conditions.get(name) for name in _ALIKE)
+        rate, shape = float(told.get("qps", 0)), float(told.get("shape", 1))
+        if not (found and is_same and load.startswith("server ") and shape and 0 < rate <= FASTEST_QPS):
+            continue
+        at_rate = Service(arrivals=rate, seconds=service.seconds, variation=service.variation)
+        servers = max(1, min(MOST_IN_FLIGHT, int(float(told.get("in_flight", 1)))))
+        waits, theory = capacity.waits(at_rate, servers, 1 / math.sqrt(shape)), "by theory there is no steady state"
+        if waits:
+            theory = f"{waits[-1].model} says {show(waits[-1].seconds + service.seconds, 's')}"
+        yield Titled("measured", f"{load}: latency {show(found.estimate.value, 's')} on average; {theory}")
+
+
+def _models(options: argparse.Namespace) -> int:
+    """Print how many models a memory holds; 1 where one of them does not fit at all."""
+    taken = {"models", "test", "report", "memory_mb", "base_mb", "json", "run", "given", "handed_on"}
+    other = {**vars(options), "servers": options.servers - 1}
+    if given := [f"--{name.replace('_', '-')}" for name, value in other.items() if value and name not in taken]:
+        raise UsageProblem(f"--models counts models alone: leave out {' and '.join(given)}")
+    if not options.report:
+        raise UsageProblem("--models needs a report of pytest --hwperf-report=FILE.json with the metric memory")
+    judgements = read_report(options.report).judgements
+    if options.test:
+        judgements = (_chosen(judgements, options),)
+    installed, limit = installed_memory(), memory_limit()
+    memory, whose = installed, "of this machine"
+    if options.memory_mb is not None:
+        memory, whose = options.memory_mb * MILLION, "given"
+    elif limit is not None and limit < installed:
+        memory, whose = limit, "limit of this process's control group"
+    base = (options.base_mb or 0.0) * MILLION
+    models = tuple(capacity.model_memory(one, memory, base) for one in judgements if not _is_load(one))
+    if all(one.count is None for one in models):
+        raise UsageProblem(f"--models: {models[0].reason if models else 'no measurement of a call without a load'}")
+    if options.json:
+        plan = capacity.ModelsPlan(memory_bytes=memory, memory_of=whose, base_bytes=base, models=models)
+        write_record(options.json, plan)
+    after = f"after a base of {show(base, 'B')}" if base else "without a base; give --base-mb"
+    shared = Titled("", f"{after}: a process with its third-party imports, which all models share")
+    rows = [row for one in models for row in _model_rows(one, f"{show(memory, 'B')} ({whose})")]
+    show_document([Listing([*rows, shared], 0)])
+    return FAILED if any(one.count == 0 for one in models) else OK
+
+
+def _model_rows(one: capacity.ModelMemory, room: str) -> Iterator[Titled]:
+    if one.count is None:
+        yield Titled("models", f"{one.measured}: not known: {one.reason}")
+        return
+    yield Titled("models", f"{counted(one.count, 'model')} of {one.measured} in {room}")
+    each, typical = show(one.each_bytes or 0.0, "B"), show(one.typical_bytes or 0.0, "B")
+    rests = f"{one.rests_on} {counted(one.processes, 'fresh process')}, median {typical}"
+    yield Titled("", f"{each} each: {rests}; its peak in calls is in it")
+    if one.boards_bytes is not None:
+        yield Titled("", f"its {show(one.boards_bytes, 'B')} on GPUs are not counted")
 
 
 COMMANDS = (

@@ -18,19 +18,16 @@ from pytest_hwperf.host.files import digest_of
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.host.progress import ProgressLine
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.markers import DEFAULT_MARGINS, MODELS_COMPARED, parse_margin_lines
+from pytest_hwperf.records.markers import DEFAULT_MARGINS, LONGEST_S, MODELS_COMPARED, parse_margin_lines
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.units import parse_rate
-from pytest_hwperf.records.verdict import Budget, Comparison, Margin, Policy
+from pytest_hwperf.records.verdict import Budget, Comparison, Policy
 from pytest_hwperf.reports.rollout import document_of, render
 from pytest_hwperf.stats.rollout import P95, Decision, decide, requirements_of
 from pytest_hwperf.stats.rollout_plan import RolloutFile, Rows, VersionRecord, plan_of
 from pytest_hwperf.stats.verdicts import explain, judge_comparison
 
 _WIDEST = 80
-
-
-_A_DAY_S = 86_400
 _KINDS: tuple[TargetKind, ...] = ("ONNX file", "estimator", "function", "address")
 
 
@@ -85,12 +82,19 @@ def _checked(options: argparse.Namespace) -> CompareSettings:
     """Refuse what cannot be meant before anything is measured."""
     for target in (options.old, options.new):
         check_target(target, _KINDS)
-    arg.check_time(options.time, _A_DAY_S, "600")
-    arg.check_timeout(options.timeout)
+    arg.check_seconds(arg.A_DAY_S, "600", time=options.time)
+    arg.check_seconds(LONGEST_S, "10", timeout=options.timeout)
     output.make_folder_of(record=options.record)
     arg.check_files(record=options.record, markdown=options.markdown, json=options.json)
+    try:
+        margins = {one.key: one for one in (*MODELS_COMPARED, *parse_margin_lines(options.margin))}
+    except UsageProblem as problem:
+        raise UsageProblem(f"--margin: {problem}") from problem
+    if not all(METRICS[margin.metric].between_models for margin in margins.values()):
+        *others, last = (name for name, metric in METRICS.items() if metric.between_models)
+        raise UsageProblem(f"hwperf compare knows margins of {', '.join(others)} and {last}")
     return CompareSettings(
-        margins=_margins(options.margin),
+        margins=tuple(margins.values()),
         alpha=parse_rate("--alpha", options.alpha),
         batch_size=options.batch_size,
         threads=options.threads,
@@ -144,18 +148,6 @@ def _command(options: argparse.Namespace) -> Iterator[str]:
     yield from (f"--trust={one}" for one in options.trust)
     yield from (f"--header={name}: …" for name in headers_of(options.header))
     yield from ["--accept-inconclusive"] * options.accept_inconclusive
-
-
-def _margins(given: list[str]) -> tuple[Margin, ...]:
-    try:
-        named = parse_margin_lines(given)
-    except UsageProblem as problem:
-        raise UsageProblem(f"--margin: {problem}") from problem
-    margins = {margin.key: margin for margin in (*MODELS_COMPARED, *named)}
-    if not all(METRICS[margin.metric].between_models for margin in margins.values()):
-        *others, last = (name for name, metric in METRICS.items() if metric.between_models)
-        raise UsageProblem(f"hwperf compare knows margins of {', '.join(others)} and {last}")
-    return tuple(margins.values())
 
 
 def _show(line: ProgressLine, progress: Progress) -> None:

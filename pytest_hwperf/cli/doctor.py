@@ -5,17 +5,15 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pytest_hwperf import registry
 from pytest_hwperf.cli import arguments as arg
-from pytest_hwperf.cli.doctor_conditions import Fact, read_conditions, read_threads
-from pytest_hwperf.cli.doctor_noise import Noise, pair_for, read_noise, render_noise
-from pytest_hwperf.cli.output import FAILED, OK, clear_progress, complain, progress_line, say_lines, show_document
+from pytest_hwperf.cli.doctor_noise import Fact, Noise, listen, read_conditions, read_threads, render_noise
+from pytest_hwperf.cli.output import FAILED, OK, complain, say_lines, show_document
 from pytest_hwperf.host.clocks import ClockPrecision, clock_source, cpu_time_step, observe_clock
-from pytest_hwperf.host.disturbance import SystemState, control_groups, read_system_state, snapshot
+from pytest_hwperf.host.disturbance import SystemState, read_system_state
 from pytest_hwperf.host.machine import count_usable_cores, describe_machine
 from pytest_hwperf.host.memory import resident, resolution
 from pytest_hwperf.host.peaks import measure_peaks, save_peaks
@@ -112,11 +110,15 @@ def collect_findings(probes: Probes, machine: Machine) -> Findings:
     }
 
 
-def read_sources(open_one: Open = open_source, registered: Iterable[str] | None = None) -> list[Fact]:
-    """Try every source: the known ones, then third-party ones, the estimate last."""
+def sources_of(registered: Iterable[str] | None = None) -> list[str]:
+    """Name every source: the known ones, then third-party ones, the estimate last."""
     names = registry.names("energy_meters") if registered is None else registered
-    others = (name for name in names if name != ESTIMATE)
-    return [_source(name, open_one) for name in dict.fromkeys([*KNOWN_SOURCES, *others, ESTIMATE])]
+    return list(dict.fromkeys([*KNOWN_SOURCES, *(name for name in names if name != ESTIMATE), ESTIMATE]))
+
+
+def read_sources(open_one: Open = open_source, registered: Iterable[str] | None = None) -> list[Fact]:
+    """Try every source."""
+    return [_source(name, open_one) for name in sources_of(registered)]
 
 
 def _source(name: str, open_one: Open) -> Fact:
@@ -149,9 +151,8 @@ def _source(name: str, open_one: Open) -> Fact:
 
 def read_zones(access: Access, environ: Mapping[str, str]) -> list[Fact]:
     """Return every RAPL zone, also those that are never added up."""
-    zones = zones_of(access, environ)
-    answers = {zone: refusal(zone, access.files) for zone in zones}
-    chosen, _ = choose_zones(zones, answers.__getitem__)
+    answers = {zone: refusal(zone, access.files) for zone in zones_of(access, environ)}
+    chosen, _ = choose_zones([*answers], answers.__getitem__)
     facts = list[Fact]()
     for zone, answer in answers.items():
         role = "added up" if zone in chosen else _role(zone, answer)
@@ -283,9 +284,7 @@ def _abilities(facts: Sequence[Fact]) -> list[Titled]:
     return rows
 
 
-def run(
-    options: argparse.Namespace, probes: Probes | None = None, noise: Callable[[float], Noise] | None = None
-) -> int:
+def run(options: argparse.Namespace, probes: Probes | None = None, noise: Callable[[float], Noise] = listen) -> int:
     """Examine the machine, print the findings, and return the exit code; `noise` is read for so many seconds."""
     required = parse_required(options.require)
     if not 0 <= options.seconds <= _AN_HOUR_S:
@@ -295,7 +294,7 @@ def run(
     found = collect_findings(probes, machine)
     if options.seconds:
         found = {**found, "peaks": probes.peaks(machine)}
-        heard = (noise or _noise)(options.seconds)
+        heard = noise(options.seconds)
     if options.json:  # which escapes all but ASCII
         say_lines(json.dumps(plain_data(machine, found, heard, required), indent=1, allow_nan=False))
     else:
@@ -309,21 +308,12 @@ def run(
 
 def parse_required(given: Sequence[str], registered: Collection[str] | None = None) -> list[str]:
     """Return the abilities named by --require, each once."""
-    sources = registry.names("energy_meters") if registered is None else registered
-    allowed = list(dict.fromkeys([*ABILITIES, *KNOWN_SOURCES, *sources, ESTIMATE]))
+    allowed = [*ABILITIES, *sources_of(registered)]
     names = list(dict.fromkeys(name.strip() for words in given for name in words.split(",")))
     for name in names:
         if name not in allowed:
             raise UsageProblem(f"--require={name}: unknown ability {name!r}.{nearest_or_all(name, allowed)}")
     return names
-
-
-def _noise(seconds: float) -> Noise:
-    line = progress_line()
-    pairs = pair_for(seconds, lambda progress: line.show(f"equal processes take turns: {progress.stage}"))
-    noise = read_noise(pairs, partial(snapshot, groups=tuple(control_groups())))
-    clear_progress()
-    return noise
 
 
 COMMANDS = (

@@ -16,7 +16,7 @@ from pytest_hwperf.fleet.project import Project, arguments_of, installed_by, pro
 from pytest_hwperf.fleet.reaching import check_tools, clustered
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.report import ENDED, MOST_KINDS, MOST_SHARDS, Host, Order, Report, Task, last_lines
+from pytest_hwperf.records.report import ENDED, MOST_KINDS, MOST_SHARDS, Host, Order, Task, last_lines
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.stats.merging import merge_kinds
@@ -54,7 +54,8 @@ _LEAST_SILENCE_S = 5  # hosts give a sign of life each second, and may be busy
 def run(options: argparse.Namespace) -> int:
     """Run the gates, show what they have found, and return the exit code."""
     _check(options)
-    entries = read_hosts(options.hosts) if options.hosts else [_here()]
+    here = HostEntry(host=Host(name=LOCAL, kind=LOCAL, machine=LOCAL), address=LOCAL)
+    entries = read_hosts(options.hosts) if options.hosts else [here]
     check_tools(ssh=not entries[0].is_local)
     with workdir() as place:
         project = project_of(Path.cwd(), options.handed_on, place)
@@ -103,10 +104,6 @@ def _check(options: argparse.Namespace) -> None:
     check_output(options.output)
 
 
-def _here() -> HostEntry:
-    return HostEntry(host=Host(name=LOCAL, kind=LOCAL, machine=LOCAL), address=LOCAL)
-
-
 def _tasks(kinds: Sequence[str], shards: int) -> list[Task]:
     """Return the gates of a fleet: all shards of the first kind, then those of the next."""
     if len(kinds) > MOST_KINDS:
@@ -117,7 +114,8 @@ def _tasks(kinds: Sequence[str], shards: int) -> list[Task]:
 def _shown(outcomes: Sequence[Outcome], unreached: Sequence[str], options: argparse.Namespace) -> int:
     """Show what hosts have answered, and return the exit code."""
     troubles = [*unreached, *_troubles(outcomes)]
-    reports = dict(_reports(outcomes))
+    answered = {f"{one.task} on {one.host}": one.answer.read() for one in outcomes if one.answer}
+    reports = {name: report for name, report in answered.items() if report is not None}
     if not reports:
         for line in troubles:
             complain(line)
@@ -126,13 +124,6 @@ def _shown(outcomes: Sequence[Outcome], unreached: Sequence[str], options: argpa
     names = tuple(dict.fromkeys(one.task.kind for one in outcomes))
     merged = merge_kinds(reports, names, len(names))
     return show_report(replace(merged, warnings=(*merged.warnings, *troubles)), options)
-
-
-def _reports(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, Report]]:
-    for one in outcomes:
-        report = one.answer.read() if one.answer else None
-        if report is not None:
-            yield f"{one.task} on {one.host}", report
 
 
 def _troubles(outcomes: Sequence[Outcome]) -> Iterator[str]:

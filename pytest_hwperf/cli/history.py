@@ -59,8 +59,10 @@ def _shown(trend: Trend) -> Iterator[Block]:
     yield Paragraph(f"{what}{against}, {series.source or 'pairs'}, {machine}: {runs}", 1)
     newest = series.values[-1]
     code = f"{newest.revision[:_DIGITS]}{'+changes' * newest.changed}" if newest.revision else "no commit"
-    drawn = sparkline([value.estimate.value for value in series.values])
-    yield Paragraph(f"{drawn} {_value(trend, newest.estimate)}, {newest.started_at}, {code}", 2)
+    drawn, last = sparkline([value.estimate.value for value in series.values]), newest.estimate
+    unit = metric_of(series.metric, series.better).unit
+    value = _interval(last, trend.scale) if series.anchor else show_interval(last.value, last.low, last.high, unit)
+    yield Paragraph(f"{drawn} {value}, {newest.started_at}, {code}", 2)
     for change in trend.changes:
         yield Paragraph(f"changed {_changed(trend, change)}", 2)
         if change.before and change.revision and change.before != change.revision:
@@ -71,23 +73,13 @@ def _shown(trend: Trend) -> Iterator[Block]:
     yield from (Paragraph(f"noted at {note.revision[:_DIGITS]}: {shortened(note.text)}", 2) for note in trend.notes)
 
 
-def _value(trend: Trend, estimate: Estimate) -> str:
-    if trend.series.anchor:
-        return _interval(estimate, trend.scale)
-    unit = metric_of(trend.series.metric, trend.series.better).unit
-    return show_interval(estimate.value, estimate.low, estimate.high, unit)
-
-
 def _changed(trend: Trend, change: LevelChange) -> str:
-    between = f"between {_code(change.before)} and {_code(change.revision)}"
+    before, after = (revision[:_DIGITS] or "no commit" for revision in (change.before, change.revision))
+    between = f"between {before} and {after}"
     if change.earliest < change.latest:
         between += f" (95 %: run {change.earliest + 1} to {change.latest + 1} of {len(trend.series.values)})"
     allowed = f", autocorrelation {change.autocorrelation:.2f} allowed for" if change.autocorrelation else ""
     return f"{_interval(change.shift, trend.scale)} {between}; p={change.p_value:.2g}, n={change.shift.n} runs{allowed}"
-
-
-def _code(revision: str) -> str:
-    return revision[:_DIGITS] or "no commit"
 
 
 def _interval(estimate: Estimate, scale: str) -> str:
@@ -110,11 +102,15 @@ def run(options: argparse.Namespace) -> int:
     """Show the series of some tests, or export them."""
     if options.newest is not None and options.newest < 1:
         raise UsageProblem(f"--newest={options.newest}: at least 1 run")
-    if options.form:
-        _check_export(options)
-    wrong = [file for file in options.output if Path(file).suffix not in (".json", ".html") and not options.form]
-    if wrong:
-        raise UsageProblem(f"--output={wrong[0]}: the name has to end in .json, .html")
+    if options.form and len(options.output) > 1:
+        raise UsageProblem(f"--as={options.form} writes one file: give --output once")
+    if options.form == "parquet":
+        if not options.output:
+            raise UsageProblem("--as=parquet is no text: give --output=FILE")
+        require("parquet", "--as=parquet needs {}", "pyarrow")
+    for file in options.output if not options.form else ():
+        if Path(file).suffix not in (".json", ".html"):
+            raise UsageProblem(f"--output={file}: the name has to end in .json, .html")
     arg.check_files(output=options.output)
     if any(Path(file).suffix == ".html" for file in options.output):
         check_installed()
@@ -142,15 +138,6 @@ def _show(store: Store, options: argparse.Namespace) -> bool:
             write_file(file, render_history(trends, options.baseline))
     show_document(document_of(trends[:_MOST]))
     return bool(found)
-
-
-def _check_export(options: argparse.Namespace) -> None:
-    if len(options.output) > 1:
-        raise UsageProblem(f"--as={options.form} writes one file: give --output once")
-    if options.form == "parquet":
-        if not options.output:
-            raise UsageProblem("--as=parquet is no text: give --output=FILE")
-        require("parquet", "--as=parquet needs {}", "pyarrow")
 
 
 def _export(store: Store, options: argparse.Namespace) -> bool:
@@ -217,13 +204,11 @@ def _why_none(store: Store, options: argparse.Namespace) -> str:
 def _chosen(series: Sequence[Series], options: argparse.Namespace) -> Iterator[Series]:
     """Yield the series that were asked for; without a metric one of each, and in exports all."""
     for one in _on_machine(series, options):
-        if options.metric:
-            if options.metric in (one.metric, f"{one.metric}_{one.statistic}"):
-                yield one
-        elif options.form or one.key in _SHOWN:
+        is_named = options.metric in (one.metric, f"{one.metric}_{one.statistic}")
+        # a metric that a test records itself, or a stage of its call
+        is_own = one.statistic == "p50" and all(one.metric != metric for metric, _ in _SHOWN)
+        if is_named if options.metric else options.form or one.key in _SHOWN or is_own:
             yield one
-        elif one.statistic == "p50" and all(one.metric != metric for metric, _ in _SHOWN):
-            yield one  # a metric that a test records itself, or a stage of its call
 
 
 def _on_machine(series: Sequence[Series], options: argparse.Namespace) -> list[Series]:

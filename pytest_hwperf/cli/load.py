@@ -31,11 +31,11 @@ from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.host.worker_protocol import WorkerTask, reply
 from pytest_hwperf.loads.http import Request, without_port
 from pytest_hwperf.loads.local import Times, doubts_of, load_samples
-from pytest_hwperf.loads.locust import LocustResult, drive_locust, locustfile_of
+from pytest_hwperf.loads.locust import drive_locust, locustfile_of
 from pytest_hwperf.measure.stream import Loop, OwnLoop, Stream
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
-from pytest_hwperf.records.markers import Load, is_address, parse_budget_lines, parse_load
+from pytest_hwperf.records.markers import LONGEST_S, Load, is_address, parse_budget_lines, parse_load
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import OF_A_LOAD, Run, Sample, Served, replace
@@ -49,9 +49,17 @@ from pytest_hwperf.stats.loads import bound_of
 from pytest_hwperf.stats.verdicts import judge
 
 
-def load_run(target: str, samples: Iterable[Sample], conditions: Mapping[str, str]) -> Run:
-    """Return the samples of a load as a run."""
-    return Run(
+def show_run(
+    target: str,
+    samples: Iterable[Sample],
+    conditions: Mapping[str, str],
+    budgets: Sequence[Budget],
+    json: str | None,
+    *,
+    interrupted: bool = False,
+) -> Judgement:
+    """Judge the samples of a load as a run, show its table, and write its report where a file is named."""
+    run = Run(
         test=target,
         label="",
         scenario="",
@@ -62,25 +70,14 @@ def load_run(target: str, samples: Iterable[Sample], conditions: Mapping[str, st
         conditions=conditions,
         context={},
     )
-
-
-def show_run(run: Run, budgets: Sequence[Budget], json: str | None, *, interrupted: bool = False) -> Judgement:
-    """Judge a run, show its table, and write its report where a file is named."""
     found = figures(run)
     judgement = Judgement(run=run, figures=found, verdicts=judge(run, found, (), budgets, Policy()))
-    report = Report(
-        machine=run.machine,
-        revision="",
-        started_at=run.started_at,
-        baseline="",
-        judgements=(judgement,),
-        partial=interrupted,
-    )
-    show_table(replace(report, partial=False))
+    report = Report(machine=run.machine, revision="", started_at=run.started_at, baseline="", judgements=(judgement,))
+    show_table(report)
     if interrupted:
         output.say("interrupted: these are the calls that were over")
     if json:
-        output.write_file(json, json_file.render(report))
+        output.write_file(json, json_file.render(replace(report, partial=interrupted)))
     return judgement
 
 
@@ -109,7 +106,7 @@ _ROUNDED = "Locust rounds times to 1 ms, and from 100 ms on to two digits"
 def run(options: argparse.Namespace) -> int:
     """Run the load, show what became of it, and return the exit code."""
     arg.check_files(json=options.json)
-    arg.check_timeout(options.timeout)
+    arg.check_seconds(LONGEST_S, "10", timeout=options.timeout)
     load, budgets = _load_of(options), parse_budget_lines(options.budget)
     if options.locustfile or options.engine == "locust":
         request, bodies = requests_of(*_request(options), options.batch_size)
@@ -158,7 +155,9 @@ def _request(options: argparse.Namespace) -> tuple[Request, Any]:
         )
     if options.body is not None and options.data:
         raise UsageProblem("--body and --data are both what is sent: give one")
-    X = read_data(options.data, None)[0] if options.data else _body(options.body)
+    X = read_data(options.data, None)[0] if options.data else options.body
+    if options.body is not None and X.startswith("@"):
+        X = read_given(X[1:], _LARGEST_BODY, "name a file after @", name=f"--body={X}")
     request = Request(
         url=options.target,
         method=options.method or ("GET" if X is None else "POST"),
@@ -166,12 +165,6 @@ def _request(options: argparse.Namespace) -> tuple[Request, Any]:
         timeout_s=options.timeout,
     )
     return request, X
-
-
-def _body(text: str | None) -> Any:
-    if text is None or not text.startswith("@"):
-        return text
-    return read_given(text[1:], _LARGEST_BODY, "name a file after @", name=f"--body={text}")
 
 
 def _run_by_locust(
@@ -186,20 +179,15 @@ def _run_by_locust(
         return output.OK
     with workdir() as folder:
         result = drive_locust(text, options.workers, load.seconds, request.timeout_s, folder)
-    source = f"locust: {load.arrivals}, {options.workers} workers"
-    conditions = {"load": str(load), "url": without_port(request.url)}
-    run = load_run(request.url, _samples_of(result, source), conditions)
-    return exit_code(show_run(run, budgets, options.json), result.failed, ())
-
-
-def _samples_of(result: LocustResult, source: str) -> tuple[Sample, ...]:
-    """Return latency and throughput of a load that Locust has made."""
-    calls = len(result.latencies) + result.failed
+    calls, source = len(result.latencies) + result.failed, f"locust: {load.arrivals}, {options.workers} workers"
     failed = (state("calls failed", failed=result.failed, calls=calls),) if result.failed else ()
-    warnings = (_ROUNDED, *failed)
-    latency = Sample(metric="latency", values=result.latencies, per=OF_A_LOAD, source=source, warnings=warnings)
-    rate = array("d", [result.rate])
-    return latency, Sample(metric="throughput", values=rate, per="window", source=source, warnings=warnings)
+    latency = Sample(
+        metric="latency", values=result.latencies, per=OF_A_LOAD, source=source, warnings=(_ROUNDED, *failed)
+    )
+    rate = replace(latency, metric="throughput", values=array("d", [result.rate]), per="window")
+    conditions = {"load": str(load), "url": without_port(request.url)}
+    judgement = show_run(request.url, (latency, rate), conditions, budgets, options.json)
+    return exit_code(judgement, result.failed, ())
 
 
 @dataclass(slots=True, kw_only=True)
@@ -274,8 +262,9 @@ class _ShownLoads:
         source = f"perf_counter: {load.arrivals}, {carrier_of(load, self.stream)}"
         within_s, rows = bound_of(load, self.budgets), self.subject.rows
         samples = load_samples(load, served, source, rows=rows, within_s=within_s, warnings=())
-        run = load_run(self.options.target, samples, {**self.subject.conditions, "load": str(load)})
-        return show_run(run, self.budgets, self.options.json, interrupted=interrupted)
+        conditions = {**self.subject.conditions, "load": str(load)}
+        json = self.options.json
+        return show_run(self.options.target, samples, conditions, self.budgets, json, interrupted=interrupted)
 
 
 def _tried(one: Try) -> str:

@@ -9,8 +9,8 @@ from typing import get_args
 from pytest_hwperf.checkout.revision import top_of
 from pytest_hwperf.cli import arguments as arg
 from pytest_hwperf.cli.doctor_noise import CHANGES, pairs_for
+from pytest_hwperf.cli.inputs import run_pytest
 from pytest_hwperf.cli.output import FAILED, OK, say
-from pytest_hwperf.cli.pytest_session import run_pytest
 from pytest_hwperf.host.files import read_file, replace_file
 from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.errors import SerialisationError, UsageProblem
@@ -49,7 +49,11 @@ def run(options: argparse.Namespace) -> int:
 
     if options.builds < 0 or options.planted < 0 or not options.builds + options.planted:
         raise UsageProblem("hwperf selfcheck: --builds and --planted are numbers from 0 on, not both 0")
-    alpha, work = parse_rate("--alpha", options.alpha), _work(options.work)
+    alpha = parse_rate("--alpha", options.alpha)
+    try:
+        work = parse_size(options.work, "relative")
+    except UsageProblem as problem:
+        raise UsageProblem(f"--work={options.work!r}: work is a percentage of the call, such as 5%") from problem
     reports, builds = list[Report](), list[Build]()
     for number, share in enumerate([0.0] * options.builds + [work] * options.planted, start=1):
         report = _build(share, options)
@@ -65,13 +69,6 @@ def run(options: argparse.Namespace) -> int:
     for line in [*lines, *needed(reports, alpha), f"record of this machine: {record}"]:
         say(line)
     return FAILED if too_many else OK
-
-
-def _work(text: str) -> float:
-    try:
-        return parse_size(text, "relative")
-    except UsageProblem as problem:
-        raise UsageProblem(f"--work={text!r}: work is a percentage of the call, such as 5%") from problem
 
 
 def build_of(report: Report, share: float, alpha: float) -> Build:
@@ -116,9 +113,9 @@ def render(builds: Sequence[Build], alpha: float) -> tuple[list[str], bool]:
 
 def needed(reports: Sequence[Report], alpha: float) -> list[str]:
     """Describe how many pairs a change takes here, by the noise of the builds just run."""
-    lines = []
-    values = dict[str, list[float]]()
-    pairs = [pair for report in reports for gate in report.gates for pair in gate.evidence.pairs]
+    lines, values = list[str](), dict[str, list[float]]()
+    gates = [gate for report in reports for gate in report.gates]
+    pairs = [pair for gate in gates for pair in gate.evidence.pairs]
     for one in (one for pair in pairs for one in pair.observations):
         if one.key[1:] == MEDIAN_LATENCY and one.change is not None:
             values.setdefault(one.measurement.test, []).append(one.change)
@@ -126,17 +123,11 @@ def needed(reports: Sequence[Report], alpha: float) -> list[str]:
         needs = [pairs_for(change, changes, SHARES[0] * alpha) for change in CHANGES]
         counts = ", ".join(f"{show_share(need.change)}: {need.pairs or need.reason}" for need in needs)
         lines.append(f"pairs that a change needs ({test}): {counts}")
-    return [*lines, *_pace(reports)]
-
-
-def _pace(reports: Sequence[Report]) -> list[str]:
-    """Say how long the pairs took: what pairs side by side save is held against what they cost."""
-    gates = [gate for report in reports for gate in report.gates]
+    # What pairs side by side save is held against what they cost.
     spent_s = sum(gate.seconds.get(stage, 0.0) for gate in gates for stage in get_args(Stage) if stage != "rehearsal")
-    pairs = sum(pair.stage != "rehearsal" for gate in gates for pair in gate.evidence.pairs)
-    if not pairs:
-        return []
-    return [f"a pair{gates[0].beside} took {show(spent_s / pairs, 's')}, in the mean of {counted(pairs, 'pair')}"]
+    if ran := sum(pair.stage != "rehearsal" for pair in pairs):
+        lines.append(f"a pair{gates[0].beside} took {show(spent_s / ran, 's')}, in the mean of {counted(ran, 'pair')}")
+    return lines
 
 
 def read_record(path: Path) -> list[Build]:

@@ -2,8 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from secrets import randbelow
@@ -19,7 +18,6 @@ from pytest_hwperf.gate.sweeps import ROUNDS, ModelAtPoints, SweepTools, Swept, 
 from pytest_hwperf.gate.targets import check_target, find_module
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.host.workdirs import workdir
-from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.markers import BATCH, SweepPlan, parse_sweep
 from pytest_hwperf.records.report import Goal, Sweep, SweepFile, SweepPoint
@@ -40,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     if not 0 <= seed < _SEEDS:
         raise UsageProblem(f"--seed={seed}: a whole number from 0 up to {_SEEDS - 1}")
     check_target(options.model, ("function", "ONNX file"))
-    arg.check_time(options.time, _LONGEST_S, "2")
+    arg.check_seconds(_LONGEST_S, "2", time=options.time)
     if options.plot:
         plots.check_matplotlib()
     arg.check_files(json=options.json, plot=options.plot)
@@ -50,7 +48,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageProblem(f"--batch-size: {few}: give smaller batches or more data")
     find_module(options.model)
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    with _energy(options.energy) as meter, workdir() as folder:
+    meter = registry.open_energy_meter(options.energy, os.environ, "--energy")
+    with closing(meter) if meter else nullcontext(), workdir() as folder:
         if options.goal == "energy" and meter is None:
             raise UsageProblem("--goal=energy needs a source of energy: leave --energy=off out")
         tools = SweepTools(
@@ -62,16 +61,8 @@ def run(options: argparse.Namespace) -> int:
             watch=watch_machine,
             progress=_SweepProgress(len(plan.points()) * options.time),
         )
-        points = [
-            SweepPoint(
-                sweep=options.model,
-                values=values,
-                limits=plan.limits,
-                rate=plan.rate,
-                serving_batch=plan.serving_batch,
-            )
-            for values in plan.points()
-        ]
+        common = {"sweep": options.model, "limits": plan.limits, "rate": plan.rate, "serving_batch": plan.serving_batch}
+        points = [SweepPoint(values=values, **common) for values in plan.points()]
         found = sweep_model(options.model, points, tools, seed=seed, round_s=options.time / ROUNDS)
     output.clear_progress()
     output.show_document([*document_of(found.sweep), *notes_of([found.sweep])])
@@ -120,17 +111,6 @@ def _numbers(option: str, text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise UsageProblem(f"{option}={text}: give whole numbers with commas between them, such as 1,8,32") from None
-
-
-@contextmanager
-def _energy(wanted: str) -> Iterator[Meter | None]:
-    """Open the source that was asked for; `auto` takes the first that works."""
-    meter = registry.open_energy_meter(wanted, os.environ, "--energy")
-    try:
-        yield meter
-    finally:
-        if meter is not None:
-            meter.close()
 
 
 def _write(options: argparse.Namespace, found: Swept, started: str) -> None:

@@ -1,7 +1,8 @@
 """`hwperf tradeoffs`: which candidates meet the requirements, which none is better than, and how they rank."""
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
@@ -9,9 +10,7 @@ from time import monotonic
 
 from pytest_hwperf.cli import arguments as arg
 from pytest_hwperf.cli import output
-from pytest_hwperf.cli.inputs import CandidateGroups, measured_in, read_candidates, read_requirements
-from pytest_hwperf.cli.pytest_session import run_pytest
-from pytest_hwperf.cli.tradeoffs_text import document_of
+from pytest_hwperf.cli.inputs import CandidateGroups, measured_in, read_candidates, read_requirements, run_pytest
 from pytest_hwperf.fleet.hosts import prices_of, read_hosts
 from pytest_hwperf.gate.models import RivalSettings, compare_rivals
 from pytest_hwperf.gate.result import Progress
@@ -19,199 +18,74 @@ from pytest_hwperf.host.progress import ProgressLine
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Gate, Measurement
 from pytest_hwperf.records.markers import nearest
-from pytest_hwperf.records.messages import Statement
-from pytest_hwperf.records.metrics import MEDIAN_LATENCY
-from pytest_hwperf.records.run import SCHEMA, Estimate
-from pytest_hwperf.records.structs import Number, Record
-from pytest_hwperf.records.verdict import Budget, BudgetOutcome, Comparison
-from pytest_hwperf.stats.candidates import (
-    CONDITIONS,
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS, metric_of
+from pytest_hwperf.records.run import Estimate
+from pytest_hwperf.records.units import (
+    counted,
+    show,
+    show_change_interval,
+    show_excess,
+    show_interval,
+    show_limit,
+    show_number,
+    show_share,
+)
+from pytest_hwperf.records.verdict import Comparison
+from pytest_hwperf.reports.document import Block, Listing, Paragraph, Titled
+from pytest_hwperf.reports.tradeoff_files import TradeoffsFile, table_of
+from pytest_hwperf.stats.advice import as_cheap, bottlenecks, matrix, on_hardware
+from pytest_hwperf.stats.candidates import CONDITIONS, Candidate, described, lies_at, pairs_of, parse_point, points_of
+from pytest_hwperf.stats.rivals import (
+    ALPHA,
+    DIMENSIONS,
+    LEAST_GAIN,
+    MOST_LOSS,
+    Worth,
+    between_processes,
+    is_of_one_process,
+    per_row,
+)
+from pytest_hwperf.stats.tradeoffs import (
     USUAL_REFERENCE,
     Choice,
-    Ranked,
+    Requirement,
+    Score,
+    best_by,
     choices_of,
-    described,
-    is_called,
-    lies_at,
-    parse_point,
-    points_of,
+    meets,
+    parse_weights,
 )
-from pytest_hwperf.stats.recommendations import OnHardware, on_hardware
-from pytest_hwperf.stats.rivals import ALPHA, DIMENSIONS, Candidate, per_row
-from pytest_hwperf.stats.tradeoffs import Requirement, Score, answers, meets, parse_weights
 
-
-def in_pairs(choices: Sequence[Choice], arguments: Sequence[str], time_s: float) -> Iterator[Choice]:
-    """Yield each choice with what pairs have shown of its candidates; all answers together are wrong at `ALPHA`."""
-    asked = [list(combinations([one for one in choice.left if MEDIAN_LATENCY in one.values], 2)) for choice in choices]
-    until, left = monotonic() + time_s, sum(map(len, asked))
-    alpha = ALPHA / max(1, left)
-    for choice, rivals in zip(choices, asked, strict=True):
-        found, gates = {one.name: one for one in choice.candidates}, list[Gate]()
-        for baseline, candidate in rivals:
-            shown = partial(_show, output.progress_line(), f"{candidate.name} against {baseline.name}")
-            share, left = max(0.0, until - monotonic()) / left, left - 1
-            settings = RivalSettings(arguments=arguments, alpha=alpha, time_s=share, progress=shown)
-            now, gate = compare_rivals(_measurement_of(baseline), _measurement_of(candidate), settings)
-            gates.append(gate)
-            pairs = {**found[candidate.name].pairs, baseline.name: {now.key: now}}
-            found[candidate.name] = replace(found[candidate.name], pairs=pairs)
-        output.clear_progress()
-        yield replace(choice, candidates=[*found.values()], gates=gates)
-
-
-def _measurement_of(candidate: Candidate) -> Measurement:
-    return Measurement(test=candidate.test, label=candidate.label)
-
-
-def _show(line: ProgressLine, what: str, progress: Progress) -> None:
-    line.show(f"{what}: {progress.stage} pair {progress.pair} of {progress.of}")
-
-
-class RequirementAnswer(Record, frozen=True, kw_only=True):
-    """What one candidate makes of one requirement."""
-
-    keyword: str
-    limit: Number  # base units
-    outcome: BudgetOutcome
-    estimate: Estimate | None = None  # base units; None: unmeasured
-    estimated: bool = False  # whether the value was estimated, and not measured
-    excess: Number | None = None  # share of the limit by which it is missed; None: it is kept, or 0
-
-
-class RankedCandidate(Record, frozen=True, kw_only=True):
-    """One candidate."""
-
-    name: str
-    conditions: Mapping[str, str]
-    meets: bool  # no value misses its limit; what is unmeasured bars nothing
-    requirements: tuple[RequirementAnswer, ...]
-    pairs: Mapping[str, tuple[Comparison, ...]] = {}  # name of another candidate, the baseline → what pairs have shown
-    quantisation: str | None = None  # "worthwhile", "not worthwhile" or "inconclusive"; None: it is no INT8 form
-    dimensions: Mapping[str, Estimate]  # that all candidates have, base units, latency per row
-    is_pareto: bool | None  # None: there is no dimension that all candidates have
-    rank: int | None = None  # from 1; None: it is not ranked
-    score: Score | None = None
-    composite: Number | None = None
-    is_inconclusive: bool | None = None  # whether its score is not shown to be below the highest
-    lost_classes: Statement | None = None  # against the reference; None: none is lost, or it is not known
-    hardware: OnHardware | None = None  # None: no kind of machine is named
-
-
-class TradeoffTable(Record, frozen=True, kw_only=True):
-    """The candidates of one test at one operating point."""
-
-    test: str  # "" where the file names none
-    point: str  # "" where nothing tells it from others
-    reference: str  # candidate whose score is 100
-    weights: Mapping[str, Number]  # dimension → weight, of those that all candidates have
-    estimated: tuple[str, ...] = ()  # of these, what scores and composites take by an estimate
-    left_out: Mapping[str, tuple[str, ...]]  # dimension → candidates that lack it
-    unranked: str  # why there is no ranking, "" where there is one
-    candidates: tuple[RankedCandidate, ...]
-    gates: tuple[Gate, ...] = ()  # what `pairs` of the candidates rest on
-
-
-class TradeoffsFile(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf tradeoffs"):
-    """Everything that was compared."""
-
-    schema: int = SCHEMA
-    tables: tuple[TradeoffTable, ...]
-
-
-def table_of(choice: Choice) -> TradeoffTable:
-    """Return the candidates of a choice with everything that the lines say of them, in the order of the file."""
-    places = {one.candidate.name: (place, one) for place, one in enumerate(choice.ranked, 1)}
-    return TradeoffTable(
-        test=choice.test,
-        point=choice.point,
-        reference=choice.reference.name,
-        weights=choice.weighted,
-        estimated=choice.estimated,
-        left_out={name: tuple(names) for name, names in choice.lacking.items()},
-        unranked=choice.unranked,
-        candidates=tuple(_candidate(one, choice, *places.get(one.name, (None, None))) for one in choice.candidates),
-        gates=tuple(choice.gates),
-    )
-
-
-def _candidate(one: Candidate, choice: Choice, rank: int | None, found: Ranked | None) -> RankedCandidate:
-    requirements = choice.requirements[one.name]
-    return RankedCandidate(
-        name=one.name,
-        conditions=one.conditions,
-        meets=meets(requirements),
-        requirements=tuple(
-            RequirementAnswer(
-                keyword=asked.budget.keyword,
-                limit=asked.budget.limit,
-                outcome=asked.outcome,
-                estimate=asked.estimate,
-                estimated=one.is_guessed(asked.budget.key),
-                excess=asked.excess or None,
-            )
-            for asked in requirements
-        ),
-        pairs={name: tuple(found.values()) for name, found in one.pairs.items()},
-        quantisation=next((found.outcome for quantised, _, found in choice.worths if quantised is one), None),
-        dimensions={name: per_row(one, key) for name, key in choice.dimensions.items()},
-        is_pareto=one in choice.front if choice.dimensions else None,
-        rank=rank,
-        score=found and found.score,
-        composite=found and found.composite,
-        is_inconclusive=found and found.inconclusive,
-        lost_classes=choice.lost_by(one),
-        hardware=next(iter(on_hardware([one], choice.prices)), None),
-    )
-
-
-_A_DAY_S = 86_400
 _TO_ITS_END = (0, 1)  # exit codes of pytest: all passed, some failed
 
 
 def run(options: argparse.Namespace) -> int:
     """Print what is known of each test, and return the exit code."""
     arg.check_files(json=options.json)
-    arg.check_time(options.time, _A_DAY_S, "600")
+    arg.check_seconds(arg.A_DAY_S, "600", time=options.time)
     if options.pairs and not options.handed_on:
         raise UsageProblem("--pairs runs tests: hwperf tradeoffs --pairs -- tests/test_models.py")
-    budgets = read_requirements(options.requirements) if options.requirements else ()
-    weights, at = parse_weights(options.weight), parse_point(options.at)
-    prices = prices_of(read_hosts(options.hosts)) if options.hosts else {}
+    how = {
+        "budgets": read_requirements(options.requirements) if options.requirements else (),
+        "weights": parse_weights(options.weight),
+        "prices": prices_of(read_hosts(options.hosts)) if options.hosts else {},
+        "called": options.reference or USUAL_REFERENCE,
+        "rank_by": options.rank_by,
+        "with_estimates": options.with_estimates,
+    }
+    at = parse_point(options.at)
     measured = _measured(options)
     for remark in measured.remarks:
         output.say(remark)
-    chosen = {test: found for test, found in measured.candidates.items() if not options.test or options.test in test}
-    if not chosen:
-        raise UsageProblem(f"--test={options.test}: no such test.{nearest(options.test, measured.candidates)}")
-    for candidates in chosen.values():
-        _check_reference(options.reference, candidates)
-    chosen = _at(chosen, at)
-    found = {
-        test: {one.name: answers({**one.guesses, **one.values}, budgets) for one in candidates}
-        for test, candidates in chosen.items()
-    }
-    choices = [
-        choice
-        for test, candidates in chosen.items()
-        for choice in choices_of(
-            test,
-            candidates,
-            requirements=found[test],
-            called=options.reference or USUAL_REFERENCE,
-            weights=weights,
-            rank_by=options.rank_by,
-            with_estimates=options.with_estimates,
-            prices=prices,
-        )
-    ]
-    tables = list[TradeoffTable]()
-    for choice in in_pairs(choices, options.handed_on, options.time) if options.pairs else choices:
+    chosen = _at(_asked_for(measured.candidates, options), at)
+    choices = [choice for test, found in chosen.items() for choice in choices_of(test, found, **how)]
+    tables = []
+    for choice in _in_pairs(choices, options.handed_on, options.time) if options.pairs else choices:
         tables.append(table_of(choice))
-        output.show_document(document_of(choice))
+        output.show_document(_document_of(choice))
     if options.json:
         output.write_record(options.json, TradeoffsFile(tables=tuple(tables)))
-    codes = [_code(of_test, budgets) for of_test in found.values()]
+    codes = [_code([choice for choice in choices if choice.test == test]) for test in chosen]
     if measured.partial:
         output.say("the run has not come to its end: what it has not reached might be better")
         codes.append(output.INCONCLUSIVE)
@@ -235,6 +109,21 @@ def _measured(options: argparse.Namespace) -> CandidateGroups:
     return found if session.code in _TO_ITS_END else replace(found, partial=True)
 
 
+def _asked_for(
+    measured: Mapping[str, Sequence[Candidate]], options: argparse.Namespace
+) -> Mapping[str, Sequence[Candidate]]:
+    """Return the tests that were asked for, each of which has the reference."""
+    chosen = {test: found for test, found in measured.items() if not options.test or options.test in test}
+    if not chosen:
+        raise UsageProblem(f"--test={options.test}: no such test.{nearest(options.test, measured)}")
+    for candidates in chosen.values():
+        if options.reference is not None and not any(one.is_called(options.reference) for one in candidates):
+            names = [one.name for one in candidates]
+            hint = f"{nearest(options.reference, names)} There are: {'; '.join(names)}"
+            raise UsageProblem(f"--reference={options.reference}: no such candidate.{hint}")
+    return chosen
+
+
 def _at(tests: Mapping[str, Sequence[Candidate]], at: Mapping[str, str]) -> dict[str, Sequence[Candidate]]:
     """Return the candidates at an operating point, and say which are left out."""
     fitting = {test: [one for one in found if lies_at(one.conditions, at)] for test, found in tests.items()}
@@ -243,26 +132,226 @@ def _at(tests: Mapping[str, Sequence[Candidate]], at: Mapping[str, str]) -> dict
         points = (described(point) for found in tests.values() for point in points_of([c.conditions for c in found]))
         there = "; ".join(dict.fromkeys(filter(None, points)))
         told = f"Measured: {there}" if there else "No measurement tells its point from others"
-        raise UsageProblem(f"--at: nothing was measured at {described(tuple(at.items()))}. {told}")
+        raise UsageProblem(f"--at: nothing was measured at {described(at.items())}. {told}")
     for test, found in tests.items():
         if without := [one.name for one in found if one not in left.get(test, ())]:
             output.say(f"{test or 'candidates'}: left out by --at: {'; '.join(without)}")
     return left
 
 
-def _check_reference(name: str | None, candidates: Sequence[Candidate]) -> None:
-    if name is not None and not any(is_called(one, name) for one in candidates):
-        names = [one.name for one in candidates]
-        raise UsageProblem(
-            f"--reference={name}: no such candidate.{nearest(name, names)} There are: {'; '.join(names)}"
-        )
+def _in_pairs(choices: Sequence[Choice], arguments: Sequence[str], time_s: float) -> Iterator[Choice]:
+    """Yield each choice with what pairs have shown of its candidates; all answers together are wrong at `ALPHA`."""
+    asked = [list(combinations([one for one in choice.left if MEDIAN_LATENCY in one.values], 2)) for choice in choices]
+    until, left = monotonic() + time_s, sum(map(len, asked))
+    alpha = ALPHA / max(1, left)
+    for choice, rivals in zip(choices, asked, strict=True):
+        found, gates = {one.name: one for one in choice.candidates}, list[Gate]()
+        for baseline, candidate in rivals:
+            shown = partial(_show, output.progress_line(), f"{candidate.name} against {baseline.name}")
+            share, left = max(0.0, until - monotonic()) / left, left - 1
+            settings = RivalSettings(arguments=arguments, alpha=alpha, time_s=share, progress=shown)
+            old, new = (Measurement(test=one.test, label=one.label) for one in (baseline, candidate))
+            now, gate = compare_rivals(old, new, settings)
+            gates.append(gate)
+            pairs = {**found[candidate.name].pairs, baseline.name: {now.key: now}}
+            found[candidate.name] = replace(found[candidate.name], pairs=pairs)
+        output.clear_progress()
+        yield replace(choice, candidates=[*found.values()], gates=gates)
 
 
-def _code(found: Mapping[str, Sequence[Requirement]], budgets: Sequence[Budget]) -> int:
+def _show(line: ProgressLine, what: str, progress: Progress) -> None:
+    line.show(f"{what}: {progress.stage} pair {progress.pair} of {progress.of}")
+
+
+def _code(of_test: Sequence[Choice]) -> int:
     """Return 0 where a candidate meets all requirements by its whole intervals, 3 where one may, else 1."""
-    if not budgets or any(all(one.outcome == "passed" for one in of) for of in found.values()):
+    found = [of for choice in of_test for of in choice.requirements.values()]
+    if any(all(one.outcome == "passed" for one in of) for of in found):
         return output.OK
-    return output.INCONCLUSIVE if any(meets(of) for of in found.values()) else output.FAILED
+    return output.INCONCLUSIVE if any(map(meets, found)) else output.FAILED
+
+
+def _document_of(choice: Choice) -> list[Block]:
+    """Return what is said of one test: requirements first, then how the candidates compare."""
+    at = f" at {choice.point}" if choice.point else ""
+    counts = counted(len(choice.candidates), "candidate")
+    return [Paragraph(f"{choice.test or 'candidates'}{at}: {counts}"), Listing([*_facts(choice)])]
+
+
+def _facts(choice: Choice) -> Iterator[Titled]:
+    yield from _requirements(choice)
+    for name, names in choice.lacking.items():
+        whom = "any" if len(names) == len(choice.candidates) else "; ".join(names)
+        reasons = dict.fromkeys(filter(None, (one.unmeasured.get(DIMENSIONS[name][0]) for one in choice.candidates)))
+        why = f" ({'; '.join(reasons)})" if reasons else ""
+        scored = "; its estimate enters the scores" if name in choice.estimated else ""
+        yield Titled("left out", f"{name}, not measured for {whom}{why}{scored}")
+    if choice.dimensions:
+        yield Titled("pareto set", _names(choice.front))
+        yield from _ranking(choice)
+        yield from _best(choice)
+    for one in choice.candidates:
+        for name, found in one.pairs.items():
+            yield from (Titled("pairs", f"{one.name} against {name}: {_pair(it)}") for it in found.values())
+    yield from _hardware(choice)
+    yield from (_quantisation(*worth) for worth in choice.worths)
+    for one in choice.candidates:
+        if lost := choice.lost_by(one):
+            yield Titled("classes lost", f"{one.name} against {choice.reference.name}: {lost}")
+    yield from _inconclusive(choice)
+    advised = dict[str, list[Candidate]]()
+    for one in choice.candidates:
+        for text in bottlenecks(one, choice.requirements[one.name]):
+            advised.setdefault(text, []).append(one)
+    yield from (Titled("advice", f"{_names(of)}: {text}") for text, of in advised.items())
+
+
+def _names(candidates: Iterable[Candidate]) -> str:
+    return "; ".join(one.name for one in candidates)
+
+
+def _requirements(choice: Choice) -> Iterator[Titled]:
+    """Yield a line for each candidate, those that miss least first."""
+    lines = list[tuple[float, str]]()
+    for one in choice.candidates if choice.budgets else ():
+        asked = choice.requirements[one.name]
+        missed = [_missed(one, found) for found in asked if found.excess != 0]
+        kept = [found for found in asked if found.excess == 0]
+        doubts = [f"{found.budget.keyword} is {found.outcome}" for found in kept if found.outcome != "passed"]
+        doubts += [f"{it.budget.keyword} is kept by an estimate" for it in kept if one.is_guessed(it.budget.key)]
+        met = f"{one.name} {f'misses {missed[0]}' if missed else 'misses none' if doubts else 'meets all'}"
+        excess = sum(math.inf if found.excess is None else found.excess for found in asked)
+        lines.append((excess, "; ".join([met, *missed[1:], *doubts])))
+    yield from (Titled("requirements", line) for _, line in sorted(lines, key=lambda line: line[0]))
+
+
+def _missed(one: Candidate, found: Requirement) -> str:
+    metric, budget = METRICS[found.budget.metric], found.budget
+    value = show(found.estimate.value, metric.unit) if found.estimate else ""
+    value += " estimated" if one.is_guessed(budget.key) else ""
+    by = f" by {show_excess(found.excess)}" if found.excess else ""
+    doubt = ", inconclusive" if found.outcome == "inconclusive" else ""
+    return f"{budget.keyword}{by} ({value}, limit {show_limit(budget.limit, metric.unit, metric.better)}{doubt})"
+
+
+def _ranking(choice: Choice) -> Iterator[Titled]:
+    """Yield the candidates that meet the requirements, best first, with score and composite beside each other."""
+    if choice.unranked:
+        yield Titled("ranking", choice.unranked)
+        return
+    marks = dict.fromkeys(choice.estimated, " (estimated)")
+    told = ", ".join(f"{name} {show_share(weight)}{marks.get(name, '')}" for name, weight in choice.weighted.items())
+    by_estimate = f", both with estimated {' and '.join(marks)}" if marks else ""
+    yield Titled("ranking", f"by {choice.rank_by}; weights {told}; score 100 is {choice.reference.name}")
+    for number, one in enumerate(choice.ranked, 1):
+        doubt = ", inconclusive against the highest" if one.inconclusive else ""
+        last = ", last since it is not worthwhile" if one.put_back else ""
+        told = f"score {_score(one.score)}{doubt}, composite {one.composite:.3f}{by_estimate}{last}"
+        yield Titled("ranking", f"{number}. {one.candidate.name}: {told}")
+
+
+def _score(found: Score | None) -> str:
+    if found is None:
+        return "– (a value of 0 has no ratio)"
+    if found.low is None or found.high is None or found.low == found.high:
+        return show_number(found.value)
+    return f"{show_number(found.value)} ({show_number(found.low)} .. {show_number(found.high)})"
+
+
+def _best(choice: Choice) -> Iterator[Titled]:
+    """Yield the best candidate of each dimension, and which to take for which purpose."""
+    for name, key in choice.dimensions.items() if choice.left else ():
+        best, unit = best_by(choice.left, key), metric_of(key[0]).unit
+        value, of_row = per_row(best.first, key), " a row" if name == "latency" else ""
+        told = f"{best.first.name}: {show_interval(value.value, value.low, value.high, unit)}{of_row}"
+        if value.low is None and value.high is None:
+            told = f"{best.first.name}: {show(value.value, unit)}{of_row}, without an interval"
+        told += f"; as good within the margin: {_names(best.as_good)}" if best.as_good else ""
+        told += f"; inconclusive against: {_names(best.inconclusive)}" if best.inconclusive else ""
+        yield Titled(f"best {name}", told)
+    for one in matrix(choice.left, choice.dimensions) if choice.left else ():
+        first, *others = one.candidates or (None,)
+        more = f", as good as {counted(len(others), 'other')}" if others and one.dimension else ""
+        more += f", inconclusive against {counted(len(one.inconclusive), 'other')}" if one.inconclusive else ""
+        yield Titled(one.purpose, f"{first.name}{more}" if first else "not known")
+
+
+def _pair(found: Comparison) -> str:
+    """Say what pairs of fresh processes have shown of the median latency."""
+    if found.change is None:
+        return f"{found.outcome}: {found.reason}"
+    why = f": {found.reason}" if found.reason else ""
+    told = f"latency {show_change_interval(found.change.value, found.change.low, found.change.high, 'relative')}"
+    return f"{told}, {counted(found.pairs, 'fresh pair')}, {found.outcome}{why}"
+
+
+def _hardware(choice: Choice) -> Iterator[Titled]:
+    """Yield what each kind of machine makes of it, and which is the cheapest; nothing where no kind is named."""
+    found = on_hardware(choice.candidates, choice.prices)
+    for one in found:
+        told = [
+            f"latency {_shown(one.latency, 's')}",
+            f"throughput {_shown(one.throughput, '1/s')}",
+            f"energy of a call {_shown(one.energy, 'J')}",
+            f"a million calls cost {_shown(one.cost, '')}" if one.price_per_hour else "price not given",
+        ]
+        yield Titled("hardware", f"{one.candidate}: {', '.join(told)}")
+    if cheapest := as_cheap(found):
+        first, *tied = cheapest
+        more = f"; not shown to be dearer: {'; '.join(one.candidate for one in tied)}" if tied else ""
+        yield Titled("cheapest", f"{first.candidate}{more}")
+
+
+def _shown(estimate: Estimate | None, unit: str) -> str:
+    if estimate is None:
+        return "not measured"
+    if unit:
+        return show_interval(estimate.value, estimate.low, estimate.high, unit)
+    ends = [show_number(one) if one is not None else "not known" for one in (estimate.low, estimate.high)]
+    return f"{show_number(estimate.value)} ({' .. '.join(ends)})"
+
+
+def _quantisation(quantised: Candidate, reference: Candidate, found: Worth) -> Titled:
+    """Say whether an INT8 form is worthwhile, by what it gains and what it loses."""
+    batch = reference.conditions.get("batch_size", "")
+    called = f"{quantised.scenario} against {reference.scenario}{f', batch {batch}' if batch else ''}"
+    called += f" on {quantised.kind}" if quantised.kind else ""
+    gain, loss = "its gain is unmeasured", "accuracy on the same examples is unmeasured"
+    if found.gain is not None:
+        ends = ["?" if end is None else f"{-100 * end:+.0f}" for end in (found.gain.high, found.gain.low)]
+        gain = f"latency {0.0 - 100 * found.gain.value:+.0f} % ({ends[0]} .. {ends[1]}), {found.gain.method}"
+        gain += f", asked for -{show_share(LEAST_GAIN)}"
+    if found.loss and found.loss.low is not None and found.loss.high is not None:
+        low, high = -100 * found.loss.high, -100 * found.loss.low
+        loss = f"accuracy {0.0 - 100 * found.loss.value:+.2f} points ({low:+.2f} .. {high:+.2f})"
+        loss += f" on {counted(found.loss.n, 'example')}, allowed {-100 * MOST_LOSS:+g}"
+    return Titled("quantisation", f"{called}: {found.outcome}: {gain}; {loss}")
+
+
+def _inconclusive(choice: Choice) -> Iterator[Titled]:
+    """Yield which answers need more examples or pairs of fresh processes, and the command that measures them."""
+    timed = {name: key for name, key in choice.dimensions.items() if choice.left and is_of_one_process(key[0])}
+    doubtful = {name: best_by(choice.left, key) for name, key in timed.items()}
+    names = [
+        f"{name} of {best.first.name} and {_names(best.inconclusive)}"
+        for name, best in doubtful.items()
+        if best.inconclusive
+    ]
+    examples = list[str]()
+    for one, other, found in choice.worths:
+        if found.outcome == "inconclusive":
+            (examples if found.is_fast else names).append(f"{one.name} against {other.name}")
+    if examples:
+        yield Titled("inconclusive", f"{'; '.join(examples)}: only accuracy is in doubt: give more labelled examples")
+    if not names:
+        return
+    test = choice.candidates[0].test
+    how = pairs_of([test]) if test else "hwperf compare OLD NEW --data ROWS"
+    apart = show_share(math.expm1(between_processes()))
+    what = f"timings of single processes of equal code differ by up to {apart}. Measure in pairs: {how}"
+    if any(one.pairs for one in choice.candidates):
+        what = "give the pairs more time with --time"
+    yield Titled("inconclusive", f"{'; '.join(names)}: {what}")
 
 
 COMMANDS = (

@@ -37,8 +37,16 @@ def render(file: RolloutFile, verdicts: Sequence[str]) -> bytes:
 def document_of(file: RolloutFile, verdicts: Sequence[str]) -> Iterator[Block]:
     """Yield the decision with its reasons, a verdict for each comparison, both versions, and the plan."""
     record = file.record
-    yield Title(_headline(record))
-    yield from (Paragraph(f"also {one.effect}: {reason(one)}", 1) for one in record.decision.reasons[1:])
+    outcome, reasons = record.decision.outcome, record.decision.reasons
+    headline = "nothing was compared"
+    if reasons:
+        more = f"; {counted(len(reasons) - 1, 'further reason')}" if len(reasons) > 1 else ""
+        headline = f"{reason(reasons[0])}{more}"
+    elif outcome == "go":
+        met = f", and {counted(len(record.requirements), 'requirement')} met" if record.requirements else ""
+        headline = f"nothing is worse by more than its margin{met}"
+    yield Title(f"{outcome}: {headline}")
+    yield from (Paragraph(f"also {one.effect}: {reason(one)}", 1) for one in reasons[1:])
     pairs = counted(record.pairs, "pair of fresh processes")
     yield Paragraph(f"{record.new.target} (NEW) against {record.old.target} (OLD): {pairs}")
     yield from (Paragraph(one, 1) for one in verdicts)
@@ -57,38 +65,22 @@ def document_of(file: RolloutFile, verdicts: Sequence[str]) -> Iterator[Block]:
     yield from _plan(file.plan) if file.plan else [Paragraph("no plan: there is one when the decision is go")]
 
 
-def _headline(record: VersionRecord) -> str:
-    """Say the decision in one line, with its first reason."""
-    decision = record.decision
-    if decision.reasons:
-        more = f"; {counted(len(decision.reasons) - 1, 'further reason')}" if len(decision.reasons) > 1 else ""
-        return f"{decision.outcome}: {reason(decision.reasons[0])}{more}"
-    if decision.outcome != "go":
-        return "inconclusive: nothing was compared"
-    met = f", and {counted(len(record.requirements), 'requirement')} met" if record.requirements else ""
-    return f"go: nothing is worse by more than its margin{met}"
-
-
 def reason(one: Reason) -> str:
     """Say one reason, and what would decide it."""
     subject = one.subject
     if isinstance(subject, Comparison):
-        told = _comparison(subject)
+        told = f"{metric_of(subject.metric).called(subject.statistic)}: {subject.reason or subject.outcome}"
+        if subject.change is not None:
+            settled = subject.outcome in ("regressed", "improved", "equivalent")
+            why = f", {subject.reason}" if subject.reason and not settled else ""
+            name = metric_of(subject.metric).called(subject.statistic)
+            told = f"{name} {_change(subject)}, margin {subject.allowed}{why}"
     elif isinstance(subject, Requirement):
         told = _requirement(subject)
     else:
         beside = f", of OLD {_requests(subject.old)}" if subject.old else ""
         told = f"{_requests(subject.new)}{beside}" + (f": {subject.new.why}" if subject.new.why else "")
     return f"{told}; {one.needed}" if one.needed else told
-
-
-def _comparison(one: Comparison) -> str:
-    """Say how a statistic has changed: `latency p50 +10.3 % (+8.9 .. +11.8), margin 2 %`."""
-    name = metric_of(one.metric).called(one.statistic)
-    if one.change is None:
-        return f"{name}: {one.reason or one.outcome}"
-    why = f", {one.reason}" if one.reason and one.outcome not in ("regressed", "improved", "equivalent") else ""
-    return f"{name} {_change(one)}, margin {one.allowed}{why}"
 
 
 def _change(one: Comparison) -> str:
@@ -177,7 +169,9 @@ def _plan(plan: Plan) -> Iterator[Block]:
             of = "" if one.of == stage.requests else f" of {one.of}"
             alarms[one.limit] = f"{one.beyond}{of} (sees {100 * one.seen:.2g} %)"
         rows.append([f"{100 * stage.share:.0f} %", str(stage.requests), *alarms.values()])
-    yield Grid(["stage", "requests", *map(_beyond, plan.limits)], rows)
+    heads = {"accuracy": "wrong labels", "failed requests": "failed"}
+    named = [heads.get(one.watched, f"slower than {show(one.value, 's')}") for one in plan.limits]
+    yield Grid(["stage", "requests", *named], rows)
 
 
 def _limit(one: Limit) -> str:
@@ -194,13 +188,6 @@ def _limit(one: Limit) -> str:
     else:
         origin = f"the {'lower' if one.watched == 'accuracy' else 'upper'} end of NEW's {measured}"
     return f"{one.watched} {value}: {origin}"
-
-
-def _beyond(one: Limit) -> str:
-    """Name what is counted."""
-    if one.watched == "latency p95":
-        return f"slower than {show(one.value, 's')}"
-    return "wrong labels" if one.watched == "accuracy" else "failed"
 
 
 def _measured(record: VersionRecord) -> Iterator[Block]:

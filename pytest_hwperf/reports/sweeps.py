@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_hwperf.records.metrics import metric_of
 from pytest_hwperf.records.report import Best, Goal, Sweep, SweepRow
-from pytest_hwperf.records.run import Figure, figure_of
+from pytest_hwperf.records.run import figure_of
 from pytest_hwperf.records.units import counted, show, show_interval, show_limit, show_measured
 from pytest_hwperf.reports.document import Block, Grid, Paragraph
 from pytest_hwperf.stats.sweeps import SHOWN
@@ -42,34 +42,24 @@ def _grid(rows: Sequence[SweepRow]) -> Grid:
         point = row.point
         named = [point.scenario, *(str(point.values.get(name, "")) for name in points)]
         why = f"skipped: {point.skipped}" if point.skipped else "not measured"
-        cells.append([*named, *(_measured(row) if row.figures else [why])])
+        latency = figure_of(row.figures, ("latency", "p95")) or next(iter(row.figures), None)
+        if latency is None:
+            cells.append([*named, why])
+            continue
+        found = (figure_of(row.figures, key) for key in SHOWN)
+        shown = (show_measured(one.estimate.value, metric_of(one.metric).unit) if one else "" for one in found)
+        fill = "" if point.fill_s is None else show(point.fill_s, "s")
+        cells.append([*named, *shown, fill, counted(latency.estimate.n, latency.per), row.outcome or ""])
     columns = ["scenario", *points, *SHOWN.values(), "fill delay", "n", "limits"]
     return Grid(columns, cells, first=1 + len(points))
 
 
-def _measured(row: SweepRow) -> list[str]:
-    figures = [figure_of(row.figures, key) for key in SHOWN]
-    fill = "" if row.point.fill_s is None else show(row.point.fill_s, "s")
-    return [*(_value(figure) if figure else "" for figure in figures), fill, _counts(row), row.outcome or ""]
-
-
-def _value(figure: Figure) -> str:
-    return show_measured(figure.estimate.value, metric_of(figure.metric).unit)
-
-
-def _counts(row: SweepRow) -> str:
-    """Count what the latency was taken from."""
-    latency = figure_of(row.figures, ("latency", "p95")) or next(iter(row.figures), None)
-    return counted(latency.estimate.n, latency.per) if latency else ""
-
-
 def _limits(sweep: Sweep) -> Iterator[str]:
-    limits = {limit.key: limit for row in sweep.rows for limit in row.point.limits}
-    texts = []
-    for limit in limits.values():
-        metric = metric_of(limit.metric)
-        texts.append(f"{limit.metric} {limit.statistic} {show_limit(limit.limit, metric.unit, metric.better)}")
-    if texts:
+    limits = {limit.key: (limit, metric_of(limit.metric)) for row in sweep.rows for limit in row.point.limits}
+    if texts := [
+        f"{limit.metric} {limit.statistic} {show_limit(limit.limit, metric.unit, metric.better)}"
+        for limit, metric in limits.values()
+    ]:
         filled = any(row.point.fill_s is not None for row in sweep.rows)
         yield f"limits: {', '.join(texts)}{'; of latencies, with the fill delay' if filled else ''}"
     sources = {figure.source: None for row in sweep.rows for figure in row.figures if figure.key in SHOWN}
@@ -89,14 +79,10 @@ def _answers(sweep: Sweep) -> Iterator[str]:
 def _best(best: Best, rows: Sequence[SweepRow]) -> str:
     first, *others = [rows[position] for position in best.rows]
     figure = figure_of(first.figures, (best.metric, best.statistic))
-    shown = f"{name_of(first, rows)}: {_with_interval(figure)}" if figure else name_of(first, rows)
-    if not others:
-        return shown
-    return f"{shown}; it cannot be told apart from {'; '.join(name_of(other, rows) for other in others)}"
-
-
-def _with_interval(figure: Figure) -> str:
-    estimate, unit = figure.estimate, metric_of(figure.metric).unit
-    estimated = ", an estimate" if figure.estimated else ""
-    shown = show_interval(estimate.value, estimate.low, estimate.high, unit)
-    return f"{figure.metric} {figure.statistic} {shown}, n={counted(estimate.n, figure.per)}{estimated}"
+    told = name_of(first, rows)
+    if figure:
+        estimate, unit = figure.estimate, metric_of(figure.metric).unit
+        shown = show_interval(estimate.value, estimate.low, estimate.high, unit)
+        told += f": {figure.metric} {figure.statistic} {shown}, n={counted(estimate.n, figure.per)}"
+        told += ", an estimate" if figure.estimated else ""
+    return "; it cannot be told apart from ".join(filter(None, [told, "; ".join(name_of(one, rows) for one in others)]))

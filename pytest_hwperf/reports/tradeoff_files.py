@@ -5,6 +5,7 @@ in the Pareto set; `hwperf tradeoffs` reads it.
 `benchmark_dashboard.csv`: a row for each measurement, with its tightest budget and its worst outcome.
 `hardware_tradeoffs_summary.json` and `benchmark_summary.json`: for each test and operating point what was compared,
 and who is best, ties included. docs/artifacts.md defines every column and field.
+`TradeoffsFile`: what `hwperf tradeoffs --json=FILE` writes.
 """
 
 import json
@@ -13,6 +14,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pytest_hwperf.records.evidence import Gate
+from pytest_hwperf.records.messages import Statement
 from pytest_hwperf.records.metrics import (
     BALANCED_ACCURACY,
     ENERGY,
@@ -24,30 +27,22 @@ from pytest_hwperf.records.metrics import (
 )
 from pytest_hwperf.records.metrics import metric_of as known_metric
 from pytest_hwperf.records.report import Report
-from pytest_hwperf.records.run import Key, Run, figure_of
+from pytest_hwperf.records.run import SCHEMA, Estimate, Key, Run, figure_of
+from pytest_hwperf.records.structs import Number, Record
 from pytest_hwperf.records.text import visible_json
 from pytest_hwperf.records.units import EXPORT_UNITS, exported_name
-from pytest_hwperf.records.verdict import Judgement
+from pytest_hwperf.records.verdict import BudgetOutcome, Comparison, Judgement
 from pytest_hwperf.reports.csv_files import Cell, Cells, conditions_of, figure_cells, file_of
 from pytest_hwperf.reports.rows import metric_of
-from pytest_hwperf.stats.advice import tightest
-from pytest_hwperf.stats.candidates import Choice, measured_together
-from pytest_hwperf.stats.recommendations import STAGES
+from pytest_hwperf.stats.advice import STAGES, OnHardware, on_hardware, tightest
+from pytest_hwperf.stats.candidates import Candidate
 from pytest_hwperf.stats.rivals import ACCURACY, DIMENSIONS, MEMORY, per_row
-from pytest_hwperf.stats.tradeoffs import best_by, composite, not_below
+from pytest_hwperf.stats.tradeoffs import Choice, Ranked, Score, best_by, composite, measured_together, meets, not_below
 
 _FIGURES: Sequence[Key] = (
-    *(
-        ACCURACY,
-        (WORST_CLASS, "mean"),
-        (BALANCED_ACCURACY, "mean"),
-        MEDIAN_LATENCY,
-        ("latency", "p95"),
-        ("throughput", "mean"),
-    ),
-    *(MEMORY, (MEMORY_PRESSURE, "p50"), ("model_size", "p50"), (ENERGY, "mean")),
-    ("cpu_utilisation", "mean"),
-    *((stage_metric(name), "p50") for name in STAGES),
+    *(ACCURACY, (WORST_CLASS, "mean"), (BALANCED_ACCURACY, "mean"), MEDIAN_LATENCY, ("latency", "p95")),
+    *(("throughput", "mean"), MEMORY, (MEMORY_PRESSURE, "p50"), ("model_size", "p50"), (ENERGY, "mean")),
+    *(("cpu_utilisation", "mean"), *((stage_metric(name), "p50") for name in STAGES)),
 )
 _ENDINGS = ("", "_ci_low", "_ci_high", "_reason")
 _MEASUREMENT = ("test", "label", "scenario", "machine", "cpu_model", "batch_size", "threads", "load", "precision")
@@ -60,14 +55,14 @@ _OUTCOMES = (
     *("regressed", "failed", "inconclusive", "unmeasured", "not comparable", "no baseline"),
     *("improved", "equivalent", "passed"),
 )
-_NOBODY: Mapping[str, Any] = {"names": None, "inconclusive": None, "value": None, "unit": None}
-_LOWEST = {"latency": "lowest_latency", "memory": "lowest_memory", "energy": "lowest_energy"}
 
 
 def render(report: Report) -> dict[str, bytes]:
     """Return the content of each file under its name; tables without rows still have their header."""
     together = measured_together(report.judgements)
-    figures = [f"{_column(key)}{ending}" for key in _FIGURES for ending in _ENDINGS]
+    columns = [exported_name("_".join(key), known_metric(key[0]).unit) for key in _FIGURES]
+    figures = [f"{column}{ending}" for column in columns for ending in _ENDINGS]
+    counts = [outcome.replace(" ", "_") for outcome in _OUTCOMES]
     return {
         "hardware_tradeoffs.csv": file_of(
             (*_MEASUREMENT, "name", *figures, *_BANDWIDTH, *_RANKED, "conditions"),
@@ -75,7 +70,7 @@ def render(report: Report) -> dict[str, bytes]:
         ),
         "hardware_tradeoffs_summary.json": _json("hardware tradeoffs", map(_compared, together)),
         "benchmark_dashboard.csv": file_of(
-            (*_MEASUREMENT, *figures, *_BUDGET, *_CHANGE, *map(_counted, _OUTCOMES), "worst", "conditions"),
+            (*_MEASUREMENT, *figures, *_BUDGET, *_CHANGE, *counts, "worst", "conditions"),
             map(_dashboard_row, report.judgements),
         ),
         "benchmark_summary.json": _json("best candidates", map(_best, together)),
@@ -85,14 +80,6 @@ def render(report: Report) -> dict[str, bytes]:
 def _json(what: str, tests: Iterator[Mapping[str, Any]]) -> bytes:
     whole = {"what": f"pytest-hwperf {what}", "schema": 2, "tests": [*tests]}
     return visible_json(json.dumps(whole, indent=1, allow_nan=False).encode()) + b"\n"
-
-
-def _column(key: Key) -> str:
-    return exported_name("_".join(key), known_metric(key[0]).unit)
-
-
-def _counted(outcome: str) -> str:
-    return outcome.replace(" ", "_")
 
 
 def _measurement(run: Run) -> Iterator[Cell]:
@@ -127,16 +114,15 @@ def _tradeoff_rows(choice: Choice) -> Iterator[Cells]:
     weights = choice.weighted
     left_out = "; ".join(f"{name} is left out: not measured for every scenario" for name in choice.lacking)
     for candidate, judgement in zip(choice.candidates, choice.judgements, strict=True):
-        found = choice.scores.get(candidate.name)
-        cells: list[Cell] = [
-            choice.reference.name,
+        found, run = choice.scores.get(candidate.name), judgement.run
+        yield [
+            *(*_measurement(run), candidate.name, *_figures(judgement), *_bandwidth(run), choice.reference.name),
             *((found.value, found.low, found.high) if found else (None, None, None)),
             composite(candidate, weights) if weights else None,
             ("yes" if candidate in choice.front else "no") if choice.dimensions else None,
             left_out if found else "; ".join(filter(None, [_unscored(weights), left_out])),
+            conditions_of(run),
         ]
-        whole = [*_measurement(judgement.run), candidate.name, *_figures(judgement), *_bandwidth(judgement.run), *cells]
-        yield [*whole, conditions_of(judgement.run)]
 
 
 def _unscored(weights: Mapping[str, float]) -> str:
@@ -146,20 +132,14 @@ def _unscored(weights: Mapping[str, float]) -> str:
 def _dashboard_row(judgement: Judgement) -> Cells:
     run, room = judgement.run, tightest(judgement)
     counts = Counter[str](verdict.outcome for verdict in judgement.verdicts)
-    factor = EXPORT_UNITS[metric_of(run, room.budget.metric).unit][1] if room else 1.0
-    budget: list[Cell] = (
-        [room.budget.keyword, room.budget.limit * factor, *_share(room.share)]
-        if room
-        else [None, None, None, "no budget has a value"]
-    )
+    budget: list[Cell] = [None, None, None, "no budget has a value"]
+    if room:
+        factor = EXPORT_UNITS[metric_of(run, room.budget.metric).unit][1]
+        share: list[Cell] = [room.share, ""] if math.isfinite(room.share) else [None, "the limit is 0"]
+        budget = [room.budget.keyword, room.budget.limit * factor, *share]
     worst = next((outcome for outcome in _OUTCOMES if counts[outcome]), None)
     cells = [*_measurement(run), *_figures(judgement), *budget, *_change(judgement)]
     return [*cells, *(counts[one] for one in _OUTCOMES), worst, conditions_of(run)]
-
-
-def _share(share: float) -> tuple[float | None, str]:
-    """Return the head-room, or why there is none: a limit of 0 has no shares."""
-    return (share, "") if math.isfinite(share) else (None, "the limit is 0")
 
 
 def _change(judgement: Judgement) -> list[Cell]:
@@ -194,29 +174,124 @@ def _compared(choice: Choice) -> dict[str, Any]:
 
 def _best(choice: Choice) -> dict[str, Any]:
     """Say who is best by composite, latency, memory and energy, with those that are shown to be as good."""
+    nobody, weights = dict.fromkeys(("names", "inconclusive", "value", "unit")), choice.weighted
     found: dict[str, Any] = {"test": choice.test, "operating_point": choice.point or None}
-    found["best_composite"] = _best_composite(choice)
-    for name, field in _LOWEST.items():
-        if name not in choice.dimensions:
-            found[field] = {**_NOBODY, "reason": "not measured for every scenario"}
-            continue
-        best, as_good, inconclusive = best_by(choice.candidates, DIMENSIONS[name])
-        unit, factor = EXPORT_UNITS[METRICS[DIMENSIONS[name][0]].unit]
-        found[field] = {
-            "names": [best.name, *(one.name for one in as_good)],
-            "inconclusive": [one.name for one in inconclusive],
-            "value": per_row(best, DIMENSIONS[name]).value * factor,
-            "unit": f"{unit} per row" if name == "latency" else unit,
+    found["best_composite"] = {**nobody, "reason": _unscored(weights)}
+    if weights:
+        best = max(choice.candidates, key=lambda one: composite(one, weights))
+        found["best_composite"] |= {
+            "names": [best.name],
+            "inconclusive": [one.name for one in not_below(choice.candidates, best, weights)],
+            "value": composite(best, weights),
             "reason": None,
         }
+    for name in ("latency", "memory", "energy"):
+        found[f"lowest_{name}"] = {**nobody, "reason": "not measured for every scenario"}
+        if name in choice.dimensions:
+            best, as_good, inconclusive = best_by(choice.candidates, DIMENSIONS[name])
+            unit, factor = EXPORT_UNITS[METRICS[DIMENSIONS[name][0]].unit]
+            found[f"lowest_{name}"] = {
+                "names": [best.name, *(one.name for one in as_good)],
+                "inconclusive": [one.name for one in inconclusive],
+                "value": per_row(best, DIMENSIONS[name]).value * factor,
+                "unit": f"{unit} per row" if name == "latency" else unit,
+                "reason": None,
+            }
     return found
 
 
-def _best_composite(choice: Choice) -> dict[str, Any]:
-    weights = choice.weighted
-    if not weights:
-        return {**_NOBODY, "reason": _unscored(weights)}
-    best = max(choice.candidates, key=lambda one: composite(one, weights))
-    inconclusive = [one.name for one in not_below(choice.candidates, best, weights)]
-    named = {"names": [best.name], "inconclusive": inconclusive, "value": composite(best, weights), "reason": None}
-    return {**_NOBODY, **named}
+class RequirementAnswer(Record, frozen=True, kw_only=True):
+    """What one candidate makes of one requirement."""
+
+    keyword: str
+    limit: Number  # base units
+    outcome: BudgetOutcome
+    estimate: Estimate | None = None  # base units; None: unmeasured
+    estimated: bool = False  # whether the value was estimated, and not measured
+    excess: Number | None = None  # share of the limit by which it is missed; None: it is kept, or 0
+
+
+class RankedCandidate(Record, frozen=True, kw_only=True):
+    """One candidate."""
+
+    name: str
+    conditions: Mapping[str, str]
+    meets: bool  # no value misses its limit; what is unmeasured bars nothing
+    requirements: tuple[RequirementAnswer, ...]
+    pairs: Mapping[str, tuple[Comparison, ...]] = {}  # name of another candidate, the baseline → what pairs have shown
+    quantisation: str | None = None  # "worthwhile", "not worthwhile" or "inconclusive"; None: it is no INT8 form
+    dimensions: Mapping[str, Estimate]  # that all candidates have, base units, latency per row
+    is_pareto: bool | None  # None: there is no dimension that all candidates have
+    rank: int | None = None  # from 1; None: it is not ranked
+    score: Score | None = None
+    composite: Number | None = None
+    is_inconclusive: bool | None = None  # whether its score is not shown to be below the highest
+    lost_classes: Statement | None = None  # against the reference; None: none is lost, or it is not known
+    hardware: OnHardware | None = None  # None: no kind of machine is named
+
+
+class TradeoffTable(Record, frozen=True, kw_only=True):
+    """The candidates of one test at one operating point."""
+
+    test: str  # "" where the file names none
+    point: str  # "" where nothing tells it from others
+    reference: str  # candidate whose score is 100
+    weights: Mapping[str, Number]  # dimension → weight, of those that all candidates have
+    estimated: tuple[str, ...] = ()  # of these, what scores and composites take by an estimate
+    left_out: Mapping[str, tuple[str, ...]]  # dimension → candidates that lack it
+    unranked: str  # why there is no ranking, "" where there is one
+    candidates: tuple[RankedCandidate, ...]
+    gates: tuple[Gate, ...] = ()  # what `pairs` of the candidates rest on
+
+
+class TradeoffsFile(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf tradeoffs"):
+    """Everything that was compared."""
+
+    schema: int = SCHEMA
+    tables: tuple[TradeoffTable, ...]
+
+
+def table_of(choice: Choice) -> TradeoffTable:
+    """Return the candidates of a choice with everything that the lines say of them, in the order of the file."""
+    places = {one.candidate.name: (place, one) for place, one in enumerate(choice.ranked, 1)}
+    return TradeoffTable(
+        test=choice.test,
+        point=choice.point,
+        reference=choice.reference.name,
+        weights=choice.weighted,
+        estimated=choice.estimated,
+        left_out={name: tuple(names) for name, names in choice.lacking.items()},
+        unranked=choice.unranked,
+        candidates=tuple(_candidate(one, choice, *places.get(one.name, (None, None))) for one in choice.candidates),
+        gates=tuple(choice.gates),
+    )
+
+
+def _candidate(one: Candidate, choice: Choice, rank: int | None, found: Ranked | None) -> RankedCandidate:
+    requirements = choice.requirements[one.name]
+    return RankedCandidate(
+        name=one.name,
+        conditions=one.conditions,
+        meets=meets(requirements),
+        requirements=tuple(
+            RequirementAnswer(
+                keyword=asked.budget.keyword,
+                limit=asked.budget.limit,
+                outcome=asked.outcome,
+                estimate=asked.estimate,
+                estimated=one.is_guessed(asked.budget.key),
+                excess=asked.excess or None,
+            )
+            for asked in requirements
+        ),
+        pairs={name: tuple(found.values()) for name, found in one.pairs.items()},
+        quantisation=next((found.outcome for quantised, _, found in choice.worths if quantised is one), None),
+        dimensions={name: per_row(one, key) for name, key in choice.dimensions.items()},
+        is_pareto=one in choice.front if choice.dimensions else None,
+        rank=rank,
+        score=found and found.score,
+        composite=found and found.composite,
+        is_inconclusive=found and found.inconclusive,
+        lost_classes=choice.lost_by(one),
+        hardware=next(iter(on_hardware([one], choice.prices)), None),
+    )

@@ -6,8 +6,10 @@ it is wrong at most at `ERROR_RATE`, whatever the noise. What the answers make o
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from statistics import median
 from typing import Literal
 
@@ -47,8 +49,7 @@ class History:
         """Collect what each commit contains."""
         reach = dict[str, int]()
         for place, commit in enumerate(self.commits):
-            before = (reach.get(parent, 0) for parent in commit.parents)
-            reach[commit.name] = union(before) | 1 << place
+            reach[commit.name] = reduce(or_, (reach.get(parent, 0) for parent in commit.parents), 1 << place)
         object.__setattr__(self, "reach", reach)
 
     @property
@@ -127,14 +128,6 @@ def alike(history: History, found: Posterior, skipped: Collection[str]) -> int:
         reach = history.reach[name]
         classes = {part for one in classes for part in (one & reach, one & ~reach) if part}
     return max(classes, key=lambda one: (found.mass(one), -one))
-
-
-def union(sets: Iterable[int]) -> int:
-    """Return what is in any of these sets of bits."""
-    found = 0
-    for one in sets:
-        found |= one
-    return found
 
 
 # Of the looks at one commit, each after six pairs: six pairs have no lower p-value than the first. The sum of all is
@@ -245,20 +238,20 @@ def known_change(evidence: Evidence) -> KnownChange | None:
 
     None: nothing that pairs measure has regressed.
     """
-    found = compared_in_pairs(evidence).items()
-    worse = {one: it.change for one, it in found if it.outcome == "regressed" and it.change is not None}
-    sure = {one: change for one, change in worse.items() if pair_values(evidence, one.key, one.better, fresh=True)}
+    sure = dict[Hypothesis, tuple[Estimate, tuple[float, ...]]]()
+    for one, it in compared_in_pairs(evidence).items():
+        values = pair_values(evidence, one.key, one.better, fresh=True)
+        if it.outcome == "regressed" and it.change is not None and values:
+            sure[one] = it.change, values
     if not sure:
         return None
-    first = max(sure, key=lambda one: (one.margin.key == MEDIAN_LATENCY, abs(sure[one].value)))
+    first = max(sure, key=lambda one: (one.margin.key == MEDIAN_LATENCY, abs(sure[one][0].value)))
+    change, values = sure[first]
+    metric, statistic = first.margin.key
     return KnownChange(
-        measurement=first.measurement,
-        metric=first.margin.metric,
-        statistic=first.margin.statistic,
-        better=first.better,
-        change=sure[first],
-        values=pair_values(evidence, first.key, first.better, fresh=True),
-    )
+        measurement=first.measurement, metric=metric, statistic=statistic, better=first.better, change=change,
+        values=values,
+    )  # fmt: skip
 
 
 def compared_in_pairs(evidence: Evidence) -> dict[Hypothesis, Comparison]:
@@ -282,21 +275,23 @@ def answers_of(bisection: Bisection) -> tuple[list[CommitAnswer], dict[str, str]
     What a look leaves inconclusive is looked at again with further pairs of the same commit, at levels whose sum stays
     below `ERROR_RATE`. A commit that is inconclusive after the last look lies between both ends, and is skipped.
     """
-    answers, skipped, waiting = list[CommitAnswer](), dict[str, str](), dict[str, list[tuple[float, ...]]]()
+    answers, skipped, half = list[CommitAnswer](), dict[str, str](), bisection.known.half
+    waiting = dict[str, list[tuple[float, ...]]]()
     for step in bisection.steps:
         if step.reason:
             skipped[step.commit] = step.reason
             continue
-        looks = waiting.setdefault(step.commit, [])
-        looks.append(step.values)
-        values = [value for look in looks for value in look]
-        contains = _contains(values, bisection.known.half, LEVELS[len(looks) - 1])
-        if contains is not None:
-            answers.append((step.commit, contains))
-        elif len(looks) == len(LEVELS):
+        looks = [*waiting.pop(step.commit, []), step.values]
+        values, level = [value for look in looks for value in look], LEVELS[len(looks) - 1]
+        # an exact test on which side of half the change it lies
+        if signed_rank_p(values, half) <= level:
+            answers.append((step.commit, False))
+        elif signed_rank_p([-value for value in values], -half) <= level:
+            answers.append((step.commit, True))
+        elif len(looks) < len(LEVELS):
+            waiting[step.commit] = looks
+        else:
             skipped[step.commit] = f"inconclusive after {counted(len(values), 'pair')}: it lies between both ends"
-        if contains is not None or len(looks) == len(LEVELS):
-            del waiting[step.commit]
     return answers, skipped
 
 
@@ -322,7 +317,8 @@ def standing(history: History, bisection: Bisection, sure: float = SURE) -> Stan
 
 def change_of(history: History, bisection: Bisection, suspects: Sequence[str]) -> Estimate:
     """Return the change that the suspects have brought: between the last commit before them and the first after."""
-    known, chosen = bisection.known, union(1 << _place(history, name) for name in suspects)
+    known, places = bisection.known, {commit.name: place for place, commit in enumerate(history.commits)}
+    chosen = sum(1 << places[name] for name in suspects)
     seen = dict[str, list[float]]()
     for step in bisection.steps:
         seen.setdefault(step.commit, []).extend(step.values)
@@ -333,11 +329,8 @@ def change_of(history: History, bisection: Bisection, suspects: Sequence[str]) -
         return known.change
     slow = seen[max(before, key=lambda name: history.reach[name].bit_count())] if before else [*known.values]
     fast = seen[min(later, key=lambda name: history.reach[name].bit_count())] if later else []
-    return _shift(slow, fast, sign=1 if known.better == "lower" else -1)
-
-
-def _shift(slow: Sequence[float], fast: Sequence[float], sign: int) -> Estimate:
-    """Estimate how far one group of log ratios lies above another, which is exactly 0 where it is empty: BAD itself."""
+    # How far one group of log ratios lies above the other, which is exactly 0 where it is empty: BAD itself.
+    sign = 1 if known.better == "lower" else -1
     if fast:
         centre = median(one - other for one in slow for other in fast)
         upper = shift_bound(fast, slow, _BOUND)
@@ -353,14 +346,3 @@ def _shift(slow: Sequence[float], fast: Sequence[float], sign: int) -> Estimate:
         n=len(slow) + len(fast),
         method="difference of pairs, rank sums" if fast else "Walsh averages",
     )
-
-
-def _contains(values: Sequence[float], half: float, level: float) -> bool | None:
-    """Say by an exact test on which side of half the change a commit lies; None: inconclusive."""
-    if signed_rank_p(values, half) <= level:
-        return False
-    return True if signed_rank_p([-value for value in values], -half) <= level else None
-
-
-def _place(history: History, name: str) -> int:
-    return next(place for place, commit in enumerate(history.commits) if commit.name == name)

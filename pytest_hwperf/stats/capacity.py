@@ -9,15 +9,21 @@ References:
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.metrics import BOARD_MEMORY
+from pytest_hwperf.records.run import SCHEMA, Key, figure_of
+from pytest_hwperf.records.structs import Count, Record, Size
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.verdict import Judgement
+from pytest_hwperf.stats.carbon import CarbonOfMillion
 
 HIGH, TOO_HIGH = 0.7, 0.8  # utilisations: planned for at most, and warned of
-_ROUNDING = 1e-9  # relative
 SAFETY = 1.5  # of a peak: 1.5 to 2 is usual
+_ROUNDING = 1e-9  # relative, of a number of instances
 
 Level = Literal["safe", "high", "too high", "no steady state"]
 Rule = Literal["safety factor", "utilisation", "both"]
@@ -71,11 +77,8 @@ def together(services: Sequence[Service]) -> Service:
     arrivals = math.fsum(one.arrivals for one in services)
     if not arrivals:
         raise UsageProblem("no request arrives: give the arrivals of at least one service")
-    shares = [one.arrivals / arrivals for one in services]
-    mean = math.fsum(share * one.seconds for share, one in zip(shares, services, strict=True))
-    second = math.fsum(
-        share * one.seconds**2 * (1 + one.variation**2) for share, one in zip(shares, services, strict=True)
-    )
+    mean = math.fsum(one.arrivals * one.seconds for one in services) / arrivals
+    second = math.fsum(one.arrivals * one.seconds**2 * (1 + one.variation**2) for one in services) / arrivals
     return Service(arrivals=arrivals, seconds=mean, variation=math.sqrt(max(0.0, second / mean**2 - 1)))
 
 
@@ -99,38 +102,29 @@ def erlang_c(servers: int, offered: float) -> float:
     blocked = 1.0  # Erlang B, server by server
     for count in range(1, servers + 1):
         blocked = offered * blocked / (count + offered * blocked)
-    busy = offered / servers
-    return blocked / (1 - busy * (1 - blocked))
+    return blocked / (1 - offered / servers * (1 - blocked))
 
 
 def waits(service: Service, servers: int = 1, arrivals_variation: float = 1.0) -> tuple[Wait, ...]:
-    """Return the waits by each model that applies; () where there is no steady state."""
+    """Return the waits by each model that applies; () where there is no steady state.
+
+    For other than exponential times the wait of several servers is corrected after Allen and Cunneen.
+    """
     busy = utilisation(service, servers)
     if busy >= 1:
         return ()
-    if servers > 1:
-        return (_erlang(service, servers, arrivals_variation),)
-    exponential = busy * service.seconds / (1 - busy)
+    free = servers / service.seconds - service.arrivals  # a second: the response of M/M/1 is exponential with this rate
     spread = (arrivals_variation**2 + service.variation**2) / 2
-    free = 1 / service.seconds - service.arrivals  # a second: the response of M/M/1 is exponential with this rate
+    if servers > 1:
+        mean = erlang_c(servers, service.arrivals * service.seconds) / free
+        return (Wait(model=f"M/M/{servers}" if spread == 1 else f"G/G/{servers}", seconds=mean * spread),)
+    exponential = busy * service.seconds / (1 - busy)
     return (
         Wait(model="M/M/1", seconds=exponential, p95_s=-math.log(0.05) / free, p99_s=-math.log(0.01) / free),
         Wait(model="M/D/1", seconds=exponential / 2),
-        Wait(model=_named(arrivals_variation), seconds=exponential * spread),
+        # exact where arrivals are Poisson
+        Wait(model="M/G/1" if arrivals_variation == 1 else "Kingman", seconds=exponential * spread),
     )
-
-
-def _named(arrivals_variation: float) -> str:
-    """Name the model of any service times: exact where arrivals are Poisson."""
-    return "M/G/1" if arrivals_variation == 1 else "Kingman"
-
-
-def _erlang(service: Service, servers: int, arrivals_variation: float) -> Wait:
-    """Return the wait of several servers; for other than exponential times by the correction of Allen and Cunneen."""
-    offered = service.arrivals * service.seconds
-    mean = erlang_c(servers, offered) / (servers / service.seconds - service.arrivals)
-    spread = (arrivals_variation**2 + service.variation**2) / 2
-    return Wait(model=f"M/M/{servers}" if spread == 1 else f"G/G/{servers}", seconds=mean * spread)
 
 
 def instances(peak: float, rate: float, safety: float = SAFETY) -> Instances:
@@ -138,23 +132,17 @@ def instances(peak: float, rate: float, safety: float = SAFETY) -> Instances:
 
     Example: 10,000/s on 14,706/s, factor 1.5: 2, by the safety factor; by the utilisation alone 1.
     """
-    by_safety, by_utilisation = _whole(safety * peak / rate), _whole(peak / (HIGH * rate))
+    needs = (safety * peak / rate, peak / (HIGH * rate))
+    by_safety, by_utilisation = (max(1, math.ceil(one * (1 - _ROUNDING))) for one in needs)
+    rule: Rule = "safety factor" if by_safety > by_utilisation else "utilisation"
     count = max(by_safety, by_utilisation)
-    rule: Rule = (
-        "both" if by_safety == by_utilisation else "safety factor" if by_safety > by_utilisation else "utilisation"
-    )
     return Instances(
         count=count,
-        rule=rule,
+        rule="both" if by_safety == by_utilisation else rule,
         by_safety=by_safety,
         by_utilisation=by_utilisation,
         utilisation=peak / (count * rate),
     )
-
-
-def _whole(instances: float) -> int:
-    """Round up, but for what rounding of the numbers has added."""
-    return max(1, math.ceil(instances * (1 - _ROUNDING)))
 
 
 def fitting(available: float, each: float, base: float) -> int:
@@ -171,3 +159,84 @@ def per_million(price_per_hour: float, rate: float) -> float:
     Example: 0.40 an hour, 100/s: 1.11.
     """
     return price_per_hour / 3600 / rate * 1e6
+
+
+class EnergyOfMillion(Record, frozen=True, kw_only=True):
+    """Energy of a million requests."""
+
+    kwh: float
+    source: str  # what measured it
+    price: float | None = None  # None: no price was given
+    grams: float | None = None  # CO2 equivalent; None: no intensity was given
+
+
+class CapacityPlan(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf capacity plan"):
+    """Everything that the command says, as a file for other programs; None: not asked for, or `missing` says why."""
+
+    schema: int = SCHEMA
+    measured: str  # the measurement that it is made with, "" where its times were typed
+    service: Service
+    servers: int
+    utilisation: float
+    level: Level
+    waits: tuple[Wait, ...]  # () where there is no steady state
+    instances: Instances | None = None
+    memory: Concurrency | None = None
+    cost: float | None = None  # of a million requests
+    energy: EnergyOfMillion | None = None
+    carbon: CarbonOfMillion | None = None
+    missing: Mapping[str, str] = {}  # what was asked for and is not known → why
+
+
+MEMORY: Key = ("memory", "p50")
+_UNKNOWN = "its memory was not measured: mark the test with @pytest.mark.hwbudget(memory_max_mb=…)"
+_TOO_SMALL = "it needs less than can be measured"
+
+
+class ModelMemory(Record, frozen=True, kw_only=True):
+    """How many models of one measurement a memory holds."""
+
+    measured: str
+    count: Count | None  # None: `reason` says why it is not known
+    each_bytes: Size | None = None  # upper bound of what one needs
+    typical_bytes: Size | None = None  # its median
+    processes: Count = 0  # fresh ones, that were measured
+    rests_on: str = ""  # what the upper bound is
+    boards_bytes: Size | None = None  # on GPUs, which the count leaves out; None: not measured
+    reason: str = ""
+
+
+class ModelsPlan(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf models in memory"):
+    """Everything that is said, as a file for other programs."""
+
+    schema: int = SCHEMA
+    memory_bytes: Size
+    memory_of: str  # "given", or what of this machine it is
+    base_bytes: Size  # counted once
+    models: tuple[ModelMemory, ...]
+
+
+def named(one: Judgement) -> str:
+    """Name a measurement of a report."""
+    return visible(" ".join(part for part in (one.run.test, one.run.scenario, one.run.label) if part))
+
+
+def model_memory(one: Judgement, memory: float, base: float) -> ModelMemory:
+    """Count how many models of a measurement fit in so many bytes, beside a base that is taken once."""
+    figure, sample = figure_of(one.figures, MEMORY), one.run.sample(MEMORY[0])
+    if figure is None or sample is None:
+        return ModelMemory(measured=named(one), count=None, reason=str(one.run.unmeasured.get(MEMORY[0], _UNKNOWN)))
+    high = figure.estimate.high
+    each = max(sample.values, default=0.0) if high is None else high
+    rate = 50 * (1 + figure.estimate.confidence)  # of one bound alone, in %
+    boards = figure_of(one.figures, (BOARD_MEMORY, "p50"))
+    return ModelMemory(
+        measured=named(one),
+        count=fitting(memory, each, base) if each >= 1 else None,
+        each_bytes=each,
+        typical_bytes=figure.estimate.value,
+        processes=len(sample.values),
+        rests_on="the highest of" if high is None else f"upper bound ({rate:.3g} %) of",
+        boards_bytes=boards.estimate.value if boards else None,
+        reason="" if each >= 1 else _TOO_SMALL,
+    )

@@ -83,22 +83,18 @@ def plan_of(
     their share is larger, which takes the same time where requests arrive at the same rate.
     """
     limits = list(_limits(old, new, budgets, margin))
-    watched = {one.watched for one in limits}
-    missing = tuple(one for one in _WATCHED if one not in watched)
+    missing = tuple(one for one in _WATCHED if one not in {limit.watched for limit in limits})
     level = alpha / (len(SHARES) * max(1, len(limits)))
-    first = fewest_calls(_Q, 1 - level)
-    stages = tuple(_stage(share, round(first * share / SHARES[0]), rows, limits, level) for share in SHARES)
-    return Plan(stages=stages, alpha=alpha, unwatched=missing)
-
-
-def _stage(share: float, requests: int, rows: int, limits: Sequence[Limit], level: float) -> Stage:
-    alarms = []
-    for limit in limits:
-        of = requests * rows if limit.watched == "accuracy" else requests
-        beyond = alarm_count(of, limit.allowed, level)
-        if beyond <= of:
-            alarms.append(Alarm(limit=limit, beyond=beyond, of=of, seen=seen_share(of, beyond, POWER)))
-    return Stage(share=share, requests=requests, alarms=tuple(alarms))
+    first, stages = fewest_calls(_Q, 1 - level), list[Stage]()
+    for share in SHARES:
+        requests, alarms = round(first * share / SHARES[0]), list[Alarm]()
+        for limit in limits:
+            of = requests * rows if limit.watched == "accuracy" else requests
+            beyond = alarm_count(of, limit.allowed, level)
+            if beyond <= of:
+                alarms.append(Alarm(limit=limit, beyond=beyond, of=of, seen=seen_share(of, beyond, POWER)))
+        stages.append(Stage(share=share, requests=requests, alarms=tuple(alarms)))
+    return Plan(stages=tuple(stages), alpha=alpha, unwatched=missing)
 
 
 def alarm_count(n: int, share: float, level: float) -> int:
@@ -121,7 +117,19 @@ def seen_share(n: int, k: int, power: float) -> float:
 def _limits(old: Contender, new: Contender, budgets: Sequence[Budget], margin: float) -> Iterator[Limit]:
     now, before = new.estimate(P95), old.estimate(P95)
     if now is not None and now.high is not None and before is not None:
-        yield _latency_limit(now, now.high, before, budgets, margin)
+        # The larger of NEW's upper bound and OLD's value with the margin; a requirement where it is less.
+        most = max(before.value * (1 + margin), now.high)
+        asked = next((one for one in budgets if one.key == P95 and one.limit < most), None)
+        is_new = asked is not None or now.high == most
+        yield Limit(
+            watched="latency p95",
+            value=asked.limit if asked else most,
+            origin="requirement" if asked else "new" if is_new else "old and margin",
+            interval=now if is_new else before,
+            margin=0.0 if is_new else margin,
+            keyword=asked.keyword if asked else "",
+            allowed=1 - _Q,
+        )
     accuracy = new.estimate((ACCURACY, "mean"))
     if accuracy is not None and accuracy.low is not None:
         asked = next((one for one in budgets if one.key == (ACCURACY, "mean") and one.limit > accuracy.low), None)
@@ -140,22 +148,6 @@ def _limits(old: Contender, new: Contender, budgets: Sequence[Budget], margin: f
             value=new.requests.share, low=low, high=high, confidence=0.98, n=new.requests.made, method="Clopper-Pearson"
         )
         yield Limit(watched="failed requests", value=high, origin="new", interval=seen, allowed=high)
-
-
-def _latency_limit(now: Estimate, high: float, before: Estimate, budgets: Sequence[Budget], margin: float) -> Limit:
-    """Return the larger of NEW's upper bound and OLD's value with the margin; a requirement where it is less."""
-    most = max(before.value * (1 + margin), high)
-    asked = next((one for one in budgets if one.key == P95 and one.limit < most), None)
-    is_new = high == most
-    return Limit(
-        watched="latency p95",
-        value=asked.limit if asked else most,
-        origin="requirement" if asked else "new" if is_new else "old and margin",
-        interval=now if asked or is_new else before,
-        margin=0.0 if asked or is_new else margin,
-        keyword=asked.keyword if asked else "",
-        allowed=1 - _Q,
-    )
 
 
 SCHEMA = 1  # of both files; raised when a reader of the old schema would misread the new

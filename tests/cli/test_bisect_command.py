@@ -13,10 +13,10 @@ from fakes import records as fake
 from fakes.repositories import commit, git, line_of, repository_with
 from fakes.reruns import INI, REPEATED, SIMULATED, WORK
 
-from pytest_hwperf.cli import INTERRUPTED, USAGE, bisect, main
-from pytest_hwperf.cli.bisect import result_lines
-from pytest_hwperf.cli.bisect_steps import Comparer
-from pytest_hwperf.cli.pytest_session import Session
+from pytest_hwperf.cli import bisect, main
+from pytest_hwperf.cli.bisect import Comparer, result_lines
+from pytest_hwperf.cli.inputs import Session
+from pytest_hwperf.cli.output import INTERRUPTED, USAGE
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.evidence import Evidence, Gate
 from pytest_hwperf.records.messages import said

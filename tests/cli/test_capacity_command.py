@@ -6,15 +6,14 @@ from pathlib import Path
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.cli.capacity import ModelsPlan
-from pytest_hwperf.cli.capacity_plan import CapacityPlan
-from pytest_hwperf.cli.output import FAILED, OK
+from pytest_hwperf.cli import main
+from pytest_hwperf.cli.output import FAILED, OK, USAGE
 from pytest_hwperf.records.codec import from_file
 from pytest_hwperf.records.messages import said as said_of_it
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.reports.json_file import render
+from pytest_hwperf.stats.capacity import CapacityPlan, ModelsPlan
 
 SAMPLES = (
     fake.sample(values=[1e-3, 3e-3]),
@@ -198,5 +197,5 @@ def test_the_plan_as_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert ["M/M/1", "M/D/1", "M/G/1"] == [wait.model for wait in plan.waits]
     assert {"memory": "give --request-mb, or a report with the metric memory"} == plan.missing
     assert plan.carbon is not None
-    assert (None, None, None) == (plan.carbon.operational_g, plan.carbon.embodied_g, plan.carbon.total_g)
+    assert (None, None) == (plan.carbon.operational_g, plan.carbon.embodied_g)
     assert USAGE == main(["capacity", *given, "--json=/no/such/folder/plan.json"])

@@ -4,7 +4,6 @@ import io
 import json
 import re
 from argparse import Namespace
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from pytest_hwperf.cli import main
 from pytest_hwperf.cli.doctor import Probes, parse_required, run
 from pytest_hwperf.cli.doctor_noise import Noise, noise_of
 from pytest_hwperf.cli.output import FAILED, OK
-from pytest_hwperf.gate.models import SelfComparison
+from pytest_hwperf.gate.models import CompareSettings, SelfComparison
 from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.meters.access import Access
 from pytest_hwperf.records.contracts import Meter
@@ -252,14 +251,11 @@ def test_a_terminal_shows_that_pairs_are_run(server: Probes, monkeypatch: pytest
     """And the line is gone afterwards."""
     shown = Terminal()
 
-    def pair(seconds: float, tell: Callable[[Progress], None]) -> Callable[[], SelfComparison]:
-        def run_pairs() -> SelfComparison:
-            tell(Progress(stage="screen", pair=1, of=6, test="", decided=0, hypotheses=1, left_s=None))
-            return SelfComparison(changes=(), latency_s=None, seconds=seconds, lost="")
+    def compared(_: object, __: object, settings: CompareSettings) -> SelfComparison:
+        settings.progress(Progress(stage="screen", pair=1, of=6, test="", decided=0, hypotheses=1, left_s=None))
+        return SelfComparison(changes=(), latency_s=None, seconds=settings.time_s, lost="")
 
-        return run_pairs
-
-    monkeypatch.setattr("pytest_hwperf.cli.doctor.pair_for", pair)
+    monkeypatch.setattr("pytest_hwperf.cli.doctor_noise.compare_with_itself", compared)
     monkeypatch.setattr("sys.stderr", shown)
     assert OK == run(options(seconds=1.0), server)
     written = [text.strip() for text in shown.getvalue().split("\r")]

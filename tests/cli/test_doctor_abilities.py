@@ -9,15 +9,8 @@ import pytest
 from fakes.patients import Sources, measurable_memory
 from fakes.powercap import AMD, CLIENT, COARSE_PSYS, Layout, bare_metal, describe_processor, plant, refusing
 
-from pytest_hwperf.cli.doctor import (
-    open_source,
-    read_call_clock,
-    read_cpu_time,
-    read_memory,
-    read_sources,
-    read_zones,
-)
-from pytest_hwperf.cli.doctor_conditions import Fact
+from pytest_hwperf.cli.doctor import open_source, read_call_clock, read_cpu_time, read_memory, read_sources, read_zones
+from pytest_hwperf.cli.doctor_noise import Fact
 from pytest_hwperf.host.clocks import ClockPrecision
 from pytest_hwperf.meters.access import Access
 from pytest_hwperf.meters.process import CpuTimeMeter

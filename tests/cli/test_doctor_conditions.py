@@ -7,7 +7,7 @@ import pytest
 from fakes.hosts import LAPTOP, settle_in
 from fakes.patients import ONE_THREAD
 
-from pytest_hwperf.cli.doctor_conditions import (
+from pytest_hwperf.cli.doctor_noise import (
     Fact,
     allotment,
     libraries,

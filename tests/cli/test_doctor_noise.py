@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_hwperf.cli.doctor_noise import Noise, PairsNeeded, noise_of, pair_for, read_noise, render_noise
+from pytest_hwperf.cli.doctor_noise import PairsNeeded, listen, noise_of, read_noise, render_noise
 from pytest_hwperf.gate.models import SelfComparison
 from pytest_hwperf.host.disturbance import MachineCpuTime, Snapshot
 from pytest_hwperf.records.errors import WorkerError
@@ -97,7 +97,7 @@ def test_what_disturbed_the_reading_stands_below_it() -> None:
 @pytest.mark.live
 def test_equal_processes_really_take_turns() -> None:
     """However noisy the machine: at least one pair is completed, and its values are ratios of like to like."""
-    noise: Noise = read_noise(pair_for(8.0, lambda _: None))
+    noise = listen(8.0)
     assert "" == noise.reason
     assert noise.pairs >= 1
     assert noise.latency_s is not None

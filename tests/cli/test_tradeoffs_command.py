@@ -9,10 +9,9 @@ from typing import Literal
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.cli import USAGE, main, tradeoffs
-from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK
-from pytest_hwperf.cli.pytest_session import Session
-from pytest_hwperf.cli.tradeoffs import TradeoffsFile
+from pytest_hwperf.cli import main, tradeoffs
+from pytest_hwperf.cli.inputs import Session
+from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK, USAGE
 from pytest_hwperf.gate.models import RivalSettings
 from pytest_hwperf.records.codec import from_file
 from pytest_hwperf.records.evidence import Evidence, Gate, Measurement
@@ -21,6 +20,7 @@ from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import Classes, Key, replace
 from pytest_hwperf.records.verdict import Comparison, Judgement, uncompared
 from pytest_hwperf.reports.json_file import render
+from pytest_hwperf.reports.tradeoff_files import TradeoffsFile
 
 TEST = "a.py::test_model"
 TABLE = """\

@@ -7,8 +7,8 @@ import pytest
 
 from pytest_hwperf.cli import main
 from pytest_hwperf.cli.output import OK
-from pytest_hwperf.cli.tradeoffs import TradeoffsFile
 from pytest_hwperf.records.codec import from_file
+from pytest_hwperf.reports.tradeoff_files import TradeoffsFile
 
 pytestmark = pytest.mark.live
 

@@ -10,7 +10,7 @@ from fakes.hosts import refuse
 from fakes.powercap import calm
 
 from pytest_hwperf.cli.doctor import Probes
-from pytest_hwperf.cli.doctor_conditions import Fact
+from pytest_hwperf.cli.doctor_noise import Fact
 from pytest_hwperf.host.clocks import ClockPrecision
 from pytest_hwperf.host.disturbance import read_system_state
 from pytest_hwperf.meters.access import Access

@@ -1,13 +1,20 @@
-"""Advice about a session: rare, true, and once."""
+"""Advice: rare, true, and once; which limit is nearest; which candidate for which purpose, and on which hardware."""
 
+import math
 from typing import Any
 
 import pytest
 from fakes import records as fake
+from fakes.candidates import candidate, named
 
-from pytest_hwperf.records.run import AS_TRAINED, replace
-from pytest_hwperf.records.verdict import Judgement, Verdict
-from pytest_hwperf.stats.advice import advice
+from pytest_hwperf.records.markers import parse_budgets
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY
+from pytest_hwperf.records.run import AS_TRAINED, Estimate, Key, replace
+from pytest_hwperf.records.verdict import Budget, Judgement, Verdict
+from pytest_hwperf.stats.advice import advice, as_cheap, bottlenecks, cost_of, matrix, on_hardware, tightest
+from pytest_hwperf.stats.candidates import Candidate
+from pytest_hwperf.stats.rivals import DIMENSIONS
+from pytest_hwperf.stats.tradeoffs import answers
 
 
 def verdict(keyword: str, metric: str, statistic: str) -> Verdict:
@@ -96,3 +103,158 @@ def test_another_runtime_whose_predictions_nobody_checks_is_said() -> None:
 )
 def test_what_is_checked_or_cannot_be_is_left_alone(checked: Judgement) -> None:
     assert [] == said(checked)
+
+
+def judgement(**limits: float) -> Judgement:
+    """Return 8 ms and an accuracy of 0.9, judged by limits."""
+    keywords = {
+        "latency_p95_ms": ("latency", "p95"),
+        "accuracy_min": ("accuracy", "mean"),
+        "energy": ("energy", "mean"),
+    }
+    budgets = [
+        Budget(keyword=name, metric=keywords[name][0], statistic=keywords[name][1], limit=limit)
+        for name, limit in limits.items()
+    ]
+    figures = tuple(
+        fake.figure(metric, statistic, fake.estimate(value, None, None, 1))
+        for metric, statistic, value in (("latency", "p95", 0.008), ("accuracy", "mean", 0.9))
+    )
+    verdicts = tuple(Verdict(subject=one, outcome="passed", reason="", fails=False) for one in budgets)
+    return Judgement(run=fake.run(), figures=figures, verdicts=verdicts)
+
+
+@pytest.mark.parametrize(
+    ("limits", "keyword", "share"),
+    [
+        ({"latency_p95_ms": 0.010}, "latency_p95_ms", 0.2),
+        ({"latency_p95_ms": 0.010, "accuracy_min": 0.85}, "accuracy_min", 0.05 / 0.85),
+        ({"latency_p95_ms": 0.005, "accuracy_min": 0.85}, "latency_p95_ms", -0.6),
+        ({"accuracy_min": 0.0}, "accuracy_min", math.inf),
+        ({"latency_p95_ms": 0.0}, "latency_p95_ms", -math.inf),
+    ],
+)
+def test_the_least_share_of_a_limit_counts(limits: dict[str, float], keyword: str, share: float) -> None:
+    found = tightest(judgement(**limits))
+    assert found is not None
+    assert keyword == found.budget.keyword
+    assert share == pytest.approx(found.share)
+
+
+@pytest.mark.parametrize("limits", [{}, {"energy": 1.0}], ids=["none", "unmeasured"])
+def test_without_a_value_or_a_share_there_is_none(limits: dict[str, float]) -> None:
+    assert tightest(judgement(**limits)) is None
+
+
+def test_comparisons_have_no_head_room() -> None:
+    assert tightest(fake.plain_judgement()) is None
+
+
+def test_a_candidate_for_each_purpose() -> None:
+    """A model as it was trained is simple to deploy, also where it names its form, as a torch module does."""
+    plain = candidate("sklearn", 0.9, 3, 20, as_trained=True, conditions={"form": "eager"})
+    fast, small = candidate("int8", 0.8, 1, 20), candidate("small", 0.85, 1.5, 10)
+    found = {one.purpose: one for one in matrix([plain, fast, small], DIMENSIONS)}
+    assert {
+        "low latency": ("latency", ["int8"], ["small"]),
+        "critical accuracy": ("accuracy", ["sklearn"], []),
+        "few resources": ("memory", ["small"], []),
+        "simple deployment": ("", ["sklearn"], []),
+    } == {name: (one.dimension, named(one.candidates), named(one.inconclusive)) for name, one in found.items()}
+
+
+def test_a_loss_within_the_margin_is_no_recommendation_where_accuracy_is_critical() -> None:
+    right, fast = candidate("fp32", 0.9017, 3, 20), candidate("int8", 0.9, 1, 20)
+    found = {one.purpose: one.candidates for one in matrix([right, fast], DIMENSIONS)}
+    assert ((right,), (fast, right)) == (found["critical accuracy"], found["few resources"])
+
+
+def test_what_is_not_known_recommends_nothing() -> None:
+    for found in (matrix([candidate("csv")], {}), matrix([], DIMENSIONS)):
+        assert [()] * 4 == [one.candidates for one in found]
+
+
+@pytest.mark.parametrize(
+    ("stages", "said"),
+    [
+        ({"preprocess": 6, "inference": 3}, ["the model takes 30 % of the call: a f", "preprocessing takes 60 %"]),
+        ({"preprocess": 1, "inference": 8, "postprocess": 1}, ["the model takes 80 % of the call: quantise it"]),
+        ({"preprocess": 3, "inference": 4, "postprocess": 3}, ["the model takes 40 % of the call: a faster"]),
+        ({"postprocess": 4, "inference": 3}, ["the model takes 30 % of the call: a faster one helps little"]),
+        ({"inference": 6, "preprocess": 4}, ["the model takes 60 % of the call: quantise it"]),
+        ({"preprocess": 12, "inference": 8}, ["the model takes 40 %", "preprocessing takes 60 %"]),  # of a call of 10
+        ({}, []),
+    ],
+)
+def test_work_helps_where_the_time_goes(stages: dict[str, int], said: list[str]) -> None:
+    values: dict[Key, Estimate] = {(f"stage_{name}", "p50"): exact(seconds) for name, seconds in stages.items()}
+    found = [*bottlenecks(Candidate(name="a", values={**values, MEDIAN_LATENCY: exact(10)}), ())]
+    assert [True] * len(said) == [line.startswith(start) for line, start in zip(found, said, strict=True)]
+
+
+def test_what_meets_its_requirements_needs_no_work() -> None:
+    one = candidate("a", 0.9, 1, 1, None)
+    met, inconclusive = (
+        answers(one.values, parse_budgets(limits))
+        for limits in ({"latency_p50_ms": 2}, {"latency_p50_ms": 2, "energy_budget_mj": 1})
+    )
+    assert ["every requirement is met"] == [found.partition(":")[0] for found in bottlenecks(one, met)]
+    assert [] == list(bottlenecks(one, inconclusive))
+
+
+def exact(value: float) -> Estimate:
+    return fake.estimate(value, value, value, 10)
+
+
+def rate(value: float, low: float | None, high: float | None) -> Estimate:
+    return Estimate(value=value, low=low, high=high, confidence=0.9, n=9, method="t")
+
+
+def on(kind: str, throughput: Estimate | None, price: float | None = None) -> Candidate:
+    values = {("throughput", "mean"): throughput} if throughput else {}
+    return Candidate(name=f"onnx on {kind}", values=values, kind=kind, price_per_hour=price)
+
+
+def test_a_million_calls_cost_what_their_time_does() -> None:
+    """0.36 an hour are 0.0001 a second; 1000 calls a second take 1000 s for a million."""
+    found = cost_of(0.36, rate(1000.0, 500.0, 2000.0))
+    assert found is not None
+    assert pytest.approx((0.1, 0.05, 0.2)) == (found.value, found.low, found.high)
+
+
+@pytest.mark.parametrize(
+    ("throughput", "ends"),
+    [(rate(1.0, None, None), (None, None)), (rate(1.0, 0.0, 0.0 + 1), (100.0, None))],
+)
+def test_an_open_end_stays_open(throughput: Estimate, ends: tuple[float | None, float | None]) -> None:
+    found = cost_of(0.36, throughput)
+    assert found is not None
+    assert pytest.approx(ends) == (found.low, found.high)
+    assert cost_of(0.36, rate(0.0, 0.0, 0.0)) is None
+
+
+def test_kinds_are_listed_with_what_is_known_of_them_the_cheapest_first() -> None:
+    dear, cheap = on("x86", rate(1000.0, 990.0, 1010.0)), on("arm", rate(500.0, 495.0, 505.0), 0.1)
+    unknown, unnamed = on("gpu", None), Candidate(name="onnx", values={})
+    found = on_hardware([dear, unknown, cheap, unnamed], {"x86": 0.45})
+    assert ["arm", "x86", "gpu"] == [one.kind for one in found]
+    assert [0.1, 0.45, None] == [one.price_per_hour for one in found]
+    assert [found[0]] == as_cheap(found)
+    assert (None, None, None) == (found[2].cost, found[2].latency, found[2].energy)
+
+
+def test_costs_that_processes_may_differ_by_are_not_dearer() -> None:
+    """Processes of equal code differ by a factor of 1.9."""
+    prices = {"arm": 0.1, "x86": 0.1, "gpu": 0.1}
+    found = on_hardware(
+        [
+            on("arm", rate(1000.0, 900.0, 1100.0)),
+            on("x86", rate(950.0, None, None)),
+            on("gpu", rate(400.0, 390.0, 410.0)),
+        ],
+        prices,
+    )
+    assert ["arm", "x86"] == [one.kind for one in as_cheap(found)]
+    assert [] == as_cheap(on_hardware([on("arm", rate(1.0, 0.5, 2.0))], {}))
+    lone = on_hardware([on("x86", rate(950.0, None, None)), on("gpu", rate(400.0, 390.0, 410.0))], prices)
+    assert ["x86"] == [one.kind for one in as_cheap(lone)]

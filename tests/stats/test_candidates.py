@@ -1,20 +1,14 @@
-"""Candidates that the measurements of a report are."""
-
-import dataclasses
-from array import array
-from typing import Any
+"""Candidates that the measurements of a report are, by test and by operating point."""
 
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.records.markers import parse_budgets
-from pytest_hwperf.records.metrics import MEDIAN_LATENCY
-from pytest_hwperf.records.run import Classes, Estimate, replace
+from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.stats import candidates
-from pytest_hwperf.stats.candidates import Choice, choices_of, measured_together
-from pytest_hwperf.stats.rivals import ACCURACY, DIMENSIONS, MEMORY, Candidate, without_parameters
-from pytest_hwperf.stats.tradeoffs import answers
+from pytest_hwperf.stats.candidates import described, lies_at, parse_point, points_of, without_parameters
+from pytest_hwperf.stats.tradeoffs import measured_together
 
 
 @pytest.mark.parametrize(
@@ -28,15 +22,11 @@ from pytest_hwperf.stats.tradeoffs import answers
         ("part[1]/a.py::test_x", "part[1]/a.py::test_x"),
         ("of others [1]", "of others "),
         ("", ""),
+        ("[" * 1_000_000, "[" * 1_000_000),  # a pattern that begins anew at each bracket would take hours
     ],
 )
 def test_parameters_are_what_a_function_is_followed_by(test: str, alone: str) -> None:
     assert alone == without_parameters(test)
-
-
-def test_a_report_of_strangers_is_read_fast() -> None:
-    """A pattern that begins anew at each bracket would take hours."""
-    assert "[" * 1_000_000 == without_parameters("[" * 1_000_000)
 
 
 def test_measurements_are_sorted_by_test_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,89 +72,31 @@ def test_points_of_a_sweep_are_candidates_of_one_test() -> None:
 
 def test_the_usual_reference_is_found_where_candidates_are_numbered() -> None:
     """Two of one name cannot be told apart, and neither is another scenario."""
-    twice = [measured("a.py::test_x", name) for name in ("sklearn_fp32", "onnx_fp32", "onnx_fp32")]
-    (found,) = measured_together(twice)
+    (found,) = measured_together([measured("a.py::test_x", name) for name in ("sklearn_fp32", *["onnx_fp32"] * 2)])
     assert "onnx_fp32 (1)" == found.reference.name
 
 
-def exactly(value: float) -> Estimate:
-    return fake.estimate(value, value, value, 10)
-
-
-def candidate(name: str, accuracy: float, ms: float, megabytes: float, **conditions: str) -> Candidate:
-    values = {ACCURACY: exactly(accuracy), MEDIAN_LATENCY: exactly(ms / 1e3), MEMORY: exactly(megabytes * 1e6)}
-    return Candidate(name=name, values=values, conditions=conditions)
-
-
-FAST, RIGHT = candidate("fast", 0.8, 1, 1), candidate("right", 0.9, 2, 1)
-FP32 = candidate("onnx_fp32", 0.9, 1, 1, precision="float32", form="MatMul")
-INT8 = candidate("onnx_int8", 0.9, 5, 0.01, precision="int8 static", form="MatMul")
-
-
-def choice(*found: Candidate, **others: Any) -> Choice:
-    (one,) = choices_of("a.py::test_x", found, **others)
-    return one
-
-
 @pytest.mark.parametrize(
-    ("of", "rank_by", "names"),
+    ("declared", "points"),
     [
-        ([RIGHT, FAST], "score", ["fast", "right"]),
-        ([RIGHT, FAST], "composite", ["right", "fast"]),
-        ([RIGHT, FAST], "latency", ["fast", "right"]),
-        ([FAST, RIGHT], "accuracy", ["right", "fast"]),
-        ([INT8, FP32], "score", ["onnx_fp32", "onnx_int8"]),  # its score is 211, and it is slower than FP32
-        ([FP32, INT8], "memory", ["onnx_int8", "onnx_fp32"]),
-        ([candidate("wrong", 0.0, 1, 1), FAST], "score", ["fast", "wrong"]),  # 0 has no ratio
+        ([{"batch_size": "1", "threads": "2"}, {"batch_size": "1"}], ["", ""]),  # all agree
+        (
+            [{"batch_size": "1"}, {"batch_size": "32"}, {}],
+            ["batch_size=1", "batch_size=32", "batch_size=not declared"],
+        ),
+        (
+            [{}, {"load": "single_stream"}, {"load": "offline calls=9"}],  # without a load calls follow each other
+            ["load=single_stream", "load=single_stream", "load=offline calls=9"],
+        ),
+        ([{"precision": "float32"}, {"precision": "int8"}], ["", ""]),  # which tells no points
     ],
 )
-def test_candidates_are_ranked_by_what_is_asked_for(of: list[Candidate], rank_by: str, names: list[str]) -> None:
-    found = choice(*of, rank_by=rank_by, called="fast")
-    assert names == [one.candidate.name for one in found.ranked]
-    assert [one.candidate.name == "onnx_int8" and rank_by == "score" for one in found.ranked] == [
-        one.put_back for one in found.ranked
-    ]
+def test_conditions_tell_points_apart(declared: list[dict[str, str]], points: list[str]) -> None:
+    assert points == [described(one) for one in points_of(declared)]
 
 
-LIMIT = parse_budgets({"latency_p50_ms": 0.5})
-
-
-@pytest.mark.parametrize(
-    ("others", "why"),
-    [
-        ({"requirements": {"fast": answers(FAST.values, LIMIT)}}, "no candidate meets the requirements"),
-        ({"rank_by": "energy"}, "not by energy, which is left out"),
-        ({"weights": {"energy": 1.0}}, "no dimension that is left has a weight"),
-    ],
-)
-def test_what_cannot_be_ranked_says_why(others: dict[str, Any], why: str) -> None:
-    found = choice(FAST, **others)
-    assert (why, []) == (found.unranked, found.ranked)
-    assert ([], {}) == (choice(Candidate(name="a", values={})).front, choice(Candidate(name="a", values={})).scores)
-
-
-def test_an_estimated_energy_enters_scores_on_request_alone() -> None:
-    """A quarter of the energy at a weight of a quarter makes 141."""
-    of = [guessing(candidate("onnx_fp32", 0.9, 1, 1), 4.0), guessing(candidate("other", 0.9, 1, 1), 1.0)]
-    plain, asked = (choice(*of, with_estimates=given, weights=EVEN) for given in (False, True))
-    assert [(), ("energy",)] == [plain.estimated, asked.estimated]
-    assert pytest.approx([100, 2**0.5 * 100]) == [one.scores["other"].value for one in (plain, asked)]
-    assert {"energy": ["onnx_fp32", "other"]} == asked.lacking
-    assert () == choice(of[0], FAST, with_estimates=True).estimated
-
-
-EVEN = dict.fromkeys(DIMENSIONS, 0.25)
-
-
-def guessing(one: Candidate, joules: float) -> Candidate:
-    return dataclasses.replace(one, guesses={DIMENSIONS["energy"]: exactly(joules)})
-
-
-def test_classes_are_lost_against_the_reference() -> None:
-    """Where both have answered the same examples."""
-    classes = Classes(names=("a", "b"), of=array("d", [0.0] * 1955 + [1.0] * 45))
-    right, wrong = array("d", [1.0] * 1980 + [0.0] * 20), array("d", [1.0] * 1955 + [0.0] * 45)
-    of = [dataclasses.replace(FP32, right=right), dataclasses.replace(FAST, right=wrong, classes=classes), RIGHT]
-    found = choice(*of)
-    assert str(found.lost_by(of[1])).startswith("class b: 25 of 45 → 0 of 45 right")
-    assert [None, None] == [found.lost_by(of[0]), found.lost_by(of[2])]
+def test_a_point_that_is_asked_for() -> None:
+    assert {"threads": "1", "load": "server qps=5"} == parse_point(["threads=1", "threads=1", "load=server qps=5"])
+    assert [True, False] == [lies_at({}, asked) for asked in ({"load": "single_stream"}, {"threads": "1"})]
+    with pytest.raises(UsageProblem, match="one value for each condition"):
+        parse_point(["threads=1", "threads=2"])

@@ -27,10 +27,9 @@ from pytest_hwperf.reports.headline import headline_of
 from pytest_hwperf.reports.html.details import PairData, Plain, chart_of, detail_of, rounded, seen_of, shared_of
 from pytest_hwperf.reports.rows import GROUPS, Row, Tone, benchmark_of, grouped, title_of, unnamed_scenario
 from pytest_hwperf.reports.table import rows
-from pytest_hwperf.stats.candidates import measured_together
 from pytest_hwperf.stats.history import FEWEST_DRAWN, Annotation, Series, Trend, trend_of, with_run
 from pytest_hwperf.stats.rivals import per_row
-from pytest_hwperf.stats.tradeoffs import dimensions_of
+from pytest_hwperf.stats.tradeoffs import measured_together
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -263,8 +262,7 @@ def tradeoffs_of(report: Report) -> Iterator[Plain]:
     An axis has the values of all candidates with their intervals, in the unit in which the largest reads well.
     """
     for measured in measured_together(report.judgements):
-        candidates, front = measured.candidates, measured.front
-        dimensions, lacking = dimensions_of(candidates)
+        candidates, front, dimensions = measured.candidates, measured.front, measured.dimensions
         if min(len(candidates), len(dimensions)) < _FEWEST or MEDIAN_LATENCY not in dimensions.values():
             continue
         axes = dict[str, Plain]()
@@ -282,7 +280,7 @@ def tradeoffs_of(report: Report) -> Iterator[Plain]:
             "front": [one in front for one in candidates],
             "lacking": [
                 visible(f"{name}, not measured" + (f" of {', '.join(names)}" if len(names) < len(candidates) else ""))
-                for name, names in lacking.items()
+                for name, names in measured.lacking.items()
             ],
         }
 
