@@ -1,19 +1,31 @@
-"""`hwperf compare` with real processes: what cannot be decided has its own exit code, and threads reach both sides."""
+"""`hwperf compare` with real processes: exit codes, threads, the current folder, and nothing that stays behind."""
 
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from itertools import count
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from fakes.processes import left_in, processes_in
 from fakes.sums_server import serving
 from onnx import TensorProto, helper, numpy_helper
 
-from pytest_hwperf.cli import USAGE, main
+from pytest_hwperf.cli import INTERRUPTED, USAGE, main
 from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.model_worker import subject_of
+from pytest_hwperf.gate.models import CompareSettings, compare_with_itself
+from pytest_hwperf.gate.targets import MODEL, rows
 from pytest_hwperf.host.worker_protocol import ModelSpec
 from pytest_hwperf.stats.timetable import BlockPlan
 
@@ -144,3 +156,128 @@ def test_requests_that_fail_are_a_reason_against_a_version(tmp_path: Path, capsy
         assert FAILED == main(["compare", *sides, "--data=rows.npy", "--margin=400%", "--json=all.json"])
     assert re.match(r"no-go: \d+ of \d+ requests failed .*, of OLD 0 of", " ".join(capsys.readouterr().out.split()))
     assert '"kind":"address"' in (tmp_path / "all.json").read_text(encoding="utf-8")
+
+
+SHADOWED = ("numpy", "statistics", "onnxruntime", "importlib_metadata", "heapq", "random", "decimal", "typing")
+
+
+@pytest.fixture
+def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with modules of well-known names that leave a file when they are imported."""
+    folder = tmp_path / "models"
+    folder.mkdir()
+    for name in SHADOWED:
+        code = f"open({str(tmp_path / 'imported')!r}, 'a').write({name!r})\nraise SystemExit('shadowed')\n"
+        (folder / f"{name}.py").write_text(code, encoding="utf-8")
+    monkeypatch.setattr("pytest_hwperf.gate.models.Conductor", partial(Conductor, plan=QUICK))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def save_model(path: Path) -> None:
+    row, double = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, 1]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"])], "double", [row], [double])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+
+
+def test_two_files_are_compared_without_the_folder(trap: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_model(trap / "m.onnx")
+    np.save(trap / "rows.npy", np.ones((8, 1), dtype=np.float32))
+    main(["compare", "m.onnx", "m.onnx", "--data=rows.npy", "--margin=400%"])
+    assert "m.onnx (NEW) against m.onnx (OLD): " in capsys.readouterr().out
+    assert not (trap.parent / "imported").exists()
+
+
+def test_the_built_in_model_is_measured_without_the_folder(trap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One round of pairs: the time is up whenever its clock is read again after them."""
+    readings = count()
+    monkeypatch.setattr("pytest_hwperf.gate.models.monotonic", lambda: monotonic() + 1000 * (next(readings) > 2))
+    found = compare_with_itself(MODEL, rows(), CompareSettings(batch_size=64))
+    assert found.changes
+    assert not found.lost
+    assert not (trap.parent / "imported").exists()
+
+
+def test_the_doctor_examines_without_the_folder(trap: Path) -> None:
+    """The command as it is installed, in a process of its own."""
+    command = Path(sys.executable).with_name("hwperf")
+    done = subprocess.run([command, "doctor", "--seconds=1"], capture_output=True, text=True, check=False)
+    assert 0 == done.returncode
+    assert all(line.startswith("equal processes take turns: ") for line in done.stderr.splitlines())
+    assert not (trap.parent / "imported").exists()
+
+
+def test_a_function_is_found_in_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That is what was asked for."""
+    monkeypatch.setattr("pytest_hwperf.gate.models.Conductor", partial(Conductor, plan=QUICK))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models.py").write_text("def first(X):\n    return X[:, 0]\n", encoding="utf-8")
+    np.save(tmp_path / "rows.npy", np.ones((8, 1)))
+    main(["compare", "models:first", "models:first", "--data=rows.npy", "--margin=400%"])
+    assert "models:first (NEW) against models:first (OLD): " in capsys.readouterr().out
+
+
+# Both sides say that they are at it, start a process of their own, and never give an answer.
+ENDLESS = """
+import os, pathlib, subprocess, sys, time
+
+
+def endless(X):
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+    pathlib.Path(f"pid-{os.getpid()}").touch()
+    time.sleep(3600)
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """The folder in which all processes work."""
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (folder / "models.py").write_text(ENDLESS, encoding="utf-8")
+    np.savez(folder / "data.npz", X=np.ones((4, 2), dtype=np.float32))
+    return folder
+
+
+@pytest.fixture
+def comparison(place: Path, temporary: Path) -> Iterator["subprocess.Popen[str]"]:
+    """A comparison both of whose sides hang."""
+    command = ["compare", "models:endless", "models:endless", "--data", "data.npz"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "pytest_hwperf.cli", *command],
+        cwd=place, env={**os.environ, "TMPDIR": str(temporary)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, start_new_session=True,
+    ) as process:  # fmt: skip
+        for _ in range(600):
+            if list(place.glob("pid-*")) or process.poll() is not None:
+                break
+            time.sleep(0.1)
+        yield process
+        process.kill()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_comparison_leaves_nothing_behind(
+    comparison: "subprocess.Popen[str]", place: Path, temporary: Path, number: signal.Signals
+) -> None:
+    comparison.send_signal(number)
+    output, _ = comparison.communicate(timeout=30)
+    assert (INTERRUPTED, ["hwperf: interrupted"]) == (comparison.returncode, output.splitlines()[-1:])
+    assert [] == left_in(place)
+    assert [] == list(temporary.iterdir())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize("state", ["running", "stopped"])
+def test_the_sides_of_a_killed_comparison_end(comparison: "subprocess.Popen[str]", place: Path, state: str) -> None:
+    """With what they have started; its folder is removed by whoever makes one next."""
+    if state == "stopped":
+        for side in place.glob("pid-*"):
+            os.kill(int(side.name.removeprefix("pid-")), signal.SIGSTOP)
+    assert [] != processes_in(place)
+    comparison.kill()
+    comparison.wait(30)
+    assert [] == left_in(place)

@@ -1,27 +1,32 @@
-"""`hwperf doctor`: text, data and exit codes on simulated machines."""
+"""`hwperf doctor`: text, data and exit codes on simulated machines, and what no terminal obeys."""
 
 import io
 import json
 import re
 from argparse import Namespace
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes import records as fake
 from fakes.hosts import settle_in
 from fakes.patients import measurable_memory, patient
 from fakes.powercap import AMD, bare_metal, plant
 
-from pytest_hwperf.cli import main
-from pytest_hwperf.cli.doctor import Probes, parse_required, run
+from pytest_hwperf.cli import doctor, main
+from pytest_hwperf.cli.doctor import Probes, keep_peaks, parse_required, run, thread_counts
 from pytest_hwperf.cli.doctor_noise import Noise, noise_of
 from pytest_hwperf.cli.output import FAILED, OK
 from pytest_hwperf.gate.models import CompareSettings, SelfComparison
 from pytest_hwperf.gate.result import Progress
+from pytest_hwperf.host.peaks import read_peaks
 from pytest_hwperf.meters.access import Access
-from pytest_hwperf.records.contracts import Meter
+from pytest_hwperf.records.contracts import Covered, Meter
 from pytest_hwperf.records.errors import MeterUnavailable, UsageProblem
+from pytest_hwperf.records.profiles import PeakRate, Peaks
+from pytest_hwperf.records.run import Reading
 
 USAGE = 4
 HEADINGS = [
@@ -278,3 +283,121 @@ def test_the_command_listens_to_this_machine(capsys: pytest.CaptureFixture[str])
     shown = " ".join(capsys.readouterr().out.split())
     assert "No pair of equal processes gave a value: " in shown
     assert "the time of 0.1 s was up before" in shown
+
+
+class Boards:
+    """A meter of boards that was asked for by name, so that what it counts is called energy."""
+
+    metric = "energy"
+    shortest_window_s = 2.0
+    warnings: tuple[str, ...] = ()
+
+    def __init__(self, source: str, covers: Covered = "boards") -> None:
+        self.source = source
+        self.covers = covers
+
+    def start(self) -> object:
+        return None
+
+    def end(self, started: object) -> Reading:
+        return Reading(value=None, reason=f"nothing since {started}")
+
+    def close(self) -> None:
+        """Hold nothing open."""
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "code"),
+    [("nvml", "nvml:0+2", FAILED), ("nvml", "nvml-power:0", FAILED), ("psys", "rapl:psys", OK)],
+)
+def test_boards_alone_are_not_the_energy_of_the_processors(cloud: Probes, name: str, label: str, code: int) -> None:
+    """Though they can be measured; the counter of the whole platform holds the processors."""
+
+    def open_one(asked: str) -> Meter:
+        return Boards(label, "boards" if name == "nvml" else "processors") if asked == name else cloud.open_one(asked)
+
+    place = replace(cloud, open_one=open_one)
+    assert OK == run(options(require=(name,)), place)
+    assert code == run(options(require=("energy",)), place)
+
+
+def test_bad_watts_are_reported_where_the_estimate_stands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They say nothing of all the rest."""
+    measurable_memory(tmp_path)
+    place = patient(bare_metal(tmp_path, flags="fpu hypervisor"), environ={"HWPERF_WATTS": "junk"})
+    assert FAILED == run(options(require=("memory", "estimate")), place)
+    said = capsys.readouterr()
+    out = " ".join(said.out.split())
+    assert "estimate no -o hwperf_watts=junk (or HWPERF_WATTS): give IDLE..BUSY in W per vCPU" in out
+    assert "memory yes peaks by VmHWM" in out
+    assert "required and missing here: estimate\n" in said.err
+
+
+def test_what_was_read_commands_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Names of zones, clocks, governors and sources, and warnings: shown as escapes, on lines of their own row."""
+    evil = "a\x1b[31mRED\n[9] forged"
+    settle_in(tmp_path)
+    plant(tmp_path, {"intel-rapl:0": (evil, 5, 1000)})
+    for path in ("cpu/cpu0/cpufreq/scaling_governor", "clocksource/clocksource0/current_clocksource"):
+        file = tmp_path / "sys/devices/system" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(evil)
+    boards = Boards(evil)
+    boards.warnings = (evil,)
+
+    def open_one(name: str) -> Meter:
+        if name == "nvml":
+            return boards
+        raise MeterUnavailable(f"\x1b]0;title\x07 of {name}\nsudo \x1b[2J")
+
+    run(options(), replace(patient(bare_metal(tmp_path)), open_one=open_one))
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "\x07" not in out
+    assert not re.search(r"^\s*\[9\]", out, re.MULTILINE)
+    assert 5 == " ".join(out.split()).count(r"a\x1b[31mRED\n[9] forged")
+    assert "  rapl      no   \\x1b]0;title\\x07 of rapl\n                 sudo \\x1b[2J\n" in out
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    found = list[int]()
+
+    def measure(threads: Sequence[int], _: object) -> Peaks:
+        found.extend(threads)
+        return Peaks(rates=tuple(PeakRate(threads=n, flops_per_s=1e11 * n, bytes_per_s=1e10) for n in threads))
+
+    monkeypatch.setattr(doctor, "measure_peaks", measure)
+    return found
+
+
+@pytest.mark.parametrize(("cores", "counts"), [(1, [1]), (2, [1, 2]), (6, [1, 2, 4, 6]), (0, [1])])
+def test_one_thread_all_cores_and_powers_of_two(cores: int, counts: list[int]) -> None:
+    assert counts == thread_counts(cores)
+
+
+def test_peaks_are_kept_for_later_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[int]) -> None:
+    monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path))
+    *rates, file = keep_peaks(fake.machine(cores=4))
+    kept = read_peaks(fake.machine(cores=4))
+    assert [1, 2, 4] == asked
+    assert kept is not None
+    assert [one.flops_per_s for one in kept.rates] == [one.value["flops_per_s"] for one in rates]
+    assert Path(file.text).is_relative_to(tmp_path)
+    assert ("2 threads", "200 GFLOP/s by a float32 matrix product, 10.0 GB/s by a triad in memory") == (
+        rates[1].label,
+        rates[1].text,
+    )
+
+
+def test_what_cannot_be_kept_is_shown_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[int]
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv("HWPERF_CACHE_DIR", str(file))
+    found = keep_peaks(fake.machine(cores=1))
+    assert [1] == asked
+    assert ["1 thread", "kept"] == [one.label for one in found]
+    assert found[1].value["file"] is None
+    assert found[1].text == f"no: {found[1].value['reason']}"

@@ -126,53 +126,15 @@ def test_a_name_that_would_be_a_billion_names_is_refused(asked: Asked, key: str)
     assert "a list or mapping stands where a name should be: give a line for each limit" in said
 
 
-def test_requirements_that_are_not_there(asked: Asked) -> None:
-    code, said = asked("", "--requirements=none.yaml")
-    assert USAGE == code
-    assert "--requirements=none.yaml cannot be read" in said
-
-
-LOST = 33  # of 2000 answers, and one won
-FP32 = scenario("onnx_fp32", 20, form="MatMul", precision="float32")
-
-
-def answering(one: Judgement, right: Sequence[float]) -> Judgement:
-    sample = fake.sample("accuracy", right, per="example", source="labels")
-    accuracy = fake.figure("accuracy", "mean", fake.estimate(sum(right) / 2000, sum(right) / 2000 - 0.01, 1.0, 2000))
-    others = [figure for figure in one.figures if figure.metric != "accuracy"]
-    return replace(one, run=replace(one.run, samples=(sample,)), figures=(*others, accuracy))
-
-
-@pytest.mark.parametrize(
-    ("us", "lost", "said_of_accuracy"),
-    [
-        (5.0, 33, "critical accuracy onnx_fp32 few"),  # 1.6 points, shown worse
-        (5.0, 9, "critical accuracy onnx_fp32 few"),  # 0.4 points, shown worse and within the margin
-        (5.0, 3, "best accuracy onnx_fp32: 0.900 (0.890 .. 1.00); as good within the margin: onnx_int8"),
-        (5.0, 20, "best accuracy onnx_fp32: 0.900 (0.890 .. 1.00); inconclusive against: onnx_int8"),
-    ],
-)
-def test_a_loss_is_never_as_good(asked: Asked, us: float, lost: int, said_of_accuracy: str) -> None:
-    """The intervals of both accuracies overlap, while the same examples tell them apart."""
-    int8 = scenario("onnx_int8", us, form="MatMul", precision="int8 static")
-    right = [1.0] * 1800 + [0.0] * 200
-    won = 1 if lost != 20 else 8
-    _, said = asked(of=[answering(FP32, right), answering(int8, [0.0] * lost + right[lost:-won] + [1.0] * won)])
-    assert said_of_accuracy in said
-
-
 def test_a_class_that_a_candidate_loses_is_named(asked: Asked, tmp_path: Path) -> None:
     """Of 2,000 examples 45 are of the class b: 0.5 points of accuracy are within the margin."""
-    right, places = [1.0] * 1980 + [0.0] * 20, array("d", [0.0] * 1955 + [1.0] * 45)
-    classes = Classes(names=("a", "b"), of=places)
-
-    def known(one: Judgement) -> Judgement:
-        (sample,) = one.run.samples
-        return replace(one, run=replace(one.run, samples=(replace(sample, classes=classes),)))
-
-    int8 = scenario("onnx_int8", 5, form="MatMul", precision="int8 static")
-    losing = answering(int8, [1.0] * 1955 + [0.0] * 45)
-    _, said = asked("", f"--json={tmp_path / 'out.json'}", of=[known(answering(FP32, right)), known(losing)])
+    classes = Classes(names=("a", "b"), of=array("d", [0.0] * 1955 + [1.0] * 45))
+    of = []
+    for one, wrong in zip(SCENARIOS[1:], (20, 45), strict=True):
+        right = [1.0] * (2000 - wrong) + [0.0] * wrong
+        sample = replace(fake.sample("accuracy", right, per="example", source="labels"), classes=classes)
+        of.append(replace(one, run=replace(one.run, samples=(sample,))))
+    _, said = asked("", f"--json={tmp_path / 'out.json'}", of=of)
     (table,) = from_file(TradeoffsFile, (tmp_path / "out.json").read_bytes(), other="", older="").tables
     assert "classes lost onnx_int8 against onnx_fp32: class b: 25 of 45 → 0 of 45 right" in said
     assert [None, "class lost"] == [one.lost_classes and one.lost_classes.kind for one in table.candidates]
@@ -309,16 +271,19 @@ def test_pairs_of_every_two_share_the_rate_and_the_time(
     assert "give the pairs more time with --time" in said
 
 
-@pytest.mark.parametrize("arguments", [["report.json", "--pairs"], ["--pairs", "--time=0", "--", "tests"]])
-def test_pairs_need_tests_and_time(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["report.json", "--pairs"], "--pairs runs tests: hwperf tradeoffs --pairs -- tests"),
+        (["--pairs", "--time=0", "--", "tests"], "--time=0: a number of seconds above 0"),
+        ([], "give a report or a CSV, or tests to run: hwperf tradeoffs -- tests"),
+        (["report.json", "--", "tests"], "give a report or a CSV, or tests to run: hwperf tradeoffs -- tests"),
+        (["report.json", "--requirements=none.yaml"], "--requirements=none.yaml cannot be read"),
+    ],
+)
+def test_what_cannot_be_meant(capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str) -> None:
     assert USAGE == main(["tradeoffs", *arguments])
-    assert "--pairs runs tests: hwperf" in (said := capsys.readouterr().err) or "--time=0" in said
-
-
-@pytest.mark.parametrize("arguments", [[], ["report.json", "--", "tests"]])
-def test_a_file_or_a_run_is_needed(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
-    assert USAGE == main(["tradeoffs", *arguments])
-    assert "give a report or a CSV, or tests to run: hwperf tradeoffs -- tests" in capsys.readouterr().err
+    assert complaint in capsys.readouterr().err
 
 
 ESTIMATED = """\
@@ -344,14 +309,10 @@ def test_an_estimated_energy_enters_scores_on_request_and_is_marked(asked: Asked
     assert ("energy",) == table.estimated
 
 
-def test_a_byte_order_mark_takes_no_column(asked: Asked) -> None:
-    assert "\ufeff" not in asked(table="\ufefflatency_p50_ms,scenario\n1,a\n")[1]
-    assert "best latency a: 1.00 ms" in asked(table="\ufefflatency_p50_ms,scenario\n1,a\n")[1]
-
-
 @pytest.mark.parametrize(
     ("table", "complaint"),
     [
+        ("\ufefflatency,scenario\n1,a\n", "'latency': Did you mean"),  # a byte order mark takes no column
         ("scenario,latency\na,1\n", "no column of a metric"),
         ("scenario,latency_p50\na,1\n", "'latency_p50': Did you mean 'latency_p50_ms'?"),
         ("scenario,cpu_utilization\na,95\n", "cpu_utilization=95 is a share between 0 and 1"),
@@ -412,14 +373,6 @@ def test_the_tables_as_a_file(asked: Asked, tmp_path: Path) -> None:
     assert [("passed", None), ("unmeasured", None)] == [(one.outcome, one.excess) for one in native.requirements]
     assert [("failed", 1.25), ("unmeasured", None)] == [(one.outcome, one.excess) for one in onnx.requirements]
     assert {"accuracy", "latency", "memory"} == native.dimensions.keys()
-
-
-def test_a_table_without_a_common_dimension_says_so(asked: Asked, tmp_path: Path) -> None:
-    file = tmp_path / "tables.json"
-    asked("", f"--json={file}", table="scenario,latency_p50_ms,accuracy_mean\na,1,\nb,,0.9\n")
-    (table,) = from_file(TradeoffsFile, file.read_bytes(), other="", older="").tables
-    assert "no dimension that is left has a weight" == table.unranked
-    assert [None, None] == [one.is_pareto for one in table.candidates]
 
 
 def test_kinds_of_machine_are_candidates_with_their_costs(asked: "Asked", tmp_path: Path) -> None:
