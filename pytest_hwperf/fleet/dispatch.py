@@ -92,32 +92,28 @@ class Dispatch:
             if running is None:  # of a job that was given up
                 continue
             running.seen_s = self._now()
-            if news.answer is not None:
-                self._take_answer(news.job, news.answer)
-            elif news.died:
-                self._lose(news.job, news.died)
-            else:
+            if news.answer is None and not news.died:
                 running.text = visible(news.sign)[:_LONGEST_TEXT]
                 self._tell(running.host, f"{running.task}: {running.text}")
+                continue
+            answer, why = None, news.died
+            if news.answer is not None:
+                try:
+                    answer = from_json(HostAnswer, news.answer)
+                    why = visible(why_useless(answer, running.task))
+                except SerialisationError as error:
+                    why = f"it sent no answer ({error})"
+            if answer is None or why:
+                self._lose(news.job, why)
+                continue
+            del self._running[news.job]
+            outcome = self._outcomes[running.task]
+            outcome.host, outcome.answer = running.host.name, answer
+            self._tell(running.host, f"{running.task}: ended with pytest's exit code {answer.exit_code}")
         for job, running in [*self._running.items()]:
             if self._now() - running.seen_s > self._silence_s:
                 self._cluster.stop(job)
                 self._lose(job, f"no sign of life for {self._silence_s:g} s, after: {running.text}")
-
-    def _take_answer(self, job: str, content: bytes) -> None:
-        running = self._running[job]
-        try:
-            answer = from_json(HostAnswer, content)
-        except SerialisationError as error:
-            self._lose(job, f"it sent no answer ({error})")
-            return
-        if why := why_useless(answer, running.task):
-            self._lose(job, visible(why))
-            return
-        del self._running[job]
-        outcome = self._outcomes[running.task]
-        outcome.host, outcome.answer = running.host.name, answer
-        self._tell(running.host, f"{running.task}: ended with pytest's exit code {answer.exit_code}")
 
     def _lose(self, job: str, why: str) -> None:
         """Ask a host no more, and give its task to another one."""

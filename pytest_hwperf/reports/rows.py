@@ -64,6 +64,10 @@ class Row(Record, frozen=True, kw_only=True):
     comparison: Comparison | None  # the first one
     is_below: bool  # whether the row above has the comparison, which is about other processes
     tone: Tone  # of the worst verdict
+    fails: bool  # whether it fails its test
+    is_usual: bool  # whether it is shown without a verdict too: its test has recorded it, or its metric says so
+    test: str  # full id and label
+    scenario: str  # where the test's id does not name it
     name: str  # metric and statistic: "latency p50", "throughput"
     value: str  # with its interval; alone where it has none, or where every reading is the same
     values: str  # both values of a comparison, "310 → 325 µs", otherwise the value
@@ -86,26 +90,6 @@ class Row(Record, frozen=True, kw_only=True):
     def verdict(self) -> Verdict:
         """The only one, of a row that is made for one."""
         return self.verdicts[0]
-
-    @property
-    def fails(self) -> bool:
-        """Whether it fails its test."""
-        return any(verdict.fails for verdict in self.verdicts)
-
-    @property
-    def is_usual(self) -> bool:
-        """Whether it is shown without a verdict too: its test has recorded it, or its metric says so."""
-        return self.key[0] not in METRICS or self.key[1] in self.metric.shown
-
-    @property
-    def test(self) -> str:
-        """Full id and label."""
-        return visible(title_of(self.run))
-
-    @property
-    def scenario(self) -> str:
-        """The scenario where the test's id does not name it."""
-        return visible(unnamed_scenario(self.run))
 
     @property
     def cause(self) -> str:
@@ -189,6 +173,10 @@ def _row(
         comparison=comparison,
         is_below=is_below,
         tone=tone_of(verdicts),
+        fails=any(one.fails for one in verdicts),
+        is_usual=key[0] not in METRICS or key[1] in metric.shown,
+        test=visible(title_of(judgement.run)),
+        scenario=visible(unnamed_scenario(judgement.run)),
         name=visible(metric.called(key[1].replace("_", "."))),
         outcome=", ".join(dict.fromkeys(outcomes)),
         **texts,

@@ -41,8 +41,6 @@ class JsonStore(Store):
         `patience_s` is how long to wait for another writer. `create` creates a new file and returns its descriptor;
         tests give one that fails.
         """
-        if keep < 1:
-            raise StoreError(f"keep={keep}: a baseline keeps at least 1 run of a test")
         self._folder, self._keep = BaselineFolder(location, patience_s, create), keep
 
     def check(self, baseline: str, *, writing: bool) -> None:
@@ -100,7 +98,11 @@ class JsonStore(Store):
             targets = {path: folder / path.relative_to(waiting) for path in chosen}
             for target in targets.values():
                 self._folder.read(target)  # a damaged baseline is not overwritten
-            problems = self._folder.write({targets[path]: render(_newest(runs)) for path, runs in chosen.items()})
+            contents = dict[Path, bytes]()
+            for path, runs in chosen.items():
+                newest = runs[-1].run.shown_revision
+                contents[targets[path]] = render([one for one in runs if one.run.shown_revision == newest])
+            problems = self._folder.write(contents)
             for path, target in targets.items():
                 if target not in problems:
                     self._folder.remove(path)  # only now: killed before, it would merely be accepted again
@@ -198,12 +200,6 @@ class JsonStore(Store):
             return self._folder.read(path)
         except StoreError:
             return ()
-
-
-def _newest(runs: Runs) -> Runs:
-    """Return the runs of the newest revision."""
-    newest = runs[-1].run.shown_revision
-    return tuple(stored for stored in runs if stored.run.shown_revision == newest)
 
 
 def _unknown_in(known: Sequence[StoredRun], runs: Sequence[StoredRun]) -> list[StoredRun]:

@@ -46,21 +46,18 @@ def locate(url: str, root: Path) -> tuple[str, str]:
 
 
 def _database(url: str, root: Path) -> str:
-    """Return the URL of a database as SQLAlchemy takes it, a file with its whole path."""
+    """Return the URL of a database as SQLAlchemy takes it, a file with its whole path.
+
+    A password is refused: the command line stands in the list of processes, for everyone to read.
+    """
     kind, found, rest = url.partition("://")
     if found and kind == "sqlite" and rest[:1] == "/" and rest[1:]:
         return f"sqlite:///{root / rest[1:]}"
-    if found and kind in _POSTGRES:
-        _check_server(rest)
-        return f"{_POSTGRES[-1]}://{rest}"
-    raise ValueError(
-        "sql:… names no database that can be used. Give a file, as sql:sqlite:///team.db, or a database of a server, "
-        "as sql:postgresql+psycopg://host/name"
-    )
-
-
-def _check_server(rest: str) -> None:
-    """Refuse a password: the command line stands in the list of processes, for everyone to read."""
+    if not found or kind not in _POSTGRES:
+        raise ValueError(
+            "sql:… names no database that can be used. Give a file, as sql:sqlite:///team.db, or a database of a "
+            "server, as sql:postgresql+psycopg://host/name"
+        )
     asked = rest.partition("?")[0]
     try:
         parts = urlsplit(f"postgresql://{rest}")
@@ -78,3 +75,4 @@ def _check_server(rest: str) -> None:
             "sql:postgresql…: it is no URL. Give sql:postgresql+psycopg://user@host:5432/name, with special characters "
             "as %XX"
         )
+    return f"{_POSTGRES[-1]}://{rest}"

@@ -1,12 +1,13 @@
 """What every store promises, tried on files of JSON, on SQLite and on a real server of PostgreSQL."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import postgres
+from fakes import postgres, store_writers
 from fakes import records as fake
 
 from pytest_hwperf.records.errors import StoreError
@@ -21,28 +22,31 @@ from pytest_hwperf.stores.store import Store
 Open = Callable[[], Any]  # the store at the same place once more, as another process has it
 
 KINDS = ("json", "sqlite", "postgresql")
+DATABASES = pytest.mark.parametrize("location", KINDS[1:], indirect=True)
 ODD = "tests/é.py::test[\ud800\0\x01 \u202e'\"; DROP TABLE run; --]"
 
 _numbers = count()
 
 
 @pytest.fixture(params=KINDS)
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "json":
+        return str(tmp_path / "baselines")
+    pytest.importorskip("alembic", reason="SQLAlchemy and Alembic are not installed")
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/team.db"
+    started: postgres.Server = request.getfixturevalue("server")
+    schema = f"contract{next(_numbers)}"
+    started.execute(f"CREATE SCHEMA {schema}")
+    return started.url(schema=schema)
+
+
+@pytest.fixture
+def opened(location: str) -> Iterator[Open]:
     made = list[Any]()
 
-    def place() -> str:
-        if request.param == "sqlite":
-            pytest.importorskip("alembic", reason="SQLAlchemy and Alembic are not installed")
-            return f"sqlite:///{tmp_path}/team.db"
-        started: postgres.Server = request.getfixturevalue("server")
-        schema = f"contract{next(_numbers)}"
-        started.execute(f"CREATE SCHEMA {schema}")
-        return started.url(schema=schema)
-
-    location = str(tmp_path / "baselines") if request.param == "json" else place()
-
     def another() -> Any:
-        made.append(JsonStore(location) if request.param == "json" else SqlStore(location))
+        made.append(SqlStore(location) if "://" in location else JsonStore(location))
         return made[-1]
 
     yield another
@@ -161,7 +165,6 @@ def test_the_newest_run_of_each_test_label_and_machine_is_found(opened: Open) ->
 def test_histories_are_those_of_a_pattern(opened: Open) -> None:
     opened().save("main", [named(1.0), named(2.0), named(3.0, test="other")])
     opened().hold("main", [named(4.0, test="waiting")])
-
     found = sorted(medians(runs) for runs in opened().histories("main", held=False))
     assert found == [[1.0, 2.0], [3.0]]
     assert [[3.0]] == [medians(runs) for runs in opened().histories("main", "oth*", held=False)]
@@ -289,3 +292,32 @@ def test_a_run_that_no_store_takes_is_named_and_hinders_no_other(opened: Open, m
     assert "a run of large takes 0.0 MB" in str(refused)
     assert isinstance(answer, str)
     assert medians(load(opened())) == [2.0]
+
+
+@DATABASES
+def test_a_store_may_be_used_before_and_after_a_fork(opened: Open) -> None:
+    """The child has connections of its own, and leaves that of its parent alone."""
+    store = opened()
+    store.save("main", [named(1.0)])
+    child = os.fork()
+    if not child:
+        os._exit(not isinstance(store.save("main", [named(2.0)])[0], str))
+    assert os.waitpid(child, 0)[1] == 0
+    store.save("main", [named(3.0)])
+    assert medians(load(store)) == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.live
+@DATABASES
+def test_writers_at_once_lose_nothing(location: str) -> None:
+    """They also begin at once, with a database that has no tables yet."""
+    reported = store_writers.saved_together(location, 4, 5)
+    assert store_writers.lost(location, reported, most=20) == "20 acknowledged, none lost, 0 more there"
+
+
+@pytest.mark.live
+@DATABASES
+def test_killed_writers_lose_nothing(location: str) -> None:
+    said = store_writers.killed_writers(location, 3)
+    assert "none lost" in said
+    assert not said.startswith("0 acknowledged")

@@ -78,15 +78,21 @@ def named_twice(ending: str) -> Callable[[Path], None]:
     return lambda folder: (folder / f"team.db{ending}").hardlink_to(folder.parent / "precious")
 
 
-def link_to_another_program(folder: Path) -> None:
-    (folder / "team.db").unlink()
-    execute(folder.parent / "places.db", "CREATE TABLE visit (id)")
-    (folder / "team.db").symlink_to(folder.parent / "places.db")
+def link_to(name: str, *statements: str) -> Callable[[Path], None]:
+    """Return what puts a link to a file beside the repository in the place of the store."""
+
+    def put(folder: Path) -> None:
+        (folder / "team.db").unlink()
+        if statements:
+            execute(folder.parent / name, *statements)
+        (folder / "team.db").symlink_to(folder.parent / name)
+
+    return put
 
 
-def link_to_a_new_file(folder: Path) -> None:
-    (folder / "team.db").unlink()
-    (folder / "team.db").symlink_to(folder.parent / "new.db")
+def changed(*statements: str) -> Callable[[Path], None]:
+    """Return what changes the store by statements."""
+    return lambda folder: execute(folder / "team.db", *statements)
 
 
 def another_program(folder: Path) -> None:
@@ -94,32 +100,10 @@ def another_program(folder: Path) -> None:
     execute(folder / "team.db", "CREATE TABLE visit (id)", "CREATE VIEW v AS SELECT 1")
 
 
-def endless_view(folder: Path) -> None:
-    execute(folder / "team.db", "DROP TABLE run", f"CREATE VIEW run AS {_ENDLESS}, {VIEW} FROM n")
-
-
-def trigger(folder: Path) -> None:
-    execute(folder / "team.db", "CREATE TRIGGER t AFTER INSERT ON annotation BEGIN DELETE FROM run; END")
-
-
-def virtual(folder: Path) -> None:
-    execute(folder / "team.db", "DROP TABLE annotation", "CREATE VIRTUAL TABLE annotation USING fts5(id, key)")
-
-
-def disguised(folder: Path) -> None:
-    virtual(folder)
-    execute(
-        folder / "team.db",
-        "PRAGMA writable_schema = ON",
-        "UPDATE sqlite_master SET sql = replace(sql, 'CREATE V', 'CREATE /**/ V') WHERE name = 'annotation'",
-    )
-
-
-def generated(folder: Path) -> None:
-    """A row of a hundred megabytes that is nowhere in the file."""
-    execute(folder / "team.db", "ALTER TABLE run ADD COLUMN large BLOB AS (zeroblob(100000000))")
-
-
+_TRIGGER = "CREATE TRIGGER t AFTER INSERT ON annotation BEGIN DELETE FROM run; END"
+_VIRTUAL = ("DROP TABLE annotation", "CREATE VIRTUAL TABLE annotation USING fts5(id, key)")
+_DISGUISE = "UPDATE sqlite_master SET sql = replace(sql, 'CREATE V', 'CREATE /**/ V') WHERE name = 'annotation'"
+_GENERATED = "ALTER TABLE run ADD COLUMN large BLOB AS (zeroblob(100000000))"  # bytes that are nowhere in the file
 HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     "hot journal": (hot_journal, "team.db-journal"),
     "log is a link": (linked("-wal"), "team.db-wal"),
@@ -127,14 +111,17 @@ HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     "log has another name": (named_twice("-wal"), "team.db-wal"),
     "shared memory has another name": (named_twice("-shm"), "team.db-shm"),
     "journal is a link": (linked("-journal"), "team.db-journal"),
-    "link to another program": (link_to_another_program, "link"),
-    "link to a new file": (link_to_a_new_file, "link"),
+    "link to another program": (link_to("places.db", "CREATE TABLE visit (id)"), "link"),
+    "link to a new file": (link_to("new.db"), "link"),
     "another program": (another_program, "of another program"),
-    "endless view": (endless_view, "view 'run'"),
-    "trigger": (trigger, "trigger 't'"),
-    "virtual table": (virtual, "virtual table 'annotation'"),
-    "disguised virtual table": (disguised, "virtual table 'annotation'"),
-    "generated column": (generated, "table run with generated columns"),
+    "endless view": (changed("DROP TABLE run", f"CREATE VIEW run AS {_ENDLESS}, {VIEW} FROM n"), "view 'run'"),
+    "trigger": (changed(_TRIGGER), "trigger 't'"),
+    "virtual table": (changed(*_VIRTUAL), "virtual table 'annotation'"),
+    "disguised virtual table": (
+        changed(*_VIRTUAL, "PRAGMA writable_schema = ON", _DISGUISE),
+        "virtual table 'annotation'",
+    ),
+    "generated column": (changed(_GENERATED), "table run with generated columns"),
 }
 
 
@@ -146,7 +133,6 @@ def test_a_file_that_could_do_harm_is_refused_untouched(
     put, named = HOSTILE[kind]
     put(folder)
     before = everything(folder)
-
     for command in COMMANDS:
         code = ran(command)
         assert everything(folder) == before

@@ -125,7 +125,6 @@ def test_changes_from_an_anchor_are_a_series_of_their_own(store: SqlStore, path:
 
 def test_a_budget_has_the_value_of_its_figure(store: SqlStore, path: Path) -> None:
     store.keep("main", fake.report())
-
     judgement = fake.report().judgements[0]
     estimates = [(one.metric, one.estimate.value, one.estimate.low, one.source) for one in judgement.figures]
     joined = "FROM verdict JOIN metric ON metric.id = metric_id WHERE run_id = 1 AND scale = '' AND outcome = 'failed'"
@@ -148,7 +147,6 @@ def test_a_dashboard_reads_verdicts_by_the_query_of_the_docs(
     store.keep("main", anchored(0.03, 2))
     found = store._database.read(lambda one: [tuple(row) for row in one.exec_driver_sql(query)], list[Any]())
     store.close()
-
     shown = [row[2:] for row in found]
     assert shown == [
         (fake.TEST, "", "latency", "p95", "failed", None, None, None, 0.005, ""),
