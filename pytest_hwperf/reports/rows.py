@@ -3,23 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from pytest_hwperf.records import metrics
+from pytest_hwperf.records import metrics, units
 from pytest_hwperf.records.messages import is_lacking
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS, STATISTICS, Metric, is_stage
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import OF_A_LOAD, Figure, Key, Run, figure_of
 from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible
-from pytest_hwperf.records.units import (
-    counted,
-    show_change,
-    show_change_interval,
-    show_interval,
-    show_limit,
-    show_measured,
-    show_move,
-    show_size,
-)
 from pytest_hwperf.records.verdict import Budget, Comparison, Judgement, Verdict
 
 Tone = Literal["bad", "doubtful", "good", "plain"]
@@ -160,7 +150,7 @@ def _row(
         for one in verdicts
     )
     value, n, source = _measured(judgement.run, metric, figure, comparison)
-    limit = show_limit(budget.limit, metric.unit, metric.better) if budget else ""
+    limit = units.show_limit(budget.limit, metric.unit, metric.better) if budget else ""
     texts = {"value": value, "values": value, "n": n, "source": source, "limit": limit, "allowed": limit}
     texts |= _compared(comparison, metric.unit) if comparison else {}
     return Row(
@@ -193,14 +183,14 @@ def _measured(run: Run, metric: Metric, figure: Figure | None, comparison: Compa
         if figure.per == OF_A_LOAD and any(map(is_lacking, at.warnings)):
             value = "n/a"
         elif (at.low, at.high) in {(None, None), (at.value, at.value)}:
-            value = show_measured(at.value, metric.unit)
+            value = units.show_measured(at.value, metric.unit)
         else:
-            value = show_interval(at.value, at.low, at.high, metric.unit)
-        return value, counted(at.n, visible(unit_of(figure.per))), visible(figure.source)
+            value = units.show_interval(at.value, at.low, at.high, metric.unit)
+        return value, units.counted(at.n, visible(unit_of(figure.per))), visible(figure.source)
     candidate = comparison.candidate if comparison else None
     if comparison and (candidate is not None or comparison.is_left_out):
-        n = counted(comparison.pairs, visible(unit_of(comparison.per)))
-        return ("", n, "") if candidate is None else (show_measured(candidate, metric.unit), n, IN_PAIRS)
+        n = units.counted(comparison.pairs, visible(unit_of(comparison.per)))
+        return ("", n, "") if candidate is None else (units.show_measured(candidate, metric.unit), n, IN_PAIRS)
     return "unmeasured" if run.samples or run.unmeasured else "", "", ""
 
 
@@ -208,15 +198,15 @@ def _compared(one: Comparison, unit: str) -> dict[str, str]:
     """Return the texts of a comparison by their names in a row."""
     texts, candidate = {"allowed": one.allowed, "values": ""}, one.candidate
     if one.baseline is not None:
-        texts["baseline"] = show_measured(one.baseline, unit)
-        texts["values"] = "" if candidate is None else show_move(one.baseline, candidate, unit)
+        texts["baseline"] = units.show_measured(one.baseline, unit)
+        texts["values"] = "" if candidate is None else units.show_move(one.baseline, candidate, unit)
     if one.change is not None:
         at = (one.change.value, one.change.low, one.change.high)
-        texts["change"] = "0 pp" if one.is_equal else show_change_interval(*at, one.scale, write=_short)
+        texts["change"] = "0 pp" if one.is_equal else units.show_change_interval(*at, one.scale, write=_short)
     if one.p_value is not None:
         texts["p"] = f"{one.p_value:.2g}"
     if one.outcome == "inconclusive" and one.detectable is not None:
-        texts["detectable"] = show_size(one.detectable, one.scale, 1 if one.scale == "relative" else 2)
+        texts["detectable"] = units.show_size(one.detectable, one.scale, 1 if one.scale == "relative" else 2)
     return texts
 
 
@@ -254,12 +244,12 @@ def is_open(verdict: Verdict) -> bool:
 def _short(change: float, scale: str, like: float) -> str:
     """Write a change in few letters: without decimals where it is large, and none at all as `0 %`."""
     if like >= 1 and scale == "relative":
-        return show_change(change, scale, like=like)
+        return units.show_change(change, scale, like=like)
     unit, digits = ("pp", 2) if scale == "absolute" else ("%", 1)
     shown = round(100 * change, digits)
     if not shown:
         return f"0 {unit}"
-    return show_change(change, scale, like=like) if abs(shown) < _WHOLE_FROM else f"{shown:+.0f} {unit}"
+    return units.show_change(change, scale, like=like) if abs(shown) < _WHOLE_FROM else f"{shown:+.0f} {unit}"
 
 
 def metric_of(run: Run, name: str) -> Metric:

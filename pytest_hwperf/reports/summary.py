@@ -11,21 +11,13 @@ from collections.abc import Iterator, Sequence
 from itertools import cycle, groupby
 from typing import get_args
 
+from pytest_hwperf.records import units
 from pytest_hwperf.records.messages import Remark, Statement
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS, is_stage
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Figure, figure_of
 from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible
-from pytest_hwperf.records.units import (
-    counted,
-    show_change,
-    show_limit,
-    show_measured,
-    show_number,
-    show_times,
-    split_unit,
-)
 from pytest_hwperf.records.verdict import Budget, BudgetOutcome, Comparison, ComparisonOutcome, Judgement
 from pytest_hwperf.reports.rows import (
     IN_PAIRS,
@@ -68,9 +60,9 @@ def summary_of(report: Report, *, quiet: bool = False) -> Summary:
         files += [(visible(path), lines)] if lines else []
     warnings = [*map(visible, report.warnings)]
     if unsaved := {one.run.test for one in report.judgements if any(map(_is_unsaved, one.comparisons))}:
-        have = f"{counted(len(unsaved), 'test')} {'has' if len(unsaved) == 1 else 'have'} no baseline to compare with"
+        tests = f"{units.counted(len(unsaved), 'test')} {'has' if len(unsaved) == 1 else 'have'}"
         failing = "" if report.policy.strict else "; --hwperf-strict fails them"
-        warnings.append(f"{have}: save one with pytest --hwperf-save{failing}")
+        warnings.append(f"{tests} no baseline to compare with: save one with pytest --hwperf-save{failing}")
     return Summary(
         files=tuple(files),
         footnotes=footnotes.texts(),
@@ -83,7 +75,7 @@ def summary_of(report: Report, *, quiet: bool = False) -> Summary:
 def counts_of(report: Report, *, listed: bool) -> Iterator[str]:
     """Yield `budgets: 8 passed, 1 failed`, `comparisons: 1 not comparable` and how much was skipped.
 
-    All outcomes are counted, shown or not; the reason of a skip is given where skips are not `listed`.
+    All outcomes are units.counted, shown or not; the reason of a skip is given where skips are not `listed`.
     """
     verdicts = [verdict for judgement in report.judgements for verdict in judgement.verdicts]
     for name, kind, outcomes in (
@@ -141,11 +133,11 @@ def _line(
     comparison = next((one for one in judgement.comparisons if one.key == MEDIAN_LATENCY and one.change), None)
     median = comparison if comparison and not (figure and comparison.is_of(figure)) else figure
     medians += [median] if median else []
-    before, now, change = "", show_measured(figure.estimate.value, "s") if figure else "", ""
+    before, now, change = "", units.show_measured(figure.estimate.value, "s") if figure else "", ""
     if comparison and comparison.change and comparison.baseline is not None and comparison.candidate is not None:
-        before, now = show_measured(comparison.baseline, "s"), show_measured(comparison.candidate, "s")
-        change = show_change(comparison.change.value, comparison.scale)
-    ratio = show_number(figure.estimate.value / fastest) if figure and fastest else ""
+        before, now = units.show_measured(comparison.baseline, "s"), units.show_measured(comparison.candidate, "s")
+        change = units.show_change(comparison.change.value, comparison.scale)
+    ratio = units.show_number(figure.estimate.value / fastest) if figure and fastest else ""
     told = [*_told(judgement, footnotes)]
     # What was found without being asked for, and is no doubt about a value: said once, and never left out.
     warnings = (warning for sample in judgement.run.samples for warning in sample.warnings)
@@ -166,12 +158,15 @@ def _tightest(judgement: Judgement) -> tuple[str, str]:
     if found is None:
         return "", ""
     row, left = row_of(judgement, found.verdict), found.share
-    limit = show_limit(found.budget.limit, row.metric.unit, "lower").removeprefix("<= ")
-    (number, unit), (_, of) = split_unit(show_measured(found.value, row.metric.unit)), split_unit(limit)
+    limit = units.show_limit(found.budget.limit, row.metric.unit, "lower").removeprefix("<= ")
+    (number, unit), (_, of) = (
+        units.split_unit(units.show_measured(found.value, row.metric.unit)),
+        units.split_unit(limit),
+    )
     value = f"{row.name} {number}{'' if unit == of else unit} of {limit}".removeprefix("latency ")
     if math.isinf(left):
         return value, "over" if left < 0 else "all"
-    return value, f"{100 * left:.0f} %" if left > -1 else f"{show_times(1 - left)} over"
+    return value, f"{100 * left:.0f} %" if left > -1 else f"{units.show_times(1 - left)} over"
 
 
 def _told(judgement: Judgement, footnotes: Footnotes) -> Iterator[str]:
@@ -235,7 +230,7 @@ def _legend(medians: Sequence[Figure | Comparison]) -> str:
         source, n = (one.source, one.estimate.n) if isinstance(one, Figure) else (IN_PAIRS, one.pairs)
         counts.setdefault((source, unit_of(one.per)), []).append(n)
     texts = [
-        f"{source}, {f'{min(ns)} .. ' if min(ns) < max(ns) else ''}{counted(max(ns), per)}"
+        f"{source}, {f'{min(ns)} .. ' if min(ns) < max(ns) else ''}{units.counted(max(ns), per)}"
         for (source, per), ns in counts.items()
     ]
     return visible(f"p50: {'; '.join(texts)}") if texts else ""

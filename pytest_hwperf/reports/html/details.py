@@ -8,22 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
+from pytest_hwperf.records import units
 from pytest_hwperf.records.evidence import Explanation, FixedSample, Measurement, Observation, Pair, Stage
 from pytest_hwperf.records.metrics import Metric, metric_of
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible
-from pytest_hwperf.records.units import (
-    counted,
-    relative_change,
-    scale_for,
-    show_change_interval,
-    show_interval,
-    show_measured,
-    show_move,
-    show_number,
-    show_share,
-)
 from pytest_hwperf.records.verdict import Budget, Comparison, Judgement
 from pytest_hwperf.reports.rows import Row
 from pytest_hwperf.stats.history import Series, Trend
@@ -82,7 +72,7 @@ def detail_of(row: Row, seen: PairData, *, blocks: bool) -> Plain:
     if isinstance(subject, Budget):
         sample = row.run.sample(subject.metric)
         if sample is not None and len({*sample.values}) > 1:  # one value has no distribution
-            limit = rounded(subject.limit / scale_for(unit, max(map(abs, sample.values)))[0])
+            limit = rounded(subject.limit / units.scale_for(unit, max(map(abs, sample.values)))[0])
             values = packed([[], quantiles(sample.values)], unit)
             found["values"] = {**values, "per": visible(sample.per), "limit": limit}
         return found
@@ -95,7 +85,7 @@ def detail_of(row: Row, seen: PairData, *, blocks: bool) -> Plain:
     largest = max(map(abs, every), default=0.0) if blocks else 0.0
     found |= {"blocks": []} if blocks else {}
     for pair, one, turns in seen.pairs:
-        change = None if one.change is None else rounded(relative_change(one.change))
+        change = None if one.change is None else rounded(units.relative_change(one.change))
         noticed = [visible(text) for text in one.warnings]
         found["pairs"].append([pair.number, pair.stage, change, rounded(one.preempted, 3), noticed])
         if blocks:
@@ -113,12 +103,12 @@ def _of_budget(row: Row, budget: Budget) -> Iterator[str]:
     if row.figure is None:
         yield f"It was not measured: {row.verdict.cause or row.verdict.reason}."
         return
-    at, n = row.figure.estimate, counted(row.figure.estimate.n, row.figure.per)
+    at, n = row.figure.estimate, units.counted(row.figure.estimate.n, row.figure.per)
     if at.low is None and at.high is None:
-        yield f"Measured: {show_measured(at.value, row.metric.unit)}, without an interval (n={n})."
+        yield f"Measured: {units.show_measured(at.value, row.metric.unit)}, without an interval (n={n})."
     else:
         yield (
-            f"Measured: {show_interval(at.value, at.low, at.high, row.metric.unit)}, {100 * at.confidence:.3g} % "
+            f"Measured: {units.show_interval(at.value, at.low, at.high, row.metric.unit)}, {100 * at.confidence:.3g} % "
             f"confidence, n={n}, by {row.figure.source}; interval: {at.method}."
         )
     if row.verdict.outcome == "inconclusive":
@@ -163,11 +153,11 @@ def _evidence(comparison: Comparison, metric: Metric, seen: PairData) -> Iterato
     """Count what the pairs show; counts describe, the exact test decides."""
     if changes := decisive(comparison, seen.changes):
         how = _APART if any(one.apart for _, one, _ in seen.pairs) else _IN_TURNS
-        others = counted(len(seen.pairs) - len(changes), "other pair")
+        others = units.counted(len(seen.pairs) - len(changes), "other pair")
         besides = f" ({others} screened or were taken besides)" if len(changes) < len(seen.pairs) else ""
-        yield f"{counted(len(changes), 'pair')} of {how}, in an order drawn at random{besides}."
+        yield f"{units.counted(len(changes), 'pair')} of {how}, in an order drawn at random{besides}."
         sign, worse = (1 if metric.better == "lower" else -1), _WORSE[metric.better]
-        beyond = sum(sign * relative_change(change) > comparison.margin for change in changes)
+        beyond = sum(sign * units.relative_change(change) > comparison.margin for change in changes)
         higher = sum(sign * change > 0 for change in changes)
         yield (
             f"In {higher} of {len(changes)} the candidate's value was {worse}, in {beyond} of {len(changes)} by more "
@@ -179,11 +169,12 @@ def _evidence(comparison: Comparison, metric: Metric, seen: PairData) -> Iterato
     if per == "example" and {*old, *new} <= {0.0, 1.0}:
         lost = sum(a > b for a, b in zip(old, new, strict=True))
         won = sum(a < b for a, b in zip(old, new, strict=True))
-        examples = counted(len(old), "example")
+        examples = units.counted(len(old), "example")
         yield f"Of the same {examples}, {lost} count for the baseline only, {won} for the candidate only."
     else:
-        middles = " and ".join(show_measured(median(side), metric.unit) for side in (old, new))
-        yield f"{counted(len(old), per)} of the baseline, {counted(len(new), per)} of the candidate; medians {middles}."
+        middles = " and ".join(units.show_measured(median(side), metric.unit) for side in (old, new))
+        counts = [units.counted(len(side), per) for side in (old, new)]
+        yield f"{counts[0]} of the baseline, {counts[1]} of the candidate; medians {middles}."
 
 
 def _percent(share: float) -> str:
@@ -204,7 +195,7 @@ def rounded(value: float | None, digits: int = 6) -> float | None:
 def packed(sides: Sequence[Sequence[float]], unit: str, largest: float = 0.0) -> Plain:
     """Return the values of both sides as whole numbers with one factor, in the unit in which the largest reads well."""
     largest = largest or max((abs(value) for side in sides for value in side), default=0.0) or 1.0
-    factor, name = scale_for(unit, largest)
+    factor, name = units.scale_for(unit, largest)
     step = largest / _DIGITS
     baseline, candidate = ([round(value / step) for value in side] for side in sides)
     return {"u": name, "f": rounded(step / factor), "b": baseline, "c": candidate}
@@ -246,14 +237,14 @@ def _explained(one: Explanation) -> Plain:
     for mover in one.movers:
         calls = (mover.baseline_calls, mover.candidate_calls)
         often = "" if None in calls else " → ".join(f"{count:.6g}" for count in calls if count is not None)
-        values = show_move(mover.baseline, mover.candidate, unit)
-        movers.append([visible(mover.name), visible(mover.where), values, show_share(mover.share), often])
-    scale, name = scale_for(unit, max(one.baseline, one.candidate))
+        values = units.show_move(mover.baseline, mover.candidate, unit)
+        movers.append([visible(mover.name), visible(mover.where), values, units.show_share(mover.share), often])
+    scale, name = units.scale_for(unit, max(one.baseline, one.candidate))
     return {
         "metric": visible(f"{one.metric} {one.statistic}"),
         "kind": one.kind,
         "method": visible(one.method),
-        "covered": show_share(one.covered),
+        "covered": units.show_share(one.covered),
         "movers": movers,
         "notes": [visible(str(note)) for note in (one.withheld, *one.remarks) if note],
         "f": 1 / scale,
@@ -292,22 +283,22 @@ def chart_of(trend: Trend) -> Plain:
     """
     series, values = trend.series, trend.series.values
     metric, machine = metric_of(series.metric, series.better), series.machine
-    factor, unit = scale_for(metric.unit, max(abs(one.estimate.value) for one in values))
+    factor, unit = units.scale_for(metric.unit, max(abs(one.estimate.value) for one in values))
     if series.anchor:
         factor, unit = 0.01, "%"
     called, against = metric.called(series.statistic.replace("_", ".")), f", change from {series.anchor[:_REVISION]}"
-    changes = f"{counted(len(trend.changes), 'change')} of level"
+    changes = f"{units.counted(len(trend.changes), 'change')} of level"
     facts = (
         f"{series.source or 'pairs'}, machine {machine.fingerprint} ({machine.cpu_model}): "
-        f"{counted(len(values), 'run')}, {'too few to look for changes' if trend.is_too_short else changes}"
+        f"{units.counted(len(values), 'run')}, {'too few to look for changes' if trend.is_too_short else changes}"
     )
-    newest = f"{show_number(values[-1].estimate.value / factor, 4)} {unit}".rstrip()
+    newest = f"{units.show_number(values[-1].estimate.value / factor, 4)} {unit}".rstrip()
     places = {one.revision: place for place, one in enumerate(values)}
     notes = list[str]()
     for change in trend.changes:
         shift, commits = change.shift, [one[:_REVISION] or "no commit" for one in (change.before, change.revision)]
         notes.append(
-            f"Changed by {show_change_interval(shift.value, shift.low, shift.high, trend.scale)} between "
+            f"Changed by {units.show_change_interval(shift.value, shift.low, shift.high, trend.scale)} between "
             f"{' and '.join(commits)}, p={change.p_value:.2g}, n={shift.n} runs; {shift.method}."
         )
     return {
