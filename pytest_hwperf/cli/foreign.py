@@ -3,7 +3,7 @@
 import json
 import math
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,7 +14,7 @@ from pytest_hwperf.records.errors import HwperfError, SerialisationError, UsageP
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.profiles import OperatorProfile
 from pytest_hwperf.records.report import Report
-from pytest_hwperf.records.run import Estimate, Figure, Run, Sample
+from pytest_hwperf.records.run import Estimate, Figure, Run, Sample, replace
 from pytest_hwperf.records.structs import Count, ForeignRecord, Size
 from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.scenarios.profiles import parse_calls
@@ -91,27 +91,19 @@ def _judgement(benchmark: _Benchmark, file: _Benchmarks) -> Judgement:
     stats, values = benchmark.stats, array("d", benchmark.stats.data)
     rounds = Sample(metric=_LATENCY, values=values, per=stats.per, source="pytest-benchmark: rounds")
     run = _run(benchmark.fullname, file, samples=(rounds,) if values else ())
-    return Judgement(run=run, figures=figures(run) if values else tuple(_figures(stats)), verdicts=())
-
-
-def _figures(stats: _Stats) -> Iterator[Figure]:
-    """Yield mean, median and maximum; of statistics alone, only the mean has an interval."""
-    yield _figure("mean", mean_of_rounds(stats.mean, stats.stddev, stats.rounds), stats)
+    if values:
+        return Judgement(run=run, figures=figures(run), verdicts=())
+    # Of statistics alone, only the mean has an interval.
+    mean, source = mean_of_rounds(stats.mean, stats.stddev, stats.rounds), "pytest-benchmark: statistics of rounds"
+    found = {"mean": mean}
     for statistic, name, value in (("p50", "median", stats.median), ("max", "maximum", stats.max)):
-        estimate = Estimate(
-            value=value,
-            low=None,
-            high=None,
-            confidence=REPORTED_CONFIDENCE,
-            n=stats.rounds,
-            method=f"{name} of rounds, no interval: the file lacks the rounds (--benchmark-save-data)",
-        )
-        yield _figure(statistic, estimate, stats)
-
-
-def _figure(statistic: str, estimate: Estimate, stats: _Stats) -> Figure:
-    source = "pytest-benchmark: statistics of rounds"
-    return Figure(metric=_LATENCY, statistic=statistic, estimate=estimate, source=source, per=stats.per)
+        method = f"{name} of rounds, no interval: the file lacks the rounds (--benchmark-save-data)"
+        found[statistic] = replace(mean, value=value, low=None, high=None, method=method)
+    shown = (
+        Figure(metric=_LATENCY, statistic=statistic, estimate=one, source=source, per=stats.per)
+        for statistic, one in found.items()
+    )
+    return Judgement(run=run, figures=tuple(shown), verdicts=())
 
 
 class _Arguments(ForeignRecord, frozen=True, kw_only=True):
@@ -192,14 +184,9 @@ def mean_of_rounds(mean: float, deviation: float, rounds: int) -> Estimate:
     """Estimate a mean of which only statistics are known."""
     from scipy.special import stdtrit
 
-    half = None
+    low = high = None
     if rounds > 1:
         half = float(stdtrit(rounds - 1, (1 + REPORTED_CONFIDENCE) / 2)) * deviation / math.sqrt(rounds)
-    return Estimate(
-        value=mean,
-        low=None if half is None else mean - half,
-        high=None if half is None else mean + half,
-        confidence=REPORTED_CONFIDENCE,
-        n=rounds,
-        method="mean of rounds, t interval" if half is not None else "mean of one round, no interval",
-    )
+        low, high = mean - half, mean + half
+    method = "mean of one round, no interval" if low is None else "mean of rounds, t interval"
+    return Estimate(value=mean, low=low, high=high, confidence=REPORTED_CONFIDENCE, n=rounds, method=method)

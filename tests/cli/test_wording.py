@@ -9,7 +9,6 @@ from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.markers import parse_budget_lines, parse_margin_lines
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.run import Estimate, replace
-from pytest_hwperf.records.units import show_change
 from pytest_hwperf.records.verdict import Comparison, Policy
 from pytest_hwperf.reports.rows import row_of
 from pytest_hwperf.stats.verdicts import judge_comparison
@@ -23,20 +22,6 @@ def test_tables_are_as_wide_as_the_terminal_or_as_columns_says(
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setattr("os.get_terminal_size", lambda _: (_ for _ in ()).throw(OSError))
     assert expected == width()
-
-
-@pytest.mark.parametrize(
-    ("change", "like", "shown"),
-    [
-        (0.998, 1.2, "×2.0"),
-        (-0.1, 1.2, "×0.90"),
-        (1.3, 0.5, "+130.0 %"),
-        (1.3, None, "×2.3"),
-        (0.048, None, "+4.8 %"),
-    ],
-)
-def test_ends_are_written_like_their_value(change: float, like: float | None, shown: str) -> None:
-    assert shown == show_change(change, "relative", like)
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,8 @@ from pytest_hwperf.records.units import (
         (show_change(0.048, "relative"), "+4.8 %"),
         (show_change(-0.02, "relative"), "-2.0 %"),
         (show_change(1.9, "relative"), "×2.9"),
+        (show_change(-0.1, "relative", 1.2), "×0.90"),  # an end is written like its value
+        (show_change(1.3, "relative", 0.5), "+130.0 %"),
         (show_change(-0.005, "absolute"), "-0.50 pp"),
         (show_change(-0.0004, "relative"), "0.0 %"),
         (show_change(0.00004, "absolute"), "0.00 pp"),
