@@ -108,7 +108,6 @@ def test_the_slow_commit_is_found_and_shown(
 def test_a_step_has_the_pairs_of_a_screen_alone(sessions: History) -> None:
     history = sessions(4, 2)
     main(["bisect", history.names[0], "HEAD", "--", TEST, "-x"])
-
     ends, *steps = history.given
     assert [TEST, "-x", f"--hwperf-against={history.names[0]}"] == ends[2:5]
     assert all("--hwperf-margin=latency_p50=100000%" in one for one in steps)
@@ -290,7 +289,6 @@ def test_ends_that_cannot_be_compared_say_why(sessions: History, capsys: pytest.
     assert USAGE == main(["bisect", history.names[0], "HEAD", "--", TEST])
     assert "BAD cannot be compared with GOOD" in (err := capsys.readouterr().err)
     assert "file or directory not found" in err
-
     history.broken.clear()
     history.untested[history.names[0]] = "it has no such test"
     assert USAGE == main(["bisect", history.names[0], "HEAD", "--", TEST])

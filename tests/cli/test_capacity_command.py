@@ -162,7 +162,6 @@ def test_one_of_several_measurements_is_named(tmp_path: Path, capsys: pytest.Cap
     assert "utilisation" in said(capsys, str(tmp_path / "two.json"), "--arrivals=1", "--test=test_b")
     assert USAGE == main(["capacity", str(tmp_path / "two.json"), "--arrivals=1", "--test=a.py::test_c onnx_fp32"])
     assert "Did you mean 'a.py::test_" in capsys.readouterr().err
-
     (tmp_path / "two.json").write_bytes(render(replace(fake.report(), judgements=(judged("\n::error::"), *judgements))))
     assert USAGE == main(["capacity", str(tmp_path / "two.json"), "--arrivals=1"])
     assert "\n  \\n::error::" in capsys.readouterr().err

@@ -148,6 +148,11 @@ def test_a_model_with_two_inputs_is_refused(tmp_path: Path, rows: str, capsys: p
         ),
         (["a:f", "a:f", "--data=rows.npz", "--alpha=50%"], "--alpha='50%': a rate above 0 up to 20 %"),
         (["a:f", "a:f", "--data=rows.npz", "--target=y"], "--target names a column of a .csv"),
+        (["m.joblib", "a:f", "--data=rows.npz"], "m.joblib is a pickle"),
+        (["a:f", "grpc://127.0.0.1:1/m", "--data=rows.npz"], "Triton: http://127.0.0.1:8000/v2/models/MODEL/infer"),
+        (["a:f", "a:f", "--data=rows.npz", "--timeout=0"], "--timeout=0: a number of seconds above 0"),
+        (["a:f", "a:f", "--data=rows.npz", "--record=."], "--record=. cannot be written"),
+        (["a:f", "a:f", "--data=rows.npz", "--requirements=none.yaml"], "--requirements=none.yaml cannot be read"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(
@@ -171,7 +176,6 @@ def test_a_table_gives_rows_and_labels(tmp_path: Path) -> None:
 
 def test_pickled_rows_are_never_loaded(tmp_path: Path) -> None:
     np.save(tmp_path / "evil.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
-
     with pytest.raises(UsageProblem, match="allow_pickle=False"):
         read_data(str(tmp_path / "evil.npy"), None)
 
@@ -228,7 +232,6 @@ def test_pairs_are_counted(
         return replace(evidence, pairs=(lost,) * pairs, stopped=why_late)
 
     play(monkeypatch, cut_off)
-
     main(["compare", "m:f", "m:f", f"--data={rows}"])
     assert f"m:f (NEW) against m:f (OLD): {shown}\n" in capsys.readouterr().out
 
@@ -320,27 +323,8 @@ def test_a_requirement_that_is_not_measured_is_never_met(
 def test_neither_passwords_nor_headers_are_kept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     play(monkeypatch, equal)
     sides = ["http://me:secret@a.example/p?key=secret", "http://b.example/p"]
-
     main(["compare", *sides, "--data=rows.npz", "--header=Token: secret", "--record=r.json", "--json=all.json"])
     for file in ("r.json", "all.json"):
         assert "secret" not in (place / file).read_text(encoding="utf-8")
     command = from_file(VersionRecord, (place / "r.json").read_bytes(), **AGAIN).command
     assert ("http://a.example/p?…", "--header=Token: …") == (command[2], command[-1])
-
-
-@pytest.mark.usefixtures("place")
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["m.joblib", "models:new"], "m.joblib is a pickle"),
-        (["models:old", "grpc://127.0.0.1:1/m"], "Triton: http://127.0.0.1:8000/v2/models/MODEL/infer"),
-        (["models:old", "models:new", "--timeout=0"], "--timeout=0: a number of seconds above 0"),
-        (["models:old", "models:new", "--record=."], "--record=. cannot be written"),
-        (["models:old", "models:new", "--requirements=none.yaml"], "--requirements=none.yaml cannot be read"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused_before_anything_runs(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
-) -> None:
-    assert USAGE == main(["compare", *arguments, "--data=rows.npz"])
-    assert complaint in capsys.readouterr().err

@@ -96,7 +96,6 @@ def test_the_same_refusal_is_reported_once(tmp_path: Path, capsys: pytest.Captur
 
     place = patient(Access(root=str(tmp_path), system="Darwin", architecture="arm64"))
     run(options(), replace(place, open_one=refuse))
-
     out = " ".join(capsys.readouterr().out.split())
     assert "rapl no Nothing is counted here. perf no as rapl nvml no as rapl" in out
 

@@ -14,7 +14,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import numpy as np
 import pytest
 
-from pytest_hwperf.cli import INTERNAL, UNREAD, USAGE, _parser, compare, doctor, main, report, selfcheck
+from pytest_hwperf.cli import INTERNAL, INTERRUPTED, UNREAD, USAGE, _parser, compare, doctor, main, report, selfcheck
 from pytest_hwperf.cli.inputs import read_data
 from pytest_hwperf.records.errors import UsageProblem
 
@@ -58,6 +58,14 @@ def test_an_unforeseen_error_is_no_answer(
             "arguments: --makrdown=a. Did you mean '--markdown'?; see hwperf compare ",
         ),
         (["baseline", "list", "--zzz"], "unrecognized arguments: --zzz; see hwperf baseline list --help\n"),
+        (["--no-such"], "--help"),
+        (["compare"], "--help"),
+        (["compare", "a", "b", "--data=x", "--threads=many"], "--help"),
+        (["annotate", "r"], "unknown command 'annotate'. Use hwperf history note; see hwperf --help\n"),
+        (["calibrate"], "unknown command 'calibrate'. Use the ini key hwperf_watts; see hwperf --help\n"),
+        (["export"], "unknown command 'export'. Use hwperf report --as, or hwperf history --as; see hwperf --help\n"),
+        (["merge", "a", "b"], "unknown command 'merge'. Use hwperf report FILE FILE; see hwperf --help\n"),
+        (["recompute", "r"], "unknown command 'recompute'. Use hwperf report --verify; see hwperf --help\n"),
     ],
 )
 def test_an_unknown_command_or_option_names_the_nearest(
@@ -67,25 +75,6 @@ def test_an_unknown_command_or_option_names_the_nearest(
         main(words)
     assert USAGE == caught.value.code
     assert said in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("name", "instead"),
-    [
-        ("annotate", "hwperf history note"),
-        ("calibrate", "the ini key hwperf_watts"),
-        ("export", "hwperf report --as, or hwperf history --as"),
-        ("merge", "hwperf report FILE FILE"),
-        ("recompute", "hwperf report --verify"),
-    ],
-)
-def test_a_name_that_people_try_is_answered_with_the_command(
-    name: str, instead: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main([name, "report.json"])
-    assert USAGE == caught.value.code
-    assert f"hwperf: unknown command '{name}'. Use {instead}; see hwperf --help\n" in capsys.readouterr().err
 
 
 def test_the_help_lists_twelve_commands_with_the_daily_ones_first() -> None:
@@ -130,6 +119,7 @@ def test_a_name_that_no_file_can_have_is_a_usage_error(
         ["tradeoffs", "table.csv", "--requirements=device"],
         ["fleet", "--hosts=device", "--", "tests"],
         ["load", "http://127.0.0.1:1", "--qps=10", "--body=@device"],
+        ["compare", "a:f", "b:f", "--data=device.csv"],
     ],
 )
 def test_what_is_no_regular_file_is_not_read(
@@ -185,14 +175,6 @@ def test_an_output_that_would_be_lost_is_a_usage_error(
 ) -> None:
     assert USAGE == main(arguments)
     assert reported in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("arguments", [["--no-such"], ["compare"], ["compare", "a", "b", "--data=x", "--threads=many"]])
-def test_unknown_arguments_are_a_usage_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert USAGE == ended.value.code
-    assert "--help" in capsys.readouterr().err
 
 
 def files() -> dict[str, bytes]:
@@ -252,20 +234,10 @@ def test_damaged_data_is_a_usage_error(
     assert f"hwperf: --data={path}" in capsys.readouterr().err
 
 
-def test_a_device_is_no_data(tmp_path: Path) -> None:
-    """It might never end."""
-    endless = tmp_path / "rows.csv"
-    endless.symlink_to(os.devnull)
-
-    with pytest.raises(UsageProblem, match=r"cannot be read \(not a regular file\): give an "):
-        read_data(str(endless), None)
-
-
 @pytest.mark.parametrize("name", ["rows.csv", "rows.npy", "rows.npz"])
 def test_data_without_a_bound_is_not_read(tmp_path: Path, name: str) -> None:
     with (tmp_path / name).open("wb") as file:
         file.truncate(3_000_000_000)  # of which the disk holds nothing
-
     with pytest.raises(UsageProblem, match=r"larger than 2000 MB"):
         read_data(str(tmp_path / name), None)
 
@@ -275,7 +247,6 @@ def test_data_that_is_large_once_unpacked_is_not_read(tmp_path: Path) -> None:
     with ZipFile(tmp_path / "rows.npz", "w", compression=ZIP_DEFLATED) as packed:
         packed.writestr("X.npy", b"")
         packed.infolist()[0].file_size = 3_000_000_000
-
     with pytest.raises(UsageProblem, match=r"larger than 2000 MB"):
         read_data(str(tmp_path / "rows.npz"), None)
 
@@ -331,3 +302,33 @@ def test_an_output_on_a_full_disk_is_no_answer() -> None:
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
     assert USAGE == ended.returncode
     assert ended.stderr == b"hwperf: the standard output cannot be written (No space left on device)\n"
+
+
+class Terminal(io.StringIO):
+    """Standard error that is shown to someone."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def pressed(*_: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("arguments", [["report", "report.json"], ["doctor"]])
+def test_ctrl_c_ends_a_command_with_one_line(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By 130, as in shells, and without a traceback."""
+    monkeypatch.setattr(report, "read_report", pressed)
+    monkeypatch.setattr(doctor, "collect_findings", pressed)
+    assert 130 == INTERRUPTED == main(arguments)
+    assert ("", "hwperf: interrupted\n") == capsys.readouterr()
+
+
+def test_a_line_of_progress_is_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(doctor, "collect_findings", pressed)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    main(["doctor"])
+    assert ["", "", "hwperf: interrupted\n"] == [text.lstrip() for text in terminal.getvalue().split("\r")]

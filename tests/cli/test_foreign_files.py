@@ -100,7 +100,6 @@ def test_a_profile_of_onnx_runtime_gives_shares_of_a_call(tmp_path: Path, capsys
 def test_the_cost_of_the_profiler_is_said_where_operators_are_short() -> None:
     """Five operators in 80 µs."""
     more = [{**PROFILE[3], "ts": 2072 + k, "dur": 1} for k in (0, 2, 4)]
-
     doubt = "operators of this profile take less than 20 µs"
     short, long = (foreign.FORMS["onnxruntime"](json.dumps(one).encode(), "p") for one in (PROFILE + more, PROFILE))
     assert short.warnings[0].startswith(doubt)

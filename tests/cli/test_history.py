@@ -237,7 +237,6 @@ def test_parquet_has_every_value(two_tests: Path, capsys: pytest.CaptureFixture[
     files = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
     assert OK == main([*HISTORY, "*", "--as=parquet", "--output=x.parquet"])
     assert "4 values written to x.parquet\n" == capsys.readouterr().out
-
     written = files.ParquetFile(two_tests / "x.parquet")
     rows = written.read().to_pylist()
     assert written.num_row_groups == 2

@@ -50,7 +50,6 @@ def test_every_kind_of_load_is_shown_as_a_table(
     options: list[str], arrivals: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["load", "loaded_here:call", *options]) in (OK, INCONCLUSIVE)
-
     shown = capsys.readouterr().out
     assert arrivals in " ".join(shown.split())
     assert "latency p50" in shown

@@ -94,7 +94,6 @@ def test_a_page_shows_the_history_of_a_store(written: Path, monkeypatch: pytest.
     figures = fake.sklearn_judgement().figures
     store = JsonStore(written.parent / ".hwperf")
     store.save("main", [StoredRun(run=replace(one, samples=()), figures=figures) for one in past])
-
     assert OK == main(["report", str(written), "--output=page.html", "--store=json:.hwperf"])
     shown = Path("page.html").read_bytes()
     assert shown != page.render(fake.report())
@@ -151,7 +150,6 @@ def test_pytest_benchmark_compares_it(
     assert OK == main(["report", str(written), "--as=pytest-benchmark", f"--output={output}"])
     monkeypatch.chdir(written.parent)
     monkeypatch.setattr(sys, "argv", ["pytest-benchmark", "compare", str(output), "--columns=min,median,ops,rounds"])
-
     theirs.main()
     shown = capsys.readouterr().out
     assert "test_classifier[onnx_fp32]" in shown

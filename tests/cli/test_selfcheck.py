@@ -65,7 +65,6 @@ def test_the_time_of_a_pair_is_told_without_that_of_the_rehearsal() -> None:
     gate = report.gates[0]
     pairs = len([pair for pair in gate.evidence.pairs if pair.stage != "rehearsal"])
     slow = replace(gate, at_once=2, seconds={"rehearsal": 100.0, "screen": 2.0 * pairs, "confirm": 1.0 * pairs})
-
     line = needed([replace(report, gates=(slow,))], 0.01)[-1]
     assert line == f"a pair (2 side by side) took 3.00 s, in the mean of {pairs} pairs"
 
@@ -86,7 +85,6 @@ def test_the_record_adds_up(tmp_path: Path) -> None:
 def test_a_damaged_record_is_named(tmp_path: Path, content: str) -> None:
     path = tmp_path / "machine.json"
     path.write_text(content, encoding="utf-8")
-
     with pytest.raises(UsageProblem, match="is no record of hwperf selfcheck: start over with --forget"):
         read_record(path)
 

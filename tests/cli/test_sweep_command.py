@@ -177,7 +177,6 @@ def test_a_point_that_is_left_out_is_no_doubt() -> None:
 @pytest.mark.runtime
 def test_a_picture_is_written() -> None:
     pytest.importorskip("matplotlib", reason="pictures need pytest-hwperf[plot]")
-
     main(["sweep", "m.onnx", "--data=rows.npz", "--batch-size=1,8", "--plot=s.png", *QUICK])
     assert Path("s.png").read_bytes().startswith(b"\x89PNG")
 

@@ -120,7 +120,6 @@ def test_requirements_that_cannot_be_meant(asked: Asked, requirements: str, comp
 def test_a_name_that_would_be_a_billion_names_is_refused(asked: Asked, key: str) -> None:
     """Each anchor holds the one before nine times: whoever writes the last one as text never ends."""
     anchors = [f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in pairwise("abcdefghi")]
-
     code, said = asked("".join(["a: &a [x]\n", *anchors, key]))
     assert code == USAGE
     assert "a list or mapping stands where a name should be: give a line for each limit" in said

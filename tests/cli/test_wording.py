@@ -73,7 +73,6 @@ def test_lines_are_quoted_as_they_were_typed() -> None:
 def test_pytest_answers_about_the_option_that_was_given(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(hwperf):\n    hwperf(len, [1])\n")
     result = pytester.runpytest_inprocess("--hwperf-margin=foo=3%")
-
     result.stderr.fnmatch_lines(["ERROR: --hwperf-margin: foo=3%: unknown keyword 'foo'.*"])
 
 
@@ -81,7 +80,6 @@ def test_the_header_has_the_rate_as_it_is_typed(pytester: pytest.Pytester, monke
     monkeypatch.setenv("COLUMNS", "200")
     pytester.makepyfile("def test_it(hwperf):\n    pass\n")
     result = pytester.runpytest_inprocess("--hwperf-save", "--hwperf-alpha=1%")
-
     result.stdout.fnmatch_lines(["hwperf: saving to baseline main in *", "hwperf: machine *, alpha 1 %, energy *"])
 
 

@@ -78,7 +78,6 @@ def test_scores_are_relative_to_onnx_runtime() -> None:
 
 def test_who_is_best_at_what_with_ties() -> None:
     (found,) = entries(CHOICE, BEST)
-
     nobody: dict[str, object] = {"inconclusive": [], "reason": None}
     assert {"names": ["onnx_fp32"], "value": 1.0, "unit": "ms per row", **nobody} == found["lowest_latency"]
     assert {"names": ["sklearn_fp32"], "value": 10.0, "unit": "mb", **nobody} == found["lowest_memory"]
@@ -159,7 +158,6 @@ def test_the_table_is_read_by_hwperf_tradeoffs(tmp_path: Path) -> None:
     file.write_bytes(tradeoff_files.render(CHOICE)[TRADEOFFS])
     found = read_candidates(str(file)).candidates
     (before,) = measured_together(CHOICE.judgements)
-
     (again,) = found.values()
     assert [one.name for one in before.candidates] == [one.name for one in again]
     for one, other in zip(before.candidates, again, strict=True):
