@@ -203,7 +203,7 @@ def _stages(store: JsonStore, runs: Sequence[Run], out: Path) -> list[Stage]:
         report = stage("gather", lambda: _report(texts))
         stage("save in the store", lambda: store.save("main", [stored_run_of(one) for one in report.judgements]))
         stage("write JSON and CSV", lambda: _write(out, report))
-        stage("draw the terminal's table", lambda: terminal.render_summary(report, width=120, color=False))
+        stage("draw the terminal's table", lambda: terminal.render_summary(report, width=120))
     return took
 
 

@@ -83,7 +83,7 @@ def show_run(
 
 def show_table(report: Report, detail: Detail = "normal") -> None:
     """Show a report as pytest does, without colours."""
-    for text, _ in terminal.render(report, width=output.width(), color=False, detail=detail):
+    for text, _ in terminal.render(report, width=output.width(), detail=detail):
         output.say(text)
 
 

@@ -235,7 +235,7 @@ def show(terminal: pytest.TerminalReporter, report: Report) -> None:
     if gate and gate.completeness.shortfall:
         terminal.write_line(gate.completeness.shortfall, yellow=True, bold=True)
     with without_collection():
-        lines = _lines(report, verbosity, writer.fullwidth, color=writer.hasmarkup)
+        lines = _lines(report, verbosity, writer.fullwidth)
     for line, style in lines or [("nothing was measured: tests measure by calling their fixture, hwperf(...)", {})]:
         terminal.write_line(line, **style)
     if verbosity <= _LAST_LINE:
@@ -247,14 +247,14 @@ def show(terminal: pytest.TerminalReporter, report: Report) -> None:
         terminal.write_line(line, yellow=True)
 
 
-def _lines(report: Report, verbosity: int, width: int, *, color: bool) -> list[terminal_report.StyledLine]:
+def _lines(report: Report, verbosity: int, width: int) -> list[terminal_report.StyledLine]:
     """Draw as much of a report as the verbosity asks for: its counts, what is not well, a line a test, every row."""
     if verbosity <= _LAST_LINE:
-        return terminal_report.render_counts(report, width=width, color=color)
+        return terminal_report.render_counts(report, width=width)
     if verbosity < _ROWS:
-        return terminal_report.render_summary(report, width=width, color=color, quiet=verbosity < 0)
+        return terminal_report.render_summary(report, width=width, quiet=verbosity < 0)
     detail: Detail = "verbose" if verbosity >= _ALL_FIGURES else "normal"
-    return terminal_report.render(report, width=width, color=color, detail=detail)
+    return terminal_report.render(report, width=width, detail=detail)
 
 
 def write(config: pytest.Config, report: Report) -> Notices:

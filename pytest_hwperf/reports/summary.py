@@ -19,18 +19,8 @@ from pytest_hwperf.records.run import Figure, figure_of
 from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.verdict import Budget, BudgetOutcome, Comparison, ComparisonOutcome, Judgement
-from pytest_hwperf.reports.rows import (
-    IN_PAIRS,
-    TOLD,
-    Row,
-    figure_row,
-    is_open,
-    metric_of,
-    row_of,
-    title_of,
-    tone_of,
-    unit_of,
-)
+from pytest_hwperf.reports import rows
+from pytest_hwperf.reports.rows import TOLD, Row
 from pytest_hwperf.reports.table import ALARMS, Family, Footnotes, Line, Note, families, marked
 from pytest_hwperf.stats.advice import tightest
 
@@ -109,13 +99,13 @@ def _rank(title: str) -> tuple[str, list[tuple[int, str]]]:
 def _lines(family: Family, footnotes: Footnotes, medians: list[Figure | Comparison], *, quiet: bool) -> Iterator[Line]:
     """Yield a line for a test, or a head with a line for each of its scenarios."""
     name = family.title.partition("::")[2] or family.title
-    chosen = [one for one in family.judgements if not quiet or any(map(is_open, one.verdicts))]
+    chosen = [one for one in family.judgements if not quiet or any(map(rows.is_open, one.verdicts))]
     skips = [] if quiet else family.skips
     alone = len(family.judgements) + len(family.skips) == 1
     if (chosen or skips) and not alone:
         yield Line(cells=(visible(name), *_EMPTY), tone="plain")
     for judgement in chosen:
-        own = name if alone else f"  {judgement.run.scenario or title_of(judgement.run).partition('::')[2]}"
+        own = name if alone else f"  {judgement.run.scenario or rows.title_of(judgement.run).partition('::')[2]}"
         yield _line(judgement, visible(own), family.best, footnotes, medians)
     for skip in skips:
         cells = (visible(name if alone else f"  {skip.scenario}"), *_EMPTY)
@@ -144,7 +134,7 @@ def _line(
     found = (one for one in warnings if isinstance(one, Statement) and one.kind in ALARMS)
     alarms = [visible(str(one)) for one in dict.fromkeys(found)]
     left_out = [f"equivalent: {one.reason}" for one in judgement.comparisons if one.is_left_out][:1]
-    tone = tone_of(judgement.verdicts)
+    tone = rows.tone_of(judgement.verdicts)
     return Line(
         cells=(name, before, now, ratio, change, *_tightest(judgement)),
         below=(*told, *left_out, *alarms, *_others(judgement, shown=median is not None)),
@@ -157,7 +147,7 @@ def _tightest(judgement: Judgement) -> tuple[str, str]:
     found = tightest(judgement)
     if found is None:
         return "", ""
-    row, left = row_of(judgement, found.verdict), found.share
+    row, left = rows.row_of(judgement, found.verdict), found.share
     limit = units.show_limit(found.budget.limit, row.metric.unit, "lower").removeprefix("<= ")
     (number, unit), (_, of) = (
         units.split_unit(units.show_measured(found.value, row.metric.unit)),
@@ -173,18 +163,18 @@ def _told(judgement: Judgement, footnotes: Footnotes) -> Iterator[str]:
     """Yield what is not well or better than before, an outcome a line, each with the marks of its footnotes."""
     for outcome in TOLD:
         alike = [one for one in judgement.verdicts if one.outcome == outcome and not _is_unsaved(one.subject)]
-        rows = [row_of(judgement, verdict) for verdict in alike]
+        found = [rows.row_of(judgement, verdict) for verdict in alike]
         said = list[str]()
-        for row in rows:
+        for row in found:
             if outcome in _NAMED_ONLY:
                 said.append(row.name)
             elif row.comparison:
                 said.append(f"{row.name} {row.change}".rstrip())
             else:
                 said.append(f"{row.name} {row.value}, limit {row.limit.removeprefix('<= ')}")
-        if rows:
-            fails = " (fails)" if outcome not in ("failed", "regressed") and any(row.fails for row in rows) else ""
-            marks = marked(footnotes.numbers(note for row in rows for note in _notes(row)))
+        if found:
+            fails = " (fails)" if outcome not in ("failed", "regressed") and any(row.fails for row in found) else ""
+            marks = marked(footnotes.numbers(note for row in found for note in _notes(row)))
             text = (", " if outcome in _NAMED_ONLY else "; ").join(said)
             yield f"{outcome}{fails}: {text} {marks}".rstrip()
 
@@ -213,12 +203,12 @@ def _others(judgement: Judgement, *, shown: bool) -> Iterator[str]:
     """Yield what a test recorded itself; where nothing else is shown of it, what was measured instead of a latency."""
     texts = list[str]()
     for figure in judgement.figures:
-        metric = metric_of(judgement.run, figure.metric)
+        metric = rows.metric_of(judgement.run, figure.metric)
         own = figure.metric not in METRICS and not is_stage(figure.metric)
         if own or (not shown and figure.statistic in metric.shown):
             usual = figure.statistic == metric.statistics[0]
             called = figure.metric if usual else f"{figure.metric} {figure.statistic}"
-            texts.append(f"{visible(called)} {figure_row(judgement, figure).value}")
+            texts.append(f"{visible(called)} {rows.figure_row(judgement, figure).value}")
     if texts:
         yield ", ".join(texts)
 
@@ -227,8 +217,8 @@ def _legend(medians: Sequence[Figure | Comparison]) -> str:
     """Say what measured the medians, and how often: `p50: perf_counter, 316 .. 2545 calls; …`."""
     counts: dict[tuple[str, str], list[int]] = {}
     for one in medians:
-        source, n = (one.source, one.estimate.n) if isinstance(one, Figure) else (IN_PAIRS, one.pairs)
-        counts.setdefault((source, unit_of(one.per)), []).append(n)
+        source, n = (one.source, one.estimate.n) if isinstance(one, Figure) else (rows.IN_PAIRS, one.pairs)
+        counts.setdefault((source, rows.unit_of(one.per)), []).append(n)
     texts = [
         f"{source}, {f'{min(ns)} .. ' if min(ns) < max(ns) else ''}{units.counted(max(ns), per)}"
         for (source, per), ns in counts.items()

@@ -24,32 +24,28 @@ _BOLD: Style = {"bold": True}
 _PLAIN: Style = {}
 
 
-def render(report: Report, *, width: int, color: bool, detail: Detail = "normal") -> list[StyledLine]:
+def render(report: Report, *, width: int, detail: Detail = "normal") -> list[StyledLine]:
     """Draw a report as lines of text, each with its style."""
     table, is_quiet = rows(report, detail=detail), detail == "quiet"
     counts = [*counts_of(report, listed=not is_quiet)]
     operators = operator_tables(report, every=detail == "verbose")
     lines = [*_grid(table.groups, width), *_footnotes(table.footnotes, width)]
     lines += _ending(report, operators, map(visible, report.warnings), width, moved=not is_quiet)
-    return _colored([*lines, *_counts(report, counts, width)], color=color)
+    return [*lines, *_counts(report, counts, width)]
 
 
-def render_summary(report: Report, *, width: int, color: bool, quiet: bool = False) -> list[StyledLine]:
+def render_summary(report: Report, *, width: int, quiet: bool = False) -> list[StyledLine]:
     """Draw a line for each measurement, and below it what is not well; `quiet`: only what fails or is inconclusive."""
     summary, operators = summary_of(report, quiet=quiet), operator_tables(report, every=False)
     legend = _wrapped(summary.legend, width, indent=INDENT)
     lines = [*_list(summary, width), *legend, *_footnotes(summary.footnotes, width)]
     lines += _ending(report, operators, summary.warnings, width, moved=not quiet)
-    return _colored([*lines, *_counts(report, summary.counts, width)], color=color)
+    return [*lines, *_counts(report, summary.counts, width)]
 
 
-def render_counts(report: Report, *, width: int, color: bool) -> list[StyledLine]:
+def render_counts(report: Report, *, width: int) -> list[StyledLine]:
     """Draw the last lines alone: how many verdicts have which outcome."""
-    return _colored(_counts(report, summary_of(report).counts, width), color=color)
-
-
-def _colored(lines: Iterable[StyledLine], *, color: bool) -> list[StyledLine]:
-    return [(text, style if color else _PLAIN) for text, style in lines]
+    return [*_counts(report, summary_of(report).counts, width)]
 
 
 def _ending(

@@ -172,5 +172,5 @@ def judged_against(stored: Sequence[StoredRun]) -> None:
     sent = from_json(ReportPart, to_json(ReportPart(judgements=(judgement,))))
     report = replace(fake.empty_report(), judgements=sent.judgements)
     json_file.render(report, judgements_read=True)
-    terminal.render(report, width=80, color=False)
+    terminal.render(report, width=80)
     csv_files.render(report)

@@ -124,7 +124,7 @@ def of_own_metric() -> Report:
 def drawn(report: Report) -> Iterator[str]:
     for detail in ("quiet", "normal", "verbose"):
         for width in (60, 120):
-            yield "\n".join(text for text, _ in terminal.render(report, width=width, color=True, detail=detail))
+            yield "\n".join(text for text, _ in terminal.render(report, width=width, detail=detail))
 
 
 def spelled(report: Report) -> Iterator[str]:

@@ -59,13 +59,10 @@ def test_a_small_cost_of_the_profiler_is_said_and_calls_that_are_as_many_as_befo
 
 def test_movers_stand_above_the_counts_and_not_where_little_is_asked_for() -> None:
     report = explained(explanation(tokenize=3.2, embed=4.8))
-    drawn = {
-        quiet: [text for text, _ in render_summary(report, width=80, color=False, quiet=quiet)]
-        for quiet in (False, True)
-    }
+    drawn = {quiet: [text for text, _ in render_summary(report, width=80, quiet=quiet)] for quiet in (False, True)}
     assert lines_of(report, 80) == drawn[False][: len(lines_of(report, 80))]
     assert [] == [line for line in drawn[True] if "what moved" in line]
-    assert "what moved" in str(render(report, width=80, color=False))
+    assert "what moved" in str(render(report, width=80))
 
 
 def test_a_single_mover_is_listed_only_of_what_improved_since_no_failure_names_it() -> None:
@@ -202,7 +199,7 @@ def test_the_scenario_is_named_once() -> None:
 def test_a_narrow_terminal_shows_names_below() -> None:
     """And text from outside cannot steer it."""
     report = report_of(profile(operator(0, "a\x1b[31mb"), operator(1, "x" * 40)))
-    lines = {width: [text for text, _ in render(report, width=width, color=False)] for width in (50, 200)}
+    lines = {width: [text for text, _ in render(report, width=width)] for width in (50, 200)}
     assert ["    Gemm0      1      9.0 %   90.0 µs", "      a\\x1b[31mb"] == [
         line for line in lines[50] if "Gemm0" in line or "x1b" in line
     ]
@@ -254,5 +251,5 @@ def test_the_work_is_shown_where_shares_are_withheld() -> None:
     report = report_of(replace(profile(), withheld=said("as it is")))
     found = roofline_of(Work(flops=1e9, moved_bytes=1e6, nodes=1), 15e-3, PEAK, 1)
     run = replace(report.judgements[0].run, roofline=found)
-    lines = render(replace(report, judgements=(replace(report.judgements[0], run=run),)), width=200, color=False)
+    lines = render(replace(report, judgements=(replace(report.judgements[0], run=run),)), width=200)
     assert ["  compute-bound:"] == [text[:16] for text, _ in lines if "compute-bound" in text]

@@ -222,8 +222,8 @@ def test_skips_stay_with_their_kind(parts: Parts) -> None:
 def test_every_surface_says_of_which_kind_a_verdict_is(parts: Parts) -> None:
     merged = merge_kinds(parts, ("x86", "arm"), 2)
     shown = {
-        "summary": "\n".join(line for line, _ in terminal.render_summary(merged, width=120, color=False)),
-        "table": "\n".join(line for line, _ in terminal.render(merged, width=120, color=False)),
+        "summary": "\n".join(line for line, _ in terminal.render_summary(merged, width=120)),
+        "table": "\n".join(line for line, _ in terminal.render(merged, width=120)),
         "markdown": markdown.render(merged).decode(),
         "annotations": "\n".join(markdown.annotations(merged)).replace("%3A", ":"),
     }
