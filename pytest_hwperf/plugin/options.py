@@ -13,6 +13,16 @@ import pytest
 DEFAULT_ALPHA = "1%"
 DEFAULT_BASELINE = "main"
 REPORTS = (".html", ".json", ".md")  # suffixes of reports in one file; any other path is a folder
+_GONE = {
+    "--hwperf-html": "--hwperf-report=FILE.html",
+    "--hwperf-json": "--hwperf-report=FILE.json",
+    "--hwperf-markdown": "--hwperf-report=FILE.md",
+    "--hwperf-artifacts": "--hwperf-report=DIR",
+    "--hwperf-gate-time": "--hwperf-time-limit",
+    "--hwperf-max-time": "--hwperf-sample-time",
+    "--hwperf-benchmark-fixture": "--hwperf-benchmark",
+    "--hwperf-no-cache": "-o hwperf_cache=false",
+}
 
 
 class Option:
@@ -51,10 +61,19 @@ class Option:
         return (f"{self.help} Default: {default}." if default else self.help) or argparse.SUPPRESS
 
 
+class _Gone(argparse.Action):
+    """Refuses what is no option, and names what took its place: `const` has it of each."""
+
+    def __call__(self, _parser: object, _namespace: object, _values: object, option_string: str | None = None) -> None:
+        raise pytest.UsageError(f"{option_string} is no option: give {self.const[option_string]}")
+
+
 def register(parser: pytest.Parser, options: Sequence[Option]) -> None:
     """Register options and their ini twins; an option has no default, so that the ini counts without it."""
     groups = {"hwperf": parser.getgroup("hwperf", "hwperf"), "more": parser.getgroup("hwperf-more", "hwperf, more")}
     actions = {"bool": {"action": "store_true"}, "linelist": {"action": "append"}, "string": {"action": "store"}}
+    gone = _GONE | {f"--hwperf-{one.name}": f"-o {one.ini}=VALUE" for one in options if not one.group}
+    groups["more"].addoption(*gone, dest="hwperf_gone", action=_Gone, nargs="?", const=gone, help=argparse.SUPPRESS)
     for option in options:
         if option.group:
             metavar = {"metavar": option.metavar} if option.metavar else {}
