@@ -1,15 +1,16 @@
-"""Gates on the workers of dask, with a client that is none."""
+"""Gates on the workers of dask, with a client that is none; and no pickle is read, by the real protocol of dask."""
 
 import signal
 import zlib
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fakes.dask_clients import Client, order_for
 
 from pytest_hwperf.fleet import dask_cluster
-from pytest_hwperf.fleet.dask_cluster import DaskCluster, News, closing, news_of
+from pytest_hwperf.fleet.dask_cluster import DaskCluster, News, closing, news_of, refuse_pickles
 from pytest_hwperf.host.interruption import interruptible
 from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.report import Host, HostAnswer, Order, Task
@@ -151,3 +152,58 @@ def test_another_ctrl_c_waits_until_it_is_closed() -> None:
     with pytest.raises(KeyboardInterrupt), interruptible(), closing(cluster):
         raise KeyboardInterrupt
     assert [10.0] == cluster.closed
+
+
+class Harm:
+    """Unpickled, it makes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+
+    def __reduce__(self) -> Any:
+        return open, (self.path, "w")
+
+
+@pytest.fixture
+def protocol() -> Any:
+    return pytest.importorskip("distributed.protocol", reason="the extra fleet is not installed")
+
+
+@pytest.fixture(params=["result", "marked", "exception", "type"])
+def message(request: pytest.FixtureRequest, tmp_path: Path, protocol: Any) -> Any:
+    harm = Harm(tmp_path / "harm")
+    if request.param == "result":
+        return {"status": "OK", "data": protocol.to_serialize(harm)}
+    if request.param == "marked":
+        from distributed.protocol.serialize import ToPickle
+
+        return {"status": "OK", "data": ToPickle(harm)}
+    return {"op": "task-erred", request.param: protocol.pickle.dumps(harm)}
+
+
+def read(message: Any, protocol: Any) -> Any:
+    """Read a message as a client does, with what it unpickles in a second step."""
+    got = protocol.loads([*map(bytes, protocol.dumps(message))])
+    for name in ("exception", "type"):
+        if name in got:
+            got[name] = protocol.pickle.loads(got[name])
+    return got
+
+
+def test_a_message_that_would_do_harm_is_a_text(
+    message: Any, protocol: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol.pickle, "pickle", protocol.pickle.pickle)  # as it was, afterwards
+    refuse_pickles()
+    refuse_pickles()
+    got = read(message, protocol)
+    assert "(pickled by a host, and not read)" in got.values()
+    assert not (tmp_path / "harm").exists()
+
+
+def test_without_it_the_same_message_does_harm(message: Any, protocol: Any, tmp_path: Path) -> None:
+    """Else the test above could not fail."""
+    for value in read(message, protocol).values():
+        if hasattr(value, "close"):
+            value.close()
+    assert (tmp_path / "harm").exists()

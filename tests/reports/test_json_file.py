@@ -5,7 +5,7 @@ import json
 import math
 import re
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -93,22 +93,26 @@ NUMBERS: dict[str, Any] = {
 }
 
 
-def as_written(kind: type) -> dict[str, Any]:
-    """Describe the only type of a field that is none of JSON's."""
-    assert kind is array
-    return NUMBERS
-
-
 def schema() -> dict[str, Any]:
-    """Return the schema of a report; every field is written, also those that have a default in this program."""
+    """Return the schema of a report; every field is written, also those that have a default in this program.
+
+    Fields have the comment behind them as their description.
+    """
+    hook: Mapping[type, dict[str, Any]] = {array: NUMBERS}
     (reference,), parts = msgspec.json.schema_components(
-        (ReportFile,), schema_hook=as_written, ref_template="#/$defs/{name}"
+        (ReportFile,), schema_hook=hook.__getitem__, ref_template="#/$defs/{name}"
     )
+    records = [Record]
+    for one in records:  # with those that are found meanwhile
+        records += one.__subclasses__()
     for name, part in parts.items():
-        part["required"] = [*part["properties"]]
+        properties = part["properties"]
+        part["required"] = [*properties]
         part["description"] = inspect.cleandoc(part["description"])  # Python dedents docstrings from 3.13 on
-        for field, comment in comments(record(name, part)):
-            part["properties"][field] = described(part["properties"][field], comment)
+        (record,) = (one for one in records if one.__name__ == name and {*one.__struct_fields__} <= properties.keys())
+        for owner in reversed([one for one in record.__mro__ if issubclass(one, Record) and one is not Record]):
+            commented = re.findall(r"^    (\w+): .*?  # (?!noqa)(.+)$", inspect.getsource(owner), re.MULTILINE)
+            properties |= {field: {"description": comment, **properties[field]} for field, comment in commented}
     parts["Statement"]["properties"]["kind"] = {"enum": sorted(_SENTENCES)}
     parts["ReportFile"]["properties"]["schema"] = {"const": SCHEMA}
     return {
@@ -118,35 +122,6 @@ def schema() -> dict[str, Any]:
         **reference,
         "$defs": parts,
     }
-
-
-def record(name: str, part: Mapping[str, Any]) -> type[Record]:
-    """Return the record that a part describes; another one may have its name."""
-    (found,) = (
-        one for one in subclasses(Record) if one.__name__ == name and {*fields(one)} <= part["properties"].keys()
-    )
-    return found
-
-
-def fields(cls: type[Record]) -> tuple[str, ...]:
-    return cls.__struct_fields__
-
-
-def subclasses(cls: type[Record]) -> Iterator[type[Record]]:
-    for one in cls.__subclasses__():
-        yield one
-        yield from subclasses(one)
-
-
-def comments(cls: type) -> Iterator[tuple[str, str]]:
-    """Yield the fields of a record, inherited ones too, that have a comment behind them."""
-    for owner in reversed(cls.__mro__):
-        if issubclass(owner, Record) and owner is not Record:
-            yield from re.findall(r"^    (\w+): .*?  # (?!noqa)(.+)$", inspect.getsource(owner), re.MULTILINE)
-
-
-def described(field: Mapping[str, Any], comment: str) -> dict[str, Any]:
-    return {"description": comment, **field}
 
 
 def test_the_page_is_made_of_the_records(request: pytest.FixtureRequest) -> None:

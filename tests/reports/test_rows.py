@@ -131,19 +131,6 @@ def test_change_and_its_ends_are_in_one_unit(change: tuple[float, float, float |
 
 
 @pytest.mark.parametrize(
-    ("metric", "limit", "shown"),
-    [
-        ("latency", 0.1, "<= 100 ms"),
-        ("latency", 0.012345, "<= 12.345 ms"),
-        ("latency", 2e-6, "<= 2 µs"),
-        ("accuracy", 0.85, ">= 0.85"),
-    ],
-)
-def test_a_limit_has_its_side_and_the_digits_that_were_given(metric: str, limit: float, shown: str) -> None:
-    assert shown == row_of(fake.plain_judgement(), fake.budget_verdict("k", metric, "p50", limit, "passed")).limit
-
-
-@pytest.mark.parametrize(
     ("low", "high", "shown"),
     [
         (3553.0, 3553.0, "3.55 kB"),  # every reading is the same
