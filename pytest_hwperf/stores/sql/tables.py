@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.text import shortened
 
 if TYPE_CHECKING:
-    from sqlalchemy import Column, Connection, MetaData, Select, Table
+    from sqlalchemy import Connection, MetaData, Select, Table
     from sqlalchemy.schema import SchemaItem
     from sqlalchemy.types import TypeDecorator
 
@@ -38,65 +39,72 @@ def select(*columns: Any) -> "Select[Any]":
     return sa.select(*columns)
 
 
+# Kind and names of the columns of each table, behind its `id`; "of" refers to another table. `foreign` is text from
+# outside, and what many rows refer to is found by its key. Values of metrics lie beside each other for each run.
+_VALUES = (
+    ("of", "run"), ("count", "place"), ("of", "metric"), ("real", "value low high"), ("count", "n"),
+    ("text", "warnings"),
+)  # fmt: skip
+_COLUMNS: Mapping[str, Sequence[tuple[str, str]]] = {
+    "machine": (
+        ("text", "key"), ("foreign", "cpu_model architecture system python"), ("text", "record"),
+        ("count", "cores memory_gb"),
+    ),
+    "test": (("text", "key name_key"), ("foreign", "name label")),
+    "metric": (
+        ("text", "key statistic better"), ("foreign", "name source per method"), ("truth", "estimated"),
+        ("real", "confidence"),
+    ),
+    "baseline": (("text", "key name"), ("of", "test machine")),  # the runs of one test on one machine under one name
+    "run": (
+        ("of", "baseline"), ("text", "state"), ("foreign", "started_at revision"), ("truth", "changed"),
+        ("bytes", "digest record"),
+    ),
+    "estimate": _VALUES,
+    "verdict": (  # `value` is what was judged: of a budget the figure, of a comparison the change
+        *_VALUES, ("text", "outcome"), ("truth", "fails"), ("foreign", "reason"),
+        ("text", "scale"),  # of a comparison; "": of a budget
+        ("real", "allowed baseline p_value"),  # limit or margin; the last two of a comparison
+        ("foreign", "against revision"), ("truth", "anchored"),
+    ),
+    "annotation": (("text", "key"), ("foreign", "revision text noted_at")),
+}  # fmt: skip
+_INDEXES: Mapping[str, Mapping[str, str]] = {
+    "test": {"test_by_name": "name_key"},
+    "baseline": {
+        "baseline_by_name": "name", "baseline_of_test": "test_id name", "baseline_of_machine": "machine_id",
+    },
+    "run": {"run_of_baseline": "baseline_id state id"},
+}  # fmt: skip
+
+
 @cache
 def metadata() -> "MetaData":
-    """Declare all tables."""
+    """Declare all tables; what belongs to a baseline or a run goes with it."""
     import sqlalchemy as sa
 
     made, held = sa.MetaData(), _column_type()
     number = held(sa.BigInteger().with_variant(sa.Integer(), "sqlite"), int)  # for SQLite that of the row
     text, foreign = held(sa.Text(), str), held(sa.Text(), str, is_foreign=True)
     count, real, truth = held(sa.BigInteger(), int), held(sa.Double(), int | float | None), held(sa.Boolean(), int)
-
-    def columns(kind: "TypeDecorator[Any]", names: str) -> "list[Column[Any]]":
-        return [sa.Column(name, kind, nullable=kind is real) for name in names.split()]
-
-    def of(owner: str) -> "Column[Any]":
-        """Refer to another table; what belongs to a baseline or a run goes with it."""
-        kept = sa.ForeignKey(f"{owner}.id", ondelete="CASCADE" if owner in ("baseline", "run") else None)
-        return sa.Column(f"{owner}_id", number, kept, nullable=False)
-
-    def declare(name: str, *parts: "SchemaItem") -> None:
-        sa.Table(name, made, sa.Column("id", number, primary_key=True, autoincrement=False), *parts)
-
-    def declare_keyed(name: str, *parts: "SchemaItem") -> None:
-        """Declare what many rows refer to, each found by its key."""
-        declare(name, sa.Column("key", text, nullable=False, unique=True), *parts)
-
-    def declare_values(name: str, *parts: "SchemaItem") -> None:
-        """Declare values of metrics, which lie beside each other for each run."""
-        at, key = (of("run"), *columns(count, "place"), of("metric")), sa.PrimaryKeyConstraint("run_id", "place")
-        value = (*columns(real, "value low high"), *columns(count, "n"), *columns(text, "warnings"))
-        sa.Table(name, made, *at, *value, *parts, key, sqlite_with_rowid=False)
-
-    declare_keyed(
-        "machine", *columns(foreign, "cpu_model architecture system python"), *columns(text, "record"),
-        *columns(count, "cores memory_gb"),
-    )  # fmt: skip
-    declare_keyed(
-        "test", *columns(text, "name_key"), *columns(foreign, "name label"), sa.Index("test_by_name", "name_key")
-    )
-    declare_keyed(
-        "metric", *columns(text, "statistic better"), *columns(foreign, "name source per method"),
-        *columns(truth, "estimated"), *columns(real, "confidence"),
-    )  # fmt: skip
-    declare_keyed(  # the runs of one test on one machine under one name
-        "baseline", *columns(text, "name"), of("test"), of("machine"), sa.Index("baseline_by_name", "name"),
-        sa.Index("baseline_of_test", "test_id", "name"), sa.Index("baseline_of_machine", "machine_id"),
-    )  # fmt: skip
-    declare(
-        "run", of("baseline"), *columns(text, "state"), *columns(foreign, "started_at revision"),
-        *columns(truth, "changed"), *columns(held(sa.LargeBinary(), bytes), "digest record"),
-        sa.UniqueConstraint("digest", "baseline_id"), sa.Index("run_of_baseline", "baseline_id", "state", "id"),
-    )  # fmt: skip
-    declare_values("estimate")
-    declare_values(  # `value` is what was judged: of a budget the figure, of a comparison the change
-        "verdict", *columns(text, "outcome"), *columns(truth, "fails"), *columns(foreign, "reason"),
-        *columns(text, "scale"),  # of a comparison; "": of a budget
-        *columns(real, "allowed baseline p_value"),  # limit or margin; the last two of a comparison
-        *columns(foreign, "against revision"), *columns(truth, "anchored"),
-    )  # fmt: skip
-    declare_keyed("annotation", *columns(foreign, "revision text noted_at"))
+    kinds = {"text": text, "foreign": foreign, "count": count, "real": real, "truth": truth}
+    kinds["bytes"] = held(sa.LargeBinary(), bytes)
+    for name, columns in _COLUMNS.items():
+        parts: list[SchemaItem] = []
+        for kind, column in ((kind, column) for kind, names in columns for column in names.split()):
+            if kind == "of":
+                kept = sa.ForeignKey(f"{column}.id", ondelete="CASCADE" if column in ("baseline", "run") else None)
+                parts.append(sa.Column(f"{column}_id", number, kept, nullable=False))
+            else:
+                unique = True if column == "key" else None
+                parts.append(sa.Column(column, kinds[kind], nullable=kind == "real", unique=unique))
+        parts += [sa.UniqueConstraint("digest", "baseline_id")] if name == "run" else []
+        parts += [sa.Index(index, *names.split()) for index, names in _INDEXES.get(name, {}).items()]
+        if name in ("estimate", "verdict"):
+            key = sa.PrimaryKeyConstraint("run_id", "place")
+            sa.Table(name, made, *parts, key, sqlite_with_rowid=False)
+        else:
+            sa.Table(name, made, sa.Column("id", number, primary_key=True, autoincrement=False), *parts)
     return made
 
 
