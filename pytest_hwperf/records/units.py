@@ -103,10 +103,10 @@ def some_of(names: Sequence[str], shown: int = 3) -> str:
 
 
 def show_interval(value: float, low: float | None, high: float | None, unit: str) -> str:
-    """Write `6.31 ms (6.20 .. 6.45)`: all three in the unit of the value; an open end is `?`."""
+    """Write `6.31 ms (6.20 .. 6.45)`: in the unit of the value, of the ends if it is 0; an open end is `?`."""
     if unit == "s" and value == 0:
         return _TOO_SHORT
-    factor, name = scale_for(unit, value)
+    factor, name = scale_for(unit, value or high or low or 0.0)
     ends = ["?" if end is None else show_number(end / factor) for end in (low, high)]
     return f"{show_number(value / factor)} {name}".rstrip() + f" ({ends[0]} .. {ends[1]})"
 

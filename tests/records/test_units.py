@@ -50,6 +50,7 @@ from pytest_hwperf.records.units import (
         (show_measured(2e-8, "s"), "20.0 ns"),
         (show_interval(0.0, 0.0, 0.0, "s"), "< clock step"),
         (show_interval(0.0, 0.0, 0.0, "B"), "0 B (0 .. 0)"),
+        (show_interval(0.0, 0.0, 49152.0, "B"), "0 kB (0 .. 49.2)"),
         (show_interval(1.2e-3, 9e-4, 1.5e-3, "s"), "1.20 ms (0.900 .. 1.50)"),
         (show_interval(1.2e-3, None, None, "s"), "1.20 ms (? .. ?)"),
         # significant digits are kept, and whole ones never rounded away
