@@ -15,21 +15,12 @@ from pytest_hwperf.fleet.hosts import prices_of, read_hosts
 from pytest_hwperf.gate.models import RivalSettings, compare_rivals
 from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.host.progress import ProgressLine
+from pytest_hwperf.records import units
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Gate, Measurement
 from pytest_hwperf.records.markers import nearest
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS, metric_of
 from pytest_hwperf.records.run import Estimate
-from pytest_hwperf.records.units import (
-    counted,
-    show,
-    show_change_interval,
-    show_excess,
-    show_interval,
-    show_limit,
-    show_number,
-    show_share,
-)
 from pytest_hwperf.records.verdict import Comparison
 from pytest_hwperf.reports.document import Block, Listing, Paragraph, Titled
 from pytest_hwperf.reports.tradeoff_files import TradeoffsFile, table_of
@@ -174,7 +165,7 @@ def _code(of_test: Sequence[Choice]) -> int:
 def _document_of(choice: Choice) -> list[Block]:
     """Return what is said of one test: requirements first, then how the candidates compare."""
     at = f" at {choice.point}" if choice.point else ""
-    counts = counted(len(choice.candidates), "candidate")
+    counts = units.counted(len(choice.candidates), "candidate")
     return [Paragraph(f"{choice.test or 'candidates'}{at}: {counts}"), Listing([*_facts(choice)])]
 
 
@@ -227,11 +218,11 @@ def _requirements(choice: Choice) -> Iterator[Titled]:
 
 def _missed(one: Candidate, found: Requirement) -> str:
     metric, budget = METRICS[found.budget.metric], found.budget
-    value = show(found.estimate.value, metric.unit) if found.estimate else ""
+    value = units.show(found.estimate.value, metric.unit) if found.estimate else ""
     value += " estimated" if one.is_guessed(budget.key) else ""
-    by = f" by {show_excess(found.excess)}" if found.excess else ""
+    by = f" by {units.show_excess(found.excess)}" if found.excess else ""
     doubt = ", inconclusive" if found.outcome == "inconclusive" else ""
-    return f"{budget.keyword}{by} ({value}, limit {show_limit(budget.limit, metric.unit, metric.better)}{doubt})"
+    return f"{budget.keyword}{by} ({value}, limit {units.show_limit(budget.limit, metric.unit, metric.better)}{doubt})"
 
 
 def _ranking(choice: Choice) -> Iterator[Titled]:
@@ -240,7 +231,9 @@ def _ranking(choice: Choice) -> Iterator[Titled]:
         yield Titled("ranking", choice.unranked)
         return
     marks = dict.fromkeys(choice.estimated, " (estimated)")
-    told = ", ".join(f"{name} {show_share(weight)}{marks.get(name, '')}" for name, weight in choice.weighted.items())
+    told = ", ".join(
+        f"{name} {units.show_share(weight)}{marks.get(name, '')}" for name, weight in choice.weighted.items()
+    )
     by_estimate = f", both with estimated {' and '.join(marks)}" if marks else ""
     yield Titled("ranking", f"by {choice.rank_by}; weights {told}; score 100 is {choice.reference.name}")
     for number, one in enumerate(choice.ranked, 1):
@@ -254,8 +247,8 @@ def _score(found: Score | None) -> str:
     if found is None:
         return "– (a value of 0 has no ratio)"
     if found.low is None or found.high is None or found.low == found.high:
-        return show_number(found.value)
-    return f"{show_number(found.value)} ({show_number(found.low)} .. {show_number(found.high)})"
+        return units.show_number(found.value)
+    return f"{units.show_number(found.value)} ({units.show_number(found.low)} .. {units.show_number(found.high)})"
 
 
 def _best(choice: Choice) -> Iterator[Titled]:
@@ -263,16 +256,16 @@ def _best(choice: Choice) -> Iterator[Titled]:
     for name, key in choice.dimensions.items() if choice.left else ():
         best, unit = best_by(choice.left, key), metric_of(key[0]).unit
         value, of_row = per_row(best.first, key), " a row" if name == "latency" else ""
-        told = f"{best.first.name}: {show_interval(value.value, value.low, value.high, unit)}{of_row}"
+        told = f"{best.first.name}: {units.show_interval(value.value, value.low, value.high, unit)}{of_row}"
         if value.low is None and value.high is None:
-            told = f"{best.first.name}: {show(value.value, unit)}{of_row}, without an interval"
+            told = f"{best.first.name}: {units.show(value.value, unit)}{of_row}, without an interval"
         told += f"; as good within the margin: {_names(best.as_good)}" if best.as_good else ""
         told += f"; inconclusive against: {_names(best.inconclusive)}" if best.inconclusive else ""
         yield Titled(f"best {name}", told)
     for one in matrix(choice.left, choice.dimensions) if choice.left else ():
         first, *others = one.candidates or (None,)
-        more = f", as good as {counted(len(others), 'other')}" if others and one.dimension else ""
-        more += f", inconclusive against {counted(len(one.inconclusive), 'other')}" if one.inconclusive else ""
+        more = f", as good as {units.counted(len(others), 'other')}" if others and one.dimension else ""
+        more += f", inconclusive against {units.counted(len(one.inconclusive), 'other')}" if one.inconclusive else ""
         yield Titled(one.purpose, f"{first.name}{more}" if first else "not known")
 
 
@@ -281,8 +274,8 @@ def _pair(found: Comparison) -> str:
     if found.change is None:
         return f"{found.outcome}: {found.reason}"
     why = f": {found.reason}" if found.reason else ""
-    told = f"latency {show_change_interval(found.change.value, found.change.low, found.change.high, 'relative')}"
-    return f"{told}, {counted(found.pairs, 'fresh pair')}, {found.outcome}{why}"
+    told = f"latency {units.show_change_interval(found.change.value, found.change.low, found.change.high, 'relative')}"
+    return f"{told}, {units.counted(found.pairs, 'fresh pair')}, {found.outcome}{why}"
 
 
 def _hardware(choice: Choice) -> Iterator[Titled]:
@@ -306,9 +299,9 @@ def _shown(estimate: Estimate | None, unit: str) -> str:
     if estimate is None:
         return "not measured"
     if unit:
-        return show_interval(estimate.value, estimate.low, estimate.high, unit)
-    ends = [show_number(one) if one is not None else "not known" for one in (estimate.low, estimate.high)]
-    return f"{show_number(estimate.value)} ({' .. '.join(ends)})"
+        return units.show_interval(estimate.value, estimate.low, estimate.high, unit)
+    ends = [units.show_number(one) if one is not None else "not known" for one in (estimate.low, estimate.high)]
+    return f"{units.show_number(estimate.value)} ({' .. '.join(ends)})"
 
 
 def _quantisation(quantised: Candidate, reference: Candidate, found: Worth) -> Titled:
@@ -320,11 +313,11 @@ def _quantisation(quantised: Candidate, reference: Candidate, found: Worth) -> T
     if found.gain is not None:
         ends = ["?" if end is None else f"{-100 * end:+.0f}" for end in (found.gain.high, found.gain.low)]
         gain = f"latency {0.0 - 100 * found.gain.value:+.0f} % ({ends[0]} .. {ends[1]}), {found.gain.method}"
-        gain += f", asked for -{show_share(LEAST_GAIN)}"
+        gain += f", asked for -{units.show_share(LEAST_GAIN)}"
     if found.loss and found.loss.low is not None and found.loss.high is not None:
         low, high = -100 * found.loss.high, -100 * found.loss.low
         loss = f"accuracy {0.0 - 100 * found.loss.value:+.2f} points ({low:+.2f} .. {high:+.2f})"
-        loss += f" on {counted(found.loss.n, 'example')}, allowed {-100 * MOST_LOSS:+g}"
+        loss += f" on {units.counted(found.loss.n, 'example')}, allowed {-100 * MOST_LOSS:+g}"
     return Titled("quantisation", f"{called}: {found.outcome}: {gain}; {loss}")
 
 
@@ -347,7 +340,7 @@ def _inconclusive(choice: Choice) -> Iterator[Titled]:
         return
     test = choice.candidates[0].test
     how = pairs_of([test]) if test else "hwperf compare OLD NEW --data ROWS"
-    apart = show_share(math.expm1(between_processes()))
+    apart = units.show_share(math.expm1(between_processes()))
     what = f"timings of single processes of equal code differ by up to {apart}. Measure in pairs: {how}"
     if any(one.pairs for one in choice.candidates):
         what = "give the pairs more time with --time"

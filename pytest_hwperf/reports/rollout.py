@@ -4,17 +4,9 @@ import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
+from pytest_hwperf.records import units
 from pytest_hwperf.records.metrics import metric_of
 from pytest_hwperf.records.run import Estimate, Key
-from pytest_hwperf.records.units import (
-    counted,
-    show,
-    show_change,
-    show_excess,
-    show_interval,
-    show_limit,
-    show_measured,
-)
 from pytest_hwperf.records.verdict import Comparison
 from pytest_hwperf.reports.document import Block, Code, Grid, Paragraph, Title, as_markdown
 from pytest_hwperf.stats.rollout import Contender, Reason, Requests
@@ -40,14 +32,14 @@ def document_of(file: RolloutFile, verdicts: Sequence[str]) -> Iterator[Block]:
     outcome, reasons = record.decision.outcome, record.decision.reasons
     headline = "nothing was compared"
     if reasons:
-        more = f"; {counted(len(reasons) - 1, 'further reason')}" if len(reasons) > 1 else ""
+        more = f"; {units.counted(len(reasons) - 1, 'further reason')}" if len(reasons) > 1 else ""
         headline = f"{reason(reasons[0])}{more}"
     elif outcome == "go":
-        met = f", and {counted(len(record.requirements), 'requirement')} met" if record.requirements else ""
+        met = f", and {units.counted(len(record.requirements), 'requirement')} met" if record.requirements else ""
         headline = f"nothing is worse by more than its margin{met}"
     yield Title(f"{outcome}: {headline}")
     yield from (Paragraph(f"also {one.effect}: {reason(one)}", 1) for one in reasons[1:])
-    pairs = counted(record.pairs, "pair of fresh processes")
+    pairs = units.counted(record.pairs, "pair of fresh processes")
     yield Paragraph(f"{record.new.target} (NEW) against {record.old.target} (OLD): {pairs}")
     yield from (Paragraph(one, 1) for one in verdicts)
     yield _figures(file)
@@ -91,23 +83,23 @@ def _change(one: Comparison) -> str:
 def _requirement(one: Requirement) -> str:
     """Say what was measured and asked for: `latency_p95_ms 12.3 ms (12.0 .. 12.6), limit <= 10 ms`."""
     metric = metric_of(one.budget.metric)
-    limit = show_limit(one.budget.limit, metric.unit, metric.better)
+    limit = units.show_limit(one.budget.limit, metric.unit, metric.better)
     if one.estimate is None:
         return f"{one.budget.keyword} unmeasured, limit {limit}"
-    missed = f", missed by {show_excess(one.excess)}" if one.excess else ""
+    missed = f", missed by {units.show_excess(one.excess)}" if one.excess else ""
     return f"{one.budget.keyword} {_interval(one.estimate, metric.unit)}, limit {limit}{missed}"
 
 
 def _interval(estimate: Estimate, unit: str) -> str:
     """Write a value with its interval, where it has one that is wider than itself."""
     if estimate.low == estimate.high == estimate.value:
-        return show(estimate.value, unit)
-    return show_interval(estimate.value, estimate.low, estimate.high, unit)
+        return units.show(estimate.value, unit)
+    return units.show_interval(estimate.value, estimate.low, estimate.high, unit)
 
 
 def _requests(one: Requests) -> str:
     low, high = one.interval
-    return f"{one.failed} of {counted(one.made, 'request')} failed ({100 * low:.2g} .. {100 * high:.2g} %)"
+    return f"{one.failed} of {units.counted(one.made, 'request')} failed ({100 * low:.2g} .. {100 * high:.2g} %)"
 
 
 def _figures(file: RolloutFile) -> Grid:
@@ -126,7 +118,7 @@ def _figures(file: RolloutFile) -> Grid:
             found.outcome if found else "not asked",
         ])  # fmt: skip
     rows.append(["SHA-256", *(side.sha256[:_DIGITS] or "none" for side in sides), "", ""])
-    rows.append(["size", *("none" if side.size is None else show(side.size, "B") for side in sides), "", ""])
+    rows.append(["size", *("none" if side.size is None else units.show(side.size, "B") for side in sides), "", ""])
     return Grid(["metric", "OLD", "NEW", "change", "outcome"], rows)
 
 
@@ -134,7 +126,7 @@ def _value(side: Contender, compared: float | None, key: Key) -> str:
     """Write a value with its interval; where the comparison has another one of the same pairs, that one alone."""
     found, unit = side.estimate(key), metric_of(key[0]).unit
     if compared is not None and (found is None or not math.isclose(found.value, compared)):
-        return show_measured(compared, unit)
+        return units.show_measured(compared, unit)
     return "unmeasured" if found is None else _interval(found, unit)
 
 
@@ -170,7 +162,7 @@ def _plan(plan: Plan) -> Iterator[Block]:
             alarms[one.limit] = f"{one.beyond}{of} (sees {100 * one.seen:.2g} %)"
         rows.append([f"{100 * stage.share:.0f} %", str(stage.requests), *alarms.values()])
     heads = {"accuracy": "wrong labels", "failed requests": "failed"}
-    named = [heads.get(one.watched, f"slower than {show(one.value, 's')}") for one in plan.limits]
+    named = [heads.get(one.watched, f"slower than {units.show(one.value, 's')}") for one in plan.limits]
     yield Grid(["stage", "requests", *named], rows)
 
 
@@ -180,11 +172,11 @@ def _limit(one: Limit) -> str:
         value, measured = f"{100 * one.value:.2g} %", f"{100 * one.interval.value:.2g} %, n={one.interval.n}"
     else:
         unit = "s" if one.watched == "latency p95" else "1"
-        value, measured = show(one.value, unit), _interval(one.interval, unit)
+        value, measured = units.show(one.value, unit), _interval(one.interval, unit)
     if one.origin == "requirement":
         origin = f"the requirement {one.keyword}; measured {measured}"
     elif one.origin == "old and margin":
-        origin = f"OLD's {measured}, and {show_change(one.margin, 'relative')}"
+        origin = f"OLD's {measured}, and {units.show_change(one.margin, 'relative')}"
     else:
         origin = f"the {'lower' if one.watched == 'accuracy' else 'upper'} end of NEW's {measured}"
     return f"{one.watched} {value}: {origin}"
@@ -194,9 +186,9 @@ def _measured(record: VersionRecord) -> Iterator[Block]:
     """Yield what whoever has typed the command knows."""
     yield Title("How it was measured", 3)
     yield Paragraph(
-        f"{counted(record.pairs, 'pair of fresh processes')}, {counted(record.rows.count, 'row')} of "
+        f"{units.counted(record.pairs, 'pair of fresh processes')}, {units.counted(record.rows.count, 'row')} of "
         f"{record.rows.file} (SHA-256 {record.rows.sha256[:_DIGITS]}), batch size {record.batch_size}, "
-        f"{counted(record.threads, 'thread')}; at most {100 * record.alpha:.3g} % false alarms; "
-        f"{record.machine.cpu_model}, {counted(record.machine.cores, 'core')}; {record.decided_at}. To repeat it:"
+        f"{units.counted(record.threads, 'thread')}; at most {100 * record.alpha:.3g} % false alarms; "
+        f"{record.machine.cpu_model}, {units.counted(record.machine.cores, 'core')}; {record.decided_at}. To repeat it:"
     )
     yield Code(shlex.join(record.command))
