@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from fakes import records as fake
+from fakes.commands import Told
 
 from pytest_hwperf import registry
 from pytest_hwperf.cli import USAGE, main
@@ -42,19 +43,18 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     "store", [[], ["--store=.hwperf"], ["--store=json:.hwperf"], ["--store", "json:{here}/.hwperf"]]
 )
-def test_a_held_run_becomes_the_baseline(held: Path, capsys: pytest.CaptureFixture[str], store: list[str]) -> None:
+def test_a_held_run_becomes_the_baseline(held: Path, told: Told, store: list[str]) -> None:
     """By default, and by the URL in each of its forms."""
     options = [option.format(here=held) for option in store]
-    assert OK == main(["baseline", "accept", *options, fake.TEST])
-    assert f"accepted as baseline main: {fake.TEST}\n" == capsys.readouterr().out
+    assert f"accepted as baseline main: {fake.TEST}\n" == told(OK, "baseline", "accept", *options, fake.TEST).out
     assert [fake.session()] == list(JsonStore(held / ".hwperf").load("main", fake.machine(), fake.TEST, ""))
     assert [".hwperf"] == [path.name for path in held.iterdir()]
 
 
-def test_the_folder_that_was_looked_at_is_named(held: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_folder_that_was_looked_at_is_named(held: Path, told: Told) -> None:
     """Started in another folder than the tests, it finds nothing."""
-    assert FAILED == main(["baseline", "accept", "--store=other", "*"])
-    assert f"hwperf: no held run matches '*' in baseline main of {held}/other; " in capsys.readouterr().err
+    answer = told(FAILED, "baseline", "accept", "--store=other", "*").err
+    assert f"hwperf: no held run matches '*' in baseline main of {held}/other; " in answer
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,8 @@ def test_the_folder_that_was_looked_at_is_named(held: Path, capsys: pytest.Captu
         ("sql:runs.db", "hwperf: --store=sql:… names no database that can be used. Give a file, as sql:sqlite:///team"),
     ],
 )
-def test_a_store_that_cannot_be_meant_is_refused(capsys: pytest.CaptureFixture[str], store: str, reported: str) -> None:
-    assert USAGE == main(["baseline", "accept", f"--store={store}", "*"])
-    assert reported in capsys.readouterr().err
+def test_a_store_that_cannot_be_meant_is_refused(told: Told, store: str, reported: str) -> None:
+    assert reported in told(USAGE, "baseline", "accept", f"--store={store}", "*").err
 
 
 def test_a_strangers_store_comes_through_the_registry(
@@ -85,10 +84,9 @@ def test_a_strangers_store_comes_through_the_registry(
 
 
 @pytest.mark.parametrize("command", [[], ["baseline"]])
-def test_without_a_command_the_help_is_shown(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_the_help_is_shown(command: list[str], told: Told) -> None:
     """It is no answer."""
-    assert USAGE == main(command)
-    shown = capsys.readouterr()
+    shown = told(USAGE, *command)
     assert shown.out.startswith(f"usage: {' '.join(['hwperf', *command])} ")
     assert "" == shown.err
 
@@ -118,18 +116,16 @@ def test_every_baseline_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("stored")
-def test_the_newest_run_is_shown_with_its_figures(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_newest_run_is_shown_with_its_figures(told: Told) -> None:
     """6.31 ms, by 412 calls; a bracket of a test id is no wildcard."""
-    assert OK == main(["baseline", "show", "t.py::other[8]", "--baseline=arm"])
-    first, second = capsys.readouterr().out.splitlines()
+    first, second = told(OK, "baseline", "show", "t.py::other[8]", "--baseline=arm").out.splitlines()
     assert first.startswith("t.py::other[8] [small]: of 4f2c1e9, ")
     assert "  latency p50 6.31 ms (6.18 .. 6.44), n=412 calls, perf_counter" == second
 
 
-def test_what_is_removed_is_removed_everywhere(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_removed_is_removed_everywhere(stored: Path, told: Told) -> None:
     """The stored and the held runs; the other baseline stays."""
-    assert OK == main(["baseline", "remove", "tests/*"])
-    assert f"removed from baseline main: {fake.TEST}\n" == capsys.readouterr().out
+    assert f"removed from baseline main: {fake.TEST}\n" == told(OK, "baseline", "remove", "tests/*").out
     store = JsonStore(stored / ".hwperf")
     assert ((), (), 1) == (
         store.histories("main", held=False),
@@ -140,12 +136,11 @@ def test_what_is_removed_is_removed_everywhere(stored: Path, capsys: pytest.Capt
 
 @pytest.mark.parametrize("arguments", [["list"], ["list", "--baseline=arm"], ["show", "*"], ["remove", "*"]])
 def test_nothing_is_stored_yet(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
     """And nothing is written by looking."""
     monkeypatch.chdir(tmp_path)
-    assert FAILED == main(["baseline", *arguments])
-    assert f"{tmp_path}/.hwperf; " in capsys.readouterr().err
+    assert f"{tmp_path}/.hwperf; " in told(FAILED, "baseline", *arguments).err
     assert [] == list(tmp_path.iterdir())
 
 
@@ -155,15 +150,13 @@ def test_what_is_no_baseline_is_not_listed(held: Path) -> None:
     assert ("main",) == JsonStore(held / ".hwperf").baselines()
 
 
-def test_what_was_saved_again_after_an_update_is_removed(held: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_saved_again_after_an_update_is_removed(held: Path, told: Told) -> None:
     """Runs of other machines, and those that have no newer one yet, stay."""
     store, here = JsonStore(held / ".hwperf"), describe_machine()
     earlier, elsewhere = replace(here, python="CPython 3.1"), replace(here, cpu_model="another")
     kept = [fake.session(at=here), fake.session(at=elsewhere), fake.session(at=earlier, test="t.py::not_yet")]
     store.save("main", [*kept, fake.session(at=earlier)])
-    assert OK == main(["baseline", "prune"])
-    assert f"removed runs of other versions from baseline main: {fake.TEST}\n" == capsys.readouterr().out
+    assert f"removed runs of other versions from baseline main: {fake.TEST}\n" == told(OK, "baseline", "prune").out
     assert sorted(map(str, kept)) == sorted(map(str, JsonStore(held / ".hwperf").newest("main")))
-    assert OK == main(["baseline", "prune"])
-    assert "nothing to remove from baseline main of " in capsys.readouterr().out
+    assert "nothing to remove from baseline main of " in told(OK, "baseline", "prune").out
     assert OK == main(["baseline", "prune", "--baseline=none"])

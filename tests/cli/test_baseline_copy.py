@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("alembic", reason="SQLAlchemy and Alembic are not installed")
 
 from fakes import records as fake
+from fakes.commands import Told
 
 from pytest_hwperf.cli import USAGE, baseline, main
 from pytest_hwperf.cli.output import FAILED, OK
@@ -95,17 +96,14 @@ def test_what_a_database_has_superseded_is_counted(here: Path, capsys: pytest.Ca
     assert [(later,)] == content(database, held=False)
 
 
-def test_a_damaged_target_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_target_is_named(here: Path, told: Told) -> None:
     SqlStore(f"sqlite:///{here}/team.db").save("main", runs(1))
     (stored,) = JsonStore(here / "back").save("main", runs(1, "other"))
     Path(str(stored)).write_text("{", encoding="utf-8")
-    assert USAGE == main(TO_JSON)
-    assert "is not whole JSON" in capsys.readouterr().err
+    assert "is not whole JSON" in told(USAGE, *TO_JSON).err
 
 
-def test_a_run_that_cannot_be_copied_is_named(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_cannot_be_copied_is_named(here: Path, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     """In batches, of which each copies what it can; what was not is counted."""
     monkeypatch.setattr(baseline, "_BATCH", 1)
     SqlStore(f"sqlite:///{here}/team.db").save("main", [*runs(1), *runs(1, "other"), *runs(1, "third")])
@@ -116,8 +114,7 @@ def test_a_run_that_cannot_be_copied_is_named(
         return (StoreError("the disk is full"),) if refused else real(store, baseline, given)
 
     monkeypatch.setattr(JsonStore, "save", save)
-    assert FAILED == main(TO_JSON)
-    shown = capsys.readouterr()
+    shown = told(FAILED, *TO_JSON)
     assert "hwperf: not copied: the disk is full\n" == shown.err
     assert f"baseline main: 2 runs in {here}/back\n" == shown.out
 
@@ -130,19 +127,17 @@ def test_only_the_named_baseline_is_copied(here: Path) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_nothing_to_copy_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert FAILED == main(TO_SQL)
-    assert "hwperf: json:.hwperf has no accepted or held run, and no note\n" == capsys.readouterr().err
+def test_nothing_to_copy_is_said(told: Told) -> None:
+    assert "hwperf: json:.hwperf has no accepted or held run, and no note\n" == told(FAILED, *TO_SQL).err
 
 
-def test_a_database_gets_its_tables(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert OK == main(["baseline", "upgrade", "--store=sql:sqlite:///team.db"])
-    assert f"sqlite:///{here}/team.db has the newest schema\n" == capsys.readouterr().out
+def test_a_database_gets_its_tables(here: Path, told: Told) -> None:
+    answer = told(OK, "baseline", "upgrade", "--store=sql:sqlite:///team.db").out
+    assert f"sqlite:///{here}/team.db has the newest schema\n" == answer
     with closing(sqlite3.connect(here / "team.db")) as connection:
         assert connection.execute("SELECT version_num FROM hwperf_schema").fetchall() == [("1",)]
 
 
 @pytest.mark.usefixtures("here")
-def test_a_folder_has_no_schema(capsys: pytest.CaptureFixture[str]) -> None:
-    assert USAGE == main(["baseline", "upgrade", "--store=json:.hwperf"])
-    assert "only a database has a schema: give sql:…" in capsys.readouterr().err
+def test_a_folder_has_no_schema(told: Told) -> None:
+    assert "only a database has a schema: give sql:…" in told(USAGE, "baseline", "upgrade", "--store=json:.hwperf").err

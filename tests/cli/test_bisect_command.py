@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from fakes import gates
 from fakes import records as fake
+from fakes.commands import Told
 from fakes.repositories import commit, git, line_of, repository_with
 from fakes.reruns import INI, REPEATED, SIMULATED, WORK
 
@@ -81,14 +82,11 @@ def state_of(repository: Path) -> list[Path]:
     return [*(repository / ".git" / "hwperf-bisect").glob("*.json")]
 
 
-def test_the_slow_commit_is_found_and_shown(
-    sessions: History, repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_slow_commit_is_found_and_shown(sessions: History, repository: Path, tmp_path: Path, told: Told) -> None:
     history = sessions(6, 4)
     before, worktrees = git(repository, "status", "--porcelain"), git(repository, "worktree", "list")
     result = tmp_path / "result.json"
-    assert FOUND == main(["bisect", history.names[0], "HEAD", f"--json={result}", "--", TEST])
-    out, err = capsys.readouterr()
+    out, err = told(FOUND, "bisect", history.names[0], "HEAD", f"--json={result}", "--", TEST)
     lines = out.splitlines()
     assert lines[0].startswith(f"{history.names[4]} 20")
     assert lines[0].endswith(" t: more")
@@ -115,24 +113,22 @@ def test_a_step_has_the_pairs_of_a_screen_alone(sessions: History) -> None:
     assert all("--hwperf-explain=never" in one for one in history.given)  # the commit explains it
 
 
-def test_equal_ends_are_no_regression(sessions: History, capsys: pytest.CaptureFixture[str]) -> None:
+def test_equal_ends_are_no_regression(sessions: History, told: Told) -> None:
     history = sessions(3, 9)
     history.change = 0.0
-    assert NO_REGRESSION == main(["bisect", history.names[0], "HEAD", "--", TEST])
-    out = capsys.readouterr().out
+    out = told(NO_REGRESSION, "bisect", history.names[0], "HEAD", "--", TEST).out
     assert out.startswith(f"no regression between {history.names[0][:10]} and {history.names[-1][:10]} in what pairs")
     assert "EQUIVALENT  latency p50" in out
 
 
 def test_an_inconclusive_regression_is_not_searched(
-    sessions: History, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sessions: History, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
     """The smallest change that could have been detected is said."""
     history = sessions(3, 9)
     build = gates.build
     monkeypatch.setattr(gates, "build", lambda changes, random: build([0.0] * len(changes), random, spread=0.05))
-    assert INCONCLUSIVE == main(["bisect", history.names[0], "HEAD", "--", TEST])
-    out = capsys.readouterr().out
+    out = told(INCONCLUSIVE, "bisect", history.names[0], "HEAD", "--", TEST).out
     assert out.startswith(
         f"inconclusive: {history.names[-1][:10]} is neither shown to be worse than {history.names[0][:10]} nor "
     )
@@ -141,7 +137,7 @@ def test_an_inconclusive_regression_is_not_searched(
 
 
 def test_what_the_pairs_have_lost_is_no_evidence_of_equal_ends(
-    sessions: History, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sessions: History, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
     """Of two tests one is equivalent, and of the other no pair has values."""
     history = sessions(3, 9)
@@ -153,19 +149,17 @@ def test_what_the_pairs_have_lost_is_no_evidence_of_equal_ends(
         return replace(whole, hypotheses=(*whole.hypotheses, lost), dropped=(lost,))
 
     monkeypatch.setattr(gates, "build", half)
-    assert INCONCLUSIVE == main(["bisect", history.names[0], "HEAD", "--", TEST])
-    out = capsys.readouterr().out
+    out = told(INCONCLUSIVE, "bisect", history.names[0], "HEAD", "--", TEST).out
     assert "EQUIVALENT  latency p50" in out
     assert "not compared: latency p50 of tests/test_models.py::test_1: its pairs gave no values" in out
 
 
-def test_commits_that_do_not_run_are_skipped_and_named(sessions: History, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commits_that_do_not_run_are_skipped_and_named(sessions: History, told: Told) -> None:
     """The culprit is one of them: both are named with the next one, from which nothing tells them."""
     history = sessions(8, 4)
     history.broken[history.names[4]] = "ERROR: hwperf: nothing could be compared"
     history.untested[history.names[5]] = "the test failed: no such \x1b[31mmodel"
-    assert INCONCLUSIVE == main(["bisect", history.names[0], "HEAD", "--", TEST])
-    out = capsys.readouterr().out
+    out = told(INCONCLUSIVE, "bisect", history.names[0], "HEAD", "--", TEST).out
     assert out.startswith("inconclusive: it is one of these 3 commits (confidence 9")
     assert "of which 2 cannot be compared; --restart tries all again\n" in out
     assert [name for name in history.names if name in out] == history.names[4:7]
@@ -212,7 +206,7 @@ def test_restart_starts_again(sessions: History) -> None:
 def test_a_damaged_state_is_named(
     sessions: History,
     repository: Path,
-    capsys: pytest.CaptureFixture[str],
+    told: Told,
     change: Callable[[str], str],
     said_of_it: str,
 ) -> None:
@@ -221,35 +215,31 @@ def test_a_damaged_state_is_named(
     main(["bisect", history.names[0], "HEAD", "--", TEST])
     (kept,) = state_of(repository)
     kept.write_text(change(kept.read_text()))
-    assert USAGE == main(["bisect", history.names[0], "HEAD", "--", TEST])
-    assert said_of_it in capsys.readouterr().err
+    assert said_of_it in told(USAGE, "bisect", history.names[0], "HEAD", "--", TEST).err
 
 
-def test_a_state_that_is_no_file_is_named(
-    sessions: History, repository: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_state_that_is_no_file_is_named(sessions: History, repository: Path, told: Told) -> None:
     history = sessions(8, 5)
     history.interrupt_after = 3
     main(["bisect", history.names[0], "HEAD", "--", TEST])
     (kept,) = state_of(repository)
     kept.unlink()
     kept.mkdir()
-    assert USAGE == main(["bisect", history.names[0], "HEAD", "--", TEST])
-    assert "cannot be read (not a regular file): start again with --restart" in capsys.readouterr().err
+    answer = told(USAGE, "bisect", history.names[0], "HEAD", "--", TEST).err
+    assert "cannot be read (not a regular file): start again with --restart" in answer
     history.interrupt_after = 100
-    assert USAGE == main(["bisect", history.names[0], "HEAD", "--restart", "--", TEST])
-    assert "cannot be written (Is a directory)" in capsys.readouterr().err
+    answer = told(USAGE, "bisect", history.names[0], "HEAD", "--restart", "--", TEST).err
+    assert "cannot be written (Is a directory)" in answer
 
 
 def test_when_the_time_is_up_the_most_likely_commit_is_shown(
-    sessions: History, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sessions: History, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
     history = sessions(8, 5)
     late = functools.partial(Comparer, run=history, clock=lambda: 1e12 if len(history.given) > 2 else 0.0)
     monkeypatch.setattr(bisect, "Comparer", late)
     history.broken = dict.fromkeys(history.names[1:], "cut off")  # by the end of the time, which is no fault of it
-    assert INCONCLUSIVE == main(["bisect", history.names[0], "HEAD", "--", TEST])
-    out = capsys.readouterr().out
+    out = told(INCONCLUSIVE, "bisect", history.names[0], "HEAD", "--", TEST).out
     assert out.startswith("inconclusive when the time was up: ")
     assert "the same command continues, and with --restart it starts again; most likely:" in out
     assert "after 1 step; " in out
@@ -283,7 +273,9 @@ def test_foreign_text_in_the_file_is_visible(sessions: History, repository: Path
     assert "a\u202eb" == from_json(BisectionFile, result.read_bytes()).suspects[0].author
 
 
-def test_ends_that_cannot_be_compared_say_why(sessions: History, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ends_that_cannot_be_compared_say_why(
+    sessions: History, capsys: pytest.CaptureFixture[str], told: Told
+) -> None:
     history = sessions(3, 2)
     history.broken[history.names[0]] = "ERROR: file or directory not found: tests"
     assert USAGE == main(["bisect", history.names[0], "HEAD", "--", TEST])
@@ -291,8 +283,7 @@ def test_ends_that_cannot_be_compared_say_why(sessions: History, capsys: pytest.
     assert "file or directory not found" in err
     history.broken.clear()
     history.untested[history.names[0]] = "it has no such test"
-    assert USAGE == main(["bisect", history.names[0], "HEAD", "--", TEST])
-    assert "it has no such test" in capsys.readouterr().err
+    assert "it has no such test" in told(USAGE, "bisect", history.names[0], "HEAD", "--", TEST).err
 
 
 @pytest.mark.parametrize(
@@ -308,11 +299,10 @@ def test_ends_that_cannot_be_compared_say_why(sessions: History, capsys: pytest.
     ],
 )
 def test_what_cannot_be_searched_is_a_usage_error(
-    sessions: History, capsys: pytest.CaptureFixture[str], arguments: list[str], said_of_it: str
+    sessions: History, told: Told, arguments: list[str], said_of_it: str
 ) -> None:
     sessions(1, 1)
-    assert USAGE == main(["bisect", *arguments])
-    assert said_of_it in capsys.readouterr().err
+    assert said_of_it in told(USAGE, "bisect", *arguments).err
 
 
 @pytest.mark.parametrize("end", [["--all", "HEAD"], ["HEAD", "-x"]])
@@ -324,9 +314,7 @@ def test_a_revision_that_begins_with_a_dash_is_none(end: list[str]) -> None:
 
 @pytest.mark.live
 @pytest.mark.usefixtures("fakes_in_reach")
-def test_it_searches_with_real_sessions(
-    temporary: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_searches_with_real_sessions(temporary: Path, monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
     """Three commits of simulated time, of which the second is slow. Git has neither the test nor its helper."""
     project = repository_with(temporary.parent / "project", work__py=WORK, pytest__ini=INI)
     good, slow = git(project, "rev-parse", "HEAD"), commit(project, work__py=WORK.replace("300", "400"))
@@ -337,8 +325,7 @@ def test_it_searches_with_real_sessions(
     (tests / "helper.py").write_text("import work\n\n\ndef called():\n    return work.call()\n")
     (tests / "test_new.py").write_text("import helper\n\n\ndef test_call(hwperf):\n    hwperf(helper.called)\n")
     command = ["bisect", good, "HEAD", "--", f"{tests}/test_new.py", *SIMULATED, REPEATED]
-    assert FOUND == main(command)
-    out, err = capsys.readouterr()
+    out, err = told(FOUND, *command)
     assert out.startswith(f"{slow} 20")
     assert "latency p50 of tests/test_new.py::test_call: +3" in out
     used = "tests/conftest.py, tests/helper.py, tests/test_new.py"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from fakes import records as fake
+from fakes.commands import Told
 
 from pytest_hwperf.cli import main
 from pytest_hwperf.cli.output import FAILED, OK, USAGE
@@ -108,15 +109,14 @@ def test_what_is_said(
 
 
 def test_the_memory_of_this_machine_is_taken_where_none_is_given(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], told: Told
 ) -> None:
     for name, judgements in (("a", (CALL, LOST)), ("b", (LOST,))):
         (tmp_path / f"{name}.json").write_bytes(render(replace(fake.report(), judgements=judgements)))
     assert "of this " in said(capsys, str(tmp_path / "a.json"), "--models", f"--json={tmp_path / 'plan.json'}")
     plan = from_file(ModelsPlan, (tmp_path / "plan.json").read_bytes(), other="", older="")
     assert ["a.py::test_call onnx_fp32", "a.py::test_lost"] == [one.measured for one in plan.models]
-    assert USAGE == main(["capacity", str(tmp_path / "b.json"), "--models"])
-    assert "--models: no /proc" in capsys.readouterr().err
+    assert "--models: no /proc" in told(USAGE, "capacity", str(tmp_path / "b.json"), "--models").err
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = OK) -> str:
@@ -154,24 +154,23 @@ def test_usage(arguments: list[str], complaint: str, capsys: pytest.CaptureFixtu
     assert complaint in capsys.readouterr().err
 
 
-def test_one_of_several_measurements_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_of_several_measurements_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str], told: Told) -> None:
     judgements = (judged("a.py::test_a"), judged("a.py::test_b"))
     (tmp_path / "two.json").write_bytes(render(replace(fake.report(), judgements=judgements)))
-    assert USAGE == main(["capacity", str(tmp_path / "two.json"), "--arrivals=1"])
-    assert "--test: which of these measurements" in capsys.readouterr().err
+    answer = told(USAGE, "capacity", str(tmp_path / "two.json"), "--arrivals=1").err
+    assert "--test: which of these measurements" in answer
     assert "utilisation" in said(capsys, str(tmp_path / "two.json"), "--arrivals=1", "--test=test_b")
-    assert USAGE == main(["capacity", str(tmp_path / "two.json"), "--arrivals=1", "--test=a.py::test_c onnx_fp32"])
-    assert "Did you mean 'a.py::test_" in capsys.readouterr().err
+    answer = told(USAGE, "capacity", str(tmp_path / "two.json"), "--arrivals=1", "--test=a.py::test_c onnx_fp32").err
+    assert "Did you mean 'a.py::test_" in answer
     (tmp_path / "two.json").write_bytes(render(replace(fake.report(), judgements=(judged("\n::error::"), *judgements))))
-    assert USAGE == main(["capacity", str(tmp_path / "two.json"), "--arrivals=1"])
-    assert "\n  \\n::error::" in capsys.readouterr().err
+    assert "\n  \\n::error::" in told(USAGE, "capacity", str(tmp_path / "two.json"), "--arrivals=1").err
 
 
-def test_a_report_of_loads_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_of_loads_alone(tmp_path: Path, told: Told) -> None:
     judgements = (judged("a.py::test_load", load="server qps=100 seconds=2 seed=1"),)
     (tmp_path / "loads.json").write_bytes(render(replace(fake.report(), judgements=judgements)))
-    assert USAGE == main(["capacity", str(tmp_path / "loads.json"), "--arrivals=1"])
-    assert "has no measurement of a call without a load" in capsys.readouterr().err
+    answer = told(USAGE, "capacity", str(tmp_path / "loads.json"), "--arrivals=1").err
+    assert "has no measurement of a call without a load" in answer
 
 
 @pytest.mark.parametrize(
@@ -181,9 +180,8 @@ def test_a_report_of_loads_alone(tmp_path: Path, capsys: pytest.CaptureFixture[s
         ("intensity_g_per_kwh=400", "--carbon: intensity_source is missing"),
     ],
 )
-def test_carbon_that_cannot_be_meant(line: str, complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert USAGE == main(["capacity", "--arrivals=1", "--rate=10", f"--carbon={line}"])
-    assert complaint in capsys.readouterr().err
+def test_carbon_that_cannot_be_meant(line: str, complaint: str, told: Told) -> None:
+    assert complaint in told(USAGE, "capacity", "--arrivals=1", "--rate=10", f"--carbon={line}").err
 
 
 def test_the_plan_as_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

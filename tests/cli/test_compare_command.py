@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from fakes.commands import Told
 from fakes.instant_pairs import conduct
 from fakes.played_models import Right, out_of_time, play
 from fakes.records import estimate
@@ -70,33 +71,28 @@ def rows(tmp_path: Path) -> str:
 
 
 @pytest.mark.live
-def test_a_slower_model_is_found(tmp_path: Path, rows: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_slower_model_is_found(tmp_path: Path, rows: str, told: Told) -> None:
     old, new = save_model(tmp_path / "old.onnx", 2), save_model(tmp_path / "new.onnx", 40)
-    assert main(["compare", old, new, f"--data={rows}", "--margin=10%", "--batch-size=16"]) == FAILED
-    out = capsys.readouterr().out
+    out = told(FAILED, "compare", old, new, f"--data={rows}", "--margin=10%", "--batch-size=16").out
     assert "REGRESSED  latency p50 ×" in out
     assert "exact signed-rank" in out
     assert "EQUIVALENT  accuracy: equal on " in out
 
 
 @pytest.mark.live
-def test_another_answer_is_found_example_by_example(
-    tmp_path: Path, rows: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_answer_is_found_example_by_example(tmp_path: Path, rows: str, told: Told) -> None:
     old, new = save_model(tmp_path / "old.onnx", 1), save_model(tmp_path / "new.onnx", 1, shift=10.0)
-    assert main(["compare", old, new, f"--data={rows}", "--margin=50%"]) == FAILED
-    assert "REGRESSED  accuracy -" in capsys.readouterr().out
+    assert "REGRESSED  accuracy -" in told(FAILED, "compare", old, new, f"--data={rows}", "--margin=50%").out
 
 
 @pytest.mark.live
-def test_functions_are_compared_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_functions_are_compared_too(tmp_path: Path, told: Told) -> None:
     (tmp_path / "models.py").write_text(
         "def quick(X):\n    return X[:, 0]\n\n\ndef slow(X):\n    sum(range(3000))\n    return X[:, 0]\n",
         encoding="utf-8",
     )
     np.save(tmp_path / "rows.npy", np.ones((8, 3)))
-    assert main(["compare", "models:slow", "models:quick", "--data=rows.npy", "--margin=10%"]) == OK
-    out = capsys.readouterr().out
+    out = told(OK, "compare", "models:slow", "models:quick", "--data=rows.npy", "--margin=10%").out
     assert "latency p50 -" in out
     assert "accuracy mean" not in out
 
@@ -118,20 +114,17 @@ def test_functions_are_compared_too(tmp_path: Path, capsys: pytest.CaptureFixtur
     ],
     ids=["raises", "import error", "crash", "NaN"],
 )
-def test_a_model_that_does_not_run_says_why(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, complaint: str
-) -> None:
+def test_a_model_that_does_not_run_says_why(tmp_path: Path, told: Told, content: str, complaint: str) -> None:
     (tmp_path / "models.py").write_text(content, encoding="utf-8")
     np.save(tmp_path / "rows.npy", np.ones((8, 3)))
-    assert main(["compare", "models:broken", "models:broken", "--data=rows.npy"]) == USAGE
-    assert complaint in capsys.readouterr().err
+    assert complaint in told(USAGE, "compare", "models:broken", "models:broken", "--data=rows.npy").err
 
 
 @pytest.mark.live
-def test_a_model_with_two_inputs_is_refused(tmp_path: Path, rows: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_with_two_inputs_is_refused(tmp_path: Path, rows: str, told: Told) -> None:
     two = save_model(tmp_path / "two.onnx", 1, inputs=2)
-    assert main(["compare", two, two, f"--data={rows}"]) == USAGE
-    assert "has the inputs x0, more0: models with one input are compared" in capsys.readouterr().err
+    answer = told(USAGE, "compare", two, two, f"--data={rows}").err
+    assert "has the inputs x0, more0: models with one input are compared" in answer
 
 
 @pytest.mark.parametrize(
@@ -155,12 +148,9 @@ def test_a_model_with_two_inputs_is_refused(tmp_path: Path, rows: str, capsys: p
         (["a:f", "a:f", "--data=rows.npz", "--requirements=none.yaml"], "--requirements=none.yaml cannot be read"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(
-    rows: str, capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
-) -> None:
+def test_what_cannot_be_meant_is_refused(rows: str, told: Told, arguments: list[str], complaint: str) -> None:
     assert rows
-    assert main(["compare", *arguments]) == USAGE
-    assert complaint in capsys.readouterr().err
+    assert complaint in told(USAGE, "compare", *arguments).err
 
 
 def test_a_table_gives_rows_and_labels(tmp_path: Path) -> None:
@@ -206,12 +196,12 @@ def test_the_exit_code_tells_inconclusive_from_equal(outcomes: list[ComparisonOu
 
 @pytest.mark.parametrize("more", [[], ["--accept-inconclusive"]])
 def test_a_time_that_is_up_in_the_first_pair_is_said_and_inconclusive(
-    monkeypatch: pytest.MonkeyPatch, rows: str, capsys: pytest.CaptureFixture[str], more: list[str]
+    monkeypatch: pytest.MonkeyPatch, rows: str, told: Told, more: list[str]
 ) -> None:
     """Nothing was observed that could be accepted."""
     play(monkeypatch, out_of_time)
-    assert INCONCLUSIVE == main(["compare", "m:f", "m:f", f"--data={rows}", "--time=6", *more])
-    assert "INCONCLUSIVE  latency p50: the time of 6 s was up" in capsys.readouterr().out
+    answer = told(INCONCLUSIVE, "compare", "m:f", "m:f", f"--data={rows}", "--time=6", *more).out
+    assert "INCONCLUSIVE  latency p50: the time of 6 s was up" in answer
 
 
 @pytest.mark.parametrize(("kind", "code"), [("processes disagree", OK), ("out of time", INCONCLUSIVE)])

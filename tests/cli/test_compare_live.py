@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from fakes.commands import Told
 from fakes.processes import left_in, processes_in
 from fakes.sums_server import serving
 from onnx import TensorProto, helper, numpy_helper
@@ -97,35 +98,32 @@ def models(tmp_path: Path, commands: list[ModelSpec], fakes_in_reach: None) -> N
 
 
 @pytest.mark.usefixtures("models")
-def test_what_differs_from_process_to_process_is_inconclusive(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_differs_from_process_to_process_is_inconclusive(monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
     for name in ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START"):
         monkeypatch.setenv(name, "")  # neither reaches a model
     monkeypatch.setattr("pytest_hwperf.stats.sequence.LOOKS", {2: 0.25})  # two further pairs
-    assert INCONCLUSIVE == main(["compare", "models:steady", "models:changing", "--data=rows.npy", "--margin=10%"])
-    out = " ".join(capsys.readouterr().out.split())
+    out = " ".join(
+        told(INCONCLUSIVE, "compare", "models:steady", "models:changing", "--data=rows.npy", "--margin=10%").out.split()
+    )
     assert "INCONCLUSIVE latency p50 " in out
     assert "2 fresh pairs" in out
 
 
 @pytest.mark.usefixtures("models")
 def test_equal_models_are_measured_until_they_are_known_to_be_equal(
-    capsys: pytest.CaptureFixture[str],
+    told: Told,
 ) -> None:
     """The screen alone is too noisy to say so: it takes 6 pairs, and then 8 further ones are looked at."""
-    assert OK == main(["compare", "models:steady", "models:settling", "--data=rows.npy"])
-    out = capsys.readouterr().out
+    out = told(OK, "compare", "models:steady", "models:settling", "--data=rows.npy").out
     assert "14 pairs of fresh processes" in out
     assert "EQUIVALENT  latency p50 " in out
 
 
 @pytest.mark.usefixtures("models")
 def test_a_model_that_never_answers_is_cut_off_at_the_time_limit(
-    capsys: pytest.CaptureFixture[str],
+    told: Told,
 ) -> None:
-    assert USAGE == main(["compare", "models:steady", "models:endless", "--data=rows.npy", "--time=4"])
-    text = capsys.readouterr().err
+    text = told(USAGE, "compare", "models:steady", "models:endless", "--data=rows.npy", "--time=4").err
     assert "the time of 4 s was up before models:steady and models:endless had been measured once: " in text
     assert re.search(r"was cut off when the time was up .*; at least \d+ s are needed, give more time", text)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from fakes import records as fake
+from fakes.commands import Told
 from fakes.hosts import settle_in
 from fakes.patients import measurable_memory, patient
 from fakes.powercap import AMD, bare_metal, plant
@@ -164,10 +165,9 @@ def test_a_time_that_cannot_be_meant_is_refused(server: Probes, seconds: float) 
         run(options(seconds=seconds), server, listen)
 
 
-def test_a_typo_is_a_usage_error_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_typo_is_a_usage_error_of_the_command(told: Told) -> None:
     """Before anything is looked at."""
-    assert USAGE == main(["doctor", "--require=memroy"])
-    assert "Did you mean 'memory'?" in capsys.readouterr().err
+    assert "Did you mean 'memory'?" in told(USAGE, "doctor", "--require=memroy").err
 
 
 def test_the_data_have_stable_keys_with_units(server: Probes, capsys: pytest.CaptureFixture[str]) -> None:
@@ -276,10 +276,9 @@ def test_this_machine_is_examined_whole(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.live
-def test_the_command_listens_to_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_listens_to_this_machine(told: Told) -> None:
     """A tenth of a second is too little for a pair: that is said, and is no error."""
-    assert OK == main(["doctor", "--seconds=0.1"])
-    shown = " ".join(capsys.readouterr().out.split())
+    shown = " ".join(told(OK, "doctor", "--seconds=0.1").out.split())
     assert "No pair of equal processes gave a value: " in shown
     assert "the time of 0.1 s was up before" in shown
 

@@ -13,6 +13,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 import pytest
+from fakes.commands import Told
 
 from pytest_hwperf.cli import INTERNAL, INTERRUPTED, UNREAD, USAGE, _parser, compare, doctor, main, report, selfcheck
 from pytest_hwperf.cli.inputs import read_data
@@ -99,11 +100,8 @@ LONG = "x" * 300
         ["report", LONG],
     ],
 )
-def test_a_name_that_no_file_can_have_is_a_usage_error(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert USAGE == main(arguments)
-    error = capsys.readouterr().err
+def test_a_name_that_no_file_can_have_is_a_usage_error(arguments: list[str], told: Told) -> None:
+    error = told(USAGE, *arguments).err
     assert error.startswith("hwperf: ")
     assert "Traceback" not in error
 
@@ -123,15 +121,14 @@ def test_a_name_that_no_file_can_have_is_a_usage_error(
     ],
 )
 def test_what_is_no_regular_file_is_not_read(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
     """An endless device or a pipe that nobody writes to would keep a command for ever."""
     monkeypatch.chdir(tmp_path)
     Path("table.csv").write_text("name,latency_p50_ms\na,1\nb,2\n", encoding="utf-8")
     for name in ("device", "device.csv"):
         Path(name).symlink_to("/dev/null")
-    assert USAGE == main(arguments)
-    assert "not a regular file" in capsys.readouterr().err
+    assert "not a regular file" in told(USAGE, *arguments).err
 
 
 @pytest.mark.parametrize(
@@ -148,14 +145,13 @@ def test_what_is_no_regular_file_is_not_read(
     ],
 )
 def test_what_a_command_reads_is_not_overwritten(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("r").write_text("precious", encoding="utf-8")
     Path("r.json").symlink_to("r")
     Path("link").symlink_to("r")
-    assert USAGE == main(arguments)
-    assert " is a file that this command reads: give another place" in capsys.readouterr().err
+    assert " is a file that this command reads: give another place" in told(USAGE, *arguments).err
     assert Path("r").read_text(encoding="utf-8") == "precious"
 
 
@@ -170,11 +166,8 @@ def test_what_a_command_reads_is_not_overwritten(
         (["baseline", "list", "--store=sql:sqlite:///:memory:"], "would be gone with this process"),
     ],
 )
-def test_an_output_that_would_be_lost_is_a_usage_error(
-    arguments: list[str], reported: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert USAGE == main(arguments)
-    assert reported in capsys.readouterr().err
+def test_an_output_that_would_be_lost_is_a_usage_error(arguments: list[str], reported: str, told: Told) -> None:
+    assert reported in told(USAGE, *arguments).err
 
 
 def files() -> dict[str, bytes]:
@@ -224,14 +217,11 @@ def saved(**arrays: Any) -> bytes:
 
 
 @pytest.mark.parametrize(("name", "content"), files().items(), ids=list(files()))
-def test_damaged_data_is_a_usage_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes
-) -> None:
+def test_damaged_data_is_a_usage_error(tmp_path: Path, told: Told, name: str, content: bytes) -> None:
     """And is refused before any process is started."""
     path = tmp_path / name
     path.write_bytes(content)
-    assert USAGE == main(["compare", "models:f", "models:f", f"--data={path}"])
-    assert f"hwperf: --data={path}" in capsys.readouterr().err
+    assert f"hwperf: --data={path}" in told(USAGE, "compare", "models:f", "models:f", f"--data={path}").err
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.npy", "rows.npz"])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fakes import records as fake
+from fakes.commands import Told
 
 from pytest_hwperf.cli import USAGE, foreign, main
 from pytest_hwperf.cli.output import OK
@@ -85,12 +86,11 @@ def test_the_mean_of_exported_rounds_is_read_again() -> None:
     ]
 
 
-def test_a_profile_of_onnx_runtime_gives_shares_of_a_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_profile_of_onnx_runtime_gives_shares_of_a_call(tmp_path: Path, told: Told) -> None:
     """60.5, 9.5 and 80.5 µs, with half of what the profile has cut: 75.2 % and 11.8 %."""
     path = tmp_path / "p.json"
     path.write_text(json.dumps(PROFILE), encoding="utf-8")
-    assert OK == main(["report", f"--from=onnxruntime:{path}", f"--output={tmp_path / 'report.json'}"])
-    shown = capsys.readouterr().out
+    shown = told(OK, "report", f"--from=onnxruntime:{path}", f"--output={tmp_path / 'report.json'}").out
     assert "n=1 call, under the profiler" in shown
     assert ["Gemm", "1", "75.2", "%", "60.5", "µs", "a"] in [line.split() for line in shown.splitlines()]
     assert r"b\u202e" in shown
@@ -129,12 +129,11 @@ def test_what_is_no_such_file_is_refused_with_a_sentence(program: str, text: byt
     assert len(str(caught.value)) > 20
 
 
-def test_names_of_any_length_and_kind_do_no_harm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_of_any_length_and_kind_do_no_harm(tmp_path: Path, told: Told) -> None:
     path, out = tmp_path / "x.json", tmp_path / "out.json"
     entry = {"fullname": "\x1b[2J\u202e<script>" + "x" * 3000, "stats": STATS}
     path.write_text(json.dumps({"benchmarks": [entry], "datetime": "\x1b"}), encoding="utf-8")
-    assert OK == main(["report", f"--from=pytest-benchmark:{path}", f"--output={out}"])
-    shown = capsys.readouterr().out
+    shown = told(OK, "report", f"--from=pytest-benchmark:{path}", f"--output={out}").out
     assert not set("\x1b\u202e") & set(shown)
     assert "x" * 1200 not in shown
     assert json.loads(out.read_bytes())["report"]["judgements"]
@@ -150,23 +149,19 @@ def test_names_of_any_length_and_kind_do_no_harm(tmp_path: Path, capsys: pytest.
         (f"onnxruntime:{'x' * 300}", "cannot be read"),
     ],
 )
-def test_a_file_that_is_not_there_is_a_usage_error(origin: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert USAGE == main(["report", f"--from={origin}"])
-    assert said in capsys.readouterr().err
+def test_a_file_that_is_not_there_is_a_usage_error(origin: str, said: str, told: Told) -> None:
+    assert said in told(USAGE, "report", f"--from={origin}").err
 
 
-def test_a_file_of_another_kind_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_of_another_kind_is_named(tmp_path: Path, told: Told) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(json_file.render(fake.report()))
-    assert USAGE == main(["report", f"--from=pytest-benchmark:{path}"])
-    assert f"{path}: this is no file of pytest-benchmark (--benchmark-json): " in capsys.readouterr().err
+    answer = told(USAGE, "report", f"--from=pytest-benchmark:{path}").err
+    assert f"{path}: this is no file of pytest-benchmark (--benchmark-json): " in answer
 
 
-def test_a_file_that_is_too_large_is_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
     monkeypatch.setattr(foreign, "_LARGEST", 3)
     path = tmp_path / "x.json"
     path.write_bytes(b"[   ]")
-    assert USAGE == main(["report", f"--from=onnxruntime:{path}"])
-    assert "larger than" in capsys.readouterr().err
+    assert "larger than" in told(USAGE, "report", f"--from=onnxruntime:{path}").err

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from fakes import records as fake
+from fakes.commands import Told
 from fakes.histories import STEP, note, series, slower
 from fakes.repositories import commit, git
 
@@ -39,12 +40,9 @@ def dated(median_s: float, place: int) -> StoredRun:
 
 
 @pytest.mark.usefixtures("here")
-def test_a_change_is_shown_between_its_revisions(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_change_is_shown_between_its_revisions(monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    assert OK == main([*HISTORY, fake.TEST])
-    first, what, drawn, changed, command, method = capsys.readouterr().out.splitlines()
+    first, what, drawn, changed, command, method = told(OK, *HISTORY, fake.TEST).out.splitlines()
     assert first == fake.TEST
     assert re.fullmatch(r"  latency p50, perf_counter, machine [0-9a-f]{16} \(.+\): 20 runs", what)
     assert re.match(r"    [▁▂]{10}[▇█]{10} 11\.0 ms \(10\.8 \.\. 11\.2\), 2026-03-02T00:38:00\+00:00, 0{10}", drawn)
@@ -78,39 +76,34 @@ def test_files_hold_what_is_shown(capsys: pytest.CaptureFixture[str], monkeypatc
 
 
 @pytest.mark.usefixtures("here")
-def test_a_page_without_what_it_is_made_with_is_refused(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_without_what_it_is_made_with_is_refused(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "plotly" else object())
-    assert USAGE == main([*HISTORY, fake.TEST, "--output=h.html"])
-    assert "needs plotly: pip install 'pytest-hwperf[report]'" in capsys.readouterr().err
+    answer = told(USAGE, *HISTORY, fake.TEST, "--output=h.html").err
+    assert "needs plotly: pip install 'pytest-hwperf[report]'" in answer
     assert not Path("h.html").exists()
 
 
 @pytest.mark.usefixtures("here")
-def test_a_metric_is_chosen_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
-    assert OK == main([*HISTORY, fake.TEST, "--metric=latency_p50"])
-    assert "latency p50" in capsys.readouterr().out
-    assert USAGE == main([*HISTORY, fake.TEST, "--metric=latency_p5"])
-    assert "Did you mean 'latency_p50'? There are: latency_p50" in capsys.readouterr().err
+def test_a_metric_is_chosen_by_its_name(told: Told) -> None:
+    assert "latency p50" in told(OK, *HISTORY, fake.TEST, "--metric=latency_p50").out
+    answer = told(USAGE, *HISTORY, fake.TEST, "--metric=latency_p5").err
+    assert "Did you mean 'latency_p50'? There are: latency_p50" in answer
 
 
 @pytest.mark.usefixtures("here")
-def test_a_machine_is_chosen_by_its_first_digits(capsys: pytest.CaptureFixture[str]) -> None:
-    assert OK == main([*HISTORY, fake.TEST, f"--machine={fake.machine().fingerprint[:5]}"])
-    assert "20 runs" in capsys.readouterr().out
+def test_a_machine_is_chosen_by_its_first_digits(told: Told) -> None:
+    assert "20 runs" in told(OK, *HISTORY, fake.TEST, f"--machine={fake.machine().fingerprint[:5]}").out
 
 
 def test_one_statistic_of_each_metric_is_shown_unless_it_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
     monkeypatch.chdir(tmp_path)
     stored = fake.session()
     named = (("latency", "mean"), ("latency", "p95"), ("energy", "mean"))
     more = tuple(replace(stored.figures[0], metric=metric, statistic=statistic) for metric, statistic in named)
     JsonStore(tmp_path / ".hwperf").save("main", [replace(stored, figures=(*stored.figures, *more))])
-    assert OK == main([*HISTORY, "*"])
-    shown = capsys.readouterr().out
+    shown = told(OK, *HISTORY, "*").out
     assert ("latency p50," in shown, "energy," in shown) == (True, True)
     assert ("latency mean," in shown, "latency p95," in shown) == (False, False)
 
@@ -128,13 +121,12 @@ def test_one_statistic_of_each_metric_is_shown_unless_it_is_named(
     ],
 )
 @pytest.mark.usefixtures("here")
-def test_what_cannot_be_shown_is_said(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert USAGE == main([*HISTORY, *arguments])
-    assert said in capsys.readouterr().err
+def test_what_cannot_be_shown_is_said(arguments: list[str], said: str, told: Told) -> None:
+    assert said in told(USAGE, *HISTORY, *arguments).err
 
 
 def test_a_note_is_shown_at_its_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], told: Told
 ) -> None:
     monkeypatch.chdir(tmp_path)
     git(tmp_path, "init")
@@ -143,19 +135,16 @@ def test_a_note_is_shown_at_its_commit(
     JsonStore(tmp_path / ".hwperf").save("main", [fake.session(revision=head)])
     assert OK == main(["history", "note", "HEAD", "new runner\x1b[31m"])
     assert capsys.readouterr().out == f"noted at {head[:10]}: new runner\\x1b[31m\n"
-    assert OK == main([*HISTORY, "*"])
-    assert f"noted at {head[:10]}: 'new runner" in capsys.readouterr().out
-    assert USAGE == main(["history", "note", "HEAD", " "])
-    assert "the note is empty" in capsys.readouterr().err
+    assert f"noted at {head[:10]}: 'new runner" in told(OK, *HISTORY, "*").out
+    assert "the note is empty" in told(USAGE, "history", "note", "HEAD", " ").err
 
 
 def test_too_many_series_need_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], told: Told
 ) -> None:
     monkeypatch.chdir(tmp_path)
     JsonStore(tmp_path / ".hwperf").save("main", [fake.session(test=f"t{number}") for number in range(201)])
-    assert USAGE == main([*HISTORY, "*"])
-    assert "matches 201 series, and 200 are shown at most" in capsys.readouterr().err
+    assert "matches 201 series, and 200 are shown at most" in told(USAGE, *HISTORY, "*").err
     assert OK == main([*HISTORY, "*", "--output=h.json"])
     assert capsys.readouterr().out.count("latency p50") == 200
 
@@ -197,10 +186,9 @@ def at(stored: StoredRun, started_at: str) -> StoredRun:
 
 
 @pytest.mark.usefixtures("two_tests")
-def test_otava_gets_a_row_for_each_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_otava_gets_a_row_for_each_run(told: Told) -> None:
     """It takes no empty cell: what a run lacks is left out and said."""
-    assert OK == main([*HISTORY, "--as=otava", fake.TEST])
-    shown = capsys.readouterr()
+    shown = told(OK, *HISTORY, "--as=otava", fake.TEST)
     assert [
         'time,commit,"latency p50, perf_counter"',
         "2026-03-02T09:30:00+00:00,4f2c1e9,0.01",
@@ -209,9 +197,8 @@ def test_otava_gets_a_row_for_each_run(capsys: pytest.CaptureFixture[str]) -> No
     assert "hwperf: left out: latency p95, perf_counter: only 1 of 2 runs have it\n" == shown.err
 
 
-def test_otava_gets_one_measurement_on_one_machine(two_tests: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert USAGE == main([*HISTORY, "*", "--as=otava"])
-    assert "writes one test on one machine, and 2 match: " in capsys.readouterr().err
+def test_otava_gets_one_measurement_on_one_machine(two_tests: Path, told: Told) -> None:
+    assert "writes one test on one machine, and 2 match: " in told(USAGE, *HISTORY, "*", "--as=otava").err
     elsewhere = fake.machine(cores=8)
     JsonStore(two_tests / ".hwperf").save("main", [fake.session(at=elsewhere)])
     assert USAGE == main([*HISTORY, "--as=otava", fake.TEST])
@@ -233,10 +220,9 @@ def test_no_name_in_a_store_begins_a_line(two_tests: Path, capsys: pytest.Captur
     assert r"x\n::error::y" in shown.err
 
 
-def test_parquet_has_every_value(two_tests: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_parquet_has_every_value(two_tests: Path, told: Told) -> None:
     files = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-    assert OK == main([*HISTORY, "*", "--as=parquet", "--output=x.parquet"])
-    assert "4 values written to x.parquet\n" == capsys.readouterr().out
+    assert "4 values written to x.parquet\n" == told(OK, *HISTORY, "*", "--as=parquet", "--output=x.parquet").out
     written = files.ParquetFile(two_tests / "x.parquet")
     rows = written.read().to_pylist()
     assert written.num_row_groups == 2
@@ -260,9 +246,8 @@ def test_parquet_has_every_value(two_tests: Path, capsys: pytest.CaptureFixture[
         (["*", "--as=otava", "--store=shelf:x"], "unknown store 'shelf'"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
-    assert USAGE == main([*HISTORY, *arguments])
-    assert said in capsys.readouterr().err
+def test_what_cannot_be_meant_is_refused(told: Told, arguments: list[str], said: str) -> None:
+    assert said in told(USAGE, *HISTORY, *arguments).err
 
 
 @pytest.mark.usefixtures("two_tests")
@@ -274,15 +259,14 @@ def test_a_metric_is_exported_alone(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_nothing_is_exported_of_nothing(two_tests: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_exported_of_nothing(two_tests: Path, told: Told) -> None:
     pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-    assert USAGE == main([*HISTORY, "none", "--as=parquet", "--output=x.parquet"])
-    assert "no run matches 'none'" in capsys.readouterr().err
+    assert "no run matches 'none'" in told(USAGE, *HISTORY, "none", "--as=parquet", "--output=x.parquet").err
     assert not (two_tests / "x.parquet").exists()
 
 
 @pytest.mark.usefixtures("two_tests")
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda _: None)
-    assert USAGE == main([*HISTORY, "*", "--as=parquet", "--output=x.parquet"])
-    assert "--as=parquet needs pyarrow: pip install 'pytest-hwperf[parquet]'" in capsys.readouterr().err
+    answer = told(USAGE, *HISTORY, "*", "--as=parquet", "--output=x.parquet").err
+    assert "--as=parquet needs pyarrow: pip install 'pytest-hwperf[parquet]'" in answer

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fakes.commands import Told
 
 from pytest_hwperf.cli import USAGE, load, main
 from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, INTERRUPTED, OK
@@ -67,9 +68,7 @@ def test_budgets_decide_the_exit_code_and_the_report_is_written(limit: str, code
 
 
 @pytest.mark.live
-def test_the_highest_rate_is_searched_and_confirmed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_highest_rate_is_searched_and_confirmed(monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
     """A server that takes a millisecond a call, without a clock."""
 
     def run(asked: Load, _stream: Any, times: Times) -> None:
@@ -79,13 +78,12 @@ def test_the_highest_rate_is_searched_and_confirmed(
             times.note(number, due, due, free)
 
     monkeypatch.setattr(load, "run_load", run)
-    assert OK == main(["load", "loaded_here:call", "--find-peak", "--p95-ms=5", "--seconds=10"])
-    shown = capsys.readouterr().out
+    shown = told(OK, "load", "loaded_here:call", "--find-peak", "--p95-ms=5", "--seconds=10").out
     (peak,) = re.findall(r"^peak: (\S+) calls a second with p95 within 5 ms, confirmed$", shown, re.MULTILINE)
     assert 600 < float(peak) < 850  # an M/D/1 queue keeps it up to a utilisation of about three quarters
     assert "800/s: not served" in shown
-    assert USAGE == main(["load", "loaded_here:call", "--find-peak", "--p95-ms=0.5", "--qps=100"])
-    assert "nothing is served within 0.5 ms even at " in capsys.readouterr().err
+    answer = told(USAGE, "load", "loaded_here:call", "--find-peak", "--p95-ms=0.5", "--qps=100").err
+    assert "nothing is served within 0.5 ms even at " in answer
 
 
 def elsewhere(*_: Any) -> Subject:
@@ -110,9 +108,7 @@ def test_a_peak_keeps_its_budgets_too(limit: float, code: int, monkeypatch: pyte
     assert code == main([*searched, f"--budget=latency_p50_ms={limit}"])
 
 
-def test_a_peak_that_a_late_generator_has_found_is_inconclusive(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_peak_that_a_late_generator_has_found_is_inconclusive(monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
     """Below 400 a second all calls keep 5 ms; each is issued 1 ms late, and half a millisecond would not matter."""
 
     def run(asked: Load, _stream: Any, times: Times) -> None:
@@ -120,53 +116,44 @@ def test_a_peak_that_a_late_generator_has_found_is_inconclusive(
             times.note(number, due, due + 1e-3, due + (1.1e-3 if asked.qps < 400 else 6e-3))
 
     monkeypatch.setattr(load, "run_load", run)
-    assert INCONCLUSIVE == main(["load", "loaded_here:call", "--find-peak", "--p95-ms=5", "--seconds=10"])
-    shown = capsys.readouterr().out
+    shown = told(INCONCLUSIVE, "load", "loaded_here:call", "--find-peak", "--p95-ms=5", "--seconds=10").out
     assert "confirmed, p95 within 1.10 ms" in shown
     assert max(map(len, shown.splitlines())) <= 100  # columns, where there is no terminal
 
 
-def test_a_rate_at_which_every_request_fails_is_not_served(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_rate_at_which_every_request_fails_is_not_served(monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
     monkeypatch.setattr(load, "run_load", answered_below_400)
     monkeypatch.setattr(load, "_subject", elsewhere)
-    assert OK == main(["load", "http://127.0.0.1:9", "--find-peak", "--p95-ms=5", "--seconds=10"])
-    assert "400/s: not served, too few calls, 0 calls" in capsys.readouterr().out
+    answer = told(OK, "load", "http://127.0.0.1:9", "--find-peak", "--p95-ms=5", "--seconds=10").out
+    assert "400/s: not served, too few calls, 0 calls" in answer
 
 
-def test_ctrl_c_shows_the_calls_that_were_over(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ctrl_c_shows_the_calls_that_were_over(monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
     def interrupted(_load: Any, _stream: Any, times: Times) -> None:
         for number in range(200):
             times.note(number, number / 100, number / 100, number / 100 + 0.001)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(load, "run_load", interrupted)
-    assert INTERRUPTED == main(["load", "loaded_here:call", "--qps=100", "--json=out.json"])
-    shown = capsys.readouterr().out
+    shown = told(INTERRUPTED, "load", "loaded_here:call", "--qps=100", "--json=out.json").out
     assert "200 calls" in shown
     assert "interrupted: these are the calls that were over" in shown
     assert json.loads(Path("out.json").read_text(encoding="utf-8"))["report"]["partial"]
 
 
-def test_ctrl_c_before_any_call_and_during_a_search(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ctrl_c_before_any_call_and_during_a_search(monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(load, "run_load", interrupted)
-    assert INTERRUPTED == main(["load", "loaded_here:call", "--qps=100"])
-    assert "interrupted before a call was over" in capsys.readouterr().out
-    assert INTERRUPTED == main(["load", "loaded_here:call", "--find-peak", "--p95-ms=5"])
-    assert "interrupted: the rates above are all that were tried" in capsys.readouterr().out
+    assert "interrupted before a call was over" in told(INTERRUPTED, "load", "loaded_here:call", "--qps=100").out
+    answer = told(INTERRUPTED, "load", "loaded_here:call", "--find-peak", "--p95-ms=5").out
+    assert "interrupted: the rates above are all that were tried" in answer
 
 
-def test_calls_that_fail_are_an_error_that_names_the_first(capsys: pytest.CaptureFixture[str]) -> None:
-    assert USAGE == main(["load", "loaded_here:fails", "--kind=offline", "--calls=40", "--in-flight=2"])
-    assert "40 of 40 calls failed: ZeroDivisionError: " in capsys.readouterr().err
+def test_calls_that_fail_are_an_error_that_names_the_first(told: Told) -> None:
+    answer = told(USAGE, "load", "loaded_here:fails", "--kind=offline", "--calls=40", "--in-flight=2").err
+    assert "40 of 40 calls failed: ZeroDivisionError: " in answer
 
 
 @pytest.mark.parametrize(
@@ -189,24 +176,18 @@ def test_calls_that_fail_are_an_error_that_names_the_first(capsys: pytest.Captur
         (["loaded_here:call", "--qps=1", "--budget=latncy_p95_ms=1"], "Did you mean 'latency_p95_ms'?"),
     ],
 )
-def test_what_cannot_be_meant_is_a_usage_error(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert USAGE == main(["load", *arguments])
-    assert said in capsys.readouterr().err
+def test_what_cannot_be_meant_is_a_usage_error(arguments: list[str], said: str, told: Told) -> None:
+    assert said in told(USAGE, "load", *arguments).err
 
 
-def test_async_functions_are_tasks_and_take_no_processes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_async_functions_are_tasks_and_take_no_processes(capsys: pytest.CaptureFixture[str], told: Told) -> None:
     load = ["load", "loaded_here:waits", "--kind=offline", "--calls=60", "--in-flight=2"]
     assert main(load) in (OK, INCONCLUSIVE)
     assert "tasks, at most 2 at once" in " ".join(capsys.readouterr().out.split())
-    assert USAGE == main([*load, "--carriers=processes"])
-    assert "leave carriers= out" in capsys.readouterr().err
+    assert "leave carriers= out" in told(USAGE, *load, "--carriers=processes").err
 
 
-def test_processes_make_the_calls_of_a_function(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_processes_make_the_calls_of_a_function(monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
     """Each is this command again, where it finds its task."""
 
     def run(asked: Load, task: WorkerTask, command: Command, times: Times) -> float:
@@ -218,8 +199,7 @@ def test_processes_make_the_calls_of_a_function(
 
     monkeypatch.setattr(load, "run_by_processes", run)
     given = ["--kind=offline", "--calls=60", "--in-flight=2", "--carriers=processes"]
-    assert OK == main(["load", "loaded_here:call", *given])
-    assert "60 calls due at once, 2 processes" in " ".join(capsys.readouterr().out.split())
+    assert "60 calls due at once, 2 processes" in " ".join(told(OK, "load", "loaded_here:call", *given).out.split())
 
 
 def test_a_process_that_is_asked_for_a_share_replies_and_shows_nothing(
@@ -234,9 +214,9 @@ def test_a_process_that_is_asked_for_a_share_replies_and_shows_nothing(
     assert 9 == len(result.series["due"])
 
 
-def test_a_report_that_cannot_be_written_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_that_cannot_be_written_says_why(told: Told) -> None:
     """A pipe, as a device, stays what it is."""
     os.mkfifo("pipe")
-    assert USAGE == main(["load", "loaded_here:call", "--kind=offline", "--calls=30", "--json=pipe"])
-    assert "--json=pipe cannot be written (not a regular file): give another place" in capsys.readouterr().err
+    answer = told(USAGE, "load", "loaded_here:call", "--kind=offline", "--calls=30", "--json=pipe").err
+    assert "--json=pipe cannot be written (not a regular file): give another place" in answer
     assert Path("pipe").is_fifo()

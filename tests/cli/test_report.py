@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from fakes import gates, shards
 from fakes import records as fake
+from fakes.commands import Told
 
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.inputs import read_report
@@ -27,9 +28,8 @@ def written(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_written_report_is_shown_again(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert OK == main(["report", str(written)])
-    assert "comparisons: 1 regressed, 1 improved, 1 equivalent, " in capsys.readouterr().out
+def test_a_written_report_is_shown_again(written: Path, told: Told) -> None:
+    assert "comparisons: 1 regressed, 1 improved, 1 equivalent, " in told(OK, "report", str(written)).out
 
 
 def test_a_written_report_is_rendered_as_it_was(written: Path) -> None:
@@ -58,11 +58,8 @@ def test_annotations_are_all_that_is_printed(written: Path, capsys: pytest.Captu
         (["report.json", "--store=json:.hwperf"], "--store is for the page of a FILE: add --output=FILE.html"),
     ],
 )
-def test_what_cannot_be_meant_is_a_usage_error(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert USAGE == main(["report", *arguments])
-    assert said in capsys.readouterr().err
+def test_what_cannot_be_meant_is_a_usage_error(arguments: list[str], said: str, told: Told) -> None:
+    assert said in told(USAGE, "report", *arguments).err
 
 
 def test_one_of_three_forms_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,9 +100,8 @@ def test_a_page_shows_the_history_of_a_store(written: Path, monkeypatch: pytest.
     )
 
 
-def test_the_format_is_written_to_the_output(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert OK == main(["report", str(written), "--as=otava"])
-    assert exports.render_otava(fake.report()).content.decode() == capsys.readouterr().out
+def test_the_format_is_written_to_the_output(written: Path, told: Told) -> None:
+    assert exports.render_otava(fake.report()).content.decode() == told(OK, "report", str(written), "--as=otava").out
 
 
 def test_the_format_is_written_to_a_file(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -117,27 +113,25 @@ def test_the_format_is_written_to_a_file(written: Path, capsys: pytest.CaptureFi
     assert err.startswith(f"hwperf: left out: {fake.TEST}[sklearn_fp32]: energy was not measured: no readable energy ")
 
 
-def test_what_is_left_out_is_said_beside_the_output(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert OK == main(["report", str(written), "--as=github-action-benchmark-bigger"])
-    out, err = capsys.readouterr()
+def test_what_is_left_out_is_said_beside_the_output(written: Path, told: Told) -> None:
+    out, err = told(OK, "report", str(written), "--as=github-action-benchmark-bigger")
     assert 3 == len(json.loads(out))
     assert "hwperf: left out: 9 figures of which lower is better: --as=github-action-benchmark\n" in err
 
 
-def test_many_that_are_left_out_are_counted(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_that_are_left_out_are_counted(written: Path, told: Told) -> None:
     one = fake.plain_judgement()
     run = replace(one.run, samples=(fake.sample("latency", [0.1]),))
     many = (fake.onnx_judgement(), *[replace(one, run=replace(run, label=str(k))) for k in range(12)])
     written.write_bytes(json_file.render(replace(fake.report(), judgements=many)))
-    assert OK == main(["report", str(written), "--as=pytest-benchmark"])
-    assert "hwperf: left out: 2 more\n" in capsys.readouterr().err
+    assert "hwperf: left out: 2 more\n" in told(OK, "report", str(written), "--as=pytest-benchmark").err
 
 
-def test_a_report_of_nothing_is_not_written(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_of_nothing_is_not_written(written: Path, told: Told) -> None:
     written.write_bytes(json_file.render(fake.empty_report()))
     output = written.with_name("x.json")
-    assert USAGE == main(["report", str(written), "--as=bencher", f"--output={output}"])
-    assert "nothing in this report can be written as bencher: it has no measurements" in capsys.readouterr().err
+    answer = told(USAGE, "report", str(written), "--as=bencher", f"--output={output}").err
+    assert "nothing in this report can be written as bencher: it has no measurements" in answer
     assert not output.exists()
 
 
@@ -163,15 +157,14 @@ def test_a_report_agrees_with_itself(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == "10 verdicts computed again, 0 differences\n"
 
 
-def test_a_changed_digit_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_changed_digit_is_named(tmp_path: Path, told: Told) -> None:
     """One byte of a pair value."""
     path = tmp_path / "report.json"
     text = render(gates.report(3)).decode()
     position = text.index('"change":', text.index('"observations"')) + len('"change":') + 6
     digit = "1" if text[position] != "1" else "2"
     path.write_text(text[:position] + digit + text[position + 1 :], encoding="utf-8")
-    assert main(["report", str(path), "--verify"]) == FAILED
-    assert "latency p50 of pair 1: " in capsys.readouterr().out
+    assert "latency p50 of pair 1: " in told(FAILED, "report", str(path), "--verify").out
 
 
 def test_what_rests_on_the_store_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -203,23 +196,17 @@ def test_what_rests_on_the_store_is_counted(tmp_path: Path, capsys: pytest.Captu
         (b'{"what": "pytest-hwperf report", "schema": 2, "more": 1, "report": {}}', "unknown field `more`"),
     ],
 )
-def test_anything_else_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, complaint: str
-) -> None:
+def test_anything_else_is_refused(tmp_path: Path, told: Told, content: bytes, complaint: str) -> None:
     path = tmp_path / "report.json"
     path.write_bytes(content)
-    assert main(["report", str(path), "--verify"]) == USAGE
-    assert complaint in capsys.readouterr().err
+    assert complaint in told(USAGE, "report", str(path), "--verify").err
 
 
-def test_a_file_of_any_size_is_not_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_of_any_size_is_not_read(tmp_path: Path, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_hwperf.cli.inputs._LARGEST_REPORT", 3)
     path = tmp_path / "report.json"
     path.write_text(json.dumps({"what": "x"}), encoding="ascii")
-    assert main(["report", str(path), "--verify"]) == USAGE
-    assert "cannot be read (larger than" in capsys.readouterr().err
+    assert "cannot be read (larger than" in told(USAGE, "report", str(path), "--verify").err
 
 
 @pytest.fixture(scope="module")
@@ -271,14 +258,13 @@ def test_the_merged_report_is_written_in_every_form(reports: list[Report], tmp_p
 
 
 def test_a_merged_report_keeps_its_answer(
-    reports: list[Report], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    reports: list[Report], tmp_path: Path, capsys: pytest.CaptureFixture[str], told: Told
 ) -> None:
     """Shown again it is as red as before, and says the same."""
     merged = tmp_path / "all.json"
     main(["report", *write(tmp_path, reports[:2]), f"--output={merged}"])
     before = capsys.readouterr().out
-    assert INCONCLUSIVE == main(["report", str(merged)])
-    assert before == capsys.readouterr().out
+    assert before == told(INCONCLUSIVE, "report", str(merged)).out
     assert "shard 3 of 3 is missing: its tests are not in this report" in " ".join(before.split())
 
 
@@ -294,19 +280,17 @@ def test_one_shard_alone_says_what_is_missing_once(
     assert 1 == " ".join(capsys.readouterr().out.split()).count(missing)
 
 
-def test_one_kind_alone_keeps_the_kinds_that_are_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_kind_alone_keeps_the_kinds_that_are_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], told: Told
+) -> None:
     merged = tmp_path / "all.json"
     arm = write(tmp_path, [shards.of_kind("arm", 0.0)])
     assert INCONCLUSIVE == main(["report", *arm, "--kinds=arm,x86", f"--output={merged}"])
     capsys.readouterr()
-    assert INCONCLUSIVE == main(["report", str(merged)])
-    assert "x86 is missing" in capsys.readouterr().out
+    assert "x86 is missing" in told(INCONCLUSIVE, "report", str(merged)).out
 
 
-def test_what_is_no_shard_is_a_usage_error(
-    reports: list[Report], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_shard_is_a_usage_error(reports: list[Report], tmp_path: Path, told: Told) -> None:
     files = write(tmp_path, reports)
-    assert USAGE == main(["report", files[0], files[0]])
-    assert f"{files[0]} is given twice: give one report of each shard" in capsys.readouterr().err
+    assert f"{files[0]} is given twice: give one report of each shard" in told(USAGE, "report", files[0], files[0]).err
     assert USAGE == main(["report", files[0], str(tmp_path / "none.json")])

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from fakes import gates
 from fakes import records as fake
+from fakes.commands import Told
 from fakes.reruns import REPEATED, SIMULATED, WORK
 
 from pytest_hwperf.cli import USAGE, main
@@ -134,8 +135,8 @@ def test_it_runs_the_users_own_tests(
 
 @pytest.mark.live
 def test_a_run_without_a_report_says_what_pytest_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["selfcheck", "--builds=1", "--planted=0", "--", "no_such_file.py"]) == USAGE
-    assert "pytest ended with code 4 and wrote no report" in capsys.readouterr().err
+    answer = told(USAGE, "selfcheck", "--builds=1", "--planted=0", "--", "no_such_file.py").err
+    assert "pytest ended with code 4 and wrote no report" in answer

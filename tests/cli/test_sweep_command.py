@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from fakes import records as fake
+from fakes.commands import Told
 from onnx import TensorProto, helper
 
 from pytest_hwperf.cli import INTERRUPTED, USAGE, main, sweep
@@ -53,10 +54,9 @@ def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
 
 
 @pytest.mark.live
-def test_a_file_is_swept_and_written(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_is_swept_and_written(told: Told) -> None:
     given = ["--batch-size=1,8", "--latency-p95-ms=1e6", "--json=s.json", *QUICK]
-    assert OK == main(["sweep", "m.onnx", "--data=rows.npz", *given])
-    out, err = capsys.readouterr()
+    out, err = told(OK, "sweep", "m.onnx", "--data=rows.npz", *given)
     assert "highest throughput: batch_size " in out
     assert "wrote s.json" in out
     assert err.startswith("sweep: rehearsal\nsweep: round 1 of 6\n")
@@ -67,10 +67,10 @@ def test_a_file_is_swept_and_written(capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.live
-def test_a_function_is_swept_with_its_energy(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_function_is_swept_with_its_energy(told: Told) -> None:
     given = ["--data=rows.npz", "--batch-size=16", "--time=0.012", "--energy=estimate", "--goal=energy"]
-    assert OK == main(["sweep", "swept_models:total", *given])
-    assert "lowest energy: batch_size 16, threads 1: energy mean " in capsys.readouterr().out
+    answer = told(OK, "sweep", "swept_models:total", *given).out
+    assert "lowest energy: batch_size 16, threads 1: energy mean " in answer
 
 
 @pytest.mark.live
@@ -95,15 +95,13 @@ def test_the_memory_is_that_of_fresh_processes(
     assert [("m.onnx", "data.npz")] == [(name, data.name) for name, data, _ in asked]
 
 
-def test_an_interrupted_sweep_is_written_as_partial(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_interrupted_sweep_is_written_as_partial(monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
     def pressed(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sweeps.ModelAtPoints, "measure", pressed)
-    assert INTERRUPTED == main(["sweep", "m.onnx", "--data=rows.npz", "--batch-size=1", "--json=s.json", *QUICK])
-    assert "note: interrupted: 0 whole rounds of 6 before it" in capsys.readouterr().out
+    answer = told(INTERRUPTED, "sweep", "m.onnx", "--data=rows.npz", "--batch-size=1", "--json=s.json", *QUICK).out
+    assert "note: interrupted: 0 whole rounds of 6 before it" in answer
     assert from_json(SweepFile, Path("s.json").read_bytes()).partial
 
 
@@ -128,11 +126,8 @@ def test_an_interrupted_sweep_is_written_as_partial(
         ),
     ],
 )
-def test_what_cannot_be_swept_is_a_usage_error(
-    given: list[str], reported: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert USAGE == main(["sweep", *given, "--data=rows.npz"])
-    assert reported in capsys.readouterr().err
+def test_what_cannot_be_swept_is_a_usage_error(given: list[str], reported: str, told: Told) -> None:
+    assert reported in told(USAGE, "sweep", *given, "--data=rows.npz").err
 
 
 def test_a_source_that_cannot_be_read_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

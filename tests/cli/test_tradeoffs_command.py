@@ -8,6 +8,7 @@ from typing import Literal
 
 import pytest
 from fakes import records as fake
+from fakes.commands import Told
 
 from pytest_hwperf.cli import main, tradeoffs
 from pytest_hwperf.cli.inputs import Session
@@ -239,11 +240,10 @@ def test_a_run_that_has_not_come_to_its_end_decides_nothing(
     ],
 )
 def test_a_run_that_measured_nothing_is_a_usage_error(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], session: Session, complaint: str
+    monkeypatch: pytest.MonkeyPatch, told: Told, session: Session, complaint: str
 ) -> None:
     monkeypatch.setattr(tradeoffs, "run_pytest", Played(session))
-    assert USAGE == main(["tradeoffs", "--", "tests"])
-    assert complaint in capsys.readouterr().err
+    assert complaint in told(USAGE, "tradeoffs", "--", "tests").err
 
 
 def test_pairs_of_every_two_share_the_rate_and_the_time(
@@ -280,9 +280,8 @@ def test_pairs_of_every_two_share_the_rate_and_the_time(
         (["report.json", "--requirements=none.yaml"], "--requirements=none.yaml cannot be read"),
     ],
 )
-def test_what_cannot_be_meant(capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str) -> None:
-    assert USAGE == main(["tradeoffs", *arguments])
-    assert complaint in capsys.readouterr().err
+def test_what_cannot_be_meant(told: Told, arguments: list[str], complaint: str) -> None:
+    assert complaint in told(USAGE, "tradeoffs", *arguments).err
 
 
 ESTIMATED = """\

@@ -2,8 +2,9 @@
 
 import pytest
 from fakes import records as fake
+from fakes.commands import Told
 
-from pytest_hwperf.cli import USAGE, main
+from pytest_hwperf.cli import USAGE
 from pytest_hwperf.cli.output import width
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.markers import parse_budget_lines, parse_margin_lines
@@ -49,17 +50,16 @@ def test_an_interval_is_in_one_unit(value: float, low: float, high: float, line:
     ],
 )
 def test_the_option_that_was_given_is_answered(
-    arguments: list[str], answer: str, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], answer: str, tmp_path_factory: pytest.TempPathFactory, told: Told
 ) -> None:
     rows = tmp_path_factory.mktemp("rows") / "rows.csv"
     rows.write_text("a,b\n1,2\n", encoding="utf-8")
-    assert USAGE == main(["compare", "a:f", "b:f", f"--data={rows}", *arguments])
-    assert answer in capsys.readouterr().err
+    assert answer in told(USAGE, "compare", "a:f", "b:f", f"--data={rows}", *arguments).err
 
 
-def test_work_that_is_no_percentage_is_answered(capsys: pytest.CaptureFixture[str]) -> None:
-    assert USAGE == main(["selfcheck", "--work=5"])
-    assert "hwperf: --work='5': work is a percentage of the call, such as 5%" in capsys.readouterr().err
+def test_work_that_is_no_percentage_is_answered(told: Told) -> None:
+    answer = told(USAGE, "selfcheck", "--work=5").err
+    assert "hwperf: --work='5': work is a percentage of the call, such as 5%" in answer
 
 
 def test_lines_are_quoted_as_they_were_typed() -> None:

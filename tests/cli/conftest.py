@@ -1,0 +1,20 @@
+"""What tests of commands share."""
+
+import pytest
+from _pytest.capture import CaptureResult
+from fakes.commands import Told
+
+import pytest_hwperf.plugin.hooks  # noqa: F401 - sessions in this process share it: pytester forgets later imports
+from pytest_hwperf.cli import main
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str]) -> Told:
+    """Run a command and return what it has written; what was written before is left out."""
+
+    def run(code: int, *arguments: str) -> CaptureResult[str]:
+        capsys.readouterr()
+        assert code == main([*arguments])
+        return capsys.readouterr()
+
+    return run
