@@ -259,7 +259,7 @@ def printing(_: argparse.Namespace) -> int:
 
 CODE = """
 import sys
-sys.path.insert(0, {here!r})
+sys.path[:0] = [{here!r}, {here!r} + "/.."]
 from test_exit_codes import printing
 from pytest_hwperf.cli import main, report
 report.COMMANDS = (report.COMMANDS[0]._replace(run=printing),)
