@@ -320,7 +320,7 @@ def test_when_the_time_is_up_nothing_more_is_tried() -> None:
 
 
 def test_a_limit_below_the_rehearsal_names_the_time_that_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in `test_completeness.py`: 1 s of checkout, 10 s of rehearsal, 13.75 pairs of 20 s; or at least a part."""
+    """As in `stats/test_timetable.py`: 1 s of checkout, 10 s of rehearsal, 13.75 pairs of 20 s; or at least a part."""
     nodes = [f"t.py::{number}" for number in range(4)]
 
     def refusal(start_s: float | None, earlier_s: float = 0.0) -> str:

@@ -1,19 +1,40 @@
-"""What the pairs have decided, with the operator that moved."""
+"""What has moved: operators, functions and allocations, in simulated profiles with known answers."""
 
+from collections.abc import Mapping, Sequence
 from random import Random
 
 import pytest
 from fakes import gates
 from fakes import records as fake
-from fakes.profiles import profiled, repeats
+from fakes.profiles import profiled, repeats, sampled
 
-from pytest_hwperf.records.evidence import Gate, PairedProfiles
+from pytest_hwperf.records.evidence import Explanation, Gate, PairedProfiles
+from pytest_hwperf.records.messages import said, state
+from pytest_hwperf.records.profiles import (
+    HeldMemory,
+    OperatorProfile,
+    ProfiledCalls,
+    ProfiledOperator,
+    SampledCalls,
+    is_clear,
+)
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.verdict import Judgement, Policy
+from pytest_hwperf.records.verdict import Comparison, Judgement, Policy
 from pytest_hwperf.reports.table import rows
+from pytest_hwperf.stats.call_trees import Seconds, holders, renames
 from pytest_hwperf.stats.estimates import figures
-from pytest_hwperf.stats.explanations import explain_functions, explained
+from pytest_hwperf.stats.explanations import (
+    by_family,
+    explain_functions,
+    explain_memory,
+    explain_nothing,
+    explain_operators,
+    explained,
+    moved_most,
+    profile_of,
+    profiler_costs,
+)
 from pytest_hwperf.stats.replay import recompute
 from pytest_hwperf.stats.sequence import decide
 from pytest_hwperf.stats.verdicts import explain, judge
@@ -86,3 +107,559 @@ def test_what_was_not_profiled_has_no_operator() -> None:
     elsewhere = replace(PROFILES, measurement=gates.hypothesis(7).measurement)
     assert all(one.moved is None for one in explained(decided, [elsewhere]).values())
     assert {hypothesis.key for hypothesis in decided} == explained(decided, [elsewhere]).keys()
+
+
+BEFORE = {"predict": 1, "predict>tokenize": 2, "predict>tokenize>split": 1, "predict>embed": 4, "predict>score": 2}
+
+
+@pytest.fixture(scope="module")
+def comparison() -> Comparison:
+    """From about 1 ms to 1.3 ms."""
+    return decide(gates.build([0.3, 0.0], Random(1)))[SLOWER]
+
+
+def scaled(comparison: Comparison, baseline_ms: float, candidate_ms: float) -> Comparison:
+    """Give a comparison the figures that fit the profiles."""
+    assert comparison.change is not None
+    change = replace(comparison.change, value=candidate_ms / baseline_ms - 1, low=None, high=None)
+    return replace(comparison, baseline=baseline_ms * 1e-3, change=change)
+
+
+def explained_by(
+    comparison: Comparison, baseline: Sequence[SampledCalls], candidate: Sequence[SampledCalls]
+) -> Explanation:
+    """Explain with the pairs' times those of the profiles: 10 ms without a profiler in the baseline."""
+    then, now = (sum(sum(one.stacks.values()) for one in side) / len(side) for side in (baseline, candidate))
+    return explain_functions(SLOWER, scaled(comparison, 10, 10 * now / then), baseline, candidate)
+
+
+def movers(explanation: Explanation) -> Mapping[str, float]:
+    return {one.name: round(one.share, 2) for one in explanation.movers}
+
+
+def test_the_planted_slow_function_is_named_with_its_part_of_the_change(comparison: Comparison) -> None:
+    """3 of 10 ms more, all of it in `embed`."""
+    found = explained_by(comparison, repeats(BEFORE), repeats({**BEFORE, "predict>embed": 7}))
+    (only,) = found.movers
+    assert ("embed", "model.py:7") == (only.name, only.where)
+    assert pytest.approx(1.0, abs=0.05) == found.covered
+    assert pytest.approx(3e-3, rel=0.05) == only.moved
+    assert only.low < only.moved < only.high
+    assert (None, (), 3, "fake, 1 ms interval") == (found.withheld, found.remarks[1:], found.repeats, found.method)
+
+
+def test_the_deepest_function_that_holds_the_change_is_named(comparison: Comparison) -> None:
+    """`tokenize` takes longer as a whole, and all of it in what it calls; what passes the call on is left out."""
+    after = {**BEFORE, "predict>tokenize>split>escape>match": 3}
+    assert {"match": 1.0} == pytest.approx(movers(explained_by(comparison, repeats(BEFORE), repeats(after))), abs=0.05)
+
+
+def test_what_a_function_spends_in_a_library_is_its_own_and_said(comparison: Comparison) -> None:
+    """The caller was changed, or the library: both are named."""
+    split = "predict>tokenize>split (lib/re.py)>compile (lib/re.py)"
+    then = {**BEFORE, split: 1, "predict>tokenize>split (lib/re.py)>scan (lib/re.py)": 2}
+    found = explained_by(comparison, repeats(then), repeats({**then, split: 4}))
+    moved = explained({SLOWER: comparison}, (), [found])[SLOWER.key].moved
+    assert [("tokenize", "compile (lib/re.py:7)")] == [(one.name, one.within) for one in found.movers]
+    assert str(moved).startswith("tokenize (model.py:7, most of it in compile (lib/re.py:7)) +")
+
+
+def test_a_library_that_calls_back_is_followed_to_the_users_function(comparison: Comparison) -> None:
+    called = "predict>map (lib/pool.py)>kernel"
+    found = explained_by(comparison, repeats({**BEFORE, called: 1}), repeats({**BEFORE, called: 3}))
+    assert [("kernel", "")] == [(one.name, one.within) for one in found.movers]
+
+
+def test_without_any_function_of_the_user_those_of_libraries_are_named(comparison: Comparison) -> None:
+    then = {"run (lib/ort.py)>bind (lib/ort.py)": 1, "run (lib/ort.py)>check (lib/ort.py)": 9}
+    now = {**then, "run (lib/ort.py)>bind (lib/ort.py)": 4}
+    assert ["bind"] == [*movers(explained_by(comparison, repeats(then), repeats(now)))]
+
+
+def test_a_function_whose_parts_all_grow_is_named_itself(comparison: Comparison) -> None:
+    """Of twenty helpers none has moved by 5 % of the change."""
+    helpers = {f"predict>render>helper{n}": 0.01 for n in range(20)}
+    after = {**BEFORE, **{one: 30 * ms for one, ms in helpers.items()}}
+    assert ["render"] == [*movers(explained_by(comparison, repeats({**BEFORE, **helpers}), repeats(after)))]
+
+
+def test_a_function_is_found_below_whatever_calls_it(comparison: Comparison) -> None:
+    """From each of ten layers `norm` is called, a little slower."""
+    layers = {f"predict>layer{n}>norm": 0.5 for n in range(30)}
+    after = {**BEFORE, **dict.fromkeys(layers, 0.6)}
+    found = movers(explained_by(comparison, repeats({**BEFORE, **layers}), repeats(after)))
+    assert ["norm"] == [*found]
+
+
+def test_two_functions_share_the_change_the_larger_first(comparison: Comparison) -> None:
+    after = {**BEFORE, "predict>embed": 5, "predict>score": 4}
+    found = movers(explained_by(comparison, repeats(BEFORE), repeats(after)))
+    assert {"score": 0.67, "embed": 0.33} == pytest.approx(found, abs=0.06)
+    assert ["score", "embed"] == [*found]
+
+
+def test_what_got_faster_meanwhile_counts_against_the_change(comparison: Comparison) -> None:
+    """+4 and -2 of +2 ms: 200 % and -100 %."""
+    after = {**BEFORE, "predict>embed": 8, "predict>score": 0}
+    found = movers(explained_by(comparison, repeats(BEFORE), repeats(after)))
+    assert {"embed": 2.0, "score": -1.0} == pytest.approx(found, abs=0.1)
+
+
+def test_own_work_of_a_function_is_told_from_that_of_what_it_calls(comparison: Comparison) -> None:
+    after = {**BEFORE, "predict": 3, "predict>embed": 6}
+    found = movers(explained_by(comparison, repeats(BEFORE), repeats(after)))
+    assert {"predict": 0.5, "embed": 0.5} == pytest.approx(found, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        (1.0, 3.0, "called 3.0 × as often"),
+        (2.0, 1.0, "called 0.50 × as often"),
+        (0.0, 2.0, "not called in the baseline"),
+        (1.0, 1.005, ""),
+        (None, 3.0, ""),
+    ],
+)
+def test_how_often_it_is_called_is_said_where_that_has_changed(
+    comparison: Comparison, before: float | None, now: float | None, said: str
+) -> None:
+    then = repeats(BEFORE, {"embed": before})
+    found = explained_by(comparison, then, repeats({**BEFORE, "predict>embed": 7}, {"embed": now}))
+    moved = explained({SLOWER: comparison}, (), [found])[SLOWER.key].moved
+    assert (before, now) == (found.movers[0].baseline_calls, found.movers[0].candidate_calls)
+    assert str(moved).startswith("embed (model.py:7) +3.0")
+    assert str(moved).endswith(said or "n=3)")
+
+
+def test_a_new_function_was_not_there_before(comparison: Comparison) -> None:
+    found = explained_by(comparison, repeats(BEFORE), repeats({**BEFORE, "predict>normalise": 2}, {"normalise": 2.0}))
+    assert ("normalise", 0.0, None, 2.0) == (
+        found.movers[0].name,
+        found.movers[0].baseline,
+        found.movers[0].baseline_calls,
+        found.movers[0].candidate_calls,
+    )
+
+
+def test_a_renamed_function_is_compared_with_itself(comparison: Comparison) -> None:
+    """`embed` became `encode`, and `score` slower: the one is not named, nor are +400 % and -400 %."""
+    after = {**BEFORE, "predict>encode": BEFORE["predict>embed"], "predict>score": 4}
+    del after["predict>embed"]
+    assert ["score"] == [*movers(explained_by(comparison, repeats(BEFORE), repeats(after)))]
+
+
+def test_a_function_that_was_moved_to_another_file_is_compared_with_itself(comparison: Comparison) -> None:
+    after = {**BEFORE, "predict>embed (other.py)": 7}
+    del after["predict>embed"]
+    (mover,) = explained_by(comparison, repeats(BEFORE), repeats(after)).movers
+    assert ("embed", "other.py:7") == (mover.name, mover.where)
+    assert pytest.approx(4e-3, rel=0.05) == mover.baseline
+
+
+def test_of_several_that_might_be_renamed_none_is() -> None:
+    before, after = [sampled({"predict>one": 1, "predict>two": 1})], [sampled({"predict>three": 1, "predict>four": 1})]
+    assert {} == renames(before, after)
+
+
+def test_nothing_is_named_for_noise(comparison: Comparison) -> None:
+    """Parts differ from repeat to repeat as much as from side to side."""
+    noise = Random(5)
+
+    def noisy(plain_ms: float, version: str) -> list[SampledCalls]:
+        parts = [{one: ms * noise.uniform(0.5, 1.5) for one, ms in BEFORE.items()} for _ in range(3)]
+        return [sampled(one, plain_ms=plain_ms, version=version, changed=["split"]) for one in parts]
+
+    found = explain_functions(SLOWER, scaled(comparison, 10, 10.3), noisy(10, "then"), noisy(10.3, "now"))
+    assert ((), 0.0) == (found.movers, found.covered)
+    assert (
+        "no function has clearly moved in 3 repeats: it is spread over many, or less than they vary; changed functions "
+        "that it runs: split (model.py:7)"
+    ) == str(found.withheld)
+
+
+@pytest.mark.parametrize("change", [1.3, 0.7])
+def test_profiles_that_do_not_show_the_change_blame_no_function(comparison: Comparison, change: float) -> None:
+    """Shares of equal profiles would give each function its part of a call: `embed` 40 % of the change."""
+    comparison = scaled(comparison, 10, 10 * change)
+    then, now = (repeats(BEFORE, plain_ms=10, version=one, changed=["embed", "score"]) for one in ("then", "now"))
+    found = explain_functions(SLOWER, comparison, then, now)
+    assert () == found.movers
+    assert (
+        "3 profiles of each side did not show the change that the pairs have found: measure on a quieter machine to "
+        "see which function moved; changed functions that it runs: embed (model.py:7), score (model.py:7)"
+    ) == str(found.withheld)
+    assert str(found.withheld) == str(explained({SLOWER: comparison}, (), [found])[SLOWER.key].moved)
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ([], "tokenize (model.py:7) +"),
+        (["predict", "tokenize"], "tokenize (model.py:7) +"),
+        (["split"], "split (model.py:7), changed, within tokenize (model.py:7) +"),
+        (
+            ["split", "a", "b", "c"],
+            "split (model.py:7), a (model.py:7), b (model.py:7) and 1 more, changed, within tok",
+        ),
+    ],
+)
+def test_an_unchanged_function_is_named_after_the_changed_ones_in_it(
+    comparison: Comparison, changed: Sequence[str], named: str
+) -> None:
+    """None of those has clearly moved by itself."""
+    parts = {"predict>tokenize>split": 0.01, **{f"predict>tokenize>{one}": 0.01 for one in "abc"}, "predict>embed": 8}
+    now = repeats({**parts, "predict>tokenize": 5}, version="now", changed=changed)
+    found = explained_by(comparison, repeats({**parts, "predict>tokenize": 2}, version="then", changed=changed), now)
+    moved = explained({SLOWER: scaled(comparison, 10, 13)}, (), [found])[SLOWER.key].moved
+    assert str(moved).startswith(named)
+
+
+def test_movers_that_do_not_add_up_are_said(comparison: Comparison) -> None:
+    """One of +3 ms is clear; each of thirty others takes 0.1 ms more, in which its repeats differ as much."""
+    few = {f"predict{n}": 0.1 for n in range(30)}
+    noise = Random(6)
+    then = [sampled({**BEFORE, **{one: ms * noise.uniform(0, 2) for one, ms in few.items()}}) for _ in range(3)]
+    now = [
+        sampled({**BEFORE, "predict>embed": 7, **{one: ms * noise.uniform(1, 3) for one, ms in few.items()}})
+        for _ in range(3)
+    ]
+
+    found = explained_by(comparison, then, now)
+    assert "embed" == found.movers[0].name
+    assert found.covered < 0.8
+    assert f"what moved adds up to {100 * found.covered:.0f} % of the change" == str(found.remarks[0])
+
+
+def test_equal_code_has_no_mover(comparison: Comparison) -> None:
+    """Also where its profiles differ; its stacks are kept."""
+    equal = replace(comparison, outcome="equivalent")
+    found = explain_functions(SLOWER, equal, repeats(BEFORE), repeats({**BEFORE, "predict>embed": 7}))
+    assert ((), "the pairs have found no change to explain") == (found.movers, str(found.withheld))
+    assert found.candidate_stacks
+    assert explained({SLOWER: equal}, (), [found])[SLOWER.key].moved is None
+
+
+def test_a_change_of_nothing_has_no_mover(comparison: Comparison) -> None:
+    still = scaled(comparison, 10, 10)
+    assert () == explain_functions(SLOWER, still, repeats(BEFORE), repeats({**BEFORE, "predict>embed": 7})).movers
+    assert {} == holders({("predict",): Seconds((1.0,), (1.0,))})
+
+
+def test_an_improvement_is_explained_too(comparison: Comparison) -> None:
+    faster = replace(comparison, outcome="improved")
+    found = explained_by(faster, repeats(BEFORE), repeats({**BEFORE, "predict>embed": 1}))
+    assert ["embed"] == [one.name for one in found.movers]
+    assert found.movers[0].moved < 0 < found.movers[0].share
+
+
+def test_stacks_are_kept_for_each_repeat_and_scaled_to_the_time_without_a_profiler(comparison: Comparison) -> None:
+    found = explained_by(comparison, repeats(BEFORE), repeats({**BEFORE, "predict>new": 2}))
+    assert {3} == {len(repeat) for repeat in found.baseline_stacks.values()}
+    assert pytest.approx(10e-3) == sum(seconds[0] for seconds in found.baseline_stacks.values())
+    assert pytest.approx(12e-3, rel=0.01) == sum(seconds[0] for seconds in found.candidate_stacks.values())
+    assert "predict (model.py);new (model.py)" not in found.baseline_stacks
+
+
+def test_small_stacks_are_kept_within_the_frame_that_they_are_in(comparison: Comparison) -> None:
+    tiny = {f"predict>embed>tiny{n}": 0.0001 for n in range(10)}
+    found = explained_by(comparison, repeats({**BEFORE, **tiny}), repeats({**BEFORE, "predict>embed": 7}))
+    assert not [stack for stack in found.baseline_stacks if "tiny" in stack]
+    assert pytest.approx(10e-3) == sum(seconds[0] for seconds in found.baseline_stacks.values())
+
+
+def test_the_cost_of_the_profiler_is_said_where_it_is_large(comparison: Comparison) -> None:
+    """Calls took twice as long."""
+    found = explained_by(comparison, repeats(BEFORE), repeats({**BEFORE, "predict>embed": 7}))
+    assert pytest.approx(1.0) == found.overhead
+    assert "calls took 100 % longer under the profiler" in str(found.remarks[0])
+
+
+@pytest.mark.parametrize(("plain", "told"), [(0.1, True), (0.09, False), (0.02, False)])
+def test_a_profiler_that_makes_calls_ten_times_longer_explains_nothing(
+    comparison: Comparison, plain: float, told: bool
+) -> None:
+    """It says why: the shares are of calls that nobody makes."""
+    then, now = ([sampled({"predict>embed": ms}, plain_ms=plain * ms)] * 3 for ms in (8, 12))
+    found = explained_by(comparison, then, now)
+    assert told == bool(found.movers)
+    if not told:
+        assert str(found.withheld).startswith("not explained: calls took ×")
+
+
+def test_a_call_too_short_to_be_timed_has_no_known_cost(comparison: Comparison) -> None:
+    then = [sampled({"predict>embed": 5}, plain_ms=0), sampled({"predict>embed": 5}, plain_ms=0)]
+    assert explain_functions(SLOWER, comparison, then, then).overhead is None
+
+
+def test_an_empty_profile_has_no_stack(comparison: Comparison) -> None:
+    """One side calls nothing of Python."""
+    found = explain_functions(SLOWER, comparison, [sampled({})], [sampled({"predict": 1})])
+    assert ({}, ["predict"]) == (found.baseline_stacks, [one.name for one in found.movers])
+
+
+LARGER = gates.hypothesis(0, gates.MEMORY)
+
+
+@pytest.fixture(scope="module")
+def memory(comparison: Comparison) -> Comparison:
+    """From 100 MB to 130 MB."""
+    assert comparison.change is not None
+    change = replace(comparison.change, value=0.3, low=None, high=None)
+    return replace(comparison, metric="memory", baseline=100e6, change=change)
+
+
+def pairs(*erf: float, gemm: tuple[float, ...] = (900, 905, 895)) -> list[PairedProfiles]:
+    return [
+        PairedProfiles(
+            measurement=SLOWER.measurement, baseline=profiled(Gemm=900), candidate=profiled(Gemm=us, Erf=more)
+        )
+        for more, us in zip(erf, gemm, strict=True)
+    ]
+
+
+def held(function: str, megabytes: int, *, line: int = 3, called_at: str = "") -> HeldMemory:
+    return HeldMemory(
+        function=function,
+        file="model.py" if function else "",
+        line=line,
+        called_at=called_at,
+        caller="read" if called_at else "",
+        size=megabytes * 1_000_000,
+        allocations=1,
+    )
+
+
+def test_the_operator_that_was_added_moved_first(comparison: Comparison) -> None:
+    found = explain_operators(SLOWER, comparison, pairs(270, 275, 265))
+    assert ("Erf (Erf_0)", 0.0, 3) == (found.movers[0].name, found.movers[0].baseline, found.repeats)
+    assert pytest.approx(1.0, abs=0.05) == found.covered
+    assert "Erf (Erf_0): " in str(explained({SLOWER: comparison}, pairs(270, 275, 265), [found])[SLOWER.key].moved)
+
+
+def test_an_operator_within_the_spread_is_not_named(comparison: Comparison) -> None:
+    """Gemm took 800 to 1000 of 900 µs."""
+    found = explain_operators(SLOWER, comparison, pairs(270, 270, 270, gemm=(800, 1000, 900)))
+    assert ["Erf (Erf_0)"] == [one.name for one in found.movers]
+
+
+def test_withheld_operators_name_none(comparison: Comparison) -> None:
+    """They cover half of the call."""
+    (one,) = pairs(270, gemm=(900,))
+    half = replace(one, candidate=replace(one.candidate, call_s=2.5e-3))
+    found = explain_operators(SLOWER, comparison, [half])
+    assert ((), "nothing moved") == (found.movers, found.withheld and found.withheld.kind)
+
+
+def test_a_function_that_holds_more_than_any_operator_is_told_instead(comparison: Comparison) -> None:
+    """Of the change 10 % is an operator's."""
+    operators = explain_operators(SLOWER, comparison, pairs(27, 27, 27))
+    small = replace(operators, movers=(replace(operators.movers[0], share=0.1),))
+    function = replace(
+        operators, kind="function", movers=(replace(operators.movers[0], kind="function", name="f", where="a.py:1"),)
+    )
+    moved = explained({SLOWER: comparison}, pairs(27, 27, 27), [small, function])[SLOWER.key].moved
+    assert str(moved).startswith("f (a.py:1) +")
+
+
+def test_the_allocation_that_was_added_is_named_with_its_line(memory: Comparison) -> None:
+    """Lines of a function count together, since they may move; the largest line of the candidate is shown."""
+    before = [[held("load", 80), held("", 1)]] * 3
+    after = [[held("load", 10, line=8), held("load", 100, line=9), held("", 1)]] * 3
+    found = explain_memory(LARGER, memory, before, after)
+    moved = explained({LARGER: memory}, (), [found])[LARGER.key].moved
+    assert [("load", "model.py:9", 30e6)] == [(one.name, one.where, one.moved) for one in found.movers]
+    assert "load (model.py:9) holds +30.0 MB at the peak: 100 % of the change" == str(moved)
+
+
+def test_what_a_library_holds_is_its_callers(memory: Comparison) -> None:
+    before, after = [[held("ones", 80, called_at="t.py:2")]] * 3, [[held("ones", 110, called_at="t.py:4")]] * 3
+    (mover,) = explain_memory(LARGER, memory, before, after).movers
+    assert ("read", "t.py:4", 30e6) == (mover.name, mover.where, mover.moved)
+
+
+def test_memory_that_did_not_change_has_no_mover(memory: Comparison) -> None:
+    equal = replace(memory, outcome="equivalent")
+    assert () == explain_memory(LARGER, equal, [[held("load", 1)]], [[held("load", 9)]]).movers
+
+
+def test_why_nothing_could_be_profiled_is_said_in_place_of_a_mover(comparison: Comparison) -> None:
+    found = explain_nothing(SLOWER, comparison, "function", said("no timer is there"))
+    assert ("no timer is there", 0) == (str(found.withheld), found.repeats)
+    assert "no timer is there" == str(explained({SLOWER: comparison}, (), [found])[SLOWER.key].moved)
+
+
+def test_what_operators_say_stands_where_functions_are_unknown(comparison: Comparison) -> None:
+    found = explain_nothing(SLOWER, comparison, "function", said("no timer is there"))
+    three = pairs(1, 1, 1, gemm=(900, 900, 900))
+    assert "Gemm" in str(explained({SLOWER: comparison}, three, [found])[SLOWER.key].moved)
+
+
+def test_an_explanation_of_another_comparison_changes_none(comparison: Comparison) -> None:
+    found = explain_nothing(LARGER, comparison, "allocation", said("…"))
+    assert explained({SLOWER: comparison}, (), [found])[SLOWER.key].moved is None
+    assert LARGER.key == found.key
+    assert pytest.approx(0.3, abs=0.1) == found.change / found.baseline
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "clear"), [(1, 2, True), (1, 4, False), (-1, 3, False), (-2, -1, True), (1, 1, True), (0, 0, False)]
+)
+def test_a_difference_is_clear_that_is_farther_from_nothing_than_half_its_spread(
+    low: float, high: float, *, clear: bool
+) -> None:
+    assert clear == is_clear(low, high)
+
+
+def test_what_has_not_moved_in_a_report_from_elsewhere_does_no_harm(comparison: Comparison) -> None:
+    found = explain_operators(SLOWER, comparison, pairs(270, 275, 265))
+    still = replace(found.movers[0], kind="function", baseline=1.0, candidate=1.0, share=0.5)
+    edited = replace(found, kind="function", movers=(still,))
+    assert (0.5, 0.5) == still.spread
+    assert "50 % of the change" in str(explained({SLOWER: comparison}, (), [edited])[SLOWER.key].moved)
+
+
+LONG_S = 1e-3
+
+
+def seconds_of(*operators: tuple[str, float], call_us: float = 1000, rows: int = 256, names: str = "") -> ProfiledCalls:
+    """Write operators as kind, microseconds; each node is called like its kind, with a suffix where one is given."""
+    return ProfiledCalls(
+        source="fake profile",
+        operators=tuple(
+            ProfiledOperator(name=f"{kind.lower()}{names}", kind=kind, calls=1, seconds=us * 1e-6)
+            for kind, us in operators
+        ),
+        call_s=call_us * 1e-6,
+        calls=20,
+        rows=rows,
+    )
+
+
+def profile(*operators: tuple[str, float], latency_us: float = 1000, call_us: float = 1000) -> OperatorProfile:
+    return profile_of(seconds_of(*operators, call_us=call_us), latency_us * 1e-6)
+
+
+def test_shares_are_of_the_profiled_call_and_seconds_of_the_unprofiled_one() -> None:
+    """600 and 300 of 1000 µs under the profiler, where a call takes 500 µs without it."""
+    found = profile(("Softmax", 300), ("Gemm", 600), latency_us=500)
+    assert ["Gemm", "Softmax"] == [one.kind for one in found.operators]
+    assert pytest.approx([0.6, 0.3]) == [one.share for one in found.operators]
+    assert pytest.approx([300e-6, 150e-6]) == [one.seconds for one in found.operators]
+    assert pytest.approx([0.9, 50e-6]) == [found.coverage, found.framework_s]
+    assert pytest.approx(found.coverage) == sum(one.share for one in found.operators)
+    assert ("fake profile", 20, None) == (found.source, found.calls, found.withheld)
+
+
+def test_operators_cannot_take_more_than_the_call() -> None:
+    """Durations are rounded: their sum may be above that of the call."""
+    found = profile(("Gemm", 1010))
+    assert (1.0, 1.0, 0.0) == (found.coverage, found.operators[0].share, found.framework_s)
+
+
+@pytest.mark.parametrize(("us", "withheld"), [(801, False), (799, True)])
+def test_shares_below_four_fifths_of_the_call_are_withheld(us: float, *, withheld: bool) -> None:
+    found = profile(("Gemm", us))
+    assert withheld == (found.operators == ())
+    assert (state("low coverage", coverage=us / 1000, least=0.8) if withheld else None) == found.withheld
+
+
+@pytest.mark.parametrize(
+    ("rows", "latency_us", "withheld"), [(256, 1, False), (255, 40, True), (255, 41, False), (1, 40, True)]
+)
+def test_short_calls_of_small_batches_are_not_profiled(rows: int, latency_us: float, *, withheld: bool) -> None:
+    """Two operators: calls have to take more than 40 µs, or batches to have 256 rows."""
+    found = profile_of(seconds_of(("Gemm", 700), ("Softmax", 200), rows=rows), latency_us * 1e-6)
+    assert withheld == (found.withheld is not None)
+    assert not withheld or str(found.withheld).startswith("too short to profile: 40.0 µs for 2 operators and")
+
+
+def test_a_model_without_operators_has_no_coverage() -> None:
+    found = profile_of(seconds_of(call_us=0), LONG_S)
+    assert (0.0, ()) == (found.coverage, found.operators)
+    assert found.withheld is not None
+
+
+def test_nodes_of_a_kind_are_summed_the_slowest_first() -> None:
+    found = by_family(profile(("Add", 300), ("Gemm", 350), ("Add", 250)).operators)
+    assert {"Add": pytest.approx(550e-6), "matrix products": pytest.approx(350e-6)} == found
+    assert ["Add", "matrix products"] == [*found]
+
+
+def test_a_kernel_that_replaces_another_one_has_not_moved() -> None:
+    """Beside a new Pow the runtime no longer fuses: the products are the same, and their sums stand alone."""
+    before = profile(("FusedGemm", 900), ("Softmax", 100))
+    after = profile(("MatMul", 880), ("Add", 100), ("Softmax", 100), ("Pow", 220), latency_us=1300, call_us=1300)
+    assert str(moved_most(before, after)) == "Pow (pow): 220 µs of a call, 0 s in the baseline: 73 % of the change"
+
+
+def test_the_operator_that_moved_most_is_named_with_its_share() -> None:
+    """The call takes 400 µs longer, 300 of them in the new Erf."""
+    before = profile(("Gemm", 800), ("Relu", 200))
+    after = profile(("Gemm", 850), ("Relu", 250), ("Erf", 300), latency_us=1400, call_us=1400)
+    moved = moved_most(before, after)
+    assert str(moved) == "Erf (erf): 300 µs of a call, 0 s in the baseline: 75 % of the change"
+
+
+def test_an_operator_that_is_gone_made_the_call_faster() -> None:
+    before = profile(("Gemm", 850), ("Relu", 250), ("Erf", 300), latency_us=1400, call_us=1400)
+    after = profile(("Gemm", 800), ("Relu", 200))
+    assert str(moved_most(before, after)).startswith("Erf (erf): 0 s of a call, 300 µs in the baseline: 75 %")
+
+
+def layers(*microseconds: float, names: str = "abc") -> OperatorProfile:
+    """A model of nothing but products, each a node of its own."""
+    one = ProfiledOperator(name="", kind="Gemm", calls=1, seconds=0.0)
+    operators = tuple(replace(one, name=name, seconds=us * 1e-6) for name, us in zip(names, microseconds, strict=False))
+    whole = sum(microseconds) * 1e-6
+    return profile_of(ProfiledCalls(source="fake", operators=operators, call_s=whole, calls=1, rows=256), whole)
+
+
+def test_of_several_nodes_of_a_kind_the_one_that_moved_is_named() -> None:
+    moved = str(moved_most(layers(500, 300, 200), layers(520, 480, 200)))
+    assert moved.startswith("matrix products (most of it in b): 1.20 ms of a call, 1.00 ms in the baseline")
+    assert "matrix products (most of it in a)" in str(moved_most(layers(900, 300), layers(500, 310)))
+
+
+def test_nodes_that_one_side_does_not_have_are_named_by_their_kind() -> None:
+    """Another conversion may have given other names."""
+    moved = moved_most(layers(500, 500, names="xy"), layers(600, 600))
+    assert str(moved).startswith("matrix products: 1.20 ms")
+
+
+def test_what_is_outside_of_operators_may_have_moved() -> None:
+    """Nine tenths of a call are operators on both sides; of 200 µs more, 160 are outside of them."""
+    before = profile(("Gemm", 1000))
+    after = profile(("Gemm", 1040), latency_us=1200, call_us=1200)
+    assert str(moved_most(before, after)).endswith("outside of them: 80 % of the change")
+
+
+def test_nothing_moved() -> None:
+    same = profile(("Gemm", 900))
+    assert state("framework moved", share=0.0) == moved_most(same, same)
+
+
+@pytest.mark.parametrize("side", ["baseline", "candidate"])
+def test_what_is_withheld_of_one_side_is_said(side: str) -> None:
+    known, unknown = profile(("Gemm", 900)), profile(("Gemm", 500))
+    moved = moved_most(unknown, known) if side == "baseline" else moved_most(known, unknown)
+    assert str(moved).startswith(f"operators of the {side} are not known: operators cover 50 % of the call")
+
+
+def test_a_side_without_operators_moves_nothing() -> None:
+    empty = OperatorProfile(source="fake", calls=1, latency_s=LONG_S, coverage=1.0)
+    assert state("framework moved", share=0.0) == moved_most(empty, empty)
+
+
+def test_without_calls_outside_the_profiler_shares_are_of_those_within() -> None:
+    """600 of 1000 µs, however little the rest of the call says."""
+    found = profile_of(seconds_of(("Gemm", 600), rows=0))
+    assert pytest.approx([1e-3, 0.6]) == [found.latency_s, found.coverage]
+    assert found.under_profiler
+    assert pytest.approx([0.6]) == [one.share for one in found.operators]
+    assert 0.0 == profile_of(seconds_of(call_us=0)).coverage
+
+
+@pytest.mark.parametrize(("call_us", "costs"), [(39, True), (41, False)])
+def test_the_profiler_costs_much_of_operators_below_20_us(call_us: float, *, costs: bool) -> None:
+    assert costs == profiler_costs(seconds_of(("Gemm", 10), ("Relu", 10), call_us=call_us))

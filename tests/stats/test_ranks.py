@@ -1,17 +1,27 @@
-"""Exact tests by signs: known answers, full enumeration, and the bounds that belong to them."""
+"""Exact tests, their bounds and effects: known answers, full enumeration and properties."""
 
 import math
 from collections.abc import Callable, Sequence
 from itertools import combinations, product
+from random import Random
 
 import numpy as np
 import pytest
+from fakes import gates
+from fakes import records as fake
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy import stats
 
+from pytest_hwperf.records.evidence import Gate, Hypothesis
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Comparison
 from pytest_hwperf.stats.ranks import (
     MOST_FLIPPED,
+    changes_of,
+    cohens_d,
+    decisive,
     fewest_pairs,
     hodges_lehmann,
     is_tail,
@@ -23,6 +33,7 @@ from pytest_hwperf.stats.ranks import (
     signed_rank_p,
     walsh_bounds,
 )
+from pytest_hwperf.stats.sequence import SCREEN_PAIRS, decide
 
 # Quarters: sums and halves of them are exact, so that ties stay ties whatever is added.
 few = st.lists(st.integers(-12, 12).map(lambda quarter: quarter / 4), min_size=1, max_size=9)
@@ -222,3 +233,124 @@ def test_every_order_of_a_rank_sum_is_counted() -> None:
     below = [sum(u <= most for u in orders) / len(orders) for most in range(13)]
     for most, share in enumerate(below):
         assert rank_sum_count(3, 4, share) == most + 1
+
+
+CASES = 25  # samples of each size
+
+# Known answers with ties and a zero, counted by hand: 6/32, 4/256, 3/32.
+TIED = {6 / 32: [1, 1, 2, -2, 3], 4 / 256: [1, 1, 2, 2, 3, 3, -1, 4], 3 / 32: [0, 1, 2, 2, 3, -1]}
+EXAMPLE = [6, 8, 14, 16, 23, 24, 28, 29, 41, -48, 49, 56, 60, -67, 75]  # of scipy's manual
+
+
+def share_of_patterns(weights: NDArray[np.int64], positive: NDArray[np.bool_]) -> float:
+    """Return the share of all sign patterns whose positive weights sum to at least those that were observed."""
+    n = len(weights)
+    patterns = (np.arange(2**n)[:, np.newaxis] >> np.arange(n)) & 1
+    return int(np.count_nonzero(patterns @ weights >= weights[positive].sum())) / int(2**n)
+
+
+@pytest.mark.parametrize("n", range(1, 13))
+def test_p_values_with_ties_and_zeros_are_those_of_every_pattern(n: int) -> None:
+    """Whole numbers, so that ties are ties; twice a midrank is whole too, and what is 0 keeps its rank."""
+    random = np.random.default_rng(n)
+    tied = 0
+    for _ in range(CASES):
+        values, margin = random.integers(-3, 6, size=n), int(random.integers(-1, 3))
+        beyond = values - margin
+        ranks = np.where(beyond == 0, 0, np.rint(2 * stats.rankdata(np.abs(beyond)))).astype(np.int64)
+        tied += len(np.unique(np.abs(beyond))) < n
+        assert share_of_patterns(ranks, beyond > 0) == signed_rank_p(values.tolist(), margin)
+        assert share_of_patterns(np.abs(beyond), beyond > 0) == sign_flip_p(values.tolist(), margin)
+    assert tied > CASES / 2 or n < 4
+
+
+def test_a_pattern_more_would_be_noticed() -> None:
+    """What the counts are held against is no copy of what they check."""
+    assert 4 / 256 == share_of_patterns(np.array([4, 4, 9, 9, 13, 13, 4, 16]), np.array([1, 1, 1, 1, 1, 1, 0, 1]) > 0)
+
+
+@pytest.mark.parametrize(("p_value", "values"), TIED.items(), ids=["5", "8", "6 with a zero"])
+def test_scipy_agrees_where_it_counts_patterns_instead_of_taking_a_table(p_value: float, values: list[float]) -> None:
+    every = stats.PermutationMethod(n_resamples=np.inf)
+    found = stats.wilcoxon(values, alternative="greater", zero_method="pratt", method=every)
+    assert [p_value] * 2 == [signed_rank_p(values), pytest.approx(found.pvalue, rel=1e-12)]
+
+
+def test_both_tails_of_the_manuals_example() -> None:
+    assert (0.0206298828125, 0.041259765625) == (signed_rank_p(EXAMPLE), 2 * signed_rank_p(EXAMPLE))
+
+
+EQUAL, SLOWER = 0, 1  # tests of the build
+
+
+@pytest.fixture(scope="module")
+def gate() -> Gate:
+    """Two tests, of which the second got 8 % slower: the first is cleared by its screen, the second confirmed."""
+    evidence = gates.build([0.0, 0.08], Random(5))
+    return Gate(against="main", revision="4f2c1e9", seed=5, evidence=evidence, shared={}, seconds={})
+
+
+def values_of(gate: Gate, hypothesis: Hypothesis) -> list[float]:
+    changes = changes_of([gate])[hypothesis.measurement, hypothesis.margin.metric, hypothesis.margin.statistic]
+    return list(decisive(decide(gate.evidence)[hypothesis], changes))
+
+
+def observed(gate: Gate, hypothesis: Hypothesis, stage: str) -> list[float | None]:
+    pairs = [pair for pair in gate.evidence.pairs if pair.stage == stage]
+    return [one.change for pair in pairs for one in pair.observations if one.measurement == hypothesis.measurement]
+
+
+def test_a_cleared_test_rests_on_its_screen(gate: Gate) -> None:
+    assert observed(gate, gates.hypothesis(EQUAL), "screen") == values_of(gate, gates.hypothesis(EQUAL))
+    assert SCREEN_PAIRS == len(values_of(gate, gates.hypothesis(EQUAL)))
+
+
+def test_a_confirmed_test_rests_on_its_fresh_pairs(gate: Gate) -> None:
+    assert "regressed" == decide(gate.evidence)[gates.hypothesis(SLOWER)].outcome
+    assert observed(gate, gates.hypothesis(SLOWER), "confirm") == values_of(gate, gates.hypothesis(SLOWER))
+
+
+def test_pairs_beyond_the_last_look_are_left_out(gate: Gate) -> None:
+    """A test that was decided earlier may run on beside others; its comparison is that of the look."""
+    last = gate.evidence.pairs[-1]
+    more = replace(gate.evidence, pairs=(*gate.evidence.pairs, replace(last, number=last.number + 1)))
+    assert values_of(gate, gates.hypothesis(SLOWER)) == values_of(
+        replace(gate, evidence=more), gates.hypothesis(SLOWER)
+    )
+
+
+def test_the_rehearsal_is_kept_apart_and_what_has_no_ratio_is_left_out(gate: Gate) -> None:
+    first = gate.evidence.pairs[0]
+    none = replace(first, observations=tuple(replace(one, change=None) for one in first.observations))
+    pairs = (replace(first, stage="rehearsal"), none, *gate.evidence.pairs[1:])
+    found = changes_of([replace(gate, evidence=replace(gate.evidence, pairs=pairs))])
+    assert {SCREEN_PAIRS - 1} == {len(changes["screen"]) for changes in found.values()}
+
+
+def test_values_that_do_not_give_the_change_are_not_taken(gate: Gate) -> None:
+    """As where the stored runs have answered, with as many of them as there are pairs."""
+    hypothesis = gates.hypothesis(EQUAL)
+    changes = changes_of([gate])[hypothesis.measurement, "latency", "p50"]
+    stored = fake.comparison_verdict("latency", "p50", "regressed", (0.3, 0.1, 0.5), pairs=SCREEN_PAIRS).subject
+    without = fake.comparison_verdict("latency", "p50", "no baseline").subject
+    assert isinstance(stored, Comparison)
+    assert isinstance(without, Comparison)
+    assert [(), (), ()] == [decisive(stored, changes), decisive(without, changes), decisive(stored, {})]
+
+
+def test_the_effect_is_the_mean_over_the_deviation() -> None:
+    """0.04 / 0.02; the other way round it is its negative."""
+    assert 2.0 == pytest.approx(cohens_d([0.02, 0.04, 0.06]))
+    assert -2.0 == pytest.approx(cohens_d([-0.02, -0.04, -0.06]))
+
+
+def test_the_effect_of_a_normal_change_is_that_of_its_distribution() -> None:
+    """A change of 8 % with a spread of 0.04 between pairs has d = log(1.08) / 0.04 = 1.92; 4000 pairs come near it."""
+    random = Random(7)
+    values = [random.gauss(math.log1p(0.08), 0.04) for _ in range(4000)]
+    assert math.log1p(0.08) / 0.04 == pytest.approx(cohens_d(values), abs=0.1)
+
+
+@pytest.mark.parametrize("values", [[], [0.02], [0.02, 0.02], [0.0, 0.0, 0.0]])
+def test_without_a_deviation_there_is_no_effect(values: list[float]) -> None:
+    assert cohens_d(values) is None

@@ -519,19 +519,6 @@ def test_equal_processes_share_the_level_with_what_else_is_tested() -> None:
         assert outcome == found.outcome
 
 
-def test_exact_match_says_how_it_was_compared() -> None:
-    same = values_of("memory", "fresh process", [10 * MB] * 3, [10 * MB] * 3)
-    assert (
-        "3 fresh processes against 3 fresh processes, equal on each side, compared exactly, no p-value"
-        == only(decide(evidence(hypotheses=[], fixed_samples=[same]))).how
-    )
-
-
-def test_predictions_that_cannot_be_paired_are_not_comparable() -> None:
-    short = replace(examples(3, 0), candidate=array("d", [1.0]))
-    assert only(decide(evidence(hypotheses=[], fixed_samples=[short]))).outcome == "not comparable"
-
-
 @pytest.mark.parametrize("changes", [(QUIET, SLOW), (SHAKY, SLOW), (SHAKY, SHAKY), (SLOW, QUIET)])
 def test_every_trial_has_an_outcome_at_the_end(changes: tuple[float, float]) -> None:
     """Going on as `next_step` asks ends after at most three looks."""
@@ -546,27 +533,6 @@ def test_every_trial_has_an_outcome_at_the_end(changes: tuple[float, float]) -> 
     assert {A, B} == set(found)
     assert ["" for _ in found] == [one.reason for one in found.values()]
     assert [change == SLOW for change in changes] == [found[one].outcome == "regressed" for one in (A, B)]
-
-
-def in_another_unit(one: Pair, factor: float) -> Pair:
-    scaled = [
-        replace(
-            seen,
-            baseline=array("d", [factor * value for value in seen.baseline]),
-            candidate=array("d", [factor * value for value in seen.candidate]),
-        )
-        for seen in one.observations
-    ]
-    return replace(one, observations=tuple(scaled))
-
-
-@pytest.mark.parametrize("factor", [1024.0, 2.0**-30])
-def test_another_unit_changes_no_decision(factor: float) -> None:
-    groups = SCREENED_BOTH, pairs("confirm", {A: SLOW, B: SHAKY}, 9, 7)
-    scaled = [tuple(in_another_unit(one, factor) for one in group) for group in groups]
-    found, again = decide(evidence(*groups)), decide(evidence(*scaled))
-    assert {one: found[one].outcome for one in (A, B)} == {one: again[one].outcome for one in (A, B)}
-    assert [found[one].p_value for one in (A, B)] == [again[one].p_value for one in (A, B)]
 
 
 def test_deciding_by_pairs_does_not_import_scipy() -> None:

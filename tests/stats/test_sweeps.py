@@ -1,5 +1,6 @@
-"""Sweeps: which points keep the limits, which is best, and what a miss says about larger batches."""
+"""Sweeps and rounds: which points keep the limits, which is best, and what drifts between rounds."""
 
+from array import array
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.report import Sweep, SweepPoint, SweepRow
 from pytest_hwperf.records.run import Figure, replace
 from pytest_hwperf.records.verdict import Budget
-from pytest_hwperf.stats.sweeps import is_beyond, missed, row_of, sweep_of
+from pytest_hwperf.stats.sweeps import Round, Stats, figures_of, is_beyond, missed, over_rounds, row_of, sweep_of
 
 P95 = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)
 MEMORY = Budget(keyword="memory_max_mb", metric="memory", statistic="p50", limit=1e6)
@@ -164,3 +165,86 @@ def test_a_sweep_comes_back_from_json() -> None:
     sweep = sweep_of("t", [row(point(1, 1, P95, rate=10.0), 0.001, rows_s=5), row_of(point(2), [])])
     assert sweep == from_json(Sweep, to_json(sweep))
     assert 1 == from_json(Sweep, to_json(sweep)).rows[0].point.values["batch_size"]
+
+
+def round_of(*latency_s: float, **others: Any) -> Round:
+    return Round(latency_s=array("d", latency_s), calls=len(latency_s), wall_s=sum(latency_s), **others)
+
+
+def found(rounds: list[Round], *statistics: str) -> dict[tuple[str, str], Figure]:
+    return {figure.key: figure for figure in figures_of(rounds, statistics)}
+
+
+def test_the_range_of_six_rounds_holds_the_median_with_97_percent() -> None:
+    """1 - 2 / 2^6 = 0.969."""
+    seen = over_rounds([1.0, 2.0, 3.0, 4.0, 5.0, 9.0])
+    assert (3.5, 1.0, 9.0, 6) == (seen.value, seen.low, seen.high, seen.n)
+    assert 0.96875 == seen.confidence
+
+
+def test_one_round_has_no_interval() -> None:
+    assert (None, None) == (over_rounds([2.0]).low, over_rounds([2.0]).high)
+
+
+def test_medians_and_rates_have_one_value_a_round() -> None:
+    """Medians 2 and 6 s; 3 calls of 8 rows in 6 s, and in 18 s."""
+    figures = found([round_of(1.0, 2.0, 3.0, rows=8), round_of(5.0, 6.0, 7.0, rows=8)], "p50")
+    assert {("latency", "p50"), ("throughput", "mean"), ("sample_throughput", "mean")} == figures.keys()
+    assert (4.0, 2.0, 6.0) == ((p50 := figures["latency", "p50"].estimate).value, p50.low, p50.high)
+    assert (1 / 6, 1 / 2) == (
+        (rate := figures["throughput", "mean"].estimate).low,
+        rate.high,
+    )
+    assert 4.0 == figures["sample_throughput", "mean"].estimate.high
+
+
+def test_a_tail_is_of_all_calls() -> None:
+    """The 190th of 200 calls."""
+    p95 = found([round_of(*range(1, 101)), round_of(*range(101, 201))], "p95")["latency", "p95"]
+    assert (190.0, 200, "call") == (p95.estimate.value, p95.estimate.n, p95.per)
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(4, 0.25), (0, 1.0)])
+def test_energy_is_that_of_a_row_and_without_rows_that_of_a_call(rows: int, expected: float) -> None:
+    one = round_of(1.0, 1.0, rows=rows, joules=2.0, energy_source="estimate:cpu-time", energy_estimated=True)
+    energy = found([one, one])["energy", "mean"]
+    assert (expected, "estimate:cpu-time", True) == (energy.estimate.value, energy.source, energy.estimated)
+
+
+def test_energy_that_a_round_lacks_is_left_out() -> None:
+    assert ("energy", "mean") not in found([round_of(1.0, joules=2.0), round_of(1.0)])
+
+
+def test_nothing_measured_has_no_figures() -> None:
+    assert () == figures_of([], ["p95"])
+
+
+@pytest.mark.parametrize(
+    ("data", "q1", "q3"),
+    [
+        ([5.0], 5.0, 5.0),
+        ([1.0, 2.0], 1.0, 2.0),
+        ([6, 7, 15, 36, 39, 40, 41, 42, 43, 47, 49], 20.25, 42.75),  # the example of Wikipedia, third method: 4 n + 3
+        ([7, 15, 36, 39, 40, 41], 15, 40),  # the same, second method
+        ([1, 2, 6], 1.25, 5),  # 3/4 of the first value and a quarter of the second
+        ([1, 2, 3, 4, 5], 1.75, 4.25),  # 4 n + 1: a quarter of the first value and three of the second
+    ],
+)
+def test_quartiles(data: list[float], q1: float, q3: float) -> None:
+    assert (q1, q3) == (Stats(data).q1, Stats(data).q3)
+
+
+def test_every_statistic_of_ten_times() -> None:
+    """1 … 9 and 100: mean 14.5; halves 1 … 5 and 6 … 100, so that the fences are at -4.5 and 15.5."""
+    found = Stats([100.0, *map(float, range(1, 10))])
+    assert (1, 100, 145, 14.5, 5.5, 10) == (found.min, found.max, found.total, found.mean, found.median, found.rounds)
+    assert 30.1524 == pytest.approx(found.stddev, abs=1e-4)
+    assert (3, 8, 5, 1, 9) == (found.q1, found.q3, found.iqr, found.ld15iqr, found.hd15iqr)
+    assert "1;1" == found.outliers
+    assert 10 / 145 == found.ops
+    assert 0.0 == Stats([0.0]).ops
+
+
+def test_one_time_has_no_spread() -> None:
+    found = Stats([2.0])
+    assert (2, 2, 0, 0, "0;0", 0.5) == (found.min, found.hd15iqr, found.stddev, found.iqr, found.outliers, found.ops)

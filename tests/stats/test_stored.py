@@ -1,0 +1,658 @@
+"""A run against stored runs: which comparison fits, what forbids one, limits of timings, and rates of whole builds."""
+
+import math
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from random import Random
+
+import pytest
+from fakes.records import estimate, figure, machine, run, sample
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from pytest_hwperf.records.markers import DEFAULT_MARGINS
+from pytest_hwperf.records.messages import said, state
+from pytest_hwperf.records.metrics import METRICS
+from pytest_hwperf.records.run import Figure, Machine, Run, Sample, StoredRun, replace
+from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Judgement, Margin, uncompared
+from pytest_hwperf.stats.estimates import figures
+from pytest_hwperf.stats.stored import (
+    Criteria,
+    Stored,
+    choose,
+    compare_with_history,
+    compare_with_stored,
+    family_of,
+    history_limit,
+    is_exact_alarm,
+    machine_drift,
+    may_hide_a_change,
+    measured_margins,
+    named_too,
+    needs_repeats,
+    not_compared,
+    prediction_limit,
+    required_of,
+    stored_run_of,
+    unless_agreed,
+)
+
+LATENCY, ACCURACY, MEMORY = (DEFAULT_MARGINS[name] for name in ("latency_p50", "accuracy", "memory"))
+ENERGY, COLD, FLIPS = (DEFAULT_MARGINS[name] for name in ("energy", "cold_start", "flip_rate"))
+
+
+def measured(*samples: Sample, conditions: Mapping[str, str] | None = None) -> Run:
+    made = run(samples=samples or (sample(values=[0.006] * 9),))
+    return made if conditions is None else replace(made, conditions=conditions)
+
+
+def stored(*runs: Run, elsewhere: Iterable[Machine] = ()) -> Stored:
+    sessions = [stored_run_of(Judgement(run=r, figures=figures(r), verdicts=())) for r in runs]
+    return Stored(runs=sessions, elsewhere=list(elsewhere))
+
+
+def compared(now: Run, base: Stored, criteria: Criteria, *repeats: Run) -> Comparison:
+    (found,) = compare_with_stored(now, figures(now), base, criteria, [figures(again) for again in repeats])
+    return found
+
+
+def latency(seconds: float) -> Run:
+    return measured(sample(values=[seconds] * 9))
+
+
+def processes(metric: str, *values: float) -> Run:
+    return measured(sample(metric, values, per="fresh process", source="VmHWM"))
+
+
+def test_a_session_keeps_figures_and_exact_values_only() -> None:
+    """Raw latencies would fill a repository; correctness per example is what makes accuracy comparable."""
+    both = measured(sample(values=[0.006] * 9), sample("accuracy", [1, 0, 1], per="example"))
+    session = stored_run_of(Judgement(run=both.with_result("big"), figures=figures(both), verdicts=()))
+    assert [kept.metric for kept in session.run.samples] == ["accuracy"]
+    assert ("latency", "p50") in {(figure.metric, figure.statistic) for figure in session.figures}
+    assert session.run.result is None
+
+
+def test_a_first_run_has_no_baseline() -> None:
+    found = compared(measured(), stored(), Criteria(margins=[LATENCY]))
+    assert (found.outcome, found.change) == ("no baseline", None)
+    assert found.reason == "no baseline: save one with --hwperf-save"
+
+
+def test_a_baseline_of_another_machine_is_not_comparable() -> None:
+    """The nearest machine's difference is named."""
+    far = replace(machine(cores=64), cpu_model="other", python="other")
+    found = compared(measured(), stored(elsewhere=[far, machine(cores=8), machine()]), Criteria(margins=[LATENCY]))
+    assert found.outcome == "not comparable"
+    assert found.reason == ("the baseline is of another machine (cores: 8, 4): save one here with --hwperf-save")
+
+
+def test_other_conditions_are_not_comparable() -> None:
+    now = measured(conditions={"batch_size": "1", "load": "single_stream"})
+    before = measured(conditions={"batch_size": "32", "load": "single_stream", "threads": "1"})
+    found = compared(now, stored(before), Criteria(margins=[LATENCY]))
+    assert found.outcome == "not comparable"
+    assert found.reason == "batch_size: 32, 1; threads: 1, absent (baseline, now): save a new baseline"
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "reason"),
+    [
+        ("arm", "x86", "machine kind: arm, x86 (baseline, now): save a new baseline"),
+        ("arm", "arm", ""),
+        ("", "arm", ""),
+        ("arm", "", ""),
+    ],
+)
+def test_another_kind_of_machine_is_not_comparable(before: str, now: str, reason: str) -> None:
+    """Even where the machines cannot be told apart; a run that does not say its kind is compared as before."""
+    kept = stored(*[replace(latency(0.006), kind=before)] * 2)
+    found = compared(replace(latency(0.006), kind=now), kept, Criteria(margins=[LATENCY]))
+    assert (found.outcome == "not comparable") == bool(reason)
+    assert found.reason == reason or not reason
+
+
+def test_another_source_is_not_comparable() -> None:
+    now, before = (measured(sample("energy", [0.1] * 5, source=source)) for source in ("rapl:package-0", "rapl:psys"))
+    found = compared(now, stored(before), Criteria(margins=[ENERGY]))
+    assert (found.outcome, found.reason) == (
+        "not comparable",
+        "source: rapl:psys, rapl:package-0 (baseline, now): save a new baseline",
+    )
+
+
+def test_sessions_that_agree_are_used_and_others_left_aside() -> None:
+    base = stored(*[measured(conditions={"batch_size": "32"})] * 3, latency(0.006), latency(0.006))
+    assert compared(latency(0.006), base, Criteria(margins=[LATENCY])).pairs == 2
+
+
+def test_a_repeat_that_did_not_measure_it_repeats_nothing() -> None:
+    other = measured(sample("accuracy", [1.0], per="example"))
+    found = compared(latency(0.018), stored(latency(0.006)), Criteria(margins=[LATENCY]), other, other)
+    assert found.outcome == "inconclusive"
+
+
+def test_fresh_processes_repeat_each_other() -> None:
+    """Each value of a cold start is a fresh process already."""
+    base = stored(*[processes("cold_start", 0.1, 0.1, 0.1)] * 8)
+    assert compared(processes("cold_start", 0.3, 0.3, 0.3), base, Criteria(margins=[COLD])).outcome == "regressed"
+    assert compared(processes("cold_start", 0.3, 0.1, 0.1), base, Criteria(margins=[COLD])).outcome == "inconclusive"
+
+
+def test_memory_is_compared_exactly_with_the_newest_session() -> None:
+    base = stored(processes("memory", 90e6, 90e6, 90e6), processes("memory", 60e6, 60e6, 60e6))
+    assert compared(processes("memory", 70e6, 70e6, 70e6), base, Criteria(margins=[MEMORY])).outcome == "regressed"
+    assert compared(processes("memory", 60.5e6, 60e6, 60e6), base, Criteria(margins=[MEMORY])).outcome == "equivalent"
+
+
+@pytest.mark.parametrize(("margin", "name"), [(ACCURACY, "accuracy"), (FLIPS, "flip_rate")])
+def test_examples_are_compared_in_pairs(margin: object, name: str) -> None:
+    """30 of 200 examples newly wrong (or newly flipped): exact McNemar."""
+    good, bad = (1.0, 0.0) if name == "accuracy" else (0.0, 1.0)
+    before = measured(Sample(metric=name, values=array("d", [good] * 200), per="example", source="model"))
+    after = measured(Sample(metric=name, values=array("d", [good] * 170 + [bad] * 30), per="example", source="model"))
+    found = compared(after, stored(before), Criteria(margins=[margin]))  # type: ignore[list-item] # a Margin
+    assert (found.outcome, found.pairs) == ("regressed", 200)
+    assert found.p_value == pytest.approx(0.5**30)
+
+
+def test_an_estimate_is_never_compared() -> None:
+    """It holds nothing beyond CPU time; left out unless the user named energy: then it says why."""
+    now = measured(replace(sample("energy", [0.1] * 5, source="estimate:cpu-time"), estimated=True))
+    unnamed = compare_with_stored(now, figures(now), stored(now), Criteria(margins=[ENERGY]))
+    named = compared(now, stored(now), Criteria(margins=[ENERGY], required={("energy", "mean")}))
+    assert unnamed == ()
+    assert named.outcome == "not comparable"
+    assert "holds nothing beyond CPU time" in named.reason
+
+
+def test_what_was_named_and_not_measured_is_said() -> None:
+    now = replace(measured(), unmeasured={"energy": said("the counter is stuck")})
+    criteria = Criteria(margins=[ENERGY, MEMORY], required={("energy", "mean"), ("memory", "p50")})
+    found = compare_with_stored(now, figures(now), stored(now), criteria)
+    assert [comparison.reason for comparison in found] == [
+        "not measured: the counter is stuck",
+        "not measured: this measurement does not give it",
+    ]
+
+
+def test_what_nobody_measured_and_nobody_named_is_left_out() -> None:
+    assert compare_with_stored(measured(), figures(measured()), stored(), Criteria(margins=[MEMORY])) == ()
+
+
+def verdictless(margin: Margin, outcome: ComparisonOutcome, change: float | None = None) -> Comparison:
+    """A comparison of which only the outcome and the change count."""
+    found = uncompared(margin, outcome, said(outcome))
+    return found if change is None else replace(found, change=estimate(change, None, None, 1), cause=None)
+
+
+@pytest.mark.parametrize(
+    ("margin", "old", "new", "blind", "chosen"),
+    [
+        (LATENCY, verdictless(LATENCY, "regressed", 0.5), verdictless(LATENCY, "equivalent", 0.0), False, "equivalent"),
+        (LATENCY, verdictless(LATENCY, "regressed", 0.5), verdictless(LATENCY, "equivalent", 0.0), True, "regressed"),
+        (LATENCY, verdictless(LATENCY, "improved", -0.5), verdictless(LATENCY, "equivalent", 0.0), True, "equivalent"),
+        (LATENCY, verdictless(LATENCY, "inconclusive", 0.1), None, False, "inconclusive"),
+        (LATENCY, None, verdictless(LATENCY, "equivalent", 0.0), False, "equivalent"),
+        (MEMORY, verdictless(MEMORY, "equivalent", 0.0), verdictless(MEMORY, "regressed", 0.5), False, "equivalent"),
+        (MEMORY, verdictless(MEMORY, "no baseline"), verdictless(MEMORY, "regressed", 0.5), False, "regressed"),
+    ],
+    ids=["pairs", "blind pairs", "blind to no alarm", "no pairs", "nothing stored", "exact", "exact without values"],
+)
+def test_each_margin_is_answered_by_the_better_comparison(
+    margin: Margin, old: Comparison | None, new: Comparison | None, *, blind: bool, chosen: str
+) -> None:
+    """What is stored of exact metrics stays valid; pairs decide about timings, unless the test itself has changed."""
+    stored_ones = [old] if old else []
+    paired = {(margin.metric, margin.statistic): new} if new else {}
+    (found,) = choose(run(), [margin], stored_ones, paired, blind=blind)
+    assert chosen == found.outcome
+
+
+def test_a_margin_that_nothing_answers_is_left_out() -> None:
+    assert choose(run(), [LATENCY], [], {}, blind=False) == ()
+
+
+def test_what_the_user_named_says_why_the_pairs_say_nothing() -> None:
+    here = run(unmeasured={"energy": "no counter"})
+    named = {(margin.metric, margin.statistic) for margin in (LATENCY, ENERGY, COLD)}
+    known = {("latency", "p50"): verdictless(LATENCY, "equivalent", 0.0)}
+    found = named_too(here, figures(here), Criteria(margins=[LATENCY, ENERGY, COLD, FLIPS], required=named), known)
+    assert {"equivalent", "not comparable"} == {one.outcome for one in found.values()}
+    assert ["", "no counter", "not measured: this measurement does not give it"] == [
+        one.reason for one in found.values()
+    ]
+
+
+def test_what_was_measured_and_named_and_not_decided_is_said() -> None:
+    here = latency(0.006)
+    (found,) = named_too(here, figures(here), Criteria(margins=[LATENCY], required={LATENCY.key}), {}).values()
+    assert "the pairs cannot tell" == found.reason
+
+
+def test_margins_of_every_test_ask_only_for_what_a_test_has() -> None:
+    """Energy could not be measured, or was estimated; accuracy without labels is no metric of the test."""
+    plain, estimated = sample(), replace(sample("energy", source="estimate:cpu-time"), estimated=True)
+    runs = (run(), run(unmeasured={"energy": "no counter"}), run(samples=(plain, estimated)))
+    assert [frozenset(), {ENERGY.key}, {ENERGY.key}] == [required_of(one, (), [ACCURACY, ENERGY]) for one in runs]
+    assert {ACCURACY.key} == required_of(run(), [ACCURACY], [ACCURACY, ENERGY])
+
+
+def estimated_energy(measured: Run) -> tuple[Figure, ...]:
+    """Its figures, and an energy that nothing has measured."""
+    return (*figures(measured), figure("energy", "mean", source="estimate:cpu-time", per="window"))
+
+
+def test_an_estimate_is_never_compared_whatever_there_is_to_compare_with() -> None:
+    """Named, it says so; else it has no comparison, which would be counted."""
+    here = latency(0.006)
+    found, margins = estimated_energy(here), [LATENCY, ENERGY]
+    named = named_too(here, found, Criteria(margins=margins, required={ENERGY.key}), {})
+    assert [LATENCY] == measured_margins(margins, found)
+    assert margins == measured_margins(margins, figures(here))
+    assert ["latency"] == [one.metric for one in not_compared(found, Criteria(margins=margins), said("damaged"))]
+    assert [True] == [
+        one.reason.startswith("estimate:cpu-time holds nothing beyond CPU time") for one in named.values()
+    ]
+
+
+def test_an_update_of_a_library_is_named_with_the_way_on() -> None:
+    updated = machine(libraries={"numpy": "1.0"}), machine(libraries={"numpy": "2.0"})
+    found = compared(
+        replace(measured(), machine=updated[1]), stored(elsewhere=updated[:1]), Criteria(margins=[LATENCY])
+    )
+    assert found.reason == (
+        "this machine saved its baseline with other versions or settings (numpy: 1.0, 2.0; baseline, now): save a new "
+        "one with pytest --hwperf-save, then remove the old one with hwperf baseline prune"
+    )
+
+
+def test_a_stored_run_without_the_values_of_its_figure_is_not_compared_with() -> None:
+    """As one that was thinned to keep its file small, or forged."""
+    now = processes("memory", 1e6, 1e6)
+    bare = replace(processes("memory", 1e6, 1e6), samples=())
+    kept = Stored(runs=[StoredRun(run=bare, figures=figures(now))])
+    (found,) = compare_with_stored(now, figures(now), kept, Criteria(margins=[MEMORY]))
+    assert (found.outcome, found.reason) == (
+        "not comparable",
+        "the stored run that fits holds no values of it: save a new baseline",
+    )
+
+
+def test_values_that_nothing_is_compared_with_are_not_kept() -> None:
+    """A difference for each row would fill the baseline; its figures are kept."""
+    now = measured(
+        sample("flip_rate", [0.0, 1.0], per="example"),
+        sample("probability_diff", [0.1, 0.2], per="example"),
+    )
+    kept = stored_run_of(Judgement(run=now, figures=figures(now), verdicts=()))
+    assert ["flip_rate"] == [sample.metric for sample in kept.run.samples]
+    assert {"max", "mean"} == {figure.statistic for figure in kept.figures if figure.metric == "probability_diff"}
+
+
+SESSIONS = (0.00100, 0.00101, 0.00099, 0.00100, 0.00102, 0.00098, 0.00100, 0.00100)  # seconds
+
+times = st.floats(1e-6, 10.0)
+
+
+def against(
+    value: float,
+    repeats: Sequence[float] = (),
+    *,
+    metric: str = "latency",
+    history: Sequence[float] = SESSIONS,
+    margin: float = 0.02,
+    floor: float = 0.0,
+) -> Comparison:
+    asked = Margin(metric=metric, statistic="p50", size=margin, floor=floor)
+    return compare_with_history(METRICS[metric], history, value, asked, 0.01, repeats)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "limits"),
+    [(0.01, (90.1, 49.2, 35.7, 24.7, 18.3, 14.5, 11.2)), (0.05, (39.5, 25.6, 20.0, 15.0, 11.6, 9.5, 7.5))],
+)
+def test_limits_by_number_of_sessions(alpha: float, limits: tuple[float, ...]) -> None:
+    """In % over the mean of K sessions with a spread of 2 %, prior 10 % worth three sessions."""
+    found = [
+        prediction_limit(0.02, sessions, 1.0, alpha, prior_sd=0.10, prior_df=3.0)
+        for sessions in (1, 2, 3, 5, 8, 12, 20)
+    ]
+    assert limits == pytest.approx([100 * math.expm1(limit) for limit in found], abs=0.051)
+
+
+def test_one_session_has_only_the_prior() -> None:
+    """t(.99, 3) = 4.540703, times 0.10 times sqrt(2)."""
+    assert pytest.approx((1.5, 0.6421523)) == history_limit([1.5], 0.01)
+
+
+def test_two_sessions_have_a_mean_and_a_standard_deviation() -> None:
+    """Spread 0.2/sqrt(2) = .141421: s^2 = (3 * .01 + .02)/4 = .0125; t(.99, 4) = 3.746947; sqrt(1.5)."""
+    assert pytest.approx((1.1, 3.746947 * math.sqrt(0.0125 * 1.5)), rel=1e-6) == history_limit([1.0, 1.2], 0.01)
+
+
+def test_from_three_sessions_on_one_burst_moves_nothing() -> None:
+    """Median and MAD: a session at e^5 counts as one that is a little high."""
+    calm, burst = history_limit([0.0, 0.1, -0.1, 0.05, 0.06], 0.01), history_limit([0.0, 0.1, -0.1, 0.05, 5.0], 0.01)
+    assert calm[0] == burst[0] == 0.05
+    assert pytest.approx(burst[1], rel=0.1) == calm[1]
+
+
+def test_robust_limit_known_answer() -> None:
+    """[0, .1, .3]: median .1, MAD .1, spread .14826; s^2 = (.03 + 2 * .02198)/5; t(.99, 5); 1 + pi/6."""
+    s = math.sqrt((3 * 0.01 + 2 * 0.14826**2) / 5)
+    centre, limit = history_limit([0.0, 0.1, 0.3], 0.01)
+    assert 0.1 == centre
+    assert pytest.approx(stats.t.ppf(0.99, 5) * s * math.sqrt(1 + math.pi / 6)) == limit
+
+
+def test_within_the_limit_is_inconclusive_and_tells_the_limit() -> None:
+    """Ten percent above eight calm sessions is nothing that this rule can see."""
+    found = against(0.00110)
+    assert found.change is not None
+    assert found.detectable is not None
+    assert ("inconclusive", "", 8) == (found.outcome, found.reason, found.pairs)
+    assert not needs_repeats(found)
+    assert pytest.approx(0.10) == found.change.value
+    assert pytest.approx(0.00100) == found.baseline
+    assert 0.15 < found.detectable < 0.20
+    assert (
+        f"historical; false-alarm rate not guaranteed: limit {100 * found.detectable:+.1f} %, stored runs: 8"
+        == found.how
+    )
+
+
+def test_an_alarm_asks_for_repeats_first() -> None:
+    found = against(0.00130)
+    assert "inconclusive" == found.outcome
+    assert needs_repeats(found)
+    assert "beyond the limit, not repeated: 2 further fresh processes decide" == found.reason
+
+
+def test_one_repeat_is_not_enough() -> None:
+    assert needs_repeats(against(0.00130, [0.00131]))
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "repeats", "outcome", "counted"),
+    [
+        ("latency", 0.0013, (0.0013, 0.0014), "regressed", "3 of 3"),
+        ("latency", 0.0013, (0.0010, 0.0014), "inconclusive", "2 of 3"),  # the burst passed
+        ("latency", 0.0013, (0.0007, 0.0014), "inconclusive", "2 of 3"),  # the other side does not count
+        ("latency", 0.0007, (0.0007, 0.0006), "improved", "3 of 3"),
+        ("throughput", 0.0007, (0.0007, 0.0006), "regressed", "3 of 3"),
+        ("throughput", 0.0013, (0.0013, 0.0014), "improved", "3 of 3"),
+    ],
+)
+def test_repeats_decide(
+    metric: str, value: float, repeats: tuple[float, ...], outcome: ComparisonOutcome, counted: str
+) -> None:
+    found = against(value, repeats, metric=metric)
+    assert (outcome, "") == (found.outcome, found.reason)
+    assert found.how.endswith(f", {counted} processes beyond it")
+    assert not needs_repeats(found)
+
+
+def test_a_third_repeat_is_not_looked_at() -> None:
+    assert "regressed" == against(0.0013, [0.0013, 0.0013, 0.0010]).outcome
+
+
+def test_a_wide_margin_stands_above_the_limit() -> None:
+    """+30 % is beyond the limit of eight sessions and within a margin of 50 %."""
+    found = against(0.0013, [0.0013, 0.0013], margin=0.5)
+    assert ("inconclusive", 0.5) == (found.outcome, found.margin)
+    assert pytest.approx(0.5) == found.detectable
+
+
+def test_a_floor_widens_the_margin() -> None:
+    """1 ms of 1 ms is a margin of 100 %."""
+    assert pytest.approx(1.0) == against(0.0013, floor=0.001).margin
+
+
+def test_what_is_higher_better_is_detectable_downwards() -> None:
+    found, seconds = against(0.0010, metric="throughput"), against(0.0010)
+    assert found.detectable is not None
+    assert seconds.detectable is not None
+    assert pytest.approx(1.0) == (1 + found.detectable) * (1 + seconds.detectable)
+
+
+@pytest.mark.parametrize(
+    ("history", "value", "repeats"),
+    [((0.0, 1.0), 1.0, ()), ((1.0,), -1.0, ()), ((1.0,), math.inf, ()), ((1.0,), 1.0, (0.0,))],
+)
+def test_ratios_need_positive_values(history: tuple[float, ...], value: float, repeats: tuple[float, ...]) -> None:
+    found = against(value, repeats, history=history)
+    assert ("not comparable", None) == (found.outcome, found.change)
+    assert "not every value is positive: the ratio to stored runs needs that" == found.reason
+
+
+def test_an_absurd_ratio_is_still_a_number() -> None:
+    """Logs apart by more than 709 overflow a float, which no store could hold."""
+    found = against(1e300, history=[1e-300])
+    assert found.change is not None
+    assert found.change.high is not None
+    assert math.isfinite(found.change.high)
+
+
+@given(
+    history=st.lists(times, min_size=1, max_size=9),
+    new=st.lists(times, min_size=1, max_size=3),
+    factor=st.sampled_from([1e-3, 0.125, 64.0, 1e3]),
+)
+def test_another_unit_changes_no_outcome(history: list[float], new: list[float], factor: float) -> None:
+    value, *repeats = new
+    once = against(value, repeats, history=history)
+    scaled = against(value * factor, [r * factor for r in repeats], history=[h * factor for h in history])
+    assert (once.outcome, once.reason) == (scaled.outcome, scaled.reason)
+
+
+@given(history=st.lists(times, min_size=1, max_size=9), new=st.lists(times, min_size=1, max_size=3))
+def test_a_rate_gets_the_answer_of_its_seconds(history: list[float], new: list[float]) -> None:
+    """Serial throughput is the reciprocal of latency, and its regression is the same one."""
+    value, *repeats = new
+    seconds = against(value, repeats, history=history)
+    rate = against(1 / value, [1 / r for r in repeats], history=[1 / h for h in history], metric="throughput")
+    assert (seconds.outcome, seconds.reason) == (rate.outcome, rate.reason)
+
+
+def moved(by: float, metric: str = "latency") -> Comparison:
+    return against(0.001 * (1 + by), metric=metric)
+
+
+def test_most_timings_slower_is_the_machine() -> None:
+    found = machine_drift([moved(0.12), moved(0.10), moved(0.14), moved(0.12), moved(0.01)])
+    assert (
+        "machine drift: 4 of 5 timings are slower than in their stored runs, +12.0 % in the middle: "
+        "suspect the machine before the code, and rerun on a quiet one"
+    ) == found
+
+
+def test_a_lower_rate_is_slower_and_a_higher_one_faster() -> None:
+    slower = [moved(0.12), moved(0.12), moved(-0.2, "throughput"), moved(-0.2, "throughput"), moved(0.12)]
+    faster = [moved(-0.12), moved(0.2, "throughput"), moved(-0.12), moved(-0.12), moved(-0.12)]
+    assert "5 of 5 timings are slower" in str(machine_drift(slower))
+    assert "5 of 5 timings are faster" in str(machine_drift(faster))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        (0.12, 0.12, 0.12, 0.12),  # four are too few
+        (0.12, 0.12, 0.12, -0.12, -0.12),
+        (0.01, 0.01, 0.01, 0.01, 0.01),  # within the margin
+        (),
+    ],
+)
+def test_no_drift(changes: tuple[float, ...]) -> None:
+    assert machine_drift([moved(change) for change in changes]) is None
+
+
+def test_only_timings_held_against_history_speak_of_the_machine() -> None:
+    """Energy, metrics of the user's own, interleaved reruns, and comparisons without a change say nothing."""
+    slower = moved(0.12)
+    others = [
+        moved(0.12, "energy"),
+        replace(slower, metric="bleu"),
+        replace(slower, method=state("signed-rank", pairs=8)),
+        replace(slower, change=None),
+    ]
+    assert machine_drift([slower, slower, slower, slower, *others]) is None
+
+
+SIZE, INSTRUCTIONS = DEFAULT_MARGINS["model_size"], DEFAULT_MARGINS["instructions"]
+EXAMPLES, FLIPPED, TESTS = 500, 0.06, 50
+
+
+def labelled(values: Sequence[float], test: str = "tests/test_a.py::test_a") -> Run:
+    return run(test=test, samples=(sample("accuracy", values, per="example"),))
+
+
+def kept_of(kept: Run) -> StoredRun:
+    return stored_run_of(Judgement(run=kept, figures=figures(kept), verdicts=()))
+
+
+def by_example(before: Run, now: Run, family: int) -> Comparison:
+    criteria = Criteria(margins=[ACCURACY], alpha=0.01, family=family)
+    (found,) = compare_with_stored(now, figures(now), Stored(runs=[kept_of(before)]), criteria)
+    return found
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize(("family", "least", "most"), [(1, 0.20, 0.45), (TESTS, 0.0, 0.012)])
+def test_a_build_of_fifty_tests_with_flips_fails_as_rarely_as_one(family: int, least: float, most: float) -> None:
+    """6 % of the answers flip, half of them for the worse: with alpha for each test every third build would fail."""
+    random, builds, flipped = Random(50), 4000, round(FLIPPED * EXAMPLES)
+    alarms = 0
+    for _ in range(builds):
+        losses = [random.getrandbits(flipped).bit_count() for _ in range(TESTS)]
+        alarms += any(_alarm(lost, flipped, family) for lost in losses)
+    assert least <= alarms / builds <= most
+
+
+_CALLED: dict[tuple[int, int, int], bool] = {}
+
+
+def _alarm(lost: int, flipped: int, family: int) -> bool:
+    if (lost, flipped, family) not in _CALLED:
+        won = flipped - lost
+        before = [1.0] * lost + [0.0] * won + [1.0] * (EXAMPLES - flipped)
+        now = [0.0] * lost + [1.0] * won + [1.0] * (EXAMPLES - flipped)
+        found = by_example(labelled(before), labelled(now), family)
+        _CALLED[lost, flipped, family] = found.outcome == "regressed"
+    return _CALLED[lost, flipped, family]
+
+
+def test_a_comparison_says_among_how_many_the_rate_is_split() -> None:
+    found = by_example(labelled([1.0] * 20), labelled([0.0] * 14 + [1.0] * 6), 50)
+    assert "regressed" == found.outcome
+    assert found.how.endswith("at most 1 % false alarms per build (split over 50 stored comparisons)")
+    assert by_example(labelled([1.0]), labelled([1.0, 1.0]), 50).promise is None
+
+
+def test_the_family_is_what_the_stored_runs_of_these_tests_hold_by_example() -> None:
+    others = replace(labelled([1.0], "c"), machine=machine(cores=64))
+    kept = [kept_of(one) for one in (labelled([1.0], "a"), labelled([1.0], "b"), labelled([1.0], "gone"), others)]
+    updated = kept_of(replace(labelled([1.0], "a"), machine=machine(libraries={"numpy": "1.0"})))
+    assert 2 == family_of(kept, {"a", "b", "c", "d"}, machine())
+    assert 2 == family_of([*kept, updated], {"a", "b"}, machine())  # it may be compared with either
+    assert 1 == family_of([updated], {"a"}, machine())
+    assert 1 == family_of([], {"a"}, machine())
+
+
+def test_predictions_that_differ_between_processes_raise_no_alarm() -> None:
+    """Trained without a seed, the model of each process is another one."""
+    before, now = labelled([1.0] * 20), labelled([0.0] * 12 + [1.0] * 8)
+    alarm = by_example(before, now, 1)
+    kept, criteria = Stored(runs=[kept_of(before)] * 9), Criteria(margins=[ACCURACY])
+    (same,) = unless_agreed(now, [alarm], [now, now], kept, criteria)
+    (other,) = unless_agreed(now, [alarm], [now, before], kept, criteria)
+    (gone,) = unless_agreed(now, [alarm], [run(samples=(sample(),))], kept, criteria)
+    assert alarm == same
+    assert ("inconclusive", None) == (other.outcome, other.p_value)
+    assert other.reason.startswith("predictions differ between processes of the candidate, ")
+    assert "inconclusive" == gone.outcome
+
+
+def test_a_size_that_differs_between_processes_raises_no_alarm() -> None:
+    small, large, larger = (run(samples=(sample("model_size", [size], per="model"),)) for size in (1e6, 2e6, 2.1e6))
+    criteria = Criteria(margins=[SIZE])
+    kept = Stored(runs=[kept_of(small)] * 7)
+    (alarm,) = compare_with_stored(large, figures(large), kept, criteria)
+    (found,) = unless_agreed(large, [alarm], [larger, small], kept, criteria)
+    (worse,) = unless_agreed(large, [alarm], [larger, larger], kept, criteria)
+    assert is_exact_alarm(large, alarm)
+    assert "model_size differs between processes" in found.reason
+    assert "regressed" == worse.outcome
+
+
+def unseeded(count: int, least: int) -> list[Run]:
+    """Return runs of models trained without a seed: of 40 examples each has one more right than the one before."""
+    return [labelled([1.0] * (least + i) + [0.0] * (40 - least - i)) for i in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("kept", "family", "outcome", "told"),
+    [
+        (7, 1, "regressed", "the candidate is worse in each of its 3"),  # C(10, 3) = 120 >= 100
+        (6, 1, "inconclusive", "may be chance with 6 of 7 stored runs: save more runs, or train"),
+        (7, 2, "inconclusive", "may be chance with 7 of 9 stored runs"),  # C(12, 3) = 220 >= 200
+        (1, 1, "inconclusive", "may be chance with 1 of 7 stored runs"),
+    ],
+)
+def test_a_model_without_a_seed_regresses_if_each_process_is_worse_than_all_stored_runs(
+    kept: int, family: int, outcome: str, told: str
+) -> None:
+    """Three processes and so many stored runs that equal ones are divided like this at most once in a hundred."""
+    now, *again = unseeded(3, least=8)
+    stored_runs, criteria = (
+        Stored(runs=[*map(kept_of, unseeded(kept, 30))]),
+        Criteria(margins=[ACCURACY], family=family),
+    )
+    (alarm,) = compare_with_stored(now, figures(now), stored_runs, criteria)
+    (found,) = unless_agreed(now, [alarm], again, stored_runs, criteria)
+    assert outcome == found.outcome
+    assert told in "; ".join([found.reason, *found.warnings])
+
+
+def test_one_stored_run_that_is_as_bad_or_of_other_data_proves_nothing_worse() -> None:
+    now, *again = unseeded(3, least=8)
+    criteria = Criteria(margins=[ACCURACY])
+    others = [kept_of(replace(one, conditions={"data": "other"})) for one in unseeded(7, 30)]
+    for more in ([kept_of(again[0])], others):
+        kept = Stored(runs=[*more, *map(kept_of, unseeded(6, 30))])
+        (alarm,) = compare_with_stored(now, figures(now), kept, criteria)
+        (found,) = unless_agreed(now, [alarm], again, kept, criteria)
+        assert "inconclusive" == found.outcome
+
+
+def test_instructions_of_another_number_of_windows_are_compared() -> None:
+    """How many windows fit into a run is chance, and no condition."""
+    before, now, again = (
+        run(samples=(sample("instructions", values, per="window"),)) for values in ([1e6] * 5, [2e6] * 3, [2.1e6] * 4)
+    )
+    criteria = Criteria(margins=[INSTRUCTIONS])
+    kept = Stored(runs=[kept_of(before)] * 7)
+    (alarm,) = compare_with_stored(now, figures(now), kept, criteria)
+    (few,) = unless_agreed(now, [alarm], [again, again], Stored(runs=[kept_of(before)]), criteria)
+    (found,) = unless_agreed(now, [alarm], [again, again], kept, criteria)
+    assert ("regressed", "regressed") == (alarm.outcome, found.outcome)
+    assert ("inconclusive", True) == (few.outcome, may_hide_a_change([found, few]))
+    assert not may_hide_a_change([alarm, found])
+
+
+def test_memory_comes_from_several_processes_already() -> None:
+    made = run(samples=(sample("memory", [2e8] * 3, per="fresh process"),))
+    alarm = replace(by_example(labelled([1.0] * 20), labelled([0.0] * 20), 1), metric="memory")
+    assert not is_exact_alarm(made, alarm)
+    assert (alarm,) == unless_agreed(made, [alarm], [], Stored(runs=()), Criteria(margins=[ACCURACY]))
+
+
+def test_of_two_answers_with_an_error_rate_that_of_the_pairs_counts() -> None:
+    here = labelled([1.0] * 20)
+    old = by_example(labelled([1.0] * 20), labelled([0.0] * 12 + [1.0] * 8), 1)
+    new = by_example(here, here, 1)
+    (found,) = choose(here, [ACCURACY], [old], {ACCURACY.key: new}, blind=False)
+    (blind,) = choose(here, [ACCURACY], [old], {ACCURACY.key: new}, blind=True)
+    assert new == found
+    assert old == blind
