@@ -105,6 +105,7 @@ from pytest_hwperf.host import files
 
 store, kind, step, status = json_files.JsonStore(sys.argv[1], keep=1000), int(sys.argv[2]), 0, -1
 tests, files = ("one", "two"), (json_files.__file__, baseline_folder.__file__, files.__file__)
+pure = ("render", "parse", "_digest", "_heading")  # what turns runs into bytes, in lines that grow with the runs
 
 def save(median):
     answers = store.save("main", [fake.session(test=test, median_s=float(median)) for test in tests])
@@ -113,7 +114,7 @@ def save(median):
 def end_at(line):
     lines = itertools.count(1)
     def trace(frame, event, argument):
-        if frame.f_code.co_filename not in files:
+        if frame.f_code.co_filename not in files or frame.f_code.co_qualname.startswith(pure):
             return None
         if event == "line" and next(lines) == line:
             os.kill(os.getpid(), kind)

@@ -65,7 +65,7 @@ def cut_off(folder: Path, candidate: Sequence[int], pair: int) -> Evidence:
 
 def test_between_the_looks_the_last_complete_one_counts(tmp_path: Path) -> None:
     """Eight pairs leave it open; two more, which would look worse, are begun and not looked at."""
-    evidence = cut_off(tmp_path, [SLOW] * 6 + [SLOW, FAST] * 4 + [SLOW] * 20, pair=10)
+    evidence = cut_off(tmp_path, [SLOW] * 6 + [SLOW, FAST] * 3 + [SLOW] * 22, pair=10)
     found = decide(evidence)[TRIAL]
     assert [*["screen"] * 6, *["confirm"] * 10] == [pair.stage for pair in evidence.pairs]
     assert ("inconclusive", 8, LATE) == (found.outcome, found.pairs, found.reason)
