@@ -336,21 +336,6 @@ def test_counts_name_every_outcome() -> None:
     assert "1 measured only, no budget or baseline" in counts_of(unjudged, listed=True)
 
 
-def test_tones_follow_the_worst_verdict() -> None:
-    onnx, sklearn, *_ = sections(rows(fake.report()))
-    tones = {row.cells[0]: row.tone for row in sklearn.rows}
-    assert tones == {
-        "latency p50": "bad",
-        "latency p95": "doubtful",
-        "  this run": "bad",
-        "throughput": "doubtful",
-        "accuracy": "plain",
-        "memory max": "plain",
-        "energy": "bad",
-    }
-    assert "good" in {row.tone for row in onnx.rows}
-
-
 def test_a_statistic_is_named_where_it_is_not_the_usual_or_not_the_only_one() -> None:
     kinds = [("throughput", "mean"), ("memory", "max"), ("energy", "mean"), ("energy", "p50"), ("latency", "p50")]
     figures = tuple(fake.figure(metric, statistic) for metric, statistic in kinds)

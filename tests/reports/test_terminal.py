@@ -49,10 +49,12 @@ def test_marks_without_room_go_below_their_row() -> None:
 
 
 def test_styles_follow_tones() -> None:
-    """Red is what fails, and the last line then; an improvement is green, and success is not red."""
+    """Red is what fails, whatever its outcome, and the last line then; an improvement is green, success is not red."""
     lines = render(fake.report(), width=200)
     styles = {text.strip().split("  ")[0]: style for text, style in lines}
-    assert [{"yellow": True}, {"red": True}, {}] == [styles[one] for one in ("latency p95", "this run", "memory max")]
+    red, yellow = {"red": True}, {"yellow": True}
+    shown = ("energy", "this run", "latency p95", "throughput", "memory max", "accuracy")
+    assert [red, red, yellow, yellow, {}, {}] == [styles[one] for one in shown]
     assert {"bold": True, "red": True} == lines[-1][1]
     improved = render(replace(fake.report(), judgements=(fake.onnx_judgement(),)), width=200)
     assert {"green": True} in [style for _, style in improved]

@@ -73,7 +73,10 @@ def test_a_small_report_is_written_as_agreed(golden: Callable[[str, bytes], None
     golden("html/report.html", re.sub(r"sha256-[\w+/=]+", "sha256-…", content).encode())
 
 
-@pytest.mark.parametrize("report", [fake.report(), gates.report(3), fake.empty_report(), hostile()])
+REPORTS = pytest.mark.parametrize("report", [fake.report(), gates.report(3), fake.empty_report(), hostile()])
+
+
+@REPORTS
 def test_a_page_is_the_same_each_time_and_loads_nothing(report: Report) -> None:
     content = page.render(report)
     reader = read(content)
@@ -86,7 +89,7 @@ def test_a_page_is_the_same_each_time_and_loads_nothing(report: Report) -> None:
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
 
 
-@pytest.mark.parametrize("report", [fake.report(), gates.report(3), fake.empty_report(), hostile()])
+@REPORTS
 def test_embedded_data_is_json_and_the_only_script_is_allowed_by_its_hash(report: Report) -> None:
     reader = read(page.render(report))
 
