@@ -44,6 +44,7 @@ class GroupSchedule:
         self._table = Timetable(
             start_s=max((trace.start_s or 0.0) - spared_s, _LEAST_START * (trace.start_s or 0.0)),
             serial_start_s=_TWICE * trace.apart_start_s,
+            ahead_s=spared_s,
             tests=times,
             alpha=alpha,
             plan=plan,

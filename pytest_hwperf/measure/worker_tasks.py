@@ -188,13 +188,10 @@ def measure_memory(
     for metric, parts in _PEAKS.items():
         _note(metric, partial(probe.peak, *parts), values, reasons)
     _note("memory_steady", lambda: probe.retained(FIRST) + probe.peak(LATER), values, reasons)
-    if not growing:
-        reasons["memory_leak"] = "growth was not asked for"
-    elif not series:
+    if not series:
         needed_s, most_s = _FEWEST_CALLS * call_ns / _SECOND, _LONGEST_NS // _SECOND
-        reasons["memory_leak"] = (
-            f"growth takes {_FEWEST_CALLS} calls after warm-up, {needed_s:.0f} s at this pace; it may take {most_s} s"
-        )
+        why = f"growth takes {_FEWEST_CALLS} calls after warm-up, {needed_s:.0f} s at this pace; it may take {most_s} s"
+        reasons["memory_leak"] = why if growing else "growth was not asked for"
     held_in = probe.now()[1]
     sources = {**dict.fromkeys(values, probe.source), "memory_retained": held_in, "memory_leak": held_in}
     sources |= dict.fromkeys(("memory", "memory_import", "memory_fixtures"), f"{probe.source}, {_ABOVE}")

@@ -164,11 +164,7 @@ def compare_exact(metric: Metric, baseline: Sequence[float], candidate: Sequence
 
 
 def compare_accuracy(
-    baseline: Sequence[float],
-    candidate: Sequence[float],
-    margin: Margin,
-    alpha: float,
-    classes: Classes | None = None,
+    baseline: Sequence[float], candidate: Sequence[float], margin: Margin, alpha: float, classes: Classes | None = None
 ) -> Comparison:
     """Compare two models on the same examples: accuracy, or any other metric of 0 and 1 per example.
 
@@ -190,12 +186,8 @@ def compare_accuracy(
     worse, other = (fell, rose) if better == "higher" else (rose, fell)
     low, high = tango_interval(rose, fell, n, alpha)
     p_worse, p_better = _p_value(worse, other, n, size), _p_value(other, worse, n, size)
-    if not rose + fell:
-        outcome: ComparisonOutcome = "equivalent"
-    elif size:
-        outcome = outcome_of(low, high, size, better)
-    else:
-        outcome = "regressed" if p_worse <= alpha else "improved" if p_better <= alpha else "inconclusive"
+    signed: ComparisonOutcome = "regressed" if p_worse <= alpha else "improved" if p_better <= alpha else "inconclusive"
+    outcome = "equivalent" if not rose + fell else outcome_of(low, high, size, better) if size else signed
     drop = _detectable(rose + fell, n, size, alpha)
     return Comparison(
         metric=margin.metric,

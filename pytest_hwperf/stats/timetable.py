@@ -170,6 +170,7 @@ class Timetable:
 
     start_s: float  # of a pair, until its first test
     serial_start_s: float = 0.0  # the same of four processes, one after the other
+    ahead_s: float = 0.0  # of the start of the next pair, while this one takes turns: none is over before
     tests: Sequence[TestTime]  # in the order in which they are compared
     alpha: float  # false-alarm rate of the build
     plan: BlockPlan = PAIR_PLAN  # of the confirmation
@@ -212,10 +213,12 @@ class Timetable:
         Pairs that run side by side take as long as one; with one side at a time there are none.
         """
         seconds = 0.0
-        for is_serial, start_s, beside in ((False, self.start_s, self.at_once), (True, self.serial_start_s, 1)):
+        kinds = (False, self.start_s, self.ahead_s, self.at_once), (True, self.serial_start_s, 0.0, 1)
+        for is_serial, start_s, least_s, beside in kinds:
             rounds = [(one, math.ceil(pairs[one.test] / beside)) for one in tests if one.is_serial == is_serial]
             starts = max((count for _, count in rounds), default=0)
-            seconds += starts * start_s + share * sum(count * one.pair_s(plan) for one, count in rounds if count)
+            turns_s = share * sum(count * one.pair_s(plan) for one, count in rounds if count)
+            seconds += max(starts * least_s, starts * start_s + turns_s)
         return seconds
 
     def next_group(self, done: int, left_s: float, screening: int, seen: Mapping[str, int] | None = None) -> int:

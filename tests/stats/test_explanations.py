@@ -232,6 +232,13 @@ def test_how_often_it_is_called_is_said_where_that_has_changed(
     assert str(moved).endswith(said or "n=3)")
 
 
+def test_a_repeat_that_has_counted_its_calls_tells_them_for_the_others(comparison: Comparison) -> None:
+    after = {**BEFORE, "predict>embed": 7}
+    then = [sampled(BEFORE), *repeats(BEFORE, {"embed": 1.0})[1:]]
+    found = explained_by(comparison, then, repeats(after, {"embed": 3.0}))
+    assert (1.0, 3.0) == (found.movers[0].baseline_calls, found.movers[0].candidate_calls)
+
+
 def test_a_new_function_was_not_there_before(comparison: Comparison) -> None:
     found = explained_by(comparison, repeats(BEFORE), repeats({**BEFORE, "predict>normalise": 2}, {"normalise": 2.0}))
     assert ("normalise", 0.0, None, 2.0) == (

@@ -324,6 +324,14 @@ def test_suspect_that_eight_fresh_pairs_clear_is_asked_no_further(*, prove_equal
     assert found.outcome == ("inconclusive" if prove_equal else "equivalent")
 
 
+def test_look_shows_equivalence_where_that_is_asked_for() -> None:
+    """Of a single suspect eight pairs are looked at."""
+    asked = evidence(SCREENED_A, pairs("confirm", {A: QUIET}, 8, 7))
+    found = decide(replace(asked, until_equivalent=True))[A]
+    assert ("equivalent", 8) == (found.outcome, found.pairs)
+    assert "exact signed-rank" in found.how
+
+
 def test_suspect_of_which_half_of_the_pairs_are_beyond_the_margin_is_asked_on() -> None:
     changes = [1.0] * 4 + [1.03] * 4
     cleared = [pair(6 + n, "confirm", [observation(A, one, n)]) for n, one in enumerate(changes, 1)]

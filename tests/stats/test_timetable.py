@@ -88,6 +88,13 @@ def test_the_first_test_is_tried_whatever_it_takes_and_no_later_one() -> None:
     assert 0 == table(5, call_s=60.0).next_group(1, 10.0, COARSE)
 
 
+def test_no_pair_is_over_before_the_next_one_has_started_behind_it() -> None:
+    """Six pairs of a short test wait for that; those of many tests take longer in any case."""
+    short, long = (dataclasses.replace(table(count), ahead_s=4.0) for count in (1, 100))
+    assert 6 * 4.0 == short.screen_s(short.tests, FINE)
+    assert table(100).screen_s(long.tests, FINE) == long.screen_s(long.tests, FINE) > 6 * 4.0
+
+
 def test_the_last_test_is_compared_where_it_fits_into_all_that_is_left() -> None:
     found = table(3)
     needed_s = found.needed_s(found.tests[:1], FINE)

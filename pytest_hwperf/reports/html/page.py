@@ -114,7 +114,7 @@ def _written(page: str, **values: Any) -> bytes:
     )
     style, code = Markup(text_of("style.css")), Markup(own)  # noqa: S704 - this package's own files
     template = environment.get_template(f"{page}.html.jinja")
-    text = template.render(policy=policy, style=style, script=code, library=library, **values)
+    text: str = template.render(policy=policy, style=style, script=code, library=library, **values)
     return text.encode("utf-8", errors="backslashreplace")
 
 
