@@ -74,7 +74,7 @@ def mean_and_sd(history: Sequence[float], new: Sequence[float], alpha: float) ->
     """The same limit about the mean, taken at its word after a single process."""
     logs = [math.log(value) for value in history]
     spread = stdev(logs) if len(logs) > 1 else 0.0
-    limit = prediction_limit(spread, len(logs), 1.0, alpha, prior_sd=0.10, prior_df=3.0)
+    limit = prediction_limit(spread, len(logs), 1.0, alpha)
     return math.log(new[0]) - fmean(logs) > limit
 
 

@@ -24,9 +24,8 @@ from pytest_hwperf.records.structs import LARGEST
 from pytest_hwperf.records.units import EXPORT_UNITS, exported_name
 from pytest_hwperf.records.verdict import Budget
 from pytest_hwperf.stats.advice import STAGES
-from pytest_hwperf.stats.candidates import Candidate, by_test, candidates_of, distinct, rows_of_call
+from pytest_hwperf.stats.candidates import ACCURACY, MEMORY, Candidate, by_test, candidates_of, distinct, rows_of_call
 from pytest_hwperf.stats.estimates import pressure_of
-from pytest_hwperf.stats.rivals import ACCURACY, MEMORY, scaled
 
 _LARGEST_ROWS = 2_000_000_000  # bytes, packed and unpacked
 _FORMS = "give an .npz with X and perhaps y, an .npy, or a .csv"
@@ -290,7 +289,7 @@ def _of_row(file: str, number: int, row: Mapping[str, str | None], known: Sequen
     conditions |= {"precision": precision} if (precision := row.get("precision")) else {}
     rows = rows_of_call(conditions.get("batch_size", ""))
     if whole := found.get(_PER_SAMPLE):
-        values = {key: scaled(whole, rows) for key in (_MEAN_LATENCY, MEDIAN_LATENCY)} | values
+        values = {key: whole.mapped(lambda one: one * rows) for key in (_MEAN_LATENCY, MEDIAN_LATENCY)} | values
     if (held := values.get(MEMORY)) and (done := values.get(_RATE)) and done.value:
         values.setdefault(_PRESSURE, pressure_of(held, done))
     return Candidate(

@@ -25,16 +25,21 @@ from pytest_hwperf.records.verdict import Comparison
 from pytest_hwperf.reports.document import Block, Listing, Paragraph, Titled
 from pytest_hwperf.reports.tradeoff_files import TradeoffsFile, table_of
 from pytest_hwperf.stats.advice import as_cheap, bottlenecks, matrix, on_hardware
-from pytest_hwperf.stats.candidates import CONDITIONS, Candidate, described, lies_at, pairs_of, parse_point, points_of
-from pytest_hwperf.stats.rivals import (
+from pytest_hwperf.stats.candidates import (
     ALPHA,
+    CONDITIONS,
     DIMENSIONS,
     LEAST_GAIN,
     MOST_LOSS,
+    Candidate,
     Worth,
     between_processes,
-    is_of_one_process,
+    described,
+    lies_at,
+    pairs_of,
+    parse_point,
     per_row,
+    points_of,
 )
 from pytest_hwperf.stats.tradeoffs import (
     USUAL_REFERENCE,
@@ -323,7 +328,7 @@ def _quantisation(quantised: Candidate, reference: Candidate, found: Worth) -> T
 
 def _inconclusive(choice: Choice) -> Iterator[Titled]:
     """Yield which answers need more examples or pairs of fresh processes, and the command that measures them."""
-    timed = {name: key for name, key in choice.dimensions.items() if choice.left and is_of_one_process(key[0])}
+    timed = {name: key for name, key in choice.dimensions.items() if choice.left and metric_of(key[0]).is_timed}
     doubtful = {name: best_by(choice.left, key) for name, key in timed.items()}
     names = [
         f"{name} of {best.first.name} and {_names(best.inconclusive)}"

@@ -15,7 +15,7 @@ from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.gate.lockstep import PairTrace
 from pytest_hwperf.records.evidence import Side
 from pytest_hwperf.records.units import reasons
-from pytest_hwperf.stats.affected import (
+from pytest_hwperf.stats.changed_code import (
     EVERY_TEST,
     Changes,
     Split,

@@ -22,7 +22,7 @@ from pytest_hwperf.records.evidence import EnergyWindow, Side
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.run import Sample
 from pytest_hwperf.records.structs import Count, Record, Size
-from pytest_hwperf.stats.affected import Usage
+from pytest_hwperf.stats.changed_code import Usage
 from pytest_hwperf.stats.hypotheses import Facts, SideOutcome
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from pytest_hwperf.records.run import Key, replace
 from pytest_hwperf.records.units import counted, reasons
 from pytest_hwperf.stats.hypotheses import MeasuredTest, Questions, Reason, questions_of, seen_beside
 from pytest_hwperf.stats.sequence import check_alpha, decide
-from pytest_hwperf.stats.timetable import completeness, more_time, seconds_needed
+from pytest_hwperf.stats.timetable import completeness, more_time
 
 _UNTOUCHED: Reason = ("equivalent", state("untouched"))
 _KEPT = 0.2  # of the gate's time, at the most, for an explanation
@@ -274,7 +274,9 @@ def _why_none(gate: GateRun) -> str:
     said = f"none of {counted(len(asked.tests), 'test')} was decided: {stopped}"
     if stopped.kind != "out of time":
         return said
-    needed_s = seconds_needed(gate.evidence, gate.conductor.seconds, gate.trace.wall_s)
+    schedule, seconds = gate.conductor.schedule, gate.conductor.seconds
+    needed_s = sum(seconds.get(stage, 0.0) for stage in ("checkout", "rehearsal", "processes"))
+    needed_s += schedule.needed_s(gate.evidence, seconds.get("screen", 0.0)) if schedule else 0.0
     return f"{said}, and {more_time(asked.time_s, needed_s)}"
 
 

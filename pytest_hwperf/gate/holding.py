@@ -25,7 +25,7 @@ from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.evidence import Side
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.stats.affected import Watch
+from pytest_hwperf.stats.changed_code import Watch
 from pytest_hwperf.stats.hypotheses import SIDES
 
 _WATCH = "watch.json"  # file with what a process watches

@@ -35,7 +35,7 @@ from pytest_hwperf.records.evidence import Hypothesis, Measurement, Observation,
 from pytest_hwperf.records.messages import Statement, said
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.run import Key, replace
-from pytest_hwperf.stats.affected import Usage
+from pytest_hwperf.stats.changed_code import Usage
 from pytest_hwperf.stats.hypotheses import SIDES, Rehearsal, is_too_short
 from pytest_hwperf.stats.timetable import BlockPlan
 

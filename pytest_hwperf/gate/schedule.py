@@ -13,7 +13,7 @@ from pytest_hwperf.records.metrics import MEDIAN_LATENCY, metric_of
 from pytest_hwperf.records.units import counted
 from pytest_hwperf.stats.paired import least_calls
 from pytest_hwperf.stats.sequence import FAR, SCREEN_PAIRS
-from pytest_hwperf.stats.timetable import REHEARSAL_PLAN, BlockPlan, CallTimes, TestTime, Timetable, rounded_up
+from pytest_hwperf.stats.timetable import REHEARSAL_PLAN, RESERVE, BlockPlan, CallTimes, TestTime, Timetable, rounded_up
 
 _SHORTEST_S = 1e-9  # that a call takes
 _TWICE = 2  # as many processes of each side, where one side is alive at a time, as in its rehearsal
@@ -85,6 +85,10 @@ class GroupSchedule:
             expected_s += self._table.screen_s(tests, self.screening, dict.fromkeys(times, most)) / beside
         pace = max(_SHORTEST_PACE, screened_s / expected_s) if expected_s else 1.0
         return replace(self._table, pace=pace)
+
+    def needed_s(self, evidence: Evidence, screened_s: float) -> float:
+        """Return about how long the pairs of all tests take, with a reserve."""
+        return RESERVE * self._paced(evidence, screened_s).needed_s(self._table.tests, self.screening)
 
     def said(self, evidence: Evidence, left_s: float, screened_s: float) -> str:
         """Say how long the comparison takes by its first pair, and what is done where the time is short."""

@@ -41,7 +41,7 @@ from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerTask
 from pytest_hwperf.records.errors import MeasurementError, WorkerError
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.stats.affected import Usage
+from pytest_hwperf.stats.changed_code import Usage
 
 if TYPE_CHECKING:
     from pytest_hwperf.measure.pair_target import PairTarget

@@ -16,8 +16,7 @@ from typing import Any
 
 from pytest_hwperf.host.files import read_text
 from pytest_hwperf.host.tracing import AFFECTED
-from pytest_hwperf.stats.affected import EVERY_TEST, Usage, Watch
-from pytest_hwperf.stats.changed_code import MODULE, key_of
+from pytest_hwperf.stats.changed_code import EVERY_TEST, MODULE, Usage, Watch, key_of
 
 _OPENED, _OVERFLOW = 0x20, 0x4000
 _NONBLOCKING, _CLOSED_ON_EXEC = os.O_NONBLOCK, os.O_CLOEXEC

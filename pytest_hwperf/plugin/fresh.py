@@ -36,7 +36,7 @@ from pytest_hwperf.records.verdict import Budget, Judgement, Verdict
 from pytest_hwperf.stats.estimates import figures
 from pytest_hwperf.stats.hypotheses import PROCESSES
 from pytest_hwperf.stats.stored import REPEATS
-from pytest_hwperf.stats.verdicts import MOST_RETRIES, is_timed, keeps
+from pytest_hwperf.stats.verdicts import MOST_RETRIES, keeps
 
 _MEASURED: Mapping[Role, str] = {  # by processes in each role, where there are several
     "cold": "cold start",
@@ -122,7 +122,7 @@ class Again:
     def retried(self, run: Run, verdicts: Sequence[Verdict]) -> Mapping[Key, Sequence[float]]:
         """Return the values of every inconclusive budget in up to five processes: as long as all lie on one side."""
         inconclusive = [verdict.subject for verdict in verdicts if verdict.outcome == "inconclusive"]
-        budgets = [one for one in inconclusive if isinstance(one, Budget) and is_timed(run.metric(one.metric))]
+        budgets = [one for one in inconclusive if isinstance(one, Budget) and run.metric(one.metric).is_timed]
         found = {budget.key: list[float]() for budget in budgets}
         for number in range(MOST_RETRIES):
             going_on = [one for one in budgets if len({keeps(run, one, value) for value in found[one.key]}) <= 1]

@@ -31,11 +31,10 @@ from pytest_hwperf.reports.document import as_text
 from pytest_hwperf.reports.headline import hidden_by_xfails
 from pytest_hwperf.reports.table import families
 from pytest_hwperf.stats.advice import advice
-from pytest_hwperf.stats.candidates import candidate_of, pairs_of
+from pytest_hwperf.stats.candidates import candidate_of, pairs_of, slower_than_fp32
 from pytest_hwperf.stats.history import Annotation, Series
 from pytest_hwperf.stats.hypotheses import why_not_rerun
 from pytest_hwperf.stats.merging import assigned
-from pytest_hwperf.stats.rivals import slower_than_fp32
 from pytest_hwperf.stats.stored import machine_drift, may_hide_a_change, stored_run_of
 from pytest_hwperf.stats.tradeoffs import measured_together
 from pytest_hwperf.stats.verdicts import baseline_failed, pairs_failed

@@ -17,7 +17,7 @@ from pytest_hwperf.plugin.session import session_of
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.errors import SerialisationError, WorkerError
 from pytest_hwperf.records.units import show
-from pytest_hwperf.stats.affected import Usage, Watch
+from pytest_hwperf.stats.changed_code import Usage, Watch
 
 _STARTUP = pytest.StashKey["_Parts"]()
 _RECORDER = pytest.StashKey[Recorder]()

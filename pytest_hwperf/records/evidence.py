@@ -26,6 +26,18 @@ class Measurement(Record, frozen=True, kw_only=True):
 MeasurementKey = tuple[Measurement, str, str]  # with metric and statistic
 
 
+class MeasuredStatistic(Record, frozen=True, kw_only=True):
+    """A record about one statistic of one measurement."""
+
+    measurement: Measurement
+    metric: str
+    statistic: str
+
+    @property
+    def key(self) -> MeasurementKey:
+        return self.measurement, self.metric, self.statistic
+
+
 class EnergyWindow(Record, frozen=True, kw_only=True):
     """Energy of one row over a window of calls, or why there is none."""
 
@@ -47,12 +59,9 @@ class Hypothesis(Record, frozen=True, kw_only=True):
         return self.measurement, *self.margin.key
 
 
-class Observation(Record, frozen=True, kw_only=True):
+class Observation(MeasuredStatistic, frozen=True, kw_only=True):
     """One statistic in one pair: a value of each side per block or per process, or one of the whole pair."""
 
-    measurement: Measurement
-    metric: str
-    statistic: str
     baseline: Values  # base units, in time order, at least one
     candidate: Values  # base units, of the same blocks, equally many
     change: Number | None = None  # log of candidate over baseline, of both lines above; None: not defined for them
@@ -63,10 +72,6 @@ class Observation(Record, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not len(self.baseline) == len(self.candidate) > 0:
             raise ValueError(f"{len(self.baseline)} values of the baseline and {len(self.candidate)} of the candidate")
-
-    @property
-    def key(self) -> MeasurementKey:
-        return self.measurement, self.metric, self.statistic
 
 
 class Assignment(Record, frozen=True, kw_only=True):
@@ -147,7 +152,6 @@ class Evidence(Record, frozen=True, kw_only=True):
 
     @property
     def unreached(self) -> tuple[Hypothesis, ...]:
-        """What is in no group that was started."""
         return self.hypotheses[sum(self.groups) :] if self.groups else ()
 
 
@@ -159,12 +163,9 @@ class PairedProfiles(Record, frozen=True, kw_only=True):
     candidate: ProfiledCalls
 
 
-class Explanation(Record, frozen=True, kw_only=True):
+class Explanation(MeasuredStatistic, frozen=True, kw_only=True):
     """What moved on the way from the baseline to the candidate, of one comparison and by one kind of profile."""
 
-    measurement: Measurement
-    metric: str
-    statistic: str
     kind: MoverKind  # what was profiled
     baseline: Size  # of the comparison, in s or B: the pairs give the figures, and the profiles the shares
     candidate: Size
@@ -179,10 +180,6 @@ class Explanation(Record, frozen=True, kw_only=True):
     # candidate → s of a call in each repeat, scaled to `baseline` or `candidate`, without what is called from there.
     baseline_stacks: Mapping[str, tuple[Size, ...]] = {}
     candidate_stacks: Mapping[str, tuple[Size, ...]] = {}
-
-    @property
-    def key(self) -> MeasurementKey:
-        return self.measurement, self.metric, self.statistic
 
     @property
     def change(self) -> float:

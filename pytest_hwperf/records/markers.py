@@ -273,7 +273,6 @@ class Load(Record, frozen=True, kw_only=True):
 
     @property
     def is_open(self) -> bool:
-        """Whether calls arrive without waiting for the ones before."""
         return self.kind in _OPEN
 
     @property

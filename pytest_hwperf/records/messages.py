@@ -1,7 +1,7 @@
 """Statements about measurements and comparisons: a kind with its facts, put into words here alone.
 
 Code that needs to know what happened asks for the kind or a fact. The words serve the reader only and may change.
-TemplateFacts may come from a report file of unknown origin: they are arguments of the constant templates below, never
+Facts may come from a report file of unknown origin: they are arguments of the constant templates below, never
 templates or format specifications themselves.
 """
 
@@ -11,7 +11,7 @@ from functools import lru_cache
 from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.records.structs import Number, Record
 from pytest_hwperf.records.text import shortened, visible
-from pytest_hwperf.records.units import NumberRange, TemplateFacts, Word
+from pytest_hwperf.records.units import FactFormatter
 
 _SENTENCES: Mapping[str, str] = {
     "said": "{text}",
@@ -331,11 +331,11 @@ def differing(then: Mapping[str, str], now: Mapping[str, str]) -> tuple[Differen
 
 def sentence(first: Statement, *alike: Statement) -> str:
     """Put a statement into words; a number in which `alike` ones differ from it is a range, as `104 .. 154`."""
-    facts = TemplateFacts({name: Word(text) for name, text in first.texts.items()})
-    for name, number in first.numbers.items():
-        facts[name] = NumberRange([number, *(one.numbers.get(name, number) for one in alike)], first.texts)
-    facts["differences"] = Word("; ".join(map(str, first.differences)))
-    return _SENTENCES[first.kind].format_map(facts)
+    numbers = {
+        name: [number, *(one.numbers.get(name, number) for one in alike)] for name, number in first.numbers.items()
+    }
+    facts = {**first.texts, **numbers, "differences": "; ".join(map(str, first.differences))}
+    return FactFormatter(first.texts).vformat(_SENTENCES[first.kind], (), facts)
 
 
 @lru_cache(maxsize=1000)  # methods, promises and causes are repeated in every comparison

@@ -91,6 +91,11 @@ class Metric:
         return self.taken == "calls" or bool(self.reciprocal)
 
     @property
+    def is_timed(self) -> bool:
+        """Whether another process gives another value: accuracy is the same, and of memory several are taken."""
+        return self.taken in ("calls", "parts", "windows")
+
+    @property
     def in_processes(self) -> bool:
         return self.taken in ("memory", "cold")
 

@@ -39,10 +39,6 @@ class Mover(Record, frozen=True, kw_only=True):
             return self.share, self.share
         return relative(self.share * self.low, self.moved), relative(self.share * self.high, self.moved)
 
-    @property
-    def is_clear(self) -> bool:
-        return is_clear(self.low, self.high)
-
 
 class SampledFunction(Record, frozen=True, kw_only=True):
     """What is known of one function beside its time."""
@@ -124,20 +120,11 @@ class OperatorProfile(Record, frozen=True, kw_only=True):
         return (1 - self.coverage) * self.latency_s
 
 
-def is_clear(low: float, high: float) -> bool:
-    """Whether a difference is clear of its spread, `low` to `high`: farther from 0 than half of it.
-
-    All repeats of one side are then above all of the other, by more than they differ among themselves on average.
-    """
-    return max(low, -high) > (high - low) / 2
-
-
 class Tensor(Record, frozen=True, kw_only=True):
     """A value in a graph."""
 
     shape: tuple[Count, ...]
     width: Size  # B of an element
-    constant: bool = False  # whether it is part of the model, as weights are
 
     @property
     def elements(self) -> int:
@@ -194,7 +181,6 @@ class Peaks(Record, frozen=True, kw_only=True):
     rates: tuple[PeakRate, ...]
 
     def of(self, threads: int) -> PeakRate | None:
-        """Return the rates of so many threads, None where they were not measured."""
         return next((rate for rate in self.rates if rate.threads == threads), None)
 
 

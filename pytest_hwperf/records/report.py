@@ -44,7 +44,6 @@ class Shard(Record, frozen=True, kw_only=True):
 
     @property
     def own_alpha(self) -> float:
-        """The part of the false-alarm rate that this shard may spend."""
         return self.alpha / self.of / self.kinds
 
 
@@ -134,7 +133,6 @@ class SweepPoint(Record, frozen=True, kw_only=True):
 
     @property
     def named(self) -> str:
-        """The point as text: `batch_size 8, threads 2`."""
         return ", ".join(f"{name} {value}" for name, value in self.values.items())
 
     @property

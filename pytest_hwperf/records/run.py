@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from array import array
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -145,13 +145,11 @@ class Run(Record, frozen=True, kw_only=True, dict=True, gc=True):
         return self.__dict__.get("result")
 
     def with_result(self, result: object) -> "Run":
-        """Return this run with what the callable returned."""
         changed = msgspec.structs.replace(self)
         changed.__dict__["result"] = result
         return changed
 
     def sample(self, metric: str) -> Sample | None:
-        """Return the sample of `metric`, None where it was not measured."""
         return next((sample for sample in self.samples if sample.metric == metric), None)
 
     @property
@@ -194,6 +192,17 @@ class Estimate(Record, frozen=True, kw_only=True):
         if self.low is not None and self.high is not None and self.low > self.high:
             raise ValueError(f"low {self.low!r} is above high {self.high!r}")
 
+    @staticmethod
+    def of(value: float, ends: tuple[float | None, float | None], confidence: float, n: int, method: str) -> "Estimate":
+        low, high = ends
+        return Estimate(value=value, low=low, high=high, confidence=confidence, n=n, method=method)
+
+    def mapped(self, to: Callable[[float], float], *, falls: bool = False, **changes: Any) -> "Estimate":
+        """Return what a function makes of the value and of both ends, which one that falls swaps."""
+        low, high = (None if end is None else to(end) for end in (self.low, self.high))
+        low, high = (high, low) if falls else (low, high)
+        return replace(self, value=to(self.value), low=low, high=high, **changes)
+
 
 class Figure(Keyed, frozen=True, kw_only=True):
     """One statistic of one metric of a run, as shown and as stored."""
@@ -232,12 +241,10 @@ class Served(Record, frozen=True, kw_only=True):
 
     @property
     def latencies(self) -> Values:
-        """Seconds from when each call was due."""
         return array("d", (end - due for due, end in zip(self.due, self.ended, strict=True)))
 
     @property
     def at_once(self) -> bool:
-        """Whether all calls were due at one moment."""
         return len(self.due) > 1 and self.due[0] == self.due[-1]
 
     @property

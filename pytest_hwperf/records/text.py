@@ -18,7 +18,7 @@ def visible(text: str) -> str:
     r"""Write control and invisible characters as escapes, line ends too: `\x1b`, `\n`, `\u202e`, `\udc80`."""
     if text.isprintable():  # nearly always
         return text
-    return "".join(map(_escaped, text))
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def shortened(text: str, most: int = 100) -> str:
@@ -63,10 +63,6 @@ def _disarmed(before: re.Match[str]) -> str:
     if before.start() and ";" not in before[0]:
         return before[0]
     return f"{before[0]}'" if before[0].strip() else f"'{before[0]}"
-
-
-def _escaped(character: str) -> str:
-    return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
 
 
 def _json_escaped(character: str) -> str:

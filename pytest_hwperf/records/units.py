@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from string import Formatter
 
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.structs import LARGEST
@@ -202,31 +203,23 @@ def parse_rate(option: str, text: str) -> float:
     return rate
 
 
-class Word(str):
-    """A text fact of a message, which ignores any format specification."""
+class FactFormatter(Formatter):
+    """Writes the facts of a message: texts whatever the template asks, and one that a file has left out as `?`.
 
-    __slots__ = ()
+    A number is a list of values, written as one where they look the same.
+    """
 
-    def __format__(self, spec: str) -> str:
-        return str(self)
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
 
+    def get_value(self, key: int | str, args: Sequence[object], kwargs: Mapping[str, object]) -> object:  # noqa: ARG002
+        return kwargs.get(str(key), "?")
 
-class TemplateFacts(dict[str, object]):
-    """The facts of a message; one that a file has left out is a question mark."""
-
-    def __missing__(self, name: str) -> Word:
-        return Word("?")
-
-
-class NumberRange:
-    """The values of one number of a message, written as one where they look the same."""
-
-    def __init__(self, values: Sequence[float], texts: Mapping[str, str]) -> None:
-        self._least, self._most, self._texts = min(values), max(values), texts
-
-    def __format__(self, spec: str) -> str:
-        least = _written(self._least, spec, self._texts)
-        if self._least == self._most or (most := _written(self._most, spec, self._texts)) == least:
+    def format_field(self, value: str | Sequence[float], format_spec: str) -> str:
+        if isinstance(value, str):
+            return value
+        least, most = (_written(end, format_spec, self._texts) for end in (min(value), max(value)))
+        if least == most:
             return least
         (low, _, unit), (_, _, other) = least.partition(" "), most.partition(" ")
         return f"{low if unit == other else least} .. {most.removeprefix('+')}"

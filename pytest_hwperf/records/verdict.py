@@ -51,7 +51,6 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
 
     @property
     def reason(self) -> str:
-        """The cause in words, "" where there is none."""
         return str(self.cause or "")
 
     @property
@@ -134,8 +133,8 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
         return state("turns preempted", percent=100 * self.interference)
 
 
-def uncompared(margin: Margin, outcome: ComparisonOutcome, cause: Statement | None) -> Comparison:
-    """Return the comparison of a margin for which there is nothing to compare; `cause` says why."""
+def uncompared(margin: Margin, outcome: ComparisonOutcome, cause: Statement | None = None) -> Comparison:
+    """Return the comparison of a margin of which nothing is known yet, or can be: then `cause` says why."""
     return Comparison(
         metric=margin.metric,
         statistic=margin.statistic,

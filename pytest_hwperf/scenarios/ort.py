@@ -172,7 +172,7 @@ def _values(infos: Iterable[Any]) -> dict[str, Tensor]:
 
 
 def _constant(initializer: Any) -> Tensor:
-    return Tensor(shape=tuple(initializer.dims), width=_width(initializer.data_type), constant=True)
+    return Tensor(shape=tuple(initializer.dims), width=_width(initializer.data_type))
 
 
 def _width(kind: int) -> float:

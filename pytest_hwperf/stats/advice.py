@@ -10,9 +10,8 @@ from pytest_hwperf.records.run import AS_TRAINED, Estimate, Key, figure_of, repl
 from pytest_hwperf.records.structs import Number, Record
 from pytest_hwperf.records.units import counted, show_share
 from pytest_hwperf.records.verdict import Budget, Judgement, Verdict
-from pytest_hwperf.stats.candidates import Candidate
+from pytest_hwperf.stats.candidates import DIMENSIONS, Candidate, between_processes, ends_of, per_row
 from pytest_hwperf.stats.capacity import per_million
-from pytest_hwperf.stats.rivals import DIMENSIONS, between_processes, ends_of, per_row
 from pytest_hwperf.stats.tradeoffs import Requirement, best_by
 
 _NAMED = 3  # tests in a sentence

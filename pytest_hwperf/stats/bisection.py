@@ -13,7 +13,7 @@ from operator import or_
 from statistics import median
 from typing import Literal
 
-from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement
+from pytest_hwperf.records.evidence import Evidence, Hypothesis, MeasuredStatistic, MeasurementKey
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, Better
 from pytest_hwperf.records.run import SCHEMA, Estimate
 from pytest_hwperf.records.structs import Count, Number, Record, Share
@@ -54,11 +54,9 @@ class History:
 
     @property
     def all(self) -> int:
-        """Every commit."""
         return (1 << len(self.commits)) - 1
 
     def names(self, chosen: int) -> tuple[str, ...]:
-        """Return the commits of a set of bits."""
         return tuple(commit.name for place, commit in enumerate(self.commits) if chosen >> place & 1)
 
 
@@ -70,11 +68,9 @@ class Posterior:
 
     @property
     def whole(self) -> float:
-        """The mass of all commits."""
         return sum(one.bit_count() * _ODDS**number for number, one in enumerate(self.contradicted))
 
     def mass(self, chosen: int) -> float:
-        """Return the mass of some commits."""
         return sum((one & chosen).bit_count() * _ODDS**number for number, one in enumerate(self.contradicted))
 
     def after(self, inconsistent: int) -> "Posterior":
@@ -150,12 +146,9 @@ class BisectionQuestion(Record, frozen=True, kw_only=True):
     laid: Mapping[str, str] = {}  # file of the user's tree that BAD was given, with a test that it lacks → SHA-256
 
 
-class KnownChange(Record, frozen=True, kw_only=True):
+class KnownChange(MeasuredStatistic, frozen=True, kw_only=True):
     """The regression between both ends, as measured before it is searched."""
 
-    measurement: Measurement
-    metric: str
-    statistic: str
     better: Better
     change: Estimate  # relative, of BAD over GOOD
     values: tuple[Number, ...]  # log ratios of fresh pairs, positive for the worse; at least one
@@ -166,13 +159,7 @@ class KnownChange(Record, frozen=True, kw_only=True):
             raise ValueError("no values of a change for the worse")
 
     @property
-    def key(self) -> tuple[Measurement, str, str]:
-        """Measurement, metric and statistic."""
-        return self.measurement, self.metric, self.statistic
-
-    @property
     def half(self) -> float:
-        """Half of the change, as a log ratio."""
         return hodges_lehmann(self.values) / 2
 
 
@@ -255,14 +242,11 @@ def known_change(evidence: Evidence) -> KnownChange | None:
 
 
 def compared_in_pairs(evidence: Evidence) -> dict[Hypothesis, Comparison]:
-    """Return the comparisons that the pairs of both ends have made."""
     found = decide(evidence)
     return {one: found[one] for one in evidence.hypotheses if one in found}
 
 
-def pair_values(
-    evidence: Evidence, key: tuple[Measurement, str, str], better: Better, *, fresh: bool = False
-) -> tuple[float, ...]:
+def pair_values(evidence: Evidence, key: MeasurementKey, better: Better, *, fresh: bool = False) -> tuple[float, ...]:
     """Return the log ratios of one statistic, one a pair, positive for the worse."""
     stage, sign = ("confirm" if fresh else "screen"), (1 if better == "lower" else -1)
     seen = (one for pair in evidence.pairs if pair.stage == stage for one in pair.observations)
@@ -337,12 +321,6 @@ def change_of(history: History, bisection: Bisection, suspects: Sequence[str]) -
         bounds = shift_bound(slow, fast, _BOUND), None if upper is None else -upper
     else:
         centre, bounds = hodges_lehmann(slow), walsh_bounds(slow, _BOUND)
-    low, high = (None if end is None else relative_change(sign * end) for end in bounds[::sign])
-    return Estimate(
-        value=relative_change(sign * centre),
-        low=low,
-        high=high,
-        confidence=1 - 2 * _BOUND,
-        n=len(slow) + len(fast),
-        method="difference of pairs, rank sums" if fast else "Walsh averages",
-    )
+    method = "difference of pairs, rank sums" if fast else "Walsh averages"
+    found = Estimate.of(centre, bounds, 1 - 2 * _BOUND, len(slow) + len(fast), method)
+    return found.mapped(lambda log_ratio: relative_change(sign * log_ratio), falls=sign < 0)

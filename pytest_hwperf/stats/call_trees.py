@@ -12,7 +12,8 @@ from itertools import pairwise
 from statistics import fmean
 from typing import TypeVar
 
-from pytest_hwperf.records.profiles import Mover, MoverKind, SampledCalls, SampledFunction, is_clear
+from pytest_hwperf.records.profiles import Mover, MoverKind, SampledCalls, SampledFunction
+from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.units import relative
 
 _MOST = 0.8  # of a change: what holds it
@@ -36,7 +37,6 @@ class Seconds:
 
     @property
     def taken(self) -> float:
-        """All that both sides have spent."""
         return sum(self.baseline) + sum(self.candidate)
 
     @property
@@ -51,30 +51,23 @@ class Seconds:
 
     @property
     def is_clear(self) -> bool:
-        return is_clear(self.low, self.high)
+        """Whether both sides are clear of their spread: farther apart than half of it.
 
-    def mover(
-        self,
-        kind: MoverKind,
-        named: tuple[str, str, str],
-        change: float,
-        calls: tuple[float | None, float | None] = (None, None),
-        holds: str = "",
-    ) -> Mover:
-        """Return what moved so, of a whole change: by its name, where it is and within what."""
+        All repeats of one side are then above all of the other, by more than they differ among themselves on average.
+        """
+        return max(self.low, -self.high) > (self.high - self.low) / 2
+
+    def mover(self, kind: MoverKind, change: float, name: str, where: str = "") -> Mover:
+        """Return what moved so, of a whole change: by its name, and where it is."""
         return Mover(
             kind=kind,
-            name=named[0],
-            where=named[1],
-            within=named[2],
-            holds=holds,
+            name=name,
+            where=where,
             baseline=fmean(self.baseline),
             candidate=fmean(self.candidate),
             low=self.low,
             high=self.high,
             share=relative(self.moved, change),
-            baseline_calls=calls[0],
-            candidate_calls=calls[1],
         )
 
 
@@ -169,7 +162,6 @@ def _total(parts: Iterable[Seconds]) -> Seconds:
 
 
 def _summed(parts: Iterable[tuple[K, Seconds]]) -> dict[K, Seconds]:
-    """Add up what has the same key."""
     found: dict[K, list[Seconds]] = {}
     for key, seconds in parts:
         found.setdefault(key, []).append(seconds)
@@ -218,9 +210,13 @@ class SampledSides:
             called = {one for path in tree_of_own if frame in path for one in path[path.index(frame) + 1 :]}
             holds = [] if frame in self._changed else [one for one in self._changed if one in called]
             then, now = self._then.get(frame), self._now.get(frame)
-            calls = then.calls if then else None, now.calls if now else None
-            named = _split(frame)[0], self._place(frame), self._places([inner]) if inner else ""
-            found[frame] = seconds.mover("function", named, change, calls, self._places(holds))
+            found[frame] = replace(
+                seconds.mover("function", change, _split(frame)[0], self._place(frame)),
+                within=self._places([inner] if inner else []),
+                holds=self._places(holds),
+                baseline_calls=then.calls if then else None,
+                candidate_calls=now.calls if now else None,
+            )
         return found
 
     def seen_apart(self, movers: Mapping[str, Mover]) -> tuple[Mover, ...]:
@@ -247,7 +243,7 @@ class SampledSides:
 
     def _place(self, frame: str) -> str:
         known, file = self._now.get(frame) or self._then.get(frame), _split(frame)[1]
-        return f"{file}:{known.line}" if known and known.line else file
+        return f"{file}:{known.line}" if file and known and known.line else file
 
 
 def stacks_of(tree: Tree) -> tuple[Mapping[str, tuple[float, ...]], Mapping[str, tuple[float, ...]]]:
@@ -302,6 +298,5 @@ def _functions(side: Sequence[SampledCalls], renamed: Mapping[str, str]) -> dict
 
 
 def _split(frame: str) -> tuple[str, str]:
-    """Return the qualified name of a function, and its file."""
-    name, _, file = frame.rpartition(" (")
-    return name or frame, file.removesuffix(")")
+    name, parted, file = frame.rpartition(" (")
+    return (name, file.removesuffix(")")) if parted else (frame, "")

@@ -88,7 +88,6 @@ def utilisation(service: Service, servers: int = 1) -> float:
 
 
 def level(busy: float) -> Level:
-    """Say what a utilisation means."""
     if busy >= 1:
         return "no steady state"
     return "safe" if busy <= HIGH else "high" if busy <= TOO_HIGH else "too high"
@@ -217,7 +216,6 @@ class ModelsPlan(Record, frozen=True, kw_only=True, tag_field="what", tag="pytes
 
 
 def named(one: Judgement) -> str:
-    """Name a measurement of a report."""
     return visible(" ".join(part for part in (one.run.test, one.run.scenario, one.run.label) if part))
 
 

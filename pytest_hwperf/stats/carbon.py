@@ -67,7 +67,6 @@ class CarbonInputs:
 
     @property
     def grid(self) -> str:
-        """The intensity with its source."""
         return f"{self.intensity:g} g/kWh ({self.intensity_source})"
 
     def __str__(self) -> str:

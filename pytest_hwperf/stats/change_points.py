@@ -63,7 +63,7 @@ def _found(values: Sequence[float], begin: int, end: int, alpha: float) -> list[
     one = _clearest(values[begin:end])
     if one is None or one.p_value > alpha:
         return []
-    here = replace(one, place=begin + one.place, earliest=begin + one.earliest, latest=begin + one.latest)
+    here = _behind(begin, one)
     halves = ((begin, here.place), (here.place, end))
     return [here, *(more for part in halves for more in _found(values, *part, alpha / 2))]
 
@@ -73,13 +73,12 @@ def _again(values: Sequence[float], one: LevelChange, begin: int, end: int) -> L
     alone = _clearest(values[begin:end])
     if alone is None:  # too few values between its neighbours
         return replace(one, shift=_shift(values[begin:end], one.place - begin, one.autocorrelation))
-    return replace(
-        alone,
-        place=begin + alone.place,
-        earliest=begin + alone.earliest,
-        latest=begin + alone.latest,
-        p_value=one.p_value,
-    )
+    return replace(_behind(begin, alone), p_value=one.p_value)
+
+
+def _behind(begin: int, one: LevelChange) -> LevelChange:
+    """Return a change of a part by its places in the whole series."""
+    return replace(one, place=begin + one.place, earliest=begin + one.earliest, latest=begin + one.latest)
 
 
 def _clearest(values: Sequence[float]) -> LevelChange | None:
@@ -173,12 +172,5 @@ def _shift(values: Sequence[float], at: int, rho: float) -> Estimate:
     residuals = [abs(value - before) for value in values[:at]] + [abs(value - after) for value in values[at:]]
     spread = _MAD * median(residuals) * math.sqrt((1 + rho) / (1 - rho))
     half = _Z * _MEDIAN * spread * math.sqrt(1 / at + 1 / (len(values) - at))
-    shift = after - before
-    return Estimate(
-        value=shift,
-        low=shift - half,
-        high=shift + half,
-        confidence=0.95,
-        n=len(values),
-        method=f"difference of medians, normal, autocorrelation {rho:.2f}",
-    )
+    shift, method = after - before, f"difference of medians, normal, autocorrelation {rho:.2f}"
+    return Estimate.of(shift, (shift - half, shift + half), 0.95, len(values), method)

@@ -1,12 +1,20 @@
-"""Changed code of a Python file: which functions, class bodies or the module itself differ between two versions."""
+"""Changed code: which functions, class bodies or modules differ between two versions, and which tests use none of it.
+
+Processes of a rehearsal watch what differs; a test that has used none of it, like its files and its process, is left
+out.
+"""
 
 import ast
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from types import CodeType
+
+from pytest_hwperf.records.evidence import Side
+from pytest_hwperf.records.structs import Record
+from pytest_hwperf.records.text import named
 
 MODULE = "<module>"  # key of what runs when the file is imported
 
@@ -183,3 +191,131 @@ def _with_values(part: ast.AST, assigned: Mapping[str, ast.expr]) -> str:
         values = (assigned.get(name.id) for name in ast.walk(one) if isinstance(name, ast.Name))
         parts += [value for value in values if value is not None and value not in parts]
     return "\n".join(map(ast.unparse, parts))
+
+
+EVERY_TEST = ""  # context of what is used outside of any test or file of tests, and so by all of them
+
+# Files that say how tests are run, or with which versions: whom they reach is not recorded.
+_SETTINGS = frozenset(
+    {
+        *("pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "noxfile.py"),
+        *("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", ".coveragerc"),
+        *("Pipfile", "environment.yml", "environment.yaml", "pixi.toml", ".python-version", ".env"),
+        *("sitecustomize.py", "usercustomize.py", ".gitmodules", "entry_points.txt"),
+    }
+)
+_SOURCE = ".py"
+
+
+class Watch(Record, frozen=True, kw_only=True):
+    """What one side watches in its rehearsal: what of its tree differs from that of the other side."""
+
+    root: str  # of its tree
+    code: Mapping[str, tuple[str, ...]] = {}  # file of Python code, relative → keys of its changed code
+    files: tuple[str, ...] = ()  # other files that are there and differ, relative
+    modules: tuple[str, ...] = ()  # last names of modules that one side alone has
+    listed: tuple[str, ...] = ()  # folders in which one side alone has a file, relative; "." is the root
+
+
+class Usage(Record, frozen=True, kw_only=True):
+    """What one side has used of what it watched."""
+
+    used: Mapping[str, tuple[str, ...]] = {}  # id of a test or of a file of tests, or EVERY_TEST → what, in words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What differs between both trees; paths are relative to their roots, with / between folders."""
+
+    changed: Mapping[str, Mapping[Side, tuple[str, ...]]]  # Python files of both → keys of changed code of each side
+    other: frozenset[str] = frozenset()  # other files of both
+    only: Mapping[str, Side] = field(default_factory=dict)  # file that one side has alone
+    folders: frozenset[str] = frozenset()  # that one side has alone, around files that it has alone
+    laid_over: frozenset[str] = frozenset()  # of all these, files of which both sides run the candidate's
+
+    @property
+    def files(self) -> frozenset[str]:
+        return frozenset({*self.changed, *self.other, *self.only})
+
+
+def why_every_test(changes: Changes) -> str:
+    """Return what of a change may reach every test, "" where nothing does.
+
+    A file that is no Python and that one side has alone is among it: nobody notes who asks whether a file is there.
+    """
+    names = {file: file.rpartition("/")[2] for file in changes.files}
+    ends, begins = (".lock", ".pth"), ("requirements", "constraints")
+    if settings := sorted(
+        file for file, name in names.items() if name in _SETTINGS or name.endswith(ends) or name.startswith(begins)
+    ):
+        return f"{named(settings, 1)} has changed, which says how every test is run"
+    if lone := sorted(file for file in changes.only if not file.endswith(_SOURCE) and file not in changes.laid_over):
+        return f"{named(lone, 1)} is there on one side only, and which test asks for it is not recorded"
+    return ""
+
+
+def own_change(node: str, changes: Changes, root: str, test_files: Collection[str]) -> str:
+    """Return what has changed of a test's own file, or of what its folders give it, "" for nothing."""
+    path = f"{root}/{node.partition('::')[0]}".removeprefix("/")
+    if path in changes.files:
+        return path
+    around = {*_folders(path)}
+    given = sorted((changes.laid_over & changes.files) - {*test_files})
+    return next((file for file in given if _folders(file)[0] in around), "")
+
+
+def watch_of(side: Side, root: str, changes: Changes) -> Watch:
+    """Return what a side has to watch, its tree being at `root`.
+
+    Of a file that both sides have of the candidate all code counts as changed: what it does is not compared.
+    """
+    code = {file: (MODULE,) if file in changes.laid_over else keys[side] for file, keys in changes.changed.items()}
+    lone = [file for file in changes.only if file not in changes.laid_over]
+    here = [file for file, has in changes.only.items() if has == side or file in changes.laid_over]
+    return Watch(
+        root=root,
+        code=code | {file: (MODULE,) for file in here if file.endswith(_SOURCE)},
+        files=tuple(sorted(changes.other)),
+        modules=tuple(sorted(filter(None, {_module(file) for file in (*lone, *changes.folders)}))),
+        listed=tuple(sorted({folder for file in lone for folder in _folders(file)})),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """Tests of a rehearsal by what they have used."""
+
+    affected: Mapping[str, str]  # node id → what it uses of the change
+    left: tuple[str, ...]  # all others, in their order
+    is_proof: bool  # whether nobody has used anything in these processes, those left over and all others
+
+
+def split(nodes: Sequence[str], usages: Mapping[Side, Usage], loaded: Mapping[Side, Collection[str]]) -> Split:
+    """Sort tests by what they, their files and their processes have used of a change, on either side."""
+    used = dict[str, str]()
+    for side in ("baseline", "candidate"):
+        usage = usages.get(side, Usage(used={EVERY_TEST: ("what it uses is not known",)}))
+        for context, what in usage.used.items():
+            if what:
+                used.setdefault(context, f"{side}: {what[0]}")
+    if uneven := sorted({*loaded.get("baseline", ())} ^ {*loaded.get("candidate", ())}):
+        used.setdefault(EVERY_TEST, f"{named(uneven, 1)} is loaded on one side only")
+    affected = dict[str, str]()
+    for node in nodes:  # by itself, or by whatever its id begins with
+        if why := next((used[one] for one in used if not one or node == one or node.startswith(f"{one}::")), ""):
+            affected[node] = why
+    return Split(affected=affected, left=tuple(node for node in nodes if node not in affected), is_proof=not used)
+
+
+def _folders(file: str) -> list[str]:
+    """Return the folders around a file from the inside out; the last one is the root, "."."""
+    parts = file.split("/")[:-1]
+    return [*("/".join(parts[:count]) for count in range(len(parts), 0, -1)), "."]
+
+
+def _module(path: str) -> str:
+    """Return the last name by which a file, or a folder without one of its own, is imported; "" where none is."""
+    if not path.endswith(_SOURCE) and "." in path.rpartition("/")[2]:
+        return ""
+    *folders, name = path.removesuffix(_SOURCE).split("/")
+    return folders[-1] if name == "__init__" and folders else name

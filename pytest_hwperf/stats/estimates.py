@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 from pytest_hwperf.records.messages import Remark, Statement, is_lacking, state
 from pytest_hwperf.records.metrics import MEMORY_PRESSURE, Better, Metric, metric_of
-from pytest_hwperf.records.run import OF_A_LOAD, Estimate, Figure, Run, Sample, Values, figure_of, replace
+from pytest_hwperf.records.run import OF_A_LOAD, Estimate, Figure, Run, Sample, figure_of, replace
 from pytest_hwperf.records.structs import LARGEST
 from pytest_hwperf.records.verdict import Budget
 from pytest_hwperf.stats.exact import by_class, share_interval
@@ -103,17 +103,15 @@ def enough(samples: Sequence[Sample], budgets: Sequence[Budget]) -> bool:
     Made to be asked whenever n has doubled: it is stricter than what is reported (`STOPPING_CONFIDENCE`).
     """
     measured = {sample.metric: sample for sample in samples}
-    return all(
-        clear_of(
-            estimate(measured[budget.metric], budget.statistic, confidence=STOPPING_CONFIDENCE),
-            budget.limit,
-            metric_of(budget.metric).better,
-        )
-        is not None
-        if budget.metric in measured
-        else measured.keys().isdisjoint(metric_of(budget.metric).made_of)
-        for budget in budgets
-    )
+    for budget in budgets:
+        metric, sample = metric_of(budget.metric), measured.get(budget.metric)
+        if sample is None and not measured.keys().isdisjoint(metric.made_of):
+            return False
+        if sample is not None:
+            found = estimate(sample, budget.statistic, confidence=STOPPING_CONFIDENCE)
+            if clear_of(found, budget.limit, metric.better) is None:
+                return False
+    return True
 
 
 @lru_cache
@@ -127,24 +125,28 @@ def needed_for_bound(q: float | Fraction, confidence: float) -> int:
 
 
 def _estimates(sample: Sample, statistics: Sequence[str], confidence: float) -> list[Estimate]:
-    """Sort once, then take each statistic."""
+    """Sort once, then take each statistic; a mean of windows with different numbers of calls is total over total."""
     import numpy as np
 
     if not sample.values:
         raise MeasurementError(f"{sample.metric} has no values: measure at least one {sample.per}")
-    ordered = np.sort(np.frombuffer(sample.values))
-    _check(sample, ordered)
-    found = [
-        _weighted(sample, sample.weights, confidence)
-        if statistic == "mean" and sample.weights
-        else _estimate(sample, ordered, statistic, confidence)
-        for statistic in statistics
-    ]
-    if ordered[0] >= 0 and metric_of(sample.metric).taken == "windows" and not metric_of(sample.metric).signed:
+    values, metric, found = np.frombuffer(sample.values), metric_of(sample.metric), list[Estimate]()
+    ordered = np.sort(values)
+    _check(sample, metric, ordered)
+    for statistic in statistics:
+        if statistic != "mean" or not sample.weights:
+            found.append(_estimate(sample, metric, ordered, statistic, confidence))
+            continue
+        weights = np.frombuffer(sample.weights)
+        rate = metric.is_rate  # of which it is completed over wall
+        found.append(
+            _inverted(_ratio(1 / values, weights, confidence)) if rate else _ratio(values, weights, confidence)
+        )
+    if ordered[0] >= 0 and metric.taken == "windows" and not metric.signed:
         found = [replace(one, low=0.0) if one.low is not None and one.low < 0 else one for one in found]
     if doubts := tuple(one for one in sample.warnings if voids(one)):
         # A budget does not pass by the bound that is taken away; the other one may still fail it.
-        good = "high" if metric_of(sample.metric).better == "lower" else "low"
+        good = "high" if metric.better == "lower" else "low"
         found = [replace(one, **{good: None}, warnings=(*one.warnings, *doubts)) for one in found]
     return found
 
@@ -154,18 +156,8 @@ def voids(remark: Remark) -> bool:
     return isinstance(remark, Statement) and remark.kind in _VOIDING
 
 
-def _weighted(sample: Sample, weights: Values, confidence: float) -> Estimate:
-    """Total over total, where windows hold different numbers of calls; of a rate, completed over wall."""
-    import numpy as np
-
-    values, shares = np.frombuffer(sample.values), np.frombuffer(weights)
-    is_rate = metric_of(sample.metric).is_rate
-    return _inverted(_ratio(1 / values, shares, confidence)) if is_rate else _ratio(values, shares, confidence)
-
-
-def _check(sample: Sample, ordered: "NDArray[float64]") -> None:
+def _check(sample: Sample, metric: Metric, ordered: "NDArray[float64]") -> None:
     """Refuse sorted values that the metric cannot have."""
-    metric = metric_of(sample.metric)
     if metric.is_rate and ordered[0] < 1 / LARGEST:
         raise MeasurementError(f"{sample.metric} holds {ordered[0]:g}: a rate is positive")
     if metric.taken == "examples" and not 0 <= ordered[0] <= ordered[-1] <= 1:
@@ -174,8 +166,9 @@ def _check(sample: Sample, ordered: "NDArray[float64]") -> None:
         raise MeasurementError(f"{sample.metric} has {len(ordered)} values: each window has calls")
 
 
-def _estimate(sample: Sample, ordered: "NDArray[float64]", statistic: str, confidence: float) -> Estimate:
-    metric = metric_of(sample.metric)
+def _estimate(
+    sample: Sample, metric: Metric, ordered: "NDArray[float64]", statistic: str, confidence: float
+) -> Estimate:
     if metric.taken == "file":  # one file has one size
         return _exactly(ordered, confidence, "deterministic value")
     if statistic == "max":
@@ -186,8 +179,10 @@ def _estimate(sample: Sample, ordered: "NDArray[float64]", statistic: str, confi
         return _median_and_range(ordered, confidence, processes=metric.in_processes)
     if len(ordered) == 1 and metric.statistics == (statistic,):
         return _result(ordered, (float(ordered[0]), None, None), confidence, "single reading, no interval")
-    percentile = _spread if statistic == SPREAD else _by_early_stopping if sample.per == OF_A_LOAD else _percentile
-    return percentile(ordered, statistic, confidence)
+    is_spread, of_a_load = statistic == SPREAD, sample.per == OF_A_LOAD
+    return (
+        _spread(ordered, confidence) if is_spread else _percentile(ordered, statistic, confidence, of_a_load=of_a_load)
+    )
 
 
 def _mean_of(metric: Metric, ordered: "NDArray[float64]", confidence: float) -> Estimate:
@@ -213,20 +208,29 @@ def _exactly(ordered: "NDArray[float64]", confidence: float, method: str) -> Est
     return _result(ordered, (value, value, value), confidence, method)
 
 
-def _percentile(ordered: "NDArray[float64]", statistic: str, confidence: float) -> Estimate:
-    """Nearest rank with the order-statistic interval, which assumes nothing but that the calls are exchangeable."""
-    n = len(ordered)
+def _percentile(ordered: "NDArray[float64]", statistic: str, confidence: float, *, of_a_load: bool = False) -> Estimate:
+    """Nearest rank with the order-statistic interval, which assumes nothing but that the calls are exchangeable.
+
+    Of a load the upper bound is that of early stopping, whose confidence is at least that asked for.
+    """
+    n, confidence = len(ordered), max(confidence, 2 * CONFIDENCE - 1) if of_a_load else confidence
     rank, low, high, warnings = _ranks(n, statistic, confidence)
+    method = "nearest rank, order-statistic interval, this process only"
+    if of_a_load:
+        q, method = float(quantile(statistic)), "nearest rank, early stopping"
+        high, warnings = n + 1 - rank_from_above(n, q), tuple(one for one in warnings if not is_lacking(one))
+        if high > n:
+            facts = {"level": 100 * CONFIDENCE, "needed": fewest_calls(q), "n": n}
+            warnings = (*warnings, state("no bound", statistic=statistic, side="upper", **facts))
     bounds = (
         float(ordered[rank - 1]),
         float(ordered[low - 1]) if low >= 1 else None,
         float(ordered[high - 1]) if high <= n else None,
     )
-    method = "nearest rank, order-statistic interval, this process only"
     return _result(ordered, bounds, confidence, method, *warnings)
 
 
-def _spread(ordered: "NDArray[float64]", _: str, confidence: float) -> Estimate:
+def _spread(ordered: "NDArray[float64]", confidence: float) -> Estimate:
     """Distance of the quartiles; half of the error for each makes it hold for both."""
     lower, upper = (_percentile(ordered, quartile, (1 + confidence) / 2) for quartile in QUARTILES)
     bounds = (
@@ -236,22 +240,6 @@ def _spread(ordered: "NDArray[float64]", _: str, confidence: float) -> Estimate:
     )
     method = "between the quartiles, order-statistic intervals of both, this process only"
     return _result(ordered, bounds, confidence, method, *lower.warnings, *upper.warnings)
-
-
-def _by_early_stopping(ordered: "NDArray[float64]", statistic: str, confidence: float) -> Estimate:
-    """Nearest rank with the bounds of early stopping, whose confidence is at least that asked for."""
-    n, confidence = len(ordered), max(confidence, 2 * CONFIDENCE - 1)
-    rank, low, _, warnings = _ranks(n, statistic, confidence)
-    q = float(quantile(statistic))
-    beyond, needed = rank_from_above(n, q), fewest_calls(q)
-    lacking = state("no bound", statistic=statistic, side="upper", level=100 * CONFIDENCE, needed=needed, n=n)
-    kept = [one for one in warnings if not is_lacking(one)]
-    bounds = (
-        float(ordered[rank - 1]),
-        float(ordered[low - 1]) if low >= 1 else None,
-        float(ordered[n - beyond]) if beyond else None,
-    )
-    return _result(ordered, bounds, confidence, "nearest rank, early stopping", *kept, *([] if beyond else [lacking]))
 
 
 @lru_cache  # the tests of a run of pytest take equally many calls

@@ -45,39 +45,20 @@ def by_class(sample: Sample, confidence: float) -> Iterator[Figure]:
     sizes = sorted(Counter(sample.classes.of).items())  # of classes that have examples
     shares = [ones[place] / n for place, n in sizes]
     count, worst = len(sizes), min(range(len(sizes)), key=shares.__getitem__)
-    ends = [share_interval(ones[place], n, 1 - (1 - confidence) / count) for place, n in sizes]
-    yield _figure(
-        sample,
-        WORST_CLASS,
-        f"class {visible(sample.classes.names[int(sizes[worst][0])])}, {sample.source}",
-        Estimate(
-            value=shares[worst],
-            low=min(low for low, _ in ends),
-            high=min(high for _, high in ends),
-            confidence=confidence,
-            n=sizes[worst][1],
-            method=f"worst of {count} classes, Clopper-Pearson intervals, Bonferroni",
-        ),
-    )
+    each = [share_interval(ones[place], n, 1 - (1 - confidence) / count) for place, n in sizes]
+    ends = min(low for low, _ in each), min(high for _, high in each)
+    method = f"worst of {count} classes, Clopper-Pearson intervals, Bonferroni"
+    of_worst = Estimate.of(shares[worst], ends, confidence, sizes[worst][1], method)
+    source = f"class {visible(sample.classes.names[int(sizes[worst][0])])}, {sample.source}"
+    yield Figure(metric=WORST_CLASS, statistic="mean", estimate=of_worst, source=source, per=sample.per)
     value = math.fsum(shares) / count
-    ends = [share_interval(ones[place], n, confidence) for place, n in sizes]
     below, above = (
         math.sqrt(math.fsum((end - share) ** 2 for share, end in zip(shares, side, strict=True))) / count
-        for side in zip(*ends, strict=True)
+        for side in zip(*(share_interval(ones[place], n, confidence) for place, n in sizes), strict=True)
     )
-    balanced = Estimate(
-        value=value,
-        low=max(0.0, value - below),
-        high=min(1.0, value + above),
-        confidence=confidence,
-        n=len(sample.values),
-        method=f"mean of {count} classes, from the Clopper-Pearson interval of each",
-    )
-    yield _figure(sample, BALANCED_ACCURACY, sample.source, balanced)
-
-
-def _figure(sample: Sample, metric: str, source: str, estimate: Estimate) -> Figure:
-    return Figure(metric=metric, statistic="mean", estimate=estimate, source=source, per=sample.per)
+    around, method = (max(0.0, value - below), min(1.0, value + above)), "from the Clopper-Pearson interval of each"
+    balanced = Estimate.of(value, around, confidence, len(sample.values), f"mean of {count} classes, {method}")
+    yield Figure(metric=BALANCED_ACCURACY, statistic="mean", estimate=balanced, source=sample.source, per=sample.per)
 
 
 def lost_classes(baseline: Sequence[float], candidate: Sequence[float], classes: Classes | None) -> Statement | None:
@@ -137,12 +118,9 @@ def compare_exact(metric: Metric, baseline: Sequence[float], candidate: Sequence
     low, high = cand[0] - base[-1], cand[-1] - base[0]
     slack = max(margin.size * min(abs(before), abs(now)), margin.floor)
     constant = base[0] == base[-1] and cand[0] == cand[-1]
-    found = Comparison(
-        metric=metric.name,
-        statistic=margin.statistic,
-        outcome=outcome_of(low, high, slack, metric.better),
+    found = replace(
+        uncompared(margin, outcome_of(low, high, slack, metric.better)),
         scale="relative",
-        margin=margin.size,
         pairs=len(cand),
         method=state("stored, equal" if constant else "stored, spread", baseline=len(base), candidate=len(cand)),
         baseline=before,
@@ -157,7 +135,7 @@ def compare_exact(metric: Metric, baseline: Sequence[float], candidate: Sequence
     method = "between the medians; bounds between the most distant values"
     return replace(
         found,
-        change=Estimate(value=change, low=least, high=most, confidence=confidence, n=len(cand), method=method),
+        change=Estimate.of(change, (least, most), confidence, len(cand), method),
         margin=max(margin.size, relative(margin.floor, whole)),
         detectable=relative(sign * (max(margin.size * whole, margin.floor) + room), whole),
     )
@@ -189,17 +167,12 @@ def compare_accuracy(
     signed: ComparisonOutcome = "regressed" if p_worse <= alpha else "improved" if p_better <= alpha else "inconclusive"
     outcome = "equivalent" if not rose + fell else outcome_of(low, high, size, better) if size else signed
     drop = _detectable(rose + fell, n, size, alpha)
-    return Comparison(
-        metric=margin.metric,
-        statistic=margin.statistic,
-        outcome=outcome,
+    return replace(
+        uncompared(margin, outcome),
         scale="absolute",
-        margin=size,
         pairs=n,
         method=state("equal examples" if not rose + fell else "tango" if size else "mcnemar", examples=n),
-        change=Estimate(
-            value=(rose - fell) / n, low=low, high=high, confidence=1 - 2 * alpha, n=n, method="Tango score interval"
-        ),
+        change=Estimate.of((rose - fell) / n, (low, high), 1 - 2 * alpha, n, "Tango score interval"),
         p_value=p_better if outcome == "improved" else p_worse,
         detectable=-drop if drop is not None and better == "higher" else drop,
         baseline=sum(baseline) / n,

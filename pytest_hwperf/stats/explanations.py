@@ -165,10 +165,10 @@ def explain_operators(
         then, now = ([by_family(_scaled(one, s)) for one in side] for side, s in zip(sides, times, strict=True))
         for kind in dict.fromkeys(kind for one in (*now, *then) for kind in one):
             repeats = Seconds(*(tuple(one.get(kind, 0.0) for one in side) for side in (then, now)))
-            name = _named(kind, wholes[0].operators, wholes[1].operators, 1.0 if change >= 0 else -1.0)
-            found.append(repeats.mover("operator", (name, "", ""), change))
-    source = sides[0][0].source
-    return explain_nothing(hypothesis, comparison, "operator", None, _clear(found), (len(profiles), source))
+            if repeats.is_clear:
+                name = _named(kind, wholes[0].operators, wholes[1].operators, 1.0 if change >= 0 else -1.0)
+                found.append(repeats.mover("operator", change, name))
+    return explain_nothing(hypothesis, comparison, "operator", None, found, (len(profiles), sides[0][0].source))
 
 
 def explain_memory(
@@ -191,17 +191,13 @@ def explain_memory(
             lines[site] = one.called_at or (f"{one.file}:{one.line}" if one.function else "")
             held[place][site] += one.size
         sides.append(held)
-    times = _figures(comparison)
+    then, now = _figures(comparison)
     found = []
-    for site, line in lines.items() if has_changed(comparison) and times[0] != times[1] else ():
+    for site, line in lines.items() if has_changed(comparison) and then != now else ():
         repeats = Seconds(*(tuple(one.get(site, 0.0) for one in held) for held in sides))
-        found.append(repeats.mover("allocation", (site[0] or "outside Python", line, ""), times[1] - times[0]))
-    return explain_nothing(hypothesis, comparison, "allocation", None, _clear(found), (len(baseline), "memray"))
-
-
-def _clear(movers: Iterable[Mover]) -> list[Mover]:
-    """Return what has clearly moved, the largest first."""
-    return sorted((one for one in movers if one.is_clear), key=lambda one: -one.share)
+        if repeats.is_clear:
+            found.append(repeats.mover("allocation", now - then, site[0] or "outside Python", line))
+    return explain_nothing(hypothesis, comparison, "allocation", None, found, (len(baseline), "memray"))
 
 
 def explain_nothing(
@@ -214,7 +210,7 @@ def explain_nothing(
 ) -> Explanation:
     """Say what moved in so many profiles of a method, or why nothing was profiled, could be, or is named."""
     baseline, candidate = _figures(comparison)
-    movers = tuple(movers[:_MOST_MOVERS])
+    movers = tuple(sorted(movers, key=lambda one: -one.share)[:_MOST_MOVERS])
     covered = sum(one.share for one in movers)
     if why is None and not has_changed(comparison):
         why = state("nothing to explain")

@@ -110,7 +110,6 @@ class Trend(Record, frozen=True, kw_only=True):
 
     @property
     def is_too_short(self) -> bool:
-        """Whether it has too few values to look for changes."""
         return len(self.series.values) < FEWEST
 
 
@@ -135,11 +134,7 @@ def trend_of(series: Series, notes: Sequence[Annotation], alpha: float = ALPHA) 
         scale, values = "relative", [math.log(value) for value in values]
     changes = list[LevelChange]()
     for one in change_points(values, alpha):  # with their revisions, and their size on the scale of the series
-        shift = one.shift
-        if scale == "relative":
-            ends = (shift.value, shift.low, shift.high)
-            value, low, high = (None if end is None else relative_change(end) for end in ends)
-            shift = replace(shift, value=value, low=low, high=high)
+        shift = one.shift.mapped(relative_change) if scale == "relative" else one.shift
         before, revision = past[one.place - 1].revision, past[one.place].revision
         changes.append(replace(one, revision=revision, before=before, shift=shift))
     revisions = {value.revision for value in past}

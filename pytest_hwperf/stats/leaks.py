@@ -9,6 +9,7 @@ from statistics import NormalDist, median
 from pytest_hwperf.records.errors import MeasurementError
 
 FEWEST_CALLS = 10  # readings below which no slope is given
+_CONFIDENCE = 0.90  # two-sided, of a slope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,7 @@ def is_leak(processes: Sequence[Growth], floor: float) -> bool:
     return bool(processes) and all(process.exceeds(floor) for process in processes)
 
 
-def slope(values: Sequence[float], *, confidence: float = 0.90) -> Slope:
+def slope(values: Sequence[float]) -> Slope:
     """Return the median of the slopes between all pairs of values, which are one call apart, and its interval.
 
     A quarter of the values may be anything before the slope follows them. The interval takes the ranks that Kendall's
@@ -96,7 +97,7 @@ def slope(values: Sequence[float], *, confidence: float = 0.90) -> Slope:
     slopes = sorted((values[j] - values[i]) / (j - i) for i in range(n) for j in range(i + 1, n))
     ties = sum(t * (t - 1) * (2 * t + 5) for t in Counter(values).values())
     deviation = math.sqrt((n * (n - 1) * (2 * n + 5) - ties) / 18)
-    open_ranks = NormalDist().inv_cdf((1 + confidence) / 2) * deviation
+    open_ranks = NormalDist().inv_cdf((1 + _CONFIDENCE) / 2) * deviation
     cut = math.floor((len(slopes) - open_ranks) / 2)  # slopes that may be left out on either side, and one more
     return Slope(
         value=median(slopes), low=slopes[cut - 1] if cut >= 1 else None, high=slopes[-cut] if cut >= 1 else None

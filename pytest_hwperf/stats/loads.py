@@ -19,6 +19,7 @@ from pytest_hwperf.records.verdict import Budget
 from pytest_hwperf.stats.leaks import slope
 from pytest_hwperf.stats.ranks import quantile, shift_bound
 
+_CLOSE_ENOUGH = 1.05  # of a rate that is not served over one that is
 _LAGGING = 0.1  # of the bound, or of the median latency: more of it is the generator's own delay
 
 
@@ -100,7 +101,7 @@ def why_slower(served: Served) -> Statement | None:
     return state("generator adds", added=added, median=middle) if added > _LAGGING * middle else None
 
 
-def next_rate(tried: Mapping[float, bool] | Mapping[int, bool], first: float, tolerance: float = 0.05) -> float | None:
+def next_rate(tried: Mapping[float, bool] | Mapping[int, bool], first: float) -> float | None:
     """Return the rate to try next on the way to the highest that is served; None where it is known.
 
     Rates are doubled until one is not served (halved where already the first is not), then bisected.
@@ -113,7 +114,7 @@ def next_rate(tried: Mapping[float, bool] | Mapping[int, bool], first: float, to
         return 2 * good
     if not good:
         return bad / 2 if bad > first / 2**20 else None
-    return math.sqrt(good * bad) if bad / good > 1 + tolerance else None
+    return math.sqrt(good * bad) if bad / good > _CLOSE_ENOUGH else None
 
 
 MOST_WINDOWS, _FEWEST_WINDOWS = 10, 3
@@ -127,14 +128,9 @@ _GROUPS, _LEAST_OF_GROUP = 20, 10  # medians of which a slope is taken, and the 
 _RISE = 0.10  # of the median over the whole load, from which it is told
 
 
-def count_of_windows(calls: int) -> int:
-    """Return into how many windows so many calls are cut: three to ten, of 200 calls each where there are."""
-    return min(MOST_WINDOWS, max(_FEWEST_WINDOWS, calls // _CALLS))
-
-
 def rates(served: Served, within_s: float = math.inf) -> tuple[Values, Values]:
     """Return the calls a second of each window of equal length, and how many calls it has."""
-    windows = count_of_windows(len(served.ended))
+    windows = min(MOST_WINDOWS, max(_FEWEST_WINDOWS, len(served.ended) // _CALLS))
     width, times = max(served.ended) / windows, zip(served.due, served.ended, strict=True)
     counts = _counted([end for due, end in times if end - due <= within_s], width, windows)
     return array("d", (count / width for count in counts)), array("d", counts)

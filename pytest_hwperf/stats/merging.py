@@ -111,7 +111,6 @@ def assigned(report: Report, kind: str) -> Report:
 
 
 def is_failed(report: Report) -> bool:
-    """Whether a test of a merged report failed, by a verdict or by itself."""
     failed = any(shard.failed or shard.exit_code == 1 for shard in report.shards)
     return failed or any(judgement.fails for judgement in report.judgements)
 
@@ -187,7 +186,12 @@ def _refuse_others(parts: Parts) -> None:
             "of its only run"
         )
     _refuse_other_builds(parts)
-    _refuse_unlike(parts, "the selection of tests", _selection, f"{_AGAIN}, on the same files")
+    _refuse_unlike(
+        parts,
+        "the selection of tests",
+        lambda shard, _: f"{counted(shard.selected, 'test')} ({shard.selection[:12]})" if shard.selection else "",
+        f"{_AGAIN}, on the same files",
+    )
     for file, (shard, report) in parts.items():
         for gate in report.gates:
             asked = gate.against == shard.settings.get("--hwperf-against")
@@ -217,21 +221,17 @@ def _twice(parts: Parts, keys: Callable[[Shard, Report], Iterable[Any]]) -> Iter
                 yield key, other, file
 
 
-def _revision(_: Shard, report: Report) -> str:
-    return f"{report.revision}+changes" if report.changed and report.revision else report.revision
-
-
-def _selection(shard: Shard, _: Report) -> str:
-    return f"{counted(shard.selected, 'test')} ({shard.selection[:12]})" if shard.selection else ""
-
-
 def _refuse_other_builds(parts: Parts) -> None:
     """Refuse what was asked or compared otherwise, on whatever kind of machine, and a name that was two commits."""
     _refuse_unlike(parts, "--hwperf-alpha", lambda shard, _: f"{100 * shard.alpha:g}%", _AGAIN)
     for option in dict.fromkeys(option for shard, _ in parts.values() for option in shard.settings):
         _refuse_unlike(parts, option, lambda shard, _, of=option: shard.settings.get(of) or "not given", _AGAIN)  # type: ignore[misc]
-    code = "run every shard on the same commit, without changes"
-    _refuse_unlike(parts, "the revision", _revision, code)
+    _refuse_unlike(
+        parts,
+        "the revision",
+        lambda _, one: f"{one.revision}+changes" if one.changed and one.revision else one.revision,
+        "run every shard on the same commit, without changes",
+    )
     for against in dict.fromkeys(gate.against for _, report in parts.values() for gate in report.gates):
 
         def commit(_: Shard, report: Report, against: str = against) -> str:

@@ -2,13 +2,13 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
 from pytest_hwperf.records.evidence import FixedSample, Hypothesis, Observation
 from pytest_hwperf.records.messages import state
-from pytest_hwperf.records.metrics import Metric, metric_of
+from pytest_hwperf.records.metrics import METRICS, metric_of
 from pytest_hwperf.records.run import Estimate, replace
 from pytest_hwperf.records.units import counted, relative, relative_change
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, baseline_of_nothing, uncompared
@@ -59,33 +59,60 @@ def compare_pairs(
         Example: eight pairs all beyond the margin have p = 2^-8 = 0.0039 and are called at a level of 0.004.
     """
     size = max(hypothesis.margin.size, relative(hypothesis.margin.floor, baseline))
-    found = _tested(hypothesis, values, math.log1p(size), level, _SIGNED_RANK, relative_change)
+    found = _tested(hypothesis, values, math.log1p(size), level, "signed-rank", relative_change)
     return replace(found, margin=size, baseline=baseline, interference=interference)
 
 
-def compare_observations(hypothesis: Hypothesis, observations: Sequence[Observation], level: float) -> Comparison:
-    """Decide a hypothesis by what its pairs observed; see `compare_pairs`."""
-    known = [one.preempted for one in observations if one.preempted is not None]
-    found = compare_pairs(
-        hypothesis,
-        [pair_value(one) for one in observations],
-        level,
-        baseline=median(median(one.baseline) for one in observations),
-        interference=fmean(known) if known else None,
-    )
-    if any(one.apart for one in observations):
-        found = replace(found, method=state("signed-rank, apart", pairs=len(observations)))
-        return replace(found, warnings=(str(state("apart")), *_noticed(observations)))
-    return replace(found, warnings=_noticed(observations))
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """What pairs have observed of a hypothesis: its method `compare` picks the test, effect, interval and words."""
 
+    hypothesis: Hypothesis
+    observations: Sequence[Observation]
 
-def _noticed(observations: Sequence[Observation]) -> tuple[str, ...]:
-    """Return what was noticed in at least half of the pairs: in fewer it has moved no median far."""
-    counts = Counter(text for one in observations for text in one.warnings)
-    count = len(observations)
-    return tuple(
-        f"{text} (in {some} of {counted(count, 'pair')})" for text, some in counts.items() if 2 * some >= count
-    )
+    @property
+    def sides(self) -> tuple[list[float], list[float]]:
+        baseline = [value for one in self.observations for value in one.baseline]
+        return baseline, [value for one in self.observations for value in one.candidate]
+
+    @property
+    def is_constant(self) -> bool:
+        return self.hypothesis.margin.metric not in METRICS and is_constant(*self.sides)
+
+    @property
+    def is_comparable(self) -> bool:
+        return self.is_constant or all(map(is_ratio, self.observations))
+
+    @property
+    def baseline(self) -> float:
+        return median(median(one.baseline) for one in self.observations)
+
+    def worsened(self) -> tuple[list[float], float]:
+        """Return the changes for the worse and the margin, as log ratios."""
+        sign, asked = 1 if self.hypothesis.better == "lower" else -1, self.hypothesis.margin
+        margin = math.log1p(max(asked.size, relative(asked.floor, self.baseline)))
+        return [sign * pair_value(one) for one in self.observations], margin
+
+    def compare(self, level: float, method: str = "") -> Comparison:
+        """Compare by fresh pairs, which alone may fail a hypothesis, or by those of a screen if `method` says so."""
+        asked, pairs, seen = self.hypothesis, len(self.observations), self.observations
+        if not self.is_comparable:
+            return uncompared(asked.margin, "not comparable", state("no ratio"))
+        if self.is_constant:
+            exact = compare_exact(metric_of(asked.margin.metric, asked.better), *self.sides, asked.margin)
+            exact = replace(exact, pairs=pairs, method=state(method or "equal fresh pairs", pairs=pairs))
+            return exact if method else _signed(exact, pairs, level)
+        known = [one.preempted for one in seen if one.preempted is not None]
+        interference, values = fmean(known) if known else None, [pair_value(one) for one in seen]
+        found = compare_pairs(asked, values, level, baseline=self.baseline, interference=interference)
+        apart, counts = any(one.apart for one in seen), Counter(text for one in seen for text in one.warnings)
+        # What was noticed in less than half of the pairs has moved no median far.
+        noticed = [f"{text} (in {n} of {counted(pairs, 'pair')})" for text, n in counts.items() if 2 * n >= pairs]
+        return replace(
+            found,
+            method=state(method or ("signed-rank, apart" if apart else "signed-rank"), pairs=pairs),
+            warnings=(*[str(state("apart"))] * apart, *noticed),
+        )
 
 
 def compare_processes(
@@ -110,7 +137,7 @@ def compare_processes(
         return uncompared(hypothesis.margin, "not comparable", state("unequal processes", **counts))
     changes = [new - old for old, new in zip(baseline, candidate, strict=True)]
     whole = abs(before)
-    found = _tested(hypothesis, changes, margin, level, _SIGN_FLIP, lambda change: relative(change, whole or 1.0))
+    found = _tested(hypothesis, changes, margin, level, "sign-flip", lambda change: relative(change, whole or 1.0))
     if not whole:
         cause = baseline_of_nothing(now, metric_of(hypothesis.margin.metric).unit)
         return replace(found, change=None, detectable=None, baseline=before, cause=cause)
@@ -151,27 +178,18 @@ def least_calls(statistic: str) -> int:
     return math.ceil(_CALLS_BEYOND / (1 - q)) if 2 * q > 1 else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Test:
-    """An exact test of the changes of pairs, with the effect and the bounds that belong to it."""
-
-    p_value: Callable[[Sequence[float], float], float]  # of changes above a margin
-    centre: Callable[[Sequence[float]], float]
-    bounds: Callable[[Sequence[float], float], Bounds]  # at a one-sided level
-    kind: str
-    method: str  # of the estimate
-
-
-_SIGNED_RANK = _Test(
-    p_value=signed_rank_p, centre=hodges_lehmann, bounds=walsh_bounds, kind="signed-rank", method="Walsh averages"
-)
-_SIGN_FLIP = _Test(
-    p_value=sign_flip_p,
-    centre=fmean,
-    bounds=sign_flip_bounds,
-    kind="sign-flip",
-    method="mean of the differences, inverted sign-flip test",
-)
+# Kind of an exact test → its p-value of changes above a margin, the effect and the bounds at a one-sided level that
+# belong to it, and the method of the estimate.
+_Test = tuple[
+    Callable[[Sequence[float], float], float],
+    Callable[[Sequence[float]], float],
+    Callable[[Sequence[float], float], Bounds],
+    str,
+]
+_TESTS: Mapping[str, _Test] = {
+    "signed-rank": (signed_rank_p, hodges_lehmann, walsh_bounds, "Walsh averages"),
+    "sign-flip": (sign_flip_p, fmean, sign_flip_bounds, "mean of the differences, inverted sign-flip test"),
+}
 
 
 def _tested(
@@ -179,80 +197,74 @@ def _tested(
     changes: Sequence[float],
     margin: float,
     level: float,
-    test: _Test,
+    kind: str,
     share: Callable[[float], float],
 ) -> Comparison:
     """Test changes against a margin of their unit, which `share` turns into changes relative to the baseline."""
-    centre, bounds, rises = test.centre(changes), test.bounds(changes, level), hypothesis.better == "lower"
-    rising, falling = test.p_value(changes, margin), test.p_value([-change for change in changes], margin)
+    p_value_of, centre_of, bounds_of, method = _TESTS[kind]
+    centre, bounds, rises = centre_of(changes), bounds_of(changes, level), hypothesis.better == "lower"
+    rising, falling = p_value_of(changes, margin), p_value_of([-change for change in changes], margin)
     worse, other = (rising, falling) if rises else (falling, rising)
     bound, sign = (bounds[0], 1) if rises else (bounds[1], -1)
-    low, high = (None if end is None else share(end) for end in bounds)
     within = all(end is not None and -margin < end < margin for end in bounds)
     outcome: ComparisonOutcome = "equivalent" if within else "inconclusive"
     if min(worse, other) <= level:
         outcome = "regressed" if worse <= level else "improved"
-    return Comparison(
-        metric=hypothesis.margin.metric,
-        statistic=hypothesis.margin.statistic,
-        outcome=outcome,
-        change=Estimate(
-            value=share(centre), low=low, high=high, confidence=1 - 2 * level, n=len(changes), method=test.method
-        ),
-        scale="relative",
-        margin=hypothesis.margin.size,
+    n = len(changes)
+    return replace(
+        uncompared(hypothesis.margin, outcome),
+        change=Estimate.of(centre, bounds, 1 - 2 * level, n, method).mapped(share),
         p_value=worse,
-        pairs=len(changes),
-        method=state(test.kind, pairs=len(changes)),
+        pairs=n,
+        method=state(kind, pairs=n),
         detectable=None if bound is None else share(sign * (margin + abs(centre - bound))),
     )
 
 
-def is_testable(fixed: FixedSample, found: Comparison, alpha: float) -> bool:
-    """Say whether a fixed sample can be rejected by chance at all, whatever else is rejected."""
-    if found.p_value is None:
-        return False
-    units = len(fixed.candidate)
-    if fixed.per == "example":
-        units = sum(old != new for old, new in zip(fixed.baseline, fixed.candidate, strict=True))
-        if fixed.hypothesis.margin.size:
-            return units > 0
-    return 2.0**-units <= alpha  # the smallest p-value, of signs that all point the same way
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """What no pair measures: values of files, of fresh processes, of examples."""
 
+    fixed: FixedSample
 
-def compare_fixed(fixed: FixedSample, level: float) -> Comparison:
-    """Compare what no pair measures."""
-    hypothesis, sides = fixed.hypothesis, (fixed.baseline, fixed.candidate)
-    if fixed.per == "example":
-        found = compare_accuracy(*sides, hypothesis.margin, level, fixed.classes)
-        return replace(found, warnings=(*found.warnings, *fixed.warnings))
-    counts = {"baseline": len(fixed.baseline), "candidate": len(fixed.candidate)}
-    constant, pairs, kind = is_constant(*sides), min(map(len, sides)), "equal values"
-    found = compare_exact(measured_metric(hypothesis), *sides, hypothesis.margin)
-    if fixed.per == "fresh process" and 2.0**-pairs <= level:
-        kind = "equal processes" if constant else ""
-        found = signed(found, pairs, level) if constant else compare_processes(hypothesis, *sides, level)
-    elif fixed.per == "fresh process" and (found.outcome == "regressed" or not constant):
-        # Too few to fail anything; they may still show that nothing is worse.
-        kind = "screened values"
-        found = replace(found, outcome="inconclusive") if found.outcome == "regressed" else found
-    method = state(kind, per=fixed.per, **counts) if kind else found.method
-    return replace(found, method=method, warnings=(*found.warnings, *fixed.warnings))
+    def is_testable(self, found: Comparison, alpha: float) -> bool:
+        """Say whether it can be rejected by chance at all, whatever else is rejected."""
+        if found.p_value is None:
+            return False
+        units = len(self.fixed.candidate)
+        if self.fixed.per == "example":
+            units = sum(old != new for old, new in zip(self.fixed.baseline, self.fixed.candidate, strict=True))
+            if self.fixed.hypothesis.margin.size:
+                return units > 0
+        return 2.0**-units <= alpha  # the smallest p-value, of signs that all point the same way
+
+    def compare(self, level: float) -> Comparison:
+        fixed, hypothesis = self.fixed, self.fixed.hypothesis
+        sides = fixed.baseline, fixed.candidate
+        if fixed.per == "example":
+            found = compare_accuracy(*sides, hypothesis.margin, level, fixed.classes)
+            return replace(found, warnings=(*found.warnings, *fixed.warnings))
+        counts = {"baseline": len(fixed.baseline), "candidate": len(fixed.candidate)}
+        constant, pairs, kind = is_constant(*sides), min(map(len, sides)), "equal values"
+        found = compare_exact(metric_of(hypothesis.margin.metric, hypothesis.better), *sides, hypothesis.margin)
+        if fixed.per == "fresh process" and 2.0**-pairs <= level:
+            kind = "equal processes" if constant else ""
+            found = _signed(found, pairs, level) if constant else compare_processes(hypothesis, *sides, level)
+        elif fixed.per == "fresh process" and (found.outcome == "regressed" or not constant):
+            # Too few to fail anything; they may still show that nothing is worse.
+            kind = "screened values"
+            found = replace(found, outcome="inconclusive") if found.outcome == "regressed" else found
+        method = state(kind, per=fixed.per, **counts) if kind else found.method
+        return replace(found, method=method, warnings=(*found.warnings, *fixed.warnings))
 
 
 def is_constant(*sides: Sequence[float]) -> bool:
-    """Whether each side has one value only."""
     return all(len(set(side)) == 1 for side in sides)
 
 
-def signed(exact: Comparison, pairs: int, level: float) -> Comparison:
+def _signed(exact: Comparison, pairs: int, level: float) -> Comparison:
     """Test what all of so many pairs show alike: that none of them points the other way, as a coin would have it."""
     if exact.outcome not in ("regressed", "improved"):  # whatever the coin did
         return exact
     p_value = 2.0**-pairs if exact.outcome == "regressed" else 1.0
     return replace(exact, p_value=p_value, outcome=exact.outcome if 2.0**-pairs <= level else "inconclusive")
-
-
-def measured_metric(hypothesis: Hypothesis) -> Metric:
-    """Return the metric of a hypothesis, also of one that the user records."""
-    return metric_of(hypothesis.margin.metric, hypothesis.better)

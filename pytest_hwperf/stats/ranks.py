@@ -33,7 +33,9 @@ def signed_rank_p(values: Sequence[float], margin: float = 0.0) -> float:
         Example: five values above 0 give 2^-5 = 0.03125; [1, 1, 2, -2, 3], with its ties, gives 6/32.
     """
     beyond = [value - margin for value in values]
-    ranks = _doubled_midranks(sorted(map(abs, beyond)))
+    ordered = sorted(map(abs, beyond))
+    # twice the mean rank of each size: whole numbers, also for ties
+    ranks = {size: bisect_left(ordered, size) + 1 + bisect_right(ordered, size) for size in ordered}
     signed = tuple(sorted(ranks[abs(value)] for value in beyond if value))
     reached = sum(ranks[value] for value in beyond if value > 0)
     return float(_tail(signed)[reached] / 2 ** len(signed))
@@ -154,16 +156,6 @@ def fewest_pairs(alpha: float) -> int:
     """Return the smallest n with 2^-n <= alpha: fewer pairs can never reject. 7 for 0.01."""
     n = max(0, math.ceil(-math.log2(alpha)))
     return n if 2.0**-n <= alpha else n + 1
-
-
-def _doubled_midranks(ordered: Sequence[float]) -> dict[float, int]:
-    """Return twice the mean rank of each size: whole numbers, also for ties."""
-    first: dict[float, int] = {}
-    last: dict[float, int] = {}
-    for rank, size in enumerate(ordered, 1):
-        first.setdefault(size, rank)
-        last[size] = rank
-    return {size: first[size] + last[size] for size in first}
 
 
 @lru_cache(maxsize=4096)  # without ties there is one for each n

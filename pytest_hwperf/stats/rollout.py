@@ -6,16 +6,18 @@ says how many examples or pairs would be needed.
 """
 
 import math
+import operator
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from statistics import median
 from typing import Literal
 
 from pytest_hwperf.records.evidence import Evidence, Side
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import ACCURACY, MEDIAN_LATENCY, metric_of
-from pytest_hwperf.records.run import Estimate, Figure, Key, Sample, replace
+from pytest_hwperf.records.run import Estimate, Figure, Key, Sample
 from pytest_hwperf.records.structs import Count, Record, Size
 from pytest_hwperf.records.verdict import Budget, Comparison
 from pytest_hwperf.stats.estimates import REPORTED_CONFIDENCE, clear_of, estimate
@@ -41,7 +43,6 @@ class Requests(Record, frozen=True, kw_only=True):
 
     @property
     def share(self) -> float:
-        """Of all, those that failed."""
         return self.failed / self.made if self.made else 0.0
 
     @property
@@ -61,7 +62,6 @@ class Contender(Record, frozen=True, kw_only=True):
     requests: Requests | None = None  # to an address
 
     def estimate(self, key: Key) -> Estimate | None:
-        """Return what is known of one statistic."""
         return next((one.estimate for one in self.figures if one.key == key), None)
 
 
@@ -88,7 +88,6 @@ class Decision(Record, frozen=True, kw_only=True):
 
 
 def requirements_of(new: Contender, budgets: Sequence[Budget]) -> tuple[Requirement, ...]:
-    """Hold the new version's own figures against requirements."""
     return answers({one.key: one.estimate for one in new.figures}, budgets)
 
 
@@ -233,7 +232,8 @@ def figures_of(evidence: Evidence, side: Side, rows: int) -> tuple[Figure, ...]:
         estimated = _over_pairs(seen)
         found.append(Figure(metric=metric, statistic=statistic, estimate=estimated, source=source, per="pair"))
     for metric, of_calls in _RATES.items() if MEAN in values else ():
-        rate = _rate(_over_pairs(values[MEAN]), 1 if of_calls else rows)
+        count, method = 1 if of_calls else rows, "1 / mean time of a call, calls in a row"
+        rate = _over_pairs(values[MEAN]).mapped(partial(operator.truediv, count), falls=True, method=method)
         found.append(Figure(metric=metric, statistic="mean", estimate=rate, source=_SOURCE, per="pair"))
     for fixed in evidence.fixed_samples:
         metric, statistic = fixed.hypothesis.margin.key
@@ -250,19 +250,5 @@ def _over_pairs(values: Sequence[float]) -> Estimate:
     """Return the Hodges-Lehmann estimate of positive values, one a pair, with the bounds that belong to it."""
     logs = [math.log(value) for value in values]
     ends = walsh_bounds(logs, (1 - REPORTED_CONFIDENCE) / 2)
-    low, high = (None if end is None else math.exp(end) for end in ends)
-    return Estimate(
-        value=math.exp(hodges_lehmann(logs)),
-        low=low,
-        high=high,
-        confidence=REPORTED_CONFIDENCE,
-        n=len(values),
-        method="Walsh averages over pairs of fresh processes",
-    )
-
-
-def _rate(seconds: Estimate, count: int) -> Estimate:
-    """Return how many are completed per second where calls follow each other."""
-    low, high = (None if end is None else count / end for end in (seconds.high, seconds.low))
-    method = "1 / mean time of a call, calls in a row"
-    return replace(seconds, value=count / seconds.value, low=low, high=high, method=method)
+    method = "Walsh averages over pairs of fresh processes"
+    return Estimate.of(hodges_lehmann(logs), ends, REPORTED_CONFIDENCE, len(values), method).mapped(math.exp)

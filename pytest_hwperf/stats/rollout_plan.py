@@ -70,7 +70,6 @@ class Plan(Record, frozen=True, kw_only=True):
 
     @property
     def limits(self) -> list[Limit]:
-        """What is watched at any stage."""
         return list(dict.fromkeys(one.limit for stage in self.stages for one in stage.alarms))
 
 
@@ -92,7 +91,7 @@ def plan_of(
             of = requests * rows if limit.watched == "accuracy" else requests
             beyond = alarm_count(of, limit.allowed, level)
             if beyond <= of:
-                alarms.append(Alarm(limit=limit, beyond=beyond, of=of, seen=seen_share(of, beyond, POWER)))
+                alarms.append(Alarm(limit=limit, beyond=beyond, of=of, seen=seen_share(of, beyond)))
         stages.append(Stage(share=share, requests=requests, alarms=tuple(alarms)))
     return Plan(stages=tuple(stages), alpha=alpha, unwatched=missing)
 
@@ -107,11 +106,11 @@ def alarm_count(n: int, share: float, level: float) -> int:
     return bisect_left(range(1, n + 1), True, key=lambda k: float(bdtrc(k - 1, n, share)) <= level) + 1  # noqa: FBT003
 
 
-def seen_share(n: int, k: int, power: float) -> float:
-    """Return the share p of which P(Bin(n, p) >= k) is `power`: the one-sided bound of Clopper and Pearson."""
+def seen_share(n: int, k: int) -> float:
+    """Return the share p of which P(Bin(n, p) >= k) is `POWER`: the one-sided bound of Clopper and Pearson."""
     from scipy.special import betaincinv
 
-    return float(betaincinv(k, n - k + 1, power))
+    return float(betaincinv(k, n - k + 1, POWER))
 
 
 def _limits(old: Contender, new: Contender, budgets: Sequence[Budget], margin: float) -> Iterator[Limit]:
@@ -143,10 +142,8 @@ def _limits(old: Contender, new: Contender, budgets: Sequence[Budget], margin: f
             allowed=1 - value,
         )
     if new.requests is not None and new.requests.made:
-        low, high = new.requests.interval
-        seen = Estimate(
-            value=new.requests.share, low=low, high=high, confidence=0.98, n=new.requests.made, method="Clopper-Pearson"
-        )
+        high = new.requests.interval[1]
+        seen = Estimate.of(new.requests.share, new.requests.interval, 0.98, new.requests.made, "Clopper-Pearson")
         yield Limit(watched="failed requests", value=high, origin="new", interval=seen, allowed=high)
 
 

@@ -13,24 +13,12 @@ from statistics import median
 from typing import Final, get_args
 
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Stage
+from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Observation, Stage
 from pytest_hwperf.records.messages import state
-from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.units import counted, relative
-from pytest_hwperf.records.verdict import Comparison, uncompared
-from pytest_hwperf.stats.exact import compare_exact
-from pytest_hwperf.stats.paired import (
-    MOST_PAIRS,
-    compare_fixed,
-    compare_observations,
-    is_constant,
-    is_ratio,
-    is_testable,
-    measured_metric,
-    pair_value,
-    signed,
-)
+from pytest_hwperf.records.units import counted
+from pytest_hwperf.records.verdict import Comparison
+from pytest_hwperf.stats.paired import MOST_PAIRS, Exact, Paired, is_ratio
 from pytest_hwperf.stats.ranks import fewest_pairs, signed_rank_p
 
 _STAGES: tuple[Stage, ...] = get_args(Stage)
@@ -70,7 +58,6 @@ class Step:
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
-        """What it must measure."""
         return tuple(dict.fromkeys(hypothesis.measurement for hypothesis in self.hypotheses))
 
 
@@ -146,8 +133,8 @@ def _courses(evidence: Evidence, seen: _Seen) -> Iterator["_Course"]:
     The share is that of what is expected to be tested of it, at least one hypothesis, among all that is left. A group
     that has tested nothing has spent nothing. Fixed samples belong to the first group.
     """
-    left, at, fixed = evidence.alpha, 0, evidence.fixed_samples
-    testable = sum(is_testable(one, compare_fixed(one, left), left) for one in fixed)
+    left, at, fixed = evidence.alpha, 0, tuple(map(Exact, evidence.fixed_samples))
+    testable = sum(one.is_testable(one.compare(left), left) for one in fixed)
     for size in evidence.groups or (len(evidence.hypotheses),):
         counts = size, len(evidence.hypotheses) - at - size
         here, others = (max(1.0, SCREEN_P * count) if count else 0.0 for count in counts)  # expected to be tested
@@ -172,7 +159,7 @@ class _Course:
     alpha: float  # of this group
     hypotheses: Sequence[Hypothesis]
     screened: list[Hypothesis] = field(default_factory=list)  # to be confirmed
-    testable: dict[Hypothesis, tuple[FixedSample, float]] = field(default_factory=dict)  # with the p-value of each
+    testable: dict[Hypothesis, tuple[Exact, float]] = field(default_factory=dict)  # with the p-value of each
     rejected: int = 0  # hypotheses and fixed samples that regressed
     decided: dict[Hypothesis, Comparison] = field(default_factory=dict)
     latest: dict[Hypothesis, tuple[int, Comparison]] = field(default_factory=dict)  # inconclusive at so many pairs
@@ -189,7 +176,6 @@ class _Course:
 
     @property
     def shares(self) -> Sequence[float]:
-        """Shares of alpha, one for each look."""
         return PATIENT_SHARES if self.evidence.until_equivalent else SHARES
 
     @property
@@ -198,41 +184,41 @@ class _Course:
         found = looks(self.family, self.alpha, self.shares) if self.family else ()
         return found[: len(SHARES)] + tuple(pairs for pairs in found[len(SHARES) :] if pairs <= MOST_PAIRS)
 
-    def follow(self, fixed_samples: Sequence[FixedSample]) -> None:
+    def fresh(self, one: Hypothesis, pairs: int, stage: Stage = "confirm") -> Paired:
+        return Paired(one, self.seen[one][stage][:pairs])
+
+    def follow(self, fixed_samples: Sequence[Exact]) -> None:
         """Go from the screen to the last look that is complete."""
         self.screened.extend(one for one in self.hypotheses if is_suspect(one, self.seen[one]["screen"]))
         for fixed in fixed_samples:
-            found = compare_fixed(fixed, self.alpha)
-            if is_testable(fixed, found, self.alpha):
+            found, asked = fixed.compare(self.alpha), fixed.fixed.hypothesis
+            if fixed.is_testable(found, self.alpha):
                 p_value = found.p_value if found.outcome == "regressed" else None
-                self.testable[fixed.hypothesis] = fixed, 1.0 if p_value is None else p_value
+                self.testable[asked] = fixed, 1.0 if p_value is None else p_value
             else:
-                self.decided[fixed.hypothesis] = found
+                self.decided[asked] = found
         if not self.evidence.until_equivalent:
-            fresh = {one: self.seen[one]["confirm"][:CLEARING_PAIRS] for one in self.screened}
-            cleared = {one: pairs for one, pairs in fresh.items() if _is_harmless(one, pairs)}
-            self.decided.update(
-                (one, _compare(one, pairs, 2.0**-CLEARING_PAIRS, "second screen")) for one, pairs in cleared.items()
-            )
+            for fresh in (self.fresh(one, CLEARING_PAIRS) for one in self.screened):
+                if len(fresh.observations) == CLEARING_PAIRS and _is_harmless(fresh):
+                    self.decided[fresh.hypothesis] = fresh.compare(2.0**-CLEARING_PAIRS, "second screen")
         for pairs, share in zip(self.looks, self.shares, strict=False):  # without a family there are no looks
             self._look(pairs, share)
 
     def _look(self, pairs: int, share: float) -> None:
         """Take a look: step down by Holm's rule until nothing more is rejected, then see what else is decided."""
-        open_ones = [one for one in self.screened if one not in self.decided]
-        ready = {one: fresh[:pairs] for one in open_ones if len(fresh := self.seen[one]["confirm"]) >= pairs}
+        waiting = [one for one in self.screened if one not in self.decided and len(self.seen[one]["confirm"]) >= pairs]
+        ready = {one: self.fresh(one, pairs) for one in waiting}
         for one, fresh in ready.items():
-            if not _is_comparable(one, fresh):
-                self.decided[one] = uncompared(one.margin, "not comparable", state("no ratio"))
+            if not fresh.is_comparable:
+                self.decided[one] = fresh.compare(0.0)
         found: dict[Hypothesis, Comparison] = {}
         while self.left:
             level = self.alpha / self.left
-            waiting = {one: fresh for one, fresh in ready.items() if one not in self.decided}
-            found = {one: _compare(one, fresh, share * level) for one, fresh in waiting.items()}
+            found = {one: fresh.compare(share * level) for one, fresh in ready.items() if one not in self.decided}
             rejected = {one: comparison for one, comparison in found.items() if comparison.outcome == "regressed"}
             for one, (fixed, p_value) in self.testable.items():
                 if one not in self.decided and p_value <= level:
-                    rejected[one] = compare_fixed(fixed, level)
+                    rejected[one] = fixed.compare(level)
             self.decided.update((one, self._worded(comparison)) for one, comparison in rejected.items())
             self.rejected += len(rejected)
             if not rejected:
@@ -260,7 +246,7 @@ class _Course:
         """Say of everything in the group what is known of it now, decided or not."""
         for one, (fixed, _) in self.testable.items():
             if one not in self.decided:
-                self.decided[one] = self._worded(compare_fixed(fixed, self.alpha / self.left))
+                self.decided[one] = self._worded(fixed.compare(self.alpha / self.left))
         for one in self.hypotheses:
             found = self.decided.get(one) or self._undecided(one)
             if found is not None:
@@ -272,21 +258,21 @@ class _Course:
 
         None where nothing was observed of it, or where it was dropped before all values were there.
         """
-        screen = self.seen[hypothesis]["screen"][:SCREEN_PAIRS]
+        screen = self.fresh(hypothesis, SCREEN_PAIRS, "screen")
         pairs, found = self.latest.get(hypothesis, (0, None))
-        if len(screen) == SCREEN_PAIRS and hypothesis not in self.screened:
-            method = "equal pairs" if _never_varies(hypothesis, screen) else "screen"
-            return _compare(hypothesis, screen, 2.0**-SCREEN_PAIRS, method)  # from the smallest to the largest
+        missing = SCREEN_PAIRS - len(screen.observations)
+        if not missing and hypothesis not in self.screened:
+            # from the smallest to the largest
+            return screen.compare(2.0**-SCREEN_PAIRS, "equal pairs" if screen.is_constant else "screen")
         if found and pairs == self.looks[-1]:
             return found
-        if not screen or hypothesis in self.evidence.dropped:
+        if not screen.observations or hypothesis in self.evidence.dropped:
             return None
         if found is None:
-            found = _compare(hypothesis, screen, 2.0 ** -len(screen), "unconfirmed screen")
+            found = screen.compare(2.0 ** -len(screen.observations), "unconfirmed screen")
             if found.outcome == "not comparable":
                 return found
             found = replace(found, outcome="inconclusive", p_value=None)  # the same pairs have chosen it
-        missing = SCREEN_PAIRS - len(screen)
         if hypothesis in self.screened:
             missing = next((look for look in self.looks if look > pairs), 0) - len(self.seen[hypothesis]["confirm"])
         return replace(found, cause=self.evidence.stopped or state("pairs missing", missing=missing))
@@ -302,7 +288,6 @@ class _Course:
         return replace(found, outcome="inconclusive", p_value=None, cause=cause, promise=before.promise)
 
     def _worded(self, comparison: Comparison) -> Comparison:
-        """Say what the level of a comparison promises."""
         kind = "error rate with others" if self.testable else "error rate"
         kind = "error rate of one" if self.evidence.in_test else kind
         facts = {"screened": len(self.screened), "asked": len(self.hypotheses), "others": len(self.testable)}
@@ -318,76 +303,38 @@ def look_for_equivalence(hypothesis: Hypothesis, observations: Sequence[Observat
     """Compare at the first look that decides, else at the last one that is complete; None before the first."""
     found = None
     for pairs, level in LOOKS.items():
-        seen = observations[:pairs]
-        if len(seen) < pairs or not all(map(is_ratio, seen)):
+        seen = Paired(hypothesis, observations[:pairs])
+        if len(seen.observations) < pairs or not all(map(is_ratio, seen.observations)):
             break
-        found = compare_observations(hypothesis, seen, level)
+        found = seen.compare(level)
         if found.outcome in ("equivalent", "improved"):
             break
     return found
 
 
-def is_suspect(hypothesis: Hypothesis, screen: Sequence[Observation]) -> bool:
+def is_suspect(hypothesis: Hypothesis, observations: Sequence[Observation]) -> bool:
     """Say whether the screen leaves it open that a change for the worse exceeds the margin.
 
     It has to look like one, and not to lie within the margin in every single pair: of a change beyond it that happens
     to one in 64 at most. Where the first three pairs are all far beyond it, no further ones are waited for. Also a
     value that never varies may follow the coin, as one that depends on who starts first.
     """
-    first, whole = screen[:FIRST_PAIRS], screen[:SCREEN_PAIRS]
-    if len(first) == FIRST_PAIRS and not _never_varies(hypothesis, first) and all(map(is_ratio, first)):
-        worse, margin = _worsened(hypothesis, first)
+    first, whole = (Paired(hypothesis, observations[:pairs]) for pairs in (FIRST_PAIRS, SCREEN_PAIRS))
+    if len(first.observations) == FIRST_PAIRS and not first.is_constant and first.is_comparable:
+        worse, margin = first.worsened()
         if min(worse) > margin + math.log(FAR):  # whatever later ones show
             return True
-    if len(whole) < SCREEN_PAIRS or not _is_comparable(hypothesis, whole):
+    if len(whole.observations) < SCREEN_PAIRS or not whole.is_comparable:
         return False
-    if _never_varies(hypothesis, whole):
-        return _compare(hypothesis, whole, 0.0, "screen").outcome == "regressed"
-    worse, margin = _worsened(hypothesis, whole)
+    if whole.is_constant:
+        return whole.compare(0.0, "screen").outcome == "regressed"
+    worse, margin = whole.worsened()
     return signed_rank_p(worse) <= SCREEN_P and max(worse) >= margin
 
 
-def _is_harmless(hypothesis: Hypothesis, fresh: Sequence[Observation]) -> bool:
+def _is_harmless(fresh: Paired) -> bool:
     """Say whether fresh pairs clear a suspect: half of them lie within the margin, and more would hardly fail it."""
-    if len(fresh) < CLEARING_PAIRS or not all(map(is_ratio, fresh)):
+    if not all(map(is_ratio, fresh.observations)):
         return False
-    worse, margin = _worsened(hypothesis, fresh)
+    worse, margin = fresh.worsened()
     return median(worse) <= margin
-
-
-def _worsened(hypothesis: Hypothesis, observations: Sequence[Observation]) -> tuple[list[float], float]:
-    """Return the changes for the worse and the margin, as log ratios."""
-    sign, asked = 1 if hypothesis.better == "lower" else -1, hypothesis.margin
-    baseline = median(median(one.baseline) for one in observations)
-    return [sign * pair_value(one) for one in observations], math.log1p(
-        max(asked.size, relative(asked.floor, baseline))
-    )
-
-
-def _compare(hypothesis: Hypothesis, observations: Sequence[Observation], level: float, method: str = "") -> Comparison:
-    """Compare by fresh pairs, which are all that may fail a hypothesis; by those of a screen where `method` says so."""
-    pairs = len(observations)
-    if not _is_comparable(hypothesis, observations):
-        return uncompared(hypothesis.margin, "not comparable", state("no ratio"))
-    if _never_varies(hypothesis, observations):
-        exact = compare_exact(measured_metric(hypothesis), *_sides(observations), hypothesis.margin)
-        exact = replace(exact, pairs=pairs, method=state(method or "equal fresh pairs", pairs=pairs))
-        return exact if method else signed(exact, pairs, level)
-    found = compare_observations(hypothesis, observations, level)
-    return replace(found, method=state(method, pairs=pairs)) if method else found
-
-
-def _is_comparable(hypothesis: Hypothesis, observations: Sequence[Observation]) -> bool:
-    return _never_varies(hypothesis, observations) or all(map(is_ratio, observations))
-
-
-def _never_varies(hypothesis: Hypothesis, observations: Sequence[Observation]) -> bool:
-    """Say whether a metric of the user's own has one value on each side: a count."""
-    return hypothesis.margin.metric not in METRICS and is_constant(*_sides(observations))
-
-
-def _sides(observations: Sequence[Observation]) -> tuple[list[float], list[float]]:
-    return (
-        [value for one in observations for value in one.baseline],
-        [value for one in observations for value in one.candidate],
-    )

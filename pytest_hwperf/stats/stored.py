@@ -11,7 +11,7 @@ from itertools import count
 from statistics import fmean, median, stdev
 
 from pytest_hwperf.records.messages import Difference, Statement, differing, state
-from pytest_hwperf.records.metrics import METRICS, Metric, metric_of
+from pytest_hwperf.records.metrics import Metric, metric_of
 from pytest_hwperf.records.run import Estimate, Figure, Key, Machine, Run, StoredRun, figure_of, replace
 from pytest_hwperf.records.units import relative, relative_change, show_change
 from pytest_hwperf.records.verdict import Comparison, Judgement, Margin, uncompared
@@ -20,6 +20,7 @@ from pytest_hwperf.stats.exact import can_part, compare_accuracy, compare_exact,
 REPEATS = 2  # further fresh processes that an alarm has to survive: bursts of other load pass, slow code stays
 
 _ROBUST_FROM = 3  # stored runs: of two, the median is the mean and one burst spoils either
+_PRIOR_SD, _PRIOR_DF = 0.10, 3.0  # of the spread, and as many runs more as it counts for
 _MAD_TO_SD = 1.4826  # of a normal distribution
 _DRIFT_TIMINGS, _DRIFT_SHARE = 5, 0.7
 
@@ -94,39 +95,33 @@ def compare_with_stored(
 def _compare(
     run: Run, figure: Figure, stored: Stored, margin: Margin, criteria: Criteria, repeats: Sequence[float]
 ) -> Comparison:
-    measured = [(kept, old) for kept in stored.runs if (old := figure_of(kept.figures, margin.key)) is not None]
-    others = [machine for machine in stored.elsewhere if machine.fingerprint != run.machine.fingerprint]
-    if not measured and not others:
-        return uncompared(margin, "no baseline", state("no baseline"))
-    if not measured:
-        same = [machine for machine in others if machine.hardware == run.machine.hardware]
-        nearest = min((machine.differences(run.machine) for machine in same or others), key=len)
-        return uncompared(margin, "not comparable", state("other versions" if same else "another machine", nearest))
-    differences = [_differences(run, kept.run, (old.source, figure.source)) for kept, old in measured]
-    usable = [one for one, unlike in zip(measured, differences, strict=True) if not unlike]
-    if not usable:
-        return uncompared(margin, "not comparable", state("stored otherwise", differences[-1]))
-    metric, sample = run.metric(margin.metric), run.sample(margin.metric)
-    if metric.exact:
-        return _compare_exact(run, usable[-1][0].run, margin, criteria)
-    if metric.in_processes and sample is not None:  # each value is a fresh process already: all must be beyond
-        repeats = [min(sample.values), max(sample.values)]
-    values = [old.estimate.value for _, old in usable]
-    return compare_with_history(metric, values, figure.estimate.value, margin, criteria.alpha, repeats)
-
-
-def _compare_exact(run: Run, newest: Run, margin: Margin, criteria: Criteria) -> Comparison:
-    """Compare values with those of the newest stored run: it describes the code that was accepted last.
+    """Compare exact values with those of the newest stored run, which describes the code that was accepted last.
 
     Each test is judged before the next one runs, so that alpha is split evenly. Holm's rule would fail the
     same builds: docs/design-notes.md#alpha-against-stored-accuracies.
     """
-    old, new = newest.sample(margin.metric), run.sample(margin.metric)
-    if old is None or new is None or not old.values:
+    measured = [(kept, old) for kept in stored.runs if (old := figure_of(kept.figures, margin.key)) is not None]
+    others = [machine for machine in stored.elsewhere if machine.fingerprint != run.machine.fingerprint]
+    if not measured:
+        same = [machine for machine in others if machine.hardware == run.machine.hardware]
+        nearest = min((machine.differences(run.machine) for machine in same or others), key=len, default=())
+        why = state("other versions" if same else "another machine", nearest) if others else state("no baseline")
+        return uncompared(margin, "not comparable" if others else "no baseline", why)
+    differences = [_differences(run, kept.run, (old.source, figure.source)) for kept, old in measured]
+    usable = [one for one, unlike in zip(measured, differences, strict=True) if not unlike]
+    if not usable:
+        return uncompared(margin, "not comparable", state("stored otherwise", differences[-1]))
+    metric, now, then = run.metric(margin.metric), run.sample(margin.metric), usable[-1][0].run.sample(margin.metric)
+    if not metric.exact:
+        if metric.in_processes and now is not None:  # each value is a fresh process already: all must be beyond
+            repeats = [min(now.values), max(now.values)]
+        values = [old.estimate.value for _, old in usable]
+        return compare_with_history(metric, values, figure.estimate.value, margin, criteria.alpha, repeats)
+    if then is None or now is None or not then.values:
         return uncompared(margin, "not comparable", state("values not kept"))
     if margin.scale == "relative":
-        return compare_exact(METRICS[margin.metric], old.values, new.values, margin)
-    found = compare_accuracy(old.values, new.values, margin, criteria.alpha / criteria.family, new.classes)
+        return compare_exact(metric, then.values, now.values, margin)
+    found = compare_accuracy(then.values, now.values, margin, criteria.alpha / criteria.family, now.classes)
     promise = state("error rate split", alpha=100 * criteria.alpha, family=criteria.family)
     return replace(found, promise=promise) if found.change is not None else found
 
@@ -156,15 +151,13 @@ def named_too(
         if margin.key in paired:
             found[margin.key] = paired[margin.key]
         elif margin.key in criteria.required:
-            cause = run.unmeasured.get(margin.metric) or _why_absent(run, figure, margin)
-            if figure is not None and not figure.estimated:
-                cause = state("pairs cannot tell")
-            found[margin.key] = uncompared(margin, "not comparable", cause)
+            why = run.unmeasured.get(margin.metric) or _why_absent(run, figure, margin)
+            is_measured = figure is not None and not figure.estimated
+            found[margin.key] = uncompared(margin, "not comparable", state("pairs cannot tell") if is_measured else why)
     return found
 
 
 def not_compared(figures: Sequence[Figure], criteria: Criteria, cause: Statement) -> tuple[Comparison, ...]:
-    """Return the comparisons of a run of which none could be made."""
     measured = {figure.key for figure in figures}
     margins = measured_margins(criteria.margins, figures)
     return tuple(uncompared(margin, "not comparable", cause) for margin in margins if margin.key in measured)
@@ -208,10 +201,8 @@ def unless_agreed(
 
     They count where every process is worse than all stored runs, and these are enough to tell that from chance.
     """
-    runs = [run, *repeats]
-    return tuple(
-        _unless_agreed(runs, one, stored, criteria) if is_exact_alarm(run, one) else one for one in comparisons
-    )
+    alarms = ((one, is_exact_alarm(run, one)) for one in comparisons)
+    return tuple(_unless_agreed([run, *repeats], one, stored, criteria) if alarm else one for one, alarm in alarms)
 
 
 def _unless_agreed(runs: Sequence[Run], alarm: Comparison, stored: Stored, criteria: Criteria) -> Comparison:
@@ -261,17 +252,15 @@ def history_limit(history: Sequence[float], alpha: float) -> tuple[float, float]
     else:
         centre, excess = median(history), math.pi / 2  # the median of n normal values varies so much more than the mean
         spread = _MAD_TO_SD * median(abs(value - centre) for value in history)
-    return centre, prediction_limit(spread, len(history), excess, alpha, prior_sd=0.10, prior_df=3.0)
+    return centre, prediction_limit(spread, len(history), excess, alpha)
 
 
-def prediction_limit(
-    spread: float, count: int, excess: float, alpha: float, *, prior_sd: float, prior_df: float
-) -> float:
+def prediction_limit(spread: float, count: int, excess: float, alpha: float) -> float:
     """Return t(1 - alpha, df) * s * sqrt(1 + excess / count) with s^2 moderated by the prior."""
     from scipy.special import stdtrit
 
-    df = prior_df + count - 1
-    s = math.sqrt((prior_df * prior_sd**2 + (count - 1) * spread**2) / df)
+    df = _PRIOR_DF + count - 1
+    s = math.sqrt((_PRIOR_DF * _PRIOR_SD**2 + (count - 1) * spread**2) / df)
     return float(stdtrit(df, 1 - alpha)) * s * math.sqrt(1 + excess / count)
 
 
@@ -292,22 +281,16 @@ def compare_with_history(
     bar, worse = max(limit, math.log1p(least)), 1 if metric.better == "lower" else -1
     shifts = [math.log(one) - centre for one in (value, *repeats[:REPEATS])]
     change, low, high = map(relative_change, (shifts[0], shifts[0] - limit, shifts[0] + limit))
-    facts = {"limit": relative_change(worse * bar), "sessions": len(history)}
-    found = Comparison(
-        metric=metric.name,
-        statistic=margin.statistic,
-        outcome="inconclusive",
-        change=Estimate(
-            value=change, low=low, high=high, confidence=1 - 2 * alpha, n=len(history),
-            method="moderated prediction interval",
-        ),
+    facts, method = {"limit": relative_change(worse * bar), "sessions": len(history)}, "moderated prediction interval"
+    found = replace(
+        uncompared(replace(margin, size=least), "inconclusive"),
+        change=Estimate.of(change, (low, high), 1 - 2 * alpha, len(history), method),
         scale="relative",
-        margin=least,
         pairs=len(history),
         method=state("historical limit", **facts),
         detectable=facts["limit"],
         baseline=math.exp(centre),
-    )  # fmt: skip
+    )
     side = math.copysign(1, shifts[0])
     beyond = [side * shift > bar for shift in shifts]
     if not beyond[0]:

@@ -10,7 +10,7 @@ from pytest_hwperf.records.markers import BATCH
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import ENERGY, METRICS, least_apart, metric_of
 from pytest_hwperf.records.report import GOALS, Answer, Best, Sweep, SweepPoint, SweepRow
-from pytest_hwperf.records.run import Estimate, Figure, Key, Sample, Values, figure_of, replace
+from pytest_hwperf.records.run import Estimate, Figure, Key, Sample, Values, figure_of
 from pytest_hwperf.records.structs import Count, Number, Record, Size
 from pytest_hwperf.records.verdict import Budget, BudgetOutcome
 from pytest_hwperf.stats.estimates import clear_of, estimate
@@ -98,7 +98,6 @@ def _of_memory(row: SweepRow) -> str:
 
 
 def fits(row: SweepRow) -> bool:
-    """Whether the memory of a point is known to keep its limits."""
     found = [answer.outcome for answer in row.answers if answer.limit.metric == MEMORY]
     return row.point.skipped is None and bool(found) and all(outcome == "passed" for outcome in found)
 
@@ -109,8 +108,7 @@ def _answer(limit: Budget, figures: Sequence[Figure], fill_s: float | None) -> A
         return Answer(limit=limit, outcome="unmeasured")
     estimate = figure.estimate
     if metric.taken == "calls" and fill_s:  # what the first row of a batch waits before its call
-        low, high = (None if end is None else end + fill_s for end in (estimate.low, estimate.high))
-        estimate = replace(estimate, value=estimate.value + fill_s, low=low, high=high)
+        estimate = estimate.mapped(lambda seconds: seconds + fill_s)
     clear = clear_of(estimate, limit.limit, metric.better)
     outcome: BudgetOutcome = "inconclusive" if clear is None else "passed" if clear else "failed"
     return Answer(limit=limit, outcome=outcome, value=estimate.value)
@@ -202,15 +200,9 @@ def figures_of_calls(rounds: Sequence[Round], statistics: Collection[str]) -> It
 def over_rounds(values: Sequence[float]) -> Estimate:
     """Return median and range: that of n rounds holds the median with probability 1 - 2^(1 - n), 97 % for six."""
     n = len(values)
-    low, high = (None, None) if n == 1 else (min(values), max(values))
-    return Estimate(
-        value=median(values),
-        low=low,
-        high=high,
-        confidence=1 - 2.0 ** (1 - n),
-        n=n,
-        method=f"median and range of {n} rounds, this process only",
-    )
+    ends = (None, None) if n == 1 else (min(values), max(values))
+    method = f"median and range of {n} rounds, this process only"
+    return Estimate.of(median(values), ends, 1 - 2.0 ** (1 - n), n, method)
 
 
 _FENCE = 1.5  # interquartile ranges beyond a quartile: what lies further out is an outlier

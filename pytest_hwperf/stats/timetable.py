@@ -198,9 +198,7 @@ class Timetable:
         """Return what some tests are expected to take: what is left of their screen, and fresh pairs for suspects."""
         asked = sum(one.hypotheses for one in tests)
         suspects = 1 + math.floor(_SUSPECTS * asked)
-        pairs = looks(suspects, self.alpha)[
-            0
-        ]  # what is slower is decided at the first look, as a rule, and the rest before it
+        pairs, *_ = looks(suspects, self.alpha)  # what is slower is decided at the first look, as a rule
         each = {one.test: pairs for one in tests}
         confirming_s = self._pairs_s(tests, each, self.plan, suspects / max(1, asked))
         return self.pace * (self.screen_s(tests, screening, seen) + confirming_s)
@@ -246,7 +244,7 @@ class Timetable:
 LONGEST_GATE_S = 24 * 3600  # that --hwperf-time-limit takes
 
 _PAIR = 2.0  # what a pair takes, in rehearsals of the same tests: its warm-up and its turns are longer
-_RESERVE = 1.25  # pairs differ, and one may have to be repeated
+RESERVE = 1.25  # pairs differ, and one may have to be repeated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,34 +306,20 @@ def completeness(
     )
 
 
-def seconds_needed(evidence: Evidence, seconds: Mapping[str, float], rehearsed_s: float) -> float:
-    """Return about how long the build would take: its screen, and fresh pairs for what chance lets look slower.
-
-    A pair takes as long as those of the screen took or, where there was none, twice a rehearsal.
-    """
-    apart = [any(one.apart for one in pair.observations) for pair in evidence.pairs if pair.stage == "screen"]
-    screened = max(apart.count(False), apart.count(True))  # tests that cannot bear both sides have pairs of their own
-    a_pair = seconds["screen"] / screened if screened else _PAIR * rehearsed_s
-    before = sum(seconds.get(stage, 0.0) for stage in ("checkout", "rehearsal", "processes"))
-    return before + _pairs_needed(len(evidence.hypotheses), len(evidence.fixed_samples), evidence.alpha) * a_pair
-
-
 def seconds_needed_from_rehearsal(
     tests: int, rehearsed: int, alpha: float, seconds: Mapping[str, float], pair_s: float, start_s: float | None
 ) -> float:
-    """Return the same of a build whose rehearsal was cut off: at least that, where no test was reached."""
+    """Return about how long a build would take whose rehearsal was cut off: at least that, where no test was reached.
+
+    It is its screen, and fresh pairs for what chance lets look slower. A pair takes twice a rehearsal; of some tests
+    it counts as a part.
+    """
     whole, before = pair_s, seconds.get("checkout", 0.0) + seconds["rehearsal"] - pair_s
     if start_s is not None:
         whole = start_s + (pair_s - start_s) * max(1.0, tests / (rehearsed + 1))
-    return before + whole * (1 + _PAIR * _pairs_needed(tests, 0, alpha))
-
-
-def _pairs_needed(hypotheses: int, fixed_samples: int, alpha: float) -> float:
-    """Return how many pairs of all tests a build takes, with a reserve; a pair of some of them counts as a part."""
-    asked = max(1, hypotheses)
-    suspects = 1 + math.floor(SCREEN_P * asked)
-    confirming = looks(suspects + fixed_samples, alpha)[-1] * suspects / asked
-    return _RESERVE * (SCREEN_PAIRS + confirming)
+    suspects = 1 + math.floor(SCREEN_P * max(1, tests))
+    confirming = looks(suspects, alpha)[-1] * suspects / max(1, tests)
+    return before + whole * (1 + _PAIR * RESERVE * (SCREEN_PAIRS + confirming))
 
 
 def more_time(limit_s: float, seconds: float, *, least: bool = False) -> str:

@@ -1,7 +1,7 @@
 """Trade-offs between candidates: which keep the requirements, which none is better than, and how they rank.
 
 A candidate is a scenario at its batch size and threads, or a model version. Whether one is better than another is
-decided by `stats.rivals` alone; a metric that one candidate lacks is left out for all and named.
+decided by `stats.candidates` alone; a metric that one candidate lacks is left out for all and named.
 
 References:
     V. Pareto's order: one is dominated where another is nowhere worse and somewhere better.
@@ -22,9 +22,22 @@ from pytest_hwperf.records.metrics import metric_of
 from pytest_hwperf.records.run import Estimate, Key
 from pytest_hwperf.records.structs import Number, Record
 from pytest_hwperf.records.verdict import Budget, BudgetOutcome, Judgement
-from pytest_hwperf.stats.candidates import Candidate, by_test, candidates_of, described, points_of
+from pytest_hwperf.stats.candidates import (
+    DIMENSIONS,
+    Candidate,
+    Worth,
+    by_test,
+    candidates_of,
+    change_of,
+    described,
+    lost_by,
+    per_row,
+    points_of,
+    quantised_pairs,
+    versus,
+    worth_of,
+)
 from pytest_hwperf.stats.estimates import clear_of
-from pytest_hwperf.stats.rivals import DIMENSIONS, Worth, change_of, lost_by, per_row, quantised_pairs, versus, worth_of
 
 WEIGHTS: Mapping[str, float] = {"accuracy": 0.4, "latency": 0.2, "memory": 0.2, "energy": 0.2}
 SAME = 100.0  # score of the reference
@@ -94,7 +107,6 @@ def _dominates(one: Candidate, other: Candidate, keys: Sequence[Key]) -> bool:
 
 
 def _sign(key: Key) -> int:
-    """Return what values are multiplied by so that less is better."""
     return -1 if metric_of(key[0]).better == "higher" else 1
 
 
@@ -219,7 +231,6 @@ class Choice:
 
     @cached_property
     def dimensions(self) -> Mapping[str, Key]:
-        """What all candidates have."""
         return {name: key for name, key in DIMENSIONS.items() if name not in self.lacking}
 
     @cached_property
@@ -255,7 +266,6 @@ class Choice:
 
     @cached_property
     def front(self) -> list[Candidate]:
-        """The Pareto set over the dimensions that all candidates have."""
         return pareto(self.candidates, [*self.dimensions.values()]) if self.dimensions else []
 
     @cached_property
@@ -265,7 +275,6 @@ class Choice:
 
     @cached_property
     def left(self) -> list[Candidate]:
-        """The candidates that no requirement bars."""
         return [one for one in self.candidates if meets(self.requirements[one.name])]
 
     @cached_property
@@ -274,7 +283,6 @@ class Choice:
         return [(one, other, worth_of(one, other)) for one, other in quantised_pairs(self.candidates)]
 
     def lost_by(self, candidate: Candidate) -> Statement | None:
-        """Name the classes that a candidate loses against the reference, None where it loses none."""
         return lost_by(candidate, self.reference)
 
     @property

@@ -48,13 +48,7 @@ def judge(
     )
 
 
-def is_timed(metric: Metric) -> bool:
-    """Whether another process gives another value: that of accuracy is the same, and of memory several are taken."""
-    return metric.taken in ("calls", "parts", "windows")
-
-
 def keeps(run: Run, budget: Budget, value: float) -> bool:
-    """Whether a value keeps the limit of a budget."""
     lower = run.metric(budget.metric).better == "lower"
     return value <= budget.limit if lower else value >= budget.limit
 
@@ -134,7 +128,6 @@ def pairs_failed(comparison: Comparison) -> bool:
 
 
 def explain(verdict: Verdict) -> str:
-    """Say a verdict in one line, its outcome first."""
     return "; ".join([f"{verdict.outcome.upper()}  {verdict.reason}", *_moved(verdict)])
 
 
@@ -190,7 +183,7 @@ def _decision(policy: Policy, metric: Metric, estimate: Estimate) -> Statement:
     if any(map(voids, estimate.warnings)):
         return state("doubted point")
     holds = estimate.low is not None and estimate.high is not None
-    return state("timed point" if is_timed(metric) and holds else "point")
+    return state("timed point" if metric.is_timed and holds else "point")
 
 
 def _observed(figure: Figure, metric: Metric, limit: str) -> str:

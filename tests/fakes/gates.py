@@ -2,6 +2,7 @@
 
 import math
 from array import array
+from collections.abc import Iterable
 from random import Random
 
 from fakes import records as fake
@@ -17,7 +18,7 @@ from pytest_hwperf.records.evidence import (
     Pair,
     Stage,
 )
-from pytest_hwperf.records.metrics import METRICS, Better
+from pytest_hwperf.records.metrics import METRICS, Better, Scale
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Budget, Judgement, Margin, Policy
@@ -39,19 +40,47 @@ def hypothesis(
     return Hypothesis(measurement=measurement, margin=margin, better=better or METRICS[margin.metric].better)
 
 
+def asked(  # noqa: PLR0913 - a question has as many independent facts
+    metric: str = "latency",
+    size: float = 0.02,
+    *,
+    test: str = "a",
+    better: Better = "lower",
+    floor: float = 0.0,
+    statistic: str = "p50",
+    scale: Scale = "relative",
+) -> Hypothesis:
+    """A question about one test, by its metric and margin."""
+    margin = Margin(metric=metric, statistic=statistic, size=size, floor=floor, scale=scale)
+    return Hypothesis(measurement=Measurement(test=test, label=""), margin=margin, better=better)
+
+
+def observed(
+    one: Hypothesis, baseline: Iterable[float], candidate: Iterable[float], *, preempted: float | None = None
+) -> Observation:
+    """What a pair has observed of it."""
+    return Observation(
+        measurement=one.measurement,
+        metric=one.margin.metric,
+        statistic=one.margin.statistic,
+        baseline=array("d", baseline),
+        candidate=array("d", candidate),
+        preempted=preempted,
+    )
+
+
+def pair(stage: Stage, observations: Iterable[Observation], number: int = 1) -> Pair:
+    return Pair(
+        number=number, stage=stage, first="baseline", hash_seeds={}, assignments=(), observations=tuple(observations)
+    )
+
+
 def observation(one: Hypothesis, change: float, random: Random, spread: float = 0.006) -> Observation:
     """Blocks around 1 ms whose pair value lies near `change`; pairs differ by `spread`, blocks by some more."""
     centre = math.log1p(change) + random.gauss(0, spread)
     baseline = array("d", (1e-3 * math.exp(random.gauss(0, 0.01)) for _ in range(_BLOCKS)))
     candidate = array("d", (value * math.exp(centre + random.gauss(0, 1.6 * spread)) for value in baseline))
-    found = Observation(
-        measurement=one.measurement,
-        metric=one.margin.metric,
-        statistic=one.margin.statistic,
-        baseline=baseline,
-        candidate=candidate,
-        preempted=random.random(),
-    )
+    found = observed(one, baseline, candidate, preempted=random.random())
     return replace(found, change=pair_value(found))
 
 

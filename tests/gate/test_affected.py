@@ -9,7 +9,7 @@ from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.gate.affected import Untouched, untouched_tests, watches_of
 from pytest_hwperf.gate.lockstep import PairTrace
 from pytest_hwperf.records.evidence import Measurement, Side
-from pytest_hwperf.stats.affected import Changes, Usage
+from pytest_hwperf.stats.changed_code import Changes, Usage
 from pytest_hwperf.stats.hypotheses import SIDES, SideOutcome
 
 A, B, C = "tests/test_a.py::test_a", "tests/test_b.py::test_b", "tests/test_b.py::test_c"

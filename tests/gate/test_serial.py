@@ -19,7 +19,7 @@ from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pa
 from pytest_hwperf.records.messages import said
 from pytest_hwperf.records.run import Sample
 from pytest_hwperf.records.verdict import Margin
-from pytest_hwperf.stats.affected import Usage
+from pytest_hwperf.stats.changed_code import Usage
 from pytest_hwperf.stats.hypotheses import SIDES, Facts, SideOutcome
 from pytest_hwperf.stats.sequence import Step, decide
 from pytest_hwperf.stats.timetable import BlockPlan

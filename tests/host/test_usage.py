@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_hwperf.host.usage import FileWatch, Recorder
-from pytest_hwperf.stats.affected import EVERY_TEST, Watch
+from pytest_hwperf.stats.changed_code import EVERY_TEST, Watch
 
 if TYPE_CHECKING:
     from types import CodeType

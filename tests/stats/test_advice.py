@@ -12,8 +12,7 @@ from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.run import AS_TRAINED, Estimate, Key, replace
 from pytest_hwperf.records.verdict import Budget, Judgement, Verdict
 from pytest_hwperf.stats.advice import advice, as_cheap, bottlenecks, cost_of, matrix, on_hardware, tightest
-from pytest_hwperf.stats.candidates import Candidate
-from pytest_hwperf.stats.rivals import DIMENSIONS
+from pytest_hwperf.stats.candidates import DIMENSIONS, Candidate
 from pytest_hwperf.stats.tradeoffs import answers
 
 

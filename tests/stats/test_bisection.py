@@ -7,7 +7,7 @@ import pytest
 from fakes import gates
 
 from pytest_hwperf.records.codec import from_json, to_json
-from pytest_hwperf.records.evidence import Evidence, Measurement
+from pytest_hwperf.records.evidence import Measurement
 from pytest_hwperf.records.metrics import Better
 from pytest_hwperf.records.run import Estimate, replace
 from pytest_hwperf.stats.bisection import (
@@ -20,7 +20,6 @@ from pytest_hwperf.stats.bisection import (
     CommitAnswer,
     History,
     KnownChange,
-    Posterior,
     alike,
     answers_of,
     change_of,
@@ -135,10 +134,6 @@ def test_likelihoods_follow_bayes() -> None:
     assert math.isclose(1 / 90, found.mass(0b1000) / found.whole)
     assert 2 == found.fewest(0.95)
     assert 4 == found.fewest(0.995)
-
-
-def test_equal_chances_are_so_many_bits() -> None:
-    assert 5.0 == Posterior(((1 << 32) - 1,)).entropy()
 
 
 QUESTION = BisectionQuestion(good="g", bad="31", first_parent=False, folder=".", arguments=("tests",))
@@ -309,10 +304,6 @@ def test_equal_ends_have_no_regression() -> None:
     evidence = gates.build([0.0], Random(5))
     assert known_change(evidence) is None
     assert [gates.hypothesis(0)] == list(compared_in_pairs(evidence))
-
-
-def test_nothing_asked_is_no_regression() -> None:
-    assert known_change(Evidence(alpha=0.01, hypotheses=(), pairs=())) is None
 
 
 def test_a_state_comes_back() -> None:

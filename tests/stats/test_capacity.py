@@ -75,23 +75,19 @@ def test_what_a_utilisation_means(busy: float, found: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("safety", "found"),
-    [(1.5, (2, "safety factor", 2, 1)), (1.0, (1, "both", 1, 1)), (2.9, (2, "safety factor", 2, 1))],
+    ("peak", "rate", "safety", "found"),
+    [
+        (10_000, 14_706, 1.5, (2, "safety factor", 2, 1)),
+        (10_000, 14_706, 1.0, (1, "both", 1, 1)),
+        (10_000, 14_706, 2.9, (2, "safety factor", 2, 1)),
+        (62, 93, 1.5, (1, "both", 1, 1)),  # 1.5 x 62 / 93 is 1: rounding adds none
+        (100, 100, 1.0, (2, "utilisation", 1, 2)),
+    ],
 )
-def test_instances_for_a_peak(safety: float, found: tuple[object, ...]) -> None:
-    asked = instances(10_000, 14_706, safety)
+def test_instances_for_a_peak(peak: float, rate: float, safety: float, found: tuple[object, ...]) -> None:
+    asked = instances(peak, rate, safety)
     assert found == (asked.count, asked.rule, asked.by_safety, asked.by_utilisation)
-    assert 10_000 / 14_706 / asked.count == pytest.approx(asked.utilisation)
-
-
-def test_rounding_adds_no_instance() -> None:
-    """1.5 x 62 / 93 is 1."""
-    assert 1 == instances(62, 93, 1.5).count
-
-
-def test_without_a_safety_factor_the_utilisation_rules() -> None:
-    asked = instances(100, 100, 1.0)
-    assert (2, "utilisation") == (asked.count, asked.rule)
+    assert peak / rate / asked.count == pytest.approx(asked.utilisation)
 
 
 @pytest.mark.parametrize(

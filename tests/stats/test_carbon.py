@@ -2,8 +2,6 @@
 
 import pytest
 from fakes.records import sample
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.markers import ALWAYS_COMPARED, BUDGET_KEYWORDS, DEFAULT_MARGINS
@@ -183,15 +181,6 @@ def test_every_input_is_read() -> None:
             "units_per_call = 16",
         ]
     )
-
-
-@given(st.lists(st.floats(1e-9, 1e6), min_size=1, max_size=5), st.floats(1, 1000), st.integers(1, 1000))
-def test_twice_the_energy_is_twice_the_carbon(joules: list[float], units: float, rows: int) -> None:
-    """The formula is a product: it has no offset and no threshold."""
-    given_ = inputs("per=image", f"units_per_call={units!r}")
-    once = reported(energy(*joules), calls(1), given=given_, rows=rows)["carbon_operational"]
-    twice = reported(energy(*(2 * one for one in joules)), calls(1), given=given_, rows=rows)["carbon_operational"]
-    assert [2 * one for one in once.values] == pytest.approx(twice.values.tolist())
 
 
 def test_nothing_is_judged_by_carbon() -> None:

@@ -2,14 +2,13 @@
 
 import math
 import random
-from array import array
 
 import pytest
+from fakes import gates
 
-from pytest_hwperf.records.evidence import Evidence, Gate, Hypothesis, Measurement, Observation, Pair, Stage
+from pytest_hwperf.records.evidence import Evidence, Gate, Hypothesis, Observation, Pair, Stage
 from pytest_hwperf.records.messages import said
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.verdict import Margin
 from pytest_hwperf.stats.paired import pair_value
 from pytest_hwperf.stats.ranks import changes_of, decisive
 from pytest_hwperf.stats.sequence import (
@@ -22,30 +21,17 @@ from pytest_hwperf.stats.sequence import (
     next_step,
 )
 
-MARGIN = Margin(metric="latency", statistic="p50", size=0.02)
-A, B = (Hypothesis(measurement=Measurement(test=test, label=""), margin=MARGIN, better="lower") for test in ("a", "b"))
+A, B = gates.asked(test="a"), gates.asked(test="b")
 WIDE = (0.97, 1.03, 0.98, 1.021, 0.975, 0.99)  # no sign of a slowdown, and no narrow interval
 CLOSE = tuple(1 + 0.0005 * (-1) ** number * (1 + number / 100) for number in range(60))
 
 
 def observation(asked: Hypothesis, ratio: float) -> Observation:
-    return Observation(
-        measurement=asked.measurement,
-        metric="latency",
-        statistic="p50",
-        baseline=array("d", [1e-3]),
-        candidate=array("d", [1e-3 * ratio]),
-    )
+    return gates.observed(asked, [1e-3], [1e-3 * ratio])
 
 
 def pairs(stage: Stage, *ratios: float, asked: Hypothesis = A) -> tuple[Pair, ...]:
-    return tuple(
-        Pair(
-            number=1, stage=stage, first="baseline", hash_seeds={}, assignments=(),
-            observations=(observation(asked, ratio),),
-        )
-        for ratio in ratios
-    )  # fmt: skip
+    return tuple(gates.pair(stage, [observation(asked, ratio)]) for ratio in ratios)
 
 
 def evidence(*found: tuple[Pair, ...], hypotheses: tuple[Hypothesis, ...] = (A,)) -> Evidence:

@@ -16,7 +16,6 @@ from pytest_hwperf.records.profiles import (
     ProfiledCalls,
     ProfiledOperator,
     SampledCalls,
-    is_clear,
 )
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
@@ -148,10 +147,43 @@ def test_the_planted_slow_function_is_named_with_its_part_of_the_change(comparis
     assert (None, (), 3, "fake, 1 ms interval") == (found.withheld, found.remarks[1:], found.repeats, found.method)
 
 
-def test_the_deepest_function_that_holds_the_change_is_named(comparison: Comparison) -> None:
-    """`tokenize` takes longer as a whole, and all of it in what it calls; what passes the call on is left out."""
-    after = {**BEFORE, "predict>tokenize>split>escape>match": 3}
-    assert {"match": 1.0} == pytest.approx(movers(explained_by(comparison, repeats(BEFORE), repeats(after))), abs=0.05)
+HELPERS = {f"predict>render>helper{n}": 0.01 for n in range(20)}
+LAYERS = {f"predict>layer{n}>norm": 0.5 for n in range(30)}
+BOUND = {"run (lib/ort.py)>bind (lib/ort.py)": 1, "run (lib/ort.py)>check (lib/ort.py)": 9}
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "shares"),
+    [
+        # `tokenize` takes longer as a whole, and all of it in what it calls; what passes the call on is left out
+        (BEFORE, {**BEFORE, "predict>tokenize>split>escape>match": 3}, {"match": 1.0}),
+        # without any function of the user, those of libraries are named
+        (BOUND, {**BOUND, "run (lib/ort.py)>bind (lib/ort.py)": 4}, {"bind": 1.0}),
+        # of twenty helpers, which all grow, none has moved by 5 % of the change
+        ({**BEFORE, **HELPERS}, {**BEFORE, **dict.fromkeys(HELPERS, 0.3)}, {"render": 1.0}),
+        # from each of many layers `norm` is called, a little slower
+        ({**BEFORE, **LAYERS}, {**BEFORE, **dict.fromkeys(LAYERS, 0.6)}, {"norm": 1.0}),
+        (BEFORE, {**BEFORE, "predict>embed": 5, "predict>score": 4}, {"score": 0.67, "embed": 0.33}),
+        # what got faster meanwhile counts against the change
+        (BEFORE, {**BEFORE, "predict>embed": 8, "predict>score": 0}, {"embed": 2.0, "score": -1.0}),
+        # own work is told from that of what is called
+        (BEFORE, {**BEFORE, "predict": 3, "predict>embed": 6}, {"predict": 0.5, "embed": 0.5}),
+        # `embed` became `encode`, which is not named, and `score` slower
+        (
+            BEFORE,
+            {"predict>encode" if one == "predict>embed" else one: ms for one, ms in BEFORE.items()}
+            | {"predict>score": 4},
+            {"score": 1.0},
+        ),
+    ],
+    ids=["deepest", "libraries", "spread", "layers", "two", "faster", "own work", "renamed"],
+)
+def test_functions_that_hold_the_change_are_named_the_largest_first(
+    comparison: Comparison, then: Mapping[str, float], now: Mapping[str, float], shares: Mapping[str, float]
+) -> None:
+    found = movers(explained_by(comparison, repeats(then), repeats(now)))
+    assert shares == pytest.approx(found, abs=0.1)
+    assert sorted(found.values(), reverse=True) == [*found.values()]
 
 
 def test_what_a_function_spends_in_a_library_is_its_own_and_said(comparison: Comparison) -> None:
@@ -168,47 +200,6 @@ def test_a_library_that_calls_back_is_followed_to_the_users_function(comparison:
     called = "predict>map (lib/pool.py)>kernel"
     found = explained_by(comparison, repeats({**BEFORE, called: 1}), repeats({**BEFORE, called: 3}))
     assert [("kernel", "")] == [(one.name, one.within) for one in found.movers]
-
-
-def test_without_any_function_of_the_user_those_of_libraries_are_named(comparison: Comparison) -> None:
-    then = {"run (lib/ort.py)>bind (lib/ort.py)": 1, "run (lib/ort.py)>check (lib/ort.py)": 9}
-    now = {**then, "run (lib/ort.py)>bind (lib/ort.py)": 4}
-    assert ["bind"] == [*movers(explained_by(comparison, repeats(then), repeats(now)))]
-
-
-def test_a_function_whose_parts_all_grow_is_named_itself(comparison: Comparison) -> None:
-    """Of twenty helpers none has moved by 5 % of the change."""
-    helpers = {f"predict>render>helper{n}": 0.01 for n in range(20)}
-    after = {**BEFORE, **{one: 30 * ms for one, ms in helpers.items()}}
-    assert ["render"] == [*movers(explained_by(comparison, repeats({**BEFORE, **helpers}), repeats(after)))]
-
-
-def test_a_function_is_found_below_whatever_calls_it(comparison: Comparison) -> None:
-    """From each of ten layers `norm` is called, a little slower."""
-    layers = {f"predict>layer{n}>norm": 0.5 for n in range(30)}
-    after = {**BEFORE, **dict.fromkeys(layers, 0.6)}
-    found = movers(explained_by(comparison, repeats({**BEFORE, **layers}), repeats(after)))
-    assert ["norm"] == [*found]
-
-
-def test_two_functions_share_the_change_the_larger_first(comparison: Comparison) -> None:
-    after = {**BEFORE, "predict>embed": 5, "predict>score": 4}
-    found = movers(explained_by(comparison, repeats(BEFORE), repeats(after)))
-    assert {"score": 0.67, "embed": 0.33} == pytest.approx(found, abs=0.06)
-    assert ["score", "embed"] == [*found]
-
-
-def test_what_got_faster_meanwhile_counts_against_the_change(comparison: Comparison) -> None:
-    """+4 and -2 of +2 ms: 200 % and -100 %."""
-    after = {**BEFORE, "predict>embed": 8, "predict>score": 0}
-    found = movers(explained_by(comparison, repeats(BEFORE), repeats(after)))
-    assert {"embed": 2.0, "score": -1.0} == pytest.approx(found, abs=0.1)
-
-
-def test_own_work_of_a_function_is_told_from_that_of_what_it_calls(comparison: Comparison) -> None:
-    after = {**BEFORE, "predict": 3, "predict>embed": 6}
-    found = movers(explained_by(comparison, repeats(BEFORE), repeats(after)))
-    assert {"predict": 0.5, "embed": 0.5} == pytest.approx(found, abs=0.06)
 
 
 @pytest.mark.parametrize(
@@ -247,13 +238,6 @@ def test_a_new_function_was_not_there_before(comparison: Comparison) -> None:
         found.movers[0].baseline_calls,
         found.movers[0].candidate_calls,
     )
-
-
-def test_a_renamed_function_is_compared_with_itself(comparison: Comparison) -> None:
-    """`embed` became `encode`, and `score` slower: the one is not named, nor are +400 % and -400 %."""
-    after = {**BEFORE, "predict>encode": BEFORE["predict>embed"], "predict>score": 4}
-    del after["predict>embed"]
-    assert ["score"] == [*movers(explained_by(comparison, repeats(BEFORE), repeats(after)))]
 
 
 def test_a_function_that_was_moved_to_another_file_is_compared_with_itself(comparison: Comparison) -> None:
@@ -351,6 +335,16 @@ def test_a_change_of_nothing_has_no_mover(comparison: Comparison) -> None:
     still = scaled(comparison, 10, 10)
     assert () == explain_functions(SLOWER, still, repeats(BEFORE), repeats({**BEFORE, "predict>embed": 7})).movers
     assert {} == holders({("predict",): Seconds((1.0,), (1.0,))})
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "clear"),
+    [((1, 2), (5, 6), True), ((1, 2), (3, 4), False), ((2,), (1,), True), ((1,), (1,), False)],
+)
+def test_sides_are_clear_that_are_farther_apart_than_half_their_spread(
+    then: tuple[float, ...], now: tuple[float, ...], *, clear: bool
+) -> None:
+    assert clear == Seconds(then, now).is_clear
 
 
 def test_an_improvement_is_explained_too(comparison: Comparison) -> None:
@@ -485,11 +479,6 @@ def test_what_a_library_holds_is_its_callers(memory: Comparison) -> None:
     assert ("read", "t.py:4", 30e6) == (mover.name, mover.where, mover.moved)
 
 
-def test_memory_that_did_not_change_has_no_mover(memory: Comparison) -> None:
-    equal = replace(memory, outcome="equivalent")
-    assert () == explain_memory(LARGER, equal, [[held("load", 1)]], [[held("load", 9)]]).movers
-
-
 def test_why_nothing_could_be_profiled_is_said_in_place_of_a_mover(comparison: Comparison) -> None:
     found = explain_nothing(SLOWER, comparison, "function", said("no timer is there"))
     assert ("no timer is there", 0) == (str(found.withheld), found.repeats)
@@ -507,15 +496,6 @@ def test_an_explanation_of_another_comparison_changes_none(comparison: Compariso
     assert explained({SLOWER: comparison}, (), [found])[SLOWER.key].moved is None
     assert LARGER.key == found.key
     assert pytest.approx(0.3, abs=0.1) == found.change / found.baseline
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "clear"), [(1, 2, True), (1, 4, False), (-1, 3, False), (-2, -1, True), (1, 1, True), (0, 0, False)]
-)
-def test_a_difference_is_clear_that_is_farther_from_nothing_than_half_its_spread(
-    low: float, high: float, *, clear: bool
-) -> None:
-    assert clear == is_clear(low, high)
 
 
 def test_what_has_not_moved_in_a_report_from_elsewhere_does_no_harm(comparison: Comparison) -> None:
@@ -593,27 +573,6 @@ def test_nodes_of_a_kind_are_summed_the_slowest_first() -> None:
     assert ["Add", "matrix products"] == [*found]
 
 
-def test_a_kernel_that_replaces_another_one_has_not_moved() -> None:
-    """Beside a new Pow the runtime no longer fuses: the products are the same, and their sums stand alone."""
-    before = profile(("FusedGemm", 900), ("Softmax", 100))
-    after = profile(("MatMul", 880), ("Add", 100), ("Softmax", 100), ("Pow", 220), latency_us=1300, call_us=1300)
-    assert str(moved_most(before, after)) == "Pow (pow): 220 µs of a call, 0 s in the baseline: 73 % of the change"
-
-
-def test_the_operator_that_moved_most_is_named_with_its_share() -> None:
-    """The call takes 400 µs longer, 300 of them in the new Erf."""
-    before = profile(("Gemm", 800), ("Relu", 200))
-    after = profile(("Gemm", 850), ("Relu", 250), ("Erf", 300), latency_us=1400, call_us=1400)
-    moved = moved_most(before, after)
-    assert str(moved) == "Erf (erf): 300 µs of a call, 0 s in the baseline: 75 % of the change"
-
-
-def test_an_operator_that_is_gone_made_the_call_faster() -> None:
-    before = profile(("Gemm", 850), ("Relu", 250), ("Erf", 300), latency_us=1400, call_us=1400)
-    after = profile(("Gemm", 800), ("Relu", 200))
-    assert str(moved_most(before, after)).startswith("Erf (erf): 0 s of a call, 300 µs in the baseline: 75 %")
-
-
 def layers(*microseconds: float, names: str = "abc") -> OperatorProfile:
     """A model of nothing but products, each a node of its own."""
     one = ProfiledOperator(name="", kind="Gemm", calls=1, seconds=0.0)
@@ -622,40 +581,59 @@ def layers(*microseconds: float, names: str = "abc") -> OperatorProfile:
     return profile_of(ProfiledCalls(source="fake", operators=operators, call_s=whole, calls=1, rows=256), whole)
 
 
-def test_of_several_nodes_of_a_kind_the_one_that_moved_is_named() -> None:
-    moved = str(moved_most(layers(500, 300, 200), layers(520, 480, 200)))
-    assert moved.startswith("matrix products (most of it in b): 1.20 ms of a call, 1.00 ms in the baseline")
-    assert "matrix products (most of it in a)" in str(moved_most(layers(900, 300), layers(500, 310)))
+THREE = (
+    profile(("Gemm", 800), ("Relu", 200)),
+    profile(("Gemm", 850), ("Relu", 250), ("Erf", 300), latency_us=1400, call_us=1400),
+)
 
 
-def test_nodes_that_one_side_does_not_have_are_named_by_their_kind() -> None:
-    """Another conversion may have given other names."""
-    moved = moved_most(layers(500, 500, names="xy"), layers(600, 600))
-    assert str(moved).startswith("matrix products: 1.20 ms")
-
-
-def test_what_is_outside_of_operators_may_have_moved() -> None:
-    """Nine tenths of a call are operators on both sides; of 200 µs more, 160 are outside of them."""
-    before = profile(("Gemm", 1000))
-    after = profile(("Gemm", 1040), latency_us=1200, call_us=1200)
-    assert str(moved_most(before, after)).endswith("outside of them: 80 % of the change")
-
-
-def test_nothing_moved() -> None:
-    same = profile(("Gemm", 900))
-    assert state("framework moved", share=0.0) == moved_most(same, same)
-
-
-@pytest.mark.parametrize("side", ["baseline", "candidate"])
-def test_what_is_withheld_of_one_side_is_said(side: str) -> None:
-    known, unknown = profile(("Gemm", 900)), profile(("Gemm", 500))
-    moved = moved_most(unknown, known) if side == "baseline" else moved_most(known, unknown)
-    assert str(moved).startswith(f"operators of the {side} are not known: operators cover 50 % of the call")
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        # the call takes 400 µs longer, 300 of them in the new Erf; and back
+        (*THREE, "Erf (erf): 300 µs of a call, 0 s in the baseline: 75 % of the change"),
+        (*THREE[::-1], "Erf (erf): 0 s of a call, 300 µs in the baseline: 75 %"),
+        # beside a new Pow the runtime no longer fuses: the products are the same, and their sums stand alone
+        (
+            profile(("FusedGemm", 900), ("Softmax", 100)),
+            profile(("MatMul", 880), ("Add", 100), ("Softmax", 100), ("Pow", 220), latency_us=1300, call_us=1300),
+            "Pow (pow): 220 µs of a call, 0 s in the baseline: 73 % of the change",
+        ),
+        (
+            layers(500, 300, 200),
+            layers(520, 480, 200),
+            "matrix products (most of it in b): 1.20 ms of a call, 1.00 ms in the baseline",
+        ),
+        (layers(900, 300), layers(500, 310), "matrix products (most of it in a): 810 µs"),
+        (layers(500, 500, names="xy"), layers(600, 600), "matrix products: 1.20 ms"),  # another conversion's names
+        # of 200 µs more, 160 are outside of operators
+        (
+            profile(("Gemm", 1000)),
+            profile(("Gemm", 1040), latency_us=1200, call_us=1200),
+            "no operator moved more than what is outside of them: 80 % of the change",
+        ),
+        (
+            profile(("Gemm", 500)),
+            profile(("Gemm", 900)),
+            "operators of the baseline are not known: operators cover 50 % of the call",
+        ),
+        (
+            profile(("Gemm", 900)),
+            profile(("Gemm", 500)),
+            "operators of the candidate are not known: operators cover 50 % of the call",
+        ),
+    ],
+)
+def test_the_kind_of_operator_that_moved_most_is_named_with_its_share(
+    before: OperatorProfile, after: OperatorProfile, said: str
+) -> None:
+    assert str(moved_most(before, after)).startswith(said)
 
 
 def test_a_side_without_operators_moves_nothing() -> None:
     empty = OperatorProfile(source="fake", calls=1, latency_s=LONG_S, coverage=1.0)
-    assert state("framework moved", share=0.0) == moved_most(empty, empty)
+    same = profile(("Gemm", 900))
+    assert [state("framework moved", share=0.0)] * 2 == [moved_most(empty, empty), moved_most(same, same)]
 
 
 def test_without_calls_outside_the_profiler_shares_are_of_those_within() -> None:

@@ -3,12 +3,12 @@
 from random import Random
 
 import pytest
-from fakes.gates import hypothesis, observation
+from fakes.gates import hypothesis, observation, pair
 
-from pytest_hwperf.records.evidence import Evidence, Hypothesis, Pair
+from pytest_hwperf.records.evidence import Evidence, Hypothesis
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.stats.sequence import Step, decide, next_step
+from pytest_hwperf.stats.sequence import decide, next_step
 from pytest_hwperf.stats.timetable import completeness
 
 LATE = state("out of time", limit=60)
@@ -21,20 +21,10 @@ def asked(*groups: int, slow: dict[Hypothesis, float] | None = None) -> Evidence
     truths, random = dict.fromkeys(FOUR, 0.0) | (SLOW if slow is None else slow), Random(5)
     evidence = Evidence(alpha=0.01, hypotheses=FOUR, pairs=(), groups=groups)
     while (step := next_step(evidence)).stage is not None:
-        evidence = replace(evidence, pairs=(*evidence.pairs, pair(evidence, step, truths, random)))
+        wanted = [one for one in truths if one.measurement in step.measurements]
+        found = pair(step.stage, [observation(one, truths[one], random, spread=0.002) for one in wanted])
+        evidence = replace(evidence, pairs=(*evidence.pairs, found))
     return evidence
-
-
-def pair(evidence: Evidence, step: Step, truths: dict[Hypothesis, float], random: Random) -> Pair:
-    wanted = [one for one in truths if one.measurement in step.measurements]
-    return Pair(
-        number=len(evidence.pairs) + 1,
-        stage=step.stage or "screen",
-        first="baseline",
-        hash_seeds={},
-        assignments=(),
-        observations=tuple(observation(one, truths[one], random, spread=0.002) for one in wanted),
-    )
 
 
 def stages(evidence: Evidence) -> list[str]:

@@ -104,15 +104,11 @@ def test_values_that_need_no_clock_are_compared_where_both_sides_have_them() -> 
     wrong = fake.sample("accuracy", [0.0, 0.0], per="example")
     size = fake.sample("model_size", [5e6], per="model")
     found = asked(asking(ACCURACY, SIZE), rehearsal(exact={"baseline": [right, size], "candidate": [wrong]}))
+    both = asked(asking(SIZE), rehearsal(exact={side: [size] for side in SIDES})).fixed_samples
     (one,) = found.fixed_samples
+    assert ["file"] == [two.per for two in both]
     assert (ACCURACY, "example") == (one.hypothesis.margin, one.per)
     assert (array("d", [1.0, 0.0]), array("d", [0.0, 0.0])) == (one.baseline, one.candidate)
-
-
-def test_sizes_are_those_of_files() -> None:
-    size = [fake.sample("model_size", [5e6], per="model")]
-    (one,) = asked(asking(SIZE), rehearsal(exact={"baseline": size, "candidate": size})).fixed_samples
-    assert one.per == "file"
 
 
 def worded(reason: Reason) -> tuple[str, str]:
@@ -142,16 +138,14 @@ def test_mean_latency_and_throughput_are_one_question() -> None:
     ) == worded(found.parts[HERE, "throughput", "mean"])
 
 
-def test_the_median_does_not_answer_for_throughput() -> None:
-    """A tail takes calls per second and leaves the median where it is."""
-    found = asked(asking(LATENCY, RATE, named=[LATENCY, RATE]))
-    assert [LATENCY, RATE] == [one.margin for one in found.hypotheses]
-
-
-def test_under_a_load_latency_and_throughput_are_two_questions() -> None:
-    facts = Facts(conditions={"load": "server qps=200 seconds=2 seed=1"})
-    found = asked(asking(LATENCY, RATE, named=[RATE]), rehearsal(facts=dict.fromkeys(SIDES, facts)))
-    assert [LATENCY, RATE] == [one.margin for one in found.hypotheses]
+@pytest.mark.parametrize(
+    ("latency", "load"), [(LATENCY, "single_stream"), (MEAN, "server qps=200 seconds=2 seed=1")], ids=["median", "load"]
+)
+def test_what_does_not_answer_for_throughput_is_a_question_of_its_own(latency: Margin, load: str) -> None:
+    """A tail takes calls per second and leaves the median where it is; under a load the rate is its own."""
+    facts = Facts(conditions={"load": load})
+    found = asked(asking(latency, RATE, named=[latency, RATE]), rehearsal(facts=dict.fromkeys(SIDES, facts)))
+    assert [latency, RATE] == [one.margin for one in found.hypotheses]
 
 
 @pytest.mark.parametrize(
@@ -317,14 +311,10 @@ def test_a_users_own_metric_is_asked_where_both_sides_record_it() -> None:
     assert {(there, "fresh", "p50"): ("no baseline", "the baseline does not record it")} == in_words(found.parts)
 
 
-@pytest.mark.parametrize(("family", "count"), [(1, 7), (100, 14), (0, 7)])
-def test_an_alarm_takes_as_many_processes_as_its_level(family: int, count: int) -> None:
-    """2^-7 = 0.0078 is the first below 1 %."""
-    assert count == processes_needed(family, 0.01)
-
-
-def test_three_processes_are_the_fewest() -> None:
-    assert processes_needed(1, 0.2) == 3
+@pytest.mark.parametrize(("family", "alpha", "count"), [(1, 0.01, 7), (100, 0.01, 14), (0, 0.01, 7), (1, 0.2, 3)])
+def test_an_alarm_takes_as_many_processes_as_its_level(family: int, alpha: float, count: int) -> None:
+    """2^-7 = 0.0078 is the first below 1 %; three are the fewest."""
+    assert count == processes_needed(family, alpha)
 
 
 @pytest.mark.parametrize(

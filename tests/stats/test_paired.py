@@ -1,21 +1,21 @@
 """Decisions about one hypothesis by its pairs, and about fresh processes: known answers and properties."""
 
 import math
-from array import array
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from fakes import gates
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_hwperf.records.evidence import Hypothesis, Measurement, Observation
+from pytest_hwperf.records.evidence import Observation
 from pytest_hwperf.records.metrics import Better
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Margin
+from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome
 from pytest_hwperf.stats.paired import (
     MOST_PAIRS,
-    compare_observations,
+    Paired,
     compare_pairs,
     compare_processes,
     is_ratio,
@@ -36,35 +36,18 @@ peaks = st.lists(
 )
 
 
-def hypothesis(
-    metric: str = "latency", statistic: str = "p50", size: float = 0.02, *, better: Better = "lower", floor: float = 0.0
-) -> Hypothesis:
-    return Hypothesis(
-        measurement=Measurement(test="t", label=""),
-        margin=Margin(metric=metric, statistic=statistic, size=size, floor=floor),
-        better=better,
-    )
-
-
 def observation(baseline: Sequence[float], candidate: Sequence[float], preempted: float | None = None) -> Observation:
-    return Observation(
-        measurement=Measurement(test="t", label=""),
-        metric="latency",
-        statistic="p50",
-        baseline=array("d", baseline),
-        candidate=array("d", candidate),
-        preempted=preempted,
-    )
+    return gates.observed(gates.asked(), baseline, candidate, preempted=preempted)
 
 
 def decided(values: Sequence[float], level: float = LEVEL, *, better: Better = "lower") -> Comparison:
-    return compare_pairs(hypothesis(better=better), values, level, baseline=0.001)
+    return compare_pairs(gates.asked(better=better), values, level, baseline=0.001)
 
 
 def memory(
     baseline: Sequence[float], candidate: Sequence[float], level: float = 0.01, *, better: Better = "lower"
 ) -> Comparison:
-    asked = hypothesis("memory", size=0.01, floor=MB, better=better)
+    asked = gates.asked("memory", 0.01, floor=MB, better=better)
     return compare_processes(asked, baseline, candidate, level)
 
 
@@ -167,20 +150,20 @@ def test_outcome_is_regressed_exactly_where_the_lower_bound_is_beyond_the_margin
 
 
 def test_margin_is_never_below_its_floor() -> None:
-    asked = hypothesis("latency", size=0.02, floor=1e-4)
+    asked = gates.asked(floor=1e-4)
     assert compare_pairs(asked, EIGHT, LEVEL, baseline=1e-3).margin == pytest.approx(0.1)
     assert compare_pairs(asked, EIGHT, LEVEL, baseline=1.0).margin == 0.02
 
 
 def test_absurd_ratio_is_shown_as_a_number() -> None:
-    assert compare_pairs(hypothesis(), [1400.0] * 8, LEVEL, baseline=1.0).outcome == "regressed"
+    assert compare_pairs(gates.asked(), [1400.0] * 8, LEVEL, baseline=1.0).outcome == "regressed"
 
 
 def test_what_half_of_the_pairs_have_noticed_is_said() -> None:
     quiet = observation([1e-3], [1e-3])
     noticed = replace(quiet, warnings=("candidate: no steady state in its warm-up",))
-    assert compare_observations(hypothesis(), [noticed, quiet, quiet], LEVEL).warnings == ()
-    assert compare_observations(hypothesis(), [noticed, quiet, noticed, quiet], LEVEL).warnings == (
+    assert Paired(gates.asked(), [noticed, quiet, quiet]).compare(LEVEL).warnings == ()
+    assert Paired(gates.asked(), [noticed, quiet, noticed, quiet]).compare(LEVEL).warnings == (
         "candidate: no steady state in its warm-up (in 2 of 4 pairs)",
     )
 
@@ -191,9 +174,9 @@ def test_observations_give_the_baseline_and_what_disturbed_them() -> None:
         observation([4e-3], [4e-3], None),
         observation([1e-3], [1e-3], 0.3),
     ]
-    found = compare_observations(hypothesis(), observations, LEVEL)
+    found = Paired(gates.asked(), observations).compare(LEVEL)
     assert (2e-3, 0.2, 3) == (found.baseline, found.interference, found.pairs)
-    assert compare_observations(hypothesis(), observations[1:2], LEVEL).interference is None
+    assert Paired(gates.asked(), observations[1:2]).compare(LEVEL).interference is None
 
 
 def test_seven_processes_that_all_need_more_are_a_regression() -> None:
@@ -246,7 +229,7 @@ def test_nothing_in_the_baseline_has_no_ratio_but_an_outcome() -> None:
 
 
 def test_recorded_metric_from_nothing_is_shown_without_a_unit() -> None:
-    found = compare_processes(hypothesis("tokens", size=0.5), [0.0] * 7, [1.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0], 0.01)
+    found = compare_processes(gates.asked("tokens", 0.5), [0.0] * 7, [1.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0], 0.01)
     assert found.reason == "0 in the baseline, 1.00 now"
 
 

@@ -1,8 +1,6 @@
 """Exact tests, their bounds and effects: known answers, full enumeration and properties."""
 
-import math
-from collections.abc import Callable, Sequence
-from itertools import combinations, product
+from itertools import combinations
 from random import Random
 
 import numpy as np
@@ -42,25 +40,12 @@ margins = st.integers(-8, 8).map(lambda quarter: quarter / 4)
 levels = st.sampled_from([0.001, 0.003, 0.004, 0.01, 1 / 64, 0.05, 0.11, 0.3])
 
 
-def enumerated(values: Sequence[float], margin: float, reached: Callable[[Sequence[float]], float]) -> float:
-    """Count the sign patterns of which `reached` is as large as of the values themselves."""
-    beyond = [value - margin for value in values]
-    patterns = list(product((1, -1), repeat=len(beyond)))
-    flipped = [reached([sign * abs(one) for sign, one in zip(pattern, beyond, strict=True)]) for pattern in patterns]
-    return sum(one >= reached(beyond) for one in flipped) / len(patterns)
-
-
 def attained(n: int, k: int) -> float:
     """The level that the k-th pairwise mean really holds, P(T+ <= k - 1), from the generating function of rank sums."""
     counts = np.ones(1)
     for rank in range(1, n + 1):
         counts = np.convolve(counts, [1, *[0] * (rank - 1), 1])
     return float(counts[:k].sum() / 2**n)
-
-
-def rank_sum(values: Sequence[float]) -> float:
-    ranks = stats.rankdata(np.abs(values))
-    return float(sum(rank for rank, value in zip(ranks, values, strict=True) if value > 0))
 
 
 @pytest.mark.parametrize(
@@ -102,8 +87,12 @@ def test_one_pair_fewer_could_not_reject(alpha: float) -> None:
     ],
 )
 def test_known_signed_rank_p_values(values: list[float], p_value: float) -> None:
-    """Counts by hand with ties, and the example of scipy's manual."""
+    """Counts by hand with ties, and the example of scipy's manual; scipy agrees where it counts patterns."""
+    every = stats.PermutationMethod(n_resamples=np.inf)
     assert p_value == signed_rank_p(values)
+    if any(values):
+        found = stats.wilcoxon(values, alternative="greater", zero_method="pratt", method=every)
+        assert p_value == pytest.approx(found.pvalue, rel=1e-12)
 
 
 @pytest.mark.parametrize("n", range(1, 21))
@@ -112,34 +101,11 @@ def test_all_values_beyond_the_margin_have_the_smallest_p_value(n: int) -> None:
     assert [2.0**-n] * 3 == [signed_rank_p(values), signed_rank_p(values, 2.5), sign_flip_p(values)]
 
 
-@pytest.mark.simulation
-@given(values=few, margin=margins)
-def test_p_values_are_those_of_full_enumeration(values: list[float], margin: float) -> None:
-    assert enumerated(values, margin, rank_sum) == signed_rank_p(values, margin)
-    assert enumerated(values, margin, math.fsum) == sign_flip_p(values, margin)
-
-
-@pytest.mark.simulation
-@pytest.mark.parametrize("seed", range(3))
-def test_twelve_values_with_ties_are_those_of_full_enumeration(seed: int) -> None:
-    values = np.random.default_rng(seed).integers(-3, 6, size=12).astype(float).tolist()
-    assert enumerated(values, 0.0, rank_sum) == signed_rank_p(values)
-    assert enumerated(values, 0.0, math.fsum) == sign_flip_p(values)
-
-
 @pytest.mark.parametrize("n", [5, 13, 20])
 def test_without_ties_scipy_agrees(n: int) -> None:
     values = np.random.default_rng(n).normal(0.3, 1, size=n)
     expected = stats.wilcoxon(values, alternative="greater", method="exact").pvalue
     assert expected == pytest.approx(signed_rank_p(values.tolist()), rel=1e-12)
-
-
-def test_sum_of_twenty_values_agrees_with_a_resampling_test() -> None:
-    values = np.random.default_rng(1).normal(0.4, 1, size=20)
-    drawn = stats.permutation_test(
-        (values,), np.sum, permutation_type="samples", alternative="greater", n_resamples=20_000, rng=2
-    )
-    assert drawn.pvalue == pytest.approx(sign_flip_p(values.tolist()), abs=0.01)
 
 
 @given(values=few, margin=margins, added=margins, factor=st.sampled_from([0.5, 2.0, 1024.0]))
@@ -237,10 +203,6 @@ def test_every_order_of_a_rank_sum_is_counted() -> None:
 
 CASES = 25  # samples of each size
 
-# Known answers with ties and a zero, counted by hand: 6/32, 4/256, 3/32.
-TIED = {6 / 32: [1, 1, 2, -2, 3], 4 / 256: [1, 1, 2, 2, 3, 3, -1, 4], 3 / 32: [0, 1, 2, 2, 3, -1]}
-EXAMPLE = [6, 8, 14, 16, 23, 24, 28, 29, 41, -48, 49, 56, 60, -67, 75]  # of scipy's manual
-
 
 def share_of_patterns(weights: NDArray[np.int64], positive: NDArray[np.bool_]) -> float:
     """Return the share of all sign patterns whose positive weights sum to at least those that were observed."""
@@ -267,17 +229,6 @@ def test_p_values_with_ties_and_zeros_are_those_of_every_pattern(n: int) -> None
 def test_a_pattern_more_would_be_noticed() -> None:
     """What the counts are held against is no copy of what they check."""
     assert 4 / 256 == share_of_patterns(np.array([4, 4, 9, 9, 13, 13, 4, 16]), np.array([1, 1, 1, 1, 1, 1, 0, 1]) > 0)
-
-
-@pytest.mark.parametrize(("p_value", "values"), TIED.items(), ids=["5", "8", "6 with a zero"])
-def test_scipy_agrees_where_it_counts_patterns_instead_of_taking_a_table(p_value: float, values: list[float]) -> None:
-    every = stats.PermutationMethod(n_resamples=np.inf)
-    found = stats.wilcoxon(values, alternative="greater", zero_method="pratt", method=every)
-    assert [p_value] * 2 == [signed_rank_p(values), pytest.approx(found.pvalue, rel=1e-12)]
-
-
-def test_both_tails_of_the_manuals_example() -> None:
-    assert (0.0206298828125, 0.041259765625) == (signed_rank_p(EXAMPLE), 2 * signed_rank_p(EXAMPLE))
 
 
 EQUAL, SLOWER = 0, 1  # tests of the build
@@ -342,13 +293,6 @@ def test_the_effect_is_the_mean_over_the_deviation() -> None:
     """0.04 / 0.02; the other way round it is its negative."""
     assert 2.0 == pytest.approx(cohens_d([0.02, 0.04, 0.06]))
     assert -2.0 == pytest.approx(cohens_d([-0.02, -0.04, -0.06]))
-
-
-def test_the_effect_of_a_normal_change_is_that_of_its_distribution() -> None:
-    """A change of 8 % with a spread of 0.04 between pairs has d = log(1.08) / 0.04 = 1.92; 4000 pairs come near it."""
-    random = Random(7)
-    values = [random.gauss(math.log1p(0.08), 0.04) for _ in range(4000)]
-    assert math.log1p(0.08) / 0.04 == pytest.approx(cohens_d(values), abs=0.1)
 
 
 @pytest.mark.parametrize("values", [[], [0.02], [0.02, 0.02], [0.0, 0.0, 0.0]])

@@ -12,8 +12,17 @@ from fakes.candidates import answering, candidate, near
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.run import Estimate, replace
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Judgement
-from pytest_hwperf.stats.candidates import Candidate, candidate_of
-from pytest_hwperf.stats.rivals import ACCURACY, between_processes, change_of, slower_than_fp32, versus, worth, worth_of
+from pytest_hwperf.stats.candidates import (
+    ACCURACY,
+    Candidate,
+    between_processes,
+    candidate_of,
+    change_of,
+    slower_than_fp32,
+    versus,
+    worth,
+    worth_of,
+)
 from pytest_hwperf.stats.tradeoffs import best_by, pareto
 
 

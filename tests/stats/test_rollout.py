@@ -1,6 +1,7 @@
 """The decision about a new version: what is shown to be worse is no-go, what is not decided is never go."""
 
 import pytest
+from fakes.records import estimate
 from fakes.rollouts import ACCURACY, accuracy, figure, latency, limit, version
 
 from pytest_hwperf.records.messages import state
@@ -12,7 +13,6 @@ from pytest_hwperf.stats.rollout import (
     FailedRequests,
     Requests,
     decide,
-    needed,
     requirements_of,
 )
 from pytest_hwperf.stats.tradeoffs import Requirement
@@ -141,6 +141,15 @@ def test_a_limit_of_nothing_is_missed_by_no_share() -> None:
         ),
         (uncompared(Margin(metric="latency", statistic="p50", size=0.02), "not comparable", state("not met")), ""),
         (uncompared(Margin(metric="accuracy", statistic="mean", size=0.0), "inconclusive", state("no examples")), ""),
+        # 2 of 60 lost is 3.3 points; eight lost ones are what McNemar's test needs at 0.5 %, of 240
+        (accuracy(60, 2), "60 examples cannot decide this: about 240 would"),
+        # as 3 lost to 1 won: 24 to 8 are called at 0.5 %, and 21 to 7 are not
+        (accuracy(60, 3, 1), "about 480 would"),
+        (accuracy(2000, 3, 3), "give a margin, such as --margin=accuracy=0.5pp"),
+        (accuracy(300, 3, 3, margin=0.01), "300 examples cannot decide this: about "),
+        (accuracy(200, 10, 4, margin=0.01), "200 examples cannot decide this: about "),
+        (accuracy(100, 2, margin=0.02), ""),  # on the margin
+        (replace(accuracy(60, 2), change=estimate(-0.03, None, 0.0, 60)), ""),
     ],
 )
 def test_inconclusive_comparisons_say_what_is_still_needed(comparison: Comparison, told: str) -> None:
@@ -149,22 +158,12 @@ def test_inconclusive_comparisons_say_what_is_still_needed(comparison: Compariso
     assert (told in str(found.reasons[0].needed)) if told else found.reasons[0].needed is None
 
 
-def test_few_examples_do_not_decide_a_loss_and_say_how_many_would() -> None:
-    """2 of 60 lost is 3.3 points; eight lost ones are what McNemar's test needs at 0.5 %, of 240."""
-    found = decide([EQUAL, accuracy(60, 2)], old=OLD, new=NEW)
-    assert "inconclusive" == found.outcome
-    assert "60 examples cannot decide this: about 240 would" in reason(found.reasons[0])
-    assert "no-go" == decide([EQUAL, accuracy(240, 8)], old=OLD, new=NEW).outcome
-
-
-def test_losses_among_gains_take_more_examples() -> None:
-    """As 3 lost to 1 won: 24 to 8 are called at 0.5 %, and 21 to 7 are not."""
-    assert "about 480 would" in str(needed(accuracy(60, 3, 1)))
+@pytest.mark.parametrize(
+    ("examples", "lost", "outcome"), [(60, 2, "inconclusive"), (240, 8, "no-go"), (540, 16, "no-go")]
+)
+def test_the_same_loss_on_more_examples_is_no_go(examples: int, lost: int, outcome: str) -> None:
+    assert outcome == decide([EQUAL, accuracy(examples, lost)], old=OLD, new=NEW).outcome
     assert ["inconclusive", "regressed"] == [accuracy(20 * n, n, n // 3).outcome for n in (21, 24)]
-
-
-def test_the_same_loss_on_more_examples_is_no_go() -> None:
-    assert "no-go" == decide([EQUAL, accuracy(540, 16)], old=OLD, new=NEW).outcome
 
 
 def test_few_equal_examples_exclude_no_loss() -> None:
@@ -184,33 +183,6 @@ def test_the_same_file_is_as_accurate_on_any_number_of_examples() -> None:
 def test_what_is_no_file_may_differ_although_it_looks_the_same(kind: str) -> None:
     one = replace(OLD, kind=kind, sha256=OLD.sha256 if kind == "function" else "")
     assert "inconclusive" == decide([EQUAL, accuracy(60, 0)], old=one, new=one).outcome
-
-
-def test_no_number_of_examples_excludes_a_loss_of_nothing() -> None:
-    found = decide([accuracy(2000, 3, 3)], old=OLD, new=NEW)
-    assert "give a margin, such as --margin=accuracy=0.5pp" in reason(found.reasons[0])
-
-
-def test_a_margin_is_decided_by_more_examples() -> None:
-    one = accuracy(300, 3, 3, margin=0.01)
-    assert "inconclusive" == one.outcome
-    assert str(needed(one)).startswith("300 examples cannot decide this: about ")
-
-
-def test_a_loss_beyond_the_margin_is_called_with_more_examples() -> None:
-    one = accuracy(200, 10, 4, margin=0.01)
-    assert "inconclusive" == one.outcome
-    assert "200 examples cannot decide this: about " in str(needed(one))
-
-
-def test_a_loss_on_the_margin_is_decided_by_none() -> None:
-    assert None is needed(accuracy(100, 2, margin=0.02))
-
-
-def test_examples_without_an_interval_say_nothing() -> None:
-    one = accuracy(60, 2)
-    assert one.change is not None
-    assert None is needed(replace(one, change=replace(one.change, low=None)))
 
 
 @pytest.mark.parametrize(

@@ -4,28 +4,24 @@ from array import array
 from itertools import pairwise
 
 import pytest
+from fakes import gates
 from fakes.rollouts import ACCURACY, limit, version
 from scipy.stats import binom
 
-from pytest_hwperf.records.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Pair
+from pytest_hwperf.records.evidence import Evidence, FixedSample, Observation
 from pytest_hwperf.records.run import Classes, Figure, replace
-from pytest_hwperf.records.verdict import Budget, Margin
+from pytest_hwperf.records.verdict import Budget
 from pytest_hwperf.stats.hypotheses import SIDES
 from pytest_hwperf.stats.ranks import fewest_calls
 from pytest_hwperf.stats.rollout import ALWAYS, MEAN, P95, Requests, figures_of, taken_for
 from pytest_hwperf.stats.rollout_plan import SHARES, Plan, alarm_count, plan_of, seen_share
 
 WORST = ("accuracy_worst_class", "mean")
-HERE = Measurement(test="compare", label="")
-ASKED = Hypothesis(
-    measurement=HERE, margin=Margin(metric="accuracy", statistic="mean", size=0.0, scale="absolute"), better="higher"
-)
+ASKED = gates.asked("accuracy", 0.0, statistic="mean", scale="absolute", better="higher")
 
 
 def observed(metric: str, statistic: str, old: list[float], new: list[float]) -> Observation:
-    return Observation(
-        measurement=HERE, metric=metric, statistic=statistic, baseline=array("d", old), candidate=array("d", new)
-    )
+    return gates.observed(gates.asked(metric, statistic=statistic), old, new)
 
 
 def evidence(*pairs: list[Observation]) -> Evidence:
@@ -40,10 +36,7 @@ def evidence(*pairs: list[Observation]) -> Evidence:
         alpha=0.01,
         hypotheses=(),
         fixed_samples=(right,),
-        pairs=tuple(
-            Pair(number=n, stage="screen", first="baseline", hash_seeds={}, assignments=(), observations=tuple(found))
-            for n, found in enumerate(pairs, 1)
-        ),
+        pairs=tuple(gates.pair("screen", found) for found in pairs),
     )
 
 
@@ -112,7 +105,7 @@ def test_too_many_are_the_fewest_that_chance_hardly_gives(n: int, share: float, 
 
 
 def test_the_share_that_is_seen_is_found_in_nine_of_ten() -> None:
-    assert pytest.approx(0.9) == binom.sf(13, 130, seen_share(130, 14, 0.9))
+    assert pytest.approx(0.9) == binom.sf(13, 130, seen_share(130, 14))
 
 
 def test_stages_take_the_same_time_and_share_one_false_alarm_rate() -> None:

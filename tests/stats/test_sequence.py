@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import pytest
+from fakes import gates
 
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Pair, Stage
 from pytest_hwperf.records.messages import said
 from pytest_hwperf.records.metrics import Better
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.verdict import Comparison, Margin
+from pytest_hwperf.records.verdict import Comparison
 from pytest_hwperf.stats.sequence import SCREEN_PAIRS, Step, check_alpha, decide, looks, next_step
 
 MB = 1e6
@@ -21,12 +22,8 @@ VARYING = [10 * MB + i for i in range(7)]  # no two processes alike
 SLOW, QUIET, SHAKY = 1.05, 1.0, 1.02  # candidate over baseline; the last one lies on the margin
 
 
-def hypothesis(test: str = "a", metric: str = "latency", *, size: float = 0.02, better: Better = "lower") -> Hypothesis:
-    return Hypothesis(
-        measurement=Measurement(test=test, label=""),
-        margin=Margin(metric=metric, statistic="p50", size=size),
-        better=better,
-    )
+def hypothesis(test: str = "a", metric: str = "latency", *, better: Better = "lower") -> Hypothesis:
+    return gates.asked(metric, test=test, better=better)
 
 
 A, B, C = hypothesis("a"), hypothesis("b"), hypothesis("c")
@@ -36,23 +33,15 @@ def observation(asked: Hypothesis, change: float, number: int) -> Observation:
     """A pair whose ratio is `change`, with a little noise that differs from pair to pair and has no tie."""
     baseline = 1e-3 * (1 + 0.01 * number)
     noise = 1 + 1e-4 * (number % 7) * (1 if number % 2 else -1) + 1e-6 * number
-    return Observation(
-        measurement=asked.measurement,
-        metric=asked.margin.metric,
-        statistic=asked.margin.statistic,
-        baseline=array("d", [baseline]),
-        candidate=array("d", [baseline * change * noise]),
-    )
+    return gates.observed(asked, [baseline], [baseline * change * noise])
 
 
 def of_values(asked: Hypothesis, baseline: float, candidate: float) -> Observation:
-    return replace(observation(asked, 1.0, 1), baseline=array("d", [baseline]), candidate=array("d", [candidate]))
+    return gates.observed(asked, [baseline], [candidate])
 
 
 def pair(number: int, stage: Stage, observations: Iterable[Observation]) -> Pair:
-    return Pair(
-        number=number, stage=stage, first="baseline", hash_seeds={}, assignments=(), observations=tuple(observations)
-    )
+    return gates.pair(stage, observations, number)
 
 
 def pairs(stage: Stage, changes: Mapping[Hypothesis, float], count: int, start: int = 1) -> tuple[Pair, ...]:
@@ -83,11 +72,7 @@ def examples(lost: int, won: int, *, test: str = "a", margin: float = 0.0, n: in
     """Two models of which the candidate gets `lost` examples wrong that the baseline had right."""
     same = [1.0] * (n - lost - won)
     return FixedSample(
-        hypothesis=Hypothesis(
-            measurement=Measurement(test=test, label=""),
-            margin=Margin(metric="accuracy", statistic="mean", size=margin, scale="absolute"),
-            better="higher",
-        ),
+        hypothesis=gates.asked("accuracy", margin, test=test, statistic="mean", scale="absolute", better="higher"),
         per="example",
         baseline=array("d", [1.0] * lost + [0.0] * won + same),
         candidate=array("d", [0.0] * lost + [1.0] * won + same),
@@ -97,13 +82,8 @@ def examples(lost: int, won: int, *, test: str = "a", margin: float = 0.0, n: in
 def values_of(
     metric: str, per: Literal["file", "fresh process"], baseline: Sequence[float], candidate: Sequence[float]
 ) -> FixedSample:
-    margin = Margin(metric=metric, statistic="p50", size=0.01, floor=MB)
-    return FixedSample(
-        hypothesis=Hypothesis(measurement=Measurement(test="a", label=""), margin=margin, better="lower"),
-        per=per,
-        baseline=array("d", baseline),
-        candidate=array("d", candidate),
-    )
+    asked = gates.asked(metric, 0.01, floor=MB)
+    return FixedSample(hypothesis=asked, per=per, baseline=array("d", baseline), candidate=array("d", candidate))
 
 
 def only(found: Mapping[Hypothesis, Comparison]) -> Comparison:

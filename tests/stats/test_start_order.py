@@ -10,11 +10,10 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
+from fakes import gates
 
-from pytest_hwperf.records.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Pair
-from pytest_hwperf.records.metrics import MEDIAN_LATENCY
+from pytest_hwperf.records.evidence import Evidence, FixedSample, Hypothesis, Pair, Stage
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.verdict import Margin
 from pytest_hwperf.stats.exact import share_interval
 from pytest_hwperf.stats.sequence import decide, next_step
 
@@ -28,9 +27,7 @@ Draw = Callable[[Random, bool], tuple[float, float]]  # whether the baseline com
 
 
 def recorded(number: int, metric: str = "steps") -> Hypothesis:
-    statistic = MEDIAN_LATENCY[1]
-    margin = Margin(metric=metric, statistic=statistic, size=0.02)
-    return Hypothesis(measurement=Measurement(test=f"t_{number}", label=""), margin=margin, better="lower")
+    return gates.asked(metric, test=f"t_{number}")
 
 
 def by_order(_: Random, first: bool) -> tuple[float, float]:
@@ -45,27 +42,9 @@ def by_noise(random: Random, _: bool) -> tuple[float, float]:
     return random.lognormvariate(0, 0.05), random.lognormvariate(0, 0.05)
 
 
-def pair_of(asked: Sequence[Hypothesis], number: int, stage: str, random: Random, draw: Draw) -> Pair:
-    observations = []
-    for one in asked:
-        baseline, candidate = draw(random, random.random() < 0.5)  # each measurement has a coin of its own
-        observations.append(
-            Observation(
-                measurement=one.measurement,
-                metric=one.margin.metric,
-                statistic=one.margin.statistic,
-                baseline=array("d", [baseline]),
-                candidate=array("d", [candidate]),
-            )
-        )
-    return Pair(
-        number=number,
-        stage="confirm" if stage == "confirm" else "screen",
-        first="baseline",
-        hash_seeds={},
-        assignments=(),
-        observations=tuple(observations),
-    )
+def pair_of(asked: Sequence[Hypothesis], number: int, stage: Stage, random: Random, draw: Draw) -> Pair:
+    drawn = [(one, draw(random, random.random() < 0.5)) for one in asked]  # each measurement has a coin of its own
+    return gates.pair(stage, [gates.observed(one, [then], [now]) for one, (then, now) in drawn], number)
 
 
 def build(

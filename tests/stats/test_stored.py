@@ -315,21 +315,26 @@ def against(
 )
 def test_limits_by_number_of_sessions(alpha: float, limits: tuple[float, ...]) -> None:
     """In % over the mean of K sessions with a spread of 2 %, prior 10 % worth three sessions."""
-    found = [
-        prediction_limit(0.02, sessions, 1.0, alpha, prior_sd=0.10, prior_df=3.0)
-        for sessions in (1, 2, 3, 5, 8, 12, 20)
-    ]
+    found = [prediction_limit(0.02, sessions, 1.0, alpha) for sessions in (1, 2, 3, 5, 8, 12, 20)]
     assert limits == pytest.approx([100 * math.expm1(limit) for limit in found], abs=0.051)
 
 
-def test_one_session_has_only_the_prior() -> None:
-    """t(.99, 3) = 4.540703, times 0.10 times sqrt(2)."""
-    assert pytest.approx((1.5, 0.6421523)) == history_limit([1.5], 0.01)
-
-
-def test_two_sessions_have_a_mean_and_a_standard_deviation() -> None:
-    """Spread 0.2/sqrt(2) = .141421: s^2 = (3 * .01 + .02)/4 = .0125; t(.99, 4) = 3.746947; sqrt(1.5)."""
-    assert pytest.approx((1.1, 3.746947 * math.sqrt(0.0125 * 1.5)), rel=1e-6) == history_limit([1.0, 1.2], 0.01)
+@pytest.mark.parametrize(
+    ("history", "centre", "limit"),
+    [
+        ([1.5], 1.5, 0.6421523),  # the prior alone: t(.99, 3) = 4.540703, times 0.10 times sqrt(2)
+        # spread 0.2/sqrt(2) = .141421: s^2 = (3 * .01 + .02)/4 = .0125; t(.99, 4) = 3.746947; sqrt(1.5)
+        ([1.0, 1.2], 1.1, 3.746947 * math.sqrt(0.0125 * 1.5)),
+        # median .1, MAD .1, spread .14826; s^2 = (.03 + 2 * .02198)/5; t(.99, 5); 1 + pi/6
+        (
+            [0.0, 0.1, 0.3],
+            0.1,
+            stats.t.ppf(0.99, 5) * math.sqrt((3 * 0.01 + 2 * 0.14826**2) / 5 * (1 + math.pi / 6)),
+        ),
+    ],
+)
+def test_limit_of_few_stored_runs(history: list[float], centre: float, limit: float) -> None:
+    assert pytest.approx((centre, limit), rel=1e-6) == history_limit(history, 0.01)
 
 
 def test_from_three_sessions_on_one_burst_moves_nothing() -> None:
@@ -337,14 +342,6 @@ def test_from_three_sessions_on_one_burst_moves_nothing() -> None:
     calm, burst = history_limit([0.0, 0.1, -0.1, 0.05, 0.06], 0.01), history_limit([0.0, 0.1, -0.1, 0.05, 5.0], 0.01)
     assert calm[0] == burst[0] == 0.05
     assert pytest.approx(burst[1], rel=0.1) == calm[1]
-
-
-def test_robust_limit_known_answer() -> None:
-    """[0, .1, .3]: median .1, MAD .1, spread .14826; s^2 = (.03 + 2 * .02198)/5; t(.99, 5); 1 + pi/6."""
-    s = math.sqrt((3 * 0.01 + 2 * 0.14826**2) / 5)
-    centre, limit = history_limit([0.0, 0.1, 0.3], 0.01)
-    assert 0.1 == centre
-    assert pytest.approx(stats.t.ppf(0.99, 5) * s * math.sqrt(1 + math.pi / 6)) == limit
 
 
 def test_within_the_limit_is_inconclusive_and_tells_the_limit() -> None:
@@ -363,15 +360,12 @@ def test_within_the_limit_is_inconclusive_and_tells_the_limit() -> None:
     )
 
 
-def test_an_alarm_asks_for_repeats_first() -> None:
-    found = against(0.00130)
+@pytest.mark.parametrize("repeats", [[], [0.00131]])
+def test_an_alarm_asks_for_two_repeats_first(repeats: list[float]) -> None:
+    found = against(0.00130, repeats)
     assert "inconclusive" == found.outcome
     assert needs_repeats(found)
     assert "beyond the limit, not repeated: 2 further fresh processes decide" == found.reason
-
-
-def test_one_repeat_is_not_enough() -> None:
-    assert needs_repeats(against(0.00130, [0.00131]))
 
 
 @pytest.mark.parametrize(
@@ -380,6 +374,7 @@ def test_one_repeat_is_not_enough() -> None:
         ("latency", 0.0013, (0.0013, 0.0014), "regressed", "3 of 3"),
         ("latency", 0.0013, (0.0010, 0.0014), "inconclusive", "2 of 3"),  # the burst passed
         ("latency", 0.0013, (0.0007, 0.0014), "inconclusive", "2 of 3"),  # the other side does not count
+        ("latency", 0.0013, (0.0013, 0.0013, 0.0010), "regressed", "3 of 3"),  # a third is not looked at
         ("latency", 0.0007, (0.0007, 0.0006), "improved", "3 of 3"),
         ("throughput", 0.0007, (0.0007, 0.0006), "regressed", "3 of 3"),
         ("throughput", 0.0013, (0.0013, 0.0014), "improved", "3 of 3"),
@@ -394,20 +389,12 @@ def test_repeats_decide(
     assert not needs_repeats(found)
 
 
-def test_a_third_repeat_is_not_looked_at() -> None:
-    assert "regressed" == against(0.0013, [0.0013, 0.0013, 0.0010]).outcome
-
-
 def test_a_wide_margin_stands_above_the_limit() -> None:
     """+30 % is beyond the limit of eight sessions and within a margin of 50 %."""
     found = against(0.0013, [0.0013, 0.0013], margin=0.5)
     assert ("inconclusive", 0.5) == (found.outcome, found.margin)
-    assert pytest.approx(0.5) == found.detectable
-
-
-def test_a_floor_widens_the_margin() -> None:
-    """1 ms of 1 ms is a margin of 100 %."""
     assert pytest.approx(1.0) == against(0.0013, floor=0.001).margin
+    assert pytest.approx(0.5) == found.detectable
 
 
 def test_what_is_higher_better_is_detectable_downwards() -> None:

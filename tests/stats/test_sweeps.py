@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.report import Sweep, SweepPoint, SweepRow
 from pytest_hwperf.records.run import Figure, replace
 from pytest_hwperf.records.verdict import Budget
@@ -161,12 +160,6 @@ def test_a_sweep_of_other_things_says_nothing_about_batches() -> None:
     assert () == sweep_of("t", [row(point(None, serving_batch=8), 0.001)]).notes
 
 
-def test_a_sweep_comes_back_from_json() -> None:
-    sweep = sweep_of("t", [row(point(1, 1, P95, rate=10.0), 0.001, rows_s=5), row_of(point(2), [])])
-    assert sweep == from_json(Sweep, to_json(sweep))
-    assert 1 == from_json(Sweep, to_json(sweep)).rows[0].point.values["batch_size"]
-
-
 def round_of(*latency_s: float, **others: Any) -> Round:
     return Round(latency_s=array("d", latency_s), calls=len(latency_s), wall_s=sum(latency_s), **others)
 
@@ -180,9 +173,6 @@ def test_the_range_of_six_rounds_holds_the_median_with_97_percent() -> None:
     seen = over_rounds([1.0, 2.0, 3.0, 4.0, 5.0, 9.0])
     assert (3.5, 1.0, 9.0, 6) == (seen.value, seen.low, seen.high, seen.n)
     assert 0.96875 == seen.confidence
-
-
-def test_one_round_has_no_interval() -> None:
     assert (None, None) == (over_rounds([2.0]).low, over_rounds([2.0]).high)
 
 

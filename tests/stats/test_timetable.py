@@ -22,7 +22,6 @@ from pytest_hwperf.stats.timetable import (
     Timetable,
     completeness,
     rounded_up,
-    seconds_needed,
     seconds_needed_from_rehearsal,
     serial_plan,
 )
@@ -239,58 +238,24 @@ def test_reasons_are_counted_and_at_most_three_are_shown() -> None:
     assert reasons(list("abcde")).endswith("c (1 test); and 2 other reasons")
 
 
-def test_the_time_needed_is_that_of_the_screen_and_of_a_confirmation() -> None:
-    """One test: 3 s before the pairs, a pair of 2 s, 6 for the screen, 20 fresh ones, and a quarter more in reserve."""
-    whole = build([0.0], Random(1))
-    spent = {"checkout": 1.0, "rehearsal": 2.0}
-    assert 3 + 1.25 * 2 * 26 == seconds_needed(cut(whole, 3), {**spent, "screen": 6.0}, 2.0)
-    assert 3 + 1.25 * 2 * 2 * 26 == seconds_needed(cut(whole, 0), spent, 2.0)
-
-
-def test_pairs_of_both_kinds_are_one_where_all_tests_are_meant() -> None:
-    """Three pairs of each kind in 9 s: 3 s a pair of all tests."""
-    shared = cut(build([0.0], Random(1)), 3)
-    apart = [
-        replace(pair, observations=tuple(replace(one, apart=True) for one in pair.observations))
-        for pair in shared.pairs
-    ]
-    mixed = replace(shared, pairs=(*shared.pairs, *apart))
-    assert 3 + 1.25 * 3 * 26 == seconds_needed(mixed, {"checkout": 1.0, "rehearsal": 2.0, "screen": 9.0}, 2.0)
-
-
-def test_the_time_needed_is_known_from_a_part_of_the_rehearsal() -> None:
-    """Started in 2 s; one test of four done in 4 s and the next begun: 2 s each, 10 s in all; a pair takes twice that.
-
-    Four tests, of which one is expected to look slower: 6 pairs and a quarter of 20, and a quarter more in reserve.
-    """
-    spent = {"checkout": 1.0, "rehearsal": 6.0}
-    assert 1 + 10 + 1.25 * 20 * 11 == seconds_needed_from_rehearsal(4, 1, 0.01, spent, 6.0, 2.0)
-
-
-def test_the_time_of_earlier_pairs_counts_once() -> None:
-    """The first pair, and what one side did alone, took 40 s; the second one is as above."""
-    spent = {"checkout": 1.0, "rehearsal": 46.0}
-    assert 1 + 40 + 10 + 1.25 * 20 * 11 == seconds_needed_from_rehearsal(4, 1, 0.01, spent, 6.0, 2.0)
-    assert 47 + 1.25 * 12 * 26 == seconds_needed(cut(build([0.0], Random(1)), 0), spent, 6.0)
-
-
-def test_a_rehearsal_that_has_reached_no_test_says_the_least() -> None:
-    """However many tests there are: 6 s may be the start alone."""
-    spent = {"checkout": 1.0, "rehearsal": 6.0}
-    assert 1 + 6 + 1.25 * 12 * 26 == seconds_needed_from_rehearsal(1, 0, 0.01, spent, 6.0, None)
-    assert seconds_needed_from_rehearsal(4, 0, 0.01, spent, 6.0, None) < 1 + 6 + 1.25 * 12 * 26
-
-
-def test_a_rehearsal_whose_last_test_was_cut_off_takes_no_less_than_it_took() -> None:
-    spent = {"checkout": 0.0, "rehearsal": 6.0}
-    assert 6 + 1.25 * 12 * 26 == seconds_needed_from_rehearsal(1, 0, 0.01, spent, 6.0, 2.0)
-    assert 6 + 1.25 * 12 * 26 == seconds_needed_from_rehearsal(1, 1, 0.01, spent, 6.0, 2.0)
-
-
-def test_sixty_tests_need_little_more_than_their_screen() -> None:
-    """Seven of them are expected to look slower: no more than that of a pair is spent on confirming."""
-    needed = seconds_needed(cut(build([0.0] * 60, Random(3)), 3), {"rehearsal": 15.0, "screen": 90.0}, 15.0)
-    assert 15 + 1.25 * 30 * 6 < needed < 15 + 1.25 * 30 * 10
+@pytest.mark.parametrize(
+    ("tests", "done", "checkout_s", "earlier_s", "start_s", "needed_s"),
+    [
+        # one test of four done in 4 s and the next begun: 2 s each; one is expected to look slower: a quarter of 20
+        (4, 1, 1.0, 0.0, 2.0, 1 + 10 + 1.25 * 20 * 11),
+        (4, 1, 1.0, 40.0, 2.0, 1 + 40 + 10 + 1.25 * 20 * 11),  # what came before the pair counts once
+        (1, 0, 0.0, 0.0, 2.0, 6 + 1.25 * 12 * 26),
+        (1, 1, 0.0, 0.0, 2.0, 6 + 1.25 * 12 * 26),
+        (1, 0, 1.0, 0.0, None, 1 + 6 + 1.25 * 12 * 26),  # 6 s may be the start alone, however many tests there are
+        (4, 0, 1.0, 0.0, None, 1 + 6 + 1.25 * 12 * 11),
+    ],
+)
+def test_the_time_needed_is_known_from_a_part_of_the_rehearsal(
+    tests: int, done: int, checkout_s: float, earlier_s: float, start_s: float | None, needed_s: float
+) -> None:
+    """A first pair of 6 s; one for measuring takes twice that, and 6 are screened and 20 confirmed, with a reserve."""
+    spent = {"checkout": checkout_s, "rehearsal": 6.0 + earlier_s}
+    assert needed_s == seconds_needed_from_rehearsal(tests, done, 0.01, spent, 6.0, start_s)
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(0.2, 1), (9, 9), (99.2, 100), (101, 110), (1260, 1300), (1300, 1300)])
