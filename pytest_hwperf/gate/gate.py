@@ -272,11 +272,11 @@ def _why_none(gate: GateRun) -> str:
         causes = [str(why) for _, why in (*gate.questions.tests.values(), *gate.questions.parts.values())]
         return f"nothing could be compared with {asked.name}: {reasons(causes)}"
     said = f"none of {counted(len(asked.tests), 'test')} was decided: {stopped}"
-    if stopped.kind != "out of time":
-        return said
     schedule, seconds = gate.conductor.schedule, gate.conductor.seconds
+    if stopped.kind != "out of time" or schedule is None:
+        return said
     needed_s = sum(seconds.get(stage, 0.0) for stage in ("checkout", "rehearsal", "processes"))
-    needed_s += schedule.needed_s(gate.evidence, seconds.get("screen", 0.0)) if schedule else 0.0
+    needed_s += schedule.needed_s(gate.evidence, seconds.get("screen", 0.0))
     return f"{said}, and {more_time(asked.time_s, needed_s)}"
 
 

@@ -184,7 +184,7 @@ class _Course:
         found = looks(self.family, self.alpha, self.shares) if self.family else ()
         return found[: len(SHARES)] + tuple(pairs for pairs in found[len(SHARES) :] if pairs <= MOST_PAIRS)
 
-    def fresh(self, one: Hypothesis, pairs: int, stage: Stage = "confirm") -> Paired:
+    def paired(self, one: Hypothesis, pairs: int, stage: Stage = "confirm") -> Paired:
         return Paired(one, self.seen[one][stage][:pairs])
 
     def follow(self, fixed_samples: Sequence[Exact]) -> None:
@@ -198,7 +198,7 @@ class _Course:
             else:
                 self.decided[asked] = found
         if not self.evidence.until_equivalent:
-            for fresh in (self.fresh(one, CLEARING_PAIRS) for one in self.screened):
+            for fresh in (self.paired(one, CLEARING_PAIRS) for one in self.screened):
                 if len(fresh.observations) == CLEARING_PAIRS and _is_harmless(fresh):
                     self.decided[fresh.hypothesis] = fresh.compare(2.0**-CLEARING_PAIRS, "second screen")
         for pairs, share in zip(self.looks, self.shares, strict=False):  # without a family there are no looks
@@ -207,7 +207,7 @@ class _Course:
     def _look(self, pairs: int, share: float) -> None:
         """Take a look: step down by Holm's rule until nothing more is rejected, then see what else is decided."""
         waiting = [one for one in self.screened if one not in self.decided and len(self.seen[one]["confirm"]) >= pairs]
-        ready = {one: self.fresh(one, pairs) for one in waiting}
+        ready = {one: self.paired(one, pairs) for one in waiting}
         for one, fresh in ready.items():
             if not fresh.is_comparable:
                 self.decided[one] = fresh.compare(0.0)
@@ -258,7 +258,7 @@ class _Course:
 
         None where nothing was observed of it, or where it was dropped before all values were there.
         """
-        screen = self.fresh(hypothesis, SCREEN_PAIRS, "screen")
+        screen = self.paired(hypothesis, SCREEN_PAIRS, "screen")
         pairs, found = self.latest.get(hypothesis, (0, None))
         missing = SCREEN_PAIRS - len(screen.observations)
         if not missing and hypothesis not in self.screened:
