@@ -12,7 +12,7 @@ from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pa
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, metric_of
 from pytest_hwperf.records.units import counted
 from pytest_hwperf.stats.paired import least_calls
-from pytest_hwperf.stats.sequence import FAR, SCREEN_PAIRS
+from pytest_hwperf.stats.sequence import FAR, SCREEN_PAIRS, next_step
 from pytest_hwperf.stats.timetable import REHEARSAL_PLAN, RESERVE, BlockPlan, CallTimes, TestTime, Timetable, rounded_up
 
 _SHORTEST_S = 1e-9  # that a call takes
@@ -67,6 +67,8 @@ class GroupSchedule:
         tests = self._begun(evidence, len(evidence.groups))[before:]
         if not any(seen[one.test] for one in tests):
             return evidence.groups[-1]
+        waiting = {one.test for one in next_step(evidence).measurements}
+        seen |= {one.test: SCREEN_PAIRS for one in tests if one.test not in waiting}
         size = self._paced(evidence, screened_s).shortened(tests, left_s, self.screening, seen)
         return _asked(tests[:size])
 

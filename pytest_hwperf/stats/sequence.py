@@ -7,7 +7,7 @@ Why the rate holds: docs/statistics.md.
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Final, get_args
@@ -108,7 +108,7 @@ def next_step(evidence: Evidence) -> Step:
 def decide(evidence: Evidence) -> Mapping[Hypothesis, Comparison]:
     """Return the comparison of every hypothesis and every fixed sample, as far as they are decided now.
 
-    Hypotheses that the screen cleared are shown with the interval of its six pairs and are never called regressed;
+    Hypotheses that the screen cleared are shown with the interval of its pairs and are never called regressed;
     confirmed ones with that of their last complete look. What has not got its values is inconclusive and says why.
     A hypothesis of which nothing was observed is left out, and so is one that was dropped before it was decided: the
     conductor knows why. What was dropped still counts as asked, so that nothing that was decided before moves.
@@ -187,6 +187,9 @@ class _Course:
     def paired(self, one: Hypothesis, pairs: int, stage: Stage = "confirm") -> Paired:
         return Paired(one, self.seen[one][stage][:pairs])
 
+    def is_cleared(self, one: Hypothesis) -> bool:
+        return _is_over(self.paired(one, SCREEN_PAIRS, "screen"), SCREEN_PAIRS, _looks_slower)
+
     def follow(self, fixed_samples: Sequence[Exact]) -> None:
         """Go from the screen to the last look that is complete."""
         self.screened.extend(one for one in self.hypotheses if is_suspect(one, self.seen[one]["screen"]))
@@ -199,8 +202,8 @@ class _Course:
                 self.decided[asked] = found
         if not self.evidence.until_equivalent:
             for fresh in (self.paired(one, CLEARING_PAIRS) for one in self.screened):
-                if len(fresh.observations) == CLEARING_PAIRS and _is_harmless(fresh):
-                    self.decided[fresh.hypothesis] = fresh.compare(2.0**-CLEARING_PAIRS, "second screen")
+                if _is_over(fresh, CLEARING_PAIRS, _still_looks_slower):
+                    self.decided[fresh.hypothesis] = fresh.compare(2.0 ** -len(fresh.observations), "second screen")
         for pairs, share in zip(self.looks, self.shares, strict=False):  # without a family there are no looks
             self._look(pairs, share)
 
@@ -232,7 +235,11 @@ class _Course:
     def lacking(self) -> tuple[Stage, Mapping[Hypothesis, int]] | None:
         """Return how many pairs of which stage the group waits for; None where it is over."""
         waiting = [one for one in self.hypotheses if one not in self.evidence.dropped]
-        lacking = {one: SCREEN_PAIRS - len(self.seen[one]["screen"]) for one in waiting if one not in self.screened}
+        lacking = {
+            one: SCREEN_PAIRS - len(self.seen[one]["screen"])
+            for one in waiting
+            if one not in self.screened and not self.is_cleared(one)
+        }
         if any(count > 0 for count in lacking.values()):
             return "screen", lacking
         waiting = [one for one in self.screened if one in waiting and one not in self.decided]
@@ -260,10 +267,11 @@ class _Course:
         """
         screen = self.paired(hypothesis, SCREEN_PAIRS, "screen")
         pairs, found = self.latest.get(hypothesis, (0, None))
-        missing = SCREEN_PAIRS - len(screen.observations)
-        if not missing and hypothesis not in self.screened:
+        seen = len(screen.observations)
+        missing = SCREEN_PAIRS - seen
+        if hypothesis not in self.screened and (not missing or self.is_cleared(hypothesis)):
             # from the smallest to the largest
-            return screen.compare(2.0**-SCREEN_PAIRS, "equal pairs" if screen.is_constant else "screen")
+            return screen.compare(2.0**-seen, "equal pairs" if screen.is_constant else "screen")
         if found and pairs == self.looks[-1]:
             return found
         if not screen.observations or hypothesis in self.evidence.dropped:
@@ -329,12 +337,28 @@ def is_suspect(hypothesis: Hypothesis, observations: Sequence[Observation]) -> b
     if whole.is_constant:
         return whole.compare(0.0, "screen").outcome == "regressed"
     worse, margin = whole.worsened()
-    return signed_rank_p(worse) <= SCREEN_P and max(worse) >= margin
+    return _looks_slower(worse, margin) and max(worse) >= margin
 
 
-def _is_harmless(fresh: Paired) -> bool:
-    """Say whether fresh pairs clear a suspect: half of them lie within the margin, and more would hardly fail it."""
-    if not all(map(is_ratio, fresh.observations)):
+def _looks_slower(worse: Sequence[float], _margin: float) -> bool:
+    return signed_rank_p(worse) <= SCREEN_P
+
+
+def _still_looks_slower(worse: Sequence[float], margin: float) -> bool:
+    return median(worse) > margin  # of others, half lie within the margin, and more pairs would hardly fail them
+
+
+def _is_over(seen: Paired, pairs: int, is_sign: Callable[[Sequence[float], float], bool]) -> bool:
+    """Say whether so many pairs show no sign of a slowdown, or fewer already do and no more can change what is said.
+
+    They cannot where there is no sign even if all that are left are far slower, and where those that are there are
+    neither all within the margin nor all better than it: they are `inconclusive`, whatever the others show.
+    """
+    count = len(seen.observations)
+    is_early = count < pairs
+    if count < FIRST_PAIRS or (is_early and seen.is_constant) or not all(map(is_ratio, seen.observations)):
         return False
-    worse, margin = fresh.worsened()
-    return median(worse) <= margin
+    worse, margin = seen.worsened()
+    if is_sign([*worse, *[math.inf] * (pairs - count)], margin):
+        return False
+    return not is_early or (max(worse) >= -margin and max(map(abs, worse)) >= margin)

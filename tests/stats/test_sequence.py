@@ -1,9 +1,13 @@
 """The build decision: screen, fresh pairs, looks, Holm's steps, and what is said of the inconclusive."""
 
+import math
 import subprocess
 import sys
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from random import Random
 from typing import Literal
 
 import pytest
@@ -302,6 +306,31 @@ def test_suspect_that_eight_fresh_pairs_clear_is_asked_no_further(*, prove_equal
     assert next_step(cleared).hypotheses == ((A, B) if prove_equal else (A,))
     assert (8, "8 fresh pairs after the screen: no sign of a slowdown") == (found.pairs, found.how) or prove_equal
     assert found.outcome == ("inconclusive" if prove_equal else "equivalent")
+
+
+@pytest.mark.parametrize("stage", ["screen", "confirm"])
+def test_pairs_that_could_not_change_what_is_said_are_left_out(stage: Stage) -> None:
+    """Whatever the others show: here each is far slower, as fast, or far faster."""
+    before, least, most = ((), 3, 6) if stage == "screen" else (SCREENED_A, 5, 8)
+    draw, ends = Random(1), Counter[int]()
+    for _ in range(60):
+        shown = [math.exp(draw.gauss(0, 0.03)) for _ in range(most)]
+        made = [pair(n, stage, [of_values(A, 1.0, one)]) for n, one in enumerate(shown, 1)]
+        grown = (evidence(before, tuple(made[:count]), hypotheses=[A]) for count in range(1, most + 1))
+        over = next((one for one in grown if next_step(one).stage is None), None)
+        if over is None:
+            continue  # a suspect, or one that stays so
+        count = len(over.pairs) - len(before)
+        ends[count] += 1
+        for others in product([0.8, 1.0, 1.2], repeat=most - count):
+            rest = [pair(n, stage, [of_values(A, 1.0, one * (1 + n / 1e6))]) for n, one in enumerate(others, count + 1)]
+            whole = replace(over, pairs=(*over.pairs, *rest))
+            assert next_step(whole).stage is None
+            assert decide(whole)[A].outcome == decide(over)[A].outcome
+            assert count == most or "inconclusive" == decide(over)[A].outcome
+        assert count == decide(over)[A].pairs
+        assert 1 - 2 * 0.5**count == pytest.approx(confidence(decide(over)[A]))
+    assert {*range(least, most + 1)} == {*ends}
 
 
 def test_look_shows_equivalence_where_that_is_asked_for() -> None:

@@ -180,7 +180,7 @@ def test_a_whole_build_is_decided() -> None:
     assert (3, "", False) == (complete.decided, complete.shortfall, complete.is_empty)
 
 
-@pytest.mark.parametrize("pairs", [0, 1, 5])
+@pytest.mark.parametrize("pairs", [0, 1, 2])
 def test_sixty_tests_of_which_the_screen_was_cut_short_are_no_answer(pairs: int) -> None:
     """One of them takes three times as long."""
     evidence = build([2.0] + [0.0] * 59, Random(2))
