@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from pytest_hwperf import __version__
-from pytest_hwperf.cli.arguments import CommandParser, check_kept, show_help_alone
+from pytest_hwperf.cli.arguments import CommandParser, check_files, show_help_alone
 from pytest_hwperf.cli.output import INTERRUPTED as INTERRUPTED
 from pytest_hwperf.cli.output import USAGE as USAGE
 from pytest_hwperf.cli.output import OutputClosed, clear_progress, complain, tolerate_any_encoding
@@ -29,13 +29,6 @@ _COMMANDS = (  # modules, in the order of the help: daily ones first
     "capacity",
     "fleet",
 )
-_REPLACED = {  # names that people try → what to type
-    "annotate": "hwperf history note",
-    "calibrate": "the ini key hwperf_watts",
-    "export": "hwperf report --as, or hwperf history --as",
-    "merge": "hwperf report FILE FILE",
-    "recompute": "hwperf report --verify",
-}
 _HANDING_ON = ("bisect", "fleet", "tradeoffs")  # commands that give pytest what follows `--`
 UNREAD = 141  # nobody reads the output any more, as in shells
 
@@ -46,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         given = sys.argv[1:] if arguments is None else [*arguments]
         options = parse(given)
-        check_kept(options)
+        check_files(options)
         return int(options.run(options))
     except OutputClosed:
         return UNREAD
@@ -66,7 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse(given: list[str]) -> argparse.Namespace:
     """Read a command line; one that is no command ends the program."""
-    own, handed_on = _split(given)
+    own, handed_on = given, list[str]()
+    if given[:1] in ([one] for one in _HANDING_ON) and "--" in given:  # argparse would give some of it to the command
+        own, handed_on = given[: given.index("--")], given[given.index("--") + 1 :]
     if own[:2] == ["history", "note"]:
         own = ["history note", *own[2:]]
     parser = _parser()
@@ -84,21 +79,8 @@ def _command(parser: CommandParser, words: Sequence[str]) -> CommandParser:
     if not names or not words or words[0].startswith("-"):
         return parser
     if words[0] not in names:
-        instead = _REPLACED.get(words[0])
-        hint = f" Use {instead}" if instead else nearest_or_all(words[0], names)
-        parser.error(f"unknown command {words[0]!r}.{hint}")
+        parser.error(f"unknown command {words[0]!r}.{nearest_or_all(words[0], names)}")
     return _command(names[words[0]], words[1:])
-
-
-def _split(given: list[str]) -> tuple[list[str], list[str]]:
-    """Return the words of the command, and those that it hands on to pytest.
-
-    Where a command also has words of its own, argparse takes the latter only if no option stands between both.
-    """
-    if given[:1] not in ([one] for one in _HANDING_ON) or "--" not in given:
-        return given, []
-    place = given.index("--")
-    return given[:place], given[place + 1 :]
 
 
 def _parser() -> CommandParser:

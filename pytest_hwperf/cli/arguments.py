@@ -138,25 +138,25 @@ def check_seconds(most: float, usual: str, **given: float) -> None:
             raise UsageProblem(f"--{name}={seconds:g}: a number of seconds above 0 up to {most:g}, such as {usual}")
 
 
-def check_files(**files: str | list[str] | None) -> None:
-    """Check that files can be written, each its own, before the time is spent."""
-    given = {f"--{option}={file}": Path(file) for option, value in files.items() for file in _texts_in(value)}
-    if twice := same_place(given):
-        raise UsageProblem(f"{twice[0]} and {twice[1]} name one file: give each its own")
-    for option, file in given.items():
-        with explained_if_unwritable(option):
-            check_writable(file)
+def check_files(options: argparse.Namespace) -> None:
+    """Check that files can be written, each its own, before the time is spent, and that none is read as well.
 
-
-def check_kept(options: argparse.Namespace) -> None:
-    """Refuse to write where something is that the command reads, of which nothing would be left."""
+    The folder of a record is made: it is kept with others of its kind.
+    """
     given = vars(options)
-    written = [(name, file) for name in _WRITTEN for file in _texts_in(given.get(name))]
+    written = {f"--{name}={file}": Path(file) for name in _WRITTEN for file in _texts_in(given.get(name))}
+    if twice := same_place(written):
+        raise UsageProblem(f"{twice[0]} and {twice[1]} name one file: give each its own")
     texts = [text for name, value in given.items() if name not in _NOT_READ for text in _texts_in(value)]
-    read = {form for text in texts for form in (text, text.partition("::")[0], _SCHEME.sub("", text))}
-    for (name, file), other in product(written, read):
-        if is_file(Path(file)) and is_file(Path(other)) and same_place({name: Path(file), "": Path(other)}):
-            raise UsageProblem(f"--{name}={file} is a file that this command reads: give another place")
+    read = {Path(form) for text in texts for form in (text, text.partition("::")[0], _SCHEME.sub("", text))}
+    for (name, file), other in product(written.items(), read):
+        if is_file(file) and is_file(other) and same_place({name: file, "": other}):
+            raise UsageProblem(f"{name} is a file that this command reads: give another place")
+    for name, file in written.items():
+        with explained_if_unwritable(name):
+            if name.startswith("--record="):
+                file.parent.mkdir(parents=True, exist_ok=True)
+            check_writable(file)
 
 
 def _texts_in(value: object) -> list[str]:

@@ -26,21 +26,7 @@ from pytest_hwperf.records.run import Estimate, replace
 from pytest_hwperf.records.text import named, visible
 from pytest_hwperf.records.units import counted, show_change_interval
 from pytest_hwperf.records.verdict import Policy
-from pytest_hwperf.stats.bisection import (
-    Bisection,
-    BisectionFile,
-    BisectionQuestion,
-    BisectionStep,
-    History,
-    KnownChange,
-    Standing,
-    Suspect,
-    change_of,
-    compared_in_pairs,
-    known_change,
-    pair_values,
-    standing,
-)
+from pytest_hwperf.stats import bisection
 from pytest_hwperf.stats.verdicts import explain, judge_comparison
 
 EXIT_CODES = {"found": output.OK, "no regression": output.FAILED, "inconclusive": output.INCONCLUSIVE}
@@ -59,12 +45,11 @@ def run(options: argparse.Namespace) -> int:
     if not _LEAST_SURE <= sure <= _MOST_SURE:
         raise UsageProblem(f"--confidence={options.confidence!r}: a percentage from 50% to 99.99%, such as 95%")
     arg.check_seconds(arg.A_DAY_S, "3600", time=options.time)
-    arg.check_files(json=options.json)
     if not options.handed_on:
         raise UsageProblem("no test is given: type hwperf bisect GOOD BAD -- tests/test_models.py::test_small")
     here, until = Path.cwd(), monotonic() + options.time
     top, (good, bad) = top_of(here), ends(here, options.good, options.bad)
-    question = BisectionQuestion(
+    question = bisection.BisectionQuestion(
         good=good,
         bad=bad,
         first_parent=options.first_parent,
@@ -92,28 +77,34 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _searched(
-    history: History, known: Bisection | None, comparer: "Comparer", state: "BisectionState", sure: float
-) -> BisectionFile:
+    history: bisection.History,
+    known: bisection.Bisection | None,
+    comparer: "Comparer",
+    state: "BisectionState",
+    sure: float,
+) -> bisection.BisectionFile:
     """Compare both ends unless that is known, then search between them."""
     line = output.progress_line()
     if known is None:
         with line.timed(f"comparing both ends of {len(history.commits)} commits"):
             evidence = comparer.ends(state.question.good)
-        change = known_change(evidence)
+        change = bisection.known_change(evidence)
         if change is None:
             return _without_regression(state.question, evidence)
-        known = Bisection(question=state.question, known=change)
+        known = bisection.Bisection(question=state.question, known=change)
         state.keep(known)
-    while (now := standing(history, known, sure)).ask is not None and comparer.in_time():
-        with line.timed(_progress(now, now.ask)):
+    while (now := bisection.standing(history, known, sure)).ask is not None and comparer.in_time():
+        left = f"{counted(now.left, 'commit')} left, confidence {100 * now.confidence:.0f} %"
+        step_of = f"step {now.steps + 1} of about {now.about}, {left}"
+        with line.timed(f"{step_of}: comparing {now.ask[:COMMIT_DIGITS]}"):
             step = comparer.step(now.ask, known.known)
         if step.reason and not comparer.in_time():  # the end of the time is no fault of the commit
             break
         known = replace(known, steps=(*known.steps, step))
         state.keep(known)
     told = (describe(Path.cwd(), one)._asdict() for one in now.suspects)
-    suspects = tuple(Suspect(**one, reason=now.skipped.get(one["commit"], "")) for one in told)
-    return BisectionFile(
+    suspects = tuple(bisection.Suspect(**one, reason=now.skipped.get(one["commit"], "")) for one in told)
+    return bisection.BisectionFile(
         outcome="found" if len(suspects) == 1 and now.confidence >= sure else "inconclusive",
         question=known.question,
         known=known.known,
@@ -122,22 +113,17 @@ def _searched(
         confidence=min(1.0, now.confidence),
         sure=sure,
         left=now.left,
-        change=change_of(history, known, now.suspects),
+        change=bisection.change_of(history, known, now.suspects),
     )
 
 
-def _progress(now: Standing, ask: str) -> str:
-    left = f"{counted(now.left, 'commit')} left, confidence {100 * now.confidence:.0f} %"
-    return f"step {now.steps + 1} of about {now.about}, {left}: comparing {ask[:COMMIT_DIGITS]}"
-
-
-def _without_regression(question: BisectionQuestion, evidence: Evidence) -> BisectionFile:
+def _without_regression(question: bisection.BisectionQuestion, evidence: Evidence) -> bisection.BisectionFile:
     """Say that there is none; inconclusive where a comparison is, or where a median latency could not be compared."""
-    found = compared_in_pairs(evidence)
+    found = bisection.compared_in_pairs(evidence)
     lost = [one for one in evidence.hypotheses if one not in found]
     is_settled = found and all(one.outcome in ("equivalent", "improved") for one in found.values())
     is_settled = is_settled and not any(one.margin.key == MEDIAN_LATENCY for one in lost)
-    return BisectionFile(
+    return bisection.BisectionFile(
         outcome="no regression" if is_settled else "inconclusive",
         question=question,
         comparisons=tuple(found.values()),
@@ -170,18 +156,19 @@ class Comparer:
             raise UsageProblem(f"{failed}: {_reason(session.report, None) or 'pairs have measured nothing'}")
         return evidence
 
-    def step(self, commit: str, known: KnownChange) -> BisectionStep:
+    def step(self, commit: str, known: bisection.KnownChange) -> bisection.BisectionStep:
         """Compare BAD with a commit by the pairs of a screen alone."""
         keyword = next((word for word, one in DEFAULT_MARGINS.items() if one.key == known.key[1:]), "")
         margin = [f"--hwperf-margin={keyword}={_BEYOND_ALL}"] if keyword else []
         energy = [] if known.metric == "energy" else ["--hwperf-energy=off"]
         session = self._session(commit, *margin, *energy, "--hwperf-sample-time=0.1")
         gates = session.report.gates if session.report else ()
-        if values := pair_values(gates[0].evidence, known.key, known.better) if gates else ():
-            return BisectionStep(commit=commit, values=values)
+        if values := bisection.pair_values(gates[0].evidence, known.key, known.better) if gates else ():
+            return bisection.BisectionStep(commit=commit, values=values)
         said = [line.strip() for line in session.output.splitlines() if line.strip()] or ["pytest has said nothing"]
         reason = _reason(session.report, known) if session.report else visible(said[-1])
-        return BisectionStep(commit=commit, reason=(reason or "the pairs have measured nothing")[:_LONGEST_REASON])
+        reason = (reason or "the pairs have measured nothing")[:_LONGEST_REASON]
+        return bisection.BisectionStep(commit=commit, reason=reason)
 
     def _session(self, commit: str, *options: str) -> Session:
         left = max(_LEAST_S, self.until - self.clock())
@@ -194,7 +181,7 @@ class Comparer:
         )
 
 
-def _reason(report: Report, known: KnownChange | None) -> str:
+def _reason(report: Report, known: bisection.KnownChange | None) -> str:
     """Return why a comparison could not be made; "" where nothing is said."""
     reasons = (
         one.reason
@@ -213,30 +200,30 @@ _DIGITS = 16
 class BisectionState:
     """The file of one question; the same command finds it again."""
 
-    def __init__(self, git_folder: Path, question: BisectionQuestion) -> None:
+    def __init__(self, git_folder: Path, question: bisection.BisectionQuestion) -> None:
         digest = hashlib.sha256(to_json(question)).hexdigest()[:_DIGITS]
         self.question, self.path = question, git_folder / "hwperf-bisect" / f"{digest}.json"
 
-    def read(self, history: History) -> Bisection | None:
+    def read(self, history: bisection.History) -> bisection.Bisection | None:
         """Return what is known so far; None: nothing."""
         if not os.path.lexists(self.path):
             return None
-        found = read_own(Bisection, self.path, _LARGEST, other=_AGAIN, older=_AGAIN)
+        found = read_own(bisection.Bisection, self.path, _LARGEST, other=_AGAIN, older=_AGAIN)
         if found.question != self.question and replace(found.question, laid=self.question.laid) == self.question:
             raise UsageProblem(f"{self.path} is of a search with other content of your test files: {_AGAIN}")
         if found.question != self.question or any(step.commit not in history.reach for step in found.steps):
             raise UsageProblem(f"{self.path} is about other commits: {_AGAIN}")
         return found
 
-    def keep(self, bisection: Bisection) -> None:
+    def keep(self, known: bisection.Bisection) -> None:
         """Replace the file atomically."""
         try:
-            replace_file(self.path, to_json(bisection) + b"\n")
+            replace_file(self.path, to_json(known) + b"\n")
         except OSError as error:
             raise UsageProblem(f"{self.path} cannot be written ({error.strerror}): free it, then go on") from error
 
 
-def result_lines(found: BisectionFile) -> Iterator[str]:
+def result_lines(found: bisection.BisectionFile) -> Iterator[str]:
     """Say which commit it is, or what is left, with the change and what to type."""
     steps, confidence = counted(len(found.steps), "step"), f"confidence {100 * (found.confidence or 0):.1f} %"
     skipped = sum(bool(one.reason) for one in found.suspects)
@@ -269,7 +256,7 @@ def _change(change: Estimate) -> str:
     return f"{shown}, {100 * change.confidence:.3g} % confidence, {counted(change.n, 'pair')}"
 
 
-def _comparison_lines(found: BisectionFile) -> Iterator[str]:
+def _comparison_lines(found: bisection.BisectionFile) -> Iterator[str]:
     """Say that there is no regression to search, or that it is not sure that there is one."""
     good, bad = found.question.good[:COMMIT_DIGITS], found.question.bad[:COMMIT_DIGITS]
     if found.outcome == "inconclusive":

@@ -72,7 +72,6 @@ def _service(text: str) -> Service:
 
 def run(options: argparse.Namespace) -> int:
     """Print the plan, and return the exit code."""
-    arg.check_files(json=options.json)
     if options.models:
         return _models(options)
     try:
@@ -156,15 +155,21 @@ def _planned(
     rows = [
         Titled("utilisation", f"{busy:.3f}: {_MEANS[level]}"),
         Titled("utilisation", f"{show(service.arrivals, '1/s')} arrive, {can_do}; {shares}"),
-        *(_wait(wait, service.variation) for wait in waits if wait.model != "M/G/1" or service.variation != 1),
     ]
+    for wait in waits:
+        ends = [f"{n} {show(s, 's')}" for n, s in (("p95", wait.p95_s), ("p99", wait.p99_s)) if s is not None]
+        varies = wait.model in ("M/G/1", "Kingman") or wait.model.startswith("G/G/")
+        text = f"{wait.model:<8}{show(wait.seconds, 's')} on average"
+        text += f", service times varying by {service.variation:.2f} of their mean" if varies else ""
+        text += f"; with the service {', '.join(ends)}" if ends else ""
+        rows += [Titled("wait", text)] if wait.model != "M/G/1" or service.variation != 1 else []
     instances = memory = energy = cost = None
     if options.peak is not None:
         instances = capacity.instances(options.peak, full, options.safety)
         rows += _instance_rows(instances, options)
     if options.memory_mb is not None:
-        memory = _memory(options, measured)
-        rows += _memory_rows(memory, typed=options.request_mb is not None) if memory else ()
+        memory, held = _memory(options, measured)
+        rows += held
         missing |= {} if memory else {"memory": "give --request-mb, or a report with the metric memory"}
     rows += [Titled(name, f"not known: {why}") for name, why in missing.items()]
     if options.price_per_hour is not None:
@@ -184,15 +189,6 @@ def _planned(
     return plan, [*rows, *(_carbon_rows(made) if made else ())]
 
 
-def _wait(wait: capacity.Wait, variation: float) -> Titled:
-    ends = [("p95", wait.p95_s), ("p99", wait.p99_s)]
-    response = ", ".join(f"{name} {show(value, 's')}" for name, value in ends if value is not None)
-    text = f"{wait.model:<8}{show(wait.seconds, 's')} on average"
-    if wait.model in ("M/G/1", "Kingman") or wait.model.startswith("G/G/"):
-        text += f", service times varying by {variation:.2f} of their mean"
-    return Titled("wait", f"{text}; with the service {response}" if response else text)
-
-
 def _instance_rows(found: capacity.Instances, options: argparse.Namespace) -> list[Titled]:
     other = {"safety factor": found.by_utilisation, "utilisation": found.by_safety}.get(found.rule)
     alone = "" if other is None else f", the other rule alone says {other}"
@@ -205,27 +201,26 @@ def _instance_rows(found: capacity.Instances, options: argparse.Namespace) -> li
     ]
 
 
-def _memory(options: argparse.Namespace, measured: Judgement | None) -> capacity.Concurrency | None:
-    """Return how many requests the memory holds at once, None where the need of one is not known."""
+def _memory(
+    options: argparse.Namespace, measured: Judgement | None
+) -> tuple[capacity.Concurrency | None, list[Titled]]:
+    """Return how many requests the memory holds at once, and say it; None where the need of one is not known."""
     figure = figure_of(measured.figures, capacity.MEMORY) if measured else None
-    each = figure.estimate.value if figure else 0.0
+    each, own = figure.estimate.value if figure else 0.0, ""
     if options.request_mb is not None:
         each = options.request_mb * MILLION
     elif each < 1:
-        return None
+        return None, []
+    else:
+        own = ", each in a process of its own with its model, third-party imports not in it"
     base = (options.base_mb or 0.0) * MILLION
     count = capacity.fitting(options.memory_mb * MILLION, each, base)
-    return capacity.Concurrency(by_memory=count, cores=options.cores, base_bytes=base, each_bytes=each)
-
-
-def _memory_rows(found: capacity.Concurrency, *, typed: bool) -> list[Titled]:
-    own = "" if typed else ", each in a process of its own with its model, third-party imports not in it"
-    base = f"after a base of {show(found.base_bytes, 'B')}, counted once"
-    limit = "the cores are the limit" if found.cores < found.by_memory else "the memory is the limit"
-    return [
-        Titled("memory", f"{counted(found.by_memory, 'request')} at once, {show(found.each_bytes, 'B')} each{own}"),
-        Titled("memory", base if found.base_bytes else "without a base, which was not given"),
-        Titled("memory", f"{counted(found.cores, 'core')}: {limit}"),
+    limit = "the cores are the limit" if options.cores < count else "the memory is the limit"
+    counted_once = f"after a base of {show(base, 'B')}, counted once" if base else "without a base, which was not given"
+    return capacity.Concurrency(by_memory=count, cores=options.cores, base_bytes=base, each_bytes=each), [
+        Titled("memory", f"{counted(count, 'request')} at once, {show(each, 'B')} each{own}"),
+        Titled("memory", counted_once),
+        Titled("memory", f"{counted(options.cores, 'core')}: {limit}"),
     ]
 
 
@@ -261,14 +256,11 @@ def _carbon_rows(found: carbon.CarbonOfMillion) -> Iterator[Titled]:
     units, used, made = f"a million {plural(found.unit)}", found.operational_g, found.embodied_g
     if used is not None and made is not None:
         yield Titled("carbon", f"{show(used + made, 'g')} of CO2 equivalent for {units}, of which")
-    energy = f"of the energy for {units}: not known: {found.reason}"
-    if used is not None:
-        energy = f"{show(used, 'g')} for the energy of {units} ({found.source})"
-    yield Titled("carbon", energy)
-    making = "of making the machine: not known: give --carbon embodied_kg=… and lifetime_years=…"
-    if made is not None:
-        making = f"{show(made, 'g')} for making the machine, as long as it serves them"
-    yield Titled("carbon", making)
+    energy = f"{show(used or 0.0, 'g')} for the energy of {units} ({found.source})"
+    making = f"{show(made or 0.0, 'g')} for making the machine, as long as it serves them"
+    yield Titled("carbon", f"of the energy for {units}: not known: {found.reason}" if used is None else energy)
+    unknown = "of making the machine: not known: give --carbon embodied_kg=… and lifetime_years=…"
+    yield Titled("carbon", unknown if made is None else making)
 
 
 _ALIKE = ("batch_size", "threads", "precision")  # conditions of a load on what is planned with

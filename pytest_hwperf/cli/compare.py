@@ -84,8 +84,6 @@ def _checked(options: argparse.Namespace) -> CompareSettings:
         check_target(target, _KINDS)
     arg.check_seconds(arg.A_DAY_S, "600", time=options.time)
     arg.check_seconds(LONGEST_S, "10", timeout=options.timeout)
-    output.make_folder_of(record=options.record)
-    arg.check_files(record=options.record, markdown=options.markdown, json=options.json)
     try:
         margins = {one.key: one for one in (*MODELS_COMPARED, *parse_margin_lines(options.margin))}
     except UsageProblem as problem:

@@ -4,14 +4,17 @@ import argparse
 import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pytest_hwperf import registry
 from pytest_hwperf.cli import arguments as arg
-from pytest_hwperf.cli.doctor_noise import Fact, Noise, listen, read_conditions, read_threads, render_noise
+from pytest_hwperf.cli import doctor_noise as noisy
+from pytest_hwperf.cli.doctor_noise import Fact, Noise, listen, read_threads, render_noise
 from pytest_hwperf.cli.output import FAILED, OK, complain, say_lines, show_document
+from pytest_hwperf.host import disturbance
 from pytest_hwperf.host.clocks import ClockPrecision, clock_source, cpu_time_step, observe_clock
 from pytest_hwperf.host.disturbance import SystemState, read_system_state
 from pytest_hwperf.host.machine import count_usable_cores, describe_machine
@@ -36,8 +39,6 @@ _AN_HOUR_S = 3600.0
 _WIDEST = 100
 _PLATFORMS = {"Linux": "linux", "Darwin": "darwin", "Windows": "win32"}  # platform.system() → sys.platform
 _COARSEST_S = 1e-6  # a step of the clock above this is a twentieth of the shortest call that is timed alone
-_NO_SOURCE = dict.fromkeys(("covers", "metric", "label", "tick_s", "shortest_window_s"))
-_NO_MEMORY = dict.fromkeys(("peak_source", "present_source"))
 
 Open = Callable[[str], Meter]  # opens the energy source of that name
 Findings = Mapping[str, Sequence[Fact]]  # section → what was found
@@ -53,7 +54,8 @@ def open_source(name: str, environ: Mapping[str, str] = os.environ) -> Meter:
 
 def keep_peaks(machine: Machine) -> list[Fact]:
     """Measure what numpy reaches with one thread, all allotted cores and the powers of two between, and keep it."""
-    peaks = measure_peaks(thread_counts(machine.cores), limit_threads)
+    cores = max(1, machine.cores)
+    peaks = measure_peaks(sorted({*(1 << power for power in range(cores.bit_length())), cores}), limit_threads)
     facts = list[Fact]()
     for rate in peaks.rates:
         product, triad = show_amount(rate.flops_per_s, "FLOP/s"), show_amount(rate.bytes_per_s, "B/s")
@@ -65,11 +67,6 @@ def keep_peaks(machine: Machine) -> list[Fact]:
     except OSError as error:
         file, reason = "", f"{error.strerror} ({error.filename})"
     return [*facts, Fact("kept", "kept", {"file": file or None, "reason": reason}, file or f"no: {reason}")]
-
-
-def thread_counts(cores: int) -> list[int]:
-    """Return 1, 2, 4 … and the number of cores."""
-    return sorted({*(1 << power for power in range(cores.bit_length()) if 1 << power <= cores), max(1, cores)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,23 +87,23 @@ class Probes:
 
 def collect_findings(probes: Probes, machine: Machine) -> Findings:
     """Examine everything but noise and peaks; takes a second or two, to watch counters and import libraries."""
-    access = probes.access
+    access, online, cores = probes.access, probes.online(), machine.cores
+    root, flags = access.root, access.flags
+    stopped = disturbance.read_throttling(disturbance.control_groups(root))
     return {
         "energy": read_sources(probes.open_one),
         "rapl_zones": read_zones(access, probes.environ),
         "abilities": [
             read_memory(access),
             read_cpu_time(probes.cpu_step()),
-            read_call_clock(probes.clock(), clock_source(access.root)),
+            read_call_clock(probes.clock(), clock_source(root)),
         ],
-        "conditions": read_conditions(
-            access,
-            usable=probes.usable(),
-            online=probes.online(),
-            allotted=machine.cores,
-            threads=probes.threads(machine.threads),
-            system=probes.system(access.root),
-        ),
+        "conditions": [
+            *noisy.processor(disturbance.read_clock_rate(root), virtual="hypervisor" in flags if flags else None),
+            *noisy.allotment(probes.usable(), online, cores, disturbance.cpu_quota(root), stopped),
+            *noisy.memory_and_load(disturbance.memory_limit(root), probes.system(root), online),
+            *noisy.libraries(probes.threads(machine.threads), cores),
+        ],
     }
 
 
@@ -123,15 +120,17 @@ def read_sources(open_one: Open = open_source, registered: Iterable[str] | None 
 
 def _source(name: str, open_one: Open) -> Fact:
     """Try one source of energy; what it covers tells the energy of processors from that of boards."""
+    value: dict[str, Any] = {"available": False, "measured": name != ESTIMATE}
+    value |= dict.fromkeys(("covers", "metric", "label", "tick_s", "shortest_window_s"))
+    value |= {"warnings": (), "reason": ""}
     try:
         meter = open_one(name)
     except (MeterUnavailable, MeasurementError, UsageProblem, ImportError) as error:  # one concerns no other
         reason = f"It cannot be loaded: {error}." if isinstance(error, ImportError) else str(error)
-        value = {"available": False, "measured": name != ESTIMATE, **_NO_SOURCE, "warnings": (), "reason": reason}
-        return Fact(name, name, value, reason)
-    try:
+        return Fact(name, name, value | {"reason": reason}, reason)
+    with closing(meter):
         shortest, tick_s = meter.shortest_window_s, getattr(meter, "tick_s", None)
-        value = {
+        value |= {
             "available": True,
             "measured": name != ESTIMATE and meter.covers != "estimate",
             "covers": meter.covers,
@@ -140,13 +139,10 @@ def _source(name: str, open_one: Open) -> Fact:
             "tick_s": tick_s,  # time between two changes of the counter; None where it has none
             "shortest_window_s": shortest,  # shorter ones are refused
             "warnings": tuple(meter.warnings),
-            "reason": "",
         }
         tick = "no steps" if tick_s is None else f"moves every {show(tick_s, 's')}"
         windows = f"from {show(shortest, 's')} on" if shortest else "of any length"
         return Fact(name, name, value, f"{meter.source}: {tick}, windows {windows}")
-    finally:
-        meter.close()
 
 
 def read_zones(access: Access, environ: Mapping[str, str]) -> list[Fact]:
@@ -175,22 +171,17 @@ def _role(zone: Zone, answer: str) -> str:
 
 def read_memory(access: Access) -> Fact:
     """Find how the memory of this process can be measured; its peak is reset by that."""
+    value: dict[str, Any] = {"available": False, "reason": "", "peak_source": None, "present_source": None}
+    value |= {"resettable": False, "resolution_bytes": None, "warnings": ()}
     try:
         held = resident(_PLATFORMS.get(access.system, access.system), Path(access.root, "proc/self"))
         _, present = held.now()
     except MeasurementError as error:
-        value = {"available": False, "reason": str(error), **_NO_MEMORY}
-        value |= {"resettable": False, "resolution_bytes": None, "warnings": ()}
-        return Fact("memory", "memory", value, str(error))
-    value = {
-        "available": True,
-        "reason": "",
-        "peak_source": held.source,
-        "present_source": present,
-        "resettable": not held.clear(),  # where not, another process measures what comes before the peak
-        "resolution_bytes": resolution() if access.system == "Linux" else None,  # by which a peak may be too low
-        "warnings": held.warnings,
-    }
+        return Fact("memory", "memory", value | {"reason": str(error)}, str(error))
+    value |= {"available": True, "peak_source": held.source, "present_source": present, "warnings": held.warnings}
+    value["resettable"] = not held.clear()  # where not, another process measures what comes before the peak
+    if access.system == "Linux":
+        value["resolution_bytes"] = resolution()  # by which a peak may be too low
     return Fact("memory", "memory", value, f"peaks by {held.source}, the size at one moment by {present}")
 
 
@@ -203,13 +194,8 @@ def read_cpu_time(step_s: float | None) -> Fact:
 def read_call_clock(seen: ClockPrecision, source: str | None) -> Fact:
     """Report the clock that calls are timed with; `source` is the kernel's name of it."""
     below_s = BlockPlan().batch_below_s
-    value = {
-        "available": seen.step_s is not None and seen.step_s <= _COARSEST_S,
-        "source": source,
-        "step_s": seen.step_s,
-        "cost_s": seen.cost_s,
-        "batched_below_s": below_s,
-    }
+    value = {"available": seen.step_s is not None and seen.step_s <= _COARSEST_S, "source": source}
+    value |= {"step_s": seen.step_s, "cost_s": seen.cost_s, "batched_below_s": below_s}
     named = f"perf_counter ({source})" if source else "perf_counter"
     steps = "did not move" if seen.step_s is None else f"steps of {show(seen.step_s, 's')}"
     batched = f"calls below {show(below_s, 's')} are timed in batches"

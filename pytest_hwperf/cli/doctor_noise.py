@@ -11,20 +11,8 @@ from typing import Any, NamedTuple
 from pytest_hwperf.cli.output import clear_progress, progress_line
 from pytest_hwperf.gate.models import CompareSettings, SelfComparison, compare_with_itself
 from pytest_hwperf.gate.targets import MODEL, ROWS, rows
-from pytest_hwperf.host.disturbance import (
-    ClockRate,
-    Interference,
-    Snapshot,
-    SystemState,
-    Throttling,
-    control_groups,
-    cpu_quota,
-    memory_limit,
-    read_clock_rate,
-    read_throttling,
-    snapshot,
-)
-from pytest_hwperf.meters.access import Access
+from pytest_hwperf.host import disturbance
+from pytest_hwperf.host.disturbance import Snapshot, control_groups
 from pytest_hwperf.records.errors import HwperfError
 from pytest_hwperf.records.markers import DEFAULT_MARGINS
 from pytest_hwperf.records.units import counted, show, show_number
@@ -75,20 +63,7 @@ def read_threads(settings: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def read_conditions(
-    access: Access, *, usable: int, online: int, allotted: int, threads: Mapping[str, Any], system: SystemState
-) -> list[Fact]:
-    """Read the conditions of a machine with the given cores, threads and state; nothing is waited for."""
-    root, flags = access.root, access.flags
-    return [
-        *processor(read_clock_rate(root), virtual="hypervisor" in flags if flags else None),
-        *allotment(usable, online, allotted, cpu_quota(root), read_throttling(control_groups(root))),
-        *memory_and_load(memory_limit(root), system, online),
-        *libraries(threads, allotted),
-    ]
-
-
-def processor(rate: ClockRate, *, virtual: bool | None) -> list[Fact]:
+def processor(rate: disturbance.ClockRate, *, virtual: bool | None) -> list[Fact]:
     """Return what decides the clock rate, and what this processor shares."""
     now, most, heated = rate.clock_rate_hz, rate.highest_clock_rate_hz, rate.heat_throttle_count
     hz = "unknown" if now is None else f"{now / _GIGA:.2f} GHz"
@@ -124,7 +99,7 @@ def processor(rate: ClockRate, *, virtual: bool | None) -> list[Fact]:
 
 
 def allotment(
-    usable: int, online: int, allotted: int, quota: float | None, throttling: Throttling | None
+    usable: int, online: int, allotted: int, quota: float | None, throttling: disturbance.Throttling | None
 ) -> list[Fact]:
     """Return the cores of this process, and the quota of CPU time with what it has stopped so far."""
     stopped = ""
@@ -145,7 +120,7 @@ def allotment(
     ]
 
 
-def memory_and_load(limit: int | None, state: SystemState, online: int) -> list[Fact]:
+def memory_and_load(limit: int | None, state: disturbance.SystemState, online: int) -> list[Fact]:
     """Return the limit of memory, and how busy the machine is."""
     load, steal, total, used = state.load_1min, state.steal_share, state.swap_bytes, state.swap_used_bytes
     shown_load = "unknown" if load is None else f"{load:.2f} on {counted(online, 'core')}"
@@ -230,7 +205,7 @@ def listen(seconds: float) -> Noise:
         time_s=seconds,
         progress=lambda progress: line.show(f"equal processes take turns: {progress.stage}"),
     )
-    watched = partial(snapshot, groups=tuple(control_groups()))
+    watched = partial(disturbance.snapshot, groups=tuple(control_groups()))
     noise = read_noise(lambda: compare_with_itself(MODEL, rows(), settings), watched)
     clear_progress()
     return noise
@@ -238,7 +213,7 @@ def listen(seconds: float) -> Noise:
 
 def read_noise(read: Callable[[], SelfComparison], snapshot: Callable[[], Snapshot] | None = None) -> Noise:
     """Run the pairs and return their noise; an error that kept them from running becomes its reason."""
-    watch = Interference(snapshot)
+    watch = disturbance.Interference(snapshot)
     try:
         seen = read()
     except HwperfError as error:

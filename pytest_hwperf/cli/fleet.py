@@ -1,8 +1,8 @@
 """`hwperf fleet`: the gate of one build on several machines of several kinds, as one report and one exit code."""
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from time import monotonic
 
@@ -12,7 +12,7 @@ from pytest_hwperf.cli.output import INCONCLUSIVE, USAGE, complain, progress_lin
 from pytest_hwperf.cli.report import OUTPUT, check_output, show_report
 from pytest_hwperf.fleet.dispatch import Dispatch, Outcome
 from pytest_hwperf.fleet.hosts import LOCAL, HostEntry, read_hosts
-from pytest_hwperf.fleet.project import Project, arguments_of, installed_by, project_of
+from pytest_hwperf.fleet.project import arguments_of, installed_by, project_of
 from pytest_hwperf.fleet.reaching import check_tools, clustered
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.records.errors import UsageProblem
@@ -62,33 +62,32 @@ def run(options: argparse.Namespace) -> int:
         install = installed_by(project.root, options.install, none=options.no_install)
         encrypted, silence_s = not options.unencrypted, options.silence
         with clustered(entries, options.scheduler, place, encrypted=encrypted, silence_s=silence_s) as cluster:
-            tasks = _tasks(cluster.kinds, options.shards)
-            share = f"/{len(cluster.kinds)}" if options.split_alpha and len(cluster.kinds) > 1 else ""
-            cluster.load(project.parcel, partial(_order, project, install, share, options.longest))
-            lines = HostLines()
-            try:
+            kinds = cluster.kinds
+            if len(kinds) > MOST_KINDS:
+                raise UsageProblem(f"{len(kinds)} kinds of machine; {MOST_KINDS} are the most of one build")
+            share = f"/{len(kinds)}" if options.split_alpha and len(kinds) > 1 else ""
+            numbers = range(1, options.shards + 1)
+            tasks = [Task(kind=kind, number=number, of=options.shards) for kind in kinds for number in numbers]
+
+            def order_for(job: str, task: Task) -> Order:
+                return Order(
+                    version=__version__,
+                    job=job,
+                    arguments=arguments_of(project, task, share),
+                    folder=project.folder,
+                    candidate=project.candidate,
+                    snapshot=project.snapshot,
+                    install=install,
+                    limit_s=options.longest,
+                )
+
+            cluster.load(project.parcel, order_for)
+            with closing(HostLines()) as lines:
                 outcomes = Dispatch(cluster, tasks, silence_s=silence_s, now=monotonic, show=lines.show).run()
-            finally:
-                lines.close()
             code = _shown(outcomes, cluster.unreached, options)
         for line in cluster.left:
             complain(line)
         return code
-
-
-def _order(
-    project: Project, install: tuple[str, ...] | None, share: str, limit_s: float, job: str, task: Task
-) -> Order:
-    return Order(
-        version=__version__,
-        job=job,
-        arguments=arguments_of(project, task, share),
-        folder=project.folder,
-        candidate=project.candidate,
-        snapshot=project.snapshot,
-        install=install,
-        limit_s=limit_s,
-    )
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -104,16 +103,15 @@ def _check(options: argparse.Namespace) -> None:
     check_output(options.output)
 
 
-def _tasks(kinds: Sequence[str], shards: int) -> list[Task]:
-    """Return the gates of a fleet: all shards of the first kind, then those of the next."""
-    if len(kinds) > MOST_KINDS:
-        raise UsageProblem(f"{len(kinds)} kinds of machine; {MOST_KINDS} are the most of one build")
-    return [Task(kind=kind, number=number, of=shards) for kind in kinds for number in range(1, shards + 1)]
-
-
 def _shown(outcomes: Sequence[Outcome], unreached: Sequence[str], options: argparse.Namespace) -> int:
     """Show what hosts have answered, and return the exit code."""
-    troubles = [*unreached, *_troubles(outcomes)]
+    troubles = [*unreached]
+    for one in outcomes:  # which hosts were lost, and what became of their tasks
+        then = f"run again on {one.host}" if one.answer else "not run"
+        troubles += [f"{one.task} was {then}: {'; '.join(map(visible, one.trouble))}"] if one.trouble else []
+        if one.answer and one.answer.exit_code not in ENDED:
+            said = last_lines(one.answer.log)
+            troubles.append(f"{one.task} on {one.host}: pytest's exit code was {one.answer.exit_code}: {said}")
     answered = {f"{one.task} on {one.host}": one.answer.read() for one in outcomes if one.answer}
     reports = {name: report for name, report in answered.items() if report is not None}
     if not reports:
@@ -124,17 +122,6 @@ def _shown(outcomes: Sequence[Outcome], unreached: Sequence[str], options: argpa
     names = tuple(dict.fromkeys(one.task.kind for one in outcomes))
     merged = merge_kinds(reports, names, len(names))
     return show_report(replace(merged, warnings=(*merged.warnings, *troubles)), options)
-
-
-def _troubles(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """Yield which hosts were lost, and what became of their tasks."""
-    for one in outcomes:
-        then = f"run again on {one.host}" if one.answer else "not run"
-        if one.trouble:
-            yield f"{one.task} was {then}: {'; '.join(map(visible, one.trouble))}"
-        if one.answer and one.answer.exit_code not in ENDED:
-            said = last_lines(one.answer.log)
-            yield f"{one.task} on {one.host}: pytest's exit code was {one.answer.exit_code}: {said}"
 
 
 COMMANDS = (

@@ -111,7 +111,6 @@ def run(options: argparse.Namespace) -> int:
     for file in options.output if not options.form else ():
         if Path(file).suffix not in (".json", ".html"):
             raise UsageProblem(f"--output={file}: the name has to end in .json, .html")
-    arg.check_files(output=options.output)
     if any(Path(file).suffix == ".html" for file in options.output):
         check_installed()
     store, _ = arg.open_store(options.store)

@@ -169,6 +169,12 @@ class Session:
     report: Report | None  # None: it has written none
     output: str  # the end of it
 
+    def needed(self) -> Report:
+        """Return the report; say what pytest has said where there is none."""
+        if self.report is None:
+            raise UsageProblem(f"pytest ended with code {self.code} and wrote no report:\n{self.output}")
+        return self.report
+
 
 def run_pytest(
     arguments: Sequence[str], *, directory: Path | None = None, environment: Mapping[str, str] | None = None

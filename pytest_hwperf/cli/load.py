@@ -12,17 +12,8 @@ from typing import Any
 from pytest_hwperf.cli import arguments as arg
 from pytest_hwperf.cli import output
 from pytest_hwperf.cli.inputs import read_data
-from pytest_hwperf.gate.load import (
-    PeakSearch,
-    Try,
-    asked_share,
-    carrier_of,
-    check_processes,
-    command_again,
-    reply_share,
-    run_by_processes,
-    run_load,
-)
+from pytest_hwperf.gate import load as driver
+from pytest_hwperf.gate.load import run_by_processes, run_load
 from pytest_hwperf.gate.load_target import headers_of, requests_of, subject_of_target, warmed_up
 from pytest_hwperf.host.files import read_given
 from pytest_hwperf.host.machine import describe_machine
@@ -105,17 +96,16 @@ _ROUNDED = "Locust rounds times to 1 ms, and from 100 ms on to two digits"
 
 def run(options: argparse.Namespace) -> int:
     """Run the load, show what became of it, and return the exit code."""
-    arg.check_files(json=options.json)
     arg.check_seconds(LONGEST_S, "10", timeout=options.timeout)
     load, budgets = _load_of(options), parse_budget_lines(options.budget)
     if options.locustfile or options.engine == "locust":
         request, bodies = requests_of(*_request(options), options.batch_size)
         return _run_by_locust(options, load, request, bodies, budgets)
     with closing(OwnLoop()) as loop, warmed_up(subject := _subject(options, load, loop)) as stream:
-        if (task := asked_share()) is not None:
-            reply(reply_share(load, stream, task), task)
+        if (task := driver.asked_share()) is not None:
+            reply(driver.reply_share(load, stream, task), task)
             return output.OK
-        check_processes(load, stream)
+        driver.check_processes(load, stream)
         shown = _ShownLoads(options=options, subject=subject, stream=stream, budgets=budgets)
         return shown.peak(load) if options.find_peak else shown.one(load)
 
@@ -218,7 +208,7 @@ class _ShownLoads:
 
     def peak(self, load: Load) -> int:
         """Search the highest rate."""
-        search = PeakSearch(load=load, q=_PERCENTILE, within_s=self.options.p95_ms / 1e3, run=self.served)
+        search = driver.PeakSearch(load=load, q=_PERCENTILE, within_s=self.options.p95_ms / 1e3, run=self.served)
         found, interrupted = None, False
         try:
             found = search.search()
@@ -241,7 +231,9 @@ class _ShownLoads:
         self.times = Times()
         with ticking(partial(self._progress, load)):
             if load.processes:
-                run_by_processes(load, WorkerTask(role="load"), command_again(self.options.given, load), self.times)
+                run_by_processes(
+                    load, WorkerTask(role="load"), driver.command_again(self.options.given, load), self.times
+                )
             else:
                 run_load(load, self.stream, self.times)
         answered = self.options.find_peak or self.times.made > self.times.failed  # of a peak, the warm-up was
@@ -259,7 +251,7 @@ class _ShownLoads:
 
     def report(self, load: Load, served: Served, *, interrupted: bool = False) -> Judgement:
         """Judge the budgets, show the table and write the JSON."""
-        source = f"perf_counter: {load.arrivals}, {carrier_of(load, self.stream)}"
+        source = f"perf_counter: {load.arrivals}, {driver.carrier_of(load, self.stream)}"
         within_s, rows = bound_of(load, self.budgets), self.subject.rows
         samples = load_samples(load, served, source, rows=rows, within_s=within_s, warnings=())
         conditions = {**self.subject.conditions, "load": str(load)}
@@ -267,7 +259,7 @@ class _ShownLoads:
         return show_run(self.options.target, samples, conditions, self.budgets, json, interrupted=interrupted)
 
 
-def _tried(one: Try) -> str:
+def _tried(one: driver.Try) -> str:
     kept = "confirmed" if one.kept and one.confirms else "served" if one.kept else "not served"
     bound = "too few calls" if one.bound_s is None else f"p95 within {show(one.bound_s, 's')}"
     doubt = f"; {one.doubt}" if one.doubt else ""

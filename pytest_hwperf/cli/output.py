@@ -77,14 +77,6 @@ def clear_progress() -> None:
     progress_line().rewrite("")
 
 
-def make_folder_of(**files: str | None) -> None:
-    """Make the folders of files that are kept with others of their kind, where they are not there yet."""
-    for option, file in files.items():
-        if file:
-            with explained_if_unwritable(f"--{option}={file}"):
-                Path(file).parent.mkdir(parents=True, exist_ok=True)
-
-
 def write_file(file: str, content: bytes) -> None:
     """Write a file that was checked."""
     with explained_if_unwritable(file):

@@ -56,7 +56,10 @@ def run(options: argparse.Namespace) -> int:
         raise UsageProblem(f"--work={options.work!r}: work is a percentage of the call, such as 5%") from problem
     reports, builds = list[Report](), list[Build]()
     for number, share in enumerate([0.0] * options.builds + [work] * options.planted, start=1):
-        report = _build(share, options)
+        # the share also where nothing is planted: an ini file may plant some
+        plan = [f"--hwperf-against={tree()}", f"--hwperf-alpha={options.alpha}", f"--hwperf-plant={100 * share:g}%"]
+        plan += [f"--hwperf-parallel={options.parallel}", "-o", "hwperf_affected=false"]  # equal code affects no test
+        report = run_pytest([*plan, *options.pytest]).needed()
         build = build_of(report, share, alpha)
         reports.append(report)
         builds.append(build)
@@ -152,18 +155,6 @@ def tree() -> Path:
         return top_of(Path.cwd())
     except UsageProblem:
         return Path.cwd()
-
-
-def _build(share: float, options: argparse.Namespace) -> Report:
-    """Run pytest once against a copy of the present tree."""
-    # the last one also where nothing is planted: an ini file may plant some
-    plan = [f"--hwperf-against={tree()}", f"--hwperf-alpha={options.alpha}", f"--hwperf-plant={100 * share:g}%"]
-    plan.append(f"--hwperf-parallel={options.parallel}")
-    every = ("-o", "hwperf_affected=false")  # of a tree against itself, which leaves all tests out
-    session = run_pytest([*plan, *every, *options.pytest])
-    if session.report is None:
-        raise UsageProblem(f"pytest ended with code {session.code} and wrote no report:\n{session.output}")
-    return session.report
 
 
 COMMANDS = (

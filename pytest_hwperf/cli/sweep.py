@@ -41,7 +41,6 @@ def run(options: argparse.Namespace) -> int:
     arg.check_seconds(_LONGEST_S, "2", time=options.time)
     if options.plot:
         plots.check_matplotlib()
-    arg.check_files(json=options.json, plot=options.plot)
     X, _ = read_data(options.data, options.target)
     if (most := max(int(size) for size in plan.axes[BATCH])) > len(X):
         few = f"{most} rows a call, and the data has {len(X)}"

@@ -22,7 +22,7 @@ from pytest_hwperf.records.markers import nearest
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS, metric_of
 from pytest_hwperf.records.run import Estimate
 from pytest_hwperf.records.verdict import Comparison
-from pytest_hwperf.reports.document import Block, Listing, Paragraph, Titled
+from pytest_hwperf.reports.document import Listing, Paragraph, Titled
 from pytest_hwperf.reports.tradeoff_files import TradeoffsFile, table_of
 from pytest_hwperf.stats.advice import as_cheap, bottlenecks, matrix, on_hardware
 from pytest_hwperf.stats.candidates import (
@@ -41,23 +41,13 @@ from pytest_hwperf.stats.candidates import (
     per_row,
     points_of,
 )
-from pytest_hwperf.stats.tradeoffs import (
-    USUAL_REFERENCE,
-    Choice,
-    Requirement,
-    Score,
-    best_by,
-    choices_of,
-    meets,
-    parse_weights,
-)
+from pytest_hwperf.stats.tradeoffs import USUAL_REFERENCE, Choice, best_by, choices_of, meets, parse_weights
 
 _TO_ITS_END = (0, 1)  # exit codes of pytest: all passed, some failed
 
 
 def run(options: argparse.Namespace) -> int:
     """Print what is known of each test, and return the exit code."""
-    arg.check_files(json=options.json)
     arg.check_seconds(arg.A_DAY_S, "600", time=options.time)
     if options.pairs and not options.handed_on:
         raise UsageProblem("--pairs runs tests: hwperf tradeoffs --pairs -- tests/test_models.py")
@@ -73,12 +63,14 @@ def run(options: argparse.Namespace) -> int:
     measured = _measured(options)
     for remark in measured.remarks:
         output.say(remark)
-    chosen = _at(_asked_for(measured.candidates, options), at)
+    chosen = _chosen(measured.candidates, options, at)
     choices = [choice for test, found in chosen.items() for choice in choices_of(test, found, **how)]
     tables = []
     for choice in _in_pairs(choices, options.handed_on, options.time) if options.pairs else choices:
         tables.append(table_of(choice))
-        output.show_document(_document_of(choice))
+        counts = units.counted(len(choice.candidates), "candidate")
+        heading = f"{choice.test or 'candidates'}{f' at {choice.point}' if choice.point else ''}: {counts}"
+        output.show_document([Paragraph(heading), Listing([*_facts(choice)])])
     if options.json:
         output.write_record(options.json, TradeoffsFile(tables=tuple(tables)))
     codes = [_code([choice for choice in choices if choice.test == test]) for test in chosen]
@@ -95,33 +87,27 @@ def _measured(options: argparse.Namespace) -> CandidateGroups:
     if options.file:
         return read_candidates(options.file)
     session = run_pytest(options.handed_on)
-    if session.report is None:
-        raise UsageProblem(f"pytest ended with code {session.code} and wrote no report:\n{session.output}")
+    report = session.needed()
     if session.code:
         output.say(f"pytest ended with code {session.code}; what was measured counts all the same")
-    if not session.report.judgements:
+    if not report.judgements:
         raise UsageProblem("this run of pytest has no measurement")
-    found = measured_in(session.report)
+    found = measured_in(report)
     return found if session.code in _TO_ITS_END else replace(found, partial=True)
 
 
-def _asked_for(
-    measured: Mapping[str, Sequence[Candidate]], options: argparse.Namespace
-) -> Mapping[str, Sequence[Candidate]]:
-    """Return the tests that were asked for, each of which has the reference."""
-    chosen = {test: found for test, found in measured.items() if not options.test or options.test in test}
-    if not chosen:
+def _chosen(
+    measured: Mapping[str, Sequence[Candidate]], options: argparse.Namespace, at: Mapping[str, str]
+) -> dict[str, Sequence[Candidate]]:
+    """Return the candidates that were asked for, at an operating point, by their test; say which are left out."""
+    tests = {test: found for test, found in measured.items() if not options.test or options.test in test}
+    if not tests:
         raise UsageProblem(f"--test={options.test}: no such test.{nearest(options.test, measured)}")
-    for candidates in chosen.values():
-        if options.reference is not None and not any(one.is_called(options.reference) for one in candidates):
-            names = [one.name for one in candidates]
+    for found in tests.values():
+        names = [one.name for one in found]
+        if options.reference is not None and not any(one.is_called(options.reference) for one in found):
             hint = f"{nearest(options.reference, names)} There are: {'; '.join(names)}"
             raise UsageProblem(f"--reference={options.reference}: no such candidate.{hint}")
-    return chosen
-
-
-def _at(tests: Mapping[str, Sequence[Candidate]], at: Mapping[str, str]) -> dict[str, Sequence[Candidate]]:
-    """Return the candidates at an operating point, and say which are left out."""
     fitting = {test: [one for one in found if lies_at(one.conditions, at)] for test, found in tests.items()}
     left: dict[str, Sequence[Candidate]] = {test: found for test, found in fitting.items() if found}
     if not left:
@@ -140,9 +126,9 @@ def _in_pairs(choices: Sequence[Choice], arguments: Sequence[str], time_s: float
     asked = [list(combinations([one for one in choice.left if MEDIAN_LATENCY in one.values], 2)) for choice in choices]
     until, left = monotonic() + time_s, sum(map(len, asked))
     alpha = ALPHA / max(1, left)
-    for choice, rivals in zip(choices, asked, strict=True):
+    for choice, couples in zip(choices, asked, strict=True):
         found, gates = {one.name: one for one in choice.candidates}, list[Gate]()
-        for baseline, candidate in rivals:
+        for baseline, candidate in couples:
             shown = partial(_show, output.progress_line(), f"{candidate.name} against {baseline.name}")
             share, left = max(0.0, until - monotonic()) / left, left - 1
             settings = RivalSettings(arguments=arguments, alpha=alpha, time_s=share, progress=shown)
@@ -167,14 +153,8 @@ def _code(of_test: Sequence[Choice]) -> int:
     return output.INCONCLUSIVE if any(map(meets, found)) else output.FAILED
 
 
-def _document_of(choice: Choice) -> list[Block]:
-    """Return what is said of one test: requirements first, then how the candidates compare."""
-    at = f" at {choice.point}" if choice.point else ""
-    counts = units.counted(len(choice.candidates), "candidate")
-    return [Paragraph(f"{choice.test or 'candidates'}{at}: {counts}"), Listing([*_facts(choice)])]
-
-
 def _facts(choice: Choice) -> Iterator[Titled]:
+    """Yield what is said of one test: requirements first, then how the candidates compare."""
     yield from _requirements(choice)
     for name, names in choice.lacking.items():
         whom = "any" if len(names) == len(choice.candidates) else "; ".join(names)
@@ -210,24 +190,23 @@ def _requirements(choice: Choice) -> Iterator[Titled]:
     """Yield a line for each candidate, those that miss least first."""
     lines = list[tuple[float, str]]()
     for one in choice.candidates if choice.budgets else ():
-        asked = choice.requirements[one.name]
-        missed = [_missed(one, found) for found in asked if found.excess != 0]
-        kept = [found for found in asked if found.excess == 0]
-        doubts = [f"{found.budget.keyword} is {found.outcome}" for found in kept if found.outcome != "passed"]
-        doubts += [f"{it.budget.keyword} is kept by an estimate" for it in kept if one.is_guessed(it.budget.key)]
+        missed, doubts, guesses, excess = list[str](), list[str](), list[str](), 0.0
+        for found in choice.requirements[one.name]:
+            budget, metric, guessed = found.budget, METRICS[found.budget.metric], one.is_guessed(found.budget.key)
+            excess += math.inf if found.excess is None else found.excess
+            if found.excess != 0:
+                value = units.show(found.estimate.value, metric.unit) if found.estimate else ""
+                limit = units.show_limit(budget.limit, metric.unit, metric.better)
+                by = f" by {units.show_excess(found.excess)}" if found.excess else ""
+                doubt = ", inconclusive" if found.outcome == "inconclusive" else ""
+                missed.append(f"{budget.keyword}{by} ({value}{' estimated' * guessed}, limit {limit}{doubt})")
+            else:
+                doubts += [f"{budget.keyword} is {found.outcome}"] if found.outcome != "passed" else []
+                guesses += [f"{budget.keyword} is kept by an estimate"] if guessed else []
+        doubts += guesses
         met = f"{one.name} {f'misses {missed[0]}' if missed else 'misses none' if doubts else 'meets all'}"
-        excess = sum(math.inf if found.excess is None else found.excess for found in asked)
         lines.append((excess, "; ".join([met, *missed[1:], *doubts])))
     yield from (Titled("requirements", line) for _, line in sorted(lines, key=lambda line: line[0]))
-
-
-def _missed(one: Candidate, found: Requirement) -> str:
-    metric, budget = METRICS[found.budget.metric], found.budget
-    value = units.show(found.estimate.value, metric.unit) if found.estimate else ""
-    value += " estimated" if one.is_guessed(budget.key) else ""
-    by = f" by {units.show_excess(found.excess)}" if found.excess else ""
-    doubt = ", inconclusive" if found.outcome == "inconclusive" else ""
-    return f"{budget.keyword}{by} ({value}, limit {units.show_limit(budget.limit, metric.unit, metric.better)}{doubt})"
 
 
 def _ranking(choice: Choice) -> Iterator[Titled]:
@@ -244,16 +223,14 @@ def _ranking(choice: Choice) -> Iterator[Titled]:
     for number, one in enumerate(choice.ranked, 1):
         doubt = ", inconclusive against the highest" if one.inconclusive else ""
         last = ", last since it is not worthwhile" if one.put_back else ""
-        told = f"score {_score(one.score)}{doubt}, composite {one.composite:.3f}{by_estimate}{last}"
+        score = "– (a value of 0 has no ratio)"
+        if one.score is not None:
+            low, high = one.score.low, one.score.high
+            score = units.show_number(one.score.value)
+            if low is not None and high is not None and low != high:
+                score += f" ({units.show_number(low)} .. {units.show_number(high)})"
+        told = f"score {score}{doubt}, composite {one.composite:.3f}{by_estimate}{last}"
         yield Titled("ranking", f"{number}. {one.candidate.name}: {told}")
-
-
-def _score(found: Score | None) -> str:
-    if found is None:
-        return "– (a value of 0 has no ratio)"
-    if found.low is None or found.high is None or found.low == found.high:
-        return units.show_number(found.value)
-    return f"{units.show_number(found.value)} ({units.show_number(found.low)} .. {units.show_number(found.high)})"
 
 
 def _best(choice: Choice) -> Iterator[Titled]:

@@ -22,7 +22,7 @@ BUDGET_KEYWORDS: Mapping[str, tuple[Metric, BudgetKeyword]] = {
     budget.keyword: (metric, budget) for metric in METRICS.values() for budget in metric.budgets
 }
 _MARGINS = {
-    metric.called(one.statistic).replace(" ", "_"): (
+    re.sub("[ .]", "_", metric.called(one.statistic)): (
         Margin(metric=metric.name, statistic=one.statistic, size=one.size, scale=one.scale, floor=one.floor),
         one.always,
     )

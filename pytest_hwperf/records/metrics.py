@@ -109,8 +109,8 @@ class Metric:
         return self.is_of_calls and statistic in ("p50", "mean")
 
     def called(self, statistic: str) -> str:
-        """Name one statistic: `latency p95`, but `throughput` where only one is shown."""
-        return self.name if self.statistics == (statistic,) else f"{self.name} {statistic}"
+        """Name one statistic: `latency p99.9`, but `throughput` where only one is shown."""
+        return self.name if self.statistics == (statistic,) else f"{self.name} {statistic.replace('_', '.')}"
 
 
 MEDIAN_LATENCY = ("latency", "p50")  # by which scenarios are ranked, and which a rehearsal takes

@@ -167,7 +167,7 @@ def _row(
         is_usual=key[0] not in METRICS or key[1] in metric.shown,
         test=visible(title_of(judgement.run)),
         scenario=visible(unnamed_scenario(judgement.run)),
-        name=visible(metric.called(key[1].replace("_", "."))),
+        name=visible(metric.called(key[1])),
         outcome=", ".join(dict.fromkeys(outcomes)),
         **texts,
     )

@@ -214,13 +214,13 @@ def _others(judgement: Judgement, *, shown: bool) -> Iterator[str]:
 
 
 def _legend(medians: Sequence[Figure | Comparison]) -> str:
-    """Say what measured the medians, and how often: `p50: perf_counter, 316 .. 2545 calls; …`."""
+    """Say what measured the medians, and how often: `p50: perf_counter, 316 .. 2,545 calls; …`."""
     counts: dict[tuple[str, str], list[int]] = {}
     for one in medians:
         source, n = (one.source, one.estimate.n) if isinstance(one, Figure) else (rows.IN_PAIRS, one.pairs)
         counts.setdefault((source, rows.unit_of(one.per)), []).append(n)
     texts = [
-        f"{source}, {f'{min(ns)} .. ' if min(ns) < max(ns) else ''}{units.counted(max(ns), per)}"
+        f"{source}, {f'{min(ns):,} .. ' if min(ns) < max(ns) else ''}{units.counted(max(ns), per)}"
         for (source, per), ns in counts.items()
     ]
     return visible(f"p50: {'; '.join(texts)}") if texts else ""

@@ -145,37 +145,19 @@ def marked(notes: Sequence[int]) -> str:
     return f"[{','.join(map(str, notes))}]" if notes else ""
 
 
-class Section(Record, frozen=True, kw_only=True):
-    """One measured scenario of a test, or one that has no such form."""
+class Heading(NamedTuple):
+    """A test with its label, what its scenarios have in common, or one of them: texts beside each other."""
 
-    name: str  # scenario
-    ratio: str = ""  # median latency over that of the test's best scenario, "" where nothing is ranked
-    setting: str  # conditions in which it differs from its neighbours; why it was skipped
-    test: str = ""  # full test id and label
-    rows: tuple[Line, ...] = ()
+    texts: Sequence[str]
+    depth: int = 0  # of its indentation
+    is_bold: bool = True
 
 
-class Group(Record, frozen=True, kw_only=True):
-    """One measured test: its scenarios best first, then those that were skipped."""
-
-    title: str  # full test id and label; without the scenario where several follow
-    setting: str  # conditions that hold for all sections
-    sources: str  # what measured each metric
-    sections: tuple[Section, ...]
-
-
-class Table(Record, frozen=True, kw_only=True):
-    """What is shown of all tests; every text is free of control characters."""
-
-    groups: tuple[Group, ...]
-    footnotes: tuple[str, ...]  # the first has number 1
-
-
-def rows(report: Report, *, detail: Detail = "normal") -> Table:
-    """Choose what is shown."""
+def rows(report: Report, *, detail: Detail = "normal") -> tuple[list[Heading | Line], tuple[str, ...]]:
+    """Return what is shown of all tests, free of control characters, and the footnotes, of which the first is 1."""
     footnotes = Footnotes()
-    groups = [_group(family, detail, footnotes) for family in families(report.judgements, report.skips)]
-    return Table(groups=tuple(group for group in groups if group.sections), footnotes=footnotes.texts())
+    tests = families(report.judgements, report.skips)
+    return [one for family in tests for one in _lines(family, detail, footnotes)], footnotes.texts()
 
 
 class Family(Record, frozen=True, kw_only=True):
@@ -223,42 +205,40 @@ def _common(test: str, scenario: str, label: str) -> tuple[str, str]:
     return common.removesuffix("[…]"), " ".join(word.sub("", label, count=1).split())
 
 
-def _group(family: Family, detail: Detail, footnotes: Footnotes) -> Group:
-    """Say what the scenarios of a test have in common once, and of each what is its own."""
+def _lines(family: Family, detail: Detail, footnotes: Footnotes) -> Iterator[Heading | Line]:
+    """Yield a test, its scenarios with their rows, best first, then those that were skipped.
+
+    Of the conditions, those that all scenarios have in common stand once, and what measured each metric beside them.
+    """
     chosen = [
         (judgement, [row for row in rows_of(judgement) if _is_shown(row, detail)], _conditions(judgement, detail))
         for judgement in family.judgements
     ]
     chosen = [one for one in chosen if one[1] or detail != "quiet"]
+    skips = () if detail == "quiet" else family.skips
+    if not chosen and not skips:
+        return
     common = [text for text in chosen[0][2] if all(text in own for _, _, own in chosen)] if chosen else []
     if [bool(judgement.run.scenario) for judgement, *_ in chosen] == [True]:
         common = []  # a scenario that stands alone has its conditions next to its name
-    sections = list[Section]()
+    sources = _sources([row for _, shown, _ in chosen for row in shown])
+    below = [", ".join(common), f"sources: {sources}" if sources else ""]
+    yield Heading((visible(family.title),))
+    yield Heading((visible("; ".join(filter(None, below))),), 1, is_bold=False)
     for judgement, shown, conditions in chosen:
-        run, median = judgement.run, median_of(judgement)
-        lines, above = list[Line](), None
+        run, median, above = judgement.run, median_of(judgement), None
+        ratio = f"{show_number(median / family.best)}× the fastest" if family.best and median else ""
+        setting = ", ".join(text for text in conditions if text not in common)
+        test = title_of(run)  # last, whole and not repeated
+        yield Heading([*map(visible, (run.scenario, ratio, setting, test * (test != family.title)))], 1)
         for row in shown:  # a figure is that of this run where the row above has its comparison
             name = _THIS_RUN if row.is_below and row.key == above else row.name
             cells = (name, row.value, row.n, row.limit, row.baseline, row.change, row.outcome)
             notes = footnotes.numbers(notes_of(row, exact=detail == "verbose"))
-            lines.append(Line(cells=cells, tone=row.tone, notes=notes))
+            yield Line(cells=cells, tone=row.tone, notes=notes)
             above = row.key
-        section = Section(
-            name=visible(run.scenario),
-            ratio=f"{show_number(median / family.best)}× the fastest" if family.best and median else "",
-            setting=visible(", ".join(text for text in conditions if text not in common)),
-            test=visible(title_of(run)),
-            rows=tuple(lines),
-        )
-        sections.append(section)
-    for skip in () if detail == "quiet" else family.skips:
-        sections.append(Section(name=visible(skip.scenario), setting=visible(f"skipped: {skip.reason}")))
-    return Group(
-        title=visible(family.title),
-        setting=visible(", ".join(common)),
-        sources=visible(_sources([row for _, shown, _ in chosen for row in shown])),
-        sections=tuple(sections),
-    )
+    for skip in skips:
+        yield Heading((visible(skip.scenario), visible(f"skipped: {skip.reason}")), 1)
 
 
 def _is_shown(row: Row, detail: Detail) -> bool:

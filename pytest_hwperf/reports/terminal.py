@@ -9,7 +9,7 @@ from pytest_hwperf.reports.document import GAP, INDENT, aligned, room_of, wrappe
 from pytest_hwperf.reports.explained import OperatorTable, lines_of, operator_tables
 from pytest_hwperf.reports.rows import Tone
 from pytest_hwperf.reports.summary import HEADS, Summary, counts_of, summary_of
-from pytest_hwperf.reports.table import COLUMNS, Detail, Group, Line, marked, rows
+from pytest_hwperf.reports.table import COLUMNS, Detail, Heading, Line, marked, rows
 
 Style = Mapping[str, bool]  # markup as pytest's terminal writer takes it: {"red": True}
 StyledLine = tuple[str, Style]
@@ -26,10 +26,10 @@ _PLAIN: Style = {}
 
 def render(report: Report, *, width: int, detail: Detail = "normal") -> list[StyledLine]:
     """Draw a report as lines of text, each with its style."""
-    table, is_quiet = rows(report, detail=detail), detail == "quiet"
+    (table, footnotes), is_quiet = rows(report, detail=detail), detail == "quiet"
     counts = [*counts_of(report, listed=not is_quiet)]
     operators = operator_tables(report, every=detail == "verbose")
-    lines = [*_grid(table.groups, width), *_footnotes(table.footnotes, width)]
+    lines = [*_grid(table, width), *_footnotes(footnotes, width)]
     lines += _ending(report, operators, map(visible, report.warnings), width, moved=not is_quiet)
     return [*lines, *_counts(report, counts, width)]
 
@@ -109,25 +109,21 @@ def _footnotes(footnotes: Iterable[str], width: int) -> list[StyledLine]:
     return [line for i, note in enumerate(footnotes, 1) for line in _wrapped(f"[{i}] {note}", width)]
 
 
-def _grid(groups: Sequence[Group], width: int) -> Iterator[StyledLine]:
+def _grid(table: Sequence[Heading | Line], width: int) -> Iterator[StyledLine]:
     """Yield the tests, their columns aligned throughout; those in which no row has anything to say are left out."""
-    lines = [line for group in groups for section in group.sections for line in section.rows]
+    lines = [one for one in table if isinstance(one, Line)]
     used = [place for place in range(len(COLUMNS)) if any(line.cells[place] for line in lines)]
     if any(line.notes for line in lines) and used[-1:] != [len(COLUMNS) - 1]:
         used.append(len(COLUMNS) - 1)  # it carries the marks of footnotes
     inside = [place for place in used if place not in _PHRASES]
     widths = [max(map(room_of, column)) for column in zip(COLUMNS, *(line.cells for line in lines), strict=True)]
     yield from [(_aligned(COLUMNS, widths, inside), _BOLD)] if lines else []
-    for group in groups:
-        yield from _wrapped(group.title, width, _BOLD)
-        below = "; ".join(filter(None, [group.setting, group.sources and f"sources: {group.sources}"]))
-        yield from _wrapped(_tied(below, width), width, indent=INDENT)
-        for section in group.sections:
-            test = section.test if section.test != group.title else ""  # last, whole and not repeated
-            texts = filter(None, [section.name, section.ratio, _tied(section.setting, width), test])
-            yield from _wrapped(GAP.join(texts), width, _BOLD, indent=INDENT)
-            for line in section.rows:
-                yield from _row(line, widths, inside, width)
+    for one in table:
+        if isinstance(one, Line):
+            yield from _row(one, widths, inside, width)
+        else:
+            text = GAP.join(_tied(text, width) for text in one.texts if text)
+            yield from _wrapped(text, width, _BOLD if one.is_bold else _PLAIN, INDENT * one.depth)
 
 
 def _row(line: Line, widths: Sequence[int], inside: Sequence[int], width: int) -> Iterator[StyledLine]:

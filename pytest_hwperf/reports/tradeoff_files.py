@@ -14,18 +14,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pytest_hwperf.records import metrics
 from pytest_hwperf.records.evidence import Gate
 from pytest_hwperf.records.messages import Statement
-from pytest_hwperf.records.metrics import (
-    BALANCED_ACCURACY,
-    ENERGY,
-    MEDIAN_LATENCY,
-    MEMORY_PRESSURE,
-    METRICS,
-    WORST_CLASS,
-    stage_metric,
-)
-from pytest_hwperf.records.metrics import metric_of as known_metric
+from pytest_hwperf.records.metrics import ENERGY, MEDIAN_LATENCY, MEMORY_PRESSURE, METRICS, stage_metric
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import SCHEMA, Estimate, Key, Run, figure_of
 from pytest_hwperf.records.structs import Number, Record
@@ -39,7 +31,7 @@ from pytest_hwperf.stats.candidates import ACCURACY, DIMENSIONS, MEMORY, Candida
 from pytest_hwperf.stats.tradeoffs import Choice, Ranked, Score, best_by, composite, measured_together, meets, not_below
 
 _FIGURES: Sequence[Key] = (
-    *(ACCURACY, (WORST_CLASS, "mean"), (BALANCED_ACCURACY, "mean"), MEDIAN_LATENCY, ("latency", "p95")),
+    *(ACCURACY, (metrics.WORST_CLASS, "mean"), (metrics.BALANCED_ACCURACY, "mean"), MEDIAN_LATENCY, ("latency", "p95")),
     *(("throughput", "mean"), MEMORY, (MEMORY_PRESSURE, "p50"), ("model_size", "p50"), (ENERGY, "mean")),
     *(("cpu_utilisation", "mean"), *((stage_metric(name), "p50") for name in STAGES)),
 )
@@ -59,7 +51,7 @@ _OUTCOMES = (
 def render(report: Report) -> dict[str, bytes]:
     """Return the content of each file under its name; tables without rows still have their header."""
     together = measured_together(report.judgements)
-    columns = [exported_name("_".join(key), known_metric(key[0]).unit) for key in _FIGURES]
+    columns = [exported_name("_".join(key), metrics.metric_of(key[0]).unit) for key in _FIGURES]
     figures = [f"{column}{ending}" for column in columns for ending in _ENDINGS]
     counts = [outcome.replace(" ", "_") for outcome in _OUTCOMES]
     return {

@@ -199,7 +199,7 @@ def suspects_of(judgement: Judgement, compared: Comparison, gate: Gate, history:
     named = gate.against.split()[1:2]
     everything = Suspects(
         test=run.test,
-        metric=metric.called(compared.statistic.replace("_", ".")),
+        metric=metric.called(compared.statistic),
         good=named[0] if named else gate.revision[:_DIGITS],
         bad="HEAD",
         runs=len(line.values) if line else 1,

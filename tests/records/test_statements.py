@@ -31,7 +31,7 @@ from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Run, replace
 from pytest_hwperf.records.verdict import Comparison, Judgement, Policy
 from pytest_hwperf.reports.exports import properties
-from pytest_hwperf.reports.table import rows
+from pytest_hwperf.reports.table import Line, rows
 from pytest_hwperf.stats import rollout
 from pytest_hwperf.stats.estimates import figures
 from pytest_hwperf.stats.replay import recompute
@@ -205,7 +205,7 @@ def outcomes() -> Outcomes:
     report = session()
     comparisons = [one for judgement in report.judgements for one in judgement.comparisons]
     verdicts = [verdict for judgement in report.judgements for verdict in judgement.verdicts]
-    table = rows(report)
+    table, notes = rows(report)
     evidence = report.gates[0].evidence
     again = recompute(report)
     return Outcomes(
@@ -214,8 +214,8 @@ def outcomes() -> Outcomes:
         repeats=[needs_repeats(one) for one in comparisons],
         drifted=machine_drift([one for one in comparisons if needs_repeats(one)] * 9) is not None,
         code=exit_code(rollout.decide(comparisons)),
-        marks=[row.notes for group in table.groups for section in group.sections for row in section.rows],
-        footnotes=len(table.footnotes),
+        marks=[one.notes for one in table if isinstance(one, Line)],
+        footnotes=len(notes),
         names=[name for judgement in report.judgements for name, _ in properties(judgement)],
         recomputed=(again.agreeing, again.beyond),
         side=loss(WorkerLostError("ended", side="candidate")).texts["side"],

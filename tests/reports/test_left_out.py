@@ -12,7 +12,7 @@ from pytest_hwperf.reports.html.page import content_of
 from pytest_hwperf.reports.markdown import render
 from pytest_hwperf.reports.rows import grouped
 from pytest_hwperf.reports.summary import summary_of
-from pytest_hwperf.reports.table import rows
+from pytest_hwperf.reports.table import Line, rows
 
 WHY = "nothing that it runs has changed"
 JUDGEMENT = Judgement(run=fake.run(test="t.py::t"), figures=(fake.figure(),), verdicts=(fake.left_out_verdict(),))
@@ -27,13 +27,13 @@ def test_the_summary_says_why_below_the_line() -> None:
 
 def test_the_table_has_a_row_without_a_value() -> None:
     """The median that the session itself has measured is a row of its own."""
-    table = rows(REPORT, detail="verbose")
-    section = table.groups[0].sections[0]
-    (row,) = (one for one in section.rows if "equivalent" in one.cells)
-    own = section.rows[section.rows.index(row) + 1]
+    table, footnotes = rows(REPORT, detail="verbose")
+    lines = [one for one in table if isinstance(one, Line)]
+    (place,) = (place for place, line in enumerate(lines) if "equivalent" in line.cells)
+    row, own = lines[place : place + 2]
     assert "0 pairs" in row.cells
     assert not any("%" in cell for cell in (*row.cells, *own.cells))
-    assert WHY in table.footnotes[row.notes[0] - 1]
+    assert WHY in footnotes[row.notes[0] - 1]
     assert "this run" in own.cells[0]
 
 

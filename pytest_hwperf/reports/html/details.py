@@ -286,7 +286,7 @@ def chart_of(trend: Trend) -> Plain:
     factor, unit = units.scale_for(metric.unit, max(abs(one.estimate.value) for one in values))
     if series.anchor:
         factor, unit = 0.01, "%"
-    called, against = metric.called(series.statistic.replace("_", ".")), f", change from {series.anchor[:_REVISION]}"
+    called, against = metric.called(series.statistic), f", change from {series.anchor[:_REVISION]}"
     changes = f"{units.counted(len(trend.changes), 'change')} of level"
     facts = (
         f"{series.source or 'pairs'}, machine {machine.fingerprint} ({machine.cpu_model}): "

@@ -146,7 +146,7 @@ def render(report: Report, *, history: Reader | None = None) -> bytes:
         warnings=[visible(one) for one in dict.fromkeys(warnings)],
         unanswered=Counter((row.verdict.outcome, row.cause) for row in groups["unanswered"]).most_common(),
         skips=[(visible(skip.test), visible(skip.scenario), visible(skip.reason)) for skip in report.skips],
-        footnotes=rows(report).footnotes,
+        footnotes=rows(report)[1],
         left_out=left_out,
         metrics=[*dict.fromkeys(row.name for name in GROUPS for row in groups[name] if row.verdicts)],
     )
