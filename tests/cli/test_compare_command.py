@@ -1,5 +1,6 @@
 """`hwperf compare`: two models through the same pairs as everything else, and the decision that is said and kept."""
 
+from argparse import Namespace
 from array import array
 from functools import partial
 from pathlib import Path
@@ -14,9 +15,10 @@ from fakes.records import estimate
 from onnx import TensorProto, helper, numpy_helper
 
 from pytest_hwperf.cli import USAGE, main
+from pytest_hwperf.cli.arguments import check_files
 from pytest_hwperf.cli.compare import exit_code
 from pytest_hwperf.cli.inputs import read_data
-from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK, make_folder_of
+from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.records.codec import from_file
 from pytest_hwperf.records.errors import UsageProblem
@@ -228,11 +230,11 @@ def test_pairs_are_counted(
 
 def test_the_folder_of_a_record_is_made(tmp_path: Path) -> None:
     """It is kept with others; what cannot be made is said before anything is measured."""
-    make_folder_of(record=str(tmp_path / "models" / "records" / "new.json"), json=None)
+    check_files(Namespace(record=str(tmp_path / "models" / "records" / "new.json"), json=None))
     assert [tmp_path / "models" / "records"] == list((tmp_path / "models").iterdir())
     (tmp_path / "file").touch()
     with pytest.raises(UsageProblem, match=r"--record=.* cannot be written \(.*\): give another place"):
-        make_folder_of(record=str(tmp_path / "file" / "records" / "new.json"))
+        check_files(Namespace(record=str(tmp_path / "file" / "records" / "new.json")))
 
 
 AGAIN = {"other": "write it again", "older": "write it again"}

@@ -1,10 +1,12 @@
 """`hwperf doctor`: text, data and exit codes on simulated machines, and what no terminal obeys."""
 
+import errno
 import io
 import json
 import re
+import shutil
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,19 +15,22 @@ import pytest
 from fakes import records as fake
 from fakes.commands import Told
 from fakes.hosts import settle_in
-from fakes.patients import measurable_memory, patient
-from fakes.powercap import AMD, bare_metal, plant
+from fakes.patients import ONE_THREAD, measurable_memory, patient
+from fakes.powercap import AMD, CLIENT, COARSE_PSYS, Layout, bare_metal, describe_processor, plant, refusing
 
 from pytest_hwperf.cli import doctor, main
-from pytest_hwperf.cli.doctor import Probes, keep_peaks, parse_required, run, thread_counts
+from pytest_hwperf.cli.doctor import Probes, keep_peaks, open_source, parse_required, read_call_clock, run
 from pytest_hwperf.cli.doctor_noise import Noise, noise_of
 from pytest_hwperf.cli.output import FAILED, OK
 from pytest_hwperf.gate.models import CompareSettings, SelfComparison
 from pytest_hwperf.gate.result import Progress
+from pytest_hwperf.host.clocks import ClockPrecision
+from pytest_hwperf.host.disturbance import SystemState
 from pytest_hwperf.host.peaks import read_peaks
 from pytest_hwperf.meters.access import Access
+from pytest_hwperf.meters.process import CpuTimeMeter
 from pytest_hwperf.records.contracts import Covered, Meter
-from pytest_hwperf.records.errors import MeterUnavailable, UsageProblem
+from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable, UsageProblem
 from pytest_hwperf.records.profiles import PeakRate, Peaks
 from pytest_hwperf.records.run import Reading
 
@@ -34,6 +39,10 @@ HEADINGS = [
     *("Energy", "RAPL zones", "Memory and time", "What makes timings noisy"),
     *("What numpy reaches, by which --hwperf-operators says what limits a call", "Noise now"),
 ]
+BUSY = SystemState(
+    load_1min=3.5, steal_share=0.03, swap_bytes=2_048_000, swap_used_bytes=1_536_000, huge_pages="always"
+)
+IDLE = SystemState(load_1min=0.1, steal_share=0.0, swap_bytes=0, swap_used_bytes=0, huge_pages="never")
 
 
 def options(*, json: bool = False, require: tuple[str, ...] = (), seconds: float = 0.0) -> Namespace:
@@ -45,19 +54,107 @@ def listen(seconds: float) -> Noise:
     return noise_of(SelfComparison(changes=changes, latency_s=1e-4, seconds=seconds, lost=""))
 
 
+def with_zones(root: Path, layout: Layout = AMD, **parts: Any) -> Probes:
+    plant(root, layout)
+    measurable_memory(root)
+    return patient(bare_metal(root, **parts))
+
+
+def virtual(root: Path) -> Probes:
+    """As clouds have them, without counters."""
+    measurable_memory(root)
+    return patient(bare_metal(root, flags="fpu hypervisor"))
+
+
+def contained(root: Path) -> Probes:
+    host = bare_metal(root)
+    describe_processor(root, "fpu", mark=".dockerenv")
+    return patient(host)
+
+
+def dangling(root: Path) -> Probes:
+    """The class folder is there, what it leads to is not; the kernel refuses to reset a peak."""
+    shutil.rmtree(plant(root, CLIENT).nested)
+    measurable_memory(root)
+    (root / "proc/self/clear_refs").mkdir()
+    return patient(bare_metal(root))
+
+
+def silent_zone(root: Path) -> Probes:
+    """One answers an error, another an odd text."""
+    (plant(root, AMD).zone("intel-rapl:0:0") / "energy_uj").write_text("soon\n")
+    return patient(bare_metal(root, files=refusing(errno.EIO, "intel-rapl:0/energy_uj")))
+
+
+def laptop(root: Path) -> Probes:
+    """Everything that can be wrong is."""
+    threads = {**ONE_THREAD, "blas_threads": {"openblas 0.3": 8, "openmp": 2}}
+    place = patient(Access(root=str(settle_in(root)), system="Linux", architecture="x86_64"))
+    return replace(place, online=lambda: 4, system=lambda _: BUSY, threads=lambda _: threads)
+
+
+def calm(root: Path) -> Probes:
+    """A machine on which nothing is judged, with libraries that are set up otherwise, and a clock that stands."""
+    quiet = {"cpu0/cpufreq/scaling_governor": "performance", "intel_pstate/no_turbo": "1", "smt/active": "0"}
+    settle_in(root, {f"sys/devices/system/cpu/{name}": text for name, text in quiet.items()})
+    settings = {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "1"}
+    threads = {**ONE_THREAD, "blas_threads": {}, "onnxruntime_default_threads": 3, "thread_settings": settings}
+    place = replace(patient(bare_metal(root)), system=lambda _: IDLE, threads=lambda _: threads)
+    return replace(place, cpu_step=lambda: None, clock=lambda: ClockPrecision(step_s=None, cost_s=1.2e-6))
+
+
+def alone(root: Path) -> Probes:
+    """One core, whose quota has not stopped anything."""
+    quota = {"proc/self/cgroup": "0::/one", "sys/fs/cgroup/one/cpu.max": "50000 100000"}
+    place = patient(Access(root=str(settle_in(root, quota)), system="Linux", architecture="x86_64"))
+    return replace(place, usable=lambda: 1)
+
+
+MACHINES: Mapping[str, Callable[[Path], Probes]] = {
+    "server": with_zones,
+    "client": lambda root: with_zones(root, CLIENT),
+    "coarse psys": lambda root: with_zones(root, COARSE_PSYS),
+    "unknown zone": lambda root: with_zones(root, {"intel-rapl:0": ("board", 5, 1000)}),
+    "for root only": lambda root: with_zones(root, CLIENT, files=refusing(errno.EACCES, "energy_uj")),
+    "silent zone": silent_zone,
+    "cloud": virtual,
+    "container": contained,
+    "dangling links": dangling,
+    "arm server": lambda root: patient(bare_metal(root, architecture="aarch64")),
+    "macos": lambda root: patient(Access(root=str(root), system="Darwin", architecture="arm64")),
+    "plan 9": lambda root: patient(Access(root=str(root), system="Plan9")),
+    "laptop": laptop,
+    "calm": calm,
+    "alone": alone,
+}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_each_machine_is_shown_as_agreed(
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    golden: Callable[[str, bytes], None],
+) -> None:
+    """Each ability with its source or its remedy, each zone with its role, and what makes timings noisy."""
+    monkeypatch.setenv("COLUMNS", "1000")  # a path of any length breaks no line
+    monkeypatch.setattr(doctor, "_WIDEST", 1000)
+    run(options(), MACHINES[name](tmp_path))
+    text = capsys.readouterr().out.partition("\n")[2]  # the first line is about this machine
+    text = re.sub(r"within \d+ kB", "within … kB", text.replace(str(tmp_path), "ROOT"))
+    golden(f"doctor/{name.replace(' ', '_')}.txt", text.encode())
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Probes:
     """Bare metal with RAPL."""
-    plant(tmp_path, AMD)
-    measurable_memory(tmp_path)
-    return patient(bare_metal(tmp_path))
+    return with_zones(tmp_path)
 
 
 @pytest.fixture
 def cloud(tmp_path: Path) -> Probes:
-    """A virtual machine without counters."""
-    measurable_memory(tmp_path)
-    return patient(bare_metal(tmp_path, flags="fpu hypervisor"))
+    return virtual(tmp_path)
 
 
 def data_of(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -71,34 +168,6 @@ def test_sections_stand_one_below_the_other(server: Probes, capsys: pytest.Captu
     lines = capsys.readouterr().out.splitlines()
     assert HEADINGS == [line for line in lines if line and not line.startswith(" ")][1:]
     assert max(map(len, lines)) <= 100
-
-
-def test_a_machine_with_counters_names_them(server: Probes, capsys: pytest.CaptureFixture[str]) -> None:
-    run(options(), server)
-    out = capsys.readouterr().out
-    assert "  rapl      yes  rapl:package-0: moves every 1.00 ms, windows from 500 ms on\n" in out
-    assert "  intel-rapl:0:0  core: never added: it lies inside its package\n" in out
-
-
-def test_a_cloud_machine_names_the_hypervisor(cloud: Probes, capsys: pytest.CaptureFixture[str]) -> None:
-    """And has no zones to list."""
-    run(options(), cloud)
-    out = capsys.readouterr().out
-    assert "  rapl      no   The hypervisor of this virtual machine hides RAPL" in out
-    assert "RAPL zones" not in out
-    assert "Noise now" not in out
-
-
-def test_the_same_refusal_is_reported_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Which of them stands above is said."""
-
-    def refuse(_: str) -> Meter:
-        raise MeterUnavailable("Nothing is counted here.")
-
-    place = patient(Access(root=str(tmp_path), system="Darwin", architecture="arm64"))
-    run(options(), replace(place, open_one=refuse))
-    out = " ".join(capsys.readouterr().out.split())
-    assert "rapl no Nothing is counted here. perf no as rapl nvml no as rapl" in out
 
 
 def test_the_noise_is_read_for_as_long_as_was_asked(server: Probes, capsys: pytest.CaptureFixture[str]) -> None:
@@ -200,32 +269,76 @@ def test_the_data_have_stable_keys_with_units(server: Probes, capsys: pytest.Cap
     } == found["noise"].keys()
 
 
-def test_unknown_facts_are_null_and_no_zero(cloud: Probes, capsys: pytest.CaptureFixture[str]) -> None:
+def test_values_are_in_base_units_and_unknown_ones_are_null(
+    cloud: Probes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ("governors", "turbo", "clock_rate_hz", "heat_throttle_count", "quota_stopped_periods", "quota_stopped_s")
+    names = (*names, "memory_limit_bytes", "load_1min")
     run(options(json=True), cloud)
-    found = data_of(capsys)
-    shown = found["conditions"]
-    assert [None] * 6 == [
-        shown[key]
-        for key in ("governors", "turbo", "clock_rate_hz", "heat_throttle_count", "load_1min", "quota_stopped_s")
-    ]
-    assert found["noise"] is None
-    assert found["energy"]["rapl"]["label"] is None
-    assert "virtual" in found["judgements"]
-
-
-def test_a_machine_that_shows_everything_is_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place = patient(Access(root=str(settle_in(tmp_path)), system="Linux", architecture="x86_64"))
-    run(options(json=True), place)
-    shown = data_of(capsys)["conditions"]
-    assert (["powersave"], True, 3.4e9, 7, 7, 0.25, 2_000_000_000) == (
-        shown["governors"],
-        shown["turbo"],
-        shown["clock_rate_hz"],
-        shown["heat_throttle_count"],
-        shown["quota_stopped_periods"],
-        shown["quota_stopped_s"],
-        shown["memory_limit_bytes"],
+    unknown = data_of(capsys)
+    run(options(json=True), laptop(tmp_path / "laptop"))
+    known = data_of(capsys)
+    assert [None] * len(names) == [unknown["conditions"][name] for name in names]
+    assert [["powersave"], True, 3.4e9, 7, 7, 0.25, 2e9, 3.5] == [known["conditions"][name] for name in names]
+    assert ({"virtual"}, None, None) == (
+        {*unknown["judgements"]} - {"blas"},
+        unknown["noise"],
+        unknown["energy"]["rapl"]["label"],
     )
+
+
+def test_a_source_is_data_with_what_it_counts(server: Probes, capsys: pytest.CaptureFixture[str]) -> None:
+    run(options(json=True), server)
+    found, names = data_of(capsys), ("available", "measured", "metric", "tick_s", "shortest_window_s", "reason")
+    assert [True, True, "energy", 0.001, 0.5, ""] == [found["energy"]["rapl"][name] for name in names]
+    assert [True, False, "energy", None] == [found["energy"]["estimate"][name] for name in names[:4]]
+    assert any("not a measurement" in one for one in found["energy"]["estimate"]["warnings"])
+    assert [True, True] == [found["memory"][name] for name in ("available", "resettable")]
+    assert found["memory"]["resolution_bytes"] > 0
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (MeasurementError("plug answers EIO"), "plug answers EIO"),
+        (ImportError("No module named 'plug'"), "It cannot be loaded: No module named 'plug'."),
+    ],
+)
+def test_a_source_that_breaks_is_reported_as_missing(error: Exception, reason: str) -> None:
+    """A third-party library is not there, or a counter answers nonsense: the rest is still reported."""
+
+    def open_one(_: str) -> Meter:
+        raise error
+
+    found = doctor.read_sources(open_one, ("estimate", "plug", "rapl"))
+    assert ["rapl", "perf", "nvml", "plug", "estimate"] == [one.key for one in found]
+    assert {reason} == {one.text for one in found}
+
+
+def test_every_meter_that_was_opened_is_closed() -> None:
+    closed = list[str]()
+
+    class Closing(CpuTimeMeter):
+        def close(self) -> None:
+            closed.append(self.source)
+
+    found = doctor.read_sources(lambda _: Closing(), ())
+    assert len(found) == len(closed)
+    assert {"cpu_time"} == {one.value["metric"] for one in found}
+
+
+def test_this_installation_opens_its_own_sources_and_no_others() -> None:
+    meter = open_source("estimate", {})
+    meter.close()
+    assert "estimate:cpu-time" == meter.source
+    with pytest.raises(MeterUnavailable, match="has no such source"):
+        open_source("steam_engine", {})
+
+
+@pytest.mark.parametrize(("step_s", "available"), [(1e-6, True), (1.1e-6, False), (15.6e-3, False), (None, False)])
+def test_a_coarse_clock_times_no_calls(step_s: float | None, available: bool) -> None:
+    """More than a twentieth of 20 µs."""
+    assert available is read_call_clock(ClockPrecision(step_s=step_s, cost_s=1e-6), None).value["available"]
 
 
 def test_the_documented_output_has_the_facts_of_a_run(server: Probes, capsys: pytest.CaptureFixture[str]) -> None:
@@ -369,16 +482,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(("cores", "counts"), [(1, [1]), (2, [1, 2]), (6, [1, 2, 4, 6]), (0, [1])])
-def test_one_thread_all_cores_and_powers_of_two(cores: int, counts: list[int]) -> None:
-    assert counts == thread_counts(cores)
-
-
 def test_peaks_are_kept_for_later_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[int]) -> None:
     monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path))
-    *rates, file = keep_peaks(fake.machine(cores=4))
-    kept = read_peaks(fake.machine(cores=4))
-    assert [1, 2, 4] == asked
+    *rates, file = keep_peaks(fake.machine(cores=6))
+    kept = read_peaks(fake.machine(cores=6))
+    assert [1, 2, 4, 6] == asked
     assert kept is not None
     assert [one.flops_per_s for one in kept.rates] == [one.value["flops_per_s"] for one in rates]
     assert Path(file.text).is_relative_to(tmp_path)
