@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
         state.path.unlink(missing_ok=True)
     if options.json:
         output.write_record(options.json, found)
-    for line in result_lines(found) if found.known else _comparison_lines(found):
+    for line in result_lines(found):
         output.say(line)
     return EXIT_CODES[found.outcome]
 
@@ -224,7 +224,16 @@ class BisectionState:
 
 
 def result_lines(found: bisection.BisectionFile) -> Iterator[str]:
-    """Say which commit it is, or what is left, with the change and what to type."""
+    """Say which commit it is, or what is left, with the change and what to type; or why nothing was searched."""
+    if found.known is None and not found.suspects:
+        good, bad = found.question.good[:COMMIT_DIGITS], found.question.bad[:COMMIT_DIGITS]
+        ends = f"no regression between {good} and {bad} in what pairs measure"
+        if found.outcome == "inconclusive":
+            ends = f"inconclusive: {bad} is neither shown to be worse than {good} nor as good"
+        yield f"{ends}; nothing was searched:"
+        yield from (explain(judge_comparison(metric_of(one.metric), one, Policy())) for one in found.comparisons)
+        yield from (f"not compared: {one}: its pairs gave no values" for one in found.lost)
+        return
     steps, confidence = counted(len(found.steps), "step"), f"confidence {100 * (found.confidence or 0):.1f} %"
     skipped = sum(bool(one.reason) for one in found.suspects)
     if found.outcome == "inconclusive" and skipped and (found.confidence or 0) >= found.sure:
@@ -254,18 +263,6 @@ def result_lines(found: bisection.BisectionFile) -> Iterator[str]:
 def _change(change: Estimate) -> str:
     shown = show_change_interval(change.value, change.low, change.high, "relative")
     return f"{shown}, {100 * change.confidence:.3g} % confidence, {counted(change.n, 'pair')}"
-
-
-def _comparison_lines(found: bisection.BisectionFile) -> Iterator[str]:
-    """Say that there is no regression to search, or that it is not sure that there is one."""
-    good, bad = found.question.good[:COMMIT_DIGITS], found.question.bad[:COMMIT_DIGITS]
-    if found.outcome == "inconclusive":
-        yield f"inconclusive: {bad} is neither shown to be worse than {good} nor as good; nothing was searched:"
-    else:
-        yield f"no regression between {good} and {bad} in what pairs measure; nothing was searched:"
-    for one in found.comparisons:
-        yield explain(judge_comparison(metric_of(one.metric), one, Policy()))
-    yield from (f"not compared: {one}: its pairs gave no values" for one in found.lost)
 
 
 COMMANDS = (

@@ -90,12 +90,14 @@ def collect_findings(probes: Probes, machine: Machine) -> Findings:
     access, online, cores = probes.access, probes.online(), machine.cores
     root, flags = access.root, access.flags
     stopped = disturbance.read_throttling(disturbance.control_groups(root))
+    step_s = probes.cpu_step()
+    steps = "did not move" if step_s is None else f"in steps of {show(step_s, 's')} while one thread works"
     return {
         "energy": read_sources(probes.open_one),
         "rapl_zones": read_zones(access, probes.environ),
         "abilities": [
             read_memory(access),
-            read_cpu_time(probes.cpu_step()),
+            Fact("cpu", "CPU time", {"available": step_s is not None, "step_s": step_s}, steps),
             read_call_clock(probes.clock(), clock_source(root)),
         ],
         "conditions": [
@@ -183,12 +185,6 @@ def read_memory(access: Access) -> Fact:
     if access.system == "Linux":
         value["resolution_bytes"] = resolution()  # by which a peak may be too low
     return Fact("memory", "memory", value, f"peaks by {held.source}, the size at one moment by {present}")
-
-
-def read_cpu_time(step_s: float | None) -> Fact:
-    """Report the step of CPU time; None: it never moved."""
-    steps = "did not move" if step_s is None else f"in steps of {show(step_s, 's')} while one thread works"
-    return Fact("cpu", "CPU time", {"available": step_s is not None, "step_s": step_s}, steps)
 
 
 def read_call_clock(seen: ClockPrecision, source: str | None) -> Fact:

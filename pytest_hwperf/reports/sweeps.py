@@ -20,7 +20,22 @@ def document_of(sweep: Sweep) -> Iterator[Block]:
     """Yield what is shown of a sweep without its notes: a row for each point, then the best for each goal."""
     yield Paragraph(f"sweep of {sweep.name}")
     yield _grid(sweep.rows)
-    yield from (Paragraph(text, 1) for text in (*_limits(sweep), *_answers(sweep)))
+    limits = {limit.key: (limit, metric_of(limit.metric)) for row in sweep.rows for limit in row.point.limits}
+    if texts := [
+        f"{limit.metric} {limit.statistic} {show_limit(limit.limit, metric.unit, metric.better)}"
+        for limit, metric in limits.values()
+    ]:
+        filled = any(row.point.fill_s is not None for row in sweep.rows)
+        yield Paragraph(f"limits: {', '.join(texts)}{'; of latencies, with the fill delay' if filled else ''}", 1)
+    sources = {figure.source: None for row in sweep.rows for figure in row.figures if figure.key in SHOWN}
+    if sources:
+        yield Paragraph(f"sources: {', '.join(sources)}", 1)
+    yield from (Paragraph(f"{_GOALS[best.goal]}: {_best(best, sweep.rows)}", 1) for best in sweep.best)
+    measured = [row for row in sweep.rows if row.is_measured]
+    if measured and not any(row.is_eligible for row in measured):
+        outcomes = [str(row.outcome) for row in measured]
+        found = ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in dict.fromkeys(outcomes))
+        yield Paragraph(f"no point is known to keep the limits: {found}", 1)
 
 
 def notes_of(sweeps: Sequence[Sweep]) -> list[Paragraph]:
@@ -52,28 +67,6 @@ def _grid(rows: Sequence[SweepRow]) -> Grid:
         cells.append([*named, *shown, fill, counted(latency.estimate.n, latency.per), row.outcome or ""])
     columns = ["scenario", *points, *SHOWN.values(), "fill delay", "n", "limits"]
     return Grid(columns, cells, first=1 + len(points))
-
-
-def _limits(sweep: Sweep) -> Iterator[str]:
-    limits = {limit.key: (limit, metric_of(limit.metric)) for row in sweep.rows for limit in row.point.limits}
-    if texts := [
-        f"{limit.metric} {limit.statistic} {show_limit(limit.limit, metric.unit, metric.better)}"
-        for limit, metric in limits.values()
-    ]:
-        filled = any(row.point.fill_s is not None for row in sweep.rows)
-        yield f"limits: {', '.join(texts)}{'; of latencies, with the fill delay' if filled else ''}"
-    sources = {figure.source: None for row in sweep.rows for figure in row.figures if figure.key in SHOWN}
-    if sources:
-        yield f"sources: {', '.join(sources)}"
-
-
-def _answers(sweep: Sweep) -> Iterator[str]:
-    yield from (f"{_GOALS[best.goal]}: {_best(best, sweep.rows)}" for best in sweep.best)
-    measured = [row for row in sweep.rows if row.is_measured]
-    if measured and not any(row.is_eligible for row in measured):
-        outcomes = [str(row.outcome) for row in measured]
-        found = ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in dict.fromkeys(outcomes))
-        yield f"no point is known to keep the limits: {found}"
 
 
 def _best(best: Best, rows: Sequence[SweepRow]) -> str:

@@ -6,13 +6,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 from fakes.commands import Told
 from fakes.instant_pairs import conduct
+from fakes.onnx_models import save_onnx
 from fakes.played_models import Right, out_of_time, play
 from fakes.records import estimate
-from onnx import TensorProto, helper, numpy_helper
 
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.arguments import check_files
@@ -43,25 +42,11 @@ def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def save_model(path: Path, layers: int, *, shift: float = 0.0, inputs: int = 1) -> str:
     """Write a chain of matrix products that scores two classes by the sign of the sum."""
-    weights = np.full((COLUMNS, COLUMNS), 1 / COLUMNS, dtype=np.float32)
-    last = np.stack([np.ones(COLUMNS), -np.ones(COLUMNS)], axis=1).astype(np.float32)
-    nodes = [helper.make_node("MatMul", [f"x{n}", "w"], [f"x{n + 1}"]) for n in range(layers)]
-    nodes += [helper.make_node("MatMul", [f"x{layers}", "last"], ["s"]), helper.make_node("Add", ["s", "shift"], ["y"])]
-    graph = helper.make_graph(
-        nodes,
-        "chain",
-        [helper.make_tensor_value_info(f"x{n}", TensorProto.FLOAT, [None, COLUMNS]) for n in range(inputs)][:1]
-        + [helper.make_tensor_value_info(f"more{n}", TensorProto.FLOAT, [None, 1]) for n in range(inputs - 1)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None, 2])],
-        [
-            numpy_helper.from_array(weights, "w"),
-            numpy_helper.from_array(last, "last"),
-            numpy_helper.from_array(np.array([shift, 0], dtype=np.float32), "shift"),
-        ],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    onnx.save(model, path)
-    return str(path)
+    nodes = [("MatMul", [f"x{n}", "w"], f"x{n + 1}") for n in range(layers)]
+    nodes += [("MatMul", [f"x{layers}", "last"], "s"), ("Add", ["s", "shift"], "y")]
+    given = {"x0": COLUMNS} | {f"more{n}": 1 for n in range(inputs - 1)}
+    last, weights = np.stack([np.ones(COLUMNS), -np.ones(COLUMNS)], axis=1), np.full((COLUMNS, COLUMNS), 1 / COLUMNS)
+    return save_onnx(path, nodes, given, {"y": 2}, w=weights, last=last, shift=[shift, 0])
 
 
 @pytest.fixture

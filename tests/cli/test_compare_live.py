@@ -14,12 +14,11 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from fakes.commands import Told
+from fakes.onnx_models import save_onnx
 from fakes.processes import left_in, processes_in
 from fakes.sums_server import serving
-from onnx import TensorProto, helper, numpy_helper
 
 from pytest_hwperf.cli import INTERRUPTED, USAGE, main
 from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK
@@ -129,12 +128,8 @@ def test_a_model_that_never_answers_is_cut_off_at_the_time_limit(
 
 
 def test_both_models_run_with_the_threads_that_were_asked_for(tmp_path: Path, commands: list[ModelSpec]) -> None:
-    weights = numpy_helper.from_array(np.full((16, 2), 0.5, dtype=np.float32), "w")
-    rows, scores = (
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, n]) for name, n in (("x", 16), ("y", 2))
-    )
-    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "one", [rows], [scores], [weights])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "m.onnx")
+    weights = np.full((16, 2), 0.5)
+    save_onnx(tmp_path / "m.onnx", [("MatMul", ["x", "w"], "y")], {"x": 16}, {"y": 2}, w=weights)
     np.save(tmp_path / "rows.npy", np.ones((8, 16), dtype=np.float32))
     assert OK == main(["compare", "m.onnx", "m.onnx", "--data=rows.npy", "--margin=400%", "--threads=2"])
     assert [2, 2] == [spec.threads for spec in commands]
@@ -172,14 +167,8 @@ def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def save_model(path: Path) -> None:
-    row, double = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, 1]) for name in "xy")
-    graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"])], "double", [row], [double])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
-
-
 def test_two_files_are_compared_without_the_folder(trap: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    save_model(trap / "m.onnx")
+    save_onnx(trap / "m.onnx", [("Add", ["x", "x"], "y")], {"x": 1}, {"y": 1})
     np.save(trap / "rows.npy", np.ones((8, 1), dtype=np.float32))
     main(["compare", "m.onnx", "m.onnx", "--data=rows.npy", "--margin=400%"])
     assert "m.onnx (NEW) against m.onnx (OLD): " in capsys.readouterr().out

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from fakes import records as fake
 from fakes.commands import Told
-from onnx import TensorProto, helper
+from fakes.onnx_models import save_onnx
 
 from pytest_hwperf.cli import INTERRUPTED, USAGE, main, sweep
 from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK
@@ -41,13 +40,7 @@ def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """A file that doubles its rows, 16 rows, and a module of functions."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)  # and taken out again, with what the command adds
-    graph = helper.make_graph(
-        [helper.make_node("Add", ["x", "x"], ["y"])],
-        "double",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, 4])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None, 4])],
-    )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), "m.onnx")
+    save_onnx("m.onnx", [("Add", ["x", "x"], "y")], {"x": 4}, {"y": 4})
     np.savez("rows.npz", X=np.ones((16, 4), dtype="float32"))
     Path("swept_models.py").write_text(FUNCTIONS, encoding="utf-8")
     return "m.onnx"

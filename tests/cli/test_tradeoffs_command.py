@@ -1,7 +1,7 @@
 """`hwperf tradeoffs`: requirements that all, some and none meet; reports and tables of others."""
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
@@ -66,6 +66,8 @@ SCENARIOS = (
 @pytest.fixture
 def asked(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> "Asked":
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+    Path("hosts.toml").write_text(HOSTS, encoding="utf-8")
     return Asked(tmp_path, capsys)
 
 
@@ -126,20 +128,36 @@ def test_a_name_that_would_be_a_billion_names_is_refused(asked: Asked, key: str)
     assert "a list or mapping stands where a name should be: give a line for each limit" in said
 
 
-def test_a_class_that_a_candidate_loses_is_named(asked: Asked, tmp_path: Path) -> None:
-    """Of 2,000 examples 45 are of the class b: 0.5 points of accuracy are within the margin."""
+def losing() -> Sequence[Judgement]:
+    """Of 2,000 examples 45 are of the class b, which INT8 loses: 0.5 points of accuracy are within the margin."""
     classes = Classes(names=("a", "b"), of=array("d", [0.0] * 1955 + [1.0] * 45))
     of = []
     for one, wrong in zip(SCENARIOS[1:], (20, 45), strict=True):
         right = [1.0] * (2000 - wrong) + [0.0] * wrong
         sample = replace(fake.sample("accuracy", right, per="example", source="labels"), classes=classes)
         of.append(replace(one, run=replace(one.run, samples=(sample,))))
-    _, said = asked("", f"--json={tmp_path / 'out.json'}", of=of)
-    (table,) = from_file(TradeoffsFile, (tmp_path / "out.json").read_bytes(), other="", older="").tables
-    assert "classes lost onnx_int8 against onnx_fp32: class b: 25 of 45 → 0 of 45 right" in said
-    assert [None, "class lost"] == [one.lost_classes and one.lost_classes.kind for one in table.candidates]
+    return of
 
 
+def of_kinds() -> Iterator[Judgement]:
+    """The faster kind of machine is the dearer one; INT8 is held against FP32 of the same kind alone."""
+    for kind, rate in (("arm", 500.0), ("x86", 1000.0)):
+        for name, share, precision in (("onnx_fp32", 1.0, "float32"), ("onnx_int8", 0.5, "int8 static")):
+            values = {("latency", "p50"): (share / rate, 0.01), ("throughput", "mean"): (rate, 0.01)}
+            found = judged(name, values, form="MatMul", precision=precision)
+            yield replace(found, run=replace(found.run, kind=kind))
+
+
+HOSTS = "".join(
+    f'[[host]]\naddress = "{kind}"\nkind = "{kind}"\nprice_per_hour = {price}\n'
+    for kind, price in (("arm", 0.09), ("x86", 0.36))
+)
+# A quarter of the energy at a weight of a quarter makes 141; neither Pareto set nor best candidate use it.
+ESTIMATED = """\
+scenario,latency_p50_ms,accuracy_mean,energy_mj_proxy
+onnx_fp32,1,0.9,4
+onnx_int8,1,0.9,1
+"""
 LATENCY: dict[Key, tuple[float, float]] = {("latency", "p50"): (1e-3, 0.01)}
 SWEPT = (judged("onnx_fp32", LATENCY, 1), judged("onnx_fp32", LATENCY, 32), *SCENARIOS[2:])
 OF_OTHERS = """\
@@ -180,6 +198,11 @@ CASES: Mapping[str, tuple[int, str, Sequence[str], Sequence[Judgement] | str]] =
     "per sample": (INCONCLUSIVE, "latency_p50_ms: 17\n", (), PER_SAMPLE),
     "batch of others": (OK, "", (), f"scenario,latency_p50_ms,conditions\na,1,batch_size={'9' * 400}\n"),
     "one name": (OK, "", (), "scenario,latency_p50_ms\nonnx_fp32,1\nonnx_fp32,2\n"),
+    "class lost": (OK, "", (), losing()),
+    "estimate left out": (OK, "", (), ESTIMATED),
+    "estimate scored": (OK, "", ("--with-estimates",), ESTIMATED),
+    "kinds of machine": (OK, "", ("--hosts=hosts.toml",), [*of_kinds()]),
+    "prices not given": (OK, "", (), [*of_kinds()]),
     "hostile": (OK, "", (), "scenario,latency_p50_ms\n\x1b[2Jevil\u202e,1\n"),
 }
 
@@ -284,29 +307,6 @@ def test_what_cannot_be_meant(told: Told, arguments: list[str], complaint: str) 
     assert complaint in told(USAGE, "tradeoffs", *arguments).err
 
 
-ESTIMATED = """\
-scenario,latency_p50_ms,accuracy_mean,energy_mj_proxy
-onnx_fp32,1,0.9,4
-onnx_int8,1,0.9,1
-"""
-
-
-def test_an_estimated_energy_enters_scores_on_request_and_is_marked(asked: Asked, tmp_path: Path) -> None:
-    """A quarter of the energy at a weight of a quarter makes 141; neither Pareto set nor best candidate use it."""
-    file = tmp_path / "out.json"
-    _, plain = asked(table=ESTIMATED)
-    _, said = asked("", "--with-estimates", f"--json={file}", table=ESTIMATED)
-    (table,) = from_file(TradeoffsFile, file.read_bytes(), other="", older="").tables
-    assert "estimated" not in plain
-    assert "accuracy 67 %, latency 33 %; score" in plain
-    assert "energy 25 % (estimated); score 100 is onnx_fp32" in said
-    assert "1. onnx_int8: score 141" in said
-    assert 2 == said.count(", both with estimated energy")
-    assert "energy, not measured for any; its estimate enters the scores" in said
-    assert "best energy" not in said
-    assert ("energy",) == table.estimated
-
-
 @pytest.mark.parametrize(
     ("table", "complaint"),
     [
@@ -373,33 +373,12 @@ def test_the_tables_as_a_file(asked: Asked, tmp_path: Path) -> None:
     assert {"accuracy", "latency", "memory"} == native.dimensions.keys()
 
 
-def test_kinds_of_machine_are_candidates_with_their_costs(asked: "Asked", tmp_path: Path) -> None:
-    """The faster one is the dearer one; INT8 is held against FP32 of the same kind alone."""
-    rates = {"arm": 500.0, "x86": 1000.0}
-    measured = [
-        judged(
-            name,
-            {("latency", "p50"): (share / rate, 0.01), ("throughput", "mean"): (rate, 0.01)},
-            form="MatMul",
-            precision=precision,
-        )
-        for rate in rates.values()
-        for name, share, precision in (("onnx_fp32", 1.0, "float32"), ("onnx_int8", 0.5, "int8 static"))
-    ]
-    kinds = [kind for kind in rates for _ in range(2)]
-    found = [replace(one, run=replace(one.run, kind=kind)) for one, kind in zip(measured, kinds, strict=True)]
-    hosts = tmp_path / "hosts.toml"
-    hosts.write_text(
-        "".join(
-            f'[[host]]\naddress = "{kind}"\nkind = "{kind}"\nprice_per_hour = {price}\n'
-            for kind, price in (("arm", 0.09), ("x86", 0.36))
-        ),
-        encoding="utf-8",
+def test_estimates_and_lost_classes_are_in_the_file(asked: Asked) -> None:
+    asked("", "--with-estimates", "--json=estimated.json", table=ESTIMATED)
+    asked("", "--json=lost.json", of=losing())
+    estimated, lost = (
+        from_file(TradeoffsFile, Path(f"{name}.json").read_bytes(), other="", older="").tables[0]
+        for name in ("estimated", "lost")
     )
-    code, said = asked("", f"--hosts={hosts}", of=found)
-    assert OK == code
-    assert "onnx_fp32 on arm: latency" in said
-    assert "energy of a call not measured, a million calls cost 0.05" in said
-    assert "cheapest onnx_fp32 on arm; not shown to be dearer: onnx_int8 on arm" in said
-    assert "onnx_int8 against onnx_fp32, batch 1 on x86: inconclusive" in said
-    assert "price not given" in asked(of=found)[1]
+    assert ("energy",) == estimated.estimated
+    assert [None, "class lost"] == [one.lost_classes and one.lost_classes.kind for one in lost.candidates]

@@ -16,7 +16,7 @@ from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.verdict import Budget, Comparison, Judgement
 from pytest_hwperf.reports.rows import Row
-from pytest_hwperf.stats.history import Series, Trend
+from pytest_hwperf.stats.history import Trend
 from pytest_hwperf.stats.ranks import decisive
 
 Plain = dict[str, Any]
@@ -301,21 +301,18 @@ def chart_of(trend: Trend) -> Plain:
             f"Changed by {units.show_change_interval(shift.value, shift.low, shift.high, trend.scale)} between "
             f"{' and '.join(commits)}, p={change.p_value:.2g}, n={shift.n} runs; {shift.method}."
         )
+    rows = list[Sequence[Any]]()  # what chart and table say of each run
+    for one in values:
+        at, code = one.estimate, f"{visible(one.revision[:_REVISION]) or 'no commit'}{'+changes' * one.changed}"
+        ends = [None if end is None else rounded(end / factor) for end in (at.value, at.low, at.high)]
+        rows.append([visible(one.started_at), code, *ends, at.n, one.accepted])
     return {
         "metric": visible(called),
         "title": visible(f"{called}{against * bool(series.anchor)}"),
         "says": f"{visible(facts)}; the newest: {newest}.",
         "unit": unit,
-        "rows": [*_runs_of(series, factor)],
+        "rows": rows,
         "changes": [[one.place, one.earliest, one.latest] for one in trend.changes],
         "marks": [[places[note.revision], visible(note.text)] for note in trend.notes],
         "notes": [*map(visible, (*notes, *(f"{note.revision[:_REVISION]}: {note.text}" for note in trend.notes)))],
     }
-
-
-def _runs_of(series: Series, factor: float) -> Iterator[Sequence[Any]]:
-    """Yield what chart and table say of each run."""
-    for one in series.values:
-        at, code = one.estimate, f"{visible(one.revision[:_REVISION]) or 'no commit'}{'+changes' * one.changed}"
-        shown = [None if end is None else rounded(end / factor) for end in (at.value, at.low, at.high)]
-        yield [visible(one.started_at), code, *shown, at.n, one.accepted]
