@@ -242,11 +242,7 @@ COMMANDS = (
         "history note",  # as `hwperf history` is typed with a test, it has no commands below it
         keep_note,
         "",
-        (
-            arg.option("revision", "REV", "as git knows it"),
-            arg.option("text", "TEXT", "the note"),
-            arg.STORE,
-        ),
+        (arg.option("revision", "REV", "as git knows it"), arg.option("text", "TEXT", "the note"), arg.STORE),
         "Keep a note that hwperf history shows at a revision: a new runner, an accepted slowdown.",
     ),
 )

@@ -193,10 +193,7 @@ def _benchmark(run: Run, sample: Sample) -> dict[str, Any]:
             "warnings": [visible(str(one)) for one in sample.warnings],
         },
         "options": {},
-        "stats": {
-            **{name: getattr(stats, name) for name in _STATISTICS},
-            "iterations": int(calls[1]) if calls else 1,
-        },
+        "stats": {**{name: getattr(stats, name) for name in _STATISTICS}, "iterations": int(calls[1]) if calls else 1},
     }
 
 

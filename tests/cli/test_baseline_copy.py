@@ -57,7 +57,6 @@ def test_both_ways_nothing_is_lost(here: Path, capsys: pytest.CaptureFixture[str
         assert OK == main(TO_JSON)
         capsys.readouterr()
     database, back = SqlStore(f"sqlite:///{here}/team.db"), JsonStore(here / "back")
-
     for held in (False, True):
         assert content(first, held=held) == content(database, held=held) == content(back, held=held)
     assert (NOTE,) == database.annotations() == back.annotations()

@@ -126,6 +126,8 @@ def test_a_model_with_two_inputs_is_refused(tmp_path: Path, rows: str, told: Tol
             ["a:f", "a:f", "--data=rows.npz", "--margin=energy=5%"],
             "hwperf compare knows margins of latency, accuracy, model_size and cpu_time",
         ),
+        (["a:f", "a:f", "--data=rows.npz", "--margin=foo=3%"], "hwperf: --margin: foo=3%: unknown keyword 'foo'"),
+        (["a:f", "a:f", "--data=rows.npz", "--margin=latency_p50=x"], "--margin: latency_p50=x: a margin is a perc"),
         (["a:f", "a:f", "--data=rows.npz", "--alpha=50%"], "--alpha='50%': a rate above 0 up to 20 %"),
         (["a:f", "a:f", "--data=rows.npz", "--target=y"], "--target names a column of a .csv"),
         (["m.joblib", "a:f", "--data=rows.npz"], "m.joblib is a pickle"),

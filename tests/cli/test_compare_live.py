@@ -109,9 +109,7 @@ def test_what_differs_from_process_to_process_is_inconclusive(monkeypatch: pytes
 
 
 @pytest.mark.usefixtures("models")
-def test_equal_models_are_measured_until_they_are_known_to_be_equal(
-    told: Told,
-) -> None:
+def test_equal_models_are_measured_until_they_are_known_to_be_equal(told: Told) -> None:
     """The screen alone is too noisy to say so: it takes 6 pairs, and then 8 further ones are looked at."""
     out = told(OK, "compare", "models:steady", "models:settling", "--data=rows.npy").out
     assert "14 pairs of fresh processes" in out
@@ -119,9 +117,7 @@ def test_equal_models_are_measured_until_they_are_known_to_be_equal(
 
 
 @pytest.mark.usefixtures("models")
-def test_a_model_that_never_answers_is_cut_off_at_the_time_limit(
-    told: Told,
-) -> None:
+def test_a_model_that_never_answers_is_cut_off_at_the_time_limit(told: Told) -> None:
     text = told(USAGE, "compare", "models:steady", "models:endless", "--data=rows.npy", "--time=4").err
     assert "the time of 4 s was up before models:steady and models:endless had been measured once: " in text
     assert re.search(r"was cut off when the time was up .*; at least \d+ s are needed, give more time", text)

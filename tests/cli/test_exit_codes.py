@@ -17,6 +17,7 @@ from fakes.commands import Told
 
 from pytest_hwperf.cli import INTERNAL, INTERRUPTED, UNREAD, USAGE, _parser, compare, doctor, main, report, selfcheck
 from pytest_hwperf.cli.inputs import read_data
+from pytest_hwperf.cli.output import width
 from pytest_hwperf.records.errors import UsageProblem
 
 ANSWERS = {0, 1, 3}
@@ -317,3 +318,13 @@ def test_a_line_of_progress_is_written_over(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(sys, "stderr", terminal)
     main(["doctor"])
     assert ["", "", "hwperf: interrupted\n"] == [text.lstrip() for text in terminal.getvalue().split("\r")]
+
+
+@pytest.mark.parametrize(("columns", "expected"), [("80", 80), ("120", 120), ("", 100)])
+def test_tables_are_as_wide_as_the_terminal_or_as_columns_says(
+    monkeypatch: pytest.MonkeyPatch, columns: str, expected: int
+) -> None:
+    """An output that is no terminal has 100 columns."""
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr("os.get_terminal_size", lambda _: (_ for _ in ()).throw(OSError))
+    assert expected == width()

@@ -181,18 +181,9 @@ def test_what_rests_on_the_store_is_counted(tmp_path: Path, capsys: pytest.Captu
         (b"[" * 100_000, "is not whole JSON"),
         (b"[]", "holds no pytest-hwperf report: give a file of pytest --hwperf-report=FILE.json"),
         (b'{"what": "pytest-hwperf baseline", "schema": 2}', "holds no pytest-hwperf report: give a file of"),
-        (
-            b'{"what": "pytest-hwperf report", "schema": 99}',
-            "(schema 99, this one reads 2): upgrade pytest-hwperf",
-        ),
-        (
-            b'{"what": "pytest-hwperf report", "schema": 1}',
-            "earlier pytest-hwperf (schema 1, this one reads 2)",
-        ),
-        (
-            b'{"what": "pytest-hwperf report", "schema": 2, "report": {}}',
-            "holds no valid pytest-hwperf report (",
-        ),
+        (b'{"what": "pytest-hwperf report", "schema": 99}', "(schema 99, this one reads 2): upgrade pytest-hwperf"),
+        (b'{"what": "pytest-hwperf report", "schema": 1}', "earlier pytest-hwperf (schema 1, this one reads 2)"),
+        (b'{"what": "pytest-hwperf report", "schema": 2, "report": {}}', "holds no valid pytest-hwperf report ("),
         (b'{"what": "pytest-hwperf report", "schema": 2, "more": 1, "report": {}}', "unknown field `more`"),
     ],
 )

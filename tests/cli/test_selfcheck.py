@@ -90,9 +90,16 @@ def test_a_damaged_record_is_named(tmp_path: Path, content: str) -> None:
         read_record(path)
 
 
-@pytest.mark.parametrize("arguments", [["--builds=0", "--planted=0"], ["--builds=-1"]])
-def test_no_builds_at_all_are_refused(arguments: list[str]) -> None:
-    assert main(["selfcheck", *arguments]) == USAGE
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--builds=0", "--planted=0"], "--builds and --planted are numbers from 0 on, not both 0"),
+        (["--builds=-1"], "--builds and --planted are numbers from 0 on, not both 0"),
+        (["--work=5"], "hwperf: --work='5': work is a percentage of the call, such as 5%"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(arguments: list[str], said: str, told: Told) -> None:
+    assert said in told(USAGE, "selfcheck", *arguments).err
 
 
 def test_the_whole_tree_is_copied(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -339,11 +339,7 @@ def test_tables_that_cannot_be_read(asked: Asked, table: str, complaint: str) ->
         ("--weight=speed=1", USAGE, "unknown dimension"),
         ("--at=batch=1", USAGE, "--at=batch=1: unknown condition. Did you mean 'batch_size'? Allowed: batch_size, thr"),
         ("--at=threads=", USAGE, "one value for each condition, such as --at batch_size=32"),
-        (
-            "--at=batch_size=7",
-            USAGE,
-            "nothing was measured at batch_size=7. No measurement tells its point",
-        ),
+        ("--at=batch_size=7", USAGE, "nothing was measured at batch_size=7. No measurement tells its point"),
         ("--rank-by=energy", OK, "ranking not by energy, which is left out"),
         ("--weight=energy=1", OK, "ranking by score; weights accuracy 50 %, latency 25 %, memory 25 %"),
     ],

@@ -42,3 +42,19 @@ def test_a_misspelt_marker_is_told_within_the_terminal(pytester: pytest.Pytester
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert [] == [line for line in result.errlines if len(line) > 80]
     assert "Did you mean 'latency_p95_ms'?" in " ".join(" ".join(result.errlines).split())
+
+
+def test_the_header_keeps_the_width(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a word, such as a path, is never broken; the rate is as it is typed."""
+    monkeypatch.setenv("COLUMNS", "50")
+    pytester.makepyfile("def test_it(hwperf):\n    pass\n")
+    lines = pytester.runpytest_inprocess("--hwperf-save", "--hwperf-alpha=1%").outlines
+    first = next(place for place, line in enumerate(lines) if line.startswith("hwperf: machine"))
+    assert [] == [line for line in lines[first : first + 2] if len(line) > 50]
+    assert "alpha 1 %, energy auto" in " ".join(" ".join(lines[first : first + 4]).split())
+
+
+def test_the_option_that_was_given_is_answered(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(hwperf):\n    hwperf(len, [1])\n")
+    result = pytester.runpytest_inprocess("--hwperf-margin=foo=3%")
+    assert [] != [line for line in result.errlines if "--hwperf-margin: foo=3%: unknown keyword" in line]

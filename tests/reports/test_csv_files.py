@@ -135,7 +135,6 @@ def test_text_never_starts_a_formula(text: str) -> None:
     run = replace(fake.run(), test=text, label=text, scenario=text, unmeasured={text: text}, conditions={text: text})
     run = replace(run, directions={text: "lower"})
     report = report_of(Judgement(run=run, figures=(fake.figure(text, "mean", source=text, per=text),), verdicts=()))
-
     for content in render(report).values():
         for row in csv.reader(io.StringIO(content.decode())):
             cells = [

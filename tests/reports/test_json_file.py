@@ -63,7 +63,6 @@ def test_no_nan_is_ever_written() -> None:
     judgement = replace(
         fake.plain_judgement(), figures=(fake.figure(at=fake.estimate(math.nan, None, None, 1)),)
     )  # fmt: skip
-
     where = r"\$\.report\.judgements\[0\]\.figures\[0\]\.estimate\.value"
     problem = rf"^ReportFile: Expected a finite number, got `nan` - at `{where}`$"
     with pytest.raises(SerialisationError, match=problem):
@@ -134,7 +133,6 @@ def test_the_page_is_made_of_the_records(request: pytest.FixtureRequest) -> None
 def test_reports_are_as_the_page_says() -> None:
     jsonschema = pytest.importorskip("jsonschema")
     validator = jsonschema.Draft202012Validator(json.loads(PAGE.read_text(encoding="utf-8")))
-
     for report in (fake.report(), gates.report(1), fake.empty_report()):
         validator.validate(json.loads(render(report)))
 

@@ -49,6 +49,5 @@ def test_ticks_are_written_with_units() -> None:
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda _: None)
-
     with pytest.raises(UsageProblem, match=r"pip install 'pytest-hwperf\[plot\]'"):
         plots.render_sweep(sweep_of("t", []))

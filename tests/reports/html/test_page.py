@@ -92,7 +92,6 @@ def test_a_page_is_the_same_each_time_and_loads_nothing(report: Report) -> None:
 @REPORTS
 def test_embedded_data_is_json_and_the_only_script_is_allowed_by_its_hash(report: Report) -> None:
     reader = read(page.render(report))
-
     kinds = [kind for kind, _ in reader.scripts]
     assert ["application/json"] * (2 + len(report.judgements)) + ["text/plain", None] == kinds
     for kind, text in reader.scripts:
@@ -116,7 +115,6 @@ def test_what_comes_from_outside_is_text() -> None:
 
 def test_the_page_begins_with_the_verdict_and_the_regressions() -> None:
     reader = read(page.render(fake.report()))
-
     text = " ".join(reader.text.split())
     headline, worse, machine = (text.index(one) for one in ("1 of 2 tests regressed", "What got worse", "Processor"))
     assert headline < worse < machine
