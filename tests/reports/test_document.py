@@ -112,18 +112,3 @@ def test_a_command_stands_on_one_line(text: str, command: str, width: int) -> No
     assert any(command in line for line in lines)
     assert text.split() == " ".join(lines).split()
     assert all(len(line) <= width for line in lines if command not in line)
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("test[é-ü]", "test[é-ü]"),
-        ("\x1b[31mred", r"\x1b[31mred"),
-        ("two\nlines\r", r"two\nlines\r"),
-        ("\u202egnp.exe", r"\u202egnp.exe"),
-        ("a\u200bb\xa0c", r"a\u200bb\xa0c"),
-        ("\ud800", r"\ud800"),
-    ],
-)
-def test_what_a_terminal_would_obey_or_hide_is_escaped(text: str, shown: str) -> None:
-    assert [shown] == as_text([Paragraph(text)], 80)
