@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from pytest_hwperf import __version__
+from pytest_hwperf.cli import history
 from pytest_hwperf.cli.arguments import CommandParser, check_files, show_help_alone
 from pytest_hwperf.cli.output import INTERRUPTED as INTERRUPTED
 from pytest_hwperf.cli.output import USAGE as USAGE
@@ -89,6 +90,6 @@ def _parser() -> CommandParser:
     show_help_alone(parser)
     commands = parser.add_subparsers(metavar="COMMAND")
     for module in _COMMANDS:
-        for command in import_module(f"pytest_hwperf.cli.{module}").COMMANDS:
-            command.add_to(commands)
+        import_module(f"pytest_hwperf.cli.{module}").COMMAND.add_to(commands)
+    history.NOTE.add_to(commands)
     return parser

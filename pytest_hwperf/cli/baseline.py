@@ -174,42 +174,38 @@ _STORED = (
     arg.BASELINE,
 )
 _EVERY = arg.option("--baseline", "NAME", "default: all")
-COMMANDS = (
-    arg.Subcommand(
-        "baseline",
-        None,
-        "list, show, accept, remove or copy stored runs",
-        actions=(
-            arg.Subcommand(
-                "list", list_runs, "list the tests of which runs are stored", (arg.STORE_WITH_DEFAULT, _EVERY)
+COMMAND = arg.Subcommand(
+    "baseline",
+    None,
+    "list, show, accept, remove or copy stored runs",
+    actions=(
+        arg.Subcommand("list", list_runs, "list the tests of which runs are stored", (arg.STORE_WITH_DEFAULT, _EVERY)),
+        arg.Subcommand(
+            "show", show_runs, "show the figures of the newest stored run of a test on each machine", _STORED
+        ),
+        arg.Subcommand("remove", remove_runs, "remove the stored and the held runs of tests", _STORED),
+        arg.Subcommand("accept", accept_runs, "accept failed runs as the new baseline", _STORED),
+        arg.Subcommand(
+            "prune",
+            prune_runs,
+            "remove what this machine saved with other versions and has saved again",
+            (arg.STORE_WITH_DEFAULT, arg.BASELINE),
+        ),
+        arg.Subcommand(
+            "copy",
+            copy_runs,
+            "copy the accepted and the held runs, and the notes, of one store to another",
+            (
+                arg.option("source", "FROM", "store, such as json:.hwperf"),
+                arg.option("target", "TO", "store, such as sql:sqlite:///team.db"),
+                _EVERY,
             ),
-            arg.Subcommand(
-                "show", show_runs, "show the figures of the newest stored run of a test on each machine", _STORED
-            ),
-            arg.Subcommand("remove", remove_runs, "remove the stored and the held runs of tests", _STORED),
-            arg.Subcommand("accept", accept_runs, "accept failed runs as the new baseline", _STORED),
-            arg.Subcommand(
-                "prune",
-                prune_runs,
-                "remove what this machine saved with other versions and has saved again",
-                (arg.STORE_WITH_DEFAULT, arg.BASELINE),
-            ),
-            arg.Subcommand(
-                "copy",
-                copy_runs,
-                "copy the accepted and the held runs, and the notes, of one store to another",
-                (
-                    arg.option("source", "FROM", "store, such as json:.hwperf"),
-                    arg.option("target", "TO", "store, such as sql:sqlite:///team.db"),
-                    _EVERY,
-                ),
-            ),
-            arg.Subcommand(
-                "upgrade",
-                upgrade_store,
-                "give a database the newest schema, as its owner",
-                (arg.option("--store", "URL", "such as sql:postgresql+psycopg://host/name", required=True),),
-            ),
+        ),
+        arg.Subcommand(
+            "upgrade",
+            upgrade_store,
+            "give a database the newest schema, as its owner",
+            (arg.option("--store", "URL", "such as sql:postgresql+psycopg://host/name", required=True),),
         ),
     ),
 )

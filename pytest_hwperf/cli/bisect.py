@@ -265,28 +265,27 @@ def _change(change: Estimate) -> str:
     return f"{shown}, {100 * change.confidence:.3g} % confidence, {counted(change.n, 'pair')}"
 
 
-COMMANDS = (
-    arg.Subcommand(
-        "bisect",
-        run,
-        "find the commit that brought a regression",
-        (
-            arg.option("good", "GOOD", "a revision before the regression"),
-            arg.option(
-                "bad",
-                "BAD",
-                "a revision with the regression; its tests are run, and your own that git does not track yet",
-            ),
-            arg.flag("--first-parent", "a merged branch counts as its merge commit"),
-            arg.option("--confidence", "PERCENT", "at which it ends; default: 95%%", default="95%"),
-            arg.seconds("--time", 3600.0, "for all steps"),
-            arg.several("--share", "GLOB", "files that git does not have; repeatable"),
-            arg.flag("--restart", "start again instead of continuing"),
-            arg.written_json("what was found"),
-        ),
-        "Search the commits between GOOD and BAD for the one that made a test slower. Each step compares BAD with a "
-        "commit in pairs of fresh processes; inconclusive steps are repeated. Your checkout stays as it is. Exit code "
-        "0: found; 1: no regression between GOOD and BAD; 3: inconclusive, and the same command goes on; 4: usage.",
-        "%(prog)s GOOD BAD [option ...] -- TEST [PYTEST_ARGUMENT ...]",
+_ARGUMENTS = (
+    arg.option("good", "GOOD", "a revision before the regression"),
+    arg.option(
+        "bad",
+        "BAD",
+        "a revision with the regression; its tests are run, and your own that git does not track yet",
     ),
+    arg.flag("--first-parent", "a merged branch counts as its merge commit"),
+    arg.option("--confidence", "PERCENT", "at which it ends; default: 95%%", default="95%"),
+    arg.seconds("--time", 3600.0, "for all steps"),
+    arg.several("--share", "GLOB", "files that git does not have; repeatable"),
+    arg.flag("--restart", "start again instead of continuing"),
+    arg.written_json("what was found"),
+)
+COMMAND = arg.Subcommand(
+    "bisect",
+    run,
+    "find the commit that brought a regression",
+    _ARGUMENTS,
+    "Search the commits between GOOD and BAD for the one that made a test slower. Each step compares BAD with a "
+    "commit in pairs of fresh processes; inconclusive steps are repeated. Your checkout stays as it is. Exit code "
+    "0: found; 1: no regression between GOOD and BAD; 3: inconclusive, and the same command goes on; 4: usage.",
+    "%(prog)s GOOD BAD [option ...] -- TEST [PYTEST_ARGUMENT ...]",
 )

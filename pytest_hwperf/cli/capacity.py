@@ -331,31 +331,30 @@ def _model_rows(one: capacity.ModelMemory, room: str) -> Iterator[Titled]:
         yield Titled("", f"its {show(one.boards_bytes, 'B')} on GPUs are not counted")
 
 
-COMMANDS = (
-    arg.Subcommand(
-        "capacity",
-        run,
-        "plan instances from a rate of arrivals and a service time",
-        (
-            arg.option("report", "REPORT.json", "of pytest --hwperf-report=FILE.json: the measured times", nargs="?"),
-            arg.option("--test", "ID", "of the report: the measurement to plan with, or a part of its id"),
-            *(arg.option(f"--{name}", "NUMBER", text, type=_number(name)) for name, text in _FACTS.items()),
-            arg.option("--servers", "N", "that share one queue; default: 1", type=int, default=1),
-            arg.option("--cores", "N", "of an instance; default: those of this machine", type=int),
-            arg.option(
-                "--also",
-                "ARRIVALS:MS[:VARIATION]",
-                "another model that the same servers serve; repeatable",
-                action="append",
-                default=[],
-                type=_service,
-            ),
-            arg.several("--carbon", "KEY=VALUE", "as a line of hwperf_carbon; repeatable"),
-            arg.flag("--models", "count the models of REPORT.json that a memory holds"),
-            arg.written_json("the plan"),
-        ),
-        "Say how busy a service is, how long its requests wait by theory and as measured, and how many instances a "
-        "peak takes; with --models, how many models a memory holds. Exit code 0: at most 80 % busy; 1: busier, without "
-        "a steady state, or a model that does not fit; 4: usage.",
+_ARGUMENTS = (
+    arg.option("report", "REPORT.json", "of pytest --hwperf-report=FILE.json: the measured times", nargs="?"),
+    arg.option("--test", "ID", "of the report: the measurement to plan with, or a part of its id"),
+    *(arg.option(f"--{name}", "NUMBER", text, type=_number(name)) for name, text in _FACTS.items()),
+    arg.option("--servers", "N", "that share one queue; default: 1", type=int, default=1),
+    arg.option("--cores", "N", "of an instance; default: those of this machine", type=int),
+    arg.option(
+        "--also",
+        "ARRIVALS:MS[:VARIATION]",
+        "another model that the same servers serve; repeatable",
+        action="append",
+        default=[],
+        type=_service,
     ),
+    arg.several("--carbon", "KEY=VALUE", "as a line of hwperf_carbon; repeatable"),
+    arg.flag("--models", "count the models of REPORT.json that a memory holds"),
+    arg.written_json("the plan"),
+)
+COMMAND = arg.Subcommand(
+    "capacity",
+    run,
+    "plan instances from a rate of arrivals and a service time",
+    _ARGUMENTS,
+    "Say how busy a service is, how long its requests wait by theory and as measured, and how many instances a "
+    "peak takes; with --models, how many models a memory holds. Exit code 0: at most 80 % busy; 1: busier, without "
+    "a steady state, or a model that does not fit; 4: usage.",
 )

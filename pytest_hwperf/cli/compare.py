@@ -154,30 +154,29 @@ def _show(line: ProgressLine, progress: Progress) -> None:
 
 
 _FORMS = "an ONNX file, a .skops file, module:function, or http://…"
-COMMANDS = (
-    arg.Subcommand(
-        "compare",
-        run,
-        "decide whether to roll out a new version of a model",
-        (
-            arg.option("old", "OLD", f"the version that is served: {_FORMS}"),
-            arg.option("new", "NEW", "the version to be rolled out: the same"),
-            arg.option("--data", "FILE", arg.DATA, required=True),
-            *(arg.TARGET, arg.BATCH_SIZE, arg.THREADS),
-            arg.option("--alpha", "PERCENT", "false alarms of the whole; default: 1%%", default="1%"),
-            arg.option("--requirements", "FILE.yaml", "limits of NEW, with the names of hwbudget"),
-            arg.several("--margin", "[METRIC=]SIZE", "as latency_p95=10%% or accuracy=0.5pp"),
-            arg.seconds("--time", 600.0, "for all pairs"),
-            arg.flag("--accept-inconclusive", "exit code 0 instead of 3 for inconclusive"),
-            arg.several("--trust", "MODULE.TYPE", "a type in a .skops file that may be loaded"),
-            arg.HEADER,
-            arg.seconds("--timeout", 10.0, "of a request"),
-            arg.option("--record", "FILE", "write a record of this version, for the repository"),
-            arg.option("--markdown", "FILE", "write the decision as Markdown"),
-            arg.written_json("the decision and its evidence"),
-        ),
-        "Let two versions of a model take turns on the same rows. Exit code 0, go: nothing is worse by more than its "
-        "margin, and every requirement is met; 1, no-go: something is worse, or a requirement is missed; 3, "
-        "inconclusive: something could not be decided; 4: usage.",
-    ),
+_ARGUMENTS = (
+    arg.option("old", "OLD", f"the version that is served: {_FORMS}"),
+    arg.option("new", "NEW", "the version to be rolled out: the same"),
+    arg.option("--data", "FILE", arg.DATA, required=True),
+    *(arg.TARGET, arg.BATCH_SIZE, arg.THREADS),
+    arg.option("--alpha", "PERCENT", "false alarms of the whole; default: 1%%", default="1%"),
+    arg.option("--requirements", "FILE.yaml", "limits of NEW, with the names of hwbudget"),
+    arg.several("--margin", "[METRIC=]SIZE", "as latency_p95=10%% or accuracy=0.5pp"),
+    arg.seconds("--time", 600.0, "for all pairs"),
+    arg.flag("--accept-inconclusive", "exit code 0 instead of 3 for inconclusive"),
+    arg.several("--trust", "MODULE.TYPE", "a type in a .skops file that may be loaded"),
+    arg.HEADER,
+    arg.seconds("--timeout", 10.0, "of a request"),
+    arg.option("--record", "FILE", "write a record of this version, for the repository"),
+    arg.option("--markdown", "FILE", "write the decision as Markdown"),
+    arg.written_json("the decision and its evidence"),
+)
+COMMAND = arg.Subcommand(
+    "compare",
+    run,
+    "decide whether to roll out a new version of a model",
+    _ARGUMENTS,
+    "Let two versions of a model take turns on the same rows. Exit code 0, go: nothing is worse by more than its "
+    "margin, and every requirement is met; 1, no-go: something is worse, or a requirement is missed; 3, "
+    "inconclusive: something could not be decided; 4: usage.",
 )

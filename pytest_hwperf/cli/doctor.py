@@ -298,29 +298,27 @@ def parse_required(given: Sequence[str], registered: Collection[str] | None = No
     return names
 
 
-COMMANDS = (
-    arg.Subcommand(
-        "doctor",
-        run,
-        "show what this machine can measure, and what makes it noisy",
-        (
-            arg.flag("--json", "the same facts as plain data"),
-            arg.several(
-                "--require",
-                "ABILITY,…",
-                "energy (measured, not the estimate), memory, cpu, clock, or a source of energy such as rapl; "
-                "repeatable",
-            ),
-            arg.option(
-                "--seconds",
-                "N",
-                "for the noise reading; 0 skips it and the speed of numpy; default: 20",
-                type=float,
-                default=20.0,
-            ),
-        ),
-        "Look for energy counters, memory peaks, clocks and everything that disturbs timings; then let equal "
-        "processes take turns, to see how noisy this machine is now. Exit code 1: an ability named by --require is "
-        "missing.",
+_ARGUMENTS = (
+    arg.flag("--json", "the same facts as plain data"),
+    arg.several(
+        "--require",
+        "ABILITY,…",
+        "energy (measured, not the estimate), memory, cpu, clock, or a source of energy such as rapl; repeatable",
     ),
+    arg.option(
+        "--seconds",
+        "N",
+        "for the noise reading; 0 skips it and the speed of numpy; default: 20",
+        type=float,
+        default=20.0,
+    ),
+)
+COMMAND = arg.Subcommand(
+    "doctor",
+    run,
+    "show what this machine can measure, and what makes it noisy",
+    _ARGUMENTS,
+    "Look for energy counters, memory peaks, clocks and everything that disturbs timings; then let equal "
+    "processes take turns, to see how noisy this machine is now. Exit code 1: an ability named by --require is "
+    "missing.",
 )

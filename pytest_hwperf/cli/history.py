@@ -214,35 +214,32 @@ def _on_machine(series: Sequence[Series], options: argparse.Namespace) -> list[S
     return [one for one in series if one.machine.fingerprint.startswith(options.machine)]
 
 
-COMMANDS = (
-    arg.Subcommand(
-        "history",
-        run,
-        "show how tests changed over time, and at which commits",
-        (
-            arg.option("test", "TEST", "id of a test, with * and ? as wildcards"),
-            arg.option(
-                "--metric", "NAME", "such as latency, or latency_p95; default: of each the median, in exports all"
-            ),
-            arg.option("--machine", "DIGITS", "first digits of a machine's fingerprint", default=""),
-            *(arg.STORE, arg.BASELINE),
-            arg.option("--newest", "N", "runs of each test; default: 1000, in exports all", type=int),
-            arg.option("--as", None, "export the values for other programs", dest="form", choices=["parquet", "otava"]),
-            arg.several(
-                "--output",
-                "FILE",
-                "write FILE.json with values and changes or FILE.html with a chart of each series; repeatable",
-            ),
-        ),
-        "Show what a store remembers of tests: a line for each statistic and machine, where its level changed and "
-        "between which revisions, and the team's notes, which `hwperf history note REV TEXT` keeps. Exit code 0: shown "
-        "or exported; 4: usage, or nothing matches.",
+_ARGUMENTS = (
+    arg.option("test", "TEST", "id of a test, with * and ? as wildcards"),
+    arg.option("--metric", "NAME", "such as latency, or latency_p95; default: of each the median, in exports all"),
+    arg.option("--machine", "DIGITS", "first digits of a machine's fingerprint", default=""),
+    *(arg.STORE, arg.BASELINE),
+    arg.option("--newest", "N", "runs of each test; default: 1000, in exports all", type=int),
+    arg.option("--as", None, "export the values for other programs", dest="form", choices=["parquet", "otava"]),
+    arg.several(
+        "--output",
+        "FILE",
+        "write FILE.json with values and changes or FILE.html with a chart of each series; repeatable",
     ),
-    arg.Subcommand(
-        "history note",  # as `hwperf history` is typed with a test, it has no commands below it
-        keep_note,
-        "",
-        (arg.option("revision", "REV", "as git knows it"), arg.option("text", "TEXT", "the note"), arg.STORE),
-        "Keep a note that hwperf history shows at a revision: a new runner, an accepted slowdown.",
-    ),
+)
+COMMAND = arg.Subcommand(
+    "history",
+    run,
+    "show how tests changed over time, and at which commits",
+    _ARGUMENTS,
+    "Show what a store remembers of tests: a line for each statistic and machine, where its level changed and "
+    "between which revisions, and the team's notes, which `hwperf history note REV TEXT` keeps. Exit code 0: shown "
+    "or exported; 4: usage, or nothing matches.",
+)
+NOTE = arg.Subcommand(
+    "history note",  # as `hwperf history` is typed with a test, it has no commands below it
+    keep_note,
+    "",
+    (arg.option("revision", "REV", "as git knows it"), arg.option("text", "TEXT", "the note"), arg.STORE),
+    "Keep a note that hwperf history shows at a revision: a new runner, an accepted slowdown.",
 )

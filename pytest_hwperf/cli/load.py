@@ -267,34 +267,33 @@ def _tried(one: driver.Try) -> str:
 
 
 _NUMBERS = {"qps": float, "seconds": float, "seed": int, "shape": float, "in-flight": int, "rows": int, "calls": int}
-COMMANDS = (
-    arg.Subcommand(
-        "load",
-        run,
-        "put a load on an address, a function or an ONNX file",
-        (
-            arg.option("target", "TARGET", "http://…, module:function, or an ONNX file"),
-            arg.option("--kind", "KIND", "of load; default: server", default="server"),
-            *(
-                arg.option(f"--{name}", name.upper().replace("-", "_"), "as in hwload(...)", type=kind)
-                for name, kind in _NUMBERS.items()
-            ),
-            arg.option("--carriers", "CARRIERS", "threads or processes, where several calls run at once"),
-            arg.option("--within-ms", "MS", "answers later than this do not count as goodput", type=float),
-            arg.flag("--find-peak", "search the highest rate whose p95 is within --p95-ms"),
-            arg.option("--p95-ms", "MS", "bound of --find-peak", type=float),
-            arg.several("--budget", "KEYWORD=LIMIT", "as in hwbudget(...)"),
-            arg.option("--data", "FILE", arg.DATA),
-            *(arg.BATCH_SIZE, arg.THREADS, arg.written_json("the report")),
-            arg.option("--body", "TEXT|@FILE", "of each request, instead of --data"),
-            arg.HEADER,
-            arg.option("--method", "METHOD", "of each request; default: POST with a body, else GET"),
-            arg.seconds("--timeout", 10.0, "of a whole request"),
-            arg.option("--engine", None, "what sends requests; default: own", choices=["own", "locust"], default="own"),
-            arg.option("--workers", "N", "processes of Locust; default: 2", type=int, default=2),
-            arg.flag("--locustfile", "write a locustfile with this load, and send nothing"),
-        ),
-        "Send calls as a load says and show how they were served. Exit code 0: every budget is kept; 1: one is not, "
-        "calls failed, or no rate is served in time; 3: inconclusive; 4: usage. Put a load on your own servers only.",
+_ARGUMENTS = (
+    arg.option("target", "TARGET", "http://…, module:function, or an ONNX file"),
+    arg.option("--kind", "KIND", "of load; default: server", default="server"),
+    *(
+        arg.option(f"--{name}", name.upper().replace("-", "_"), "as in hwload(...)", type=kind)
+        for name, kind in _NUMBERS.items()
     ),
+    arg.option("--carriers", "CARRIERS", "threads or processes, where several calls run at once"),
+    arg.option("--within-ms", "MS", "answers later than this do not count as goodput", type=float),
+    arg.flag("--find-peak", "search the highest rate whose p95 is within --p95-ms"),
+    arg.option("--p95-ms", "MS", "bound of --find-peak", type=float),
+    arg.several("--budget", "KEYWORD=LIMIT", "as in hwbudget(...)"),
+    arg.option("--data", "FILE", arg.DATA),
+    *(arg.BATCH_SIZE, arg.THREADS, arg.written_json("the report")),
+    arg.option("--body", "TEXT|@FILE", "of each request, instead of --data"),
+    arg.HEADER,
+    arg.option("--method", "METHOD", "of each request; default: POST with a body, else GET"),
+    arg.seconds("--timeout", 10.0, "of a whole request"),
+    arg.option("--engine", None, "what sends requests; default: own", choices=["own", "locust"], default="own"),
+    arg.option("--workers", "N", "processes of Locust; default: 2", type=int, default=2),
+    arg.flag("--locustfile", "write a locustfile with this load, and send nothing"),
+)
+COMMAND = arg.Subcommand(
+    "load",
+    run,
+    "put a load on an address, a function or an ONNX file",
+    _ARGUMENTS,
+    "Send calls as a load says and show how they were served. Exit code 0: every budget is kept; 1: one is not, "
+    "calls failed, or no rate is served in time; 3: inconclusive; 4: usage. Put a load on your own servers only.",
 )

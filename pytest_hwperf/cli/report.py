@@ -145,28 +145,25 @@ _OUTPUT = arg.several(
     "--output", "FILE", "write FILE.json, FILE.md for pull requests or FILE.html with charts; repeatable"
 )
 OUTPUT = (_ANNOTATIONS, _OUTPUT)  # of every command that shows a report
-COMMANDS = (
-    arg.Subcommand(
-        "report",
-        run,
-        "show, merge, verify or export reports of pytest --hwperf-report=FILE.json",
-        (
-            arg.option("files", "FILE", "written by pytest --hwperf-report=FILE.json", nargs="*"),
-            arg.option(
-                "--from", "FORMAT:FILE", f"read the result of another program: {', '.join(FORMS)}", dest="origin"
-            ),
-            (
-                arg.flag("--verify", "recompute every verdict and show what differs"),
-                arg.option("--as", None, "export the figures for another program", dest="form", choices=[*_EXPORTED]),
-                _ANNOTATIONS,
-            ),
-            _OUTPUT,
-            arg.option("--store", "URL", "show each test's history from this store in .html"),
-            arg.option("--kinds", "NAME,…|N", "expect these kinds of machine, e.g. x86-64,arm64", type=parse_kinds),
-        ),
-        "Show a report of pytest --hwperf-report=FILE.json as a table. Several reports, of the shards of a build or of "
-        "its kinds of machine, are merged. Exit code 0: shown, verified or exported; 1: with --verify something "
-        "differs, or a test of a shard or kind failed; 3: a shard or kind is missing or did not end, or nothing was "
-        "decided; 4: usage, or reports of different builds.",
+_ARGUMENTS = (
+    arg.option("files", "FILE", "written by pytest --hwperf-report=FILE.json", nargs="*"),
+    arg.option("--from", "FORMAT:FILE", f"read the result of another program: {', '.join(FORMS)}", dest="origin"),
+    (
+        arg.flag("--verify", "recompute every verdict and show what differs"),
+        arg.option("--as", None, "export the figures for another program", dest="form", choices=[*_EXPORTED]),
+        _ANNOTATIONS,
     ),
+    _OUTPUT,
+    arg.option("--store", "URL", "show each test's history from this store in .html"),
+    arg.option("--kinds", "NAME,…|N", "expect these kinds of machine, e.g. x86-64,arm64", type=parse_kinds),
+)
+COMMAND = arg.Subcommand(
+    "report",
+    run,
+    "show, merge, verify or export reports of pytest --hwperf-report=FILE.json",
+    _ARGUMENTS,
+    "Show a report of pytest --hwperf-report=FILE.json as a table. Several reports, of the shards of a build or of "
+    "its kinds of machine, are merged. Exit code 0: shown, verified or exported; 1: with --verify something "
+    "differs, or a test of a shard or kind failed; 3: a shard or kind is missing or did not end, or nothing was "
+    "decided; 4: usage, or reports of different builds.",
 )

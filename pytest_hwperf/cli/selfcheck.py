@@ -157,22 +157,21 @@ def tree() -> Path:
         return Path.cwd()
 
 
-COMMANDS = (
-    arg.Subcommand(
-        "selfcheck",
-        run,
-        "measure false alarms and detection on your tests and machine",
-        (
-            arg.option("--builds", "N", "with equal code; default: 5", type=int, default=5),
-            arg.option("--planted", "N", "with planted work; default: 2", type=int, default=2),
-            arg.option("--work", "PERCENT", "planted; default: 5%%", default="5%"),
-            arg.option("--alpha", "PERCENT", "as of the gate; default: 1%%", default="1%"),
-            arg.option("--parallel", "N", "pairs side by side; default: 1", default="1"),
-            arg.flag("--forget", "start the record of this machine over"),
-            arg.option("pytest", "PYTEST_ARGUMENT", "tests to use, after --", nargs="*"),
-        ),
-        "Run your tests against a copy of themselves, where every alarm is a false one, and with planted work, where "
-        "every missing alarm is a miss. Results are kept for this machine and added up. Exit code 1: surely more "
-        "false alarms than stated.",
-    ),
+_ARGUMENTS = (
+    arg.option("--builds", "N", "with equal code; default: 5", type=int, default=5),
+    arg.option("--planted", "N", "with planted work; default: 2", type=int, default=2),
+    arg.option("--work", "PERCENT", "planted; default: 5%%", default="5%"),
+    arg.option("--alpha", "PERCENT", "as of the gate; default: 1%%", default="1%"),
+    arg.option("--parallel", "N", "pairs side by side; default: 1", default="1"),
+    arg.flag("--forget", "start the record of this machine over"),
+    arg.option("pytest", "PYTEST_ARGUMENT", "tests to use, after --", nargs="*"),
+)
+COMMAND = arg.Subcommand(
+    "selfcheck",
+    run,
+    "measure false alarms and detection on your tests and machine",
+    _ARGUMENTS,
+    "Run your tests against a copy of themselves, where every alarm is a false one, and with planted work, where "
+    "every missing alarm is a miss. Results are kept for this machine and added up. Exit code 1: surely more "
+    "false alarms than stated.",
 )

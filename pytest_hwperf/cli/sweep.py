@@ -130,31 +130,27 @@ def _write(options: argparse.Namespace, found: Swept, started: str) -> None:
         output.say(f"wrote {options.plot}")
 
 
-COMMANDS = (
-    arg.Subcommand(
-        "sweep",
-        run,
-        "measure a model at several batch sizes and thread counts",
-        (
-            arg.option("model", "MODEL", "an ONNX file, or module:function"),
-            arg.option("--data", "FILE", arg.DATA, required=True),
-            *(arg.TARGET, arg.written_json("the report")),
-            arg.option("--batch-size", "ROWS,…|largest", "default: 1,8,32,128", default="1,8,32,128"),
-            arg.option("--threads", "N,…", "of the runtime and of BLAS; default: 1", default="1"),
-            *(
-                arg.option(f"--{name.replace('_', '-')}", "LIMIT", f"as hwbudget({name}=…)", type=float)
-                for name in _LIMITS
-            ),
-            arg.option("--rate-sps", "ROWS", "that arrive per second: adds the fill delay", type=float),
-            arg.option("--serving-batch", "ROWS", "that are served together", type=int),
-            arg.option("--goal", None, "default: throughput", choices=get_args(Goal), default="throughput"),
-            arg.seconds("--time", 2.0, "of calls of each point"),
-            arg.option("--energy", "auto|off|SOURCE", "as --hwperf-energy; default: auto", default="auto"),
-            arg.option("--seed", "N", "of the orders; default: drawn, and shown", type=int),
-            arg.option("--plot", "FILE", "write a picture as PNG; needs matplotlib"),
-        ),
-        "Measure one model at several batch sizes and thread counts, in rounds of drawn order, and name the best "
-        "within the limits. Exit code 0: there is a best point for the goal; 1: every point misses a limit; 3: none is "
-        "known to keep them, but some are inconclusive; 4: usage.",
-    ),
+_ARGUMENTS = (
+    arg.option("model", "MODEL", "an ONNX file, or module:function"),
+    arg.option("--data", "FILE", arg.DATA, required=True),
+    *(arg.TARGET, arg.written_json("the report")),
+    arg.option("--batch-size", "ROWS,…|largest", "default: 1,8,32,128", default="1,8,32,128"),
+    arg.option("--threads", "N,…", "of the runtime and of BLAS; default: 1", default="1"),
+    *(arg.option(f"--{name.replace('_', '-')}", "LIMIT", f"as hwbudget({name}=…)", type=float) for name in _LIMITS),
+    arg.option("--rate-sps", "ROWS", "that arrive per second: adds the fill delay", type=float),
+    arg.option("--serving-batch", "ROWS", "that are served together", type=int),
+    arg.option("--goal", None, "default: throughput", choices=get_args(Goal), default="throughput"),
+    arg.seconds("--time", 2.0, "of calls of each point"),
+    arg.option("--energy", "auto|off|SOURCE", "as --hwperf-energy; default: auto", default="auto"),
+    arg.option("--seed", "N", "of the orders; default: drawn, and shown", type=int),
+    arg.option("--plot", "FILE", "write a picture as PNG; needs matplotlib"),
+)
+COMMAND = arg.Subcommand(
+    "sweep",
+    run,
+    "measure a model at several batch sizes and thread counts",
+    _ARGUMENTS,
+    "Measure one model at several batch sizes and thread counts, in rounds of drawn order, and name the best "
+    "within the limits. Exit code 0: there is a best point for the goal; 1: every point misses a limit; 3: none is "
+    "known to keep them, but some are inconclusive; 4: usage.",
 )

@@ -329,36 +329,31 @@ def _inconclusive(choice: Choice) -> Iterator[Titled]:
     yield Titled("inconclusive", f"{'; '.join(names)}: {what}")
 
 
-COMMANDS = (
-    arg.Subcommand(
-        "tradeoffs",
-        run,
-        "choose among measured scenarios by requirements",
-        (
-            arg.option(
-                "file", "REPORT.json|FILE.csv", "of pytest --hwperf-report=FILE.json, or a table of others", nargs="?"
-            ),
-            arg.option("--requirements", "FILE.yaml", "limits, with the names of hwbudget"),
-            arg.option("--test", "ID", "only tests whose id contains this"),
-            arg.several(
-                "--at",
-                "CONDITION=VALUE",
-                f"only measurements at this operating point: {', '.join(CONDITIONS)}; repeatable",
-            ),
-            arg.option(
-                "--rank-by", None, "default: score", default="score", choices=["score", "composite", *DIMENSIONS]
-            ),
-            arg.option("--reference", "NAME", f"of the score; default: {USUAL_REFERENCE}, else the first"),
-            arg.several("--weight", "DIMENSION=NUMBER", f"of {', '.join(DIMENSIONS)}"),
-            arg.flag("--with-estimates", "where no energy was measured, score the estimated one, and say so"),
-            arg.option("--hosts", "FILE.toml", "of a fleet: prices per hour of kinds of machine"),
-            arg.flag("--pairs", "compare latencies in pairs of fresh processes; needs -- TEST"),
-            arg.seconds("--time", 600.0, "for all pairs"),
-            arg.written_json("the tables"),
-        ),
-        "Compare the scenarios of each test with requirements and with each other. Exit code 0: of every test one "
-        "meets all requirements; 1: of one none does; 3: none is known to, or the run has not come to its end; 4: "
-        "usage, or pytest has measured nothing.",
-        "%(prog)s [option ...] REPORT.json|FILE.csv, or: %(prog)s [option ...] -- TEST [PYTEST_ARGUMENT ...]",
+_ARGUMENTS = (
+    arg.option("file", "REPORT.json|FILE.csv", "of pytest --hwperf-report=FILE.json, or a table of others", nargs="?"),
+    arg.option("--requirements", "FILE.yaml", "limits, with the names of hwbudget"),
+    arg.option("--test", "ID", "only tests whose id contains this"),
+    arg.several(
+        "--at",
+        "CONDITION=VALUE",
+        f"only measurements at this operating point: {', '.join(CONDITIONS)}; repeatable",
     ),
+    arg.option("--rank-by", None, "default: score", default="score", choices=["score", "composite", *DIMENSIONS]),
+    arg.option("--reference", "NAME", f"of the score; default: {USUAL_REFERENCE}, else the first"),
+    arg.several("--weight", "DIMENSION=NUMBER", f"of {', '.join(DIMENSIONS)}"),
+    arg.flag("--with-estimates", "where no energy was measured, score the estimated one, and say so"),
+    arg.option("--hosts", "FILE.toml", "of a fleet: prices per hour of kinds of machine"),
+    arg.flag("--pairs", "compare latencies in pairs of fresh processes; needs -- TEST"),
+    arg.seconds("--time", 600.0, "for all pairs"),
+    arg.written_json("the tables"),
+)
+COMMAND = arg.Subcommand(
+    "tradeoffs",
+    run,
+    "choose among measured scenarios by requirements",
+    _ARGUMENTS,
+    "Compare the scenarios of each test with requirements and with each other. Exit code 0: of every test one "
+    "meets all requirements; 1: of one none does; 3: none is known to, or the run has not come to its end; 4: "
+    "usage, or pytest has measured nothing.",
+    "%(prog)s [option ...] REPORT.json|FILE.csv, or: %(prog)s [option ...] -- TEST [PYTEST_ARGUMENT ...]",
 )

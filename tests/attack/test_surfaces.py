@@ -264,7 +264,7 @@ def test_no_error_is_obeyed(
 ) -> None:
     """Those of this package wherever they are shown, pytest's own output included; others where a command ends."""
     error = kind(HOSTILE)
-    monkeypatch.setattr(doctor, "COMMANDS", (doctor.COMMANDS[0]._replace(run=raising(error)),))
+    monkeypatch.setattr(doctor, "COMMAND", doctor.COMMAND._replace(run=raising(error)))
     assert main(["doctor"]) == (USAGE if kind in KINDS else INTERNAL)
     assert set() == obeyed(capsys.readouterr().err)
     if kind in KINDS:

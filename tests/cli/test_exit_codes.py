@@ -41,7 +41,7 @@ def test_an_unforeseen_error_is_no_answer(
     module: Any, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Python itself would end with 1, which means that something regressed."""
-    monkeypatch.setattr(module, "COMMANDS", (module.COMMANDS[0]._replace(run=mistaken),))
+    monkeypatch.setattr(module, "COMMAND", module.COMMAND._replace(run=mistaken))
     assert INTERNAL == main(arguments)
     assert INTERNAL not in ANSWERS
     error = capsys.readouterr().err
@@ -258,7 +258,7 @@ import sys
 sys.path[:0] = [{here!r}, {here!r} + "/.."]
 from test_exit_codes import printing
 from pytest_hwperf.cli import main, report
-report.COMMANDS = (report.COMMANDS[0]._replace(run=printing),)
+report.COMMAND = report.COMMAND._replace(run=printing)
 sys.exit(main(["report", "report.json"]))
 """
 
