@@ -1,6 +1,7 @@
 """What moved, its stacks as files, and where the time of a call goes."""
 
 import json
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -37,24 +38,31 @@ def explained(*explanations: Explanation) -> Report:
     return replace(fake.empty_report(), gates=(replace(gates.report(1).gates[0], explanations=explanations),))
 
 
-def test_all_movers_are_listed_with_their_share_and_its_spread() -> None:
-    expected = """\
-what moved in tests/test_models.py::test_0: latency p50 10.0 ms → 13.0 ms
-  +2.20 ms  73 %  (72 % .. 75 %)  tokenize model.py:7, called 1.00 → 3.00 ×
-  +800 µs   27 %  (24 % .. 29 %)  embed model.py:7
-  calls took 100 % longer under the profiler, those of many short functions most
-    of all
-  by fake, 1 ms interval, 3 profiles of each side in fresh processes
-"""
-    assert expected.splitlines() == lines_of(explained(explanation(tokenize=3.2, embed=4.8)), 80)
-
-
-def test_a_small_cost_of_the_profiler_is_said_and_calls_that_are_as_many_as_before_are_not() -> None:
-    small = replace(explanation(tokenize=3, embed=5), overhead=0.25, remarks=())
+def cases() -> Iterator[tuple[str, Report]]:
+    both, small = explanation(tokenize=3.2, embed=4.8), replace(explanation(tokenize=3, embed=5), remarks=())
+    yield "all movers are listed with their share and its spread", explained(both)
     alike = tuple(replace(mover, baseline_calls=1.0, candidate_calls=1.001) for mover in small.movers)
-    lines = lines_of(explained(replace(small, movers=alike)), 120)
-    assert lines[-1].endswith("fresh processes; calls took 25 % longer under it")
-    assert "called" not in " ".join(lines)
+    yield (
+        "a small cost of the profiler is said, and no number of calls that is as before",
+        explained(replace(small, movers=alike, overhead=0.25)),
+    )
+    sizes = {"kind": "allocation", "baseline": 1e6, "candidate": 2e6, "low": 1e6, "high": 1e6}
+    movers = tuple(replace(mover, **sizes) for mover in small.movers)
+    yield (
+        "movers of memory are bytes",
+        explained(replace(small, kind="allocation", movers=movers, baseline=100e6, candidate=102e6, overhead=None)),
+    )
+    only = replace(explanation(tokenize=4), remarks=())
+    yield "a single mover of what regressed stands with the verdict", explained(only, replace(only, movers=()))
+    improved = fake.comparison_verdict(only.metric, only.statistic, "improved", (-0.3, -0.4, -0.2))
+    run = fake.run(test=only.measurement.test, label=only.measurement.label)
+    judgement = replace(fake.plain_judgement(), run=run, verdicts=(improved,))
+    yield "of what improved it is listed, since no failure names it", replace(explained(only), judgements=(judgement,))
+
+
+def test_movers_are_listed_as_agreed(golden: Callable[[str, bytes], None]) -> None:
+    shown = [(f"# {name}", *lines_of(report, 80)) for name, report in cases()]
+    golden("text/movers_80.txt", "".join(f"{line}\n" for lines in shown for line in lines).encode())
 
 
 def test_movers_stand_above_the_counts_and_not_where_little_is_asked_for() -> None:
@@ -65,16 +73,6 @@ def test_movers_stand_above_the_counts_and_not_where_little_is_asked_for() -> No
     assert "what moved" in str(render(report, width=80))
 
 
-def test_a_single_mover_is_listed_only_of_what_improved_since_no_failure_names_it() -> None:
-    """Of what regressed it stands with the verdict."""
-    only = replace(explanation(tokenize=4), remarks=())
-    assert [] == lines_of(explained(only), 80) == lines_of(explained(replace(only, movers=())), 80)
-    improved = fake.comparison_verdict(only.metric, only.statistic, "improved", (-0.3, -0.4, -0.2))
-    run = fake.run(test=only.measurement.test, label=only.measurement.label)
-    judgement = replace(fake.plain_judgement(), run=run, verdicts=(improved,))
-    assert "tokenize" in lines_of(replace(explained(only), judgements=(judgement,)), 80)[1]
-
-
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_hostile_names_keep_the_width_and_move_no_cursor(width: int) -> None:
     one = explanation(tokenize=3, embed=5)
@@ -82,16 +80,6 @@ def test_hostile_names_keep_the_width_and_move_no_cursor(width: int) -> None:
     test = Measurement(test="t.py::" + "\x07" * 200, label="")
     lines = lines_of(explained(replace(one, movers=odd, measurement=test)), width)
     assert all(line.isprintable() and len(line) <= width for line in lines)
-
-
-def test_movers_of_memory_are_bytes() -> None:
-    one = explanation(tokenize=3, embed=5)
-    movers = tuple(
-        replace(mover, kind="allocation", baseline=1e6, candidate=2e6, low=1e6, high=1e6) for mover in one.movers
-    )
-    memory = replace(one, kind="allocation", movers=movers, baseline=100e6, candidate=102e6, overhead=None, remarks=())
-    assert "100 MB → 102 MB" in lines_of(explained(memory), 120)[0]
-    assert "+1.00 MB" in lines_of(explained(memory), 120)[1]
 
 
 CALLS = {"predict": 1, "predict>tokenize": 3}
@@ -219,32 +207,19 @@ def work_shown(flops: float, moved: float, latency_s: float = 15e-3, **others: A
     return only.work
 
 
-def test_the_work_of_a_call_and_what_limits_it_stand_below() -> None:
-    work, verdict = work_shown(1e9, 1e6)
-    assert work.startswith("a call: 1.00 GFLOP, 1.00 MB (weights + inputs + outputs, each moved once); 1000 FLOP/B; ")
-    assert work.endswith("; over its median 66.7 GFLOP/s and 66.7 MB/s")
-    assert verdict.startswith(
-        "compute-bound: at the rates that numpy reaches here (100 GFLOP/s and 10.0 GB/s, 1 thread) "
-    )
-    assert verdict.endswith("it would take 67 % of its time")
+WORKS = {
+    "what limits a call": work_shown(1e9, 1e6),
+    "faster than numpy: no share above 100 %": work_shown(1e9, 1e6, 5e-3),
+    "data from caches": work_shown(1e6, 1e8, 5e-3),
+    "what is not counted makes a lower bound and no verdict": work_shown(0, 0, uncounted={"Loop": 1}, integer_ops=2e3),
+    "no operation": work_shown(0, 0),
+    "nothing counted but bytes": work_shown(0, 1e3, 1e-3, uncounted={"TreeEnsembleClassifier": 1}),
+}
 
 
-def test_a_call_that_is_faster_than_numpy_says_so() -> None:
-    """No share above 100 % is shown."""
-    faster = "compute-bound: ×2.0 as fast as numpy here (100 GFLOP/s and 10.0 GB/s, 1 thread)"
-    cached = "its data move ×2.0 as fast as numpy reads memory here: they come from caches"
-    assert faster == work_shown(1e9, 1e6, 5e-3)[1]
-    assert f"what limits it is not known: {cached}" == work_shown(1e6, 1e8, 5e-3)[1]
-
-
-def test_what_is_not_counted_makes_a_lower_bound_and_no_verdict() -> None:
-    shown = work_shown(0, 0, uncounted={"Loop": 1}, integer_ops=2e3)
-    assert shown[0].startswith("a call: at least 2.00 kOP on integers, 0 B (weights")
-    assert shown[1].startswith("what limits it is not known: not counted are Loop (1), 33 % of the operators")
-    assert work_shown(0, 0)[0].startswith("a call: no operation, 0 B")
-    unknown = work_shown(0, 1e3, 1e-3, uncounted={"TreeEnsembleClassifier": 1})[0]
-    assert unknown.startswith("a call: no operation was counted, at least 1.00 kB (weights")
-    assert unknown.endswith("moved once); over its median 1.00 MB/s")
+def test_the_work_of_a_call_is_told_as_agreed(golden: Callable[[str, bytes], None]) -> None:
+    lines = (line for name, (work, verdict) in WORKS.items() for line in (f"# {name}", work, verdict))
+    golden("text/work.txt", "".join(f"{line}\n" for line in lines).encode())
 
 
 def test_the_work_is_shown_where_shares_are_withheld() -> None:
