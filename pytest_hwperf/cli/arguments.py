@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 A_DAY_S = 86_400
-_WRITTEN = ("html", "json", "markdown", "output", "plot", "record")  # options whose file is replaced
+_WRITTEN = ("record", "markdown", "json", "output", "plot")  # options whose file is replaced
 _NOT_READ = (*_WRITTEN, "given")
 _SCHEME = re.compile(r"sql:sqlite:///|@|[a-z-]+:")  # in front of a file: a store, a body, a format
 

@@ -190,7 +190,7 @@ def read_memory(access: Access) -> Fact:
 def read_call_clock(seen: ClockPrecision, source: str | None) -> Fact:
     """Report the clock that calls are timed with; `source` is the kernel's name of it."""
     below_s = BlockPlan().batch_below_s
-    value = {"available": seen.step_s is not None and seen.step_s <= _COARSEST_S, "source": source}
+    value: dict[str, Any] = {"available": seen.step_s is not None and seen.step_s <= _COARSEST_S, "source": source}
     value |= {"step_s": seen.step_s, "cost_s": seen.cost_s, "batched_below_s": below_s}
     named = f"perf_counter ({source})" if source else "perf_counter"
     steps = "did not move" if seen.step_s is None else f"steps of {show(seen.step_s, 's')}"

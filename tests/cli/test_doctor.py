@@ -272,8 +272,10 @@ def test_the_data_have_stable_keys_with_units(server: Probes, capsys: pytest.Cap
 def test_values_are_in_base_units_and_unknown_ones_are_null(
     cloud: Probes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = ("governors", "turbo", "clock_rate_hz", "heat_throttle_count", "quota_stopped_periods", "quota_stopped_s")
-    names = (*names, "memory_limit_bytes", "load_1min")
+    names = [
+        *("governors", "turbo", "clock_rate_hz", "heat_throttle_count", "quota_stopped_periods", "quota_stopped_s"),
+        *("memory_limit_bytes", "load_1min"),
+    ]
     run(options(json=True), cloud)
     unknown = data_of(capsys)
     run(options(json=True), laptop(tmp_path / "laptop"))

@@ -19,14 +19,15 @@ def save_onnx(
     **weights: Any,
 ) -> str:
     """Write a model of rows of float32; inputs and outputs have so many columns."""
-    ends = [
+    given, made = (
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, columns]) for name, columns in of.items()]
         for of in (inputs, outputs)
-    ]
+    )
     graph = helper.make_graph(
-        [helper.make_node(operator, given, [made]) for operator, given, made in nodes],
+        [helper.make_node(operator, taken, [result]) for operator, taken, result in nodes],
         "small",
-        *ends,
+        given,
+        made,
         [numpy_helper.from_array(np.asarray(values, dtype=np.float32), name) for name, values in weights.items()],
     )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)

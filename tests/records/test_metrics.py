@@ -13,7 +13,7 @@ from pytest_hwperf.records import markers
 from pytest_hwperf.records.metrics import METRICS, BudgetKeyword, DefaultMargin, Metric, metric_of, taken_by
 from pytest_hwperf.records.run import Reading, replace
 from pytest_hwperf.records.verdict import Judgement, Margin
-from pytest_hwperf.reports.table import rows
+from pytest_hwperf.reports.table import Line, rows
 from pytest_hwperf.stats.estimates import figures
 
 BYTES_READ = Metric(
@@ -54,8 +54,8 @@ def test_a_new_row_and_its_meter_are_measured_and_shown(monkeypatch: pytest.Monk
     samples, unmeasured = samples_of(measured, [meter], rows=4, cores=2)
     run = replace(fake.run(), samples=samples)
     judgement = Judgement(run=run, figures=figures(run), verdicts=())
-    table = rows(replace(fake.report(), judgements=(judgement,), gates=()))
-    shown = {row.cells[0]: row.cells[1] for group in table.groups for section in group.sections for row in section.rows}
+    table, _ = rows(replace(fake.report(), judgements=(judgement,), gates=()))
+    shown = {row.cells[0]: row.cells[1] for row in table if isinstance(row, Line)}
     assert not unmeasured
     assert [100.0, 200.0] == [*samples[-1].values]
     assert ["mean", "max"] == [figure.statistic for figure in figures(run) if figure.metric == "bytes_read"]

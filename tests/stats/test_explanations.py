@@ -63,7 +63,7 @@ def test_the_comparison_names_the_planted_operator(report: Report) -> None:
     (verdict,) = report.judgements[0].verdicts
     assert "regressed" == verdict.outcome
     assert "Erf (Erf_0): 300 µs of a call, 0 s in the baseline: 100 % of the change" in explain(verdict)
-    assert any("Erf (Erf_0): " in note for note in rows(report).footnotes)
+    assert any("Erf (Erf_0): " in note for note in rows(report)[1])
 
 
 def test_the_verdict_is_the_same_when_computed_again(report: Report) -> None:
