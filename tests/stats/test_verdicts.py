@@ -149,7 +149,7 @@ def test_a_percentile_that_cannot_pass_in_its_time_says_which_it_needs() -> None
         (
             "p99_9",
             1e-3,
-            "latency p99.9 cannot pass in 2.00 s of calls: 2,995 calls take 3.00 s: --hwperf-sample-time=6",
+            "latency p99_9 cannot pass in 2.00 s of calls: 2,995 calls take 3.00 s: --hwperf-sample-time=6",
         ),
         ("p50", 0.5, "latency p50 cannot pass in 2.00 s of calls: 5 calls take 2.50 s: --hwperf-sample-time=5"),
         ("p99_9", 1.0, "2,995 calls take 2995 s: --hwperf-sample-time=3600"),
