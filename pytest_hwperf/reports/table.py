@@ -145,7 +145,7 @@ def marked(notes: Sequence[int]) -> str:
     return f"[{','.join(map(str, notes))}]" if notes else ""
 
 
-class Heading(NamedTuple):
+class TableHeading(NamedTuple):
     """A test with its label, what its scenarios have in common, or one of them: texts beside each other."""
 
     texts: Sequence[str]
@@ -153,7 +153,7 @@ class Heading(NamedTuple):
     is_bold: bool = True
 
 
-def rows(report: Report, *, detail: Detail = "normal") -> tuple[list[Heading | Line], tuple[str, ...]]:
+def rows(report: Report, *, detail: Detail = "normal") -> tuple[list[TableHeading | Line], tuple[str, ...]]:
     """Return what is shown of all tests, free of control characters, and the footnotes, of which the first is 1."""
     footnotes = Footnotes()
     tests = families(report.judgements, report.skips)
@@ -205,7 +205,7 @@ def _common(test: str, scenario: str, label: str) -> tuple[str, str]:
     return common.removesuffix("[…]"), " ".join(word.sub("", label, count=1).split())
 
 
-def _lines(family: Family, detail: Detail, footnotes: Footnotes) -> Iterator[Heading | Line]:
+def _lines(family: Family, detail: Detail, footnotes: Footnotes) -> Iterator[TableHeading | Line]:
     """Yield a test, its scenarios with their rows, best first, then those that were skipped.
 
     Of the conditions, those that all scenarios have in common stand once, and what measured each metric beside them.
@@ -223,14 +223,14 @@ def _lines(family: Family, detail: Detail, footnotes: Footnotes) -> Iterator[Hea
         common = []  # a scenario that stands alone has its conditions next to its name
     sources = _sources([row for _, shown, _ in chosen for row in shown])
     below = [", ".join(common), f"sources: {sources}" if sources else ""]
-    yield Heading((visible(family.title),))
-    yield Heading((visible("; ".join(filter(None, below))),), 1, is_bold=False)
+    yield TableHeading((visible(family.title),))
+    yield TableHeading((visible("; ".join(filter(None, below))),), 1, is_bold=False)
     for judgement, shown, conditions in chosen:
         run, median, above = judgement.run, median_of(judgement), None
         ratio = f"{show_number(median / family.best)}× the fastest" if family.best and median else ""
         setting = ", ".join(text for text in conditions if text not in common)
         test = title_of(run)  # last, whole and not repeated
-        yield Heading([*map(visible, (run.scenario, ratio, setting, test * (test != family.title)))], 1)
+        yield TableHeading([*map(visible, (run.scenario, ratio, setting, test * (test != family.title)))], 1)
         for row in shown:  # a figure is that of this run where the row above has its comparison
             name = _THIS_RUN if row.is_below and row.key == above else row.name
             cells = (name, row.value, row.n, row.limit, row.baseline, row.change, row.outcome)
@@ -238,7 +238,7 @@ def _lines(family: Family, detail: Detail, footnotes: Footnotes) -> Iterator[Hea
             yield Line(cells=cells, tone=row.tone, notes=notes)
             above = row.key
     for skip in skips:
-        yield Heading((visible(skip.scenario), visible(f"skipped: {skip.reason}")), 1)
+        yield TableHeading((visible(skip.scenario), visible(f"skipped: {skip.reason}")), 1)
 
 
 def _is_shown(row: Row, detail: Detail) -> bool:

@@ -9,7 +9,7 @@ from pytest_hwperf.reports.document import GAP, INDENT, aligned, room_of, wrappe
 from pytest_hwperf.reports.explained import OperatorTable, lines_of, operator_tables
 from pytest_hwperf.reports.rows import Tone
 from pytest_hwperf.reports.summary import HEADS, Summary, counts_of, summary_of
-from pytest_hwperf.reports.table import COLUMNS, Detail, Heading, Line, marked, rows
+from pytest_hwperf.reports.table import COLUMNS, Detail, Line, TableHeading, marked, rows
 
 Style = Mapping[str, bool]  # markup as pytest's terminal writer takes it: {"red": True}
 StyledLine = tuple[str, Style]
@@ -109,7 +109,7 @@ def _footnotes(footnotes: Iterable[str], width: int) -> list[StyledLine]:
     return [line for i, note in enumerate(footnotes, 1) for line in _wrapped(f"[{i}] {note}", width)]
 
 
-def _grid(table: Sequence[Heading | Line], width: int) -> Iterator[StyledLine]:
+def _grid(table: Sequence[TableHeading | Line], width: int) -> Iterator[StyledLine]:
     """Yield the tests, their columns aligned throughout; those in which no row has anything to say are left out."""
     lines = [one for one in table if isinstance(one, Line)]
     used = [place for place in range(len(COLUMNS)) if any(line.cells[place] for line in lines)]

@@ -14,10 +14,10 @@ from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.units import _SCALES
 from pytest_hwperf.records.verdict import BudgetOutcome, ComparisonOutcome, Judgement, Skip, Verdict
 from pytest_hwperf.reports.summary import counts_of, summary_of
-from pytest_hwperf.reports.table import COLUMNS, Heading, Line, rows
+from pytest_hwperf.reports.table import COLUMNS, Line, TableHeading, rows
 from pytest_hwperf.reports.terminal import render
 
-Table = tuple[list[Heading | Line], tuple[str, ...]]
+Table = tuple[list[TableHeading | Line], tuple[str, ...]]
 
 
 def report_of(*judgements: Judgement) -> Report:
@@ -34,7 +34,7 @@ def metrics(table: Table) -> list[str]:
 
 def headings(table: Table) -> list[tuple[str, ...]]:
     """Return the texts of each test, of what its scenarios have in common where there is any, and of each scenario."""
-    found = [tuple(filter(None, one.texts)) for one in table[0] if isinstance(one, Heading)]
+    found = [tuple(filter(None, one.texts)) for one in table[0] if isinstance(one, TableHeading)]
     return [texts for texts in found if texts]
 
 
@@ -255,7 +255,7 @@ def test_shown_numbers_have_unit_n_and_source() -> None:
     for detail in ("quiet", "normal", "verbose"):
         sources = ""
         for one in rows(fake.report(), detail=detail)[0]:
-            if isinstance(one, Heading):
+            if isinstance(one, TableHeading):
                 sources = sources if one.is_bold else one.texts[0]
                 continue
             row = dict(zip(COLUMNS, one.cells, strict=True))

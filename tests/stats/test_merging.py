@@ -17,7 +17,7 @@ from pytest_hwperf.records.verdict import Skip
 from pytest_hwperf.reports import csv_files, json_file, markdown, terminal
 from pytest_hwperf.reports.exports import properties
 from pytest_hwperf.reports.headline import headline_of
-from pytest_hwperf.reports.table import Heading, rows
+from pytest_hwperf.reports.table import TableHeading, rows
 from pytest_hwperf.stats.merging import assigned, is_failed, merge, merge_kinds, why_open
 from pytest_hwperf.stats.replay import recompute
 
@@ -428,7 +428,7 @@ def test_a_report_cannot_speak_for_another_kind(kinds: Parts) -> None:
 def test_skips_stay_with_their_kind(kinds: Parts) -> None:
     skip = Skip(test=TEST, scenario="onnx_cuda", cause=state("no such test", missing="CUDA"))
     merged = merge_kinds(kinds | {"a.json": replace(kinds["a.json"], skips=(skip,))})
-    shown = [line.texts[0] for line in rows(merged)[0] if isinstance(line, Heading) and line.is_bold]
+    shown = [line.texts[0] for line in rows(merged)[0] if isinstance(line, TableHeading) and line.is_bold]
     assert f"{TEST} on arm" == shown[shown.index("onnx_cuda") - 2]  # behind the scenario that was measured
     assert (1, 0) == (len(merged.of_kind("arm").skips), len(merged.of_kind("x86").skips))
 
