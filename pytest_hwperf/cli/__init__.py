@@ -30,6 +30,13 @@ _COMMANDS = (  # modules, in the order of the help: daily ones first
     "capacity",
     "fleet",
 )
+_REPLACED = {  # names that people try → what to type
+    "annotate": "hwperf history note",
+    "calibrate": "the ini key hwperf_watts",
+    "export": "hwperf report --as, or hwperf history --as",
+    "merge": "hwperf report FILE FILE",
+    "recompute": "hwperf report --verify",
+}
 _HANDING_ON = ("bisect", "fleet", "tradeoffs")  # commands that give pytest what follows `--`
 UNREAD = 141  # nobody reads the output any more, as in shells
 
@@ -80,7 +87,9 @@ def _command(parser: CommandParser, words: Sequence[str]) -> CommandParser:
     if not names or not words or words[0].startswith("-"):
         return parser
     if words[0] not in names:
-        parser.error(f"unknown command {words[0]!r}.{nearest_or_all(words[0], names)}")
+        instead = _REPLACED.get(words[0])
+        hint = f" Use {instead}" if instead else nearest_or_all(words[0], names)
+        parser.error(f"unknown command {words[0]!r}.{hint}")
     return _command(names[words[0]], words[1:])
 
 

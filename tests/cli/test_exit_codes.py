@@ -63,6 +63,11 @@ def test_an_unforeseen_error_is_no_answer(
         (["--no-such"], "--help"),
         (["compare"], "--help"),
         (["compare", "a", "b", "--data=x", "--threads=many"], "--help"),
+        (["annotate", "r"], "unknown command 'annotate'. Use hwperf history note; see hwperf --help\n"),
+        (["calibrate"], "unknown command 'calibrate'. Use the ini key hwperf_watts; see hwperf --help\n"),
+        (["export"], "unknown command 'export'. Use hwperf report --as, or hwperf history --as; see hwperf --help\n"),
+        (["merge", "a", "b"], "unknown command 'merge'. Use hwperf report FILE FILE; see hwperf --help\n"),
+        (["recompute", "r"], "unknown command 'recompute'. Use hwperf report --verify; see hwperf --help\n"),
     ],
 )
 def test_an_unknown_command_or_option_names_the_nearest(
