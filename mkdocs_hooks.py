@@ -21,7 +21,7 @@ ADOPTED = {  # file of the repository → page of the site
     "benchmarks/README.md": "benchmarks.md",
     "example_project/README.md": "example.md",
 }
-_LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s:]+)\)")
+_LINK = re.compile(r"\[([^\]]*)\]\(([^)\s:]+)\)")
 _BLOCK = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 
@@ -50,7 +50,7 @@ def _linked(source: str, page: str) -> Any:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
         if target in ADOPTED:
             shown = ADOPTED[target]
-        elif target.startswith("docs/") and target.endswith(".md"):
+        elif target.startswith("docs/") and target.endswith((".md", ".png", ".svg")):
             shown = target.removeprefix("docs/")
         else:
             return found[1]
