@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from filecmp import cmp
 from pathlib import Path
 
 from pytest_hwperf.checkout.git import git
@@ -62,9 +63,10 @@ def both_trees(
 def _with_tests(made: Trees, here: Path, files: Sequence[Path], *, compares: bool) -> Trees:
     """Lay the candidate's tests over the baseline, and note which of them are others there."""
     top, baseline, warnings = made.candidate, made.baseline, [*made.warnings]
-    near = {path: (path in files, _moved(path, made)) for file in files for path in _benchmark_code(file, top)}
-    changed = {path for path, (is_test, then) in near.items() if _is_changed(path, then, is_test=is_test)}
-    xfails = {path: _xfails(path, then) for path, (_, then) in near.items()}
+    near = {path: _moved(path, made) for file in files for path in _benchmark_code(file, top)}
+    present = {path: then for path, then in near.items() if path.is_file() and (then.is_file() or path not in files)}
+    changed = {path for path, then in present.items() if not (then.is_file() and cmp(path, then, shallow=False))}
+    xfails = {path: _xfails(path, then) for path, then in near.items()}
     if changed:
         names = ", ".join(sorted(os.path.relpath(file, here) for file in changed))
         warnings.append(f"changed since the baseline, and run on both sides as now, so that {_UNSEEN}: {names}")
@@ -123,13 +125,6 @@ def _moved(path: Path, trees: Trees) -> Path:
 def _benchmark_code(file: Path, candidate: Path) -> list[Path]:
     folders = (folder for folder in file.parents if folder.resolve().is_relative_to(candidate))
     return [file, *(folder / "conftest.py" for folder in folders)]
-
-
-def _is_changed(path: Path, then: Path, *, is_test: bool) -> bool:
-    """Whether a test file has changed, or a conftest file has changed or is new."""
-    if not path.is_file():
-        return False
-    return then.read_bytes() != path.read_bytes() if then.is_file() else not is_test
 
 
 def xfails_of(
@@ -248,12 +243,9 @@ class Translation:
 
     def variables(self, variables: Mapping[str, str]) -> dict[str, str]:
         """Return environment variables with every path of the tree translated, also one that a link leads to."""
-        return {name: value if name in _HOMES else self._value(value) for name, value in variables.items()}
-
-    def _value(self, value: str) -> str:
-        if self.other == self.candidate:
-            return value
-        return os.pathsep.join(map(self._linked, self.text(value).split(os.pathsep)))
+        moved = {} if self.other == self.candidate else {name: variables[name] for name in variables.keys() - _HOMES}
+        entries = {name: self.text(value).split(os.pathsep) for name, value in moved.items()}
+        return {**variables, **{name: os.pathsep.join(map(self._linked, found)) for name, found in entries.items()}}
 
     def _linked(self, entry: str) -> str:
         """Translate a path outside of both trees that leads into the candidate's."""

@@ -114,37 +114,35 @@ def check_ignored(trees: Trees, loaded: Loaded) -> None:
             built = [one for one in others if (other / one).with_name(f"{_module(one)}.py").exists()]
         else:
             built = [one for one in others if one not in tracked]
-        if compiled := [file for file in ignored if is_compiled(file)] + built:
-            raise UsageProblem(_built_problem(trees, side, compiled))
-        if ignored:
-            raise UsageProblem(_generated_problem(side, ignored))
+        compiled = [file for file in ignored if is_compiled(file)] + built
+        if found := compiled or ignored:
+            has_setup = is_file(trees.candidate / "setup.py")
+            build = quote("python setup.py build_ext --inplace" if has_setup else "COMMAND")
+            problem = _MISSING[side, bool(compiled)].format(build=build, share=sharing(ignored))
+            raise UsageProblem(f"{named(found)}: {problem}")
 
 
-def _built_problem(trees: Trees, side: Side, files: Sequence[str]) -> str:
-    if side == "candidate":
-        build = "python setup.py build_ext --inplace" if is_file(trees.candidate / "setup.py") else "COMMAND"
-        return (
-            f"{named(files)}: compiled in place, which git does not have, so that the baseline would run other "
-            f"code: have both trees built with --hwperf-build={quote(build)}, or the baseline's project with "
-            "-o hwperf_base_env=build, or give the Python of an environment in which it is, --hwperf-base-python=PATH"
-        )
-    return (
-        f"{named(files)}: compiled in the baseline only, so that the present tree would run other code: build it here "
-        "in the same way, as by `pip install -e .` or `python setup.py build_ext --inplace`"
-    )
-
-
-def _generated_problem(side: Side, files: Sequence[str]) -> str:
-    if side == "candidate":
-        return (
-            f"{named(files)}: loaded by the tests and ignored by git, so that the baseline does not have it: "
-            "have it made in both trees with --hwperf-build=COMMAND, or in the baseline with -o hwperf_base_env=build, "
-            f"or give the baseline the present one with {sharing(files)}"
-        )
-    return (
-        f"{named(files)}: loaded by the tests of the baseline and ignored by git, and the present tree does not have "
-        "it: generate it here as it was there, as by `pip install -e .`"
-    )
+# Side that has the files, whether they are compiled → what is wrong, and what to do.
+_MISSING: Mapping[tuple[Side, bool], str] = {
+    ("candidate", True): (
+        "compiled in place, which git does not have, so that the baseline would run other code: have both trees built "
+        "with --hwperf-build={build}, or the baseline's project with -o hwperf_base_env=build, or give the Python of "
+        "an environment in which it is, --hwperf-base-python=PATH"
+    ),
+    ("candidate", False): (
+        "loaded by the tests and ignored by git, so that the baseline does not have it: have it made in both trees "
+        "with --hwperf-build=COMMAND, or in the baseline with -o hwperf_base_env=build, or give the baseline the "
+        "present one with {share}"
+    ),
+    ("baseline", True): (
+        "compiled in the baseline only, so that the present tree would run other code: build it here in the same way, "
+        "as by `pip install -e .` or `python setup.py build_ext --inplace`"
+    ),
+    ("baseline", False): (
+        "loaded by the tests of the baseline and ignored by git, and the present tree does not have it: generate it "
+        "here as it was there, as by `pip install -e .`"
+    ),
+}
 
 
 def _module(file: str) -> str:

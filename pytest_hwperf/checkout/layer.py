@@ -15,13 +15,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.host.files import read_file, read_text
 from pytest_hwperf.host.launch import run_to_end
 from pytest_hwperf.host.source_files import INSTALLED, source_of
 from pytest_hwperf.records.errors import WorkerError
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 _BELOW = "hwperf-below.pth"  # leads from the new environment to this one
 _QUESTION = "from importlib.metadata import entry_points; print(*(one.name for one in entry_points(group='pytest11')))"
@@ -30,7 +33,6 @@ _LONGEST_S = 60.0
 _DOWNLOADS = ("huggingface", "torch", "keras", "kagglehub", "whisper", "clip", "sentence_transformers")
 _CACHE = "XDG_CACHE_HOME"
 _NOT_LOCKED = frozenset({"pytest-hwperf"})  # both sides have the one that runs here: its halves talk to each other
-_UV, _PEP_751, _REQUIREMENTS = "uv.lock", "pylock.toml", "requirements*.txt"
 _LARGEST = 50_000_000  # bytes of a lock file
 _CONSTRAINTS = "hwperf-locked.txt"
 
@@ -86,20 +88,14 @@ def _lines_below(sites: Sequence[Path], root: Path) -> Iterator[str]:
         yield str(folder)
         packages = (package for package in distributions(path=[str(folder)]) if is_from(package, root))
         own = {str(path) for package in packages for path in package.files or ()}
-        for file in sorted(folder.glob("*.pth")):
-            if file.name not in own:
-                yield from _lines_of(file, root)
-
-
-def _lines_of(file: Path, root: Path) -> Iterator[str]:
-    """Yield the lines of a .pth file: of paths those that are folders outside of the tree."""
-    for line in map(str.rstrip, read_text(file).splitlines()):
-        if line.startswith(("import ", "import\t")):
-            yield line
-        elif line and not line.startswith("#"):
-            path = Path(os.path.realpath(file.parent / line))
-            if path.is_dir() and not path.is_relative_to(root.resolve()):
-                yield str(path)
+        others = (file for file in sorted(folder.glob("*.pth")) if file.name not in own)
+        for line in (line.rstrip() for file in others for line in read_text(file).splitlines()):
+            if line.startswith(("import ", "import\t")):
+                yield line
+            elif line and not line.startswith("#"):
+                path = Path(os.path.realpath(folder / line))
+                if path.is_dir() and not path.is_relative_to(root.resolve()):
+                    yield str(path)
 
 
 def name_of_interpreter() -> str:
@@ -192,7 +188,7 @@ def requirements_of_groups(trees: Trees, folders: Collection[PurePath]) -> list[
             needed = [*_expanded(_groups(now), name)]
             if needed and all(is_here(one) for one in needed):
                 found |= dict.fromkeys(_expanded(_groups(then), name))
-    return [one for one in found if _name_of(one) not in own]
+    return [text for text in found if not ((one := _parsed(text)) and _normal(one.name) in own)]
 
 
 def _groups(content: Mapping[str, Any]) -> Mapping[str, Sequence[Any]]:
@@ -217,25 +213,23 @@ def _table(content: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     return content
 
 
-def _name_of(requirement: str) -> str:
+def _parsed(requirement: str) -> "Requirement | None":
     from packaging.requirements import InvalidRequirement, Requirement
 
     try:
-        return _normal(Requirement(requirement).name)
+        return Requirement(requirement)
     except InvalidRequirement:
-        return ""
+        return None
 
 
 def is_here(requirement: str) -> bool:
     """Whether this environment has what a requirement asks for; what is for other systems is not asked for."""
-    from packaging.requirements import InvalidRequirement, Requirement
-
+    one = _parsed(requirement)
+    if one and one.marker and not one.marker.evaluate({"extra": ""}):
+        return True
     try:
-        one = Requirement(requirement)
-        if one.marker and not one.marker.evaluate({"extra": ""}):
-            return True
-        return one.specifier.contains(distribution(one.name).version, prereleases=True)
-    except (InvalidRequirement, PackageNotFoundError):
+        return one is not None and one.specifier.contains(distribution(one.name).version, prereleases=True)
+    except PackageNotFoundError:
         return False
 
 
@@ -246,14 +240,15 @@ def locked_versions(root: Path, folders: Sequence[PurePath]) -> Needs:
     than one version fits: a damaged file names nothing.
     """
     for folder in dict.fromkeys(place for one in folders for place in (one, *one.parents)):
-        for name, table, is_locked in ((_UV, "package", _is_locked_by_uv), (_PEP_751, "packages", _is_locked)):
+        for name, table in (("uv.lock", "package"), ("pylock.toml", "packages")):  # the latter of PEP 751
             if (root / folder / name).is_file():
                 found = _toml(root / folder / name).get(table)
                 packages = (one for one in (found if isinstance(found, list) else ()) if isinstance(one, dict))
-                named = (one for one in packages if is_locked(one) and {"name", "version"} <= one.keys())
+                named = (one for one in packages if {"name", "version"} <= one.keys())
+                named = (one for one in named if _is_locked(one, by_uv=name == "uv.lock"))
                 pins = ((str(one["name"]), str(one["version"])) for one in named)
                 return Needs(files=(str(folder / name),), versions=_unique(pins))
-        files = sorted((root / folder).glob(_REQUIREMENTS))
+        files = sorted((root / folder).glob("requirements*.txt"))
         if versions := _unique(pin for file in files for pin in _of_requirements(file)):
             names = tuple(str(folder / file.name) for file in files)
             here = {_normal(package.name) for package in distributions()}
@@ -269,33 +264,25 @@ def _unique(pins: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {name: versions.pop() for name, versions in found.items() if len(versions) == 1 and name not in _NOT_LOCKED}
 
 
-def _is_locked_by_uv(package: Mapping[str, Any]) -> bool:
-    """Whether a package of a uv.lock is of an index and for this system: each of several versions says for which."""
-    markers = package.get("resolution-markers", ())
-    return "registry" in package.get("source", ()) and (not markers or any(map(_holds, markers)))
-
-
-def _is_locked(package: Mapping[str, Any]) -> bool:
-    """Whether a package of a pylock.toml (PEP 751) is of an index and for this system."""
+def _is_locked(package: Mapping[str, Any], *, by_uv: bool) -> bool:
+    """Whether a package of a lock file is of an index and for this system; in a uv.lock each version says for which."""
+    if by_uv:
+        markers = package.get("resolution-markers", ())
+        return "registry" in package.get("source", ()) and (not markers or any(map(_holds, markers)))
     return not {"vcs", "directory", "archive"} & package.keys() and _holds(package.get("marker", ""))
 
 
 def _of_requirements(file: Path) -> Iterator[tuple[str, str]]:
     """Yield the lines that name one version; those of pip's options name none."""
-    from packaging.requirements import InvalidRequirement, Requirement
-
     try:
         text = read_file(file, _LARGEST).decode("utf-8")
     except (OSError, ValueError):
         return
     for line in text.replace("\\\n", " ").splitlines():
-        try:
-            one = Requirement(line.partition(" #")[0].partition(" --")[0].strip())
-        except InvalidRequirement:
-            continue
-        exact = [part.version for part in one.specifier if part.operator == "==" and "*" not in part.version]
-        if exact and one.url is None and (one.marker is None or one.marker.evaluate()):
-            yield one.name, exact[0]
+        one = _parsed(line.partition(" #")[0].partition(" --")[0].strip())
+        if one and one.url is None and (one.marker is None or one.marker.evaluate()):
+            exact = [part.version for part in one.specifier if part.operator == "==" and "*" not in part.version]
+            yield from ((one.name, version) for version in exact[:1])
 
 
 def _holds(marker: object) -> bool:

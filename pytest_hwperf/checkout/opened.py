@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 
 from pytest_hwperf.checkout.overlay import INI_COPY
 from pytest_hwperf.checkout.trees import PREFIXES, Tree, Trees, is_same, sharing
+from pytest_hwperf.host.files import is_file, is_folder
 from pytest_hwperf.host.opened_files import (
     ABSENT,
     APPENDED,
@@ -75,49 +76,46 @@ def _by_file(uses: Mapping[str, str], made: Collection[str], since: float) -> di
         within = {*letters} & {LISTED, FOLDER}
         if ASKED in letters and path in made:
             within |= {FOLDER} if path in filled else {LISTED, FOLDER}
-        for file in _new_in(real, since) if within else ():
-            found[file] = found.get(file, _NONE) | within
+        if within and _is_new(real, since) and is_folder(real):  # the folder itself has changed with its files
+            with suppress(PermissionError), os.scandir(real) as entries:
+                new = [entry.path for entry in entries if entry.is_file(follow_symlinks=False)]
+                found |= {file: found.get(file, _NONE) | within for file in new}
     for file, known in found.items():  # what Python has named and not opened, native code may have read
         is_native = NAMED in known and known.isdisjoint({READ, MADE, APPENDED})
         found[file] = known - {NAMED} | ({READ} if is_native else _NONE)
     return found
 
 
-def _new_in(folder: str, since: float) -> Iterator[str]:
-    """Yield the files of a folder that were put there since: the folder itself has changed with them."""
-    if _is_new(folder, since) and os.path.isdir(folder):  # noqa: PTH112 - thousands of texts
-        with suppress(PermissionError), os.scandir(folder) as entries:
-            yield from (entry.path for entry in entries if entry.is_file(follow_symlinks=False))
-
-
 def _moved(
     by: Mapping[str, frozenset[str]], used: Mapping[str, frozenset[str]]
 ) -> Iterator[tuple[str, frozenset[str]]]:
     """Yield what one side has used, with what it was for the other: in a folder that this one has put there."""
-    folders = {path for path, letters in used.items() if PUT in letters and os.path.isdir(path)}  # noqa: PTH112 - as above
+    folders = {path for path, letters in used.items() if PUT in letters and is_folder(path)}
     for file in by if folders else ():
         if not folders.isdisjoint(map(str, Path(file).parents)):
             yield file, used.get(file, _NONE) | {PUT}
 
 
 def _is_shared(path: str, one: frozenset[str], other: frozenset[str], since: float) -> bool:
-    """Whether one side may know what the other has made of a path."""
+    """Whether one side may know what the other has made of a path, which was made, changed or taken away.
+
+    A folder that Python made is no difference by itself. Nor is a file that only keeps others waiting, about which
+    libraries ask before they open it.
+    """
     made = (one | other) & _BY_PYTHON
     # Names that Python code made are known to whoever lists them; of others both must have made the folder.
     one, other = (letters - ({FOLDER} if made else {LISTED}) for letters in (one, other))
-    both = one | other
+    both, is_there = one | other, os.path.lexists(path)
+    is_empty = is_file(path) and not os.path.getsize(path)  # noqa: PTH202 - thousands of texts
     is_log = made == {APPENDED} and READ not in both
-    if not (one and other) or is_log or _is_lock(path) or not _has_changed(path, both, since):
+    is_lock = bool(_LOCK.search(PurePath(path).name)) and (is_empty or not is_there)
+    if not (one and other) or is_log or is_lock:
         return False
-    return not both.isdisjoint({ASKED, ABSENT, LISTED, FOLDER} | (set() if _is_empty(path) else {READ}))
-
-
-def _has_changed(path: str, letters: frozenset[str], since: float) -> bool:
-    """Whether something was made, changed or taken away; a folder that Python made is no difference by itself."""
-    if PUT in letters or (not letters.isdisjoint({MADE, ASKED}) and not os.path.lexists(path)):
-        return True
-    was_absent = ABSENT in letters and not (FOLDER in letters and os.path.isdir(path))  # noqa: PTH112 - as above
-    return _is_new(path, since) and (was_absent or os.path.isfile(path))  # noqa: PTH113 - as above
+    was_absent = ABSENT in both and not (FOLDER in both and is_folder(path))
+    is_gone = not is_there and not both.isdisjoint({MADE, ASKED})
+    if PUT not in both and not is_gone and not (_is_new(path, since) and (was_absent or is_file(path))):
+        return False
+    return not both.isdisjoint({ASKED, ABSENT, LISTED, FOLDER} | (set() if is_empty else {READ}))
 
 
 def _is_new(path: str, since: float) -> bool:
@@ -126,15 +124,6 @@ def _is_new(path: str, since: float) -> bool:
         return os.stat(path).st_ctime >= since  # noqa: PTH116 - as above
     except OSError:
         return False
-
-
-def _is_lock(path: str) -> bool:
-    """Whether a file only keeps others waiting: libraries ask about it before they open it."""
-    return bool(_LOCK.search(os.path.basename(path))) and (_is_empty(path) or not os.path.lexists(path))  # noqa: PTH119 - as above
-
-
-def _is_empty(path: str) -> bool:
-    return os.path.isfile(path) and not os.path.getsize(path)  # noqa: PTH113, PTH202 - as above
 
 
 def check_opened(trees: Trees, opened: Mapping[Side, Opened]) -> list[str]:

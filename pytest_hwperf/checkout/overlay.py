@@ -36,7 +36,9 @@ def remove_gone(candidate_root: Path, baseline_root: Path, test_files: Iterable[
     gone |= {init for init in inits if _is_without_code(baseline_root / init)}
     for top in {one for file in files if (one := top_of_tests(file.parent))}:
         gone |= {path.relative_to(baseline_root) for path in modules_below(baseline_root / top)}
-    removed = sorted(file for file in gone if _is_there(baseline_root / file) and not _is_there(candidate_root / file))
+    removed = sorted(
+        file for file in gone if os.path.lexists(baseline_root / file) and not os.path.lexists(candidate_root / file)
+    )
     for file in removed:
         _within(baseline_root, file).unlink()
     return [file.as_posix() for file in removed]
@@ -103,15 +105,15 @@ def lay_over(candidate_root: Path, baseline_root: Path, test_files: Iterable[Pat
     for way in ways:
         init = way / _INIT
         adds_nothing = way in folders and _is_without_code(candidate_root / init)
-        if is_of_tests(way) or (adds_nothing and not _is_there(baseline_root / init)):
+        if is_of_tests(way) or (adds_nothing and not os.path.lexists(baseline_root / init)):
             laid.add(init)
     tops = {top_of_tests(folder) for folder in folders}
     for folder in (way for way in ways if tops.intersection((way, *way.parents))):
         helpers = {folder / path.name for path in (candidate_root / folder).glob("*.py")}
         for init in (candidate_root / folder).glob(f"*/{_INIT}"):
-            if not _is_there(baseline_root / folder / init.parent.name / _INIT):
+            if not os.path.lexists(baseline_root / folder / init.parent.name / _INIT):
                 helpers |= {path.relative_to(candidate_root) for path in modules_below(init.parent)}
-        laid |= {helper for helper in helpers if not _is_there(baseline_root / helper)}
+        laid |= {helper for helper in helpers if not os.path.lexists(baseline_root / helper)}
     present = sorted(file for file in laid if (candidate_root / file).is_file())
     for file in present:
         _put(candidate_root / file, baseline_root, file)
@@ -148,7 +150,7 @@ def share(globs: Sequence[str], candidate_root: Path, baseline_root: Path) -> di
             )
         for file in files:
             target = baseline_root / file
-            if not _is_there(target) or is_lfs_pointer(target):
+            if not os.path.lexists(target) or is_lfs_pointer(target):
                 if is_lfs_pointer(candidate_root / file):
                     raise UsageProblem(f"{file} is only a git-LFS pointer here too: get it with `git lfs pull`")
                 shared[file.as_posix()] = give(candidate_root / file, baseline_root, file)
@@ -171,10 +173,6 @@ def _relative(file: Path, root: Path) -> PurePath:
 def modules_below(folder: Path) -> Iterator[Path]:
     """Yield the modules of a folder and of those in it, through no link."""
     yield from (path for path in walk(folder, hidden=False) if path.name.endswith(".py"))
-
-
-def _is_there(path: Path) -> bool:
-    return os.path.lexists(path)
 
 
 def _is_without_code(init: Path) -> bool:
@@ -201,7 +199,7 @@ def _put(source: Path, root: Path, relative: PurePath) -> Path:
 def _within(root: Path, relative: PurePath) -> Path:
     """Return the same path under `root`; refuse it where a link on the way leads out of that."""
     target = root / relative
-    existing = next(folder for folder in target.parents if _is_there(folder))
+    existing = next(folder for folder in target.parents if os.path.lexists(folder))
     if not existing.resolve().is_relative_to(root.resolve()):
         raise WorkerError(
             f"the baseline cannot be given {relative}: {existing} is a link that leads out of its tree, to "

@@ -87,7 +87,7 @@ def _resolve_one(folder: Path, ref: str, *, shallow: bool, with_history: bool = 
             "commit, such as origin/main, or a folder"
         )
     if shallow:
-        how = _fetched_whole(ref) if with_history else _fetched(ref)
+        how = _fetched(ref, with_history=with_history)
         raise UsageProblem(f"{ref!r} is not in this shallow clone: {how}, or check out with `fetch-depth: 0`")
     listed = git(folder, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/tags", "refs/remotes")
     names = [*(["HEAD"] if _commit_of(folder, "HEAD") else []), *listed.output.split()]
@@ -161,17 +161,14 @@ def in_repository(folder: Path, done: GitResult) -> str:
     )
 
 
-def _fetched(ref: str) -> str:
+def _fetched(ref: str, *, with_history: bool) -> str:
+    branch = ref.removeprefix("origin/")
+    if with_history:
+        there = f"{branch}:refs/remotes/origin/{branch}"
+        return f"fetch it with `git fetch --unshallow origin {there}` and give origin/{branch}"
     if set(ref) & set("~^@:"):  # counted from another revision, which a server does not do
         return "get the history with `git fetch --unshallow`"
-    return f"fetch it with `git fetch --depth=1 origin {ref.removeprefix('origin/')}` and give FETCH_HEAD instead"
-
-
-def _fetched_whole(ref: str) -> str:
-    branch = ref.removeprefix("origin/")
-    return (
-        f"fetch it with `git fetch --unshallow origin {branch}:refs/remotes/origin/{branch}` and give origin/{branch}"
-    )
+    return f"fetch it with `git fetch --depth=1 origin {branch}` and give FETCH_HEAD instead"
 
 
 def _near(ref: str, names: list[str]) -> str:

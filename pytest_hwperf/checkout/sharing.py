@@ -83,7 +83,9 @@ def shareable(trees: Trees, used: Used) -> Found:
     """
     tree = trees.tree("candidate")
     modules = tree.own(file for file in used.loaded if file.endswith(_SOURCE))
-    every = {*own_data(used.opened, tree), *_expanded(trees, used), *modules}
+    missed = ((trees.candidate / name).rglob("*") for name in used.named if is_folder(trees.candidate / name))
+    named = [file.relative_to(trees.candidate).as_posix() for folder in missed for file in folder]
+    every = {*own_data(used.opened, tree), *used.named, *named, *modules}
     files = [file for file in sorted(every) if _is_lacking(trees, file)][:_MOST]
     revision = tracked_files(trees.candidate, ["."]) if files else ()
     if not revision:  # without git, nobody knows what belongs to a revision
@@ -112,15 +114,6 @@ def with_shared(trees: Trees, files: Sequence[str]) -> Trees:
     return replace(trees, shared=shared)
 
 
-def _expanded(trees: Trees, used: Used) -> Iterator[str]:
-    """Yield the files that are missed, and those of folders that are."""
-    for name in used.named:
-        path = trees.candidate / name
-        for file in path.rglob("*") if is_folder(path) else [path]:
-            if is_file(file):
-                yield file.relative_to(trees.candidate).as_posix()
-
-
 def _is_lacking(trees: Trees, file: str) -> bool:
     """Whether the candidate alone has it, and not as part of a submodule, whose revision may differ too.
 
@@ -139,15 +132,13 @@ def _known_as(root: Path, file: str) -> str:
 
 def _why_kept(trees: Trees, file: str, tracked: Collection[str]) -> str:
     """Return why the baseline is not given a file, "" where it is."""
-    path = trees.candidate / file
-    if file.endswith(_SOURCE):
-        if not is_constants(path):
-            return "it is code, and may be made from what differs"
-    elif is_code(path):
+    path, is_source = trees.candidate / file, file.endswith(_SOURCE)
+    if is_source and not is_constants(path):
+        return "it is code, and may be made from what differs"
+    if not is_source and is_code(path):
         return "it is code"
-    if source := changed_source(file, trees, tracked):
-        return f"{source} differs between both trees, and it may be made from that"
-    return ""
+    source = changed_source(file, trees, tracked)
+    return source and f"{source} differs between both trees, and it may be made from that"
 
 
 def is_code(path: Path) -> bool:

@@ -73,7 +73,13 @@ def copy_of(directory: Path) -> Iterator[Path]:
         tree.mkdir()
         try:
             for path in files_of(source):
-                _copy(path, source, tree)
+                target = tree / path.relative_to(source)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                if path.is_symlink():  # never back into the user's folder
+                    real = path.resolve()
+                    target.symlink_to(tree / real.relative_to(source) if real.is_relative_to(source) else real)
+                else:
+                    shutil.copy2(path, target)
         except OSError as error:
             raise WorkerError(f"{directory} cannot be copied for the baseline: {error}") from error
         yield tree
@@ -131,13 +137,12 @@ def is_environment(folder: Path) -> bool:
 def _sweep() -> None:
     """Remove what killed runs have left, in whichever repository."""
     for folder, common in leftovers():
-        if common:
-            _forget(Path(common), folder)
+        _forget(common, folder)
 
 
-def _forget(common: Path, folder: Path) -> None:
-    """Remove from a repository what it keeps about the work tree in `folder`, which is one of ours."""
-    for kept in common.glob("worktrees/*"):
+def _forget(common: Path | str, folder: Path) -> None:
+    """Remove from a repository, "" for none, what it keeps about the work tree in `folder`, which is one of ours."""
+    for kept in Path(common).glob("worktrees/*") if common else ():
         if _folder_of(kept) == folder:
             remove_tree(kept)
 
@@ -177,19 +182,6 @@ def files_of(folder: Path) -> Iterator[Path]:
             yield path
         elif path.is_dir():  # a submodule, a repository within, or no git at all
             yield from files_of(path)
-
-
-def _copy(path: Path, source: Path, tree: Path) -> None:
-    target = tree / path.relative_to(source)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if not path.is_symlink():
-        shutil.copy2(path, target)
-        return
-    real = path.resolve()
-    if real.is_relative_to(source):
-        target.symlink_to(tree / real.relative_to(source))  # never back into the user's folder
-    else:
-        target.symlink_to(real)
 
 
 def fill_submodules(candidate: Path, tree: Path) -> list[str]:

@@ -17,9 +17,8 @@ from pytest_hwperf.cli.output import FAILED, OK, complain, say_lines, show_docum
 from pytest_hwperf.host import disturbance
 from pytest_hwperf.host.clocks import ClockPrecision, clock_source, cpu_time_step, observe_clock
 from pytest_hwperf.host.disturbance import SystemState, read_system_state
-from pytest_hwperf.host.machine import count_usable_cores, describe_machine
+from pytest_hwperf.host.machine import count_usable_cores, describe_machine, measure_peaks, save_peaks
 from pytest_hwperf.host.memory import resident, resolution
-from pytest_hwperf.host.peaks import measure_peaks, save_peaks
 from pytest_hwperf.meters.access import Access
 from pytest_hwperf.meters.rapl import Zone, choose_zones, refusal, zones_of
 from pytest_hwperf.records.contracts import Meter

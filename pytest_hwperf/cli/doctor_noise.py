@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from math import expm1
 from statistics import median
@@ -12,7 +11,7 @@ from pytest_hwperf.cli.output import clear_progress, progress_line
 from pytest_hwperf.gate.models import CompareSettings, SelfComparison, compare_with_itself
 from pytest_hwperf.gate.targets import MODEL, ROWS, rows
 from pytest_hwperf.host import disturbance
-from pytest_hwperf.host.disturbance import Snapshot, control_groups
+from pytest_hwperf.host.disturbance import Snapshot
 from pytest_hwperf.records.errors import HwperfError
 from pytest_hwperf.records.markers import DEFAULT_MARGINS
 from pytest_hwperf.records.units import counted, show, show_number
@@ -205,8 +204,7 @@ def listen(seconds: float) -> Noise:
         time_s=seconds,
         progress=lambda progress: line.show(f"equal processes take turns: {progress.stage}"),
     )
-    watched = partial(disturbance.snapshot, groups=tuple(control_groups()))
-    noise = read_noise(lambda: compare_with_itself(MODEL, rows(), settings), watched)
+    noise = read_noise(lambda: compare_with_itself(MODEL, rows(), settings))
     clear_progress()
     return noise
 

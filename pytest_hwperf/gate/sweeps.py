@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_hwperf.gate.model_worker import command_of
 from pytest_hwperf.gate.targets import failures_explained, function_of, is_function
-from pytest_hwperf.host.disturbance import Interference, control_groups, snapshot
+from pytest_hwperf.host.disturbance import Interference
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import ModelSpec, WorkerTask
 from pytest_hwperf.measure.plan import SamplingLimits
@@ -264,7 +264,7 @@ def memory_figures(spec: ModelSpec) -> Sequence[Figure]:
 
 def watch_machine() -> Callable[[], Sequence[Statement]]:
     """Begin to watch what disturbs the calls; return what ends it and says what was much."""
-    watched = Interference(partial(snapshot, groups=tuple(control_groups())))
+    watched = Interference()
     return lambda: watched.end()[1]
 
 

@@ -31,10 +31,10 @@ class ClockPrecision:
 def observe_clock(now_ns: Callable[[], int] = time.perf_counter_ns) -> ClockPrecision:
     """Read a clock many times in a row: the one that timings are taken with, unless another is given."""
     gaps = [after - before for before, after in pairwise([now_ns() for _ in range(_READINGS)])]
-    moved = [gap for gap in gaps if gap > 0]
+    step_ns = min((gap for gap in gaps if gap > 0), default=None)
     # A clock that moves less often than it is read has a median gap of 0: then the mean is the cost of a reading.
     cost_ns = median(gaps) or sum(gaps) / len(gaps)
-    return ClockPrecision(step_s=min(moved) * _NANO if moved else None, cost_s=cost_ns * _NANO)
+    return ClockPrecision(step_s=step_ns and step_ns * _NANO, cost_s=cost_ns * _NANO)
 
 
 def cpu_seconds() -> float:
@@ -91,17 +91,14 @@ def shares_of_threads(call: Callable[[], object]) -> tuple[float, ...]:
     if not thread_times():
         return ()
     _wait_for_rest()
-    looks = [_look(call) for _ in range(_LOOKS)]
+    looks = list[dict[str, float]]()
+    for _ in range(_LOOKS):
+        before, enough = thread_times(), time.process_time_ns() + _COMPUTED_NS
+        while time.process_time_ns() < enough:
+            call()
+        spent = {thread: one.computed_ns for thread, one in times_since(before).items()}
+        looks.append({thread: one / sum(spent.values()) for thread, one in spent.items()})
     return tuple(min(one.get(thread, 0.0) for one in looks) for thread in looks[-1])
-
-
-def _look(call: Callable[[], object]) -> dict[str, float]:
-    """Return the share of each thread."""
-    before, enough = thread_times(), time.process_time_ns() + _COMPUTED_NS
-    while time.process_time_ns() < enough:
-        call()
-    spent = {thread: one.computed_ns for thread, one in times_since(before).items()}
-    return {thread: one / sum(spent.values()) for thread, one in spent.items()}
 
 
 def _wait_for_rest() -> None:

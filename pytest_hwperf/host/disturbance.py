@@ -6,10 +6,9 @@ import resource
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pytest_hwperf.host.files import read_text
 from pytest_hwperf.records.messages import Statement, state
@@ -39,22 +38,12 @@ class SystemState:
     huge_pages: str | None  # transparent ones: "always", "madvise" or "never"
 
 
-def _psutil(name: str) -> Any:
-    """Call a function of psutil."""
+def machine_cpu_time() -> MachineCpuTime | None:
+    """Return the CPU time of the whole machine, None where the system does not report it."""
     import psutil
 
-    return getattr(psutil, name)()
-
-
-_LOAD: Callable[[], tuple[float, ...]] = partial(_psutil, "getloadavg")
-_CPU_TIMES: Callable[[], Any] = partial(_psutil, "cpu_times")
-_SWAP: Callable[[], Any] = partial(_psutil, "swap_memory")
-
-
-def machine_cpu_time(read: Callable[[], Any] = _CPU_TIMES) -> MachineCpuTime | None:
-    """Return the CPU time of the whole machine, None where the system does not report it."""
     try:
-        seconds = read()._asdict()
+        seconds = psutil.cpu_times()._asdict()
     except OSError:
         return None
     return MachineCpuTime(
@@ -70,35 +59,33 @@ def busy_cpu_seconds() -> float | None:
     return spent and spent.busy_s
 
 
-def load_average(read: Callable[[], tuple[float, ...]] = _LOAD) -> float | None:
+def load_average() -> float | None:
     """Return the mean number of running processes over the last minute, None where the system does not report it."""
+    import psutil
+
     try:
-        return read()[0]
+        return float(psutil.getloadavg()[0])
     except OSError:
         return None
 
 
-def read_system_state(
-    root: str | Path = "/",
-    *,
-    load: Callable[[], tuple[float, ...]] = _LOAD,
-    cpu_times: Callable[[], Any] = _CPU_TIMES,
-    swap: Callable[[], Any] = _SWAP,
-) -> SystemState:
-    """Return the present state; nothing is waited for. `root` is the parent of /sys, the others are psutil's functions.
+def read_system_state(root: str | Path = "/") -> SystemState:
+    """Return the present state; nothing is waited for. `root` is the parent of /sys, the rest is told by psutil.
 
     Source: Linux, Documentation/admin-guide/mm/transhuge.rst.
     """
-    spent = machine_cpu_time(cpu_times)
+    import psutil
+
+    spent = machine_cpu_time()
     try:
         with warnings.catch_warnings(action="ignore"):  # of psutil, that pages swapped in and out are not counted here
-            swapped = swap()
+            swapped = psutil.swap_memory()
         total, used = swapped.total, swapped.used
     except OSError:
         total = used = None
     chosen = _CHOSEN.search(read_text(Path(root, "sys/kernel/mm/transparent_hugepage/enabled")))
     return SystemState(
-        load_1min=load_average(load),
+        load_1min=load_average(),
         steal_share=spent.stolen_s / spent.total_s if spent and spent.stolen_s is not None and spent.total_s else None,
         swap_bytes=total,
         swap_used_bytes=used,
@@ -139,7 +126,14 @@ def cpu_quota(root: str | Path = "/") -> float | None:
 
     Source: cgroup v2 cpu.max, cgroup v1 cpu.cfs_quota_us and cpu.cfs_period_us.
     """
-    return min((quota for group in control_groups(root) for quota in _quotas(group)), default=None)
+    quotas = list[float]()
+    for group in control_groups(root):
+        words = read_text(group / "cpu.max").split()
+        if not words:  # version 1 keeps the two numbers in two files
+            words = [read_text(group / name) for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")]
+        if all(word.isdecimal() and int(word) for word in words):  # no limit is `max`, or -1 in version 1
+            quotas.append(int(words[0]) / int(words[1]))
+    return min(quotas, default=None)
 
 
 def memory_limit(root: str | Path = "/") -> int | None:
@@ -157,34 +151,18 @@ def memory_limit(root: str | Path = "/") -> int | None:
 
 def read_throttling(groups: Iterable[Path]) -> Throttling | None:
     """Add up the throttling of `groups`; None where none counts it: no quota was ever set, or the system hides it."""
-    folders = dict.fromkeys(group.resolve() for group in groups)  # `cpu` may be a link to `cpu,cpuacct`
-    found = [one for folder in folders if (one := _throttling(folder)) is not None]
-    return Throttling(sum(one.periods for one in found), sum(one.seconds for one in found)) if found else None
-
-
-def _quotas(group: Path) -> Iterator[float]:
-    """Yield the cores that one control group grants, nothing where it has no limit (`max`, or -1 in version 1)."""
-    words = read_text(group / "cpu.max").split()
-    if not words:  # version 1 keeps the two numbers in two files
-        words = [read_text(group / name) for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")]
-    if all(word.isdecimal() and int(word) for word in words):
-        quota, period = map(int, words)
-        yield quota / period
-
-
-def _throttling(group: Path) -> Throttling | None:
-    lines = read_text(group / "cpu.stat").splitlines()
-    fields = {name: int(count) for name, _, count in (line.partition(" ") for line in lines) if count.isdecimal()}
-    if "nr_throttled" not in fields:
-        return None
-    # Version 2 counts microseconds, version 1 nanoseconds.
-    seconds = fields.get("throttled_usec", 0) / 1e6 + fields.get("throttled_time", 0) / 1e9
-    return Throttling(fields["nr_throttled"], seconds)
+    found = list[tuple[int, float]]()
+    for folder in dict.fromkeys(group.resolve() for group in groups):  # `cpu` may be a link to `cpu,cpuacct`
+        pairs = (line.partition(" ") for line in read_text(folder / "cpu.stat").splitlines())
+        fields = {name: int(count) for name, _, count in pairs if count.isdecimal()}
+        if "nr_throttled" in fields:  # version 2 counts microseconds, version 1 nanoseconds
+            seconds = fields.get("throttled_usec", 0) / 1e6 + fields.get("throttled_time", 0) / 1e9
+            found.append((fields["nr_throttled"], seconds))
+    return Throttling(sum(periods for periods, _ in found), sum(seconds for _, seconds in found)) if found else None
 
 
 _CPUS = "sys/devices/system/cpu"
 _CPU = re.compile(r"cpu\d+")
-_HEAT_COUNTERS = ("core_throttle_count", "package_throttle_count")
 _KILO = 1000  # cpufreq is in kHz
 # File, what it holds where turbo is on, and what turns turbo off.
 _TURBO_SWITCHES = (("intel_pstate/no_turbo", "0", "1"), ("cpufreq/boost", "1", "0"))
@@ -206,23 +184,25 @@ class ClockRate:
 
 def read_clock_rate(root: str | Path = "/") -> ClockRate:
     """Return what is shown under `root`."""
-    place = Path(root)
-    turbo, switch, off = _turbo(place)
+    place = Path(root, _CPUS)
+    switches = ((name, on, off, read_text(place / name)) for name, on, off in _TURBO_SWITCHES)
+    known = ((text == on, f"/{_CPUS}/{name}", off) for name, on, off, text in switches if text in {on, off})
+    turbo, switch, turn_off = next(known, (None, "", ""))
     return ClockRate(
-        governors=tuple(sorted(set(_texts(place, "cpufreq/scaling_governor")))),
+        governors=tuple(sorted(set(_of_cpus(root, "cpufreq/scaling_governor")))),
         turbo=turbo,
         turbo_switch=switch,
-        turbo_off=off,
-        sibling_threads={"1": True, "0": False}.get(read_text(place / _CPUS / "smt/active")),
-        clock_rate_hz=current_hz(place),
-        highest_clock_rate_hz=_fastest(place, "cpufreq/cpuinfo_max_freq"),
-        heat_throttle_count=heat_events(place),
+        turbo_off=turn_off,
+        sibling_threads={"1": True, "0": False}.get(read_text(place / "smt/active")),
+        clock_rate_hz=current_hz(root),
+        highest_clock_rate_hz=_fastest(root, "cpufreq/cpuinfo_max_freq"),
+        heat_throttle_count=heat_events(root),
     )
 
 
 def current_hz(root: str | Path = "/") -> float | None:
     """Return the rate of the CPU that runs fastest now: with one busy thread, the CPU of that thread."""
-    return _fastest(Path(root), "cpufreq/scaling_cur_freq")
+    return _fastest(root, "cpufreq/scaling_cur_freq")
 
 
 def heat_events(root: str | Path = "/") -> int | None:
@@ -230,33 +210,21 @@ def heat_events(root: str | Path = "/") -> int | None:
 
     A package's events are counted by each of its CPUs, so that only growth means something, not its size.
     """
-    counts = [count for name in _HEAT_COUNTERS for count in _counts(Path(root), f"thermal_throttle/{name}")]
+    names = ("core_throttle_count", "package_throttle_count")
+    counts = [int(text) for name in names for text in _of_cpus(root, f"thermal_throttle/{name}") if text.isdecimal()]
     return sum(counts) if counts else None
 
 
-def _turbo(root: Path) -> tuple[bool | None, str, str]:
-    """Return whether turbo is on, and how to turn it off: the file, and its content."""
-    for name, on, off in _TURBO_SWITCHES:
-        found = read_text(root / _CPUS / name)
-        if found in {on, off}:
-            return found == on, f"/{_CPUS}/{name}", off
-    return None, "", ""
+def _fastest(root: str | Path, name: str) -> float | None:
+    """Return the highest rate; drivers may also say `<unknown>`, or 0."""
+    rates = (float(int(text) * _KILO) for text in _of_cpus(root, name) if text.isdecimal() and int(text))
+    return max(rates, default=None)
 
 
-def _fastest(root: Path, name: str) -> float | None:
-    rates = [count * _KILO for count in _counts(root, name) if count > 0]
-    return float(max(rates)) if rates else None
-
-
-def _counts(root: Path, name: str) -> list[int]:
-    """Return the numbers; drivers may also say `<unknown>`."""
-    return [int(text) for text in _texts(root, name) if text.isdecimal()]
-
-
-def _texts(root: Path, name: str) -> Iterator[str]:
+def _of_cpus(root: str | Path, name: str) -> Iterator[str]:
     """Yield the content of the file of this name of each CPU that has it; of one that is offline it is unreadable."""
     try:
-        cpus = [entry for entry in (root / _CPUS).iterdir() if _CPU.fullmatch(entry.name)]
+        cpus = [entry for entry in Path(root, _CPUS).iterdir() if _CPU.fullmatch(entry.name)]
     except OSError:
         return  # no such folder: another system
     yield from filter(None, (read_text(cpu / name) for cpu in cpus))
@@ -266,7 +234,6 @@ _HIGH_STEAL = 0.02  # share of all CPU time that the host gave to others
 _HIGH_LOAD = 1.5  # running processes per core
 _SWITCHES_PER_S = 50.0  # involuntary; one busy thread on 2 cores: 5 alone, 120 with three busy neighbours
 _RATE_LOSS = 0.10  # of the clock rate, from before to after; a rise may be that of a processor waking up
-_GIGA = 1e9
 
 
 class Snapshot(NamedTuple):
@@ -276,16 +243,29 @@ class Snapshot(NamedTuple):
     cpu: MachineCpuTime | None
     load: float | None  # mean of running processes over the last minute
     wall_s: float
-    throttling: Throttling | None = None  # by a quota of CPU time
+    throttling: Throttling | None = None  # of this process's control groups, by a quota of CPU time
     heat: int | None = None  # events of all CPUs that were slowed down for heat
     hz: float | None = None  # of the CPU that ran fastest at this moment
+
+
+def snapshot(root: str | Path = "/") -> Snapshot:
+    """Read this machine's counters."""
+    return Snapshot(
+        switches=resource.getrusage(getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)).ru_nivcsw,
+        cpu=machine_cpu_time(),
+        load=load_average(),
+        wall_s=monotonic(),
+        throttling=read_throttling(control_groups(root)),
+        heat=heat_events(root),
+        hz=current_hz(root),
+    )
 
 
 class Interference:
     """Compares two snapshots, taken before and after a measurement."""
 
     def __init__(self, read: Callable[[], Snapshot] | None = None, cores: int | None = None) -> None:
-        """Take the first snapshot now, by `read`, or of this machine where it is None."""
+        """Take the first snapshot now, of this machine unless `read` takes another."""
         self._read = read or snapshot
         self._cores = cores or os.cpu_count() or 1
         self._before = self._read()
@@ -293,60 +273,27 @@ class Interference:
     def end(self) -> tuple[dict[str, str], tuple[Statement, ...]]:
         """Take the second snapshot; return entries for the run's context, and warnings about what was much."""
         before, after = self._before, self._read()
-        seconds = after.wall_s - before.wall_s
-        switches = after.switches - before.switches
-        context, warnings = {"involuntary_switches": str(switches)}, list[Statement]()
-        if seconds > 0 and switches / seconds > _SWITCHES_PER_S:
-            warnings.append(state("preempted", times=switches / seconds))
-        if after.load is not None:
-            context["load_1min"] = f"{after.load:.2f}"
-            if after.load > _HIGH_LOAD * self._cores:
-                warnings.append(state("load", load=after.load, cores=self._cores))
-        steal = _steal(before.cpu, after.cpu)
-        if steal is not None:
-            context["steal"] = f"{steal:.1%}"
-            if steal > _HIGH_STEAL:
-                warnings.append(state("steal", share=steal))
-        slowed, more = _slowed(before, after)
-        return {**context, **slowed}, (*warnings, *more)
-
-
-def snapshot(root: str | Path = "/", groups: Iterable[Path] = ()) -> Snapshot:
-    """Read this machine's counters; `groups` are this process's control groups, whose quotas may throttle it."""
-    return Snapshot(
-        switches=resource.getrusage(getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)).ru_nivcsw,
-        cpu=machine_cpu_time(),
-        load=load_average(),
-        wall_s=monotonic(),
-        throttling=read_throttling(groups),
-        heat=heat_events(root),
-        hz=current_hz(root),
-    )
-
-
-def _slowed(before: Snapshot, after: Snapshot) -> tuple[dict[str, str], list[Statement]]:
-    """Return what slowed the processor or this process, as context and warnings."""
-    context, warnings = dict[str, str](), list[Statement]()
-    if before.throttling is not None and after.throttling is not None:
-        periods = after.throttling.periods - before.throttling.periods
-        seconds = after.throttling.seconds - before.throttling.seconds
-        context["quota_stops"] = str(periods)
-        if periods > 0:
-            warnings.append(state("quota", periods=periods, seconds=seconds))
-    if before.heat is not None and after.heat is not None:
-        rises = after.heat - before.heat
-        context["heat_throttles"] = str(rises)
-        if rises > 0:
-            warnings.append(state("heat", rises=rises))
-    if before.hz and after.hz:
-        context["clock_rate"] = f"{before.hz / _GIGA:.2f} .. {after.hz / _GIGA:.2f} GHz"
-        if after.hz < before.hz * (1 - _RATE_LOSS):
-            warnings.append(state("clock rate", before=before.hz / _GIGA, after=after.hz / _GIGA))
-    return context, warnings
-
-
-def _steal(before: MachineCpuTime | None, after: MachineCpuTime | None) -> float | None:
-    if before is None or after is None or before.stolen_s is None or after.stolen_s is None:
-        return None
-    total_s = after.total_s - before.total_s
-    return (after.stolen_s - before.stolen_s) / total_s if total_s > 0 else 0.0
+        seconds, switches = after.wall_s - before.wall_s, after.switches - before.switches
+        rate = switches / seconds if seconds > 0 else 0.0
+        seen = [("involuntary_switches", str(switches), rate > _SWITCHES_PER_S, state("preempted", times=rate))]
+        if (load := after.load) is not None:
+            much = load > _HIGH_LOAD * self._cores
+            seen.append(("load_1min", f"{load:.2f}", much, state("load", load=load, cores=self._cores)))
+        if before.cpu and after.cpu and before.cpu.stolen_s is not None and after.cpu.stolen_s is not None:
+            total_s = after.cpu.total_s - before.cpu.total_s
+            steal = (after.cpu.stolen_s - before.cpu.stolen_s) / total_s if total_s > 0 else 0.0
+            seen.append(("steal", f"{steal:.1%}", steal > _HIGH_STEAL, state("steal", share=steal)))
+        if before.throttling is not None and after.throttling is not None:
+            periods = after.throttling.periods - before.throttling.periods
+            stopped_s = after.throttling.seconds - before.throttling.seconds
+            seen.append(("quota_stops", str(periods), periods > 0, state("quota", periods=periods, seconds=stopped_s)))
+        if before.heat is not None and after.heat is not None:
+            rises = after.heat - before.heat
+            seen.append(("heat_throttles", str(rises), rises > 0, state("heat", rises=rises)))
+        if before.hz and after.hz:
+            then, now, fell = before.hz / 1e9, after.hz / 1e9, after.hz < before.hz * (1 - _RATE_LOSS)
+            seen.append(
+                ("clock_rate", f"{then:.2f} .. {now:.2f} GHz", fell, state("clock rate", before=then, after=now))
+            )
+        context = {name: text for name, text, _, _ in seen}
+        return context, tuple(warning for _, _, is_much, warning in seen if is_much)

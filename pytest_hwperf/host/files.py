@@ -5,10 +5,10 @@ import hashlib
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from pytest_hwperf.records.errors import HwperfError, UsageProblem
@@ -17,6 +17,9 @@ CACHE_VARIABLE = "HWPERF_CACHE_DIR"
 
 _WRITERS = 8  # a flush waits for the disk, and a disk serves several at once
 
+# Whether there is one that can be seen; those of `pathlib` raise an error for a name that no file system takes.
+is_file, is_folder = os.path.isfile, os.path.isdir
+
 
 def read_text(path: Path) -> str:
     """Return the stripped text of a small file such as those of /proc and /sys, "" where it cannot be read."""
@@ -24,22 +27,6 @@ def read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""
-
-
-def is_folder(path: Path) -> bool:
-    """Whether there is such a folder that can be seen; a name that no file system takes names none."""
-    try:
-        return path.is_dir()
-    except (OSError, ValueError):
-        return False
-
-
-def is_file(path: Path) -> bool:
-    """Whether there is such a file that can be seen; a name that no file system takes names none."""
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False
 
 
 def refused_name(path: Path) -> str:
@@ -164,28 +151,41 @@ def replace_files(contents: Mapping[Path, bytes], create: Callable[[Path], int])
     Each is written to a temporary name and flushed, several at once. Only then are they renamed, all by the calling
     thread, so that nothing changes any more once this has returned or raised. Flushing a folder makes its renames last.
     """
-    unmade = _attempt(lambda folder: folder.mkdir(parents=True, exist_ok=True), {path.parent for path in contents})
-    special = _attempt(_refuse_special, contents)
-    waiting = [path for path in contents if path.parent not in unmade and path not in special]
-    temporary = {path: _temporary(path) for path in waiting}
+    failed, temporary = dict[Path, OSError](), dict[Path, Path]()
+
+    def attempt(step: Callable[[Path], object], path: Path) -> None:
+        if path not in failed:
+            try:
+                step(path)
+            except OSError as error:
+                failed[path] = error
+
+    def prepare(path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _refuse_special(path)
+        temporary[path] = _temporary(path)
+
+    def write(path: Path) -> None:
+        with os.fdopen(create(temporary[path]), "wb") as file:
+            file.write(contents[path])
+            file.flush()
+            os.fsync(file.fileno())
+
+    for path in contents:
+        attempt(prepare, path)
     try:
-        failed = _write_all({temporary[path]: contents[path] for path in waiting}, create)
-        failed = {path: failed[temporary[path]] for path in waiting if temporary[path] in failed}
-        written = [path for path in waiting if path not in failed]
-        failed |= _attempt(lambda path: temporary[path].replace(path), written)
+        with futures.ThreadPoolExecutor(_WRITERS) as writers:
+            list(writers.map(partial(attempt, write), temporary))
+        for path in temporary:
+            attempt(lambda path: temporary[path].replace(path), path)
     finally:
-        # What cannot be removed here belongs to a file that is reported as failed; the next save removes it.
-        _attempt(lambda leftover: leftover.unlink(missing_ok=True), temporary.values())
-    unflushed = _attempt(_flush_folder, {path.parent for path in waiting})
-    return (
-        {path: unmade[path.parent] for path in contents if path.parent in unmade}
-        | special
-        | {
-            path: failed.get(path) or unflushed[path.parent]
-            for path in waiting
-            if path in failed or path.parent in unflushed
-        }
-    )
+        for leftover in temporary.values():
+            with suppress(OSError):  # it belongs to a file that is reported as failed; the next save removes it
+                leftover.unlink(missing_ok=True)
+    flush = cache(_flush_folder)
+    for path in temporary:
+        attempt(lambda path: flush(path.parent), path)
+    return failed
 
 
 def _refuse_special(path: Path) -> None:
@@ -202,35 +202,6 @@ def _refuse_special(path: Path) -> None:
 
 def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
-
-
-def _attempt(action: Callable[[Path], object], paths: Iterable[Path]) -> dict[Path, OSError]:
-    """Apply `action` to each path; return the errors."""
-    failed = {}
-    for path in paths:
-        try:
-            action(path)
-        except OSError as error:
-            failed[path] = error
-    return failed
-
-
-def _write_all(contents: Mapping[Path, bytes], create: Callable[[Path], int]) -> dict[Path, OSError]:
-    """Write new files, several at once; return the errors."""
-    paths = list(contents)
-    with futures.ThreadPoolExecutor(_WRITERS) as writers:
-        parts = [
-            writers.submit(_attempt, lambda path: _write(path, contents[path], create), paths[first::_WRITERS])
-            for first in range(min(_WRITERS, len(paths)))
-        ]
-        return {path: error for part in parts for path, error in part.result().items()}
-
-
-def _write(path: Path, content: bytes, create: Callable[[Path], int]) -> None:
-    with os.fdopen(create(path), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _flush_folder(folder: Path) -> None:

@@ -59,8 +59,11 @@ def _kill(process: int, mark: bytes) -> bool:
         environment = _environment(process)
         if mark not in environment:
             return not environment and _is_in_exec(process)
-        descriptor = _descriptor(process)
-        if descriptor is None:
+        try:
+            descriptor = os.pidfd_open(process)  # means this process, whatever becomes of its number
+        except ProcessLookupError:
+            return False
+        except (AttributeError, OSError):  # a Python for older systems, an old kernel, a sandbox that refuses the call
             os.kill(process, signal.SIGKILL)
             return True
         try:
@@ -71,18 +74,6 @@ def _kill(process: int, mark: bytes) -> bool:
     except OSError:  # it is gone, or belongs to another user
         return False
     return True
-
-
-def _descriptor(process: int) -> int | None:
-    """Return a descriptor that means this process, whatever becomes of its number; None where the system gives none."""
-    if not hasattr(os, "pidfd_open"):  # a Python that was built for older systems
-        return None
-    try:
-        return os.pidfd_open(process)
-    except ProcessLookupError:
-        raise
-    except OSError:  # an old kernel, or a sandbox that refuses the call
-        return None
 
 
 def _environment(process: int) -> bytes:

@@ -107,21 +107,17 @@ _LOG_BYTES = 1 << 16  # of which these are taken: a process may write without en
 
 
 class Running(Protocol):
-    """A process, as much of it as pairs use."""
+    """A process, as much of `subprocess.Popen` as pairs use."""
 
     pid: int
 
-    def poll(self) -> int | None:
-        """Return how it has ended, None while it runs."""
+    def poll(self) -> int | None: ...
 
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end, and return how it has ended; see `subprocess.Popen`."""
+    def wait(self, timeout: float | None = None) -> int: ...
 
-    def kill(self) -> None:
-        """End it."""
+    def kill(self) -> None: ...
 
-    def send_signal(self, sig: int) -> None:
-        """Send it a signal."""
+    def send_signal(self, sig: int) -> None: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -191,8 +187,8 @@ def run_to_end(
 ) -> subprocess.CompletedProcess[str]:
     """Run a program of a Python that ends by itself."""
     command, own = [interpreter, *arguments], os.environ if environment is None else environment
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with started(command, Path(os.devnull), directory=directory or Path(), environment=own, **pipes) as (_, process):
+    given: dict[str, Any] = {"directory": directory or Path(), "environment": own}
+    with started(command, Path(os.devnull), stdout=subprocess.PIPE, stderr=subprocess.PIPE, **given) as (_, process):
         try:
             output, errors = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired as error:
@@ -243,15 +239,20 @@ def start(
     What it writes goes to the end of `log`, as far as `given` says nothing else: a pipe would block when it is full.
     """
     mark = f"{STARTED}{secrets.token_hex(8)}"  # beside the mark of a process that this one was started by
+    own, in_session = {**environment, mark: "1"}, os.name == "posix"  # without POSIX there is no guard either
+    watching, guarding = None, [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), mark]
+    quiet: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with log.open("ab") as output:
-        watching = _guard(mark) if os.name == "posix" else None  # without POSIX there is none
         streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output, **given}
-        own = {**environment, mark: "1"}
         try:
+            if in_session:
+                watching = subprocess.Popen(guarding, bufsize=0, cwd="/", start_new_session=True, **quiet)  # noqa: S603 - our own program
             process = subprocess.Popen(  # noqa: S603 - the interpreter that runs this and the user's own arguments
-                command, cwd=directory, env=own, start_new_session=os.name == "posix", **streams
+                command, cwd=directory, env=own, start_new_session=in_session, **streams
             )
         except OSError as error:
+            if watching is None and in_session:
+                raise WorkerError(f"no guard of a fresh process can be started: {error}") from error
             if watching is not None:
                 _end_guard(watching)
             raise WorkerError(f"{command[0]} cannot be started in {directory}: {error}") from error
@@ -259,21 +260,6 @@ def start(
         with suppress(BrokenPipeError):  # somebody has killed it
             watching.stdin.write(b"%d" % process.pid)
     return Launched(process=process, log=log, guard=watching, mark=mark), process
-
-
-def _guard(mark: str) -> "subprocess.Popen[bytes]":
-    try:
-        return subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), mark],
-            bufsize=0,
-            cwd="/",
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise WorkerError(f"no guard of a fresh process can be started: {error}") from error
 
 
 def _end_guard(process: "subprocess.Popen[bytes]") -> None:

@@ -4,8 +4,7 @@ No library is needed, and none is asked: one that lacks something on a machine w
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -55,8 +54,7 @@ def find_nvidia_gpus(environ: Mapping[str, str], root: str | Path = "/") -> Nvid
 
 def _models(root: Path) -> tuple[str, ...]:
     """Return a name for each GPU: where the driver's folder is hidden there are only devices, which have none."""
-    found = sorted((root / _DRIVER / "gpus").glob("*/information"))
-    if found:
+    if found := sorted((root / _DRIVER / "gpus").glob("*/information")):
         names = (re.search(r"^Model:\s*(.+?)\s*$", read_text(file), re.MULTILINE) for file in found)
         return tuple(name[1] if name else _UNNAMED for name in names)
     devices = [file for file in (root / "dev").glob("nvidia*") if _DEVICE.fullmatch(file.name)]
@@ -112,23 +110,19 @@ def allocations(modules: Mapping[str, Any]) -> tuple[int, ...]:
 def forget_peak(modules: Mapping[str, Any]) -> int:
     """Forget the peaks of PyTorch's allocator, which uses a GPU, and return the bytes that it has given out now."""
     cuda = modules["torch"].cuda
-    with _told():
-        for device in range(cuda.device_count()):
-            cuda.reset_peak_memory_stats(device)
-        return sum(int(cuda.memory_allocated(device)) for device in range(cuda.device_count()))
+    _added_up(modules, cuda.reset_peak_memory_stats)
+    return _added_up(modules, cuda.memory_allocated)
 
 
 def memory_peak(modules: Mapping[str, Any]) -> int:
     """Return the most bytes that PyTorch's allocator has given out at once since then, on each device, added up."""
-    cuda = modules["torch"].cuda
-    with _told():
-        return sum(int(cuda.max_memory_allocated(device)) for device in range(cuda.device_count()))
+    return _added_up(modules, modules["torch"].cuda.max_memory_allocated)
 
 
-@contextmanager
-def _told() -> Iterator[None]:
+def _added_up(modules: Mapping[str, Any], ask: Callable[[int], Any]) -> int:
+    """Ask PyTorch's allocator about each device; the answers are bytes, or nothing."""
     try:
-        yield
+        return sum(int(ask(device) or 0) for device in range(modules["torch"].cuda.device_count()))
     except RuntimeError as error:
         raise MeasurementError(f"PyTorch's allocator does not report its memory: {error}") from error
 

@@ -16,18 +16,15 @@ _UP = "\033[A"  # to the row above
 
 
 class Screen(Protocol):
-    """Where a line is written: a terminal, a log, or nowhere."""
+    """Where a line is written, from the first column on: a terminal, a log, or nowhere."""
 
     @property
-    def is_live(self) -> bool:
-        """Whether it is a terminal, whose last line can be written over."""
+    def is_live(self) -> bool: ...  # whether it is a terminal, whose last line can be written over
 
     @property
-    def width(self) -> int:
-        """Cells of the terminal."""
+    def width(self) -> int: ...  # cells of the terminal
 
-    def write(self, text: str) -> None:
-        """Write, from the first column on."""
+    def write(self, text: str) -> None: ...
 
 
 class StandardError:
@@ -116,9 +113,8 @@ def ticking(tell: Callable[[float], None], first_s: float = _EVERY_S, every_s: f
     The thread has ended when the block is left, so that nothing of it falls into what is timed then.
     """
     over = threading.Event()
-    thread = threading.Thread(
-        target=tick_until, args=(over, tell, first_s, every_s), daemon=True, name="hwperf-progress"
-    )
+    given = (over, tell, first_s, every_s)
+    thread = threading.Thread(target=tick_until, args=given, daemon=True, name="hwperf-progress")
     thread.start()
     try:
         yield

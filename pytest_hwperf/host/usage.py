@@ -9,27 +9,29 @@ import resource
 import struct
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from pytest_hwperf.host.files import read_text
+from pytest_hwperf.host.opened_files import IMPORTING, callers
+from pytest_hwperf.host.source_files import is_own, loaded_modules
 from pytest_hwperf.host.tracing import AFFECTED
 from pytest_hwperf.stats.changed_code import EVERY_TEST, MODULE, Usage, Watch, key_of
 
 _OPENED, _OVERFLOW = 0x20, 0x4000
-_NONBLOCKING, _CLOSED_ON_EXEC = os.O_NONBLOCK, os.O_CLOEXEC
 _EVENT = struct.Struct("iIII")  # descriptor of the watch, mask, cookie, length of a name
 _LARGEST = 1 << 16  # bytes that are read at once
+_PROCESS = "another process"
+_NOTED: Mapping[str, str] = {  # audited event → what is used then, whatever its arguments are
+    **dict.fromkeys(("socket.connect", "socket.sendto", "socket.sendmsg"), "a connection to another process"),
+    "sys.settrace": "another trace function",  # what it runs is told to nobody
+}
 _PROCESSES = frozenset(
     ("subprocess.Popen", "os.system", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.exec", "pty.spawn")
 )
-_CONNECTIONS = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
-_LISTINGS = frozenset({"os.listdir", "os.scandir"})
-_IMPORTING = "<frozen importlib._bootstrap_external>"  # the file of what imports, as its code names it
-_PROCESS = "another process"
-_OWN = __name__.partition(".")[0]
 _MOST = 3  # things that are kept of each test: one is enough to keep it in
 _FREE_TOOLS = (4, 3, 5, 1, 0)  # of `sys.monitoring`, from the one that others use least
 
@@ -40,13 +42,12 @@ class FileWatch:
     def __init__(self, root: Path, files: Sequence[str]) -> None:
         """Watch files below `root`; the process opens no other descriptor for them."""
         self._named: Mapping[int, str] = {}
-        self._descriptor = -1
         if not files:
             return
         library = ctypes.CDLL(None, use_errno=True)
         if not hasattr(library, "inotify_init1"):
             raise OSError("this system has no inotify")
-        self._descriptor = _checked(library.inotify_init1(_NONBLOCKING | _CLOSED_ON_EXEC))
+        self._descriptor = _checked(library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
         self._named = {
             _checked(library.inotify_add_watch(self._descriptor, os.fsencode(root / file), _OPENED)): file
             for file in files
@@ -55,22 +56,17 @@ class FileWatch:
     def opened(self) -> list[str]:
         """Return which of them were opened since this was last asked; all of them where that is not known any more."""
         found = dict[str, None]()
-        while content := self._read():
-            at = 0
-            while at < len(content):
-                number, mask, _, length = _EVENT.unpack_from(content, at)
-                at += _EVENT.size + length
-                if mask & _OVERFLOW:
-                    found |= dict.fromkeys(self._named.values())
-                elif mask & _OPENED and number in self._named:
-                    found[self._named[number]] = None
+        with suppress(BlockingIOError):
+            while self._named and (content := os.read(self._descriptor, _LARGEST)):
+                at = 0
+                while at < len(content):
+                    number, mask, _, length = _EVENT.unpack_from(content, at)
+                    at += _EVENT.size + length
+                    if mask & _OVERFLOW:
+                        found |= dict.fromkeys(self._named.values())
+                    elif mask & _OPENED and number in self._named:
+                        found[self._named[number]] = None
         return list(found)
-
-    def _read(self) -> bytes:
-        try:
-            return os.read(self._descriptor, _LARGEST) if self._named else b""
-        except BlockingIOError:
-            return b""
 
 
 def _checked(result: int) -> int:
@@ -93,7 +89,7 @@ class Recorder:
         self._is_begun = False  # before, plugins of the environment ask other programs about this machine
         self._used: dict[str, list[str]] = {}
         self._reading = threading.local()
-        self._children = _children_of_before()
+        self._ended, _ = _children()
         self._real: dict[str, str] = {}  # file as code names it → links resolved
         self._files: FileWatch | None = None
 
@@ -104,8 +100,11 @@ class Recorder:
             self.watch_code()
         except OSError as error:
             self._note(f"what is used cannot be watched ({error})")
-        for file in _loaded_of(self._root):
-            self._note(f"{self._shown(file)}, loaded before anything could be watched")
+        prefixes = (f"{one}{os.sep}" for one in (sys.prefix, sys.base_prefix) if Path(one).is_relative_to(self._root))
+        installed = tuple(prefixes)
+        for file in map(os.path.realpath, loaded_modules().values()):
+            if is_own(file, self._root) and not file.startswith(installed):
+                self._note(f"{self._shown(file)}, loaded before anything could be watched")
         sys.addaudithook(self._audit)
 
     def watch_code(self) -> None:
@@ -120,7 +119,7 @@ class Recorder:
 
     def _started(self, code: CodeType, _: int) -> object:
         """Note code that begins; of other code no more is to be heard."""
-        if (code.co_filename, code.co_qualname) == (_IMPORTING, "FileFinder.find_spec"):
+        if (code.co_filename, code.co_qualname) == (IMPORTING, "FileFinder.find_spec"):
             self._looked_for(str(sys._getframe(1).f_locals.get("fullname", "")))  # noqa: SLF001 - the frame that begins
         elif not self._ran(code):
             return vars(sys)["monitoring"].DISABLE
@@ -128,19 +127,19 @@ class Recorder:
 
     def _ran(self, code: CodeType) -> bool:
         """Note code that was asked about; whether it was."""
-        name = code.co_filename
-        if name not in self._real:
+        if (name := code.co_filename) not in self._real:
             self._real[name] = os.path.realpath(name)
         keys = self._sources.get(self._real[name])
-        is_watched = keys is not None and (MODULE in keys or key_of(code) in keys)
-        if is_watched:
-            self._note(f"{self._shown(self._real[name])}::{code.co_qualname}")
-        return is_watched
+        if keys is None or (MODULE not in keys and key_of(code) not in keys):
+            return False
+        self._note(f"{self._shown(self._real[name])}::{code.co_qualname}")
+        return True
 
     def enter(self, context: str) -> str:
         """Attribute what is used from now on to a test, a file of tests or every test; return whose turn it was."""
         if not self._is_begun:
-            self._is_begun, self._children = True, _children_of_before()
+            self._is_begun = True
+            self._ended, _ = _children()
         self._drain()
         before, self._context = self._context, context
         return before
@@ -160,27 +159,15 @@ class Recorder:
         """Note what the system tells only when it is asked."""
         for file in self._files.opened() if self._files else ():
             self._note(file)
-        children = _children_of_before()
-        if children != self._children:
-            self._children = children
-            self._note(_PROCESS)
-        if _has_children():
+        before = self._ended
+        self._ended, are_alive = _children()
+        if are_alive or self._ended != before:
             self._note(_PROCESS)
 
     def _note(self, what: str, context: str | None = None) -> None:
         used = self._used.setdefault(self._context if context is None else context, [])
         if what not in used and len(used) < _MOST:
             used.append(what)
-
-    def _is_of_tree(self, frame: FrameType) -> bool:
-        """Whether code of the tree is what calls, however far away."""
-        around: FrameType | None = frame
-        while around is not None:
-            file = Path(around.f_code.co_filename)
-            if file.is_absolute() and file.resolve().is_relative_to(self._root):  # "<frozen runpy>" is none
-                return True
-            around = around.f_back
-        return False
 
     def _looked_for(self, module: str) -> None:
         if module.rpartition(".")[2] in self._modules:
@@ -191,31 +178,31 @@ class Recorder:
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Note what Python is about to do; an exception here would end it."""
+        by = sys._getframe(1)  # noqa: SLF001 - who does it
         if event in _PROCESSES:
-            if self._is_begun or self._is_of_tree(sys._getframe(1)):  # noqa: SLF001 - who starts it
+            if self._is_begun or self._is_of_tree(by):
                 self._note(_PROCESS)
-        elif event in _CONNECTIONS:
-            self._note("a connection to another process")
-        elif event == "sys.settrace":  # what it runs is told to nobody
-            self._note("another trace function")
+        elif event in _NOTED:
+            self._note(_NOTED[event])
         elif event == "import":
             self._looked_for(str(arguments[0]))
         elif event == "open":
-            self._opened(arguments[0], sys._getframe(1))  # noqa: SLF001 - who opens it
-        elif event in _LISTINGS:
-            self._listed(arguments[0] if arguments else None, sys._getframe(1))  # noqa: SLF001 - the same
+            path = _path_of(arguments[0])
+            if path.endswith(".py") and not _is_read_to_run(by) and os.path.realpath(path) in self._sources:
+                self._note(f"{self._shown(os.path.realpath(path))}, read as a file")
+        elif event in ("os.listdir", "os.scandir"):
+            self._listed(arguments[0] if arguments else None, by)
         elif event == "object.__getattr__" and arguments[1] == "__code__":
             self._inspected(arguments[0])
 
-    def _opened(self, name: object, by: FrameType) -> None:
-        """Note source that is read otherwise than to import it."""
-        path = _path_of(name)
-        if path.endswith(".py") and not _is_read_to_run(by) and os.path.realpath(path) in self._sources:
-            self._note(f"{self._shown(os.path.realpath(path))}, read as a file")
+    def _is_of_tree(self, frame: FrameType) -> bool:
+        """Whether code of the tree is what calls, however far away."""
+        files = (Path(one.f_code.co_filename) for one in callers(frame))  # "<frozen runpy>" is none
+        return any(file.is_absolute() and file.resolve().is_relative_to(self._root) for file in files)
 
     def _listed(self, name: object, by: FrameType) -> None:
         """Note a folder that is not the same on both sides and is listed."""
-        if self._folders and by.f_code.co_filename != _IMPORTING and not _is_pytest(by):
+        if self._folders and by.f_code.co_filename != IMPORTING and not _is_pytest(by):
             path = os.path.realpath(f"/proc/self/fd/{name}" if isinstance(name, int) else _path_of(name) or ".")
             if path in self._folders:
                 self._note(f"the list of files in {self._shown(path)}")
@@ -232,49 +219,25 @@ class Recorder:
         self._ran(code)
 
 
-def _loaded_of(root: Path) -> Iterator[str]:
-    """Yield the files of loaded modules that lie in a tree, but for environments in it and this package."""
-    installed = tuple(
-        f"{prefix}{os.sep}" for prefix in {sys.prefix, sys.base_prefix} if Path(prefix).is_relative_to(root)
-    )
-    for name, module in list(sys.modules.items()):
-        file = vars(module).get("__file__") if isinstance(module, type(sys)) else None
-        real = os.path.realpath(file) if isinstance(file, str) else ""
-        is_foreign = real.startswith(installed) or "site-packages" in real or name.partition(".")[0] == _OWN
-        if real.startswith(f"{root}{os.sep}") and not is_foreign:
-            yield real
-
-
 def _path_of(name: object) -> str:
     return os.fsdecode(name) if isinstance(name, str | bytes | os.PathLike) else ""
 
 
 def _is_read_to_run(frame: FrameType) -> bool:
     """Whether source is opened to import it, by Python or by pytest, which rewrites assertions."""
-    caller = frame.f_back
-    if frame.f_code.co_filename == _IMPORTING:
-        return caller is not None and caller.f_code.co_qualname == "SourceLoader.get_code"
+    if frame.f_code.co_filename == IMPORTING:
+        return frame.f_back is not None and frame.f_back.f_code.co_qualname == "SourceLoader.get_code"
     return _is_pytest(frame)
 
 
 def _is_pytest(frame: FrameType) -> bool:
     """Whether pytest itself calls, also by way of pathlib."""
-    around: FrameType | None = frame
-    while around is not None and _module_of(around).partition(".")[0] == "pathlib":
-        around = around.f_back
-    return around is not None and _module_of(around).partition(".")[0] == "_pytest"
+    packages = (str(one.f_globals.get("__name__", "")).partition(".")[0] for one in callers(frame))
+    return next((one for one in packages if one != "pathlib"), "") == "_pytest"
 
 
-def _module_of(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", ""))
-
-
-def _children_of_before() -> Sequence[float]:
-    """Return what processes have used that this one has started and that have ended."""
+def _children() -> tuple[Sequence[float], bool]:
+    """Return what processes of this one's that have ended have used, and whether one that it has started is alive."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime, used.ru_stime, used.ru_minflt, used.ru_maxrss
-
-
-def _has_children() -> bool:
-    """Whether a process that this one has started is alive."""
-    return any(map(read_text, Path("/proc/self/task").glob("*/children")))
+    are_alive = any(map(read_text, Path("/proc/self/task").glob("*/children")))
+    return (used.ru_utime, used.ru_stime, used.ru_minflt, used.ru_maxrss), are_alive

@@ -58,16 +58,13 @@ def private_folder() -> Path:
     while True:
         with suppress(FileExistsError):
             place.mkdir(mode=0o700)
-        try:
-            status = place.lstat()
-        except FileNotFoundError:  # another run has just removed it, since it was empty
-            continue
-        if _is_closed(status):
-            return place
-        raise WorkerError(
-            f"{place} is not a folder of this user that is closed to all others (mode 700), which temporary files "
-            "need: remove it, or choose another temporary folder with TMPDIR"
-        )
+        with suppress(FileNotFoundError):  # another run has just removed it, since it was empty
+            if _is_closed(place.lstat()):
+                return place
+            raise WorkerError(
+                f"{place} is not a folder of this user that is closed to all others (mode 700), which temporary files "
+                "need: remove it, or choose another temporary folder with TMPDIR"
+            )
 
 
 def goes_with_a_run(path: Path) -> bool:
@@ -96,10 +93,12 @@ def leftovers(*, noted: bool = True) -> Iterator[tuple[Path, str]]:
         if lock is None:
             continue
         try:
-            note = _signed_note(lock, folder)
-            if note is None:
-                _remove_unsigned(folder)
-            elif noted or not note:
+            is_plain = stat.S_ISREG(os.fstat(lock).st_mode)
+            content, signature = os.pread(lock, _LONGEST_NOTE, 0) if is_plain else b"?", _signed(folder, "")
+            note = os.fsdecode(content.removeprefix(signature))
+            if not content and [*folder.glob("*")] == [folder / _LOCK]:  # killed before it could sign it
+                _remove(folder)
+            elif content.startswith(signature) and (noted or not note):
                 try:
                     yield folder, note
                 finally:
@@ -116,17 +115,15 @@ def _private_place() -> Path:
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether it is a folder, no link, that this user owns and no other can enter."""
-    try:
+    """Whether there is such a folder, no link, that this user owns and no other can enter."""
+    with suppress(OSError):
         return _is_closed(folder.lstat())
-    except OSError:
-        return False
+    return False
 
 
 def _is_closed(status: os.stat_result) -> bool:
-    if os.name != "posix":
-        return stat.S_ISDIR(status.st_mode)
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
+    is_own = os.name != "posix" or (status.st_uid == os.getuid() and not status.st_mode & 0o077)
+    return is_own and stat.S_ISDIR(status.st_mode)
 
 
 def _end_of_process(pid: int, folder: Path, lock: int | None) -> None:
@@ -166,44 +163,25 @@ def _lock(folder: Path, flags: int = 0) -> int | None:
         return None
     except OSError:
         return None
-    try:
+    with suppress(OSError):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(lock), path.stat()):  # else the lock of a folder that was just removed
             return lock
-    except OSError:
-        pass
     os.close(lock)
     return None
 
 
 def _signed(folder: Path, note: str) -> bytes:
     """Return what the lock file holds; with the name of its folder, so that a copy proves nothing about another one."""
-    return f"{_SIGNATURE}: {folder.name}\n{note}".encode("utf-8", errors="surrogateescape")
-
-
-def _signed_note(lock: int, folder: Path) -> str | None:
-    """Return the note in the lock file of `folder`; None where no run has signed it."""
-    if not stat.S_ISREG(os.fstat(lock).st_mode):
-        return None
-    content, signature = os.pread(lock, _LONGEST_NOTE, 0), _signed(folder, "")
-    if not content.startswith(signature):
-        return None
-    return content.removeprefix(signature).decode("utf-8", errors="surrogateescape")
-
-
-def _remove_unsigned(folder: Path) -> None:
-    """Remove a folder that holds nothing but an empty lock file: its run was killed before it could sign it."""
-    with suppress(OSError):
-        if [child.name for child in folder.iterdir()] == [_LOCK] and not (folder / _LOCK).stat().st_size:
-            (folder / _LOCK).unlink()
-    _remove_if_empty(folder)
+    return os.fsencode(f"{_SIGNATURE}: {folder.name}\n{note}")
 
 
 def _remove(folder: Path) -> None:
     """Remove it, the lock last: until then no other process touches it."""
     with suppress(OSError):  # gone already, or something cannot be removed: the next run tries again
-        for child in [child for child in folder.iterdir() if child.name != _LOCK]:
-            remove_tree(child)
+        for child in folder.iterdir():
+            if child.name != _LOCK:
+                remove_tree(child)
         if [child.name for child in folder.iterdir()] == [_LOCK]:
             (folder / _LOCK).unlink()
         folder.rmdir()

@@ -4,14 +4,13 @@ from array import array
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing, nullcontext
 from datetime import UTC, datetime
-from functools import partial
 from statistics import median
 
 import pytest
 
 from pytest_hwperf.host.clocks import ThreadTime, thread_times, times_since
-from pytest_hwperf.host.disturbance import Interference, control_groups, snapshot
-from pytest_hwperf.host.peaks import read_peaks
+from pytest_hwperf.host.disturbance import Interference, snapshot
+from pytest_hwperf.host.machine import read_peaks
 from pytest_hwperf.host.tracing import lasting_tracers, trace_conditions
 from pytest_hwperf.measure.accuracy import refuse_nan
 from pytest_hwperf.measure.pair_target import arena_samples, exact_samples
@@ -115,7 +114,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     meters += [instructions] if instructions else []  # last: the other meters' work is no work of the calls
     idle.watch()
     before = thread_times()
-    watch = Interference(partial(snapshot, groups=tuple(control_groups())))
+    watch = Interference(snapshot)
     shown = countdown_of(item)
     with loaded.scope(), closing(instructions) if instructions else nullcontext(), closing(shown):
         limits, stream = _limits_of(item, subject, loaded), loaded.stream()

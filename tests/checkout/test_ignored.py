@@ -10,7 +10,7 @@ from fakes.repositories import commit, git
 from pytest_hwperf.checkout import trees as trees_module
 from pytest_hwperf.checkout.isolation import check_compiled, check_ignored, same_code
 from pytest_hwperf.checkout.sharing import missing_files
-from pytest_hwperf.checkout.trees import Trees, sharing
+from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Side
 
@@ -79,6 +79,7 @@ def test_code_compiled_in_the_baseline_only_is_refused_with_how_to_build_it(proj
 @pytest.mark.parametrize("side", ["candidate", "baseline"])
 def test_without_git_the_source_on_the_other_side_tells_what_was_compiled(project: Path, side: Side) -> None:
     (project / ".git").rename(project.parent / "away")
+    check(project, "a_generated.py", side=side)
     check(project, COMPILED, side=side)  # nothing of it there: it may be new, or no longer needed
     put(project if side == "baseline" else project.parent / "baseline", "pkg/fast.py")
     with pytest.raises(UsageProblem, match=r"fast.*: compiled in "):
@@ -111,12 +112,6 @@ def test_what_is_part_of_a_revision_is_not_ignored_whatever_the_rules_say(projec
     check(project, "a_generated.py", side=side)
 
 
-def test_outside_of_a_repository_nothing_is_ignored(tmp_path: Path, project: Path) -> None:
-    (project / ".git").rename(tmp_path / "away")
-
-    check(project, "a_generated.py")
-
-
 @pytest.mark.parametrize(
     ("text", "files"),
     [
@@ -143,10 +138,6 @@ def test_data_that_the_baseline_lacks_is_found_in_what_it_says(project: Path, te
     put(baseline, "both.csv")
     said = text.replace("BASELINE", str(baseline))
     assert files == missing_files(said, Trees(candidate=project, baseline=baseline), [project, project / "tests"])
-
-
-def test_options_that_share_files_are_quoted_for_a_shell() -> None:
-    assert "--hwperf-share='a b.onnx' --hwperf-share=c.onnx" == sharing(["a b.onnx", "c.onnx"])
 
 
 def test_compiled_code_that_is_shared_is_the_same_on_both_sides(tmp_path: Path) -> None:

@@ -237,16 +237,6 @@ def test_without_translated_paths_the_leak_is_seen(project: Project, monkeypatch
         prove(project, files[project.baseline], files[project.candidate])
 
 
-def test_a_copy_that_both_sides_import_is_an_error(project: Project) -> None:
-    """No file of the other tree is loaded anywhere: only the lack of own code shows it."""
-    as_copy(project)
-
-    side, error = sides(project)
-    assert "candidate" == side
-    assert f"the package under test is imported from {project.site / 'pkg'}, not from either tree" in str(error)
-    assert f"install it with `pip install -e {project.candidate}`, or give --hwperf-base-python=" in str(error)
-
-
 @pytest.mark.parametrize("project", [FLAT, SRC], indirect=True)
 def test_a_finder_before_all_others_is_an_error(project: Project) -> None:
     """No path can lead past it."""

@@ -184,16 +184,6 @@ def test_measured_tests_that_no_file_has_any_more_are_found(tmp_path: Path) -> N
     assert ["tests/sub/test_b.py::test_gone", "tests/test_a.py::test_lost"] == gone
 
 
-def test_nothing_is_removed_through_a_link_out_of_the_tree(tmp_path: Path) -> None:
-    candidate = tree(tmp_path / "candidate", {"tests/unit/test_a.py": "c"})
-    baseline, outside = tree(tmp_path / "baseline", {}), tree(tmp_path / "outside", {"conftest.py": "theirs"})
-    (baseline / "tests").symlink_to(outside)
-
-    with pytest.raises(WorkerError, match=r"tests is a link that leads out of its tree"):
-        remove_gone(candidate, baseline, [candidate / "tests/unit/test_a.py"])
-    assert {"conftest.py": "theirs"} == content(outside)
-
-
 def test_a_root_or_a_file_behind_a_link_is_the_same_tree(tmp_path: Path) -> None:
     candidate = tree(tmp_path / "candidate", {"tests/test_a.py": "c", "shared/speed.py": "shared"})
     (candidate / "tests" / "test_link.py").symlink_to("../shared/speed.py")
@@ -211,7 +201,7 @@ def test_a_test_outside_of_the_tree_is_refused(tmp_path: Path) -> None:
         lay_over(candidate, tmp_path, [tmp_path / "test_a.py"])
 
 
-def test_nothing_is_written_through_a_link_out_of_the_tree(tmp_path: Path) -> None:
+def test_nothing_is_written_or_removed_through_a_link_out_of_the_tree(tmp_path: Path) -> None:
     candidate = tree(tmp_path / "candidate", {"tests/unit/test_a.py": "c"})
     baseline, outside = tree(tmp_path / "baseline", {}), tree(tmp_path / "outside", {})
     (baseline / "tests").symlink_to(outside)
@@ -220,8 +210,11 @@ def test_nothing_is_written_through_a_link_out_of_the_tree(tmp_path: Path) -> No
         WorkerError, match=r"cannot be given tests/unit/test_a.py: .*/tests is a link that leads out of its tree"
     ):
         lay_over(candidate, baseline, [candidate / "tests/unit/test_a.py"])
-    assert {} == content(outside)
     assert not list(outside.iterdir())
+    tree(outside, {"conftest.py": "theirs"})
+    with pytest.raises(WorkerError, match=r"tests is a link that leads out of its tree"):
+        remove_gone(candidate, baseline, [candidate / "tests/unit/test_a.py"])
+    assert {"conftest.py": "theirs"} == content(outside)
 
 
 @pytest.mark.parametrize("exists", [True, False])
@@ -264,6 +257,7 @@ def test_a_file_in_the_place_of_a_folder_is_an_error(tmp_path: Path) -> None:
         ("pyproject.toml", {"pyproject.toml": "tool = 3"}, ""),
         ("pyproject.toml", {}, ""),
         ("setup.cfg", {"setup.cfg": "[tool:pytest]\npythonpath = src\n"}, "src"),
+        ("part/setup.cfg", {"part/setup.cfg": "[tool:pytest]\npythonpath = src\n"}, "src"),
         ("setup.cfg", {"setup.cfg": "[pytest]\npythonpath = src\n"}, ""),
         ("tox.ini", {"tox.ini": "[tox]\nx = %(y)s\n[pytest]\npythonpath =\n  src\n  lib\n"}, "src lib"),
         ("pytest.ini", {"pytest.ini": "[pytest]\npythonpath = src\n"}, "src"),
@@ -281,7 +275,8 @@ def test_the_ini_file_is_the_candidates_but_for_where_the_code_lies(
 
     arguments = candidate_ini(candidate / name, candidate, baseline)
 
-    shown = name if name.startswith("pytest.") else f"hwperf-candidate-{name}"
+    path = Path(name)  # what it says of `testpaths` and `pythonpath` is relative to its folder
+    shown = name if name.startswith("pytest.") else str(path.with_name(f"hwperf-candidate-{path.name}"))
     assert ["-c", str(baseline / shown), "-o", f"pythonpath={kept}"] == arguments
     assert {**theirs, shown: "c"} == content(baseline)
 
@@ -293,14 +288,6 @@ def test_an_ini_file_that_the_candidate_lacks_is_not_read_but_for_where_the_code
     arguments = candidate_ini(None, candidate, baseline)
     assert ["-c", str(baseline / "hwperf-candidate-pytest.ini"), "-o", "pythonpath=src"] == arguments
     assert {**theirs, "hwperf-candidate-pytest.ini": ""} == content(baseline)
-
-
-def test_the_ini_file_lies_in_the_same_folder(tmp_path: Path) -> None:
-    """What it says of `testpaths` and `pythonpath` is relative to it."""
-    candidate = tree(tmp_path / "candidate", {"part/setup.cfg": "c"})
-
-    _, path, *_ = candidate_ini(candidate / "part" / "setup.cfg", candidate, tree(tmp_path / "baseline", {}))
-    assert str(tmp_path / "baseline/part/hwperf-candidate-setup.cfg") == path
 
 
 def test_an_ini_file_outside_of_the_tree_serves_both(tmp_path: Path) -> None:

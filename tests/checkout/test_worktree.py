@@ -139,8 +139,10 @@ def test_what_was_left_for_another_repository_goes_too(repository: Path, tmp_pat
     assert [str(other)] == worktrees(other)
 
 
-def test_a_run_that_lives_keeps_its_worktree(repository: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGCONT, signal.SIGSTOP])
+def test_a_run_that_lives_or_is_stopped_keeps_its_worktree(repository: Path, number: signal.Signals) -> None:
     process, held = holding(repository, "HEAD")
+    process.send_signal(number)
     try:
         with worktree(repository, "HEAD") as tree:
             assert (held / "model.py").exists()
@@ -149,25 +151,17 @@ def test_a_run_that_lives_keeps_its_worktree(repository: Path) -> None:
         kill(process)
 
 
-def test_a_stopped_run_keeps_its_worktree(repository: Path) -> None:
-    process, held = holding(repository, "HEAD")
-    process.send_signal(signal.SIGSTOP)
-    try:
-        with worktree(repository, "HEAD"):
-            assert (held / "model.py").exists()
-    finally:
-        kill(process)
-
-
-def test_worktrees_of_others_are_never_pruned(repository: Path, tmp_path: Path) -> None:
-    """Not even one whose folder is away just now, as on a disk that is not mounted."""
-    git(repository, "worktree", "add", "--detach", str(tmp_path / "disk" / "theirs"))
+@pytest.mark.parametrize("name", ["theirs", "hwperf-base-mine/work"])
+def test_worktrees_of_others_are_never_pruned(repository: Path, tmp_path: Path, name: str) -> None:
+    """Not even one whose folder is away just now, as on a disk that is not mounted: git keeps its branch and index."""
+    theirs = tmp_path / "disk" / name
+    git(repository, "worktree", "add", "--detach", str(theirs))
     (tmp_path / "disk").rename(tmp_path / "away")
-    os.utime(repository / ".git" / "worktrees" / "theirs" / "gitdir", (0, 0))
+    os.utime(repository / ".git" / "worktrees" / theirs.name / "gitdir", (0, 0))
 
     with worktree(repository, "HEAD"):
         pass
-    assert worktrees(repository) == [str(repository), str(tmp_path / "disk" / "theirs")]
+    assert worktrees(repository) == [str(repository), str(theirs)]
 
 
 def test_an_entry_whose_place_has_vanished_goes_after_a_day(repository: Path) -> None:
@@ -196,19 +190,6 @@ def test_a_worktree_of_the_users_is_kept_whatever_its_name(repository: Path, tem
         pass
     assert "years of work" == (place / "work" / "thesis.txt").read_text()
     assert [str(repository), str(place / "work")] == worktrees(repository)
-
-
-def test_a_worktree_of_the_users_is_remembered_while_its_disk_is_away(repository: Path, tmp_path: Path) -> None:
-    """What git keeps of it holds its branch and its index."""
-    theirs = tmp_path / "disk" / "hwperf-base-mine" / "work"
-    git(repository, "worktree", "add", "--detach", str(theirs))
-    (tmp_path / "disk").rename(tmp_path / "away")
-    (entry,) = (repository / ".git" / "worktrees").glob("*/gitdir")
-    os.utime(entry, (0, 0))
-
-    with worktree(repository, "HEAD"):
-        pass
-    assert [str(repository), str(theirs)] == worktrees(repository)
 
 
 def test_a_folder_that_is_compared_with_is_never_swept(temporary: Path) -> None:

@@ -26,7 +26,7 @@ from pytest_hwperf.gate.models import CompareSettings, SelfComparison
 from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.host.clocks import ClockPrecision
 from pytest_hwperf.host.disturbance import SystemState
-from pytest_hwperf.host.peaks import read_peaks
+from pytest_hwperf.host.machine import read_peaks
 from pytest_hwperf.meters.access import Access
 from pytest_hwperf.meters.process import CpuTimeMeter
 from pytest_hwperf.records.contracts import Covered, Meter

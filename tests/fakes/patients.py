@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fakes.hosts import refuse
 from fakes.powercap import calm
 
 from pytest_hwperf.cli.doctor import Probes
 from pytest_hwperf.cli.doctor_noise import Fact
 from pytest_hwperf.host.clocks import ClockPrecision
-from pytest_hwperf.host.disturbance import read_system_state
+from pytest_hwperf.host.disturbance import SystemState, read_system_state
 from pytest_hwperf.meters.access import Access
 from pytest_hwperf.meters.estimate import estimate_meter
 from pytest_hwperf.meters.perf import perf_meter
@@ -64,10 +62,15 @@ def patient(access: Access, *, environ: Mapping[str, str] | None = None) -> Prob
         online=lambda: 2,
         clock=lambda: ClockPrecision(step_s=40e-9, cost_s=50e-9),
         cpu_step=lambda: 1e-6,
-        system=partial(read_system_state, load=refuse, cpu_times=refuse, swap=refuse),
+        system=bare_state,
         threads=lambda _: ONE_THREAD,
         peaks=lambda _: PEAKS,
     )
+
+
+def bare_state(root: str) -> SystemState:
+    """Tell what files show, and nothing that psutil would."""
+    return replace(read_system_state(root), load_1min=None, steal_share=None, swap_bytes=None, swap_used_bytes=None)
 
 
 def measurable_memory(root: Path) -> None:

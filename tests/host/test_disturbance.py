@@ -1,9 +1,11 @@
 """What may disturb a measurement: the state of the system, quotas, the clock rate, and what two snapshots tell."""
 
+import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -102,7 +104,7 @@ def test_what_the_system_does_not_tell_has_no_entry(cpu: MachineCpuTime | None) 
 
 def test_a_machine_that_shows_everything_is_read(tmp_path: Path) -> None:
     root = settle_in(tmp_path)
-    read = snapshot(root, [root / "sys/fs/cgroup/jobs/one", root / "sys/fs/cgroup/jobs"])
+    read = snapshot(root)
     assert (Throttling(7, 0.25), 7, 3.4e9) == (read.throttling, read.heat, read.hz)
 
 
@@ -260,47 +262,57 @@ class MacTimes(NamedTuple):
     idle: float = 4.0
 
 
-def test_what_is_reported_is_read(tmp_path: Path) -> None:
+@pytest.fixture
+def system(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """What psutil tells, which a test replaces."""
+    told = SimpleNamespace(PROCFS_PATH="/proc", getloadavg=refuse, cpu_times=refuse, swap_memory=refuse)
+    monkeypatch.setitem(sys.modules, "psutil", told)
+    return told
+
+
+def test_what_is_reported_is_read(tmp_path: Path, system: SimpleNamespace) -> None:
     """30 of 1000 ticks were stolen; 1500 kB of 1024 bytes are in use."""
-    found = read(
-        settle_in(tmp_path),
-        load=lambda: (3.5, 1.0, 0.5),
-        cpu_times=lambda: cpu_times(user=0.5, system=0.2, idle=9.0, steal=0.3),
-        swap=lambda: swap_memory(total=2_048_000, used=1_536_000),
-    )
+    swapped = swap_memory(total=2_048_000, used=1_536_000)
+    spent = cpu_times(user=0.5, system=0.2, idle=9.0, steal=0.3)
+    vars(system).update(getloadavg=lambda: (3.5, 1.0, 0.5), cpu_times=lambda: spent, swap_memory=lambda: swapped)
+    found = read(settle_in(tmp_path))
     assert found.steal_share == pytest.approx(0.03)
     assert replace(found, steal_share=None) == SystemState(
         load_1min=3.5, steal_share=None, swap_bytes=2_048_000, swap_used_bytes=1_536_000, huge_pages="always"
     )
 
 
+@pytest.mark.usefixtures("system")
 def test_what_is_not_reported_is_unknown(tmp_path: Path) -> None:
-    found = read(tmp_path, load=refuse, cpu_times=refuse, swap=refuse)
-    assert found == SystemState(
+    assert read(tmp_path) == SystemState(
         load_1min=None, steal_share=None, swap_bytes=None, swap_used_bytes=None, huge_pages=None
     )
 
 
-def test_states_are_reported_apart() -> None:
+def test_states_are_reported_apart(system: SimpleNamespace) -> None:
     """User, nice, system and both kinds of interrupt are work; guest time is within user time."""
     spent = cpu_times(
         user=1, nice=2, system=3, idle=400, iowait=500, irq=6, softirq=7, steal=800, guest=1, guest_nice=1
     )
-    assert machine_cpu_time(lambda: spent) == MachineCpuTime(busy_s=19, stolen_s=800, total_s=1719)
+    system.cpu_times = lambda: spent
+    assert machine_cpu_time() == MachineCpuTime(busy_s=19, stolen_s=800, total_s=1719)
 
 
-def test_a_system_that_counts_no_steal_has_none(tmp_path: Path) -> None:
+def test_a_system_that_counts_no_steal_has_none(tmp_path: Path, system: SimpleNamespace) -> None:
     """Unknown is not 0: macOS and Windows have no such state."""
-    assert machine_cpu_time(MacTimes) == MachineCpuTime(busy_s=6.0, stolen_s=None, total_s=10.0)
-    assert read(tmp_path, cpu_times=MacTimes).steal_share is None
+    system.cpu_times = MacTimes
+    assert machine_cpu_time() == MachineCpuTime(busy_s=6.0, stolen_s=None, total_s=10.0)
+    assert read(tmp_path).steal_share is None
 
 
-def test_psutils_warning_about_pages_it_cannot_count_is_no_error(tmp_path: Path) -> None:
+def test_psutils_warning_about_pages_it_cannot_count_is_no_error(tmp_path: Path, system: SimpleNamespace) -> None:
     def warned() -> Any:
         warnings.warn("'sin' and 'sout' swap memory stats couldn't be determined", RuntimeWarning, stacklevel=2)
-        return swap_memory(total=1000, used=0)
+        return swapped
 
-    assert read(tmp_path, swap=warned).swap_bytes == 1000
+    swapped = type("swapped", (), {"total": 1000, "used": 0})
+    system.swap_memory = warned
+    assert read(tmp_path).swap_bytes == 1000
 
 
 @pytest.mark.parametrize("chosen", ["madvise", "never"])

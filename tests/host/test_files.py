@@ -28,11 +28,6 @@ def test_new_content_in_new_and_old_folders(tmp_path: Path) -> None:
     assert contents == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
 
-def test_nothing_to_replace_touches_nothing(tmp_path: Path) -> None:
-    assert replace_files({}, create_file) == {}
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_what_cannot_be_replaced_is_named_and_hinders_no_other(tmp_path: Path) -> None:
     """By a folder of that name, by a file in place of the folder, by a name that no file can have."""
     (tmp_path / "folder").mkdir()
@@ -198,19 +193,3 @@ def test_a_link_in_a_tree_may_lead_out_of_it(tmp_path: Path, path: str, answer: 
     (root / "link-within").symlink_to("folder")
     (root / "link-out").symlink_to("../outside")
     assert answer == leads_out(root / path, root)
-
-
-@pytest.mark.parametrize("linked", [False, True])
-def test_a_pipe_or_a_device_stays_what_it_is(tmp_path: Path, *, linked: bool) -> None:
-    """Also where a link leads to it, as /dev/stdout does."""
-    pipe = path = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    if linked:
-        path = tmp_path / "link"
-        path.symlink_to(pipe)
-    before = sorted(tmp_path.iterdir())
-    with pytest.raises(OSError, match="not a regular file"):
-        replace_file(path, b"new")
-    assert pipe.is_fifo()
-    assert before == sorted(tmp_path.iterdir())
-    assert linked == path.is_symlink()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fakes.processes import ends, left_in
@@ -122,13 +123,13 @@ def test_without_a_guard_no_process_is_started(tmp_path: Path, monkeypatch: pyte
 
 
 def test_without_a_process_no_guard_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started, real = list[subprocess.Popen[bytes]](), launch._guard
+    started, real = list["subprocess.Popen[bytes]"](), subprocess.Popen
 
-    def guard_of(mark: str) -> "subprocess.Popen[bytes]":
-        started.append(real(mark))
-        return started[0]
+    def recorded(command: list[str], **given: Any) -> "subprocess.Popen[bytes]":
+        started.append(real(command, **given))
+        return started[-1]
 
-    monkeypatch.setattr(launch, "_guard", guard_of)
+    monkeypatch.setattr(subprocess, "Popen", recorded)
     with pytest.raises(WorkerError, match=r"absent cannot be started in .*: \[Errno 2\]"):
         launch.launch(absent(tmp_path), WorkerTask(role="pair"), tmp_path)
     assert [-signal.SIGKILL] == [guard.returncode for guard in started]

@@ -76,20 +76,14 @@ def test_fields_stand_behind_many_groups(tmp_path: Path) -> None:
     assert 1000 * 1024 == resident("linux", tmp_path).high()
 
 
-def test_a_kernel_that_tells_no_peak_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_what_a_system_does_not_tell_is_refused_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(MeasurementError, match=r"status cannot be read \(No such file or directory\)"):
+        resident("linux", tmp_path)
     Process(tmp_path)
     status = tmp_path / "status"
     status.write_text(status.read_text().replace("VmHWM", "Vm"))
     with pytest.raises(MeasurementError, match="the kernel gives no VmHWM: memory cannot be measured here"):
         resident("linux", tmp_path)
-
-
-def test_a_system_without_proc_is_refused_with_the_reason(tmp_path: Path) -> None:
-    with pytest.raises(MeasurementError, match=r"status cannot be read \(No such file or directory\)"):
-        resident("linux", tmp_path)
-
-
-def test_an_unknown_system_is_refused() -> None:
     with pytest.raises(MeasurementError, match="on Linux, macOS and Windows, not on sunos5"):
         resident("sunos5")
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.host import peaks as module
-from pytest_hwperf.host.peaks import measure_peaks, read_peaks, save_peaks
+from pytest_hwperf.host import machine as module
+from pytest_hwperf.host.machine import measure_peaks, read_peaks, save_peaks
 from pytest_hwperf.records.profiles import PeakRate, Peaks
 from pytest_hwperf.records.run import replace
 

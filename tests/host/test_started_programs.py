@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.host.opened_files import Opened
-from pytest_hwperf.host.started_programs import _SPAWNING, StartedPrograms
+from pytest_hwperf.host.opened_files import SPAWNING, Opened, StartedPrograms
 
 OWN = "/b/src:/b/lib"
 CODE = ["-c", "pass"]
@@ -19,7 +18,7 @@ CODE = ["-c", "pass"]
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StartedPrograms:
     monkeypatch.setenv("PYTHONPATH", OWN)
     monkeypatch.chdir(tmp_path)
-    for module in _SPAWNING:  # that other tests have loaded
+    for module in SPAWNING:  # that other tests have loaded
         monkeypatch.delitem(sys.modules, module, raising=False)
     return StartedPrograms()
 
@@ -108,14 +107,14 @@ def test_a_good_start_of_the_same_command_hides_no_bad_one(programs: StartedProg
     assert [("/b/src", "/b/lib")] * 2 == [*one.joined(other).started.values(), *other.joined(one).started.values()]
 
 
-@pytest.mark.parametrize("module", _SPAWNING)
+@pytest.mark.parametrize("module", SPAWNING)
 def test_processes_that_a_library_spawns_are_found(
     programs: StartedPrograms, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:
     """No audit event tells of them; the module is loaded when the first one starts."""
     before = programs.found()
     monkeypatch.setitem(sys.modules, module, ModuleType(module))
-    assert ({}, {_SPAWNING[module]: ()}) == (before, programs.found())
+    assert ({}, {SPAWNING[module]: ()}) == (before, programs.found())
 
 
 @pytest.mark.parametrize("event", ["os.posix_spawn", "os.exec"])

@@ -36,7 +36,7 @@ class SourceLoader:
 @pytest.fixture(autouse=True)
 def childless(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fixture of other tests may keep a server running."""
-    monkeypatch.setattr("pytest_hwperf.host.usage._has_children", lambda: False)
+    monkeypatch.setattr("pytest_hwperf.host.usage._children", lambda: ((), False))
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_events_that_were_lost_are_events_of_every_file(tmp_path: Path, monkeypa
         (tmp_path / name).touch()
     watch = FileWatch(tmp_path, ["a", "b"])
     parts = iter([(-1).to_bytes(4, sys.byteorder, signed=True) + (0x4000).to_bytes(4, sys.byteorder) + bytes(8), b""])
-    monkeypatch.setattr(FileWatch, "_read", lambda _: next(parts))
+    monkeypatch.setattr(os, "read", lambda *_: next(parts))
     assert ["a", "b"] == watch.opened()
 
 
@@ -168,9 +168,9 @@ def test_programs_that_a_plugin_asks_at_the_start_are_of_no_tree(tmp_path: Path)
 
 def test_processes_that_nobody_has_announced_are_noticed(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Native code starts processes too: the system knows what ended ones have used, and which are alive."""
-    monkeypatch.setattr("pytest_hwperf.host.usage._children_of_before", lambda: (0.1, 0.0, 300.0, 9000.0))
+    monkeypatch.setattr("pytest_hwperf.host.usage._children", lambda: ((0.1, 0.0, 300.0, 9000.0), False))
     recorder.enter("another test")
-    monkeypatch.setattr("pytest_hwperf.host.usage._has_children", lambda: True)
+    monkeypatch.setattr("pytest_hwperf.host.usage._children", lambda: ((0.1, 0.0, 300.0, 9000.0), True))
     assert {TEST: ("another process",), "another test": ("another process",)} == recorder.usage().used
 
 

@@ -59,19 +59,15 @@ def test_files_and_links_in_a_place_go_with_it(temporary: Path, tmp_path: Path) 
     assert (tmp_path / "elsewhere").exists()
 
 
-def test_a_leftover_is_given_with_its_note_and_removed(temporary: Path) -> None:
-    folder = left_over("of /some/repository")
-    assert {folder.name: "of /some/repository"} == swept()
-    assert not list(temporary.iterdir())
-
-
-@pytest.mark.usefixtures("temporary")
-def test_the_next_folder_clears_those_without_a_note_away() -> None:
+def test_the_next_folder_clears_those_without_a_note_away(temporary: Path) -> None:
     """Those with one have more to be removed than the folder: who asks for notes does it."""
     without, noted = left_over(), left_over("of /some/repository")
     with workdir():
         assert not without.exists()
         assert noted.exists()
+    assert 0o700 == noted.parent.stat().st_mode & 0o777
+    assert {noted.name: "of /some/repository"} == swept()
+    assert not list(temporary.iterdir())
 
 
 def test_a_leftover_goes_even_if_its_user_fails(temporary: Path) -> None:
@@ -154,10 +150,6 @@ def test_what_cannot_be_removed_is_tried_again(private: Path, monkeypatch: pytes
     assert folder.parent == private
     assert [folder.name] == list(swept())
     assert not folder.exists()
-
-
-def test_the_folder_of_all_is_closed_to_other_users(private: Path) -> None:
-    assert 0o700 == private.stat().st_mode & 0o777
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")

@@ -67,7 +67,7 @@ def test_a_quota_that_stops_the_process_is_a_footnote(
     """Seven periods since the first reading, as the call itself writes them."""
     stat = tmp_path / "cpu.stat"
     stat.write_text("nr_throttled 1\nthrottled_usec 0\n")
-    monkeypatch.setattr("pytest_hwperf.plugin.measurement.control_groups", lambda: [tmp_path])
+    monkeypatch.setattr("pytest_hwperf.host.disturbance.control_groups", lambda *_: [tmp_path])
     pytester.makepyfile(
         f"""
         from pathlib import Path

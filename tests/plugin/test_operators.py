@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from fakes.worker_items import item_in_a_fresh_process
 
-from pytest_hwperf.host.machine import describe_machine
-from pytest_hwperf.host.peaks import save_peaks
+from pytest_hwperf.host.machine import describe_machine, save_peaks
 from pytest_hwperf.host.worker_protocol import WorkerTask, decode_result
 from pytest_hwperf.plugin.worker import OneShotWorker
 from pytest_hwperf.records.errors import MeasurementError
