@@ -112,15 +112,14 @@ class OpenedFiles:
         """Take an audit event; others than those of files are none of ours."""
         if self._is_over:
             return
-        by = sys._getframe(1)  # noqa: SLF001 - who does it
-        if event == "open":
-            for use in _uses_of(*arguments[1:]):
-                self._note(arguments[0], use, by)
-        elif event in _STARTING:
+        if event in _STARTING:
             self._programs.note(event, arguments)
-        for place, use in _USES.get(event, {}).items():
-            if use != LISTED or by.f_code.co_filename != IMPORTING:
-                self._note(arguments[place], use, by)
+        elif event == "open" or event in _USES:  # nothing else may ask for the frame, which is an audited event too
+            by = sys._getframe(1)  # noqa: SLF001 - who does it
+            uses = [(0, use) for use in _uses_of(*arguments[1:])] if event == "open" else _USES[event].items()
+            for place, use in uses:
+                if use != LISTED or by.f_code.co_filename != IMPORTING:
+                    self._note(arguments[place], use, by)
 
     def ask(self, path: object) -> None:
         """Note that somebody asks whether a file is there, which is no event of an audit."""
