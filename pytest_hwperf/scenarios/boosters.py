@@ -10,8 +10,7 @@ from pytest_hwperf.host.extras import require
 from pytest_hwperf.records.contracts import Scenario
 from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.records.run import AS_TRAINED
-from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, FittedEstimator, inspect_estimator
-from pytest_hwperf.scenarios.rows import evenly_spaced
+from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, FittedEstimator, evenly_spaced, inspect_estimator
 from pytest_hwperf.scenarios.threads import limit_threads, uncalibrated
 
 _CHECKED_ROWS = 64

@@ -1,26 +1,119 @@
-"""What a scenario knows of a fitted model, and that of a scikit-learn estimator, found by trying it on rows."""
+"""What a scenario knows of a fitted model and of rows, and that of a scikit-learn estimator, found by trying it."""
 
 import hashlib
+import os
 import warnings
 from _pickle import PicklingError  # the name of what joblib raises; nothing is unpickled here
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pytest_hwperf.records.contracts import CallStage, Predictor
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
-from pytest_hwperf.scenarios.onnx_source import is_litert, is_onnx
-from pytest_hwperf.scenarios.rows import as_array, evenly_spaced, matrix, split_batches
 
 Output = Literal["probabilities", "scores", "labels", "values"]
 
+LITERT_IDENTIFIER = b"TFL3"
 # Raised by third-party code (estimators, converters, quantisers) for a model that it cannot handle. Everything else,
 # such as a full disk or an interrupt, does not concern the model and passes on.
 ESTIMATOR_ERRORS = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError),
 )
+_SHOWN = 3  # names of columns: enough to recognise them
+_SUM_TOLERANCE = 1e-3  # by which a row of probabilities may miss 1, in float32
+
+
+def matrix(X: Any) -> Any:
+    """Turn `X` into a C-contiguous float32 array of shape (rows, columns), as scenarios take it; NaN stays NaN."""
+    import numpy as np
+
+    if hasattr(X, "toarray"):
+        raise MeasurementError(f"X is sparse ({type(X).__name__}): give a dense matrix of numbers, X.toarray()")
+    given = np.asarray(X)
+    if given.ndim != 2:  # noqa: PLR2004 - rows and columns
+        raise MeasurementError(f"X has the shape {given.shape}: give a matrix with one row per sample")
+    if given.shape[0] == 0:
+        raise MeasurementError("X has no rows: nothing can be measured on empty data")
+    try:
+        with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused with its own message
+            numbers = np.ascontiguousarray(given, dtype=np.float32) if given.dtype.kind in "biufO" else None
+    except (TypeError, ValueError):
+        numbers = None  # a column of objects that are not all numbers
+    if numbers is None:
+        raise MeasurementError(
+            f"X holds values that are not numbers (dtype {given.dtype}): scenarios are fed a float32 matrix, so encode "
+            "text and dates first, or measure model.predict as a plain callable"
+        )
+    if np.isinf(numbers).any():
+        raise MeasurementError("X holds infinite values, or values beyond the range of float32: clip or scale them")
+    return numbers
+
+
+def as_array(outputs: Any) -> Any:
+    import numpy as np
+
+    return np.asarray(outputs)
+
+
+def check_batch_size(batch_size: object) -> None:
+    """Refuse an invalid batch size: callers may not check types."""
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise MeasurementError(f"batch_size={batch_size!r}: a batch size is a whole number of rows from 1 on")
+
+
+def split_batches(rows: Any, batch_size: int) -> Sequence[Any]:
+    """Split a matrix into views of `batch_size` rows; the last may be shorter."""
+    check_batch_size(batch_size)
+    return [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
+
+
+def evenly_spaced(rows: Any, most: int) -> Any:
+    """Take at most `most` rows, spread over the whole: the first ones of a sorted table would be of one kind."""
+    import numpy as np
+
+    count = min(most, len(rows))
+    return np.ascontiguousarray(rows[np.arange(count) * len(rows) // count])
+
+
+def digest_rows(rows: Any) -> str:
+    """Return sixteen hexadecimal digits over shape, type and content of an array."""
+    import numpy as np
+
+    total = hashlib.sha256(f"{rows.dtype}{rows.shape}".encode())
+    total.update(np.ascontiguousarray(rows).tobytes())
+    return total.hexdigest()[:16]
+
+
+def score_kind(outputs: Any) -> Output:
+    """Return what float outputs are: scores of two or more columns, probabilities if each row sums to 1, or values."""
+    import numpy as np
+
+    if outputs.ndim != 2 or outputs.shape[1] == 1:  # noqa: PLR2004 - rows and classes
+        return "values"
+    sums = np.abs(outputs.sum(axis=1, dtype=np.float64) - 1)
+    return "probabilities" if (outputs >= 0).all() and (sums <= _SUM_TOLERANCE).all() else "scores"
+
+
+def is_onnx(model: object) -> bool:
+    """Whether a model is an ONNX file or an ONNX model in memory, as far as its name or type tells."""
+    if isinstance(model, str | os.PathLike):
+        return Path(model).suffix == ".onnx"
+    return type(model).__name__ == "ModelProto" and type(model).__module__.partition(".")[0] == "onnx"
+
+
+def is_litert(model: object) -> bool:
+    """Whether a model is a LiteRT file or the content of one, as far as its name or its beginning tells."""
+    if isinstance(model, bytes):
+        return model[4:8] == LITERT_IDENTIFIER
+    return isinstance(model, str | os.PathLike) and Path(model).suffix == ".tflite"
+
+
+def is_module(model: Any) -> bool:
+    """Whether it is a PyTorch module; PyTorch is not imported for that."""
+    return any(kind.__module__ == "torch.nn.modules.module" and kind.__name__ == "Module" for kind in type(model).mro())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +184,10 @@ class FittedEstimator(FittedModel):
 
         names = tuple(map(str, getattr(X, "columns", ())))
         if names and self.columns and names != self.columns:
+            given, own = (", ".join([*one[:_SHOWN], "…"][: len(one)]) for one in (names, self.columns))
             raise MeasurementError(
-                f"the columns of X ({_few(names)}) are not those that {self.kind} was fitted on "
-                f"({_few(self.columns)}): give the same columns in the same order"
+                f"the columns of X ({given}) are not those that {self.kind} was fitted on ({own}): give the same "
+                "columns in the same order"
             )
         rows = matrix(X)
         if rows.shape[1] != self.width:
@@ -109,14 +203,12 @@ class FittedEstimator(FittedModel):
             return self.model.predict_proba(rows) if self.output == "probabilities" else self.model.predict(rows)
 
     def labels(self, outputs: Any) -> Any:
-        import numpy as np
-
+        values = as_array(outputs)
         if self.classes is None:
-            values = np.asarray(outputs)
             return values.reshape(len(values)) if self.flat else values
         if self.output == "probabilities":
-            return self.classes[np.asarray(outputs).argmax(axis=1)]
-        return np.asarray(outputs).astype(self.classes.dtype)
+            return self.classes[values.argmax(axis=1)]
+        return values.astype(self.classes.dtype)
 
 
 def inspect_estimator(model: Any, X: Any) -> FittedEstimator:
@@ -131,6 +223,12 @@ def inspect_estimator(model: Any, X: Any) -> FittedEstimator:
         raise ScenarioUnavailable(
             f"{type(model).__name__} gives several labels per row; scenarios know one: measure it as a plain callable"
         )
+    try:  # NaN, which tags of estimators tell differently in each version of scikit-learn
+        with warnings.catch_warnings(action="ignore"):
+            model.predict(np.full((1, rows.shape[1]), np.nan, dtype=np.float32))
+        takes_nan = True
+    except ESTIMATOR_ERRORS:
+        takes_nan = False
     probabilities = classes is not None and hasattr(model, "predict_proba")
     fitted = FittedEstimator(
         model=model,
@@ -139,16 +237,11 @@ def inspect_estimator(model: Any, X: Any) -> FittedEstimator:
         width=rows.shape[1],
         columns=tuple(map(str, getattr(model, "feature_names_in_", ()))),
         flat=trial.ndim == 1,
-        takes_nan=_takes_nan(model, rows.shape[1]),
+        takes_nan=takes_nan,
         digest=_digest(model),
     )
     fitted.rows(X)
     return fitted
-
-
-def is_module(model: Any) -> bool:
-    """Whether it is a PyTorch module; PyTorch is not imported for that."""
-    return any(kind.__module__ == "torch.nn.modules.module" and kind.__name__ == "Module" for kind in type(model).mro())
 
 
 def nested_estimators(model: Any) -> Iterator[Any]:
@@ -218,18 +311,18 @@ def one_line(problem: BaseException, most: int = 200) -> str:
 
     The first one has the reason: an error above it may quote a thousand numbers of the model.
     """
+
+    def cut(one: BaseException, room: int) -> str:
+        text = " ".join(f"{type(one).__name__}: {one}".split())
+        return text if len(text) <= room else text[: room - 1] + "…"
+
     first = problem
     while first.__cause__ is not None:
         first = first.__cause__
     if first is problem:
-        return _cut(problem, most)
-    text = _cut(problem, most // 2)
-    return f"{text} from {_cut(first, most - len(text) - len(' from '))}"
-
-
-def _cut(problem: BaseException, most: int) -> str:
-    text = " ".join(f"{type(problem).__name__}: {problem}".split())
-    return text if len(text) <= most else text[: most - 1] + "…"
+        return cut(problem, most)
+    text = cut(problem, most // 2)
+    return f"{text} from {cut(first, most - len(text) - len(' from '))}"
 
 
 def _require_estimator(model: Any) -> None:
@@ -268,18 +361,6 @@ def _try(model: Any, row: Any) -> Any:
         ) from problem
 
 
-def _takes_nan(model: Any, width: int) -> bool:
-    """Whether it takes NaN, found by trying: estimator tags differ between versions of scikit-learn."""
-    import numpy as np
-
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            model.predict(np.full((1, width), np.nan, dtype=np.float32))
-    except ESTIMATOR_ERRORS:
-        return False
-    return True
-
-
 def _digest(model: Any) -> str:
     """Hash the predicting part: the rest of a search is a log with clock times, different after each fit."""
     import joblib
@@ -293,7 +374,3 @@ def _digest(model: Any) -> str:
         ) from problem
     except ValueError:  # a masked array somewhere inside, which joblib cannot hash with numpy 2.4
         return serialise(predicting).digest
-
-
-def _few(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")  # noqa: PLR2004 - enough to recognise them

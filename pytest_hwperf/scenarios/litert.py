@@ -17,9 +17,17 @@ from pytest_hwperf.records.errors import ScenarioUnavailable, UsageProblem
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import AS_TRAINED
 from pytest_hwperf.scenarios.cache import key_of
-from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, Output, inspect_estimator, one_line
+from pytest_hwperf.scenarios.estimators import (
+    ESTIMATOR_ERRORS,
+    LITERT_IDENTIFIER,
+    Output,
+    inspect_estimator,
+    is_litert,
+    is_onnx,
+    one_line,
+)
 from pytest_hwperf.scenarios.onnx_file import TRIAL_ROWS, digest_first_rows, file_predictor, kept_output, output_kind
-from pytest_hwperf.scenarios.onnx_source import LITERT_IDENTIFIER, ModelInputs, is_litert, is_onnx
+from pytest_hwperf.scenarios.onnx_source import ModelInputs
 from pytest_hwperf.scenarios.threads import uncalibrated
 
 WEIGHTS_ONLY = " weights"  # of a layer that computes in float, with weights stored as something smaller

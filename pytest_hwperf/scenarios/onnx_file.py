@@ -5,16 +5,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from pytest_hwperf.records.contracts import Predictor, Scenario
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.records.messages import Statement
 from pytest_hwperf.records.run import AS_TRAINED
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, notes_of
-from pytest_hwperf.scenarios.conversion import parity_notes
-from pytest_hwperf.scenarios.estimators import FittedModel, Output
-from pytest_hwperf.scenarios.onnx_source import ModelInputs, OnnxSource, is_onnx, read_source
+from pytest_hwperf.scenarios.estimators import FittedModel, Output, as_array, digest_rows, is_onnx, score_kind
+from pytest_hwperf.scenarios.onnx_source import ModelInputs, OnnxSource, read_source
 from pytest_hwperf.scenarios.ort import (
     PROVIDER,
     count_work_of,
@@ -24,13 +23,15 @@ from pytest_hwperf.scenarios.ort import (
     session_conditions,
 )
 from pytest_hwperf.scenarios.profiles import PROFILE, arena_of, operators_of
-from pytest_hwperf.scenarios.rows import as_array, digest_rows
 from pytest_hwperf.scenarios.threads import check_threads, uncalibrated
 
 OUTPUTS: tuple[Output, ...] = get_args(Output)
 AS_GIVEN = {"providers": PROVIDER, **AS_TRAINED}  # context of files
 TRIAL_ROWS = 32
-_ROUNDING = 1e-3  # by which the probabilities of a row may miss 1
+_SYMBOLS = {"probabilities": "|Δp|", "scores": "|Δscore|", "values": "|Δ|"}
+_GROSS_FLIPS = 0.01  # of the rows; rounding to float32 moves fewer across a boundary
+_GROSS_PROBABILITY = 0.01  # rounding to float32 moves a probability by 1e-6, if the model is not ill-conditioned
+_GROSS_ERROR = 1e-3  # of the largest value
 _ROWS_AND_CLASSES = 2  # axes of scores
 # Types of tensors that say in which precision a model computes; the others are shapes, indices and text.
 _PRECISIONS: Mapping[str, str] = {
@@ -114,6 +115,43 @@ class OnnxForm:
             load=load,
             reference=self.fitted.reference if self.fitted else None,
         )
+
+
+class Agreement(NamedTuple):
+    """Distance of outputs from those of a reference, on the same rows."""
+
+    text: str
+    gross: bool
+
+
+def agreement(fitted: FittedModel, outputs: Any, reference: Any) -> Agreement:
+    """Compare outputs with reference outputs of the same rows."""
+    import numpy as np
+
+    if fitted.output not in {"probabilities", "scores"}:
+        outputs, reference = fitted.labels(outputs), fitted.labels(reference)
+    if np.shape(outputs) != np.shape(reference):
+        shapes = f"{np.shape(outputs)} instead of {np.shape(reference)}"
+        raise ScenarioUnavailable(f"{fitted.kind} converts, but gives outputs of shape {shapes}")
+    n, told, gross = len(reference), list[str](), False
+    if symbol := _SYMBOLS.get(fitted.output):
+        largest = float(np.abs(np.asarray(outputs, dtype=np.float64) - reference).max())
+        probable = fitted.output == "probabilities"
+        most = _GROSS_PROBABILITY if probable else _GROSS_ERROR * float(np.abs(reference).max())
+        told, gross = [f"max {symbol} {largest:.2g}"], not largest <= most  # so that NaN is gross
+    if fitted.output == "values":
+        return Agreement(f"{told[0]} on {n} rows", gross)
+    differing = int((fitted.labels(outputs) != fitted.labels(reference)).sum())
+    return Agreement(", ".join([*told, f"{differing} of {n} labels differ"]), gross or differing > _GROSS_FLIPS * n)
+
+
+def parity_notes(fitted: FittedModel, outputs: Any, rows: Any, form: str, *, exact: bool = True) -> dict[str, str]:
+    """Return how far outputs are from the model's own, and a `warning` where a form that is exact disagrees grossly."""
+    text, gross = agreement(fitted, outputs, fitted.predict(rows))
+    notes = {"parity": f"{text} from {fitted.library}"}
+    if exact and gross:
+        notes["warning"] = f"the {form} disagrees with {fitted.library}: {text}"
+    return notes
 
 
 def converted_form(fitted: FittedModel, stored: CachedModel) -> OnnxForm:
@@ -266,11 +304,7 @@ def output_kind(name: str, outputs: Any, rows: int) -> Output:
         )
     if outputs.dtype.kind != "f" and outputs.size == rows:
         return "labels"
-    if outputs.ndim != _ROWS_AND_CLASSES or outputs.shape[1] == 1:
-        return "values"
-    sums = outputs.sum(axis=1, dtype=np.float64)
-    whole = bool((outputs >= 0).all() and (np.abs(sums - 1) <= _ROUNDING).all())
-    return "probabilities" if whole else "scores"
+    return score_kind(outputs)
 
 
 def _first_line(error: Exception) -> str:

@@ -10,10 +10,9 @@ from typing import Any
 from pytest_hwperf.host.nvidia import NvidiaGpus, find_nvidia_gpus
 from pytest_hwperf.records.contracts import Scenario
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
-from pytest_hwperf.scenarios.conversion import convert_model
-from pytest_hwperf.scenarios.estimators import one_line
+from pytest_hwperf.scenarios.estimators import is_onnx, one_line
+from pytest_hwperf.scenarios.onnx import convert_model
 from pytest_hwperf.scenarios.onnx_file import converted_form, fp32_file
-from pytest_hwperf.scenarios.onnx_source import is_onnx
 from pytest_hwperf.scenarios.ort import PROVIDER, rejection_errors, run_all, runtime_version, session_options
 from pytest_hwperf.scenarios.threads import uncalibrated
 from pytest_hwperf.scenarios.torch_modules import inspect_model

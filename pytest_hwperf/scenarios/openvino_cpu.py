@@ -13,10 +13,10 @@ from pytest_hwperf.host.machine import name_processor, read_processor
 from pytest_hwperf.records.contracts import Predictor, Scenario
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.records.messages import Statement, state
-from pytest_hwperf.scenarios.conversion import convert_model
-from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, one_line
+from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, is_onnx, one_line
+from pytest_hwperf.scenarios.onnx import convert_model
 from pytest_hwperf.scenarios.onnx_file import OnnxForm, converted_form, file_predictor, fp32_file
-from pytest_hwperf.scenarios.onnx_source import ModelInputs, is_onnx
+from pytest_hwperf.scenarios.onnx_source import ModelInputs
 from pytest_hwperf.scenarios.profiles import OperatorTime, describe_operators, summed
 from pytest_hwperf.scenarios.quantise import choose_rows, int8_conditions, quantise_model, why_not_integer
 from pytest_hwperf.scenarios.threads import check_threads, uncalibrated

@@ -1,6 +1,6 @@
 """ONNX Runtime sessions with everything fixed that decides their speed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -44,12 +44,16 @@ def session_options(threads: int) -> Any:
     return options
 
 
-def runtime_version() -> str:
-    """Return the version of ONNX Runtime, whichever distribution has installed it; nothing is imported for it."""
-    for name in _DISTRIBUTIONS:
+def installed(distributions: Iterable[str]) -> Iterator[str]:
+    """Yield those distributions that are here, with their versions; nothing is imported for it."""
+    for name in distributions:
         with suppress(PackageNotFoundError):
-            return f"{name} {version(name)}"
-    return "unknown"
+            yield f"{name} {version(name)}"
+
+
+def runtime_version() -> str:
+    """Return the version of ONNX Runtime, whichever distribution has installed it."""
+    return next(installed(_DISTRIBUTIONS), "unknown")
 
 
 def check_providers(effective: list[str]) -> None:

@@ -12,18 +12,23 @@ from pytest_hwperf.records.contracts import Scenario
 from pytest_hwperf.records.errors import ScenarioUnavailable, UsageProblem
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
-from pytest_hwperf.scenarios.conversion import (
+from pytest_hwperf.scenarios.estimators import (
+    FittedModel,
+    digest_rows,
+    evenly_spaced,
+    one_line,
+    split_batches,
+)
+from pytest_hwperf.scenarios.onnx import (
     MATMUL_FORM,
     MATMUL_OPERATORS,
     TORCH_FORM,
-    agreement,
     cache_key_parts,
     convert_model,
     operators_in,
-    operators_with_weights,
+    scenario_of,
 )
-from pytest_hwperf.scenarios.estimators import FittedModel, one_line
-from pytest_hwperf.scenarios.onnx import scenario_of
+from pytest_hwperf.scenarios.onnx_file import agreement
 from pytest_hwperf.scenarios.ort import open_session, rejection_errors, run_all
 from pytest_hwperf.scenarios.profiles import (
     FLOAT_OPERATORS,
@@ -33,7 +38,6 @@ from pytest_hwperf.scenarios.profiles import (
     describe_operators,
     profile_operators,
 )
-from pytest_hwperf.scenarios.rows import count_shared, digest_rows, evenly_spaced, split_batches
 from pytest_hwperf.scenarios.threads import check_threads, uncalibrated
 from pytest_hwperf.scenarios.torch_modules import inspect_model
 
@@ -169,6 +173,25 @@ def choose_rows(fitted: FittedModel, X: Any, X_calibration: Any) -> Any:
     return evenly_spaced(rows, most - most % _BATCH if most > _BATCH else most)
 
 
+def count_shared(rows: Any, others: Any) -> int:
+    """Count the rows of one float32 matrix that occur in another one of the same width."""
+    import numpy as np
+
+    known = {row.tobytes() for row in others + np.float32(0)}  # adding 0 makes -0.0 the same as 0.0
+    return sum(row.tobytes() in known for row in rows + np.float32(0))
+
+
+def operators_with_weights(model: bytes) -> frozenset[str]:
+    """Return the kinds of operators in an ONNX graph that take a constant matrix of floats, as an LSTM does."""
+    import onnx
+
+    graph, floats = onnx.load_from_string(model).graph, (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
+    matrices = {
+        one.name for one in graph.initializer if one.data_type in floats and sum(size > 1 for size in one.dims) > 1
+    }
+    return frozenset(node.op_type for node in graph.node if matrices.intersection(node.input))
+
+
 def quantise_with_ort(model: bytes, calibration: Any | None) -> bytes:
     """Quantise an ONNX model with ONNX Runtime's own tools; with calibration rows statically."""
     import onnx
@@ -218,8 +241,8 @@ def _quantised(
     kinds = (INTEGER_OPERATORS, FLOAT_OPERATORS | operators_with_weights(model))
     if cause := why_not_int8(operators, originals, same_outputs=bool((outputs == reference).all()), kinds=kinds):
         return model, cause
-    drift = f"{agreement(fitted, outputs, reference)} from onnx_fp32"
-    return model, {"agreement": drift, "operators": describe_operators(operators)}
+    drift = agreement(fitted, outputs, reference).text
+    return model, {"agreement": f"{drift} from onnx_fp32", "operators": describe_operators(operators)}
 
 
 def why_not_int8(

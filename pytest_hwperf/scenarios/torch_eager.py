@@ -11,8 +11,8 @@ from pytest_hwperf.records.contracts import Predictor, Scenario
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.records.profiles import ProfiledCalls, ProfiledOperator
 from pytest_hwperf.records.run import AS_TRAINED
+from pytest_hwperf.scenarios.estimators import split_batches
 from pytest_hwperf.scenarios.profiles import OperatorTime
-from pytest_hwperf.scenarios.rows import split_batches
 from pytest_hwperf.scenarios.threads import uncalibrated
 from pytest_hwperf.scenarios.torch_modules import TORCH_REFERENCE, FittedModule, copy_of, inspect_module, size_of
 

@@ -10,10 +10,9 @@ from typing import Any
 from pytest_hwperf.records.contracts import Predictor, Scenario
 from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.records.messages import Statement, state
-from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, one_line
+from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, evenly_spaced, one_line
 from pytest_hwperf.scenarios.profiles import OperatorTime, describe_operators
 from pytest_hwperf.scenarios.quantise import why_not_integer
-from pytest_hwperf.scenarios.rows import evenly_spaced
 from pytest_hwperf.scenarios.threads import uncalibrated
 from pytest_hwperf.scenarios.torch_eager import (
     FLOATS,

@@ -15,15 +15,14 @@ from pytest_hwperf.scenarios.estimators import (
     FittedModel,
     HashingFile,
     Output,
+    evenly_spaced,
     inspect_estimator,
     is_module,
     one_line,
+    score_kind,
 )
-from pytest_hwperf.scenarios.rows import evenly_spaced
 
 TORCH_REFERENCE = "torch_fp32"  # what all scenarios of a module are compared with
-_SUM_TOLERANCE = 1e-3  # of a row of probabilities, in float32
-_ROWS_AND_CLASSES = 2  # axes of scores
 _PLAIN = (bool, int, float, str, type(None))  # attributes that belong to the structure of a module
 
 
@@ -104,11 +103,8 @@ def output_of(outputs: Any) -> tuple[Output, Any | None]:
     values = np.asarray(outputs)
     if values.ndim == 1 and values.dtype.kind in "iub":
         return "labels", np.unique(values)
-    if values.ndim != _ROWS_AND_CLASSES or values.shape[1] == 1 or values.dtype.kind != "f":
-        return "values", None
-    sums = np.abs(values.sum(axis=1, dtype=np.float64) - 1)
-    probable = bool((values >= 0).all() and (sums <= _SUM_TOLERANCE).all())
-    return "probabilities" if probable else "scores", np.arange(values.shape[1])
+    kind = score_kind(values) if values.dtype.kind == "f" else "values"
+    return kind, None if kind == "values" else np.arange(values.shape[1])
 
 
 def module_rows(X: Any) -> Any:

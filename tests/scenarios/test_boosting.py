@@ -16,11 +16,10 @@ from sklearn.preprocessing import StandardScaler
 from pytest_hwperf.host import extras
 from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.scenario_contract import ScenarioContract
-from pytest_hwperf.scenarios import boosters, conversion
+from pytest_hwperf.scenarios import boosters
 from pytest_hwperf.scenarios import cache as models
 from pytest_hwperf.scenarios.boosters import lightgbm_native, xgboost_native
-from pytest_hwperf.scenarios.converters import registered
-from pytest_hwperf.scenarios.onnx import onnx_fp32
+from pytest_hwperf.scenarios.onnx import cache_key_parts, onnx_fp32, registered
 from pytest_hwperf.scenarios.quantise import onnx_int8
 from pytest_hwperf.scenarios.sklearn_native import sklearn_fp32
 
@@ -194,7 +193,7 @@ def test_conversions_of_other_models_do_not_depend_on_it() -> None:
     X = breast_cancer()[1]
     onnx_fp32(booster("xgboost two"), X=X)
     assert () == registered()
-    keys = [conversion.cache_key_parts(conversion_of(kind), X) for kind in ("forest", "xgboost two")]
+    keys = [cache_key_parts(conversion_of(kind), X) for kind in ("forest", "xgboost two")]
     assert [False, True] == [any(str(part).startswith("onnxmltools ") for part in key) for key in keys]
 
 

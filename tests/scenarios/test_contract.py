@@ -19,9 +19,9 @@ from pytest_hwperf.records.contracts import Predictor, Scenario
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.scenario_contract import ScenarioContract
 from pytest_hwperf.scenarios import cache
+from pytest_hwperf.scenarios.estimators import split_batches
 from pytest_hwperf.scenarios.onnx import onnx_fp32
 from pytest_hwperf.scenarios.quantise import onnx_int8, onnx_int8_dynamic, onnx_int8_static
-from pytest_hwperf.scenarios.rows import split_batches
 from pytest_hwperf.scenarios.sklearn_native import sklearn_fp32
 from pytest_hwperf.scenarios.threads import check_threads
 

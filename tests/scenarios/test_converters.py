@@ -15,9 +15,8 @@ from sklearn.linear_model import LinearRegression
 
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.scenarios import cache
-from pytest_hwperf.scenarios.conversion import convert_model
-from pytest_hwperf.scenarios.converters import registered
 from pytest_hwperf.scenarios.estimators import inspect_estimator
+from pytest_hwperf.scenarios.onnx import convert_model, registered
 from pytest_hwperf.scenarios.quantise import onnx_int8_dynamic
 
 Load = Callable[..., ModuleType]

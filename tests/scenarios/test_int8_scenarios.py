@@ -15,9 +15,8 @@ from pytest_hwperf.records.contracts import ScenarioFactory
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.records.messages import cause_of, state
 from pytest_hwperf.scenarios import cache
-from pytest_hwperf.scenarios.conversion import convert_with_skl2onnx
 from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimator
-from pytest_hwperf.scenarios.onnx import onnx_fp32
+from pytest_hwperf.scenarios.onnx import convert_with_skl2onnx, onnx_fp32
 from pytest_hwperf.scenarios.ort import open_session, run_all
 from pytest_hwperf.scenarios.profiles import INTEGER_OPERATORS, profile_operators
 from pytest_hwperf.scenarios.quantise import (

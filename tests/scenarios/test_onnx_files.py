@@ -211,13 +211,14 @@ def test_estimators_are_no_files() -> None:
         onnx_file(fitted("forest"), X=data_of("forest")[1])
 
 
-def outside(location: str) -> Any:
-    """Return a model whose weights are in a file."""
+def outside(*locations: str) -> Any:
+    """Return a model whose weights are in a file; one tensor may name several."""
     model = linear()
     tensor = model.graph.initializer[0]
     tensor.ClearField("raw_data")
     tensor.data_location = TensorProto.EXTERNAL
-    tensor.external_data.add(key="location", value=location)
+    for location in locations:
+        tensor.external_data.add(key="location", value=location)
     return model
 
 
@@ -240,6 +241,10 @@ def test_weights_outside_of_the_folder_are_not_read(tmp_path: Path, location: st
     for factory in (read_source, compared_file):
         with pytest.raises(UsageProblem, match=r"has weights outside of its folder \("):
             factory(saved(outside(location), folder))
+        (folder / "beside").touch()
+        for places in ((location, "beside"), ("beside", location)):  # which of them counts is the runtime's matter
+            with pytest.raises(UsageProblem, match=r"has weights outside of its folder \("):
+                factory(saved(outside(*places), folder))
 
 
 def test_weights_are_found_wherever_a_graph_has_them(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from sklearn.preprocessing import StandardScaler
 from pytest_hwperf.records.contracts import Scenario, ScenarioFactory
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.scenarios import cache
-from pytest_hwperf.scenarios.conversion import agreement, convert_model, convert_with_skl2onnx
 from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimator
-from pytest_hwperf.scenarios.onnx import onnx_fp32
+from pytest_hwperf.scenarios.onnx import convert_model, convert_with_skl2onnx, onnx_fp32
+from pytest_hwperf.scenarios.onnx_file import agreement
 from pytest_hwperf.scenarios.ort import check_providers, open_session
 
 
@@ -210,7 +210,7 @@ def test_agreement_of_probabilities_counts_labels() -> None:
     outputs[0] = [0.499, 0.501]  # 0.002 off, and another label: one of 100, the most that rounding is believed to do
 
     found = agreement(one, outputs, reference)
-    assert "max |Δp| 0.002, 1 of 100 labels differ" == str(found)
+    assert "max |Δp| 0.002, 1 of 100 labels differ" == found.text
     assert not found.gross
     assert agreement(one, outputs[:50], reference[:50]).gross  # one of 50
     assert agreement(one, reference - 0.02, reference).gross  # no label differs
@@ -220,7 +220,7 @@ def test_agreement_of_probabilities_counts_labels() -> None:
 def test_agreement_of_labels_counts_them() -> None:
     one = inspect_estimator(fitted("linear svc"), breast_cancer()[1])
     found = agreement(one, np.array([0, 1, 1]), np.array([0, 1, 0]))
-    assert "1 of 3 labels differ" == str(found)
+    assert "1 of 3 labels differ" == found.text
     assert found.gross
 
 
@@ -228,7 +228,7 @@ def test_agreement_of_values_is_relative_to_the_largest() -> None:
     X, _, y, _ = breast_cancer()
     one = inspect_estimator(LinearRegression().fit(X, y), X)
     # 0.001 of 10 is a tenth of the bound of 10 · 1e-3; 0.1 is ten times as much.
-    assert "max |Δ| 0.001 on 2 rows" == str(agreement(one, np.array([[1.001], [10]]), np.array([1, 10])))
+    assert "max |Δ| 0.001 on 2 rows" == agreement(one, np.array([[1.001], [10]]), np.array([1, 10])).text
     assert not agreement(one, np.array([[1.001], [10]]), np.array([1, 10])).gross
     assert agreement(one, np.array([[1.1], [10]]), np.array([1, 10])).gross
 

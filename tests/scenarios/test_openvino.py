@@ -71,8 +71,8 @@ class TestFile(OfEstimator):
 
 def stored(kind: str) -> str:
     """Return the path of the ONNX form of an estimator."""
-    from pytest_hwperf.scenarios.conversion import convert_model
     from pytest_hwperf.scenarios.estimators import inspect_estimator
+    from pytest_hwperf.scenarios.onnx import convert_model
 
     one = inspect_estimator(fitted(kind), data_of(kind)[1])
     return str(convert_model(one, one.rows(data_of(kind)[1])).path)

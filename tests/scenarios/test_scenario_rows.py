@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from pytest_hwperf.records.errors import MeasurementError
-from pytest_hwperf.scenarios.rows import count_shared, digest_rows, evenly_spaced, matrix, split_batches
+from pytest_hwperf.scenarios.estimators import digest_rows, evenly_spaced, matrix, split_batches
+from pytest_hwperf.scenarios.quantise import count_shared
 
 
 @pytest.mark.parametrize(
