@@ -72,7 +72,7 @@ class Benchmark:
         """
         if self._run is None or self.disabled:
             return None
-        if session_of(self._item.config).mode.takes_turns:
+        if session_of(self._item.config).takes_turns:
             pytest.skip(BODY_ENDED)
         latency = self._run.sample("latency")
         return None if latency is None else Metadata(self, latency.values)
@@ -116,7 +116,7 @@ class Benchmark:
             iterations=iterations,
         )
         self._run = self._hwperf.in_rounds(target, asked)
-        if session_of(self._item.config).mode.takes_turns:
+        if session_of(self._item.config).takes_turns:
             pytest.skip(BODY_ENDED)
         return self._run.result
 

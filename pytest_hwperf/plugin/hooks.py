@@ -1,8 +1,9 @@
 """The hooks of a session that measures; a session without a measured test never loads them."""
 
 import os
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+import traceback
+from collections.abc import Generator, Iterable
+from contextlib import ExitStack
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +14,7 @@ from pytest_hwperf.host.worker_protocol import ENVIRONMENT
 from pytest_hwperf.plugin.collector import Collector
 from pytest_hwperf.plugin.command import TIMER
 from pytest_hwperf.plugin.failure import note_failure
-from pytest_hwperf.plugin.session import (
-    Mode,
-    SessionState,
-    begin_session,
-    begin_try,
-    end_session,
-    is_marked,
-    is_measured,
-    session_of,
-    test_of,
-)
+from pytest_hwperf.plugin.session import SessionState, begin_session, begin_try, is_measured, session_of, test_of
 from pytest_hwperf.plugin.settings import read_settings
 from pytest_hwperf.records.text import visible, visible_lines
 from pytest_hwperf.reports.document import wrapped
@@ -35,38 +26,24 @@ if TYPE_CHECKING:
 _LONG_S = 1.0  # of a fixture that trains: less is not worth a word
 
 
-class InProcess:
-    """The mode of a process without a task: full measurements, or with --hwperf-disable a single call of each."""
-
-    takes_turns = False
-
-    def __init__(self, *, judges: bool) -> None:
-        self.judges = judges
-
-    def measure(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
-        from pytest_hwperf.plugin.measurement import call_once, measure
-
-        return (measure if self.judges else call_once)(item, subject, label)
-
-
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose what this process does with a measurement, and begin the session's state."""
-    settings = read_settings(config)
-    mode: Mode = InProcess(judges=not settings.disable)
+    """Choose what this process does with a measurement, check what the settings name, and collect results."""
+    settings, root = read_settings(config), str(config.rootpath)
     if ENVIRONMENT in os.environ:
-        from pytest_hwperf.plugin.worker import worker_of
+        from pytest_hwperf.plugin.worker import PairWorker, worker_of
 
-        mode = worker_of(os.environ)
-        config.pluginmanager.register(mode, "hwperf-worker")
-    begin_session(config, SessionState(settings=settings, root=str(config.rootpath), mode=mode))
-    if isinstance(mode, InProcess):
-        _prepare(config)
-
-
-def _prepare(config: pytest.Config) -> None:
-    """Check what the settings name, and collect results in the process that reports them."""
-    settings = session_of(config).settings
-    if not settings.cache and not hasattr(config, "workerinput"):  # else it is that of the controller
+        worker = worker_of(os.environ)
+        config.pluginmanager.register(worker, "hwperf-worker")
+        pairs = isinstance(worker, PairWorker)
+        state = SessionState(settings=settings, root=root, measure=worker.measure, judges=False, takes_turns=pairs)
+    else:
+        state = SessionState(settings=settings, root=root, measure=_measured_here, judges=not settings.disable)
+    begin_session(config, state)
+    config.add_cleanup(state.close)
+    if ENVIRONMENT in os.environ:
+        return
+    collects = not hasattr(config, "workerinput")  # under xdist the controller collects, saves and reports
+    if not settings.cache and collects:  # else it is that of the controller
         _use_own_cache(config)
     if settings.needs_preflight:
         from pytest_hwperf.plugin.preflight import check_energy, check_resources
@@ -74,7 +51,7 @@ def _prepare(config: pytest.Config) -> None:
         check_resources(config)
         if _is_distributed(config):  # no test is collected here, and the usage error of an xdist worker loses its text
             check_energy(config)
-    if not hasattr(config, "workerinput"):  # under xdist the controller collects, saves and reports
+    if collects:
         config.pluginmanager.register(Collector(config, settings), "hwperf-collector")
     if settings.shard:
         from pytest_hwperf.plugin.shards import Shards
@@ -82,19 +59,22 @@ def _prepare(config: pytest.Config) -> None:
         config.pluginmanager.register(Shards(config, settings.shard), "hwperf-shards")
 
 
+def _measured_here(item: pytest.Item, subject: "Subject", label: str) -> "Run":
+    """Measure in a process without a task: in full, or with --hwperf-disable by a single call."""
+    from pytest_hwperf.plugin.measurement import call_once, measure
+
+    return (measure if session_of(item.config).judges else call_once)(item, subject, label)
+
+
 def _use_own_cache(config: pytest.Config) -> None:
     """Let this session and the processes that it starts keep converted models in a folder that goes with it."""
     from pytest_hwperf.host.files import CACHE_VARIABLE
     from pytest_hwperf.host.workdirs import workdir
 
-    stack, patch = ExitStack(), pytest.MonkeyPatch()
+    stack = ExitStack()
     config.add_cleanup(stack.close)
-    stack.callback(patch.undo)
+    patch = stack.enter_context(pytest.MonkeyPatch.context())
     patch.setenv(CACHE_VARIABLE, str(stack.enter_context(workdir())))
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    end_session(config)
 
 
 def pytest_report_header(config: pytest.Config) -> str | list[str] | None:
@@ -102,7 +82,7 @@ def pytest_report_header(config: pytest.Config) -> str | list[str] | None:
     state = session_of(config)
     if state.settings.disable:
         return "hwperf: disabled, so that nothing is measured, judged or saved"
-    if not state.mode.judges or not (state.settings.save or state.settings.compares):
+    if not state.judges or not (state.settings.save or state.settings.compares):
         return None
     from pytest_hwperf.plugin.preflight import header
 
@@ -123,8 +103,7 @@ def pytest_make_collect_report(
     if not hasattr(collector.config, "workerinput"):
         return report
     _read_markers(item for item in report.result or () if isinstance(item, pytest.Item))
-    problems = known[before:]
-    if problems:
+    if problems := known[before:]:
         report.outcome = "failed"
         report.longrepr = _told(collector.config, problems)
         report.result = []
@@ -135,10 +114,9 @@ def pytest_make_collect_report(
 def check_items(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Read the markers of all collected tests, and deselect those that were not asked for."""
     _read_markers(items)
-    problems = session_of(config).problems
+    settings, problems = session_of(config).settings, session_of(config).problems
     if problems and not hasattr(config, "workerinput"):
         raise pytest.UsageError(_told(config, problems))
-    settings = session_of(config).settings
     metered = any(is_measured(item) or "energy_meter" in getattr(item, "fixturenames", ()) for item in items)
     if settings.needs_preflight and metered and not _is_distributed(config):
         from pytest_hwperf.plugin.preflight import check_energy
@@ -147,6 +125,15 @@ def check_items(config: pytest.Config, items: list[pytest.Item]) -> None:
     if settings.only or settings.skip:
         config.hook.pytest_deselected(items=[item for item in items if is_measured(item) != settings.only])
         items[:] = [item for item in items if is_measured(item) == settings.only]
+
+
+def _read_markers(items: Iterable[pytest.Item]) -> None:
+    """Put the parsed markers on each marked test, and every new problem with the others."""
+    from pytest_hwperf.plugin.markers import read_markers
+
+    for item in items:
+        known = session_of(item.config).problems
+        known.extend(problem for problem in read_markers(item) if problem not in known)
 
 
 def _told(config: pytest.Config, problems: Iterable[str]) -> str:
@@ -160,50 +147,28 @@ def _is_distributed(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput") or bool(getattr(config.option, "tx", None))
 
 
-def _read_markers(items: Iterable[pytest.Item]) -> None:
-    """Put the parsed markers on each marked test, and every new problem with the others."""
-    from pytest_hwperf.plugin.markers import misspelt_markers, read_markers
-
-    for item in items:
-        found = [*misspelt_markers(item), *(read_markers(item) if is_marked(item) else ())]
-        known = session_of(item.config).problems
-        known.extend(problem for problem in found if problem not in known)
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Rerun the baseline in pairs with the candidate, if that was asked for, before the first test."""
-    if not _reruns(session):
+    """Rerun the baseline in pairs with the candidate before the first test, where that was asked of this process.
+
+    An unforeseen error there ends the session, since pytest would call it an internal error of its own.
+    """
+    config, option, state = session.config, session.config.option, session_of(session.config)
+    failed = session.testsfailed and not option.continue_on_collection_errors  # then pytest runs nothing either
+    if option.collectonly or failed or not (state.judges and state.settings.compares) or hasattr(config, "workerinput"):
         return (yield)
-    with interruptible():  # SIGTERM too ends this session as Ctrl-C does: what was decided is shown
-        _rerun(session)
-        return (yield)
-
-
-def _rerun(session: pytest.Session) -> None:
-    """Run the pairs; an unforeseen error ends the session, since pytest would call it an internal error of its own."""
-    import traceback
-
     from pytest_hwperf.plugin.gate import rerun
 
-    try:
-        rerun(session)
-    except (pytest.UsageError, pytest.exit.Exception):
-        raise
-    except Exception as error:
-        text = f"hwperf: nothing was compared, by a mistake of pytest-hwperf itself: {type(error).__name__}: {error}. "
-        lines = f"Please report it with these lines:\n{traceback.format_exc()}"
-        raise pytest.UsageError(visible(text) + visible_lines(lines)) from error
-
-
-def _reruns(session: pytest.Session) -> bool:
-    """Whether this process is the one that may rerun a baseline, and tests will follow."""
-    config = session.config
-    state, option = session_of(config), config.option
-    if not state.mode.judges or hasattr(config, "workerinput") or option.collectonly:
-        return False
-    failed = session.testsfailed and not option.continue_on_collection_errors  # then pytest runs nothing either
-    return bool(state.settings.compares) and not failed
+    with interruptible():  # SIGTERM too ends this session as Ctrl-C does: what was decided is shown
+        try:
+            rerun(session)
+        except (pytest.UsageError, pytest.exit.Exception):
+            raise
+        except Exception as error:
+            text = f"nothing was compared, by a mistake of pytest-hwperf itself: {type(error).__name__}: {error}. "
+            lines = f"Please report it with these lines:\n{traceback.format_exc()}"
+            raise pytest.UsageError(visible(f"hwperf: {text}") + visible_lines(lines)) from error
+        return (yield)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -232,39 +197,29 @@ def pytest_fixture_setup(
     return value
 
 
-@contextmanager
-def _body_measured(item: pytest.Item) -> Iterator[None]:
-    """Let the body of a test that has a budget and no fixture measure itself: it is the call.
-
-    An async one is put in its place before a plugin makes a plain function of it, a method before unittest calls it.
-    One that is refused runs as it is, where nothing is measured.
-    """
-    asks = is_measured(item) and not test_of(item).markers.refusal and "hwperf" not in getattr(item, "fixturenames", ())
-    if not isinstance(item, pytest.Function) or not asks:
-        yield
-        return
-    from pytest_hwperf.plugin.calls import stand_in
-
-    body = item.obj
-    item.obj = stand_in(item)
-    try:
-        yield
-    finally:
-        item.obj = body
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Judge a measured test when its body has passed; all its verdicts fail it together."""
-    refusal = test_of(item).markers.refusal
-    if refusal and not session_of(item.config).settings.disable:
+    """Judge a measured test when its body has passed; all its verdicts fail it together.
+
+    The body of a test that has a budget and no fixture measures itself: it is the call. An async one is put in its
+    place before a plugin makes a plain function of it, a method before unittest calls it. One that is refused runs as
+    it is, where nothing is measured.
+    """
+    test, state, body = test_of(item), session_of(item.config), None
+    if test.markers.refusal and not state.settings.disable:
         path, line, _ = item.location
-        pytest.fail(f"{path}:{(line or 0) + 1}: {refusal}", pytrace=False)
-    with _body_measured(item):
+        pytest.fail(f"{path}:{(line or 0) + 1}: {test.markers.refusal}", pytrace=False)
+    asks = is_measured(item) and not test.markers.refusal and "hwperf" not in getattr(item, "fixturenames", ())
+    if isinstance(item, pytest.Function) and asks:
+        from pytest_hwperf.plugin.calls import stand_in
+
+        body, item.obj = item.obj, stand_in(item)
+    try:
         result = yield  # a body that fails by itself is not judged
-    test = test_of(item)
-    concerned = is_measured(item) or test.markers.left_out
-    if session_of(item.config).mode.judges and concerned and not test.has_failed:
+    finally:
+        if body is not None and isinstance(item, pytest.Function):
+            item.obj = body
+    if state.judges and (is_measured(item) or test.markers.left_out) and not test.has_failed:
         from pytest_hwperf.plugin.judging import judge_test
 
         test.failure = judge_test(item)
@@ -295,25 +250,27 @@ def pytest_timeout_cancel_timer(item: pytest.Item) -> None:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Put the result of a test on its report as plain data, which xdist sends from worker to controller."""
     report = yield
-    test = test_of(item)
-    if report.when == "call" and test.failure:
-        note_failure(report, test.failure)
-    if report.when == "call" and report.skipped and not test.result and session_of(item.config).gate is not None:
-        from pytest_hwperf.plugin.judging import keep_comparisons
+    noted: Any = report  # pytest lets plugins add to a report
+    test, in_pairs = test_of(item), session_of(item.config).gate is not None
+    if report.when == "call":
+        if test.failure:
+            note_failure(report, test.failure)
+        if report.skipped and not test.result and in_pairs:
+            from pytest_hwperf.plugin.judging import keep_comparisons
 
-        keep_comparisons(item)
-    if report.when == "call" and test.result:
-        report.hwperf = test.result  # type: ignore[attr-defined] # pytest lets plugins add to a report
-    elif report.skipped and (test.skips or test.skipped_point):
+            keep_comparisons(item)
+        if test.result:
+            noted.hwperf = test.result
+        if in_pairs and test.failure and hasattr(report, "wasxfail"):
+            from pytest_hwperf.plugin.unjudged import note_xfail
+
+            note_xfail(item, report)
+    if report.skipped and not hasattr(report, "hwperf") and (test.skips or test.skipped_point):
         from pytest_hwperf.plugin.judging import plain_result
 
-        report.hwperf = plain_result(item, [])  # type: ignore[attr-defined] # the same
+        noted.hwperf = plain_result(item, [])
     if report.when == "teardown" and report.passed and test.counted:
-        report.hwperf_counted = test.counted  # type: ignore[attr-defined] # the same
-    if session_of(item.config).gate is not None:
-        from pytest_hwperf.plugin.unjudged import note_xfail
-
-        note_xfail(item, report)
+        noted.hwperf_counted = test.counted
     return report
 
 

@@ -262,7 +262,7 @@ class Hwperf:
 
         with AtTheCall():
             self._check_time()
-            if not self._session.mode.judges:
+            if not self._session.judges:
                 return ()
             (old_name, old), (new_name, new) = two_models(models)
             run = empty_run(self._item, checked_label(label) or f"{new_name} against {old_name}")
@@ -324,7 +324,7 @@ class Hwperf:
         return dataclasses.replace(subject, conditions={**subject.conditions, **how, "gc": gc})
 
     def _measured(self, subject: Subject, label: str) -> Run:
-        measure = measure_if_repeatable if self._test.markers.by_all else self._session.mode.measure
+        measure = measure_if_repeatable if self._test.markers.by_all else self._session.measure
         run = measure(self._item, subject, label)
         self._test.measured.add(label)
         self._keep(run)

@@ -94,7 +94,7 @@ def gone_scenarios(item: pytest.Item, skips: Sequence[Skip]) -> list[str]:
     A budget that nothing measures any more would pass unseen.
     """
     session = session_of(item.config)
-    if not session.mode.judges or all(budget.default for budget in test_of(item).markers.budgets):
+    if not session.judges or all(budget.default for budget in test_of(item).markers.budgets):
         return []
     return [
         f"{skip.scenario}: it has a budget and ran in {where}, and cannot be prepared now: {skip.reason}"

@@ -9,7 +9,7 @@ from unittest import TestCase
 import pytest
 
 from pytest_hwperf import registry
-from pytest_hwperf.plugin.session import MARKS, Markers, is_asked_for, session_of, test_of
+from pytest_hwperf.plugin.session import MARKS, Markers, is_asked_for, is_measured, session_of, test_of
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.markers import (
     COUNTED,
@@ -80,7 +80,7 @@ def skip_beyond(item: pytest.Item) -> None:
     """
     session, test = session_of(item.config), test_of(item)
     point = test.markers.point
-    if point is None or not test.markers.stop or not session.mode.judges:
+    if point is None or not test.markers.stop or not session.judges:
         return
     if session.settings.compares:
         return
@@ -162,8 +162,10 @@ BUILT_IN_SCENARIOS = ("sklearn_fp32", "onnx_fp32", "onnx_int8")
 
 
 def read_markers(item: pytest.Item) -> list[str]:
-    """Keep the parsed markers of the test; return every problem, as `test: problem`."""
-    settings, problems = session_of(item.config).settings, list[str]()
+    """Keep the parsed markers of a test that has any; return every problem, as `test: problem`."""
+    settings, problems = session_of(item.config).settings, _misspelt(item)
+    if not (settings.all or is_measured(item) or any(map(item.get_closest_marker, MARKS))):
+        return [f"{item.nodeid}: {problem}" for problem in problems]
 
     def layers(name: str, parse: Callable[[Mapping[str, object]], Any]) -> list[Any]:
         found = []
@@ -214,7 +216,7 @@ def _misplaced(item: pytest.Item) -> list[str]:
     return found
 
 
-def misspelt_markers(item: pytest.Item) -> list[str]:
+def _misspelt(item: pytest.Item) -> list[str]:
     """Return the markers that nobody has registered and that look like one of ours, each as a problem.
 
     pytest only warns of them, and a test with a misspelt budget would pass whatever it measures.
@@ -225,8 +227,7 @@ def misspelt_markers(item: pytest.Item) -> list[str]:
     registered = {re.split(r"[(:\s]", line, maxsplit=1)[0] for line in item.config.getini("markers")}
     hints = {name: nearest(name, MARKS) for name in unknown if name not in registered}
     return [
-        f"{item.nodeid}: unknown marker {name!r}.{hint} If it is one of your own, register it under markers in the "
-        "configuration file"
+        f"unknown marker {name!r}.{hint} If it is one of your own, register it under markers in the configuration file"
         for name, hint in hints.items()
         if hint
     ]

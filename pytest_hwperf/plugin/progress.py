@@ -173,7 +173,7 @@ def time_told(item: pytest.Item, what: str) -> Iterator[None]:
 def _live_screen(config: pytest.Config) -> PytestScreen | None:
     """Return a terminal; None without one, with -qq, and in processes that do work for others."""
     screen = PytestScreen(config)
-    return screen if screen.is_live and session_of(config).mode.judges else None
+    return screen if screen.is_live and session_of(config).judges else None
 
 
 def _whole(seconds: float) -> int:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
@@ -41,23 +41,15 @@ BODY_ENDED = "in a process of a pair, what follows its only measurement is not r
 MARKS = ("hwbudget", "hwregression", "hwscenarios", "hwsweep", "hwload", "hwserial")
 
 
-class Mode(Protocol):
-    """What this process does with a measurement; chosen once, when pytest is configured."""
-
-    judges: bool  # whether budgets and comparisons are judged in this process
-    takes_turns: bool  # whether it is one side of a pair: the run that a body gets is that of its first call then
-
-    def measure(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
-        """Return the run that the test's body receives."""
-
-
 @dataclass(kw_only=True)
 class SessionState:
     """What all tests of one process share; each part is made on first use."""
 
     settings: "Settings"
     root: str  # of the tests
-    mode: Mode
+    measure: "Callable[[pytest.Item, Subject, str], Run]"  # of a test, with a label: returns what its body receives
+    judges: bool  # whether budgets and comparisons are judged in this process
+    takes_turns: bool = False  # whether it is one side of a pair: a body gets the run of its first call then
     started_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     problems: list[str] = field(default_factory=list)  # bad markers, reported together at the end of the collection
     family: int | None = None  # comparisons by example with stored runs, counted when the first one is made
@@ -236,12 +228,6 @@ def begin_session(config: pytest.Config, state: SessionState) -> None:
     config.stash[_SESSION] = state
 
 
-def end_session(config: pytest.Config) -> None:
-    """Close what a session has opened; one whose options were refused never began."""
-    if _SESSION in config.stash:
-        config.stash[_SESSION].close()
-
-
 def session_of(config: pytest.Config) -> SessionState:
     return config.stash[_SESSION]
 
@@ -263,12 +249,6 @@ def called_there(item: pytest.Item, call: Callable[[], T]) -> T:
 def begin_try(item: pytest.Item) -> None:
     """Forget what an earlier try of a test has measured: plugins that rerun a test keep the item."""
     item.stash[_TEST] = TestState(markers=test_of(item).markers)
-
-
-def is_marked(item: pytest.Item) -> bool:
-    """Whether a test carries one of the plugin's markers or uses its fixture, or all tests are measured."""
-    named = any(item.get_closest_marker(name) for name in MARKS)
-    return named or session_of(item.config).settings.all or is_measured(item)
 
 
 def is_measured(item: pytest.Item) -> bool:

@@ -31,8 +31,6 @@ ADDED = "xfail added"  # how pytest's last line counts tests whose failure a new
 def note_xfail(item: pytest.Item, report: pytest.TestReport) -> None:
     """Mark an expected failure by verdicts whose `xfail` the candidate has added; --hwperf-strict fails it."""
     test, gate = test_of(item), session_of(item.config).gate
-    if report.when != "call" or not test.failure or not hasattr(report, "wasxfail"):
-        return
     if gate is None or not _is_new(item.config, gate, item.nodeid):
         return
     if not session_of(item.config).settings.strict:

@@ -48,18 +48,18 @@ def measure_if_repeatable(item: pytest.Item, subject: Subject, label: str) -> Ru
 
     A process of a pair leaves the test there with the reason, and tells its conductor of a call that is too short.
     """
-    mode = session_of(item.config).mode
-    if not mode.judges and not mode.takes_turns:
-        return mode.measure(item, subject, label)
+    session = session_of(item.config)
+    if not session.judges and not session.takes_turns:
+        return session.measure(item, subject, label)
     why = why_not_measured(item, subject)
-    if mode.takes_turns:
+    if session.takes_turns:
         if why is not None and why.kind == "not repeatable":
             pytest.skip(str(why))
         test_of(item).short_s = why.numbers["call_s"] if why is not None else 0.0
-        return mode.measure(item, subject, label)
+        return session.measure(item, subject, label)
     if why is None:
         try:
-            return mode.measure(item, subject, label)
+            return session.measure(item, subject, label)
         except MeasurementError as error:
             why = said(error)
         except HwperfError:

@@ -49,7 +49,7 @@ _MEMRAY = "memray_manager"  # the name under which pytest-memray registers what 
 
 
 def worker_of(environment: Mapping[str, str]) -> "OneShotWorker | PairWorker":
-    """Read the task of this process, and return the mode that carries it out."""
+    """Read the task of this process, and return what carries it out."""
     try:
         task = decode_task(environment[ENVIRONMENT])
         os.environ.pop(ENVIRONMENT, None)  # a process that this test starts is no worker
@@ -62,9 +62,6 @@ def worker_of(environment: Mapping[str, str]) -> "OneShotWorker | PairWorker":
 
 class OneShotWorker:
     """Runs the one test of its task, does at its measurement what its role asks, and replies."""
-
-    judges = False
-    takes_turns = False
 
     def __init__(self, task: WorkerTask) -> None:
         self._task = task
@@ -195,9 +192,6 @@ def _functions(item: pytest.Item, asked_s: float, subject: Subject) -> WorkerRes
 
 class PairWorker:
     """One side of a pair: runs the tests that are selected, and takes turns with the other side at each measurement."""
-
-    judges = False
-    takes_turns = True
 
     def __init__(self, task: WorkerTask) -> None:
         self._turns = Turns.connect(task)
