@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from filecmp import cmp
 from pathlib import Path
 
 from pytest_hwperf.checkout.git import git
@@ -65,7 +64,7 @@ def _with_tests(made: Trees, here: Path, files: Sequence[Path], *, compares: boo
     top, baseline, warnings = made.candidate, made.baseline, [*made.warnings]
     near = {path: _moved(path, made) for file in files for path in _benchmark_code(file, top)}
     present = {path: then for path, then in near.items() if path.is_file() and (then.is_file() or path not in files)}
-    changed = {path for path, then in present.items() if not (then.is_file() and cmp(path, then, shallow=False))}
+    changed = {path for path, then in present.items() if not then.is_file() or then.read_bytes() != path.read_bytes()}
     xfails = {path: _xfails(path, then) for path, then in near.items()}
     if changed:
         names = ", ".join(sorted(os.path.relpath(file, here) for file in changed))

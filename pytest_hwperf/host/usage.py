@@ -177,21 +177,23 @@ class Recorder:
         return path.removeprefix(f"{self._root}{os.sep}")
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Note what Python is about to do; an exception here would end it."""
-        by = sys._getframe(1)  # noqa: SLF001 - who does it
+        """Note what Python is about to do; an exception here would end it.
+
+        The frame is asked for where it is needed alone: asking is an audited event too.
+        """
         if event in _PROCESSES:
-            if self._is_begun or self._is_of_tree(by):
+            if self._is_begun or self._is_of_tree(sys._getframe(1)):  # noqa: SLF001 - who starts it
                 self._note(_PROCESS)
         elif event in _NOTED:
             self._note(_NOTED[event])
         elif event == "import":
             self._looked_for(str(arguments[0]))
         elif event == "open":
-            path = _path_of(arguments[0])
+            path, by = _path_of(arguments[0]), sys._getframe(1)  # noqa: SLF001 - who opens it
             if path.endswith(".py") and not _is_read_to_run(by) and os.path.realpath(path) in self._sources:
                 self._note(f"{self._shown(os.path.realpath(path))}, read as a file")
         elif event in ("os.listdir", "os.scandir"):
-            self._listed(arguments[0] if arguments else None, by)
+            self._listed(arguments[0] if arguments else None, sys._getframe(1))  # noqa: SLF001 - who lists it
         elif event == "object.__getattr__" and arguments[1] == "__code__":
             self._inspected(arguments[0])
 

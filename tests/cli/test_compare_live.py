@@ -55,7 +55,7 @@ def settling(X):  # in the processes of rehearsal and screen quicker and slower 
     if not units:
         starts = int(STARTS.read_text()) if STARTS.exists() else 0
         STARTS.write_text(str(starts + 1))
-        units = (240, 260)[starts % 2] if starts < 7 else 250
+        units = (240, 260)[starts % 2] if starts < 5 else 250
     simulated_time.spend(units)
     return X[:, 0]
 
@@ -110,9 +110,9 @@ def test_what_differs_from_process_to_process_is_inconclusive(monkeypatch: pytes
 
 @pytest.mark.usefixtures("models")
 def test_equal_models_are_measured_until_they_are_known_to_be_equal(told: Told) -> None:
-    """The screen alone is too noisy to say so: it takes 6 pairs, and then 8 further ones are looked at."""
+    """The screen is too noisy to say so, and ends early for that: then 8 further pairs are looked at."""
     out = told(OK, "compare", "models:steady", "models:settling", "--data=rows.npy").out
-    assert "14 pairs of fresh processes" in out
+    assert re.search(r": 1[1-4] pairs of fresh processes", out)
     assert "EQUIVALENT  latency p50 " in out
 
 

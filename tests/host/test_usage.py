@@ -3,6 +3,7 @@
 import _thread
 import importlib.util
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -151,6 +152,30 @@ def test_source_that_is_imported_is_not_read_as_a_file(recorder: Recorder, tmp_p
 
     space["SourceLoader"].get_source(str(tmp_path / "work.py"))
     assert {TEST: ("work.py, read as a file",)} == recorder.usage().used
+
+
+HOOKED = """
+import os, subprocess, sys
+from pathlib import Path
+from pytest_hwperf.host.usage import Recorder
+from pytest_hwperf.stats.changed_code import Watch
+
+recorder = Recorder(Watch(root=sys.argv[1]))
+sys.addaudithook(recorder._audit)
+recorder.enter("test")
+os.listdir(sys.argv[1])
+open(__file__).close()
+subprocess.run([sys.executable, "-c", ""])
+print(recorder.usage().used)
+"""
+
+
+def test_the_hook_bears_the_events_that_it_causes_itself(tmp_path: Path) -> None:
+    """Asking for a frame is one: a hook that does so at every event ends its process."""
+    (tmp_path / "hooked.py").write_text(HOOKED, encoding="utf-8")
+    command = [sys.executable, str(tmp_path / "hooked.py"), str(tmp_path)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert ("", "{'test': ('another process',)}\n") == (done.stderr, done.stdout)
 
 
 def test_programs_that_a_plugin_asks_at_the_start_are_of_no_tree(tmp_path: Path) -> None:
