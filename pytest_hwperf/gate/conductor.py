@@ -288,14 +288,16 @@ class Conductor(Holder):
         done = sum(
             pair.stage == stage and any(one.key in asked for one in pair.observations) for pair in evidence.pairs
         )
+        tests = {one.measurement.test for one in evidence.hypotheses}
+        open_ = {one.test for one in measurements} | {one.measurement.test for one in evidence.unreached}
         return Progress(
             stage=stage,
             pair=done + 1,
             beside=pairs - 1,
             of=done + left,
             test="",
-            decided=len({hypothesis.measurement for hypothesis in evidence.hypotheses} - set(measurements)),
-            hypotheses=len(evidence.hypotheses),
+            decided=len(tests - open_),
+            tests=len(tests),
             left_s=self.seconds.get(stage, 0.0) / whole * left if whole else None,
         )
 

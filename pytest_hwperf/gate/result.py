@@ -22,8 +22,8 @@ class Progress:
     beside: int = 0  # pairs that run at the same time, which have the numbers after it
     of: int  # pairs until the next decision
     test: str  # being measured, "" between tests
-    decided: int = 0  # hypotheses
-    hypotheses: int = 0
+    decided: int = 0  # tests
+    tests: int = 0
     left_s: float | None = None  # until the next decision, from the pairs so far; None: not known yet
 
 

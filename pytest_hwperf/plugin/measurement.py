@@ -179,7 +179,7 @@ def _sampled(
         return enough(samples, budgets)
 
     def say_what_cannot_pass(call_s: float) -> None:
-        time_s = session_of(item.config).settings.sample_time_s
+        time_s = test_of(item).max_time_s or session_of(item.config).settings.sample_time_s
         for budget in test_of(item).markers.budgets:
             if text := why_it_cannot_pass(budget, call_s, time_s):
                 line_of(item.config).say(f"hwperf: {item.nodeid}: {text}")

@@ -197,7 +197,7 @@ def progress_text(progress: Progress) -> str:
     numbers = f"{progress.pair}–{progress.pair + progress.beside}" if progress.beside else f"{progress.pair}"
     parts = [f"hwperf: {what}{'s' if progress.beside else ''} {numbers} of {progress.of}"]
     if progress.stage == "confirm":
-        parts.append(f"{progress.decided} of {progress.hypotheses} decided")
+        parts.append(f"{progress.decided} of {progress.tests} tests decided")
     if progress.left_s is not None:
         parts.append(f"about {max(1, round(progress.left_s))} s left")
     return ", ".join([*parts, progress.test] if progress.test else parts)

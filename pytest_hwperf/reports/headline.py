@@ -141,7 +141,7 @@ def _open(report: Report, compared: Counter[str], budgets: Counter[str]) -> Iter
             yield f"{counted(len(others), 'test')} not comparable{named}"
         yield f"{counted(unmade, 'comparison')} not made"
     if unreached := {test for gate in report.gates for test in gate.evidence.unreached_tests}:
-        yield f"{counted(len(unreached), 'test')} not compared, since the time was up ({_named(unreached)})"
+        yield f"{counted(len(unreached), 'test')} not compared, since the time was too short ({_named(unreached)})"
     elif any(gate.evidence.stopped is not None for gate in report.gates):
         yield "the pairs ended early"
     if report.hidden:

@@ -1,6 +1,9 @@
 """An environment over this one: its packages come first, and nothing of the candidate's tree is in it."""
 
+import compileall
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Sequence
 from importlib.metadata import distributions
@@ -151,6 +154,24 @@ def test_each_side_has_folders_of_its_own(tmp_path: Path) -> None:
     sides = [own_folders(tmp_path / side, {"HOME": str(tmp_path)}) for side in ("base", "cand")]
     assert not set(sides[0].values()) & set(sides[1].values())
     assert all(Path(folder).is_dir() for side in sides for folder in side.values())
+
+
+@pytest.mark.parametrize("written", ["", "1"])
+def test_both_sides_read_byte_code_or_neither(tmp_path: Path, written: str) -> None:
+    """The user's tree may hold some, and the baseline's none where Python is told to write none."""
+    given = {**os.environ, "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": written}
+    trees, held = [tmp_path / side / "tree" for side in ("base", "cand")], list[bool]()
+    asking = [sys.executable, "-c", "import one, os; print(os.path.exists(one.__cached__))"]
+    for tree in trees:
+        tree.mkdir(parents=True)
+        (tree / "one.py").write_text("")
+    compileall.compile_dir(trees[1], quiet=1)
+    for tree in trees:
+        environment = {**given, **own_folders(tree.parent, given)}
+        done = subprocess.run(asking, cwd=tree, env=environment, check=True, capture_output=True, text=True)
+        held.append(done.stdout.strip() == "True")
+    assert [True, True] == held
+    assert (tmp_path / "base" / "tree" / "__pycache__").exists() == (not written)
 
 
 def test_what_was_downloaded_is_not_downloaded_again(tmp_path: Path) -> None:

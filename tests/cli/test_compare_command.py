@@ -190,7 +190,7 @@ def test_a_time_that_is_up_in_the_first_pair_is_said_and_inconclusive(
     """Nothing was observed that could be accepted."""
     play(monkeypatch, out_of_time)
     answer = told(INCONCLUSIVE, "compare", "m:f", "m:f", f"--data={rows}", "--time=6", *more).out
-    assert "INCONCLUSIVE  latency p50: the time of 6 s was up" in answer
+    assert "INCONCLUSIVE  latency p50: the time of 6 s was too short" in answer
 
 
 @pytest.mark.parametrize(("kind", "code"), [("processes disagree", OK), ("out of time", INCONCLUSIVE)])

@@ -371,7 +371,7 @@ def test_a_terminal_shows_that_pairs_are_run(server: Probes, monkeypatch: pytest
     shown = Terminal()
 
     def compared(_: object, __: object, settings: CompareSettings) -> SelfComparison:
-        settings.progress(Progress(stage="screen", pair=1, of=6, test="", decided=0, hypotheses=1, left_s=None))
+        settings.progress(Progress(stage="screen", pair=1, of=6, test="", decided=0, tests=1, left_s=None))
         return SelfComparison(changes=(), latency_s=None, seconds=settings.time_s, lost="")
 
     monkeypatch.setattr("pytest_hwperf.cli.doctor_noise.compare_with_itself", compared)

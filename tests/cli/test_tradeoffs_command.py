@@ -290,7 +290,7 @@ def test_pairs_of_every_two_share_the_rate_and_the_time(
     said = " ".join(capsys.readouterr().out.split())
     assert [pytest.approx(0.01 / 3)] * 3 == [one.alpha for one in asked]
     assert pytest.approx([20, 30, 60], rel=0.05) == [one.time_s for one in asked]
-    assert "onnx_fp32 against sklearn_fp32: inconclusive: the time of 1 s was up" in said
+    assert "onnx_fp32 against sklearn_fp32: inconclusive: the time of 1 s was too short" in said
     assert "give the pairs more time with --time" in said
 
 

@@ -23,7 +23,7 @@ from pytest_hwperf.records.messages import said, state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Margin
 from pytest_hwperf.stats.hypotheses import SIDES
-from pytest_hwperf.stats.sequence import decide
+from pytest_hwperf.stats.sequence import Step, decide
 from pytest_hwperf.stats.timetable import BlockPlan
 
 pytestmark = pytest.mark.live
@@ -128,6 +128,13 @@ def test_two_sides_that_need_one_port_are_measured_one_after_the_other(conductor
     assert {"equivalent"} == {one.outcome for one in decide(evidence).values()}
 
 
+def test_a_test_that_is_not_reached_yet_is_not_shown_as_decided(conductor: Make) -> None:
+    three = [replace(TRIAL, measurement=Measurement(test=node, label="")) for node in ("one", "two", "three")]
+    evidence = replace(asking(*three), groups=(2,))
+    shown = conductor()._progress(evidence, Step(stage="confirm", hypotheses=(three[0],), pairs=8, lacking=(8,)), 1)
+    assert (1, 3) == (shown.decided, shown.tests)
+
+
 def test_without_processors_the_scheduler_chooses(conductor: Make) -> None:
     assert [pair.assignments[0].processor for pair in for_ever(conductor(), asking()).pairs] == [None] * 6
 
@@ -195,7 +202,7 @@ def test_lost_pairs_end_the_build(conductor: Make) -> None:
 def test_no_pair_is_begun_when_the_time_is_up(conductor: Make) -> None:
     found = conductor()
     evidence = found.conduct(asking(), found.clock() - 1, state("out of time", limit=5))
-    assert ((), "the time of 5 s was up") == (evidence.pairs, str(evidence.stopped))
+    assert ((), "the time of 5 s was too short") == (evidence.pairs, str(evidence.stopped))
 
 
 def test_a_pair_is_cut_off_when_the_time_is_up(conductor: Make) -> None:

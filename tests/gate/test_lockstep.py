@@ -11,7 +11,8 @@ from fakes.lines import FakeLine, FakeMeasurement, FakeTest
 
 from pytest_hwperf.gate.channel import Bye, Ended, Frame, Pinned, ToWorker
 from pytest_hwperf.gate.lockstep import Chance, Pairing, PairTrace, Program
-from pytest_hwperf.records.evidence import Measurement, Side
+from pytest_hwperf.records.evidence import Hypothesis, Measurement, Side
+from pytest_hwperf.records.verdict import Margin
 from pytest_hwperf.stats.hypotheses import SIDES, Facts, SideOutcome
 from pytest_hwperf.stats.timetable import BlockPlan
 
@@ -74,6 +75,16 @@ def test_no_turns_are_taken_at_what_is_too_short_on_both_sides() -> None:
     assert [ONE, TWO] == list(trace.facts)
     assert [TWO] == list(trace.interleavings)
     assert trace.lost is None
+
+
+def test_what_was_long_enough_in_the_rehearsal_is_measured_in_every_pair() -> None:
+    """A call whose length is near the shortest is now below it and now above."""
+    short = FakeTest(measurements=[FakeMeasurement(facts=Facts(short_s=1e-6, least_s=1e-4))])
+    margin = Margin(metric="latency", statistic="p50", size=0.05)
+    asked = [Hypothesis(measurement=ONE, margin=margin, better="lower")]
+    program = Program(nodes=[ONE.test], plan=TEMPO, chance=Chance(Random(1)), stage="screen", asked=asked)
+    trace = Pairing({side: FakeLine(both(one=short)) for side in SIDES}, program).run()
+    assert [ONE] == list(trace.interleavings)
 
 
 @pytest.mark.parametrize("ahead", ["baseline", "candidate"])

@@ -131,7 +131,7 @@ def silent(conductor: Conductor, evidence: Evidence, why_late: Statement | None)
 @pytest.mark.parametrize(
     ("ending", "outcome", "reason"),
     [
-        (out_of_time, "inconclusive", "the time of 6 s was up"),
+        (out_of_time, "inconclusive", "the time of 6 s was too short"),
         (lost, "inconclusive", "3 pairs in a row were lost, the last one as baseline: ended with code 3"),
         (silent, "not comparable", "gave no value in 2 pairs in a row: candidate: ended with code 3"),
     ],

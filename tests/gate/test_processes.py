@@ -184,7 +184,7 @@ def answered(evidence: Evidence) -> list[str]:
 
 def test_a_test_that_was_not_reached_says_so_and_fails_where_the_gate_is_strict() -> None:
     evidence = Evidence(alpha=0.01, hypotheses=TWO, pairs=(), groups=(1,), stopped=LATE)
-    assert ["the time of 20 s was up", "not compared: the time of 20 s was up before it"] == answered(evidence)
+    assert ["the time of 20 s was too short", "not compared: the time of 20 s was too short"] == answered(evidence)
 
 
 def test_without_a_limit_of_time_the_reason_is_that_of_all() -> None:

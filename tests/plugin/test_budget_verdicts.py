@@ -52,6 +52,22 @@ def test_only_the_tail_of_short_calls_takes_single_calls(pytester: pytest.Pytest
     assert re.search(rf"[\d,]+ {per}", verdict["reason"])
 
 
+def test_a_percentile_that_has_the_time_of_its_own_marker_is_not_said_to_need_more(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_slow="""
+        import pytest
+        from fakes.simulated_time import spend
+        @pytest.mark.benchmark(max_time=20)
+        @pytest.mark.hwbudget(latency_p99_ms=100)
+        def test_slow(benchmark): benchmark(lambda: spend(50_000))
+        """
+    )
+    result = run(pytester, "--hwperf-sample-time=2", "--hwperf-benchmark", "-pfakes.simulated_time")
+
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*cannot pass*")
+
+
 @pytest.mark.parametrize("capture", ["fd", "no"])
 def test_a_percentile_that_cannot_pass_is_told_before_its_calls_are_sampled(
     pytester: pytest.Pytester, capture: str

@@ -95,7 +95,7 @@ def test_a_time_that_is_up_in_the_first_pair_is_inconclusive(
     pytester.makepyfile("def test_it(hwperf): assert hwperf.compare({'a': 'x:y', 'b': 'x:z'}, [[1.0]])\n")
     result = pytester.runpytest_inprocess("--hwperf-time-limit=6", *more)
     result.assert_outcomes(**{ended: 1})
-    result.stdout.fnmatch_lines(["*inconclusive*latency p50*", "*the time of 6 s was up"])
+    result.stdout.fnmatch_lines(["*inconclusive*latency p50*", "*the time of 6 s was too short"])
 
 
 @pytest.mark.parametrize(

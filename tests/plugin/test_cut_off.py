@@ -23,7 +23,7 @@ FAKES = Path(__file__).parents[1] / "fakes"
 NODE = "t.py::test"
 LATENCY = Margin(metric="latency", statistic="p50", size=0.02)
 TRIAL = Hypothesis(measurement=Measurement(test=NODE, label=""), margin=LATENCY, better="lower")
-LATE = "the time of 60 s was up"
+LATE = "the time of 60 s was too short"
 AN_HOUR_S = 3600.0
 SLOW, FAST = 1_100_000, 900_000  # ns of a call; the baseline takes a million
 

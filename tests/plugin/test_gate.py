@@ -575,7 +575,7 @@ def test_a_gate_that_decided_nothing_in_its_time_is_an_error_that_says_how_long_
     result.assert_outcomes()
     (error,) = (line for line in result.stderr.lines if line.startswith("ERROR: "))
     said = re.fullmatch(
-        r"ERROR: hwperf: none of 2 tests was decided: the time of 600 s was up, and about (\d+) s are needed. "
+        r"ERROR: hwperf: none of 2 tests was decided: the time of 600 s was too short, and about (\d+) s are needed. "
         r"Give --hwperf-time-limit=(\d+), or select fewer tests with -k",
         error,
     )
@@ -593,7 +593,7 @@ def test_a_gate_that_decided_some_says_first_how_many(
 
     result.assert_outcomes(passed=2 - strict, failed=int(strict))
     result.stdout.re_match_lines(
-        [r"=+ hwperf =+", r"1 of 2 tests decided, 1 not: the time of 600 s was up"], consecutive=True
+        [r"=+ hwperf =+", r"1 of 2 tests decided, 1 not: the time of 600 s was too short"], consecutive=True
     )
     assert "inconclusive" == compared(project, "test_slow").outcome
     assert "equivalent" == compared(project, "test_steady").outcome

@@ -72,7 +72,7 @@ def test_what_a_file_has_left_out_is_a_question_mark(kind: str) -> None:
     ("found", "words"),
     [
         (said("as {it} was"), "as {it} was"),
-        (state("out of time", limit=600), "the time of 600 s was up"),
+        (state("out of time", limit=600), "the time of 600 s was too short"),
         (state("out of part", limit=295), "the part of the time that fresh processes have, 295 s, was up"),
         (state("historical limit", limit=0.532, sessions=3), "limit +53.2 %, stored runs: 3"),
         (state("equal values", baseline=3, candidate=1, per="file"), "3 files against 1 file, equal on each side"),
@@ -80,7 +80,7 @@ def test_what_a_file_has_left_out_is_a_question_mark(kind: str) -> None:
         (state("load", load=0.25, cores=2), "load 0.2 on 2 cores"),
         (state("coarse meter", source="rapl", least=5.0, asked=4.25), "margins of 5 % or more, not 4.25 %"),
         (state("count", n=1.5), "n=1.5"),
-        (state("out of time", limit="long"), "the time of long s was up"),
+        (state("out of time", limit="long"), "the time of long s was too short"),
         (state("other data", differing({"data": "a"}, {})), "data: a, absent (baseline, now)"),
     ],
 )

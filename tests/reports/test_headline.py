@@ -135,7 +135,10 @@ def test_what_fails(made: Report, said: str) -> None:
         (report([], partial=True), "Nothing was measured"),
         (report([judged("a", PASSED)], partial=True), "1 budget kept; interrupted, so that tests are missing"),
         (report(each("equivalent"), gate(stopped=True)), f"{WELL}; the pairs ended early"),
-        (report(each("equivalent"), unreached(5)), f"{WELL}; 4 tests not compared, since the time was up ({LATE})"),
+        (
+            report(each("equivalent"), unreached(5)),
+            f"{WELL}; 4 tests not compared, since the time was too short ({LATE})",
+        ),
     ],
 )
 def test_what_is_open(made: Report, said: str) -> None:

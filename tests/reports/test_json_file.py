@@ -217,4 +217,4 @@ def test_how_it_was_decided_comes_back_and_decides_the_same() -> None:
     assert {LATENCY: "inconclusive", MEMORY: "inconclusive"} == {
         hypothesis: one.outcome for hypothesis, one in found.items()
     }
-    assert "the time of 600 s was up" == found[LATENCY].reason
+    assert "the time of 600 s was too short" == found[LATENCY].reason

@@ -122,7 +122,7 @@ def test_what_is_only_measured_has_its_figures() -> None:
 def test_interruption_and_an_early_end_are_said() -> None:
     ended = replace(gate(), evidence=replace(gate().evidence, stopped=state("out of time", limit=60)))
     shown = render(replace(report(compared("a", "equivalent", 0.0)), gates=(ended,), partial=True)).decode()
-    assert "- ⚠️ the time of 60 s was up\n" in shown
+    assert "- ⚠️ the time of 60 s was too short\n" in shown
     assert "- ⚠️ interrupted: what is shown is complete, but not all tests ran" in shown
 
 

@@ -72,7 +72,7 @@ def test_the_first_line_is_the_decision_with_its_first_reason() -> None:
     for compared, line in (
         ((), "inconclusive: nothing was compared"),
         ((EQUAL,), "go: nothing is worse by more than its margin"),
-        ((late,), "inconclusive: latency p50: the time of 6 s was up"),
+        ((late,), "inconclusive: latency p50: the time of 6 s was too short"),
         ((uncompared(margin, "not comparable", None),), "inconclusive: latency p50: not comparable"),
         ((noisy,), "inconclusive: latency p50 +1.0 % (? .. +2.0), margin 2 %, too noisy"),
     ):

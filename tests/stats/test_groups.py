@@ -57,7 +57,7 @@ def test_a_group_that_was_not_begun_is_not_asked_and_named() -> None:
     assert {FOUR[2].measurement.test, FOUR[3].measurement.test} == complete.unreached == evidence.unreached_tests
     assert (
         "2 of 4 tests decided, 2 not reached (tests/test_models.py::test_2, tests/test_models.py::test_3): "
-        "the time of 60 s was up" == complete.shortfall
+        "the time of 60 s was too short" == complete.shortfall
     )
 
 

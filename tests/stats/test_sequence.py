@@ -266,7 +266,7 @@ def test_second_and_third_look_come_at_thirteen_and_twenty() -> None:
 
 
 def test_out_of_time_the_last_complete_look_counts() -> None:
-    late = "the time of 600 s was up"
+    late = "the time of 600 s was too short"
     stopped = evidence(SCREENED_A, pairs("confirm", {A: SHAKY}, 10, 7), stopped=late)
     found = decide(stopped)[A]
     assert Step(stage=None) == next_step(stopped)

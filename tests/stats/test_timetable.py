@@ -187,7 +187,7 @@ def test_sixty_tests_of_which_the_screen_was_cut_short_are_no_answer(pairs: int)
     complete = found(cut(evidence, pairs))
     assert not complete.regressed
     assert complete.is_empty
-    assert "0 of 60 tests decided, 60 not: the time of 120 s was up" == complete.shortfall
+    assert "0 of 60 tests decided, 60 not: the time of 120 s was too short" == complete.shortfall
 
 
 def test_a_build_that_was_cut_short_while_confirming_has_decided_the_others() -> None:
