@@ -7,7 +7,7 @@ Why the rate holds: docs/statistics.md.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Final, get_args
@@ -19,11 +19,14 @@ from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.units import counted
 from pytest_hwperf.records.verdict import Comparison
 from pytest_hwperf.stats.paired import MOST_PAIRS, Exact, Paired, is_ratio
-from pytest_hwperf.stats.ranks import fewest_pairs, signed_rank_p
+from pytest_hwperf.stats.ranks import fewest_pairs, signed_rank_p, walsh_bounds
 
 _STAGES: tuple[Stage, ...] = get_args(Stage)
 SCREEN_PAIRS: Final = 6
 FIRST_PAIRS: Final = 3  # of a screen, which show a change far beyond the margin
+LONG_SCREEN: Final = (
+    9  # pairs of it at most, where six show a test to be neither slower nor equal: one may be disturbed
+)
 SCREEN_P = 0.11  # at a margin of 0: a rank sum of 17 of 21
 CLEARING_PAIRS: Final = 8  # fresh ones, after which a suspect is asked no further if they show no change for the worse
 FAR: Final = 1.5  # times the margin: a change that the first pairs show for certain
@@ -31,6 +34,7 @@ SHARES = (0.4, 0.3, 0.3)  # of alpha, one for each look
 PATIENT_SHARES = (0.4, 0.2, 0.2, 0.2)  # the same where pairs go on until equivalence is shown: with a late look more
 LOOKS = {pairs: 2.0**-7 * 0.5**number for number, pairs in enumerate((8, 16, 32, MOST_PAIRS))}  # for equivalence
 
+_LONG_LEVEL = 10 * 2.0**-9  # of its interval; with 1/64 after six, 3.5 % of changes of the margin's size seem equal
 _FEWEST = 8  # pairs at the first look
 _DISTANCES = (5, 7, 20)  # pairs from look to look
 
@@ -187,8 +191,13 @@ class _Course:
     def paired(self, one: Hypothesis, pairs: int, stage: Stage = "confirm") -> Paired:
         return Paired(one, self.seen[one][stage][:pairs])
 
-    def is_cleared(self, one: Hypothesis) -> bool:
-        return _is_over(self.paired(one, SCREEN_PAIRS, "screen"), SCREEN_PAIRS, _looks_slower)
+    def screen(self, one: Hypothesis) -> tuple[Paired, int]:
+        """Return what the screen of something tells, and how many pairs more it waits for."""
+        seen, pairs = self.paired(one, LONG_SCREEN, "screen"), SCREEN_PAIRS
+        if seen.observations and not seen.is_constant and all(map(is_ratio, seen.observations)):
+            pairs = SCREEN_PAIRS if one in self.screened else _screen_pairs(seen)
+        missing = 0 if one in self.screened else max(0, pairs - len(seen.observations))
+        return self.paired(one, pairs, "screen"), missing
 
     def follow(self, fixed_samples: Sequence[Exact]) -> None:
         """Go from the screen to the last look that is complete."""
@@ -202,7 +211,7 @@ class _Course:
                 self.decided[asked] = found
         if not self.evidence.until_equivalent:
             for fresh in (self.paired(one, CLEARING_PAIRS) for one in self.screened):
-                if _is_over(fresh, CLEARING_PAIRS, _still_looks_slower):
+                if _is_cleared(fresh):
                     self.decided[fresh.hypothesis] = fresh.compare(2.0 ** -len(fresh.observations), "second screen")
         for pairs, share in zip(self.looks, self.shares, strict=False):  # without a family there are no looks
             self._look(pairs, share)
@@ -235,11 +244,7 @@ class _Course:
     def lacking(self) -> tuple[Stage, Mapping[Hypothesis, int]] | None:
         """Return how many pairs of which stage the group waits for; None where it is over."""
         waiting = [one for one in self.hypotheses if one not in self.evidence.dropped]
-        lacking = {
-            one: SCREEN_PAIRS - len(self.seen[one]["screen"])
-            for one in waiting
-            if one not in self.screened and not self.is_cleared(one)
-        }
+        lacking = {one: self.screen(one)[1] for one in waiting}
         if any(count > 0 for count in lacking.values()):
             return "screen", lacking
         waiting = [one for one in self.screened if one in waiting and one not in self.decided]
@@ -265,13 +270,12 @@ class _Course:
 
         None where nothing was observed of it, or where it was dropped before all values were there.
         """
-        screen = self.paired(hypothesis, SCREEN_PAIRS, "screen")
+        screen, missing = self.screen(hypothesis)
         pairs, found = self.latest.get(hypothesis, (0, None))
         seen = len(screen.observations)
-        missing = SCREEN_PAIRS - seen
-        if hypothesis not in self.screened and (not missing or self.is_cleared(hypothesis)):
-            # from the smallest to the largest
-            return screen.compare(2.0**-seen, "equal pairs" if screen.is_constant else "screen")
+        if hypothesis not in self.screened and not missing:
+            level = _LONG_LEVEL if seen == LONG_SCREEN else 2.0**-seen  # from the smallest to the largest
+            return screen.compare(level, "equal pairs" if screen.is_constant else "screen")
         if found and pairs == self.looks[-1]:
             return found
         if not screen.observations or hypothesis in self.evidence.dropped:
@@ -337,28 +341,44 @@ def is_suspect(hypothesis: Hypothesis, observations: Sequence[Observation]) -> b
     if whole.is_constant:
         return whole.compare(0.0, "screen").outcome == "regressed"
     worse, margin = whole.worsened()
-    return _looks_slower(worse, margin) and max(worse) >= margin
+    return _looks_slower(worse) and max(worse) >= margin
 
 
-def _looks_slower(worse: Sequence[float], _margin: float) -> bool:
+def _looks_slower(worse: Sequence[float]) -> bool:
     return signed_rank_p(worse) <= SCREEN_P
 
 
-def _still_looks_slower(worse: Sequence[float], margin: float) -> bool:
-    return median(worse) > margin  # of others, half lie within the margin, and more pairs would hardly fail them
+def _screen_pairs(seen: Paired) -> int:
+    """Return how many pairs the screen takes of what is no suspect, as far as those that are there tell.
 
-
-def _is_over(seen: Paired, pairs: int, is_sign: Callable[[Sequence[float], float], bool]) -> bool:
-    """Say whether so many pairs show no sign of a slowdown, or fewer already do and no more can change what is said.
-
-    They cannot where there is no sign even if all that are left are far slower, and where those that are there are
-    neither all within the margin nor all better than it: they are `inconclusive`, whatever the others show.
+    After six it is over if they show it to be equal or better, else it goes on to nine. It ends as soon as neither can
+    be shown any more, even if the others showed no change, and it cannot become a suspect either.
     """
-    count = len(seen.observations)
-    is_early = count < pairs
-    if count < FIRST_PAIRS or (is_early and seen.is_constant) or not all(map(is_ratio, seen.observations)):
+    pairs, (worse, margin) = len(seen.observations), seen.worsened()
+    for count in range(FIRST_PAIRS, pairs + 1):
+        first = worse[: min(count, SCREEN_PAIRS)]
+        is_shown, rest = max(first) < -margin or max(map(abs, first)) < margin, SCREEN_PAIRS - len(first)
+        if is_shown and not rest:
+            return count
+        if is_shown or (rest and _looks_slower([*first, *[math.inf] * rest])):
+            continue
+        bounds = walsh_bounds([*worse[:count], *[0.0] * (LONG_SCREEN - count)], _LONG_LEVEL)
+        if any(end is None or abs(end) >= margin for end in bounds):
+            return count
+    return SCREEN_PAIRS if pairs < SCREEN_PAIRS else LONG_SCREEN
+
+
+def _is_cleared(fresh: Paired) -> bool:
+    """Say whether fresh pairs put a suspect within the margin: half of eight do, as of most that are not slower.
+
+    Fewer are enough where the others can change neither that, nor that it is `inconclusive`: those that are there are
+    neither all within the margin nor all better than it.
+    """
+    count = len(fresh.observations)
+    is_early = count < CLEARING_PAIRS
+    if count < FIRST_PAIRS or (is_early and fresh.is_constant) or not all(map(is_ratio, fresh.observations)):
         return False
-    worse, margin = seen.worsened()
-    if is_sign([*worse, *[math.inf] * (pairs - count)], margin):
+    worse, margin = fresh.worsened()
+    if median([*worse, *[math.inf] * (CLEARING_PAIRS - count)]) > margin:
         return False
     return not is_early or (max(worse) >= -margin and max(map(abs, worse)) >= margin)

@@ -62,7 +62,7 @@ def test_eight_close_pairs_show_equivalence() -> None:
 def test_the_screen_does_not_count_among_further_pairs() -> None:
     """It has selected its own."""
     found = decide(evidence(pairs("screen", *WIDE), pairs("equivalence", *CLOSE[:7])))[A]
-    assert ("inconclusive", 6) == (found.outcome, found.pairs)
+    assert ("inconclusive", 5) == (found.outcome, found.pairs)  # whatever the sixth shows
 
 
 def test_further_pairs_fail_nothing() -> None:
