@@ -106,6 +106,10 @@ class CpuPin:
 
 
 _STILL_NS = 200_000  # CPU time in a millisecond of idling below which no pool spins on
+_ALONE_NS, _ALONE = (
+    20_000,
+    0.02,
+)  # CPU time of others than the calling thread, and as a share of its: below, none spins on
 _LONGEST_PAUSE_S = 0.05  # an idle pool of ONNX Runtime spins for 35 ms
 _SECOND = 1_000_000_000  # ns
 _NONE = Opened()
@@ -213,9 +217,9 @@ class Turns:
         thread, cpu = thread_ns() - thread, time.process_time_ns() - cpu
         cpu += round((cpu_seconds_of_children() - children_s) * _SECOND)
         switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw - switches
-        cpu, thread = target.cpu_ns or (cpu, thread)
-        if asked.rest:  # the other side is next
+        if asked.rest and cpu - thread > max(_ALONE_NS, _ALONE * thread):  # the other side is next
             self._idle()
+        cpu, thread = target.cpu_ns or (cpu, thread)
         times = BlockTimes(cpu_ns=cpu, thread_ns=thread, switches=switches, parts=target.parts(), pace_s=target.pace_s)
         self.send(times, taken)
 

@@ -4,6 +4,7 @@ What measures is imported here, before anything is measured: what an import take
 """
 
 import dataclasses
+import gc
 import importlib
 import os
 import re
@@ -210,11 +211,17 @@ class PairWorker:
             self._errors[report.nodeid] = _last_words(report)
 
     @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Keep the tests that are selected, in that order; their ids are not given on a command line."""
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Keep the tests that are selected, in that order; their ids are not given on a command line.
+
+        What was imported and collected lasts as long as this process: no collection before a measurement looks at it.
+        """
         asked = (item for item in items if not self._task.called or item.nodeid == self._task.node)
         known = {self._called(item): item for item in asked if is_measured(item)}
         items[:] = [known[node] for node in self._turns.chosen(list(known), self._errors) if node in known]
+        if config.stash.get(OPENED, None) is None:  # no rehearsal, in which nothing is judged
+            gc.collect()
+            gc.freeze()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:

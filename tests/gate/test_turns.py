@@ -253,15 +253,16 @@ def test_what_it_does_not_know_it_refuses(line: tuple[Turns, socket.socket]) -> 
 
 @pytest.mark.parametrize(
     ("busy_ms", "rest", "waited_ms"),
-    [(0, True, 1), (35, True, 36), (1000, True, 50), (1000, False, 0)],
-    ids=["stands still", "a pool that spins on for a while", "one that never stops", "no hand-over"],
+    [(0, True, 0), (40, True, 36), (1000, True, 50), (1000, False, 0)],
+    ids=["no other thread", "a pool that spins on for a while", "one that never stops", "no hand-over"],
 )
 def test_it_waits_for_its_own_threads_before_it_gives_the_turn_away(
     line: tuple[Turns, socket.socket], monkeypatch: pytest.MonkeyPatch, busy_ms: int, *, rest: bool, waited_ms: int
 ) -> None:
-    """By a clock that only sleeping moves: other threads compute for the first `busy_ms` of it."""
+    """By a clock that only sleeping moves, as a call does for 5 ms: other threads compute for the first `busy_ms`."""
     turns, end = line
     slept = [0]  # milliseconds
+    target = FakeSubject()
 
     def sleep(seconds: float) -> None:
         slept[0] += round(seconds * 1000)
@@ -273,9 +274,15 @@ def test_it_waits_for_its_own_threads_before_it_gives_the_turn_away(
         process_time_ns=lambda: min(slept[0], busy_ms) * 1_000_000,
     )
     monkeypatch.setattr("pytest_hwperf.gate.turns.time", clock)
+
+    def block(calls: int, batch: int) -> "array[int]":
+        sleep(0.005)
+        return array("q", [5 * batch] * calls)
+
+    monkeypatch.setattr(target, "block", block)
     send(end, TimeBlock(calls=1, batch=1, rest=rest), Finish())
-    turns.serve(HERE, cast("Any", FakeSubject()))
-    assert [waited_ms] == slept
+    turns.serve(HERE, cast("Any", target))
+    assert [5 + waited_ms] == slept
 
 
 def test_a_conductor_that_is_gone_ends_the_process(line: tuple[Turns, socket.socket]) -> None:
