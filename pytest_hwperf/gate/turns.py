@@ -106,10 +106,7 @@ class CpuPin:
 
 
 _STILL_NS = 200_000  # CPU time in a millisecond of idling below which no pool spins on
-_ALONE_NS, _ALONE = (
-    20_000,
-    0.02,
-)  # CPU time of others than the calling thread, and as a share of its: below, none spins on
+_ALONE_NS, _ALONE = 20_000, 0.02  # CPU time of other threads, and as a share of the caller's: below, none spins on
 _LONGEST_PAUSE_S = 0.05  # an idle pool of ONNX Runtime spins for 35 ms
 _SECOND = 1_000_000_000  # ns
 _NONE = Opened()

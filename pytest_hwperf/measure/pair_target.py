@@ -175,6 +175,7 @@ def ready_target(  # noqa: PLR0913 - how calls are made, by name
     *,
     hold_collector: bool = False,
     freezes: bool = True,
+    is_frozen: bool = False,
     under: Under | None = None,
     pace_s: float = 0.0,
 ) -> Iterator[tuple[PairTarget, FirstCall]]:
@@ -188,7 +189,7 @@ def ready_target(  # noqa: PLR0913 - how calls are made, by name
     with loaded.scope():
         stream = loaded.stream()
         first = stream.first(perf_counter_ns)
-        with collection(held=hold_collector, freezes=freezes):
+        with collection(held=hold_collector, freezes=freezes, is_frozen=is_frozen):
             opening = loaded.answers(first.value)
             yield PairTarget(subject, loaded, stream, open_energy, plant, hold_collector, under, pace_s, opening), first
 

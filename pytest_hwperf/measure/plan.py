@@ -89,18 +89,19 @@ _INTERPRETERS_OWN = 1000  # objects that may be frozen when Python starts: 375 i
 
 
 @contextmanager
-def collection(*, held: bool, freezes: bool = True) -> Iterator[None]:
+def collection(*, held: bool, freezes: bool = True, is_frozen: bool = False) -> Iterator[None]:
     """Freeze existing objects, and keep the collector out of timed calls where it is to be held.
 
     Frozen objects are not scanned, so that a collection costs the same however many objects the session has. To find
     the garbage first takes 30 to 75 ms where pandas and scikit-learn are loaded: calls by which nothing is judged do
-    without both, unless the collector is held.
+    without both, unless the collector is held. What the caller has frozen once for many measurements stays so: to
+    count what is frozen, the interpreter goes through all of it, which takes 10 ms there.
     """
-    was_enabled, was_frozen = gc.isenabled(), gc.get_freeze_count() > _INTERPRETERS_OWN
-    has_collected = freezes or held
+    was_enabled, has_collected = gc.isenabled(), freezes or held
     if has_collected:
         gc.collect()
-    if has_frozen := has_collected and not was_frozen:  # else the user's own freeze would be undone too
+    # else the user's own freeze would be undone too
+    if has_frozen := has_collected and not is_frozen and gc.get_freeze_count() <= _INTERPRETERS_OWN:
         gc.freeze()
     if held:
         gc.disable()

@@ -1,5 +1,6 @@
 """What every run of pytest loads: options, markers and fixtures; the hooks that measure follow where needed."""
 
+import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -87,8 +88,8 @@ def _session(config: pytest.Config) -> "SessionState":
     from pytest_hwperf.plugin.session import session_of
 
     if not config.pluginmanager.has_plugin("hwperf-hooks"):
-        from pytest_hwperf.plugin import hooks
-
+        # Not the package's attribute of that name: pytester forgets modules, and the old one has another session.
+        hooks = importlib.import_module("pytest_hwperf.plugin.hooks")
         config.pluginmanager.register(hooks, "hwperf-hooks")  # pytest then calls its `pytest_configure`
     return session_of(config)
 

@@ -17,6 +17,7 @@ from typing import Literal
 
 import pytest
 
+from pytest_hwperf.checkout.revision import Revision
 from pytest_hwperf.gate.channel import Ended, Ready
 from pytest_hwperf.gate.load import served_by
 from pytest_hwperf.gate.turns import Turns
@@ -202,8 +203,9 @@ class PairWorker:
         self._ended = SideOutcome(outcome="passed")
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Disable pytest-memray, which makes calls several times slower."""
+        """Disable pytest-memray, which makes calls several times slower; ask git nothing, since no run here is kept."""
         _disable_memray(session.config)
+        session_of(session.config).revision = Revision("")
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Keep why a file could not be collected: its tests will be missing on this side."""
@@ -267,6 +269,7 @@ class PairWorker:
             self._task.plant,
             hold_collector=subject.conditions.get("gc") == "off",
             freezes=opened is None,
+            is_frozen=opened is None,
             under=block_under(test.markers.load),
             pace_s=pace_under(test.markers.load),
         ) as (target, first):

@@ -114,12 +114,18 @@ PAIR_PLAN = BlockPlan(
     longest_apart_s=1.0,
 )
 REHEARSAL_PLAN = dataclasses.replace(PAIR_PLAN, doubles=1, warm_blocks=4, warm_s=0.5)  # its times decide nothing
+_SHORT_BLOCK_S, _FEW_CALLS = 0.004, 8  # of a coarse screen
 FINE, COARSE = 6, 2  # double blocks of a screen at most: what fails nothing may be coarser than what does
 
 
 def screen_plan(plan: BlockPlan, doubles: int) -> BlockPlan:
     """Return how finely the pairs of a screen take turns, where those of the confirmation do so by `plan`."""
-    return dataclasses.replace(plan, doubles=min(doubles, plan.doubles))
+    doubles = min(doubles, plan.doubles)
+    if doubles > COARSE:
+        return dataclasses.replace(plan, doubles=doubles)
+    return dataclasses.replace(
+        plan, doubles=doubles, block_s=min(plan.block_s, _SHORT_BLOCK_S), calls=min(plan.calls, _FEW_CALLS)
+    )
 
 
 def serial_plan(plan: BlockPlan) -> BlockPlan:
@@ -132,7 +138,7 @@ _SOON_S = 150.0  # fine screens are taken where all tests need no longer
 _ONE_GROUP = 1 / 3  # of the time that is left, which one group of all tests may take: a machine may slow down
 _GROUP = 0.25  # the same of one group among several
 _SUSPECTS = 0.1  # of equal tests: 0 to 10 % by recorded pairs of five workloads, up to 20 % on a shared machine
-_LEAST_GROUP_S = 45.0  # of one group: each starts pairs of its own
+_LEAST_GROUP_S = 90.0  # of one group: each starts pairs of its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ import pytest
 from _pytest.capture import CaptureResult
 from fakes.commands import Told
 
-import pytest_hwperf.plugin.hooks  # noqa: F401 - sessions in this process share it: pytester forgets later imports
 from pytest_hwperf.cli import main
 
 
