@@ -230,7 +230,7 @@ class Timetable:
         left = self.tests[done:]
         if self.needed_s(left, screening, seen) <= _ONE_GROUP * left_s:
             return len(left)
-        limits = (max(_GROUP * left_s, min(_LEAST_GROUP_S, left_s / 2)), _WHOLE * left_s, left_s)
+        limits = (max(_GROUP * left_s, min(_LEAST_GROUP_S, _ONE_GROUP * left_s)), _WHOLE * left_s, left_s)
         return next(filter(None, (self._fitting(left, limit, screening, seen) for limit in limits)), int(not done))
 
     def shortened(self, tests: Sequence[TestTime], left_s: float, screening: int, seen: Mapping[str, int]) -> int:
