@@ -56,6 +56,7 @@ class Conductor(Holder):
     _misses: Counter[Hypothesis] = field(default_factory=Counter)  # pairs in a row without its value
     _crashes: Counter[str] = field(default_factory=Counter)  # node id → pairs that were lost in that test
     _conducted: int = 0  # pairs, without rehearsals
+    _has_said: bool = False  # how long the comparison takes
 
     def __post_init__(self) -> None:
         """Begin the random choices; what else is taken of the same calls needs more of them."""
@@ -135,7 +136,8 @@ class Conductor(Holder):
             found = self._side_by_side(evidence, step, until)
             evidence = replace(evidence, pairs=(*evidence.pairs, *(pair for pair, _ in found)))
             self._tell(evidence, step)
-            if self.schedule is not None and len(evidence.pairs) == len(found):
+            if self.schedule is not None and not self._has_said and self.schedule.is_typical(evidence):
+                self._has_said = True
                 self.say(self.schedule.said(evidence, until - self.clock(), self.seconds["screen"]))
             if any(pair.lost for pair, _ in found) and self.clock() >= until:
                 return replace(evidence, stopped=why_late)

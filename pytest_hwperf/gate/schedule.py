@@ -92,6 +92,10 @@ class GroupSchedule:
         """Return about how long the pairs of all tests take, with a reserve."""
         return RESERVE * self._paced(evidence, screened_s).needed_s(self._table.tests, self.screening)
 
+    def is_typical(self, evidence: Evidence) -> bool:
+        """Whether other tests can be judged by the group that was begun last: not by a few that are clear."""
+        return len(self._begun(evidence, len(evidence.groups))) > self._clear or self._clear == len(self._table.tests)
+
     def said(self, evidence: Evidence, left_s: float, screened_s: float) -> str:
         """Say how long the comparison takes by its first pair, and what is done where the time is short."""
         table, left_s, tests = self._paced(evidence, screened_s), left_s + screened_s, self._table.tests

@@ -124,6 +124,7 @@ def test_what_a_rehearsal_shows_to_be_far_slower_is_decided_first() -> None:
     assert ["2", "1", "0"] == [one.measurement.test for one in ordered]
     assert 1 == found.next_group(evidence, 600.0, 0.0)
     assert 2 == found.next_group(replace(evidence, groups=(1,)), 600.0, 0.0)
+    assert [False, True] == [found.is_typical(replace(evidence, groups=groups)) for groups in ((1,), (1, 2))]
     assert 3 == schedule(3, 600.0).next_group(replace(evidence, hypotheses=hypotheses), 600.0, 0.0)
 
 
@@ -181,6 +182,7 @@ class Planned:
     sizes: Sequence[int]
     short: int = 1  # hypotheses with which a group goes on that is late
     late_s: float = 1000.0  # of the screens, from which it is
+    clear: int = 0  # groups by which the others cannot be judged
     screening: int = COARSE
     asked: list[tuple[float, float]] = field(default_factory=list)  # seconds left, and of the screens so far
     told: list[str] = field(default_factory=list)  # plans that were shown
@@ -193,6 +195,9 @@ class Planned:
         """Keep a group as it is, or make it as short as was planned."""
         return min(self.short, evidence.groups[-1]) if screened_s >= self.late_s else evidence.groups[-1]
 
+    def is_typical(self, evidence: Evidence) -> bool:
+        return len(evidence.groups) > self.clear
+
     def said(self, evidence: Evidence, left_s: float, screened_s: float) -> str:
         return f"{len(evidence.pairs)} pair of {screened_s:g} s, {left_s:g} s left"
 
@@ -203,9 +208,10 @@ def conducted(
     late_s: float = 1000.0,
     short: int = 1,
     lost: tuple[int, str] | None = None,
+    clear: int = 0,
 ) -> tuple[Evidence, Planned]:
     """Conduct pairs of equal code, each of one second; of one test the value of one pair may be lost."""
-    clock, planned = HandClock(), Planned(sizes, short, late_s)
+    clock, planned = HandClock(), Planned(sizes, short, late_s, clear=clear)
 
     def one_pair(_: Conductor, evidence: Evidence, step: Step, program: Program, __: int) -> tuple[Pair, PairTrace]:
         clock.pass_time(1.0)
@@ -241,6 +247,11 @@ def test_groups_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     assert evidence.stopped is None
     assert [(100.0, 0.0), (94.0, 6.0)] == planned.asked
     assert ["1 pair of 1 s, 99 s left"] == planned.told
+
+
+def test_what_the_comparison_takes_is_said_by_tests_that_are_like_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, planned = conducted(monkeypatch, [2, 1], clear=1)
+    assert ["7 pair of 7 s, 93 s left"] == planned.told
 
 
 def test_a_group_for_which_there_is_no_time_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
