@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from threading import Thread, current_thread
 from typing import TYPE_CHECKING
 
@@ -35,7 +34,7 @@ from pytest_hwperf.gate.channel import (
     encode_frame,
     read_exactly,
 )
-from pytest_hwperf.host.clocks import cpu_seconds_of_children
+from pytest_hwperf.host.clocks import cpu_ns, cpu_seconds_of_children, threads_here
 from pytest_hwperf.host.memory import Resident, resident
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerTask
@@ -50,14 +49,6 @@ if TYPE_CHECKING:
 def processors(thread: int = 0) -> tuple[int, ...]:
     """Return the processors that a thread may run on, by number; none where the platform does not say."""
     return tuple(sorted(os.sched_getaffinity(thread))) if hasattr(os, "sched_getaffinity") else ()
-
-
-def threads_here() -> tuple[int, ...]:
-    """Return the ids of this process's threads; none where the system does not list them."""
-    try:
-        return tuple(int(entry.name) for entry in Path("/proc/self/task").iterdir())
-    except FileNotFoundError:
-        return ()
 
 
 def _allow(thread: int, numbers: Iterable[int]) -> None:
@@ -209,9 +200,9 @@ class Turns:
     def _run(self, target: "PairTarget", asked: TimeBlock, thread_ns: Callable[[], int]) -> None:
         target.prepare()
         switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
-        children_s, cpu, thread = cpu_seconds_of_children(), time.process_time_ns(), thread_ns()
+        children_s, cpu, thread = cpu_seconds_of_children(), cpu_ns(), thread_ns()
         taken = target.block(asked.calls, asked.batch)
-        thread, cpu = thread_ns() - thread, time.process_time_ns() - cpu
+        thread, cpu = thread_ns() - thread, cpu_ns() - cpu
         cpu += round((cpu_seconds_of_children() - children_s) * _SECOND)
         switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw - switches
         if asked.rest and cpu - thread > max(_ALONE_NS, _ALONE * thread):  # the other side is next
@@ -224,9 +215,9 @@ class Turns:
         """Wait until this process is idle: a pool that spins on would disturb the other side's turn."""
         deadline = time.perf_counter() + _LONGEST_PAUSE_S
         while time.perf_counter() < deadline:
-            cpu = time.process_time_ns()
+            cpu = cpu_ns()
             time.sleep(0.001)
-            if time.process_time_ns() - cpu < _STILL_NS:
+            if cpu_ns() - cpu < _STILL_NS:
                 return
 
 

@@ -9,7 +9,8 @@ from threading import Event, Thread, get_native_id, main_thread
 
 import pytest
 
-from pytest_hwperf.gate.turns import CpuPin, processors, threads_here
+from pytest_hwperf.gate.turns import CpuPin, processors
+from pytest_hwperf.host.clocks import threads_here
 
 GONE = 9
 needs_affinity = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the platform has no affinity")
@@ -116,9 +117,8 @@ def test_a_platform_without_affinity_has_no_processors_to_choose(monkeypatch: py
     assert processors() == ()
 
 
-def test_a_platform_that_lists_no_threads_frees_the_caller_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(path: Path) -> list[Path]:
-        raise FileNotFoundError(path)
-
-    monkeypatch.setattr(Path, "iterdir", none)
+def test_a_platform_that_lists_no_threads_frees_the_caller_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("pytest_hwperf.host.clocks._THREADS", tmp_path / "none")
     assert threads_here() == ()

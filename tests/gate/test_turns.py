@@ -165,7 +165,8 @@ def test_what_is_prepared_belongs_to_no_call(
             now[0] += 5 * batch * calls
             return super().block(calls, batch)
 
-    clock = SimpleNamespace(process_time_ns=lambda: now[0], thread_time_ns=lambda: now[0])
+    clock = SimpleNamespace(thread_time_ns=lambda: now[0])
+    monkeypatch.setattr("pytest_hwperf.gate.turns.cpu_ns", lambda: now[0])
     monkeypatch.setattr("pytest_hwperf.gate.turns.time", clock)
     turns, end = line
     send(end, TimeBlock(calls=3, batch=2, rest=False), Finish())
@@ -271,8 +272,8 @@ def test_it_waits_for_its_own_threads_before_it_gives_the_turn_away(
         sleep=sleep,
         perf_counter=lambda: slept[0] / 1000,
         thread_time_ns=lambda: 0,
-        process_time_ns=lambda: min(slept[0], busy_ms) * 1_000_000,
     )
+    monkeypatch.setattr("pytest_hwperf.gate.turns.cpu_ns", lambda: min(slept[0], busy_ms) * 1_000_000)
     monkeypatch.setattr("pytest_hwperf.gate.turns.time", clock)
 
     def block(calls: int, batch: int) -> "array[int]":

@@ -1,23 +1,28 @@
 """Clocks of this machine, and the CPU time and memory of threads and children."""
 
+import errno
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count, cycle
 from pathlib import Path
 from queue import Queue
-from threading import Thread
+from threading import Thread, get_native_id
 
 import pytest
 
 from pytest_hwperf.host import clocks
 from pytest_hwperf.host.clocks import (
+    clock_of_thread,
     clock_source,
+    cpu_ns,
     cpu_seconds_of_living,
     cpu_time_step,
     observe_clock,
     shares_of_threads,
+    threads_here,
     touched_by_children,
 )
 
@@ -78,6 +83,44 @@ def test_this_machine_has_a_clock_that_moves() -> None:
     assert seen.cost_s > 0
     assert step_s is not None
     assert step_s > 0
+
+
+class Kernel:
+    """Of two other threads it has counted 5 ms, and 3 ms more each once their clocks are read, for 1 ms of the reader.
+
+    A third has ended.
+    """
+
+    def __init__(self) -> None:
+        self.asked = list[int]()
+
+    def clock_gettime_ns(self, clock: int) -> int:
+        self.asked.append(clock)
+        if clock == clock_of_thread(9):
+            raise OSError(errno.EINVAL, "no such thread")
+        return 0
+
+    def thread_time_ns(self) -> int:
+        return 1_000_000 * len({*self.asked} & {*map(clock_of_thread, (7, 8))})
+
+    def process_time_ns(self) -> int:
+        return 5_000_000 + 4_000_000 * len({*self.asked} & {*map(clock_of_thread, (7, 8))})
+
+
+def test_what_threads_compute_right_now_is_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where the kernel would add it at their next tick; what asking costs is no part of it."""
+    for thread in (7, 8, 9):
+        (tmp_path / str(thread)).mkdir()
+    monkeypatch.setattr(clocks, "_THREADS", tmp_path)
+    monkeypatch.setattr(clocks, "_counting_ns", [0])
+    monkeypatch.setattr(clocks, "time", Kernel())
+    assert 5_000_000 + 2 * 3_000_000 == cpu_ns()
+
+
+@pytest.mark.skipif(not threads_here(), reason="this system does not list threads")
+def test_a_thread_has_a_clock_by_its_id() -> None:
+    before, here = time.thread_time_ns(), clock_of_thread(get_native_id())
+    assert before < time.clock_gettime_ns(here) < time.thread_time_ns()
 
 
 def test_one_thread_has_all_of_its_own_work() -> None:
