@@ -84,9 +84,12 @@ class BlockTimes(Record, frozen=True, kw_only=True, tag=True):
 
 
 class PinTo(Record, frozen=True, kw_only=True, tag=True):
-    """To a process: stay on a processor in your turns; None: run wherever you may."""
+    """To a process: stay on the first of these in your turns, each thread of a pool on one of the others.
 
-    processor: Count | None
+    Of one alone, threads of a pool are left where they are; of none, all run wherever they may.
+    """
+
+    processors: tuple[Count, ...]
 
 
 class Pinned(Record, frozen=True, kw_only=True, tag=True):

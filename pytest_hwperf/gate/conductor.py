@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain
 from random import Random
 from threading import Event
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from pytest_hwperf.gate.holding import Holder
 from pytest_hwperf.gate.lockstep import Chance, PairTrace, Program, random_of, recorded, why_silent
@@ -265,6 +265,7 @@ class Conductor(Holder):
             silence_s = min(self._silence_s, _FIRST_S + _FIRST * shared.rehearsed.wall_s)
             plan = dataclasses.replace(program.plan, first_block_s=silence_s)
             asked = dataclasses.replace(program, exact=True, plan=plan, silence_s=silence_s)
+        began = self.clock()
         try:
             trace = self.hold(asked, shared=shared)
         except ParentLostError as error:
@@ -275,6 +276,9 @@ class Conductor(Holder):
             shared.stop(str(trace.lost))  # what was observed before counts, as of any pair that is lost
         if trace.lost or not trace.is_forked or not is_new or shared.is_as_rehearsed(trace, measurements):
             return trace
+        tried_s = (self.clock() - began) / self.at_once  # tells nothing of how long pairs take
+        self._spend("imports", tried_s)
+        self._spend(program.stage, -tried_s)
         return self.hold(program)
 
     @property
@@ -317,7 +321,7 @@ class Conductor(Holder):
         """Whether one side at a time goes through the tests of a step."""
         return self.serial.issuperset(measurement.test for measurement in step.measurements)
 
-    def _spend(self, stage: Stage, seconds: float) -> None:
+    def _spend(self, stage: Stage | Literal["imports"], seconds: float) -> None:
         self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
 
 

@@ -105,7 +105,7 @@ class Interleaver:
     random: Random
     statistics: Sequence[tuple[str, str]]  # (metric, statistic) wanted: of latency, CPU time or energy
     margin: float = 0.0  # relative, the smallest of what is asked: turns may end early; 0: they do not
-    processor: int | None = None  # that both sides share in their turns; None leaves them to the scheduler
+    processors: Sequence[int] = ()  # that both sides share in their turns: the first, or with a pool of threads all
     also: Sequence[tuple[str, str]] = ()  # statistics of the same calls, for which no more are made
     leave: Callable[[int], None] = lambda _: None  # called with how many processors they leave to others, at least
     processes: int = 0  # of each side, which are alive one after the other; 0: both sides are alive at once
@@ -124,9 +124,9 @@ class Interleaver:
         self._warnings |= {f"{side}: {one.warning}": None for side, one in warm.items() if one.warning}
         if self._shape is None:
             self._shape = self._shaped(list(warm.values()))
-        if self.processor is not None:
-            self._pin(self.processor)
-        self.leave(0 if self.processor is None else 1)
+        if self.processors:
+            self._pin()
+        self.leave(1 if self.processors and not self.pools else 0)
         self._take(self._shape, warm)
         self.leave(0)  # whatever else computes has a part in an energy window
         if any(metric_of(metric).in_turns == "window" for metric, _ in self.statistics):
@@ -141,8 +141,8 @@ class Interleaver:
         plan = self.plan.paced() if any(one.pace_s for one in warm) else self.plan
         both_s = [max(one.call_s, one.pace_s) for one in warm]
         doubles = plan.doubles_of(both_s * 2 if self.processes else both_s)
-        if self.pools:
-            self.processor = None
+        if self.pools and self.processes:
+            self.processors = ()
         needed = math.ceil(self._needed / (2 * doubles))
         calls, cold = plan.block(spaced_s * batch, pool=bool(self.pools), needed=needed)
         return _Shape(call_s=call_s, batch=batch, calls=calls, cold=cold, doubles=doubles)
@@ -154,7 +154,7 @@ class Interleaver:
         if not self.processes:
             turns = self._drawn(shape.doubles)
             is_paced = any(one.pace_s > one.call_s for one in warm.values())
-            if self.processor is not None and shape.calls > 1 and not is_paced:
+            if self.processors and shape.calls > 1 and not is_paced:
                 for side in turns[:2]:  # caches of a processor that is new to both
                     self._turn(side, shape.calls // 2, shape.batch, rest=False, expected_s=taken_s[side])
         taken: dict[Side, list[Block]] = {side: [] for side in warm}
@@ -176,8 +176,9 @@ class Interleaver:
     def found(self, measurement: Measurement) -> Interleaving:
         """Reduce what was taken to what each wanted statistic needs."""
         whole = {side: [*chain(*self.blocks[side])] for side in SIDES}
+        processor = next(iter(self.processors), None)
         found = Interleaving(
-            assignment=Assignment(measurement=measurement, turns=self._turns, processor=self.processor),
+            assignment=Assignment(measurement=measurement, turns=self._turns, processor=processor),
             observations=[],
             cpu_s={} if self.processes else {side: fmean(one.cpu_s for one in whole[side]) for side in SIDES},
             pools=frozenset(self.pools),
@@ -231,25 +232,26 @@ class Interleaver:
         changes = [math.log(new) - math.log(old) for old, new in zip(*medians, strict=True)]
         return self.plan.is_enough(changes, self.margin)
 
-    def _pin(self, processor: int) -> None:
-        """Let the sides that are alive stay on `processor`; where one of two may not, neither does.
+    def _pin(self) -> None:
+        """Let the sides that are alive stay on a processor, threads of a pool on one each; where one may not, neither.
 
         Processors differ in speed, and do so from one second to the next where others share the machine: two sides on
-        two processors would measure these.
+        two processors would measure these. Two threads of a pool that wake up on one of them would take turns.
         """
-        refused = [f"{side}: {why}" for side in self.connections if (why := self._pinned(side, processor))]
+        chosen = self.processors if self.pools else self.processors[:1]
+        refused = [f"{side}: {why}" for side in self.connections if (why := self._pinned(side, chosen))]
         if refused and self.processes:
             side, _, why = refused[0].partition(": ")
             self._warnings[f"{side}: it does not stay on the processor of the others: {why}"] = None
         elif refused:
-            self.processor = None
+            self.processors = ()
             for side in SIDES:
-                self._pinned(side, None)
-            self._warnings[f"the sides do not share a processor: {'; '.join(refused)}"] = None
+                self._pinned(side, ())
+            if not self.pools:
+                self._warnings[f"the sides do not share a processor: {'; '.join(refused)}"] = None
 
-    def _pinned(self, side: Side, processor: int | None) -> str:
-        """Let a side run on a processor in its turns, None: wherever it may; return why not."""
-        return self._ask(side, PinTo(processor=processor), Pinned)[0].reason
+    def _pinned(self, side: Side, chosen: Sequence[int]) -> str:
+        return self._ask(side, PinTo(processors=tuple(chosen)), Pinned)[0].reason
 
     def _drawn_sides(self) -> Sequence[Side]:
         sides = [side for side in SIDES if side in self.connections]

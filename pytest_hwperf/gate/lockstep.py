@@ -56,15 +56,18 @@ class Chance:
     """What is drawn for one pair."""
 
     random: Random
-    processors: Sequence[int] = ()  # one is drawn for each measurement; none: the scheduler chooses
+    processors: Sequence[int] = ()  # the first is drawn for each measurement; none: the scheduler chooses
 
     def toss(self) -> bool:
         """Toss a fair coin."""
         return self.random.random() < 0.5  # noqa: PLR2004 - a fair coin
 
-    def processor(self) -> int | None:
-        """Draw a processor for one measurement."""
-        return self.random.choice(self.processors) if self.processors else None
+    def order(self) -> tuple[int, ...]:
+        """Draw the first processor for one measurement, and return it with those that follow it."""
+        if not self.processors:
+            return ()
+        first = self.processors.index(self.random.choice(self.processors))
+        return (*self.processors[first:], *self.processors[:first])
 
     def hash_seed(self) -> int:
         """Draw a PYTHONHASHSEED."""
@@ -312,7 +315,7 @@ class Pairing:
             program.chance.random,
             statistics,
             margin=program.margin(measurement),
-            processor=program.chance.processor(),
+            processors=program.chance.order(),
             also=program.also,
             leave=program.leave,
             processes=program.processes,

@@ -7,9 +7,9 @@ import time
 from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from threading import Thread, current_thread
+from threading import Thread, current_thread, get_native_id
 from typing import TYPE_CHECKING
 
 from pytest_hwperf.gate.channel import (
@@ -34,12 +34,13 @@ from pytest_hwperf.gate.channel import (
     encode_frame,
     read_exactly,
 )
-from pytest_hwperf.host.clocks import cpu_ns, cpu_seconds_of_children, threads_here
+from pytest_hwperf.host.clocks import cpu_ns, cpu_seconds_of_children, ns_of_threads, threads_here
 from pytest_hwperf.host.memory import Resident, resident
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerTask
 from pytest_hwperf.records.errors import MeasurementError, WorkerError
 from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.units import counted
 from pytest_hwperf.stats.changed_code import Usage
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def _allow(thread: int, numbers: Iterable[int]) -> None:
 
 @dataclass(slots=True)
 class CpuPin:
-    """Keeps a thread on one processor for a while; threads that exist already stay where they are.
+    """Keeps a thread on one processor for a while, those of its pool on one each, and leaves all others alone.
 
     References:
         sched_setaffinity(2): a process id of 0 is the calling thread, that of a thread another one; threads that a
@@ -68,36 +69,46 @@ class CpuPin:
     allow: Callable[[int, Iterable[int]], None] = _allow  # sets them
     threads: Callable[[], Iterable[int]] = threads_here  # returns the ids of all threads of this process
     thread: int = 0  # id of the one to keep, 0 = the calling one
-    _before: frozenset[int] = frozenset()  # processors to go back to; empty: not pinned
+    _before: frozenset[int] = frozenset()  # processors to go back to
     _older: frozenset[int] = frozenset()  # threads that were there before
-    _pin: frozenset[int] = frozenset()
+    _pinned: dict[int, int] = field(default_factory=dict)  # thread → its processor; empty: not pinned
 
-    def pin(self, number: int) -> str:
-        """Stay on processor `number` until `release`; return why that cannot be, "" where it can."""
-        allowed, older = frozenset(self.allowed(self.thread)), frozenset(self.threads())
-        if number not in allowed:
-            return f"may run on processors {', '.join(map(str, sorted(allowed))) or 'unknown'} only"
+    def pin(self, numbers: Sequence[int], pool: Sequence[int] = ()) -> str:
+        """Stay on the first processor until `release`, threads of a pool on the next; return why not, "" where it can.
+
+        A thread of the pool that has processors of its own keeps them.
+        """
+        self._before, self._older = frozenset(self.allowed(self.thread)), frozenset(self.threads())
+        if not self._before.issuperset(numbers):
+            return f"may run on processors {', '.join(map(str, sorted(self._before))) or 'unknown'} only"
+        free = [thread for thread in pool if frozenset(self.allowed(thread)) == self._before]
+        if len(free) >= len(numbers):
+            return f"more than {counted(len(numbers), 'thread')} compute"
         try:
-            self.allow(self.thread, {number})
+            for thread, number in zip((self.thread, *free), numbers, strict=False):
+                self.allow(thread, {number})
+                self._pinned[thread] = number
         except OSError as error:
+            self.release()
             return f"cannot choose its processor ({error.strerror})"
-        self._before, self._older, self._pin = allowed, older, frozenset({number})
         return ""
 
     def release(self) -> None:
-        """Run wherever it was allowed to before, and let threads do so that have inherited the pin meanwhile."""
-        before, self._before = self._before, frozenset()
-        if not before:
+        """Let all run where they were allowed to before, and threads that have inherited the pin meanwhile."""
+        pinned, self._pinned = self._pinned, {}
+        if not pinned:
             return
-        for thread in (self.thread, *(thread for thread in self.threads() if thread not in self._older)):
+        newer = {thread: pinned[self.thread] for thread in self.threads() if thread not in self._older}
+        for thread, number in (pinned | newer).items():
             # A thread that has ended meanwhile is no loss; a cpuset that has shrunk has set the processors itself.
             with suppress(OSError):
-                if frozenset(self.allowed(thread)) == self._pin:
-                    self.allow(thread, before)
+                if frozenset(self.allowed(thread)) == {number}:
+                    self.allow(thread, self._before)
 
 
 _STILL_NS = 200_000  # CPU time in a millisecond of idling below which no pool spins on
 _ALONE_NS, _ALONE = 20_000, 0.02  # CPU time of other threads, and as a share of the caller's: below, none spins on
+_LASTING = 0.9  # of the CPU time of others than the caller, that of threads which are still there
 _LONGEST_PAUSE_S = 0.05  # an idle pool of ONNX Runtime spins for 35 ms
 _SECOND = 1_000_000_000  # ns
 _NONE = Opened()
@@ -163,10 +174,13 @@ class Turns:
         other = caller if caller is not current_thread() else None
         pin = self.pin()
         pin.thread = (other.native_id or 0) if other else 0
-        thread_ns = _cpu_clock(other)
+        thread_ns, began = _cpu_clock(other), (cpu_ns(), ns_of_threads())
         try:
             while not isinstance(message := self.receive(), Finish):
-                self._serve(message, target, pin, thread_ns)
+                if isinstance(message, PinTo):
+                    self.send(Pinned(reason=_pinned(pin, message.processors, *began)))
+                else:
+                    self._serve(message, target, thread_ns)
         finally:
             pin.release()
 
@@ -182,13 +196,10 @@ class Turns:
         self.send(Bye(files=tuple(files), opened=opened, usage=usage, peak_bytes=peak, modules=modules))
         self.leave(0)
 
-    def _serve(self, message: Message, target: "PairTarget", pin: CpuPin, thread_ns: Callable[[], int]) -> None:
+    def _serve(self, message: Message, target: "PairTarget", thread_ns: Callable[[], int]) -> None:
         match message:
             case TimeBlock():
                 self._run(target, message, thread_ns)
-            case PinTo(processor=number):
-                pin.release()
-                self.send(Pinned(reason="" if number is None else pin.pin(number)))
             case AskExact():
                 self.send(ExactSamples(samples=tuple(target.exact())))
             case AskEnergy(calls=calls, seconds=seconds):
@@ -219,6 +230,25 @@ class Turns:
             time.sleep(0.001)
             if cpu_ns() - cpu < _STILL_NS:
                 return
+
+
+def _pinned(pin: CpuPin, numbers: Sequence[int], process_ns: int, threads_ns: Mapping[int, int]) -> str:
+    """Pin a thread and, to more than one processor, its pool; return why not.
+
+    A pool is what has computed since the process and its threads had used that CPU time. Of children, and of threads
+    that do not last, each new one would inherit the pin of the caller.
+    """
+    pin.release()
+    if len(numbers) <= 1:
+        return pin.pin(numbers) if numbers else ""
+    now = ns_of_threads()
+    spent = {thread: ns - threads_ns.get(thread, 0) for thread, ns in now.items()}
+    caller = pin.thread or get_native_id()
+    pool = [thread for thread, ns in spent.items() if thread != caller and ns > _ALONE * spent.get(caller, 0)]
+    others_ns = cpu_ns() - process_ns - spent.get(caller, 0)
+    if not pool or sum(spent[thread] for thread in pool) < _LASTING * others_ns:
+        return "its pool has threads that do not last"
+    return pin.pin(numbers, sorted(pool))
 
 
 def _memory() -> Resident | None:

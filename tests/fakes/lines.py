@@ -49,7 +49,7 @@ class FakeMeasurement:
     spinning_blocks: int = 0  # first blocks in which one more thread computes
     switches: int = 0  # involuntary, in every block
     parts: Sequence[Mapping[str, float]] = ({},)  # medians of what calls consist of, in each block; then the last
-    sits: Callable[[int], str] = lambda _: ""  # why it cannot stay on a processor
+    sits: Callable[..., str] = lambda *_: ""  # why it cannot stay on a processor, or on several with its pool
     dies_at_block: int | None = None  # the process ends in that turn, from 0
     fails_at_block: int | None = None  # the call raises in that turn
 
@@ -114,8 +114,8 @@ class FakeLine(Connection):
                     return "on"
                 case AskExact():
                     yield _said(ExactSamples(samples=tuple(measurement.exact)))
-                case PinTo(processor=number):
-                    yield _said(Pinned(reason="" if number is None else measurement.sits(number)))
+                case PinTo(processors=numbers):
+                    yield _said(Pinned(reason=measurement.sits(*numbers) if numbers else ""))
                 case AskEnergy(seconds=seconds):
                     yield _said(EnergyResult(window=_energy(measurement, seconds)))
                 case TimeBlock() as asked:

@@ -30,7 +30,7 @@ def in_a_thread() -> Iterator[Callable[[Callable[[], None]], None]]:
 def test_a_thread_stays_where_it_is_told_to_and_goes_back(in_a_thread: Callable[[Callable[[], None]], None]) -> None:
     def sit() -> None:
         before, pin = processors(), CpuPin()
-        assert pin.pin(before[-1]) == ""
+        assert pin.pin(before[-1:]) == ""
         assert processors() == before[-1:]
         pin.release()
         assert processors() == before
@@ -44,7 +44,7 @@ def test_only_the_thread_that_asks_is_kept(in_a_thread: Callable[[Callable[[], N
     before = processors()
 
     def sit() -> None:
-        assert CpuPin().pin(before[0]) == ""
+        assert CpuPin().pin(before[:1]) == ""
         assert processors() == before[:1]
         assert processors(get_native_id()) == before[:1]
         assert processors(main_thread().native_id or -1) == before
@@ -60,7 +60,7 @@ def test_a_thread_that_was_started_meanwhile_is_freed_too(in_a_thread: Callable[
 
     def sit() -> None:
         pin, over = CpuPin(), Event()
-        assert pin.pin(before[0]) == ""
+        assert pin.pin(before[:1]) == ""
         pool = Thread(target=over.wait)
         pool.start()
         inherited = processors(pool.native_id or -1)
@@ -87,18 +87,45 @@ def test_only_what_has_inherited_the_seat_is_freed() -> None:
         return of[thread]
 
     pin = CpuPin(allowed, allow, lambda: threads)
-    assert pin.pin(1) == ""
+    assert pin.pin([1]) == ""
     threads += [8, GONE, 10]
     pin.release()
     pin.release()
     assert [(0, [1]), (0, [0, 1]), (10, [0, 1])] == asked
 
 
+def test_threads_of_a_pool_have_a_processor_each() -> None:
+    """But one that has chosen its own (8), and what has inherited the seat of the caller is freed (10)."""
+    threads, of = [0, 7, 8, 9], dict[int, set[int]]({0: {0, 1, 2}, 7: {0, 1, 2}, 8: {1}, 9: {0, 1, 2}})
+    pin = CpuPin(lambda thread: of[thread], lambda thread, numbers: of.update({thread: {*numbers}}), lambda: threads)
+    assert pin.pin([2, 0, 1], [7, 8, 9]) == ""
+    assert {0: {2}, 7: {0}, 8: {1}, 9: {1}} == of
+    threads.append(10)
+    of[10] = {2}
+    pin.release()
+    assert {0: {0, 1, 2}, 7: {0, 1, 2}, 8: {1}, 9: {0, 1, 2}, 10: {0, 1, 2}} == of
+    assert pin.pin([2, 0], [7, 8, 9]) == "more than 2 threads compute"
+    assert of[0] == {0, 1, 2}
+
+
+def test_where_a_thread_of_a_pool_is_refused_none_is_kept() -> None:
+    of = dict[int, set[int]]({0: {0, 1}, 7: {0, 1}})
+
+    def allow(thread: int, numbers: Iterable[int]) -> None:
+        if thread and numbers == {1}:
+            raise OSError(errno.EPERM, "not permitted")
+        of[thread] = {*numbers}
+
+    pin = CpuPin(lambda thread: of[thread], allow, lambda: [0, 7])
+    assert pin.pin([0, 1], [7]) == "cannot choose its processor (not permitted)"
+    assert {0: {0, 1}, 7: {0, 1}} == of
+
+
 @pytest.mark.parametrize(("allowed", "shown"), [({0, 2}, "0, 2"), ((), "unknown")])
 def test_a_processor_that_is_not_allowed_is_not_asked_for(allowed: set[int], shown: str) -> None:
     asked = Asked()
     pin = CpuPin(lambda _: allowed, lambda thread, numbers: asked.append((thread, [*numbers])))
-    assert pin.pin(1) == f"may run on processors {shown} only"
+    assert pin.pin([1]) == f"may run on processors {shown} only"
     pin.release()
     assert asked == []
 
@@ -108,7 +135,7 @@ def test_a_system_that_refuses_is_quoted() -> None:
         raise OSError(errno.EPERM, f"{[*numbers]} not permitted to {thread}")
 
     pin = CpuPin(lambda _: {0, 1}, refuse)
-    assert pin.pin(1) == "cannot choose its processor ([1] not permitted to 0)"
+    assert pin.pin([1]) == "cannot choose its processor ([1] not permitted to 0)"
     pin.release()  # nothing to go back from
 
 

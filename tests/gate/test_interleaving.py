@@ -64,13 +64,13 @@ def interleaving(  # noqa: PLR0913 - what an interleaver takes
     *statistics: tuple[str, str],
     plan: BlockPlan | None = None,
     toss: Coin = HEADS,
-    processor: int | None = None,
+    processors: Sequence[int] = (),
     also: Sequence[tuple[str, str]] = (),
     margin: float = 0.0,
 ) -> tuple[Interleaving, Mapping[Side, FakeLine]]:
     lines: Mapping[Side, FakeLine] = {"baseline": line(baseline), "candidate": line(candidate)}
     asked = statistics or [("latency", "p50")]
-    interleaver = Interleaver(lines, plan or BlockPlan(), toss, asked, margin=margin, processor=processor, also=also)
+    interleaver = Interleaver(lines, plan or BlockPlan(), toss, asked, margin=margin, processors=processors, also=also)
     interleaver.measure()
     return interleaver.found(HERE), lines
 
@@ -85,9 +85,9 @@ def asked(lines: Mapping[Side, FakeLine], side: Side = "baseline") -> list[tuple
     return [(sent.calls, sent.batch) for sent in lines[side].sent if isinstance(sent, TimeBlock)]
 
 
-def seats(lines: Mapping[Side, FakeLine]) -> dict[Side, list[int | None]]:
+def seats(lines: Mapping[Side, FakeLine]) -> dict[Side, list[tuple[int, ...]]]:
     """Processors that each side was asked to stay on, in this order."""
-    return {side: [sent.processor for sent in end.sent if isinstance(sent, PinTo)] for side, end in lines.items()}
+    return {side: [sent.processors for sent in end.sent if isinstance(sent, PinTo)] for side, end in lines.items()}
 
 
 def test_a_slower_candidate_is_seen_in_every_block() -> None:
@@ -324,20 +324,26 @@ def test_a_block_may_take_three_times_as_long_and_no_longer() -> None:
 
 def test_both_sides_share_a_processor_in_their_turns() -> None:
     """Not in their warm-up, which shows whether several threads are at work; a first turn there does not count."""
-    found, lines = interleaving(constant(MILLI), constant(MILLI), plan=BlockPlan(warm_blocks=1), processor=3)
+    found, lines = interleaving(constant(MILLI), constant(MILLI), plan=BlockPlan(warm_blocks=1), processors=(3, 4))
     assert found.assignment.processor == 3
     for end in lines.values():
         assert [type(sent) for sent in end.sent] == [Select, TimeBlock, PinTo, TimeBlock, *[TimeBlock] * 12]
     assert len(only(found).baseline) == 12
-    assert seats(lines) == {"baseline": [3], "candidate": [3]}
+    assert seats(lines) == {"baseline": [(3,)], "candidate": [(3,)]}
 
 
 @pytest.mark.parametrize("threads", [(2, 1), (1, 2)], ids=["baseline", "candidate"])
-def test_where_a_side_has_a_pool_neither_is_kept_on_a_processor(threads: tuple[int, int]) -> None:
+def test_where_a_side_has_a_pool_both_are_kept_on_several_processors(threads: tuple[int, int]) -> None:
+    """Or neither, without a word: most pools have more threads, or such as do not last."""
     sides = [FakeMeasurement(threads=count) for count in threads]
-    found, lines = interleaving(sides[0], sides[1], processor=3)
+    found, lines = interleaving(sides[0], sides[1], processors=(3, 4))
+    assert found.assignment.processor == 3
+    assert seats(lines) == {"baseline": [(3, 4)], "candidate": [(3, 4)]}
+    sides[0] = FakeMeasurement(threads=2, sits=lambda *_: "more than 2 threads compute")
+    found, lines = interleaving(sides[0], sides[1], processors=(3, 4))
     assert found.assignment.processor is None
-    assert seats(lines) == {"baseline": [], "candidate": []}
+    assert seats(lines) == {"baseline": [(3, 4), ()], "candidate": [(3, 4), ()]}
+    assert only(found).warnings == ()
 
 
 @pytest.mark.parametrize(("threads", "waits"), [(1, (0, 0)), (2, (7, 6))])
@@ -350,27 +356,29 @@ def test_only_a_pool_is_waited_for_before_the_other_side(threads: int, waits: tu
         assert (warm_up, sum(turns), len(turns)) == (True, count, 12)
 
 
-@pytest.mark.parametrize(("blocks", "shared"), [(0, 3), (1, 3), (2, None)])
-def test_threads_that_spin_after_their_start_are_no_pool(blocks: int, shared: int | None) -> None:
+@pytest.mark.parametrize(("blocks", "pools"), [(0, set[Side]()), (1, set[Side]()), (2, {"baseline"})])
+def test_threads_that_spin_after_their_start_are_no_pool(blocks: int, pools: set[Side]) -> None:
     """Most of the last three blocks of the warm-up decide: BLAS creates its pool when it is imported."""
     sides = [FakeMeasurement(spinning_blocks=blocks), FakeMeasurement()]
-    found, _ = interleaving(sides[0], sides[1], processor=3)
-    assert found.assignment.processor == shared
+    found, _ = interleaving(sides[0], sides[1], processors=(3,))
+    assert found.pools == pools
 
 
 def test_a_block_of_microseconds_tells_nothing_of_threads() -> None:
     """Both clocks are not read at the same instant: 0.2 ms of other threads is not enough."""
-    for taken_ns, shared in ((190_000, 3), (210_000, None)):
+    for taken_ns, count in ((190_000, 0), (210_000, 2)):
         side = FakeMeasurement(taken=lambda _, ns=taken_ns: ns, threads=2)  # type: ignore[misc]
-        found, _ = interleaving(side, side, plan=BlockPlan(warm_blocks=1), processor=3)
-        assert found.assignment.processor == shared
+        found, _ = interleaving(side, side, plan=BlockPlan(warm_blocks=1), processors=(3,))
+        assert len(found.pools) == count
 
 
 def test_where_a_side_cannot_stay_on_a_processor_neither_does() -> None:
     """One side pinned beside one that is not would be two different conditions."""
-    found, lines = interleaving(constant(MILLI), FakeMeasurement(sits=lambda number: f"not on {number}"), processor=3)
+    found, lines = interleaving(
+        constant(MILLI), FakeMeasurement(sits=lambda number: f"not on {number}"), processors=(3, 4)
+    )
     assert found.assignment.processor is None
-    assert seats(lines) == {"baseline": [3, None], "candidate": [3, None]}
+    assert seats(lines) == {"baseline": [(3,), ()], "candidate": [(3,), ()]}
     assert only(found).warnings == ("the sides do not share a processor: candidate: not on 3",)
 
 

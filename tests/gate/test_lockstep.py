@@ -193,7 +193,7 @@ def test_a_coin_decides_who_goes_on_first(heads: bool, order: list[str]) -> None
     """And neither is waited for before both go on: what follows a measurement is the same for both sides."""
     log: list[str] = []
     lines = {side: Logged(side, log, both(one=FakeTest())) for side in SIDES}
-    coin: Any = SimpleNamespace(toss=lambda: heads, processor=lambda: None, random=Random(1))
+    coin: Any = SimpleNamespace(toss=lambda: heads, order=lambda: (), random=Random(1))
     program = Program(nodes=[ONE.test], plan=TEMPO, chance=coin)
     Pairing(cast("Any", lines), program).run()
     after = log[log.index(f"Finish {order[0]}") :]

@@ -158,9 +158,9 @@ def test_every_process_of_a_pair_makes_as_many_calls_on_one_processor(monkeypatc
     channel = Channel(taking(lambda side, _: 10 * MILLI * slower[side]))
     pair = first_pair(monkeypatch, channel, processors=[5])
     turns = [[sent for sent in line.sent if isinstance(sent, TimeBlock)][-2:] for line in channel.lines[:4]]
-    seats = [[sent.processor for sent in line.sent if isinstance(sent, PinTo)] for line in channel.lines[:4]]
+    seats = [[sent.processors for sent in line.sent if isinstance(sent, PinTo)] for line in channel.lines[:4]]
     assert 1 == len({(one.calls, one.batch) for blocks in turns for one in blocks})
-    assert [[5]] * 4 == seats
+    assert [[(5,)]] * 4 == seats
     assert 5 == pair.assignments[0].processor
 
 

@@ -240,7 +240,10 @@ def trace(*, forked: bool, pools: frozenset[Side] = frozenset(), lost: str = "")
 
 
 def conducted(monkeypatch: pytest.MonkeyPatch, forked: Hold) -> tuple[Conductor, Evidence, list[bool], list[bool]]:
-    """Conduct a build; return which of its pairs were to be forked, and which of these gave what needs no clock."""
+    """Conduct a build; return which of its pairs were to be forked, and which of these gave what needs no clock.
+
+    Each takes a second.
+    """
     asked, exact = list[bool](), list[bool]()
 
     def hold(_: Holder, program: Program, shared: Any = None) -> PairTrace:
@@ -252,7 +255,8 @@ def conducted(monkeypatch: pytest.MonkeyPatch, forked: Hold) -> tuple[Conductor,
 
     monkeypatch.setattr(Holder, "hold", hold)
     command = Command(arguments=[], directory=Path(), environment={})
-    conductor = Conductor(commands={side: command for side in SIDES}, logs=Path("logs"), seed=7)  # noqa: C420 - typed
+    commands = {side: command for side in SIDES}  # noqa: C420 - typed
+    conductor = Conductor(commands=commands, logs=Path("logs"), seed=7, clock=lambda: float(len(asked)))
     conductor.share_imports(trace(forked=False))
     evidence = Evidence(alpha=0.01, hypotheses=(TRIAL,), pairs=())
     return conductor, conductor.conduct(evidence, conductor.clock() + 600, None), asked, exact
@@ -278,7 +282,8 @@ def test_one_that_does_so_by_chance_is_left_out_alone(monkeypatch: pytest.Monkey
     def forked(number: int) -> PairTrace:
         return trace(forked=True, pools=frozenset(SIDES) if number == 1 else frozenset())
 
-    _, evidence, asked, exact = conducted(monkeypatch, forked)
+    conductor, evidence, asked, exact = conducted(monkeypatch, forked)
+    assert (1, PAIRS) == (conductor.seconds["imports"], sum(conductor.seconds.values()) - 1), "it is no time of a pair"
     assert [True, False, *[True] * (PAIRS - 1)] == asked
     assert [True, True, *[False] * (PAIRS - 2)] == exact
     assert PAIRS == len(evidence.pairs)

@@ -76,7 +76,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Evidence, lis
             Observation(measurement=one.measurement, metric="latency", statistic="p50", baseline=once, candidate=once)
             for one in step.hypotheses
         ]
-        seeds = {"baseline": program.chance.hash_seed(), "candidate": program.chance.processor() or 0}
+        seeds = {"baseline": program.chance.hash_seed(), "candidate": next(iter(program.chance.order()), 0)}
         pair = Pair(
             number=number,
             stage="screen",

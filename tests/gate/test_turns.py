@@ -204,14 +204,57 @@ def test_it_stays_on_a_processor_until_it_is_told_to_go_on() -> None:
         pin = CpuPin(lambda _: allowed[-1], lambda _, numbers: allowed.append({*numbers}), lambda: ())
         turns = Turns(theirs, leave, lambda: pin)
         for number in (1, 2, 7):
-            send(ours, PinTo(processor=number), BLOCK)
-        send(ours, PinTo(processor=1), Finish())
+            send(ours, PinTo(processors=(number,)), BLOCK)
+        send(ours, PinTo(processors=(1,)), Finish())
         turns.serve(HERE, cast("Any", Watched()))
         answers = [receive(ours).message for _ in range(8)]
     assert seen == [{1}, {2}, {0, 1, 2}]
     reasons = [answer.reason for answer in answers if isinstance(answer, Pinned)]
     assert ["", "", "may run on processors 0, 1, 2 only", ""] == reasons
     assert allowed[-1] == {0, 1, 2}
+
+
+MS = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("process_ms", "threads_ms", "kept"),
+    [
+        (200, {1: 100, 7: 98, 8: 1}, {1: {3}, 7: {4}}),
+        (200, {1: 100, 8: 1}, {}),
+        (200, {1: 100, 7: 50}, {}),
+        (100, {1: 100}, {}),
+    ],
+    ids=["a pool beside an idle thread", "threads that have ended", "some of which have ended", "children alone"],
+)
+def test_a_pool_is_kept_where_its_threads_last(
+    line: tuple[Turns, socket.socket],
+    monkeypatch: pytest.MonkeyPatch,
+    process_ms: int,
+    threads_ms: dict[int, int],
+    kept: dict[int, set[int]],
+) -> None:
+    """By CPU times since its measurement began, when the process had used 5 s and its threads 1 s each."""
+    now, of = [5000 * MS], dict[int, set[int]]()
+    times = iter([dict.fromkeys((1, 7, 8, 9), 1000 * MS), {one: (1000 + ms) * MS for one, ms in threads_ms.items()}])
+    monkeypatch.setattr("pytest_hwperf.gate.turns.get_native_id", lambda: 1)
+    monkeypatch.setattr("pytest_hwperf.gate.turns.cpu_ns", lambda: now[0])
+    monkeypatch.setattr("pytest_hwperf.gate.turns.ns_of_threads", lambda: next(times))
+
+    class Computing(FakeSubject):
+        def block(self, calls: int, batch: int) -> "array[int]":
+            now[0] += process_ms * MS
+            return super().block(calls, batch)
+
+    turns, end = line
+    turns.pin = lambda: CpuPin(
+        lambda _: {3, 4}, lambda thread, numbers: of.update({thread or 1: {*numbers}}), lambda: threads_ms
+    )
+    send(end, BLOCK, PinTo(processors=(3, 4)), Finish())
+    turns.serve(HERE, cast("Any", Computing()))
+    _, _, answer = (receive(end).message for _ in range(3))
+    assert Pinned(reason="" if kept else "its pool has threads that do not last") == answer
+    assert kept == of
 
 
 @pytest.mark.skipif(not hasattr(time, "pthread_getcpuclockid"), reason="this system tells no thread's CPU time")
@@ -223,7 +266,7 @@ def test_the_thread_that_makes_the_calls_is_the_one_that_is_kept_and_timed() -> 
     ours, theirs = socket.socketpair()
     with ours, theirs:
         pin = CpuPin(lambda _: {0, 1}, lambda thread, numbers: kept.append((thread, {*numbers})), lambda: ())
-        send(ours, PinTo(processor=1), BLOCK, Finish())
+        send(ours, PinTo(processors=(1,)), BLOCK, Finish())
         Turns(theirs, leave, lambda: pin).serve(HERE, cast("Any", Computing()), caller)
         over.set()
         times = next(message for _ in range(3) if isinstance(message := receive(ours).message, BlockTimes))
@@ -239,7 +282,7 @@ def test_a_call_that_fails_frees_its_thread(line: tuple[Turns, socket.socket]) -
 
     before = processors()
     turns, end = line
-    send(end, PinTo(processor=before[0]), BLOCK)
+    send(end, PinTo(processors=before[:1]), BLOCK)
     with pytest.raises(ZeroDivisionError):
         turns.serve(HERE, cast("Any", Failing()))
     assert processors() == before
