@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -136,6 +138,21 @@ def test_a_module_of_another_file_and_one_that_no_import_finds(start: Start, tmp
     """The first is another module on a side; the second is made by code that makes it there too."""
     parent = start(shared=str(tmp_path / "elsewhere.py"), made_by_code="made.py")
     assert {"shared": "it loads shared, which the sides do not share"} == parent.refused(WAIT_S)
+
+
+def test_a_module_that_looks_for_others_by_their_files_is_shared(start: Start, site: Path) -> None:
+    """As torch, which makes a module whose file is relative: it is found below the working directory, and not kept."""
+    text = (
+        "import inspect, sys, types\nmade = sys.modules['made'] = types.ModuleType('made')\nmade.__file__ = 'made.py'\n"
+        "inspect.getmodule(inspect.currentframe(), 'nowhere.py')\n"
+    )
+    (site / "looking.py").write_text(text, encoding="utf-8")
+    tell = (
+        "import inspect, json, sys; print(json.dumps({k: getattr(v, '__file__', '') for k, v in sys.modules.items()}))"
+    )
+    told = subprocess.run([sys.executable, "-Sc", tell], capture_output=True, check=True, text=True).stdout
+    files = {name: file for name, file in json.loads(told).items() if file}
+    assert {} == start("looking", **files, made="made.py").refused(WAIT_S)
 
 
 def test_a_side_that_is_killed_says_so_and_both_end_with_their_parent(start: Start, tmp_path: Path, site: Path) -> None:
