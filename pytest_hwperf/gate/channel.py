@@ -84,9 +84,9 @@ class BlockTimes(Record, frozen=True, kw_only=True, tag=True):
 
 
 class PinTo(Record, frozen=True, kw_only=True, tag=True):
-    """To a process: stay on the first of these in your turns, each thread of a pool on one of the others.
+    """To a process: keep the calling thread on the first of these in your turns, and each thread of a pool on another.
 
-    Of one alone, threads of a pool are left where they are; of none, all run wherever they may.
+    With one processor, only the calling thread is kept; with none, nothing is.
     """
 
     processors: tuple[Count, ...]

@@ -45,7 +45,7 @@ class Conductor(Holder):
     processors: Sequence[int] = ()  # one is drawn for each measurement of a pair; none: the scheduler chooses
     progress: Callable[[Progress], None] = lambda _: None
     tell: Callable[[Hypothesis, Comparison], None] = lambda *_: None  # called when a regression is decided
-    say: Callable[[str], None] = lambda _: None  # called with the plan, once a pair has shown what pairs take
+    say: Callable[[str], None] = lambda _: None  # called with the plan, once a usual pair has shown what pairs take
     also: Sequence[Key] = ()  # statistics that are taken too, of the calls that are made for what is asked
     serial: set[str] = field(default_factory=set)  # node ids of tests that one side at a time goes through
     shared: SharedImports | None = None  # imports that one process makes for both sides of a pair
@@ -138,7 +138,8 @@ class Conductor(Holder):
             self._tell(evidence, step)
             if self.schedule is not None and not self._has_said and self.schedule.is_typical(evidence):
                 self._has_said = True
-                self.say(self.schedule.said(evidence, until - self.clock(), self.seconds["screen"]))
+                spent_s = sum(self.seconds.get(stage, 0.0) for stage in ("screen", "confirm"))
+                self.say(self.schedule.said(evidence, until - self.clock() + spent_s, self.seconds["screen"]))
             if any(pair.lost for pair, _ in found) and self.clock() >= until:
                 return replace(evidence, stopped=why_late)
             for ahead, (pair, trace) in enumerate(found):
@@ -175,7 +176,10 @@ class Conductor(Holder):
             jobs.append(partial(self._pair, evidence, step.after(ahead), program, len(evidence.pairs) + 1 + ahead))
         self._conducted += pairs
         found = run_side_by_side(jobs, stop)
-        self._spend(step.stage or "screen", self.clock() - began)
+        tried_s = min(trace.tried_s for _, trace in found)
+        self._spend(step.stage or "screen", self.clock() - began - tried_s)
+        if tried_s:
+            self._spend("imports", tried_s)
         return found
 
     def _next(self, evidence: Evidence, until: float, why_late: Statement | None) -> tuple[Evidence, Step]:
@@ -276,10 +280,10 @@ class Conductor(Holder):
             shared.stop(str(trace.lost))  # what was observed before counts, as of any pair that is lost
         if trace.lost or not trace.is_forked or not is_new or shared.is_as_rehearsed(trace, measurements):
             return trace
-        tried_s = (self.clock() - began) / self.at_once  # tells nothing of how long pairs take
-        self._spend("imports", tried_s)
-        self._spend(program.stage, -tried_s)
-        return self.hold(program)
+        tried_s = self.clock() - began
+        again = self.hold(program)
+        again.tried_s = tried_s
+        return again
 
     @property
     def imports(self) -> str:

@@ -141,7 +141,7 @@ class Interleaver:
         plan = self.plan.paced() if any(one.pace_s for one in warm) else self.plan
         both_s = [max(one.call_s, one.pace_s) for one in warm]
         doubles = plan.doubles_of(both_s * 2 if self.processes else both_s)
-        if self.pools and self.processes:
+        if self.pools and (self.processes or len(self.processors) == 1):
             self.processors = ()
         needed = math.ceil(self._needed / (2 * doubles))
         calls, cold = plan.block(spaced_s * batch, pool=bool(self.pools), needed=needed)
@@ -156,7 +156,7 @@ class Interleaver:
             is_paced = any(one.pace_s > one.call_s for one in warm.values())
             if self.processors and shape.calls > 1 and not is_paced:
                 for side in turns[:2]:  # caches of a processor that is new to both
-                    self._turn(side, shape.calls // 2, shape.batch, rest=False, expected_s=taken_s[side])
+                    self._turn(side, shape.calls // 2, shape.batch, rest=bool(self.pools), expected_s=taken_s[side])
         taken: dict[Side, list[Block]] = {side: [] for side in warm}
         for side, blocks in taken.items():
             self.blocks.setdefault(side, []).append(blocks)
@@ -238,7 +238,7 @@ class Interleaver:
         Processors differ in speed, and do so from one second to the next where others share the machine: two sides on
         two processors would measure these. Two threads of a pool that wake up on one of them would take turns.
         """
-        chosen = self.processors if self.pools else self.processors[:1]
+        chosen = self.processors if self.pools and not self.processes else self.processors[:1]
         refused = [f"{side}: {why}" for side in self.connections if (why := self._pinned(side, chosen))]
         if refused and self.processes:
             side, _, why = refused[0].partition(": ")

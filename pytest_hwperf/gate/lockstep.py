@@ -91,6 +91,7 @@ class PairTrace(Rehearsal):
     lost: Statement | None = None  # why it ended early
     is_silent: bool = False  # whether it was lost since a process hung
     wall_s: float = 0.0  # from the start of the processes to their end
+    tried_s: float = 0.0  # that a pair took whose place this one has: its sides shared imports, and worked otherwise
     reached: dict[str, float] = field(default_factory=dict)  # test → instant at which its processes reached it
     reached_s: Mapping[str, float] = field(default_factory=dict)  # of a rehearsal: the same, since the start of a pair
     apart: dict[str, float] = field(default_factory=dict)  # test with one side alive at a time → what both sides took

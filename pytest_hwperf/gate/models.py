@@ -19,7 +19,7 @@ from pytest_hwperf.gate.rehearsal import repeat_alarms
 from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.gate.sweeps import memory_figures
 from pytest_hwperf.gate.targets import kind_of, shown
-from pytest_hwperf.gate.turns import processors
+from pytest_hwperf.gate.turns import cores_first, processors
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.files import digest_of, is_file
 from pytest_hwperf.host.launch import Command, undisturbed
@@ -135,7 +135,7 @@ def _conductor(
     commands: Mapping[Side, Command], progress: Callable[[Progress], None], also: Sequence[Key] = ()
 ) -> Conductor:
     logs = workdirs.private_folder() / "logs"
-    return Conductor(commands=commands, logs=logs, processors=processors(), progress=progress, also=also)
+    return Conductor(commands=commands, logs=logs, processors=cores_first(processors()), progress=progress, also=also)
 
 
 def save_rows(folder: Path, X: Any, y: Any | None) -> Path:

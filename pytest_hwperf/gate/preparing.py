@@ -22,7 +22,7 @@ from pytest_hwperf.gate.processes import BothSides
 from pytest_hwperf.gate.rehearsal import Rehearser
 from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.gate.sharing import Sharer
-from pytest_hwperf.gate.turns import processors
+from pytest_hwperf.gate.turns import cores_first, processors
 from pytest_hwperf.host.files import CACHE_VARIABLE
 from pytest_hwperf.host.launch import Command, PytestCommand
 from pytest_hwperf.host.source_files import loaded_files
@@ -181,7 +181,7 @@ def _conductor(gate: GateRun) -> Conductor:
         commands=gate.commands(),
         logs=asked.logs,
         at_once=asked.parallel,
-        processors=processors(),
+        processors=cores_first(processors()),
         progress=asked.progress,
         tell=asked.tell,
         say=asked.say,

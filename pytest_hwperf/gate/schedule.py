@@ -12,7 +12,7 @@ from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pa
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, metric_of
 from pytest_hwperf.records.units import counted
 from pytest_hwperf.stats.paired import least_calls
-from pytest_hwperf.stats.sequence import FAR, SCREEN_PAIRS, next_step
+from pytest_hwperf.stats.sequence import FAR, LONG_SCREEN, SCREEN_PAIRS, next_step
 from pytest_hwperf.stats.timetable import REHEARSAL_PLAN, RESERVE, BlockPlan, CallTimes, TestTime, Timetable, rounded_up
 
 _SHORTEST_S = 1e-9  # that a call takes
@@ -68,7 +68,7 @@ class GroupSchedule:
         if not any(seen[one.test] for one in tests):
             return evidence.groups[-1]
         waiting = {one.test for one in next_step(evidence).measurements}
-        seen |= {one.test: SCREEN_PAIRS for one in tests if one.test not in waiting}
+        seen |= {one.test: LONG_SCREEN for one in tests if one.test not in waiting}
         size = self._paced(evidence, screened_s).shortened(tests, left_s, self.screening, seen)
         return _asked(tests[:size])
 
@@ -97,8 +97,8 @@ class GroupSchedule:
         return len(self._begun(evidence, len(evidence.groups))) > self._clear or self._clear == len(self._table.tests)
 
     def said(self, evidence: Evidence, left_s: float, screened_s: float) -> str:
-        """Say how long the comparison takes by its first pair, and what is done where the time is short."""
-        table, left_s, tests = self._paced(evidence, screened_s), left_s + screened_s, self._table.tests
+        """Say how long the comparison takes of what was left before it, and what is done where the time is short."""
+        table, tests = self._paced(evidence, screened_s), self._table.tests
         about_s = rounded_up(table.usual_s(self.screening))
         parts = [f"comparing {counted(len(tests), 'test')} takes about {about_s} s of the {rounded_up(left_s)} s left"]
         if table.at_once > 1:

@@ -5,10 +5,12 @@ import resource
 import socket
 import time
 from array import array
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from threading import Thread, current_thread, get_native_id
 from typing import TYPE_CHECKING
 
@@ -34,7 +36,8 @@ from pytest_hwperf.gate.channel import (
     encode_frame,
     read_exactly,
 )
-from pytest_hwperf.host.clocks import cpu_ns, cpu_seconds_of_children, ns_of_threads, threads_here
+from pytest_hwperf.host.clocks import cpu_ns, cpu_ns_since, cpu_seconds_of_children, ns_of_threads, threads_here
+from pytest_hwperf.host.files import read_text
 from pytest_hwperf.host.memory import Resident, resident
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerTask
@@ -50,6 +53,21 @@ if TYPE_CHECKING:
 def processors(thread: int = 0) -> tuple[int, ...]:
     """Return the processors that a thread may run on, by number; none where the platform does not say."""
     return tuple(sorted(os.sched_getaffinity(thread))) if hasattr(os, "sched_getaffinity") else ()
+
+
+def cores_first(numbers: Sequence[int], root: str | Path = "/") -> tuple[int, ...]:
+    """Return processors in an order in which neighbours are on different cores, as far as Linux tells.
+
+    Threads of a pool are put on neighbours: two of them on one core would slow each other down.
+    """
+    seats = Counter[str]()  # processors of a core, by those that it has
+
+    def seat(number: int) -> int:
+        core = read_text(Path(root, f"sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list"))
+        seats[core or str(number)] += 1
+        return seats[core or str(number)]
+
+    return tuple(sorted(numbers, key=seat))
 
 
 def _allow(thread: int, numbers: Iterable[int]) -> None:
@@ -76,16 +94,18 @@ class CpuPin:
     def pin(self, numbers: Sequence[int], pool: Sequence[int] = ()) -> str:
         """Stay on the first processor until `release`, threads of a pool on the next; return why not, "" where it can.
 
-        A thread of the pool that has processors of its own keeps them.
+        A thread of the pool that has processors of its own keeps them, and no other one is put there.
         """
         self._before, self._older = frozenset(self.allowed(self.thread)), frozenset(self.threads())
         if not self._before.issuperset(numbers):
             return f"may run on processors {', '.join(map(str, sorted(self._before))) or 'unknown'} only"
-        free = [thread for thread in pool if frozenset(self.allowed(thread)) == self._before]
-        if len(free) >= len(numbers):
-            return f"more than {counted(len(numbers), 'thread')} compute"
         try:
-            for thread, number in zip((self.thread, *free), numbers, strict=False):
+            own = {thread: of for thread in pool if (of := frozenset(self.allowed(thread))) != self._before}
+            seats = [number for number in numbers if not any(number in of for of in own.values())]
+            threads = [self.thread, *(thread for thread in pool if thread not in own)]
+            if len(threads) > len(seats):
+                return f"more than {counted(len(numbers), 'thread')} compute"
+            for thread, number in zip(threads, seats, strict=False):
                 self.allow(thread, {number})
                 self._pinned[thread] = number
         except OSError as error:
@@ -98,11 +118,11 @@ class CpuPin:
         pinned, self._pinned = self._pinned, {}
         if not pinned:
             return
-        newer = {thread: pinned[self.thread] for thread in self.threads() if thread not in self._older}
-        for thread, number in (pinned | newer).items():
+        seats = [frozenset({number}) for number in pinned.values()]
+        for thread in (*pinned, *(thread for thread in self.threads() if thread not in self._older)):
             # A thread that has ended meanwhile is no loss; a cpuset that has shrunk has set the processors itself.
             with suppress(OSError):
-                if frozenset(self.allowed(thread)) == {number}:
+                if frozenset(self.allowed(thread)) in seats:
                     self.allow(thread, self._before)
 
 
@@ -174,11 +194,13 @@ class Turns:
         other = caller if caller is not current_thread() else None
         pin = self.pin()
         pin.thread = (other.native_id or 0) if other else 0
-        thread_ns, began = _cpu_clock(other), (cpu_ns(), ns_of_threads())
+        thread_ns = _cpu_clock(other)
+        computed = Computed(cpu_ns(), ns_of_threads(), cpu_seconds_of_children())
         try:
             while not isinstance(message := self.receive(), Finish):
                 if isinstance(message, PinTo):
-                    self.send(Pinned(reason=_pinned(pin, message.processors, *began)))
+                    pin.release()
+                    self.send(Pinned(reason=_pinned(pin, message.processors, computed)))
                 else:
                     self._serve(message, target, thread_ns)
         finally:
@@ -213,7 +235,7 @@ class Turns:
         switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
         children_s, cpu, thread = cpu_seconds_of_children(), cpu_ns(), thread_ns()
         taken = target.block(asked.calls, asked.batch)
-        thread, cpu = thread_ns() - thread, cpu_ns() - cpu
+        thread, cpu = thread_ns() - thread, cpu_ns_since(cpu)
         cpu += round((cpu_seconds_of_children() - children_s) * _SECOND)
         switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw - switches
         if asked.rest and cpu - thread > max(_ALONE_NS, _ALONE * thread):  # the other side is next
@@ -228,27 +250,38 @@ class Turns:
         while time.perf_counter() < deadline:
             cpu = cpu_ns()
             time.sleep(0.001)
-            if cpu_ns() - cpu < _STILL_NS:
+            if cpu_ns_since(cpu) < _STILL_NS:
                 return
 
 
-def _pinned(pin: CpuPin, numbers: Sequence[int], process_ns: int, threads_ns: Mapping[int, int]) -> str:
-    """Pin a thread and, to more than one processor, its pool; return why not.
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """What this process had computed when a measurement began."""
 
-    A pool is what has computed since the process and its threads had used that CPU time. Of children, and of threads
-    that do not last, each new one would inherit the pin of the caller.
-    """
-    pin.release()
-    if len(numbers) <= 1:
-        return pin.pin(numbers) if numbers else ""
-    now = ns_of_threads()
-    spent = {thread: ns - threads_ns.get(thread, 0) for thread, ns in now.items()}
-    caller = pin.thread or get_native_id()
-    pool = [thread for thread, ns in spent.items() if thread != caller and ns > _ALONE * spent.get(caller, 0)]
-    others_ns = cpu_ns() - process_ns - spent.get(caller, 0)
-    if not pool or sum(spent[thread] for thread in pool) < _LASTING * others_ns:
-        return "its pool has threads that do not last"
-    return pin.pin(numbers, sorted(pool))
+    process_ns: int
+    threads_ns: Mapping[int, int]
+    children_s: float
+
+    def pool(self, caller: int) -> Sequence[int]:
+        """Return the threads that have computed since beside the caller's, by their ids.
+
+        None where others have computed too: children, or threads that have ended. Each new one of these would inherit
+        the processor of the thread that starts it.
+        """
+        spent = {thread: ns - self.threads_ns.get(thread, 0) for thread, ns in ns_of_threads().items()}
+        others_ns = cpu_ns_since(self.process_ns) - spent.get(caller, 0)
+        least_ns = max(_ALONE_NS, _ALONE * spent.get(caller, 0))
+        pool = [one for one in sorted(spent) if one not in {caller, get_native_id()} and spent[one] > least_ns]
+        lasts = sum(spent[one] for one in pool) >= _LASTING * others_ns
+        return pool if lasts and cpu_seconds_of_children() == self.children_s else ()
+
+
+def _pinned(pin: CpuPin, numbers: Sequence[int], computed: Computed) -> str:
+    """Pin a thread and, where there are more processors than one, its pool; return why not."""
+    if not numbers:
+        return ""
+    pool = computed.pool(pin.thread or get_native_id()) if len(numbers) > 1 else ()
+    return pin.pin(numbers, pool) if pool or len(numbers) == 1 else "it has no pool of threads that last"
 
 
 def _memory() -> Resident | None:

@@ -19,7 +19,6 @@ _STEPS = 50  # of CPU time
 _MOST_SPINS = 1_000_000  # until a counter moves; one that does not by then has no known step
 _NANO = 1e-9
 _THREADS = Path("/proc/self/task")
-_counting_ns = [0]  # what counting has cost, which is no part of what is asked
 _CLOCK_OF_THREAD = 6  # CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED
 
 
@@ -43,30 +42,32 @@ def observe_clock(now_ns: Callable[[], int] = time.perf_counter_ns) -> ClockPrec
 def cpu_seconds() -> float:
     """Return user and system seconds of this process, its threads and the children it has waited for.
 
-    getrusage(2) counts in microseconds; psutil reads clock ticks of 10 ms.
+    getrusage(2) counts in microseconds; psutil reads clock ticks of 10 ms. The kernel accounts in nanoseconds, but what
+    another thread is running at this instant is added only at its next scheduler tick: steps of 3 to 4 ms were seen.
+    Sleeping threads are complete.
     """
-    count_threads()
     usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages) - _counting_ns[0] * _NANO
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def cpu_ns() -> int:
-    """Return the CPU time of this process and its threads."""
-    count_threads()
-    return time.process_time_ns() - _counting_ns[0]
+    """Return the CPU time of this process and its threads, for the beginning of a window; `cpu_ns_since` ends it.
 
-
-def count_threads() -> None:
-    """Let the kernel count what threads of this process have computed until now.
-
-    Else it adds what a thread computes on another processor at the next tick of that processor, which may be 4 ms
-    later. Reading the clock of the thread itself does so at once.
+    The kernel adds what a thread computes on another processor at the next tick of that processor, which may be 4 ms
+    later; if the clock of the thread itself is read, it does so at once.
 
     Source: posix_cpu_clock_get and task_sched_runtime in the kernel.
     """
-    began_ns = time.thread_time_ns()
     ns_of_threads()
-    _counting_ns[0] += time.thread_time_ns() - began_ns
+    return time.process_time_ns()
+
+
+def cpu_ns_since(began_ns: int) -> int:
+    """Return the CPU time of this process and its threads since `cpu_ns` returned `began_ns`."""
+    before_ns = time.thread_time_ns()
+    ns_of_threads()
+    reading_ns = time.thread_time_ns() - before_ns
+    return time.process_time_ns() - reading_ns - began_ns
 
 
 def ns_of_threads() -> dict[int, int]:
@@ -87,7 +88,7 @@ def threads_here() -> tuple[int, ...]:
     """Return the ids of this process's threads; none where the system does not list them."""
     try:
         return tuple(map(int, os.listdir(_THREADS)))  # noqa: PTH208 - ten times as fast: it is asked at each turn
-    except FileNotFoundError:
+    except OSError:
         return ()
 
 
@@ -135,8 +136,8 @@ def shares_of_threads(call: Callable[[], object]) -> tuple[float, ...]:
     _wait_for_rest()
     looks = list[dict[str, float]]()
     for _ in range(_LOOKS):
-        before, enough = thread_times(), cpu_ns() + _COMPUTED_NS
-        while cpu_ns() < enough:
+        before, enough = thread_times(), time.process_time_ns() + _COMPUTED_NS
+        while time.process_time_ns() < enough:
             call()
         spent = {thread: one.computed_ns for thread, one in times_since(before).items()}
         looks.append({thread: one / sum(spent.values()) for thread, one in spent.items()})
@@ -147,9 +148,9 @@ def _wait_for_rest() -> None:
     """Let pools that worked before, such as when the model was fitted, stop waiting for more: they spin for a while."""
     until = time.monotonic() + _LONGEST_WAIT_S
     while time.monotonic() < until:
-        before = cpu_ns()
+        before = time.process_time_ns()
         time.sleep(_REST_S)
-        if cpu_ns() - before < _REST_S * 1e9 * _AT_REST:
+        if time.process_time_ns() - before < _REST_S * 1e9 * _AT_REST:
             return
 
 
@@ -164,7 +165,6 @@ def times_since(before: Mapping[str, ThreadTime]) -> dict[str, ThreadTime]:
 
 def thread_times() -> dict[str, ThreadTime]:
     """Return the times of each thread, the first two numbers of its schedstat; {} where there is no such file."""
-    count_threads()
     found = {}
     for file in _THREADS.glob("*/schedstat"):
         with suppress(OSError):  # the thread has ended

@@ -85,6 +85,9 @@ def import_all(modules: Mapping[str, str], differing: Collection[str]) -> dict[s
         if why:
             refused[package] = why
     sys.dont_write_bytecode = writes
+    if inspect := sys.modules.get("inspect"):  # where modules were found: a side may have another of that name
+        inspect.modulesbyfile.clear()
+        inspect._filesbymodname.clear()  # noqa: SLF001 - there is no public way
     return refused
 
 

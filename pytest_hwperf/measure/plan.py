@@ -94,8 +94,8 @@ def collection(*, held: bool, freezes: bool = True, is_frozen: bool = False) -> 
 
     Frozen objects are not scanned, so that a collection costs the same however many objects the session has. To find
     the garbage first takes 30 to 75 ms where pandas and scikit-learn are loaded: calls by which nothing is judged do
-    without both, unless the collector is held. What the caller has frozen once for many measurements stays so: to
-    count what is frozen, the interpreter goes through all of it, which takes 10 ms there.
+    without both, unless the collector is held. If the caller has frozen once what all measurements share
+    (`is_frozen`), nothing more is frozen: to count what is frozen takes 10 ms there.
     """
     was_enabled, has_collected = gc.isenabled(), freezes or held
     if has_collected:

@@ -101,10 +101,10 @@ class RoundStream(Stream):
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
-        cpu_s, thread_ns = cpu_seconds(), thread_time_ns()
+        thread_ns, cpu_s = thread_time_ns(), cpu_seconds()
         yield
-        self.thread_ns += thread_time_ns() - thread_ns
         self.cpu_s += cpu_seconds() - cpu_s
+        self.thread_ns += thread_time_ns() - thread_ns
 
     def _times(self, count: int, clock_ns: Clock, deadline_ns: float) -> Values:
         if not self.is_interrupted:

@@ -12,7 +12,7 @@ from pytest_hwperf.records.units import show_share
 
 _OPEN = "the window is still open: read it after the block"
 _OFF = "energy is off (--hwperf-energy=off)"
-_SHORTEST_S = 0.04  # four ticks of 10 ms, by which the CPU time of children grows
+_SHORTEST_S = 0.04  # ten steps of 4 ms, by which the CPU time of other threads grows
 
 
 @dataclass(slots=True)
@@ -32,8 +32,8 @@ class EnergyReading:
     def watts(self) -> float | None:
         """Mean power over the window; None where it is unmeasured, and of an estimate for less than 40 ms.
 
-        CPU time is read before the clock and again after it, and that of children grows in steps: over a short block
-        an estimate would exceed the power of the processor.
+        CPU time is read before the clock and again after it, and grows in steps: over a short block an estimate would
+        exceed the power of the processor.
         """
         if self.joules is None or not self.window_s:
             return None

@@ -81,7 +81,8 @@ class Assignment(Record, frozen=True, kw_only=True):
     # B baseline, C candidate, a letter for every block in time order, as "BCCBCBBC"; of a pair whose processes were
     # alive one after the other, a letter for each of them
     turns: str
-    processor: Count | None = None  # that both sides shared in their turns; None: the scheduler chose
+    # that both sides shared in their turns, with a pool of threads the first of several; None: the scheduler chose
+    processor: Count | None = None
 
 
 class Seen(Record, frozen=True, kw_only=True):

@@ -24,9 +24,7 @@ from pytest_hwperf.stats.ranks import fewest_pairs, signed_rank_p, walsh_bounds
 _STAGES: tuple[Stage, ...] = get_args(Stage)
 SCREEN_PAIRS: Final = 6
 FIRST_PAIRS: Final = 3  # of a screen, which show a change far beyond the margin
-LONG_SCREEN: Final = (
-    9  # pairs of it at most, where six show a test to be neither slower nor equal: one may be disturbed
-)
+LONG_SCREEN: Final = 9  # of it, where six show a test to be neither slower nor equal: one may be disturbed
 SCREEN_P = 0.11  # at a margin of 0: a rank sum of 17 of 21
 CLEARING_PAIRS: Final = 8  # fresh ones, after which a suspect is asked no further if they show no change for the worse
 FAR: Final = 1.5  # times the margin: a change that the first pairs show for certain
@@ -196,6 +194,8 @@ class _Course:
         seen, pairs = self.paired(one, LONG_SCREEN, "screen"), SCREEN_PAIRS
         if seen.observations and not seen.is_constant and all(map(is_ratio, seen.observations)):
             pairs = SCREEN_PAIRS if one in self.screened else _screen_pairs(seen)
+        if (self.evidence.stopped or one in self.evidence.dropped) and SCREEN_PAIRS <= len(seen.observations) < pairs:
+            pairs = SCREEN_PAIRS  # they are a screen of their own
         missing = 0 if one in self.screened else max(0, pairs - len(seen.observations))
         return self.paired(one, pairs, "screen"), missing
 
@@ -351,8 +351,8 @@ def _looks_slower(worse: Sequence[float]) -> bool:
 def _screen_pairs(seen: Paired) -> int:
     """Return how many pairs the screen takes of what is no suspect, as far as those that are there tell.
 
-    After six it is over if they show it to be equal or better, else it goes on to nine. It ends as soon as neither can
-    be shown any more, even if the others showed no change, and it cannot become a suspect either.
+    After six it is over if they show it to be equal or better. Else it goes on to nine, as long as they can show it to
+    be equal: if none of the others showed a change. Before six it ends where it cannot become a suspect either.
     """
     pairs, (worse, margin) = len(seen.observations), seen.worsened()
     for count in range(FIRST_PAIRS, pairs + 1):

@@ -17,7 +17,7 @@ from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import counted, some_of
 from pytest_hwperf.records.verdict import Comparison
-from pytest_hwperf.stats.sequence import SCREEN_P, SCREEN_PAIRS, decide, looks
+from pytest_hwperf.stats.sequence import LONG_SCREEN, SCREEN_P, SCREEN_PAIRS, decide, looks
 
 _APART = 1.5  # times that the slower side takes, from which the sides are far apart
 _USUAL_SPREAD = 0.008  # of changes from block to block, on an idle machine
@@ -189,7 +189,8 @@ class Timetable:
 
     def screen_s(self, tests: Sequence[TestTime], screening: int, seen: Mapping[str, int] | None = None) -> float:
         """Return what the screen of some tests is expected to take, without the pairs that each has been seen in."""
-        left = {one.test: max(0, SCREEN_PAIRS - (seen or {}).get(one.test, 0)) for one in tests}
+        done = {one.test: (seen or {}).get(one.test, 0) for one in tests}
+        left = {test: (SCREEN_PAIRS if pairs < SCREEN_PAIRS else LONG_SCREEN) - pairs for test, pairs in done.items()}
         return self._pairs_s(tests, left, screen_plan(self.plan, screening))
 
     def usual_s(self, screening: int) -> float:

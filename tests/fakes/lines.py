@@ -115,7 +115,8 @@ class FakeLine(Connection):
                 case AskExact():
                     yield _said(ExactSamples(samples=tuple(measurement.exact)))
                 case PinTo(processors=numbers):
-                    yield _said(Pinned(reason=measurement.sits(*numbers) if numbers else ""))
+                    why = "it has no pool of threads that last" if len(numbers) > measurement.threads else ""
+                    yield _said(Pinned(reason=why or (measurement.sits(*numbers) if numbers else "")))
                 case AskEnergy(seconds=seconds):
                     yield _said(EnergyResult(window=_energy(measurement, seconds)))
                 case TimeBlock() as asked:

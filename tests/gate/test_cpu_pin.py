@@ -9,7 +9,7 @@ from threading import Event, Thread, get_native_id, main_thread
 
 import pytest
 
-from pytest_hwperf.gate.turns import CpuPin, processors
+from pytest_hwperf.gate.turns import CpuPin, cores_first, processors
 from pytest_hwperf.host.clocks import threads_here
 
 GONE = 9
@@ -95,17 +95,44 @@ def test_only_what_has_inherited_the_seat_is_freed() -> None:
 
 
 def test_threads_of_a_pool_have_a_processor_each() -> None:
-    """But one that has chosen its own (8), and what has inherited the seat of the caller is freed (10)."""
-    threads, of = [0, 7, 8, 9], dict[int, set[int]]({0: {0, 1, 2}, 7: {0, 1, 2}, 8: {1}, 9: {0, 1, 2}})
+    """None has that of one which has chosen its own (8); what has inherited one from the others is freed (10, 11)."""
+    threads, of = [0, 7, 8, 9], dict[int, set[int]]({0: {*range(4)}, 7: {*range(4)}, 8: {3}, 9: {*range(4)}})
     pin = CpuPin(lambda thread: of[thread], lambda thread, numbers: of.update({thread: {*numbers}}), lambda: threads)
-    assert pin.pin([2, 0, 1], [7, 8, 9]) == ""
-    assert {0: {2}, 7: {0}, 8: {1}, 9: {1}} == of
-    threads.append(10)
-    of[10] = {2}
+    assert pin.pin([2, 3, 0, 1], [7, 8, 9]) == ""
+    assert {0: {2}, 7: {0}, 8: {3}, 9: {1}} == of
+    threads += [10, 11]
+    of |= {10: {2}, 11: {1}}
     pin.release()
-    assert {0: {0, 1, 2}, 7: {0, 1, 2}, 8: {1}, 9: {0, 1, 2}, 10: {0, 1, 2}} == of
-    assert pin.pin([2, 0], [7, 8, 9]) == "more than 2 threads compute"
-    assert of[0] == {0, 1, 2}
+    assert {8: {3}} | {thread: {*range(4)} for thread in (0, 7, 9, 10, 11)} == of
+    assert pin.pin([2, 3, 0], [7, 8, 9]) == "more than 3 threads compute"
+    assert of[0] == {*range(4)}
+
+
+def test_a_thread_of_a_pool_that_ends_meanwhile_is_a_reason() -> None:
+    def allowed(thread: int) -> set[int]:
+        if thread == GONE:
+            raise ProcessLookupError(errno.ESRCH, "No such process")
+        return {0, 1}
+
+    pin = CpuPin(allowed, lambda *_: None, lambda: [0, GONE])
+    assert pin.pin([0, 1], [GONE]) == "cannot choose its processor (No such process)"
+
+
+@pytest.mark.parametrize(
+    ("siblings", "ordered"),
+    [
+        (["0-1", "0-1", "2-3", "2-3"], (0, 2, 1, 3)),
+        (["0,2", "1,3", "0,2", "1,3"], (0, 1, 2, 3)),
+        ([], (0, 1, 2, 3)),
+    ],
+    ids=["in pairs", "in halves", "not told"],
+)
+def test_neighbours_are_on_different_cores(tmp_path: Path, siblings: list[str], ordered: tuple[int, ...]) -> None:
+    for number, text in enumerate(siblings):
+        folder = tmp_path / f"sys/devices/system/cpu/cpu{number}/topology"
+        folder.mkdir(parents=True)
+        (folder / "thread_siblings_list").write_text(text + "\n")
+    assert ordered == cores_first(range(4), tmp_path)
 
 
 def test_where_a_thread_of_a_pool_is_refused_none_is_kept() -> None:

@@ -332,17 +332,24 @@ def test_both_sides_share_a_processor_in_their_turns() -> None:
     assert seats(lines) == {"baseline": [(3,)], "candidate": [(3,)]}
 
 
-@pytest.mark.parametrize("threads", [(2, 1), (1, 2)], ids=["baseline", "candidate"])
-def test_where_a_side_has_a_pool_both_are_kept_on_several_processors(threads: tuple[int, int]) -> None:
-    """Or neither, without a word: most pools have more threads, or such as do not last."""
+@pytest.mark.parametrize(
+    ("threads", "processors", "asked"),
+    [
+        ((2, 2), (3, 4), [(3, 4)]),
+        ((2, 1), (3, 4), [(3, 4), ()]),
+        ((1, 2), (3, 4), [(3, 4), ()]),
+        ((2, 2), (3,), []),
+    ],
+    ids=["both", "of the baseline", "of the candidate", "one processor"],
+)
+def test_pools_of_both_sides_share_processors_or_none_does(
+    threads: tuple[int, int], processors: tuple[int, ...], asked: list[tuple[int, ...]]
+) -> None:
+    """Without a word: most pools have more threads, or such as do not last."""
     sides = [FakeMeasurement(threads=count) for count in threads]
-    found, lines = interleaving(sides[0], sides[1], processors=(3, 4))
-    assert found.assignment.processor == 3
-    assert seats(lines) == {"baseline": [(3, 4)], "candidate": [(3, 4)]}
-    sides[0] = FakeMeasurement(threads=2, sits=lambda *_: "more than 2 threads compute")
-    found, lines = interleaving(sides[0], sides[1], processors=(3, 4))
-    assert found.assignment.processor is None
-    assert seats(lines) == {"baseline": [(3, 4), ()], "candidate": [(3, 4), ()]}
+    found, lines = interleaving(sides[0], sides[1], processors=processors)
+    assert found.assignment.processor == (3 if asked == [(3, 4)] else None)
+    assert seats(lines) == {"baseline": asked, "candidate": asked}
     assert only(found).warnings == ()
 
 
@@ -354,6 +361,14 @@ def test_only_a_pool_is_waited_for_before_the_other_side(threads: int, waits: tu
     for end, count in zip(lines.values(), waits, strict=True):
         warm_up, *turns = (sent.rest for sent in end.sent if isinstance(sent, TimeBlock))
         assert (warm_up, sum(turns), len(turns)) == (True, count, 12)
+
+
+def test_a_pool_is_waited_for_also_in_the_turns_that_do_not_count() -> None:
+    side = FakeMeasurement(taken=lambda _: MILLI, threads=2)
+    _, lines = interleaving(side, side, plan=BlockPlan(warm_blocks=1), processors=(3, 4))
+    for end in lines.values():
+        _, uncounted, *_ = (sent.rest for sent in end.sent if isinstance(sent, TimeBlock))
+        assert uncounted
 
 
 @pytest.mark.parametrize(("blocks", "pools"), [(0, set[Side]()), (1, set[Side]()), (2, {"baseline"})])

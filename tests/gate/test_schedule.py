@@ -246,12 +246,12 @@ def test_groups_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 12 == len(evidence.pairs)
     assert evidence.stopped is None
     assert [(100.0, 0.0), (94.0, 6.0)] == planned.asked
-    assert ["1 pair of 1 s, 99 s left"] == planned.told
+    assert ["1 pair of 1 s, 100 s left"] == planned.told
 
 
 def test_what_the_comparison_takes_is_said_by_tests_that_are_like_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     _, planned = conducted(monkeypatch, [2, 1], clear=1)
-    assert ["7 pair of 7 s, 93 s left"] == planned.told
+    assert ["7 pair of 7 s, 100 s left"] == planned.told
 
 
 def test_a_group_for_which_there_is_no_time_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ import socket
 import threading
 import time
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -152,6 +152,11 @@ def test_it_measures_until_it_is_told_to_go_on(line: tuple[Turns, socket.socket]
     assert EnergyResult(window=EnergyWindow(joules=1.0, needed_s=0.6)) == energy.message
 
 
+def set_cpu_clock(monkeypatch: pytest.MonkeyPatch, read: Callable[[], int]) -> None:
+    monkeypatch.setattr("pytest_hwperf.gate.turns.cpu_ns", read)
+    monkeypatch.setattr("pytest_hwperf.gate.turns.cpu_ns_since", lambda began: read() - began)
+
+
 def test_what_is_prepared_belongs_to_no_call(
     line: tuple[Turns, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,7 +171,7 @@ def test_what_is_prepared_belongs_to_no_call(
             return super().block(calls, batch)
 
     clock = SimpleNamespace(thread_time_ns=lambda: now[0])
-    monkeypatch.setattr("pytest_hwperf.gate.turns.cpu_ns", lambda: now[0])
+    set_cpu_clock(monkeypatch, lambda: now[0])
     monkeypatch.setattr("pytest_hwperf.gate.turns.time", clock)
     turns, end = line
     send(end, TimeBlock(calls=3, batch=2, rest=False), Finish())
@@ -180,7 +185,7 @@ def test_what_is_prepared_belongs_to_no_call(
 def test_the_cpu_time_of_children_belongs_to_the_calls(
     line: tuple[Turns, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    children_s = iter([7.0, 10.0])
+    children_s = iter([6.0, 7.0, 10.0])
     monkeypatch.setattr("pytest_hwperf.gate.turns.cpu_seconds_of_children", lambda: next(children_s))
     turns, end = line
     send(end, TimeBlock(calls=3, batch=2, rest=False), Finish())
@@ -225,7 +230,7 @@ MS = 1_000_000
         (200, {1: 100, 7: 50}, {}),
         (100, {1: 100}, {}),
     ],
-    ids=["a pool beside an idle thread", "threads that have ended", "some of which have ended", "children alone"],
+    ids=["a pool beside an idle thread", "threads that have ended", "some of which have ended", "no thread"],
 )
 def test_a_pool_is_kept_where_its_threads_last(
     line: tuple[Turns, socket.socket],
@@ -238,7 +243,7 @@ def test_a_pool_is_kept_where_its_threads_last(
     now, of = [5000 * MS], dict[int, set[int]]()
     times = iter([dict.fromkeys((1, 7, 8, 9), 1000 * MS), {one: (1000 + ms) * MS for one, ms in threads_ms.items()}])
     monkeypatch.setattr("pytest_hwperf.gate.turns.get_native_id", lambda: 1)
-    monkeypatch.setattr("pytest_hwperf.gate.turns.cpu_ns", lambda: now[0])
+    set_cpu_clock(monkeypatch, lambda: now[0])
     monkeypatch.setattr("pytest_hwperf.gate.turns.ns_of_threads", lambda: next(times))
 
     class Computing(FakeSubject):
@@ -253,7 +258,7 @@ def test_a_pool_is_kept_where_its_threads_last(
     send(end, BLOCK, PinTo(processors=(3, 4)), Finish())
     turns.serve(HERE, cast("Any", Computing()))
     _, _, answer = (receive(end).message for _ in range(3))
-    assert Pinned(reason="" if kept else "its pool has threads that do not last") == answer
+    assert Pinned(reason="" if kept else "it has no pool of threads that last") == answer
     assert kept == of
 
 
@@ -316,7 +321,7 @@ def test_it_waits_for_its_own_threads_before_it_gives_the_turn_away(
         perf_counter=lambda: slept[0] / 1000,
         thread_time_ns=lambda: 0,
     )
-    monkeypatch.setattr("pytest_hwperf.gate.turns.cpu_ns", lambda: min(slept[0], busy_ms) * 1_000_000)
+    set_cpu_clock(monkeypatch, lambda: min(slept[0], busy_ms) * 1_000_000)
     monkeypatch.setattr("pytest_hwperf.gate.turns.time", clock)
 
     def block(calls: int, batch: int) -> "array[int]":

@@ -18,6 +18,7 @@ from pytest_hwperf.host.clocks import (
     clock_of_thread,
     clock_source,
     cpu_ns,
+    cpu_ns_since,
     cpu_seconds_of_living,
     cpu_time_step,
     observe_clock,
@@ -85,36 +86,41 @@ def test_this_machine_has_a_clock_that_moves() -> None:
     assert step_s > 0
 
 
-class Kernel:
-    """Of two other threads it has counted 5 ms, and 3 ms more each once their clocks are read, for 1 ms of the reader.
+MS = 1_000_000
 
-    A third has ended.
-    """
+
+class Kernel:
+    """It counts what a thread computes once the clock of that is read, which takes the reader 1 ms; one has ended."""
 
     def __init__(self) -> None:
-        self.asked = list[int]()
+        self.uncounted, self.counted, self.reader = {7: 0, 8: 0}, 0, 0
 
     def clock_gettime_ns(self, clock: int) -> int:
-        self.asked.append(clock)
         if clock == clock_of_thread(9):
-            raise OSError(errno.EINVAL, "no such thread")
+            raise OSError(errno.EINVAL, "Invalid argument")
+        self.reader += MS
+        self.counted += self.uncounted.pop(next(one for one in self.uncounted if clock_of_thread(one) == clock), 0)
         return 0
 
     def thread_time_ns(self) -> int:
-        return 1_000_000 * len({*self.asked} & {*map(clock_of_thread, (7, 8))})
+        return self.reader
 
     def process_time_ns(self) -> int:
-        return 5_000_000 + 4_000_000 * len({*self.asked} & {*map(clock_of_thread, (7, 8))})
+        return self.counted + self.reader
 
 
 def test_what_threads_compute_right_now_is_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Where the kernel would add it at their next tick; what asking costs is no part of it."""
+    """In both windows, and what asking for it costs is in neither."""
     for thread in (7, 8, 9):
         (tmp_path / str(thread)).mkdir()
+    kernel = Kernel()
     monkeypatch.setattr(clocks, "_THREADS", tmp_path)
-    monkeypatch.setattr(clocks, "_counting_ns", [0])
-    monkeypatch.setattr(clocks, "time", Kernel())
-    assert 5_000_000 + 2 * 3_000_000 == cpu_ns()
+    monkeypatch.setattr(clocks, "time", kernel)
+    kernel.uncounted = {7: 5 * MS, 8: 2 * MS}
+    began = cpu_ns()
+    assert 7 * MS + 2 * MS == began
+    kernel.uncounted = {7: 3 * MS, 8: 4 * MS}
+    assert 7 * MS == cpu_ns_since(began)
 
 
 @pytest.mark.skipif(not threads_here(), reason="this system does not list threads")

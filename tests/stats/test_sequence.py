@@ -14,7 +14,7 @@ from fakes import gates
 
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Pair, Stage
-from pytest_hwperf.records.messages import said
+from pytest_hwperf.records.messages import said, state
 from pytest_hwperf.records.metrics import Better
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison
@@ -208,6 +208,21 @@ def test_screen_of_nine_shows_equivalence_where_one_pair_of_six_was_disturbed(
     found = decide(over)[A]
     assert (outcome, count, count) == (found.outcome, len(over.pairs), found.pairs)
     assert confidence(found) == pytest.approx(1 - 2 * (10 / 512 if count == 9 else 0.5**count))
+
+
+@pytest.mark.parametrize("pairs", [6, 7, 8])
+def test_six_pairs_count_where_a_longer_screen_is_stopped(pairs: int) -> None:
+    """It was no suspect by these, and would fail nothing; what is dropped then is kept likewise."""
+    made = tuple(pair(n, "screen", [observation(A, 1.035 if n == 3 else 1.0, n)]) for n in range(1, pairs + 1))
+    growing = evidence(made, hypotheses=[A])
+    assert "pairs missing" == cause_of(only(decide(growing)))
+    for ended in (replace(growing, stopped=state("interrupted")), replace(growing, dropped=(A,))):
+        found = only(decide(ended))
+        assert ("inconclusive", 6, "") == (found.outcome, found.pairs, cause_of(found))
+
+
+def cause_of(found: Comparison) -> str:
+    return found.cause.kind if found.cause else ""
 
 
 def test_cleared_by_wide_values_is_inconclusive() -> None:

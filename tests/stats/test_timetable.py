@@ -73,9 +73,11 @@ def test_a_group_that_will_not_be_over_goes_on_with_fewer_tests() -> None:
 
 
 def test_what_was_screened_before_takes_no_time_again() -> None:
+    """One that goes on after six pairs takes three more at most."""
     found = table(10)
-    seen = {one.test: 6 for one in found.tests[:5]}
-    assert found.screen_s(found.tests[5:], FINE) == pytest.approx(found.screen_s(found.tests, FINE, seen))
+    over, half, longer = (dict.fromkeys((one.test for one in found.tests[:5]), pairs) for pairs in (9, 3, 6))
+    assert found.screen_s(found.tests[5:], FINE) == pytest.approx(found.screen_s(found.tests, FINE, over))
+    assert found.screen_s(found.tests, FINE, half) == pytest.approx(found.screen_s(found.tests, FINE, longer))
 
 
 def test_a_slower_pace_makes_groups_smaller() -> None:
