@@ -188,7 +188,7 @@ class Hwperf:
             self._check_time()
             check_recorded(name, value, better)
             size = RECORDED_MARGIN if margin is None else parse_size(margin, "relative")
-            run = self._test.runs.get("") or empty_run(self._item)
+            run = self._test.runs.get("") or empty_run(self._item.config, self._item.nodeid)
             if name in run.directions:
                 raise UsageProblem(f"hwperf.record({name!r}): recorded twice in one test; give each value its own name")
             sample = Sample(metric=name, values=array("d", [value]), per="test", source="recorded")
@@ -265,7 +265,8 @@ class Hwperf:
             if not self._session.judges:
                 return ()
             (old_name, old), (new_name, new) = two_models(models)
-            run = empty_run(self._item, checked_label(label) or f"{new_name} against {old_name}")
+            label = checked_label(label) or f"{new_name} against {old_name}"
+            run = empty_run(self._item.config, self._item.nodeid, label)
             self._check_compared(run.label)
             with line_of(self._item.config) as shown, timeout_paused(self._item):
                 settings = self._compare_settings(run.label, partial(show_pairs, shown), batch_size, threads)

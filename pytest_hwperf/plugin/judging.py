@@ -54,7 +54,9 @@ def judge_test(item: pytest.Item) -> str:
     measured = [run for run in test.runs.values() if run.samples or run.unmeasured]
     if not measured and test.markers.budgets and not test.skips:  # they are unmeasured, never passed
         cause = state("never called")
-        measured = [replace(empty_run(item), unmeasured={one.metric: cause for one in test.markers.budgets})]
+        measured = [
+            replace(empty_run(item.config, item.nodeid), unmeasured={one.metric: cause for one in test.markers.budgets})
+        ]
     judged = [_judged(item, run, again) for run in measured]
     judgements = [judgement for judgement, _ in judged]
     judgements += [judged_by(session, run, found) for run, found, _ in test.compared]

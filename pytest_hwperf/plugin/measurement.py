@@ -77,16 +77,13 @@ def run_of_one_call(item: pytest.Item, subject: Subject, label: str, first: Firs
         for metric in taken_by("calls")
     )
     samples = (*calls, *item_samples(first.items, cold))
-    return replace(empty_run(item, label), scenario=subject.scenario, samples=samples).with_result(first.value)
+    return replace(empty_run(item.config, item.nodeid, label), scenario=subject.scenario, samples=samples).with_result(
+        first.value
+    )
 
 
-def empty_run(item: pytest.Item, label: str = "") -> Run:
-    """Return a run without samples: what a test's own metrics are recorded in where nothing was measured."""
-    return unmeasured(item.config, item.nodeid, label)
-
-
-def unmeasured(config: pytest.Config, test: str, label: str) -> Run:
-    """Return a run of a test of which nothing was measured, or nothing is known."""
+def empty_run(config: pytest.Config, test: str, label: str = "") -> Run:
+    """Return a run without samples, of a test by its node id."""
     shared = session_of(config)
     return Run(
         test=test,
@@ -109,7 +106,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         return _measured_untimed(item, subject, label, seen)
     shared, rows, idle = session_of(item.config), subject.rows, IdlePower(item)
     instructions, absent = instruction_meter_of(item)
-    loaded, run, traced = _loaded(item, subject), empty_run(item, label), trace_conditions()
+    loaded, run, traced = _loaded(item, subject), empty_run(item.config, item.nodeid, label), trace_conditions()
     meters = meters_of(item, subject, absent)
     meters += [instructions] if instructions else []  # last: the other meters' work is no work of the calls
     idle.watch()
@@ -218,7 +215,7 @@ def _measured_untimed(item: pytest.Item, subject: Subject, label: str, seen: Seq
     judged = [metric for metric in taken_by(*ways) if METRICS[metric].budgets]
     cause = state("traced", by=", ".join(seen))
     return replace(
-        empty_run(item, label),
+        empty_run(item.config, item.nodeid, label),
         scenario=subject.scenario,
         samples=tuple(exact),
         conditions={**subject.conditions, **trace_conditions()},

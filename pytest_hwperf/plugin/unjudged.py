@@ -13,7 +13,7 @@ from pytest_hwperf.gate.result import GateResult
 from pytest_hwperf.plugin.collector import Ends
 from pytest_hwperf.plugin.failure import Failure
 from pytest_hwperf.plugin.judging import failures, judged_by
-from pytest_hwperf.plugin.measurement import unmeasured
+from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.session import session_of, test_of
 from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.errors import HwperfError, StoreError
@@ -80,7 +80,7 @@ def _unjudged(
         if label in {one.run.label for one in part.judgements}:  # what it does not measure here is not asked of it
             left = [one for one in left if one.outcome == "regressed" and not gate.is_blind_to(_path(config, test))]
         if left:
-            run = replace(unmeasured(config, test, label), directions=better)
+            run = replace(empty_run(config, test, label), directions=better)
             yield judged_by(session_of(config), run, left)
 
 
@@ -89,7 +89,7 @@ def _gone(config: pytest.Config, gate: GateResult, test: str, part: ReportPart) 
     margin = DEFAULT_MARGINS["latency_p50"]
     labels = {one.label for one in gate.gone if one.test == test} - {one.run.label for one in part.judgements}
     for label in sorted(labels):
-        run = unmeasured(config, test, label)
+        run = empty_run(config, test, label)
         found = gate.answers.of(Measurement(test=test, label=label), [margin], {margin.key}, ())
         lacking = [uncompared(margin, "not comparable", one.cause) for one in found.values()]
         yield judged_by(session_of(config), run, lacking)

@@ -87,7 +87,7 @@ def why_not_measured(item: pytest.Item, subject: Subject) -> Statement | None:
 
 def unmeasured_run(item: pytest.Item, why: Statement, label: str = "") -> Run:
     """Return the run of a test that is not measured: as what cannot be compared, or where nothing is, as a skip."""
-    settings, run = session_of(item.config).settings, empty_run(item, label)
+    settings, run = session_of(item.config).settings, empty_run(item.config, item.nodeid, label)
     if settings.against or settings.compare:
         return replace(run, unmeasured={MEDIAN_LATENCY[0]: why})
     test_of(item).skips.append(Skip(test=item.nodeid, scenario="", cause=why))

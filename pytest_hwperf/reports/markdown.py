@@ -93,8 +93,8 @@ def render(report: Report) -> bytes:
     head = [f"{MARKER}\n<!-- state: {headline.state} -->", sign, "<br>\n".join(_compared(report))]
     tables = list[MarkdownTable]()
     for name, (heading, columns, most) in _TABLES.items():  # what a reader has to know something of
-        cells = [table_row([_CELLS[column](row) for column in columns]) for row in groups[name]]
-        tables.append(MarkdownTable(heading=heading, columns=columns, rows=cells, most=most))
+        rows = [_row(one, columns) for one in groups[name]]
+        tables.append(MarkdownTable(heading=heading, columns=columns, rows=rows, most=most))
     tables += [_unanswered(report, groups["unanswered"]), _all_rows(report, groups)]
     tail = _repeated(report, groups)
     room = LARGEST - 1 - sum(map(_size, (*head, *tail))) - sum(table.frame for table in tables)
@@ -128,6 +128,10 @@ def _machine(report: Report) -> str:
     at = f"{machine.cpu_model}, {counted(machine.cores, 'core')}, {machine.system}, {machine.python}"
     others = {*machines} - {machine.fingerprint}
     return f"{prose(at)} and {counted(len(others), 'other machine')}" if others else prose(at)
+
+
+def _row(row: Row, columns: Sequence[str]) -> str:
+    return table_row([_CELLS[column](row) for column in columns])
 
 
 def _tied(cell: str) -> str:

@@ -193,7 +193,7 @@ class _Course:
         """Return what the screen of something tells, and how many pairs more it waits for."""
         seen, pairs = self.paired(one, LONG_SCREEN, "screen"), SCREEN_PAIRS
         if seen.observations and not seen.is_constant and all(map(is_ratio, seen.observations)):
-            pairs = SCREEN_PAIRS if one in self.screened else _screen_pairs(seen)
+            pairs = SCREEN_PAIRS if one in self.screened else _length_of_screen(seen)
         if (self.evidence.stopped or one in self.evidence.dropped) and SCREEN_PAIRS <= len(seen.observations) < pairs:
             pairs = SCREEN_PAIRS  # they are a screen of their own
         missing = 0 if one in self.screened else max(0, pairs - len(seen.observations))
@@ -348,7 +348,7 @@ def _looks_slower(worse: Sequence[float]) -> bool:
     return signed_rank_p(worse) <= SCREEN_P
 
 
-def _screen_pairs(seen: Paired) -> int:
+def _length_of_screen(seen: Paired) -> int:
     """Return how many pairs the screen takes of what is no suspect, as far as those that are there tell.
 
     After six it is over if they show it to be equal or better. Else it goes on to nine, as long as they can show it to

@@ -39,7 +39,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         from pytest_hwperf.plugin.measurement import empty_run
 
         correct = sample("accuracy", [1.0, 0.0], per="example", source="callable")
-        return replace(empty_run(item), samples=(sample(values=array("d", CALLS_S)), correct))
+        return replace(empty_run(item.config, item.nodeid), samples=(sample(values=array("d", CALLS_S)), correct))
 
     monkeypatch.setattr("pytest_hwperf.plugin.fresh.ask", ask)
     monkeypatch.setattr("pytest_hwperf.plugin.measurement.measure", measured)
