@@ -99,7 +99,8 @@ class GroupSchedule:
     def said(self, evidence: Evidence, left_s: float, screened_s: float) -> str:
         """Say how long the comparison takes of what was left before it, and what is done where the time is short."""
         table, tests = self._paced(evidence, screened_s), self._table.tests
-        about_s = rounded_up(table.usual_s(self.screening))
+        expected_s = table.needed_s(tests, self.screening) if self._clear else table.usual_s(self.screening)
+        about_s = rounded_up(expected_s)  # what is clear is confirmed for certain
         parts = [f"comparing {counted(len(tests), 'test')} takes about {about_s} s of the {rounded_up(left_s)} s left"]
         if table.at_once > 1:
             parts.append(f"{table.at_once} pairs run side by side")

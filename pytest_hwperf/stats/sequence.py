@@ -135,7 +135,7 @@ def _courses(evidence: Evidence, seen: _Seen) -> Iterator["_Course"]:
     The share is that of what is expected to be tested of it, at least one hypothesis, among all that is left. A group
     that has tested nothing has spent nothing. Fixed samples belong to the first group.
     """
-    left, at, fixed = evidence.alpha, 0, tuple(map(Exact, evidence.fixed_samples))
+    left, at, fixed, is_red = evidence.alpha, 0, tuple(map(Exact, evidence.fixed_samples)), False
     testable = sum(one.is_testable(one.compare(left), left) for one in fixed)
     for size in evidence.groups or (len(evidence.hypotheses),):
         counts = size, len(evidence.hypotheses) - at - size
@@ -145,9 +145,11 @@ def _courses(evidence: Evidence, seen: _Seen) -> Iterator["_Course"]:
             seen=seen,
             alpha=left * (here + testable) / (here + testable + others) if others else left,
             hypotheses=evidence.hypotheses[at : at + size],
+            is_red=is_red,
         )
         course.follow(fixed)
         yield course
+        is_red |= bool(course.rejected)
         left -= course.alpha if course.family else 0.0
         at, fixed, testable = at + size, (), 0
 
@@ -160,6 +162,7 @@ class _Course:
     seen: _Seen
     alpha: float  # of this group
     hypotheses: Sequence[Hypothesis]
+    is_red: bool = False  # whether something has regressed in a group before: the build fails
     screened: list[Hypothesis] = field(default_factory=list)  # to be confirmed
     testable: dict[Hypothesis, tuple[Exact, float]] = field(default_factory=dict)  # with the p-value of each
     rejected: int = 0  # hypotheses and fixed samples that regressed
@@ -194,7 +197,8 @@ class _Course:
         seen, pairs = self.paired(one, LONG_SCREEN, "screen"), SCREEN_PAIRS
         if seen.observations and not seen.is_constant and all(map(is_ratio, seen.observations)):
             pairs = SCREEN_PAIRS if one in self.screened else _length_of_screen(seen)
-        if (self.evidence.stopped or one in self.evidence.dropped) and SCREEN_PAIRS <= len(seen.observations) < pairs:
+        is_cut = self.is_red or self.evidence.stopped or one in self.evidence.dropped
+        if is_cut and SCREEN_PAIRS <= len(seen.observations) < pairs:
             pairs = SCREEN_PAIRS  # they are a screen of their own
         missing = 0 if one in self.screened else max(0, pairs - len(seen.observations))
         return self.paired(one, pairs, "screen"), missing

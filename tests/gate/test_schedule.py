@@ -18,7 +18,7 @@ from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Margin
 from pytest_hwperf.stats.sequence import Step
-from pytest_hwperf.stats.timetable import COARSE, PAIR_PLAN, REHEARSAL_PLAN, screen_plan
+from pytest_hwperf.stats.timetable import COARSE, PAIR_PLAN, REHEARSAL_PLAN, rounded_up, screen_plan
 
 MILLI = 1e-3
 
@@ -148,6 +148,19 @@ def test_the_pace_is_that_of_the_pairs_that_there_were() -> None:
     clear = Evidence(alpha=0.01, hypotheses=hypotheses, pairs=(screened(hypotheses[:1]),) * 3, groups=(1,))
     assert 1.0 == pytest.approx(found._paced(clear, expected_s).pace)
     assert 4.0 == pytest.approx(found._paced(clear, 4 * expected_s).pace)
+
+
+@pytest.mark.parametrize(("times", "clear"), [(1.0, False), (9.0, True)])
+def test_what_is_said_counts_on_the_confirmation_of_what_is_clear(times: float, *, clear: bool) -> None:
+    """Else on one in some builds: the geometric mean of a build with one, and one without."""
+    hypotheses = asked(4)
+    trace = rehearsed(hypotheses)
+    seen = trace.interleavings[hypotheses[0].measurement].observations
+    seen[:] = [replace(one, candidate=array("d", [times * value for value in one.baseline])) for one in seen]
+    found = GroupSchedule(hypotheses, trace, 0.01, PAIR_PLAN, 600.0)
+    table, nothing = found._table, Evidence(alpha=0.01, hypotheses=hypotheses, pairs=())
+    expected_s = table.needed_s(table.tests, found.screening) if clear else table.usual_s(found.screening)
+    assert found.said(nothing, 600.0, 0.0).startswith(f"comparing 4 tests takes about {rounded_up(expected_s)} s of")
 
 
 def test_a_test_that_one_side_at_a_time_runs_takes_twice_what_its_rehearsal_took() -> None:

@@ -221,6 +221,16 @@ def test_six_pairs_count_where_a_longer_screen_is_stopped(pairs: int) -> None:
         assert ("inconclusive", 6, "") == (found.outcome, found.pairs, cause_of(found))
 
 
+@pytest.mark.parametrize(("first", "left"), [(2.0, 0), (1.0, 3)], ids=["a red build", "a green one"])
+def test_a_screen_is_no_longer_than_six_pairs_where_the_build_is_red(first: float, left: int) -> None:
+    """They would show that another test is equal, and change nothing."""
+    a = [*pairs("screen", {A: first}, 6), *pairs("confirm", {A: first}, 9)]
+    b = [pair(n, "screen", [observation(B, 1.035 if n == 18 else 1.0, n)]) for n in range(16, 22)]
+    both = replace(evidence(tuple(a), tuple(b)), groups=(1, 1))
+    assert left == next_step(both).pairs
+    assert ["regressed" if first > 1 else "equivalent", "inconclusive"] == [decide(both)[one].outcome for one in (A, B)]
+
+
 def cause_of(found: Comparison) -> str:
     return found.cause.kind if found.cause else ""
 
