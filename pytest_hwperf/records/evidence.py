@@ -81,8 +81,7 @@ class Assignment(Record, frozen=True, kw_only=True):
     # B baseline, C candidate, a letter for every block in time order, as "BCCBCBBC"; of a pair whose processes were
     # alive one after the other, a letter for each of them
     turns: str
-    # that both sides shared in their turns, with a pool of threads the first of several; None: the scheduler chose
-    processor: Count | None = None
+    processor: Count | None = None  # that both sides shared in their turns, of a pool the first; None: not chosen
 
 
 class Seen(Record, frozen=True, kw_only=True):

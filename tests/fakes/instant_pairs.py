@@ -49,7 +49,9 @@ def conduct(self: Conductor, evidence: Evidence, until: float, why_late: Stateme
     return evidence
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
+    """Stand for the pairs also where `fakes.repeated_pairs` does."""
     patch = pytest.MonkeyPatch()
     config.add_cleanup(patch.undo)
     patch.setattr(Conductor, "conduct", conduct)
