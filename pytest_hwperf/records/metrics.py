@@ -58,7 +58,7 @@ class Metric:
 
     name: str
     title: str = ""  # as a person reads it
-    unit: str = "1"  # base unit: "s", "1/s", "B", "J", "g" or "1"
+    unit: str = "1"  # base unit: "s", "1/s", "B", "J", "g", "share" (of 1) or "1"
     better: Better
     exact: bool = False  # repeats agree to the quantum, so that stored values stay valid without a rerun
     taken: Taken = "record"
@@ -258,9 +258,9 @@ _ROWS = (
     _row(_WINDOW, "cpu_time", "CPU time of a call, threads and children included",
         "cpu_time_max_ms", 0.05, unit="s", in_turns="CPU seconds", grows_with_batch=True, between_models=True),
     _row(_WINDOW, "cpu_utilisation", "share of the allotted cores",
-        "cpu_max_percent", counter="cpu_time", spread="core second"),
+        "cpu_max_percent", unit="share", counter="cpu_time", spread="core second"),
     _row(_WINDOW, BOARD_UTILISATION, "share of time in which a kernel ran on the GPUs in use",
-        "gpu_max_percent", spread="nothing", remedy=_GPU),
+        "gpu_max_percent", unit="share", spread="nothing", remedy=_GPU),
     _row(_VALUE, "instructions",
         "instructions of a call in user space, threads included: a second opinion beside the times",
         "instructions_max", 0.01, exact=True, taken="counts", shown=_MEDIAN, remedy=_COUNTERS),

@@ -19,6 +19,7 @@ _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "J": ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ")),
     "g": ((1.0, "g"), (1e-3, "mg"), (1e-6, "µg"), (1e-9, "ng")),
     "1/s": ((1e6, "M/s"), (1e3, "k/s"), (1.0, "/s")),
+    "share": ((0.01, "%"),),
     "1": ((1.0, ""),),
 }
 
@@ -31,6 +32,7 @@ EXPORT_UNITS: Mapping[str, tuple[str, float]] = {
     "J": ("mj", 1e3),
     "g": ("mg", 1e3),
     "1/s": ("per_s", 1.0),
+    "share": ("", 1.0),
     "1": ("", 1.0),
 }
 
@@ -39,7 +41,7 @@ def scale_for(unit: str, value: float, digits: int = 3) -> tuple[float, str]:
     """Return the factor and name of the display unit in which `value` reads well, rounded to so many digits."""
     scales = _SCALES[unit]
     if value == 0:
-        return next(scale for scale in scales if scale[0] == 1.0)
+        return next((scale for scale in scales if scale[0] == 1.0), scales[-1])
     rounds_to_one = 1 - 0.5 * 10.0**-digits  # 999.6 of the next smaller unit would be 1,000 of them
     return next((scale for scale in scales if abs(value) >= scale[0] * rounds_to_one), scales[-1])
 

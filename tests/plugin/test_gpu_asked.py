@@ -40,7 +40,7 @@ def test_a_budget_of_utilisation_is_judged_by_the_boards_own_shares(
 
     result.assert_outcomes(passed=1 - failed, failed=failed)
     if failed:
-        result.stdout.fnmatch_lines(["*gpu_utilisation 0.900*limit 0.8; *nvml:0*"])
+        result.stdout.fnmatch_lines(["*gpu_utilisation 90.0 %*limit 80 %; *nvml:0*"])
 
 
 @pytest.mark.usefixtures("no_energy")

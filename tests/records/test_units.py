@@ -39,6 +39,8 @@ from pytest_hwperf.records.units import (
         (show(0.002, "J"), "2.00 mJ"),
         (show(14706.0, "1/s"), "14.7 k/s"),
         (show(0.9737, "1"), "0.974"),
+        (show(0.9, "share"), "90.0 %"),
+        (show(0.0, "share"), "0 %"),
         (show(0.9996, "s"), "1.00 s"),
         (show(0.9994, "s"), "999 ms"),
         (show(999.6e6, "B"), "1.00 GB"),
