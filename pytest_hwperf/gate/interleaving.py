@@ -239,16 +239,16 @@ class Interleaver:
         two processors would measure these. Two threads of a pool that wake up on one of them would take turns.
         """
         chosen = self.processors if self.pools and not self.processes else self.processors[:1]
-        refused = [f"{side}: {why}" for side in self.connections if (why := self._pinned(side, chosen))]
+        refused = [(side, why) for side in self.connections if (why := self._pinned(side, chosen))]
         if refused and self.processes:
-            side, _, why = refused[0].partition(": ")
+            side, why = refused[0]
             self._warnings[f"{side}: it does not stay on the processor of the others: {why}"] = None
         elif refused:
             self.processors = ()
             for side in SIDES:
                 self._pinned(side, ())
             if not self.pools:
-                self._warnings[f"the sides do not share a processor: {'; '.join(refused)}"] = None
+                self._warnings[f"the sides do not share a processor: {'; '.join(map(': '.join, refused))}"] = None
 
     def _pinned(self, side: Side, chosen: Sequence[int]) -> str:
         return self._ask(side, PinTo(processors=tuple(chosen)), Pinned)[0].reason
