@@ -139,7 +139,7 @@ class Conductor(Holder):
             if self.schedule is not None and not self._has_said and self.schedule.is_typical(evidence):
                 self._has_said = True
                 spent_s = sum(self.seconds.get(stage, 0.0) for stage in ("screen", "confirm"))
-                self.say(self.schedule.said(evidence, until - self.clock() + spent_s, self.seconds["screen"]))
+                self.say(self.schedule.said(evidence, until - self.clock() + spent_s, self.seconds.get("screen", 0.0)))
             if any(pair.lost for pair, _ in found) and self.clock() >= until:
                 return replace(evidence, stopped=why_late)
             for ahead, (pair, trace) in enumerate(found):

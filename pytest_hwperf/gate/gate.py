@@ -171,6 +171,7 @@ def plan(gate: GateRun) -> None:
         spared_s=shared.import_s * shared.ahead,
         explain_s=gate.explain_s,
     )
+    gate.evidence = replace(gate.evidence, suspects=conductor.schedule.clear)
 
 
 def _of_processes(gate: GateRun) -> Sequence[FixedSample]:

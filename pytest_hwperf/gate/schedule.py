@@ -12,13 +12,13 @@ from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pa
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, metric_of
 from pytest_hwperf.records.units import counted
 from pytest_hwperf.stats.paired import least_calls
-from pytest_hwperf.stats.sequence import FAR, LONG_SCREEN, SCREEN_PAIRS, next_step
+from pytest_hwperf.stats.sequence import LONG_SCREEN, SCREEN_PAIRS, next_step
 from pytest_hwperf.stats.timetable import REHEARSAL_PLAN, RESERVE, BlockPlan, CallTimes, TestTime, Timetable, rounded_up
 
 _SHORTEST_S = 1e-9  # that a call takes
 _TWICE = 2  # as many processes of each side, where one side is alive at a time, as in its rehearsal
 _LEAST_START = 0.1  # of what the start of the rehearsal took, which the start of any pair takes
-_SLOWER = 1.1  # times the margin, from which a test is asked before others
+_FAR, _SLOWER = 1.5, 1.1  # times the margin, from which a test needs no screen, and is asked before others
 _SHORTEST_PACE = 0.25  # pairs may be quicker than expected, by so much at most: the rehearsal converts models anew
 
 
@@ -39,8 +39,10 @@ class GroupSchedule:
     ) -> None:
         """Read the rehearsal of `hypotheses`, of which those of a test follow each other."""
         times = [_time(node, hypotheses, trace) for node in dict.fromkeys(one.measurement.test for one in hypotheses)]
-        clear = {one.measurement.test for one in hypotheses if is_clear(one, trace)}
-        self._clear = sum(one.test in clear for one in times)
+        self.clear = tuple(one for one in hypotheses if _is_slower(one, trace, _FAR))
+        self._clear = len({one.measurement.test for one in self.clear})
+        screened = {one.measurement.test for one in hypotheses if one not in self.clear}
+        self._known = {one.test: LONG_SCREEN for one in times if one.test not in screened}  # as after a whole screen
         self._table = Timetable(
             start_s=max((trace.start_s or 0.0) - spared_s, _LEAST_START * (trace.start_s or 0.0)),
             serial_start_s=_TWICE * trace.apart_start_s,
@@ -55,7 +57,7 @@ class GroupSchedule:
     def next_group(self, evidence: Evidence, left_s: float, screened_s: float) -> int:
         """Return how many hypotheses are asked next, 0 where there is no time for any; see `gate.conductor`."""
         done = len(self._begun(evidence, len(evidence.groups)))
-        table, seen = self._paced(evidence, screened_s), _screened(evidence)
+        table, seen = self._paced(evidence, screened_s), self._screened(evidence)
         size = table.next_group(done, left_s, self.screening, seen)
         if done < self._clear:  # what is clear is decided before all else
             size = min(size, self._clear - done)
@@ -63,7 +65,7 @@ class GroupSchedule:
 
     def shortened(self, evidence: Evidence, left_s: float, screened_s: float) -> int:
         """Return with how many hypotheses the last group goes on, which is being screened; see `gate.conductor`."""
-        before, seen = len(self._begun(evidence, len(evidence.groups) - 1)), _screened(evidence)
+        before, seen = len(self._begun(evidence, len(evidence.groups) - 1)), self._screened(evidence)
         tests = self._begun(evidence, len(evidence.groups))[before:]
         if not any(seen[one.test] for one in tests):
             return evidence.groups[-1]
@@ -71,6 +73,11 @@ class GroupSchedule:
         seen |= {one.test: LONG_SCREEN for one in tests if one.test not in waiting}
         size = self._paced(evidence, screened_s).shortened(tests, left_s, self.screening, seen)
         return _asked(tests[:size])
+
+    def _screened(self, evidence: Evidence) -> Counter[str]:
+        """Return test → pairs of its screen that it was in."""
+        pairs = (pair for pair in evidence.pairs if pair.stage == "screen")
+        return Counter(self._known) + Counter(test for pair in pairs for test in _tests_of(pair))
 
     def _begun(self, evidence: Evidence, groups: int) -> Sequence[TestTime]:
         """Return the tests of the first groups."""
@@ -90,7 +97,7 @@ class GroupSchedule:
 
     def needed_s(self, evidence: Evidence, screened_s: float) -> float:
         """Return about how long the pairs of all tests take, with a reserve."""
-        return RESERVE * self._paced(evidence, screened_s).needed_s(self._table.tests, self.screening)
+        return RESERVE * self._paced(evidence, screened_s).needed_s(self._table.tests, self.screening, self._known)
 
     def is_typical(self, evidence: Evidence) -> bool:
         """Whether other tests can be judged by the group that was begun last: not by a few that are clear."""
@@ -99,12 +106,12 @@ class GroupSchedule:
     def said(self, evidence: Evidence, left_s: float, screened_s: float) -> str:
         """Say how long the comparison takes of what was left before it, and what is done where the time is short."""
         table, tests = self._paced(evidence, screened_s), self._table.tests
-        expected_s = table.needed_s(tests, self.screening) if self._clear else table.usual_s(self.screening)
-        about_s = rounded_up(expected_s)  # what is clear is confirmed for certain
+        most_s = table.needed_s(tests, self.screening, self._known)
+        about_s = rounded_up(most_s if self._clear else table.usual_s(self.screening))  # the clear is confirmed
         parts = [f"comparing {counted(len(tests), 'test')} takes about {about_s} s of the {rounded_up(left_s)} s left"]
         if table.at_once > 1:
             parts.append(f"{table.at_once} pairs run side by side")
-        if table.needed_s(tests, self.screening) > left_s:
+        if most_s > left_s:
             parts.append("they are compared in groups, and the last ones may not be reached")
         if self._explain_s:
             parts.append(f"explaining a regression takes about {rounded_up(self._explain_s)} s more")
@@ -120,24 +127,14 @@ def _tests_of(pair: Pair) -> set[str]:
     return {one.measurement.test for one in pair.observations}
 
 
-def _screened(evidence: Evidence) -> Counter[str]:
-    """Return test → pairs of its screen that it was in."""
-    return Counter(test for pair in evidence.pairs if pair.stage == "screen" for test in _tests_of(pair))
-
-
 def clearest_first(hypotheses: Sequence[Hypothesis], trace: PairTrace) -> list[Hypothesis]:
     """Return hypotheses in an order in which tests come first that a rehearsal shows to be far slower, then slower.
 
     Its pair is none of those that decide; so it may choose what these are asked first, and what is left out where the
     time is short.
     """
-    slower = [{one.measurement.test for one in hypotheses if _is_slower(one, trace, size)} for size in (FAR, _SLOWER)]
+    slower = [{one.measurement.test for one in hypotheses if _is_slower(one, trace, size)} for size in (_FAR, _SLOWER)]
     return sorted(hypotheses, key=lambda one: [one.measurement.test not in tests for tests in slower])
-
-
-def is_clear(hypothesis: Hypothesis, trace: PairTrace) -> bool:
-    """Whether the median latency is far beyond its margin in a rehearsal."""
-    return _is_slower(hypothesis, trace, FAR)
 
 
 def _is_slower(hypothesis: Hypothesis, trace: PairTrace, times: float) -> bool:

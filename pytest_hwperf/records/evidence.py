@@ -134,6 +134,7 @@ class Evidence(Record, frozen=True, kw_only=True):
     pairs: tuple[Pair, ...]
     fixed_samples: tuple[FixedSample, ...] = ()
     groups: tuple[Count, ...] = ()  # hypotheses of each group, in their order, that was started; none: all of them
+    suspects: tuple[Hypothesis, ...] = ()  # of the hypotheses: a rehearsal showed a far slower call; not screened
     dropped: tuple[Hypothesis, ...] = ()  # of the hypotheses: gave no value again and again, and are waited for no more
     until_equivalent: bool = False  # whether what is inconclusive is asked in further pairs
     in_test: bool = False  # whether a test has asked for it, beside whatever else the build compares

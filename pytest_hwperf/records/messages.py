@@ -108,7 +108,7 @@ _SENTENCES: Mapping[str, str] = {
     "apart": "one side at a time (hwserial): drift of the machine between processes is part of the spread",
     "sign-flip": "{pairs:count pair} of fresh processes, exact sign-flip",
     "screen": "screen of {pairs} pairs: no sign of a slowdown",
-    "second screen": "{pairs} fresh pairs after the screen: no sign of a slowdown",
+    "second screen": "{pairs} fresh pairs: no sign of a slowdown",
     "unconfirmed screen": "screen of {pairs:count pair}, not confirmed",
     "equal pairs": "{pairs:count pair}, equal on each side, compared exactly, no p-value",
     "equal fresh pairs": "{pairs:count fresh pair}, equal on each side, exact sign test",

@@ -23,11 +23,10 @@ from pytest_hwperf.stats.ranks import fewest_pairs, signed_rank_p, walsh_bounds
 
 _STAGES: tuple[Stage, ...] = get_args(Stage)
 SCREEN_PAIRS: Final = 6
-FIRST_PAIRS: Final = 3  # of a screen, which show a change far beyond the margin
+FIRST_PAIRS: Final = 3  # after which a test may be known to need no more
 LONG_SCREEN: Final = 9  # of it, where six show a test to be neither slower nor equal: one may be disturbed
 SCREEN_P = 0.11  # at a margin of 0: a rank sum of 17 of 21
 CLEARING_PAIRS: Final = 8  # fresh ones, after which a suspect is asked no further if they show no change for the worse
-FAR: Final = 1.5  # times the margin: a change that the first pairs show for certain
 SHARES = (0.4, 0.3, 0.3)  # of alpha, one for each look
 PATIENT_SHARES = (0.4, 0.2, 0.2, 0.2)  # the same where pairs go on until equivalence is shown: with a late look more
 LOOKS = {pairs: 2.0**-7 * 0.5**number for number, pairs in enumerate((8, 16, 32, MOST_PAIRS))}  # for equivalence
@@ -205,7 +204,9 @@ class _Course:
 
     def follow(self, fixed_samples: Sequence[Exact]) -> None:
         """Go from the screen to the last look that is complete."""
-        self.screened.extend(one for one in self.hypotheses if is_suspect(one, self.seen[one]["screen"]))
+        for one in self.hypotheses:
+            if one in self.evidence.suspects or is_suspect(one, self.seen[one]["screen"]):
+                self.screened.append(one)
         for fixed in fixed_samples:
             found, asked = fixed.compare(self.alpha), fixed.fixed.hypothesis
             if fixed.is_testable(found, self.alpha):
@@ -332,14 +333,9 @@ def is_suspect(hypothesis: Hypothesis, observations: Sequence[Observation]) -> b
     """Say whether the screen leaves it open that a change for the worse exceeds the margin.
 
     It has to look like one, and not to lie within the margin in every single pair: of a change beyond it that happens
-    to one in 64 at most. Where the first three pairs are all far beyond it, no further ones are waited for. Also a
-    value that never varies may follow the coin, as one that depends on who starts first.
+    to one in 64 at most. Also a value that never varies may follow the coin, as one that depends on who starts first.
     """
-    first, whole = (Paired(hypothesis, observations[:pairs]) for pairs in (FIRST_PAIRS, SCREEN_PAIRS))
-    if len(first.observations) == FIRST_PAIRS and not first.is_constant and first.is_comparable:
-        worse, margin = first.worsened()
-        if min(worse) > margin + math.log(FAR):  # whatever later ones show
-            return True
+    whole = Paired(hypothesis, observations[:SCREEN_PAIRS])
     if len(whole.observations) < SCREEN_PAIRS or not whole.is_comparable:
         return False
     if whole.is_constant:

@@ -111,7 +111,7 @@ PAIR_PLAN = BlockPlan(
     long_block_s=0.06,
     cold_calls=3,
     longest_s=12.0,
-    longest_apart_s=1.0,
+    longest_apart_s=0.4,
 )
 REHEARSAL_PLAN = dataclasses.replace(PAIR_PLAN, doubles=1, warm_blocks=4, warm_s=0.5)  # its times decide nothing
 _SHORT_BLOCK_S, _FEW_CALLS = 0.004, 8  # of a coarse screen

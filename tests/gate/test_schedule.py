@@ -17,7 +17,7 @@ from pytest_hwperf.records.evidence import Assignment, Evidence, Hypothesis, Mea
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Margin
-from pytest_hwperf.stats.sequence import Step
+from pytest_hwperf.stats.sequence import LONG_SCREEN, Step
 from pytest_hwperf.stats.timetable import COARSE, PAIR_PLAN, REHEARSAL_PLAN, rounded_up, screen_plan
 
 MILLI = 1e-3
@@ -152,14 +152,16 @@ def test_the_pace_is_that_of_the_pairs_that_there_were() -> None:
 
 @pytest.mark.parametrize(("times", "clear"), [(1.0, False), (9.0, True)])
 def test_what_is_said_counts_on_the_confirmation_of_what_is_clear(times: float, *, clear: bool) -> None:
-    """Else on one in some builds: the geometric mean of a build with one, and one without."""
+    """Without its screen. Else on one in some builds: the geometric mean of a build with one, and one without."""
     hypotheses = asked(4)
     trace = rehearsed(hypotheses)
     seen = trace.interleavings[hypotheses[0].measurement].observations
     seen[:] = [replace(one, candidate=array("d", [times * value for value in one.baseline])) for one in seen]
     found = GroupSchedule(hypotheses, trace, 0.01, PAIR_PLAN, 600.0)
     table, nothing = found._table, Evidence(alpha=0.01, hypotheses=hypotheses, pairs=())
-    expected_s = table.needed_s(table.tests, found.screening) if clear else table.usual_s(found.screening)
+    known = {"0": LONG_SCREEN}
+    expected_s = table.needed_s(table.tests, found.screening, known) if clear else table.usual_s(found.screening)
+    assert (hypotheses[:1] if clear else ()) == found.clear
     assert found.said(nothing, 600.0, 0.0).startswith(f"comparing 4 tests takes about {rounded_up(expected_s)} s of")
 
 

@@ -220,7 +220,7 @@ def test_a_forked_pair_works_as_the_rehearsal_did(before: PairTrace, trial: Pair
 
 
 TRIAL = Hypothesis(measurement=HERE, margin=Margin(metric="latency", statistic="p50", size=0.02), better="lower")
-PAIRS = 3 + 8  # a screen that shows enough, and a first look
+PAIRS = 6 + 8  # a screen, and a first look
 
 Hold = Callable[[int], PairTrace]  # of the number of the forked pair, from 1
 
