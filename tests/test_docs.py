@@ -253,15 +253,6 @@ def test_no_page_makes_up_an_option(page: Path, help_of_hwperf: str) -> None:
     assert set() == set(_OPTION.findall(text_of(page))) - set(_OPTION.findall(help_of_hwperf))
 
 
-def test_contributing_installs_what_tox_does() -> None:
-    """Of another way to run the tests, that it leaves nothing out."""
-    tox = configparser.ConfigParser(interpolation=None)
-    tox.read(ROOT / "tox.ini", encoding="utf-8")
-    needed = re.findall(r"^([\w-]+)", tox["testenv"]["deps"], re.MULTILINE)
-    line = next(line for line in text_of(ROOT / "CONTRIBUTING.md").splitlines() if "pip install -e ." in line)
-    assert ["python", "-m", "pip", "install", "-e", ".", *needed] == line.split()
-
-
 def test_every_outcome_stands_in_the_glossary() -> None:
     outcomes = {*get_args(BudgetOutcome), *get_args(ComparisonOutcome)}
     assert set() == outcomes - set(re.findall(r"`([a-z ]+)`", text_of(GLOSSARY)))

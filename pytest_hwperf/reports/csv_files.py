@@ -78,7 +78,7 @@ def file_of(columns: Cells, rows: Iterable[Cells]) -> bytes:
     writer = csv.writer(text, lineterminator="\n")
     for row in (columns, *rows):
         writer.writerow(
-            "" if cell is None else _text(cell) if isinstance(cell, str) else f"{cell:.12g}" for cell in row
+            ["" if cell is None else _text(cell) if isinstance(cell, str) else f"{cell:.12g}" for cell in row]
         )
     return text.getvalue().encode("utf-8")
 

@@ -1,6 +1,8 @@
 """The one row of a statistic: its figure, what is asked of it, and the texts that every surface shows of it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from pytest_hwperf.records import metrics, units
@@ -8,7 +10,6 @@ from pytest_hwperf.records.messages import is_lacking
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS, STATISTICS, Metric, is_stage
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import OF_A_LOAD, Figure, Key, Run, figure_of
-from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.verdict import Budget, Comparison, Judgement, Verdict
 
@@ -42,34 +43,15 @@ _LEAST_MARGIN = 0.001  # 0.1 % or 0.1 points: without a margin, any change would
 _LEAST_LIMIT = 1e-12  # base units
 
 
-class Row(Record, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Row:
     """One statistic of one measurement; its texts are free of control characters, "" where there is nothing to say."""
 
     judgement: Judgement
     key: Key
-    metric: Metric
     figure: Figure | None  # None: the value is that of the comparison, or there is none
-    verdicts: tuple[Verdict, ...]
-    budget: Budget | None  # the first one
-    comparison: Comparison | None  # the first one
-    is_below: bool  # whether the row above has the comparison, which is about other processes
-    tone: Tone  # of the worst verdict
-    fails: bool  # whether it fails its test
-    is_usual: bool  # whether it is shown without a verdict too: its test has recorded it, or its metric says so
-    test: str  # full id and label
-    scenario: str  # where the test's id does not name it
-    name: str  # metric and statistic: "latency p50", "throughput"
-    value: str  # with its interval; alone where it has none, or where every reading is the same
-    values: str  # both values of a comparison, "310 → 325 µs", otherwise the value
-    n: str  # of how many the value is: "12 pairs", "412 calls"
-    source: str  # what measured the value
-    limit: str  # of the budget: "<= 10 ms"
-    allowed: str  # the margin of a comparison, "2 %", otherwise the limit
-    outcome: str  # every outcome once: "inconclusive (fails)" where the settings make it fail
-    baseline: str = ""  # the value of the baseline
-    change: str = ""  # with its interval: "+4.8 % (+3.1 .. +6.5)"
-    p: str = ""  # "0.0002"
-    detectable: str = ""  # the smallest change that could have been caught where it is inconclusive: "7.6 %"
+    verdicts: Sequence[Verdict]
+    is_below: bool = False  # whether the row above has the comparison, which is about other processes
 
     @property
     def run(self) -> Run:
@@ -80,6 +62,144 @@ class Row(Record, frozen=True, kw_only=True):
     def verdict(self) -> Verdict:
         """The only one, of a row that is made for one."""
         return self.verdicts[0]
+
+    @cached_property
+    def metric(self) -> Metric:
+        return metric_of(self.run, self.key[0])
+
+    @cached_property
+    def budget(self) -> Budget | None:
+        """The first one."""
+        return next((one.subject for one in self.verdicts if isinstance(one.subject, Budget)), None)
+
+    @cached_property
+    def comparison(self) -> Comparison | None:
+        """The first one."""
+        return next((one.subject for one in self.verdicts if isinstance(one.subject, Comparison)), None)
+
+    @cached_property
+    def tone(self) -> Tone:
+        """That of the worst verdict."""
+        return tone_of(self.verdicts)
+
+    @property
+    def fails(self) -> bool:
+        """Whether it fails its test."""
+        return any(one.fails for one in self.verdicts)
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether it is shown without a verdict too: its test has recorded it, or its metric says so."""
+        return self.key[0] not in METRICS or self.key[1] in self.metric.shown
+
+    @property
+    def test(self) -> str:
+        """The full id and label."""
+        return visible(title_of(self.run))
+
+    @property
+    def scenario(self) -> str:
+        """Where the test's id does not name it."""
+        return visible(unnamed_scenario(self.run))
+
+    @property
+    def name(self) -> str:
+        """Metric and statistic: "latency p50", "throughput"."""
+        return visible(self.metric.called(self.key[1]))
+
+    @property
+    def outcome(self) -> str:
+        """Every outcome once: "inconclusive (fails)" where the settings make it fail."""
+        outcomes = (
+            one.outcome if not one.fails or one.outcome in ("failed", "regressed") else f"{one.outcome} (fails)"
+            for one in self.verdicts
+        )
+        return ", ".join(dict.fromkeys(outcomes))
+
+    @cached_property
+    def _measured(self) -> tuple[str, str, str]:
+        """Value, n and source of the figure, else of the candidate in the comparison.
+
+        A run of comparisons alone was to measure nothing by itself.
+        """
+        figure, one, unit = self.figure, self.comparison, self.metric.unit
+        if figure is not None:
+            at = figure.estimate
+            if figure.per == OF_A_LOAD and any(map(is_lacking, at.warnings)):
+                value = "n/a"
+            elif (at.low, at.high) in {(None, None), (at.value, at.value)}:
+                value = units.show_measured(at.value, unit)
+            else:
+                value = units.show_interval(at.value, at.low, at.high, unit)
+            return value, units.counted(at.n, visible(unit_of(figure.per))), visible(figure.source)
+        candidate = one.candidate if one else None
+        if one and (candidate is not None or one.is_left_out):
+            n = units.counted(one.pairs, visible(unit_of(one.per)))
+            return ("", n, "") if candidate is None else (units.show_measured(candidate, unit), n, IN_PAIRS)
+        return "unmeasured" if self.run.samples or self.run.unmeasured else "", "", ""
+
+    @property
+    def value(self) -> str:
+        """With its interval; alone where it has none, or where every reading is the same."""
+        return self._measured[0]
+
+    @property
+    def n(self) -> str:
+        """Of how many the value is: "12 pairs", "412 calls"."""
+        return self._measured[1]
+
+    @property
+    def source(self) -> str:
+        """What measured the value."""
+        return self._measured[2]
+
+    @property
+    def values(self) -> str:
+        """Both values of a comparison, "310 → 325 µs", otherwise the value."""
+        one = self.comparison
+        if one is None:
+            return self.value
+        if one.baseline is None or one.candidate is None:
+            return ""
+        return units.show_move(one.baseline, one.candidate, self.metric.unit)
+
+    @property
+    def limit(self) -> str:
+        """That of the budget: "<= 10 ms"."""
+        return units.show_limit(self.budget.limit, self.metric.unit, self.metric.better) if self.budget else ""
+
+    @property
+    def allowed(self) -> str:
+        """The margin of a comparison, "2 %", otherwise the limit."""
+        return self.comparison.allowed if self.comparison else self.limit
+
+    @property
+    def baseline(self) -> str:
+        """The value of the baseline."""
+        known = self.comparison.baseline if self.comparison else None
+        return "" if known is None else units.show_measured(known, self.metric.unit)
+
+    @property
+    def change(self) -> str:
+        """With its interval: "+4.8 % (+3.1 .. +6.5)"."""
+        one = self.comparison
+        if one is None or one.change is None:
+            return ""
+        at = (one.change.value, one.change.low, one.change.high)
+        return "0 pp" if one.is_equal else units.show_change_interval(*at, one.scale, write=_short)
+
+    @property
+    def p(self) -> str:
+        """Such as "0.0002"."""
+        return f"{self.comparison.p_value:.2g}" if self.comparison and self.comparison.p_value is not None else ""
+
+    @property
+    def detectable(self) -> str:
+        """The smallest change that could have been caught where it is inconclusive: "7.6 %"."""
+        one = self.comparison
+        if one is None or one.outcome != "inconclusive" or one.detectable is None:
+            return ""
+        return units.show_size(one.detectable, one.scale, 1 if one.scale == "relative" else 2)
 
     @property
     def cause(self) -> str:
@@ -121,93 +241,24 @@ def rows_of(judgement: Judgement) -> Iterator[Row]:
     for key in sorted_keys([*figures, *verdicts]):
         figure, own = figures.get(key), verdicts.get(key, [])
         if any(_is_of_others(one, figure) for one in own):
-            yield _row(judgement, key, None, [one for one in own if isinstance(one.subject, Comparison)])
+            pairs = [one for one in own if isinstance(one.subject, Comparison)]
+            yield Row(judgement=judgement, key=key, figure=None, verdicts=pairs)
             budgets = [one for one in own if isinstance(one.subject, Budget)]
-            yield _row(judgement, key, figure, budgets, is_below=True)
+            yield Row(judgement=judgement, key=key, figure=figure, verdicts=budgets, is_below=True)
         else:
-            yield _row(judgement, key, figure, own)
+            yield Row(judgement=judgement, key=key, figure=figure, verdicts=own)
 
 
 def row_of(judgement: Judgement, verdict: Verdict) -> Row:
     """Return the row of one verdict."""
     figure = figure_of(judgement.figures, verdict.subject.key)
-    return _row(judgement, verdict.subject.key, None if _is_of_others(verdict, figure) else figure, [verdict])
+    own = None if _is_of_others(verdict, figure) else figure
+    return Row(judgement=judgement, key=verdict.subject.key, figure=own, verdicts=[verdict])
 
 
 def figure_row(judgement: Judgement, figure: Figure) -> Row:
     """Return the row of a figure without its verdicts."""
-    return _row(judgement, figure.key, figure, [])
-
-
-def _row(
-    judgement: Judgement, key: Key, figure: Figure | None, verdicts: Sequence[Verdict], *, is_below: bool = False
-) -> Row:
-    metric = metric_of(judgement.run, key[0])
-    budget = next((one.subject for one in verdicts if isinstance(one.subject, Budget)), None)
-    comparison = next((one.subject for one in verdicts if isinstance(one.subject, Comparison)), None)
-    outcomes = (
-        one.outcome if not one.fails or one.outcome in ("failed", "regressed") else f"{one.outcome} (fails)"
-        for one in verdicts
-    )
-    value, n, source = _measured(judgement.run, metric, figure, comparison)
-    limit = units.show_limit(budget.limit, metric.unit, metric.better) if budget else ""
-    texts = {"value": value, "values": value, "n": n, "source": source, "limit": limit, "allowed": limit}
-    texts |= _compared(comparison, metric.unit) if comparison else {}
-    return Row(
-        judgement=judgement,
-        key=key,
-        metric=metric,
-        figure=figure,
-        verdicts=tuple(verdicts),
-        budget=budget,
-        comparison=comparison,
-        is_below=is_below,
-        tone=tone_of(verdicts),
-        fails=any(one.fails for one in verdicts),
-        is_usual=key[0] not in METRICS or key[1] in metric.shown,
-        test=visible(title_of(judgement.run)),
-        scenario=visible(unnamed_scenario(judgement.run)),
-        name=visible(metric.called(key[1])),
-        outcome=", ".join(dict.fromkeys(outcomes)),
-        **texts,
-    )
-
-
-def _measured(run: Run, metric: Metric, figure: Figure | None, comparison: Comparison | None) -> tuple[str, str, str]:
-    """Return value, n and source of a figure, else of the candidate in a comparison.
-
-    A run of comparisons alone was to measure nothing by itself.
-    """
-    if figure is not None:
-        at = figure.estimate
-        if figure.per == OF_A_LOAD and any(map(is_lacking, at.warnings)):
-            value = "n/a"
-        elif (at.low, at.high) in {(None, None), (at.value, at.value)}:
-            value = units.show_measured(at.value, metric.unit)
-        else:
-            value = units.show_interval(at.value, at.low, at.high, metric.unit)
-        return value, units.counted(at.n, visible(unit_of(figure.per))), visible(figure.source)
-    candidate = comparison.candidate if comparison else None
-    if comparison and (candidate is not None or comparison.is_left_out):
-        n = units.counted(comparison.pairs, visible(unit_of(comparison.per)))
-        return ("", n, "") if candidate is None else (units.show_measured(candidate, metric.unit), n, IN_PAIRS)
-    return "unmeasured" if run.samples or run.unmeasured else "", "", ""
-
-
-def _compared(one: Comparison, unit: str) -> dict[str, str]:
-    """Return the texts of a comparison by their names in a row."""
-    texts, candidate = {"allowed": one.allowed, "values": ""}, one.candidate
-    if one.baseline is not None:
-        texts["baseline"] = units.show_measured(one.baseline, unit)
-        texts["values"] = "" if candidate is None else units.show_move(one.baseline, candidate, unit)
-    if one.change is not None:
-        at = (one.change.value, one.change.low, one.change.high)
-        texts["change"] = "0 pp" if one.is_equal else units.show_change_interval(*at, one.scale, write=_short)
-    if one.p_value is not None:
-        texts["p"] = f"{one.p_value:.2g}"
-    if one.outcome == "inconclusive" and one.detectable is not None:
-        texts["detectable"] = units.show_size(one.detectable, one.scale, 1 if one.scale == "relative" else 2)
-    return texts
+    return Row(judgement=judgement, key=figure.key, figure=figure, verdicts=[])
 
 
 def _is_of_others(verdict: Verdict, figure: Figure | None) -> bool:
