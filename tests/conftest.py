@@ -1,11 +1,14 @@
 """What all tests share."""
 
 import gc
+import json
 import os
 import signal
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
+from difflib import unified_diff
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +20,12 @@ pytest.register_assert_rewrite("fakes")
 
 from fakes.repositories import commit, git, repository_with  # noqa: E402 - as above
 
+from pytest_hwperf.records.structs import Record  # noqa: E402 - as above
+
 pytest_plugins = ["pytester"]
 
 GOLDEN = Path(__file__).parent / "golden"
+_DIFF_LINES = 60  # of what is shown of a file that differs
 
 # A busy machine fails no test.
 hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -50,9 +56,29 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
         sys.settrace(tracer)
 
 
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """Show by field in what two records differ."""
+    if op != "==" or type(left) is not type(right) or not isinstance(left, Record):
+        return None
+    return [f"two {type(left).__name__} differ", *_differences("", left, right)]
+
+
+def _differences(place: str, expected: object, got: object) -> Iterator[str]:
+    if expected == got:
+        return
+    if isinstance(expected, Record) and type(expected) is type(got):
+        for name in expected.__struct_fields__:
+            yield from _differences(f"{place}.{name}", getattr(expected, name), getattr(got, name))
+    elif isinstance(expected, tuple) and isinstance(got, tuple) and len(expected) == len(got):
+        for number, (one, other) in enumerate(zip(expected, got, strict=True)):
+            yield from _differences(f"{place}[{number}]", one, other)
+    else:
+        yield f"{place}: expected {expected!r}, got {got!r}"
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, bytes], None]:
-    """Compare output with tests/golden/NAME; where they differ, the actual output lies beside it as NAME.actual."""
+    """Compare output with tests/golden/NAME; where they differ, a test shows how, and NAME.actual lies beside it."""
 
     def compare(name: str, actual: bytes) -> None:
         path = GOLDEN / name
@@ -64,9 +90,18 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, bytes], None]:
         elif not path.exists() or path.read_bytes() != actual:
             beside.parent.mkdir(parents=True, exist_ok=True)
             beside.write_bytes(actual)
-            pytest.fail(f"differs from {path}: compare with {beside}, accept with --update-golden", pytrace=False)
+            known = path.read_bytes() if path.exists() else b""
+            texts = (_lines_of(path, one) for one in (known, actual))
+            shown = "\n".join(islice(unified_diff(*texts, str(path), str(beside), lineterm="", n=1), _DIFF_LINES))
+            pytest.fail(f"differs from {path}, accept with --update-golden:\n{shown}", pytrace=False)
 
     return compare
+
+
+def _lines_of(path: Path, content: bytes) -> list[str]:
+    """Return the lines of a golden file; of JSON, which is written on one, those of its values."""
+    text = content.decode("utf-8", "replace")
+    return (json.dumps(json.loads(text), indent=1) if path.suffix == ".json" and text else text).splitlines()
 
 
 @pytest.fixture
