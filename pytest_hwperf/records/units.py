@@ -11,6 +11,7 @@ from pytest_hwperf.records.structs import LARGEST
 
 _TOO_SHORT = "< clock step"
 _MOST_ALARMS = 0.2  # one false alarm in five builds is noise, not a gate
+_WHOLE_FROM = 10  # % or pp: from here on a short change has no decimals
 
 # For each base unit: (factor, name), largest first; the first factor that the value reaches is used.
 _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
@@ -133,18 +134,29 @@ def show_change_interval(
     scale: str,
     *,
     digits: int = 1,
-    write: Callable[[float, str, float], str] = show_change,
+    short: bool = False,
 ) -> str:
     """Write `+4.8 % (+3.1 .. +6.5)`: the unit once, an open end as `?`, and an exact change alone.
 
-    `digits` are those of the change; `write` writes each number, in a scale and like another one.
+    `digits` are those of the change; `short`: without decimals where a number is large, and none at all as `0 %`.
     """
-    value = write(change, scale, change) if digits == 1 else show_change(change, scale, digits=digits)
+    write = _short_change if short else show_change
+    value = write(change, scale, like=change) if digits == 1 else show_change(change, scale, digits=digits)
     if low == high == change:
         return value
     unit = next((unit for unit in (" %", " pp") if value.endswith(unit)), "")
-    ends = ("?" if end is None else write(end, scale, change).removesuffix(unit) for end in (low, high))
+    ends = ("?" if end is None else write(end, scale, like=change).removesuffix(unit) for end in (low, high))
     return f"{value} ({' .. '.join(ends)})"
+
+
+def _short_change(change: float, scale: str, *, like: float) -> str:
+    if like >= 1 and scale == "relative":
+        return show_change(change, scale, like=like)
+    unit, digits = ("pp", 2) if scale == "absolute" else ("%", 1)
+    shown = round(100 * change, digits)
+    if not shown:
+        return f"0 {unit}"
+    return show_change(change, scale, like=like) if abs(shown) < _WHOLE_FROM else f"{shown:+.0f} {unit}"
 
 
 def _without_sign_of_zero(number: str) -> str:

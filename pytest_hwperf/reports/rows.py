@@ -38,7 +38,6 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "plain": (),  # the usual figures that no verdict is about
 }
 _GROUP_OF = {outcome: name for name, outcomes in GROUPS.items() for outcome in outcomes}
-_WHOLE_FROM = 10  # % or pp: from here on a change is shown without decimals
 _LEAST_MARGIN = 0.001  # 0.1 % or 0.1 points: without a margin, any change would be infinitely many of them
 _LEAST_LIMIT = 1e-12  # base units
 
@@ -186,7 +185,7 @@ class Row:
         if one is None or one.change is None:
             return ""
         at = (one.change.value, one.change.low, one.change.high)
-        return "0 pp" if one.is_equal else units.show_change_interval(*at, one.scale, write=_short)
+        return "0 pp" if one.is_equal else units.show_change_interval(*at, one.scale, short=True)
 
     @property
     def p(self) -> str:
@@ -290,17 +289,6 @@ def tone_of(verdicts: Iterable[Verdict]) -> Tone:
 def is_open(verdict: Verdict) -> bool:
     """Whether even the shortest report shows it."""
     return tone_of([verdict]) in ("bad", "doubtful")
-
-
-def _short(change: float, scale: str, like: float) -> str:
-    """Write a change in few letters: without decimals where it is large, and none at all as `0 %`."""
-    if like >= 1 and scale == "relative":
-        return units.show_change(change, scale, like=like)
-    unit, digits = ("pp", 2) if scale == "absolute" else ("%", 1)
-    shown = round(100 * change, digits)
-    if not shown:
-        return f"0 {unit}"
-    return units.show_change(change, scale, like=like) if abs(shown) < _WHOLE_FROM else f"{shown:+.0f} {unit}"
 
 
 def metric_of(run: Run, name: str) -> Metric:
