@@ -72,9 +72,6 @@ def test_rows_agree_with_each_other() -> None:
         assert set() == statistics - set(metric.statistics), metric.name
         assert set() == others - set(METRICS), metric.name
         assert metric.title, metric.name
-
-
-def test_each_budget_keyword_belongs_to_one_metric() -> None:
     keywords = [one.keyword for metric in METRICS.values() for one in metric.budgets]
     assert len(keywords) == len(set(keywords))
 

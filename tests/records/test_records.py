@@ -1,5 +1,7 @@
 """What the records themselves can answer."""
 
+from typing import Any
+
 import pytest
 from fakes.records import comparison_verdict, estimate, figure, machine, onnx_judgement, run, sample
 
@@ -9,23 +11,14 @@ from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison, Margin, uncompared
 
 
-def test_a_fingerprint_depends_on_every_stable_field() -> None:
-    here = machine()
-    others = [
-        replace(here, cpu_model="other"),
-        replace(here, architecture="aarch64"),
-        replace(here, cores=8),
-        replace(here, memory_gb=32),
-        replace(here, system="other"),
-        replace(here, python="other"),
-        replace(here, libraries={}),
-        replace(here, threads={}),
-    ]
-    assert len({here.fingerprint, *(other.fingerprint for other in others)}) == 9
-
-
-def test_a_fingerprint_does_not_depend_on_the_order_of_libraries() -> None:
-    forth, back = {"numpy": "2.1", "scipy": "1.11"}, {"scipy": "1.11", "numpy": "2.1"}
+def test_a_fingerprint_depends_on_every_stable_field_and_on_no_order() -> None:
+    here, forth, back = machine(), {"numpy": "2.1", "scipy": "1.11"}, {"scipy": "1.11", "numpy": "2.1"}
+    changes: dict[str, Any] = {
+        "cpu_model": "other", "architecture": "aarch64", "cores": 8, "memory_gb": 32, "system": "other",
+        "python": "other", "libraries": {}, "threads": {},
+    }  # fmt: skip
+    others = [replace(here, **{name: value}).fingerprint for name, value in changes.items()]
+    assert 9 == len({here.fingerprint, *others})
     assert machine(libraries=forth).fingerprint == machine(libraries=back).fingerprint
 
 
@@ -41,19 +34,15 @@ def test_differences_of_machines_are_named() -> None:
 def test_a_run_finds_its_samples_and_metrics() -> None:
     latency = sample()
     own = replace(run(samples=(latency,)), directions={"rouge_l": "higher"})
-    assert own.sample("latency") is latency
-    assert own.sample("energy") is None
+    assert (latency, None) == (own.sample("latency"), own.sample("energy"))
     assert own.metric("latency") is METRICS["latency"]
     assert own.metric("rouge_l") == Metric(name="rouge_l", unit="1", better="higher", exact=False)
+    with pytest.raises(KeyError, match="rouge_l"):
+        run().metric("rouge_l")
 
 
 def test_a_run_knows_whether_files_had_changed() -> None:
     assert ["4f2c1e9", "4f2c1e9+changes"] == [replace(run(), changed=it).shown_revision for it in (False, True)]
-
-
-def test_a_metric_that_nobody_recorded_is_an_error() -> None:
-    with pytest.raises(KeyError, match="rouge_l"):
-        run().metric("rouge_l")
 
 
 def test_a_judgement_knows_its_comparisons_and_whether_it_fails() -> None:
@@ -92,49 +81,31 @@ def compared(metric: str, baseline: float | None, change: float) -> Comparison:
     return verdict.subject
 
 
-@pytest.mark.parametrize(
-    ("metric", "baseline", "change", "candidate"),
-    [
-        ("latency", 0.5, 0.25, 0.625),
-        ("accuracy", 0.75, -0.25, 0.5),  # in points
-        ("own", -2.0, 0.5, -1.0),  # relative to the size of the baseline, whatever its sign
-        ("latency", None, 0.25, None),
-    ],
-)
-def test_the_candidate_of_a_comparison_is_the_baseline_with_the_change(
-    metric: str, baseline: float | None, change: float, candidate: float | None
-) -> None:
-    assert candidate == compared(metric, baseline, change).candidate
+def test_the_candidate_of_a_comparison_is_the_baseline_with_the_change() -> None:
+    """In points; relative to the size of the baseline, whatever its sign; unknown without one or a change."""
+    cases = [("latency", 0.5, 0.25), ("accuracy", 0.75, -0.25), ("own", -2.0, 0.5), ("latency", None, 0.25)]
+    unchanged = replace(compared("memory", 0.0, 0.0), change=None)
+    assert [0.625, 0.5, -1.0, None] == [compared(*case).candidate for case in cases]
+    assert (None, True) == (unchanged.candidate, unchanged.is_of(figure()))
 
 
-@pytest.mark.parametrize(
-    ("metric", "baseline", "margin", "shown"),
-    [
-        ("latency", 0.005, 0.02, "2 %"),
-        ("memory", 73_600.0, 1e6 / 73_600, "1 MB"),  # the floor, of which 1,360 % would be said
-        ("memory", 50e6, 0.02, "1 MB"),
-        ("memory", 500e6, 0.01, "1 %"),
-        ("latency", 0.005, 1.5, "7.5 ms"),
-        ("own", 0.4, 1.5, "×2.5"),
-        ("latency", None, 1.5, "×2.5"),
-        ("accuracy", 0.9, 0.005, "0.5 pp"),
-    ],
-)
-def test_a_margin_that_is_an_amount_is_said_as_one(
-    metric: str, baseline: float | None, margin: float, shown: str
-) -> None:
-    assert shown == replace(compared(metric, baseline, 0.0), margin=margin).allowed
+MARGINS = [
+    ("latency", 0.005, 0.02, "2 %"),
+    ("memory", 73_600.0, 1e6 / 73_600, "1 MB"),  # the floor, of which 1,360 % would be said
+    ("memory", 50e6, 0.02, "1 MB"),
+    ("memory", 500e6, 0.01, "1 %"),
+    ("latency", 0.005, 1.5, "7.5 ms"),
+    ("own", 0.4, 1.5, "×2.5"),
+    ("latency", None, 1.5, "×2.5"),
+    ("accuracy", 0.9, 0.005, "0.5 pp"),
+]
 
 
-def test_a_change_is_said_with_its_interval() -> None:
+def test_a_margin_that_is_an_amount_is_said_as_one_and_a_change_in_its_unit() -> None:
+    shown = [replace(compared(metric, base, 0.0), margin=margin).allowed for metric, base, margin, _ in MARGINS]
+    assert [words for *_, words in MARGINS] == shown
     assert "+2.0 %" == compared("latency", 1.0, 0.02).shift
     assert "" == replace(compared("latency", 1.0, 0.02), change=None).shift
-
-
-def test_without_a_change_there_is_no_candidate() -> None:
-    one = replace(compared("memory", 0.0, 0.0), change=None)
-    assert one.candidate is None
-    assert one.is_of(figure())
 
 
 def test_a_comparison_knows_whether_it_is_about_a_figure() -> None:

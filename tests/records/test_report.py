@@ -23,34 +23,23 @@ from pytest_hwperf.records.run import replace
 COMMIT = "4f2c1e9d" * 5
 
 
-@pytest.mark.parametrize(
-    ("commit", "changed", "named"),
-    [
-        (COMMIT, False, "HEAD 4f2c1e9d4f (2026-11-20)"),
-        (COMMIT, True, "working tree on 4f2c1e9d4f (2026-11-20)"),
-        ("", False, "the present code"),
-    ],
-)
-def test_the_present_code_has_a_date_and_a_name(commit: str, named: str, *, changed: bool) -> None:
-    report = replace(fake.empty_report(), revision=commit, revision_date="2026-11-20", changed=changed)
-    assert named == report.present_code
+def test_the_present_code_has_a_date_and_a_name() -> None:
+    now = replace(fake.empty_report(), revision="", revision_date="2026-11-20", changed=False)
+    assert "the present code" == now.present_code
+    assert "HEAD 4f2c1e9d4f (2026-11-20)" == replace(now, revision=COMMIT).present_code
+    assert "working tree on 4f2c1e9d4f (2026-11-20)" == replace(now, revision=COMMIT, changed=True).present_code
 
 
-@pytest.mark.parametrize(
-    ("against", "commit", "date", "named"),
-    [
+def test_the_baseline_is_named_once_for_all_shards() -> None:
+    """Stored runs only where they were compared with."""
+    (gate,) = gates.report(1).gates
+    for against, commit, date, named in (
         ("origin/main", COMMIT, "2026-11-02", "origin/main 4f2c1e9d4f (2026-11-02)"),
         (COMMIT, COMMIT, "2026-11-02", f"{COMMIT} (2026-11-02)"),
         ("../old", "", "", "../old"),
-    ],
-)
-def test_the_baseline_is_named_once_for_all_shards(against: str, commit: str, date: str, named: str) -> None:
-    (gate,) = gates.report(1).gates
-    shard = replace(gate, against=against, revision=commit, revision_date=date)
-    assert (named,) == replace(fake.empty_report(), gates=(shard, shard)).compared_with
-
-
-def test_stored_runs_are_named_only_where_they_were_compared_with() -> None:
+    ):
+        shard = replace(gate, against=against, revision=commit, revision_date=date)
+        assert (named,) == replace(fake.empty_report(), gates=(shard, shard)).compared_with
     assert ("stored runs of baseline main",) == fake.report().compared_with
     assert () == replace(fake.report(), judgements=()).compared_with
 
@@ -58,19 +47,16 @@ def test_stored_runs_are_named_only_where_they_were_compared_with() -> None:
 TESTS = [f"tests/test_models.py::test_call[{number}]" for number in range(400)]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [("1/1", (1, 1)), ("2/4", (2, 4)), (" 4 / 4 ", (4, 4)), ("256/256", (256, 256)), ("", None)]
-)
-def test_a_shard_is_named_by_its_number_and_by_how_many_there_are(text: str, expected: object) -> None:
-    assert expected == parse_shard(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["0/4", "5/4", "2", "2/", "/4", "2/4/8", "-1/4", "1.5/4", "two/4", "257/257", "²/4", "1/0"]
-)
-def test_what_is_no_shard_is_refused_with_one(text: str) -> None:
-    with pytest.raises(UsageProblem, match="such as 2/4"):
-        parse_shard(text)
+def test_a_shard_is_named_by_its_number_and_by_how_many_there_are() -> None:
+    texts = ("1/1", "2/4", " 4 / 4 ", "256/256", "")
+    assert [(1, 1), (2, 4), (4, 4), (256, 256), None] == [parse_shard(text) for text in texts]
+    for text in ("0/4", "5/4", "2", "2/", "/4", "2/4/8", "-1/4", "1.5/4", "two/4", "257/257", "²/4", "1/0"):
+        with pytest.raises(UsageProblem, match="such as 2/4"):
+            parse_shard(text)
+    shard = Shard(number=1, of=3, alpha=0.01, selected=1, selection="", settings={}, exit_code=0)
+    for number, of in ((0, 3), (4, 3), (1, 257)):
+        with pytest.raises(ValueError, match="no shard has the number"):
+            replace(shard, number=number, of=of)
 
 
 def test_a_test_belongs_to_the_same_shard_everywhere() -> None:
@@ -91,13 +77,6 @@ def test_a_selection_is_the_same_in_any_order() -> None:
     assert selection_of(TESTS) != selection_of(TESTS[1:])
 
 
-@pytest.mark.parametrize(("number", "of"), [(0, 3), (4, 3), (1, 257)])
-def test_no_record_has_a_number_that_no_shard_has(number: int, of: int) -> None:
-    shard = Shard(number=1, of=3, alpha=0.01, selected=1, selection="", settings={}, exit_code=0)
-    with pytest.raises(ValueError, match="no shard has the number"):
-        replace(shard, number=number, of=of)
-
-
 TASK = Task(kind="arm", number=2, of=3)
 
 
@@ -110,33 +89,29 @@ def test_an_answer_to_its_task_is_one() -> None:
     assert ("arm 2/3", "arm") == (str(TASK), str(Task(kind="arm")))
 
 
-@pytest.mark.parametrize(
-    ("given", "why"),
-    [
-        (HostAnswer(problem="no space left"), "no space left"),
-        (HostAnswer(), "pytest was not started, and it does not say why"),
-        (HostAnswer(exit_code=-9), "pytest was killed by signal 9, as by a system that runs out of memory"),
-        (HostAnswer(exit_code=-15), "pytest was killed by signal 15"),
-        (HostAnswer(exit_code=0), "pytest ended with code 0 and without a report: no word"),
-        (
-            HostAnswer(exit_code=1, log="\nNo module\x1b named pytest\n"),
-            "pytest ended with code 1 and without a report: No",
-        ),
-        (
-            HostAnswer(exit_code=3, log="a\nOSError: No space left"),
-            "pytest ended with code 3 and without a report: a; OSE",
-        ),
-        (HostAnswer(exit_code=2), ""),
-        (HostAnswer(exit_code=4), ""),
-        (HostAnswer(exit_code=5), ""),
-        (HostAnswer(exit_code=0, report="[]"), "what it sent as a report holds no pytest-hwperf report"),
-        (answer(Task(kind="arm", number=1, of=3)), "it sent the report of something else"),
-        (answer(Task(kind="x86", number=2, of=3)), "it sent the report of something else"),
-    ],
-)
-def test_what_tells_nothing_of_the_task_is_named(given: HostAnswer, why: str) -> None:
-    assert why_useless(given, TASK).startswith(why)
-    assert bool(why) == bool(why_useless(given, TASK))
+ANSWERS = [
+    (HostAnswer(problem="no space left"), "no space left"),
+    (HostAnswer(), "pytest was not started, and it does not say why"),
+    (HostAnswer(exit_code=-9), "pytest was killed by signal 9, as by a system that runs out of memory"),
+    (HostAnswer(exit_code=-15), "pytest was killed by signal 15"),
+    (HostAnswer(exit_code=0), "pytest ended with code 0 and without a report: no word"),
+    (
+        HostAnswer(exit_code=1, log="\nNo module\x1b named x\n"),
+        "pytest ended with code 1 and without a report: No",
+    ),
+    (HostAnswer(exit_code=3, log="a\nOSError: No space left"), "pytest ended with code 3 and without a report: a; OSE"),
+    (HostAnswer(exit_code=2), ""),
+    (HostAnswer(exit_code=4), ""),
+    (HostAnswer(exit_code=5), ""),
+    (HostAnswer(exit_code=0, report="[]"), "what it sent as a report holds no pytest-hwperf report"),
+    (answer(Task(kind="arm", number=1, of=3)), "it sent the report of something else"),
+    (answer(Task(kind="x86", number=2, of=3)), "it sent the report of something else"),
+]
+
+
+def test_what_tells_nothing_of_the_task_is_named() -> None:
+    found = [(why, why_useless(given, TASK)) for given, why in ANSWERS]
+    assert [] == [(why, told) for why, told in found if not told.startswith(why) or bool(why) != bool(told)]
 
 
 def test_the_end_of_a_log_is_one_line_without_control_characters() -> None:

@@ -7,6 +7,7 @@ import math
 import re
 from array import array
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
@@ -42,6 +43,7 @@ arrays = st.one_of(st.lists(finite, max_size=70), st.lists(st.sampled_from([0.0,
 )
 
 
+@cache
 def of_type(hint: Any) -> st.SearchStrategy[Any]:
     """Draw values of a field's type, small ones: depth makes a report large enough."""
     if hint in {float, str, array}:
@@ -104,20 +106,18 @@ def builtin_only(plain: object) -> bool:
     return type(plain) in {str, int, float, bool, type(None)}
 
 
-@pytest.mark.parametrize("cls", RECORDS, ids=lambda cls: cls.__name__)
-def test_every_record_comes_back_through_json(cls: type[Record]) -> None:
-    """Also -0.0, the largest and the smallest numbers, and lone surrogates in text."""
+def round_trip(record: Record) -> None:
+    """Also of -0.0, the largest and the smallest numbers, and lone surrogates in text."""
+    plain = to_plain(record)
+    assert builtin_only(plain)
+    assert record == (back := from_json(type(record), to_json(record)))
+    assert repr(record) == repr(back)  # tells -0.0 from 0.0
+    assert repr(record) == repr(from_json(type(record), to_short_json(record)))
 
-    @settings(max_examples=25)
-    @given(of_type(cls))
-    def round_trip(record: Record) -> None:
-        plain = to_plain(record)
-        assert builtin_only(plain)
-        assert record == (back := from_json(cls, to_json(record)))
-        assert repr(record) == repr(back)  # tells -0.0 from 0.0
-        assert repr(record) == repr(from_json(cls, to_short_json(record)))
 
-    round_trip()
+def test_every_record_comes_back_through_json() -> None:
+    for cls in RECORDS:
+        settings(max_examples=25)(given(of_type(cls))(round_trip))()
 
 
 class LaterRun(run.Run, frozen=True, kw_only=True, dict=True, gc=True):
@@ -143,11 +143,6 @@ def test_what_is_left_out_of_a_stored_run_is_read_as_it_was(golden: Callable[[st
     golden("stored_run/whole_run.json", to_json(from_json(run.StoredRun, short)))
 
 
-def test_realistic_report_comes_back() -> None:
-    full = fake.report()
-    assert full == from_json(report.Report, to_json(full))
-
-
 def test_result_of_the_call_is_never_encoded() -> None:
     """It may be anything, of any size, and is none of the store's business."""
     one = fake.run().with_result(object())
@@ -155,32 +150,28 @@ def test_result_of_the_call_is_never_encoded() -> None:
     assert from_json(run.Run, to_json(one)).result is None
 
 
-@pytest.mark.parametrize(
-    ("values", "plain"),
-    [
-        ([], []),
-        ([0.5, 2.0], [0.5, 2.0]),
-        ([0.0, 1.0, 1.0, 0.0], {"bits": "0110"}),
-        ([0.0], {"bits": "0"}),
-        ([-0.0, 1.0], [-0.0, 1.0]),  # bits would lose the sign
-        ([2.0] * 64, [2.0] * 64),
-        # 2.0 is 0x4000000000000000, little-endian seven zero bytes and 0x40; 24 bytes are a whole number of base64
-        # groups and repeat as 32 letters; 66 values are 22 such groups of three.
-        ([2.0] * 66, {"f8le": "AAAAAAAAAEAAAAAAAAAAQAAAAAAAAABA" * 22, "n": 66}),
-    ],
-)
-def test_array_is_written_in_the_shortest_exact_form(values: list[float], plain: object) -> None:
-    assert plain == to_plain(fake.sample(values=values))["values"]
+ARRAYS: list[tuple[list[float], object]] = [
+    ([], []),
+    ([0.5, 2.0], [0.5, 2.0]),
+    ([0.0, 1.0, 1.0, 0.0], {"bits": "0110"}),
+    ([0.0], {"bits": "0"}),
+    ([-0.0, 1.0], [-0.0, 1.0]),  # bits would lose the sign
+    ([2.0] * 64, [2.0] * 64),
+    # 2.0 is 0x4000000000000000, little-endian seven zero bytes and 0x40; 24 bytes are a whole number of base64
+    # groups and repeat as 32 letters; 66 values are 22 such groups of three.
+    ([2.0] * 66, {"f8le": "AAAAAAAAAEAAAAAAAAAAQAAAAAAAAABA" * 22, "n": 66}),
+]
 
 
-@pytest.mark.parametrize("n", [65, 66, 67, 1000])
-def test_long_arrays_cost_at_most_eleven_bytes_a_value(n: int) -> None:
+def test_array_is_written_in_the_shortest_exact_form() -> None:
     """8 bytes are 10 2/3 letters of base64; text of a latency is over 20."""
-    packed = to_plain(fake.sample(values=[math.pi * 1e-3 * i for i in range(1, n + 1)]))["values"]
-    assert len(json.dumps(packed, separators=(",", ":"))) <= 11 * n
+    assert [plain for _, plain in ARRAYS] == [to_plain(fake.sample(values=values))["values"] for values, _ in ARRAYS]
+    for n in (65, 66, 67, 1000):
+        packed = to_plain(fake.sample(values=[math.pi * 1e-3 * i for i in range(1, n + 1)]))["values"]
+        assert len(json.dumps(packed, separators=(",", ":"))) <= 11 * n
 
 
-def test_numbers_of_numpy_become_builtin() -> None:
+def test_numbers_of_numpy_and_any_mapping_become_builtin() -> None:
     """One numpy.float64 on a report kills an xdist worker."""
     estimate = run.Estimate(
         value=cast("float", np.float32(0.5)),
@@ -191,20 +182,13 @@ def test_numbers_of_numpy_become_builtin() -> None:
         method=np.str_("order statistics"),
     )
     verdict = replace(fake.budget_verdict("x", "latency", "p50", 1.0, "passed"), fails=cast("bool", np.bool_(True)))  # noqa: FBT003 - numpy takes it by position
-    assert builtin_only(to_plain(estimate))
-    assert {key: value for key, value in to_plain(estimate).items() if key not in {"method", "warnings"}} == {
-        "value": 0.5,
-        "low": 0.25,
-        "high": 1.0,
-        "confidence": 0.98,
-        "n": 12,
-    }
+    plain = to_plain(estimate)
+    assert builtin_only(plain)
+    assert {"value": 0.5, "low": 0.25, "high": 1.0, "confidence": 0.98, "n": 12}.items() <= plain.items()
     assert to_plain(verdict)["fails"] is True
-
-
-def test_any_mapping_is_encoded() -> None:
-    run = replace(fake.run(), conditions=MappingProxyType({"threads": "1"}))
-    assert to_plain(run)["conditions"] == {"threads": "1"}
+    assert {"threads": "1"} == to_plain(replace(fake.run(), conditions=MappingProxyType({"threads": "1"})))[
+        "conditions"
+    ]
 
 
 def test_whole_numbers_are_read_as_floats() -> None:
@@ -214,163 +198,153 @@ def test_whole_numbers_are_read_as_floats() -> None:
     assert (1.0, float) == (back.value, type(back.value))
 
 
-@pytest.mark.parametrize(
-    ("record", "problem"),
-    [
-        (fake.estimate(math.nan, None, None, 1), "Estimate: Expected a finite number, got `nan` - at `$.value`"),
-        (fake.estimate(1.0, -math.inf, None, 1), "Estimate: Expected a finite number, got `-inf` - at `$.low`"),
-        (fake.sample(values=[1.0, math.nan]), "Sample: Expected a finite number, got `nan` - at `$.values[1]`"),
-        (replace(fake.sample(), values=array("f", [1.0])), 'Sample: expected an array("d") of numbers within ±1e+100'),
-        (replace(fake.sample(), values=cast("Any", [1.0])), "Sample: it does not come back as it was written"),
-        (
-            fake.session().__class__(run=fake.run(), figures=(fake.figure(at=cast("Any", 5)),)),
-            "StoredRun: Expected `object`, got `int` - at `$.figures[0].estimate`",
-        ),
-        (replace(fake.run(), samples=cast("Any", [])), "Run: it does not come back as it was written"),
-        (replace(fake.run(), context=cast("Any", 5)), "Run: Expected `object`, got `int` - at `$.context`"),
-        (replace(fake.run(), context={"a": cast("Any", 5)}), "Run: Expected `str`, got `int` - at `$.context[...]`"),
-        (replace(fake.run(), context={cast("Any", 5): "m"}), "Run: it does not come back as it was written"),
-        (replace(fake.run(), context=cast("Any", object())), "Run: no record may hold <object object at "),
-        (
-            replace(fake.budget_verdict("k", "latency", "p50", 1.0, "passed"), subject=cast("Any", 5)),
-            "Verdict: Expected `object`, got `int` - at `$.subject`",
-        ),
-        (
-            fake.budget_verdict("k", "latency", "p50", math.inf, "passed"),
-            "Verdict: Expected a finite number, got `inf` - at `$.subject.limit`",
-        ),
-        (
-            fake.budget_verdict("k", "latency", "p50", 1.0, cast("Any", "okay")),
-            "Verdict: Invalid enum value 'okay' - at `$.outcome`",
-        ),
-        (
-            replace(gates.report(3).gates[0], seconds={"screen": 1.0, "confirm": math.nan}),
-            "Gate: Expected a finite number, got `nan` - at `$.seconds['confirm']`",
-        ),
-        (
-            replace(fake.estimate(1.0, None, None, 1), value=cast("Any", np.array([1.0, 2.0]))),
-            "Estimate: no record may hold array([1., 2.])",
-        ),
-    ],
-)
-def test_wrong_records_are_refused_on_the_way_out(record: Record, problem: str) -> None:
-    """What was written can be read: so what could not be read is not written."""
+WRONG: list[tuple[Record, str]] = [
+    (fake.estimate(math.nan, None, None, 1), "Estimate: Expected a finite number, got `nan` - at `$.value`"),
+    (fake.estimate(1.0, -math.inf, None, 1), "Estimate: Expected a finite number, got `-inf` - at `$.low`"),
+    (fake.sample(values=[1.0, math.nan]), "Sample: Expected a finite number, got `nan` - at `$.values[1]`"),
+    (replace(fake.sample(), values=array("f", [1.0])), 'Sample: expected an array("d") of numbers within ±1e+100'),
+    (replace(fake.sample(), values=cast("Any", [1.0])), "Sample: it does not come back as it was written"),
+    (
+        fake.session().__class__(run=fake.run(), figures=(fake.figure(at=cast("Any", 5)),)),
+        "StoredRun: Expected `object`, got `int` - at `$.figures[0].estimate`",
+    ),
+    (replace(fake.run(), samples=cast("Any", [])), "Run: it does not come back as it was written"),
+    (replace(fake.run(), context=cast("Any", 5)), "Run: Expected `object`, got `int` - at `$.context`"),
+    (replace(fake.run(), context={"a": cast("Any", 5)}), "Run: Expected `str`, got `int` - at `$.context[...]`"),
+    (replace(fake.run(), context={cast("Any", 5): "m"}), "Run: it does not come back as it was written"),
+    (replace(fake.run(), context=cast("Any", object())), "Run: no record may hold <object object at "),
+    (
+        replace(fake.budget_verdict("k", "latency", "p50", 1.0, "passed"), subject=cast("Any", 5)),
+        "Verdict: Expected `object`, got `int` - at `$.subject`",
+    ),
+    (
+        fake.budget_verdict("k", "latency", "p50", math.inf, "passed"),
+        "Verdict: Expected a finite number, got `inf` - at `$.subject.limit`",
+    ),
+    (
+        fake.budget_verdict("k", "latency", "p50", 1.0, cast("Any", "okay")),
+        "Verdict: Invalid enum value 'okay' - at `$.outcome`",
+    ),
+    (
+        replace(gates.report(3).gates[0], seconds={"screen": 1.0, "confirm": math.nan}),
+        "Gate: Expected a finite number, got `nan` - at `$.seconds['confirm']`",
+    ),
+    (
+        replace(fake.estimate(1.0, None, None, 1), value=cast("Any", np.array([1.0, 2.0]))),
+        "Estimate: no record may hold array([1., 2.])",
+    ),
+]
+
+
+def problem_of(call: Callable[..., object], *given: Any, **named: Any) -> str:
+    """Return what a call is refused for."""
     with pytest.raises(SerialisationError) as raised:
-        to_json(record)
-    assert str(raised.value).startswith(problem)
+        call(*given, **named)
+    return str(raised.value)
 
 
-def edited(plain: Any, path: str, value: object) -> Any:
-    """Return `plain` with another value at a path such as `run.samples[0].values`."""
+def test_wrong_records_are_refused_on_the_way_out() -> None:
+    """What was written can be read: so what could not be read is not written."""
+    found = [(problem, problem_of(to_json, record)) for record, problem in WRONG]
+    assert [] == [(problem, told) for problem, told in found if not told.startswith(problem)]
+
+
+def edited(plain: Any, path: str, value: object = None, *, lost: bool = False) -> Any:
+    """Return `plain` with another value, or none, at a path such as `run.samples[0].values`."""
     *steps, last = [int(step) if step.isdigit() else step for step in re.findall(r"\w+", path)]
     place = plain
     for step in steps:
         place = place[step]
     place[last] = value
+    if lost:
+        del place[last]
     return plain
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "problem"),
-    [
-        ("figures[2].estimate.value", "x", "Expected `float`, got `str`"),
-        ("figures[2].estimate.value", True, "Expected `float`, got `bool`"),
-        ("figures[0].estimate.low", 10**400, "Number out of range"),
-        ("figures[0].estimate.n", 1.5, "Expected `int`, got `float`"),
-        ("figures[0].estimate.n", True, "Expected `int`, got `bool`"),
-        ("figures[0].estimate.n", -1, "Expected `int` >= 0"),
-        ("figures[0].estimate.n", 2**63, "Expected `int` <= 9223372036854775807"),
-        ("figures[0].estimate.value", 1.7e308, "Expected `float` <= 1e+100"),
-        ("figures[0].estimate.value", -1.7e308, "Expected `float` >= -1e+100"),
-        ("figures[0].estimate.confidence", 1.5, "Expected `float` <= 1.0"),
-        ("verdicts[4].subject.margin", -0.02, "Expected `float` >= 0.0"),
-        ("verdicts[4].subject.p_value", -0.02, "Expected `float` >= 0.0"),
-        ("run.samples[0].values", [1.0, 1.7e308], "holds a number that is not within ±1e+100"),
-        ("figures[0]", [], "Expected `object`, got `array`"),
-        ("figures", {}, "Expected `array`, got `object`"),
-        ("run.test", None, "Expected `str`, got `null`"),
-        ("run.context", [], "Expected `object`, got `array`"),
-        ("run.context[model]", 1, "Expected `str`, got `int`"),
-        ("run.directions[hits]", "up", "Invalid enum value 'up'"),
-        ("verdicts[0].fails", 1, "Expected `bool`, got `int`"),
-        ("verdicts[0].subject", {}, "Object missing required field `type`"),
-        ("verdicts[0].subject", [], "Expected `object`, got `array`"),
-        ("verdicts[0].subject.type", "Run", "Invalid value 'Run'"),
-        ("verdicts[0].subject.limit", None, "Expected `float`, got `null`"),
-        ("run.samples[0].values", {"f8le": "AAAAAAAA8D8=", "n": 2}, "n is 2, but there are 1 values"),
-        ("run.samples[0].values", {"f8le": "AAAAAAAA8D8=", "n": -1}, "n is -1, but there are 1 values"),
-        ("run.samples[0].values", {"f8le": "AAAAAAAA", "n": 1}, "n is 1, but there are 0.75 values"),
-        ("run.samples[0].values", {"f8le": "AAAAAAAA8H8=", "n": 1}, "holds a number that is not within ±1e+100"),
-        ("run.samples[0].values", {"f8le": "AA"}, "expected a list of numbers, bits, or f8le with n"),
-        ("run.samples[0].values", {"f8le": "AAAAAAAA", "n": "1"}, "expected a list of numbers, bits, or f8le with n"),
-        ("run.samples[0].values", {"f8le": 5, "n": 1}, "expected a list of numbers, bits, or f8le with n"),
-        ("run.samples[0].values", {"f8le": "", "n": 0, "m": 0}, "expected a list of numbers, bits, or f8le with n"),
-        ("run.samples[0].values", {"bits": 1}, "expected a list of numbers, bits, or f8le with n"),
-        ("run.samples[0].values", {"bits": "1", "n": 1}, "expected a list of numbers, bits, or f8le with n"),
-        ("run.samples[0].values", 5, "expected a list of numbers, bits, or f8le with n"),
-        ("run.samples[0].values", [1.0, None], "expected a list of numbers, bits, or f8le with n"),
-        ("run.samples[0].values", [1.0, True], "expected a list of numbers, bits, or f8le with n"),
-        ("run.samples[0].values.f8le", "A*", "Only base64 data is allowed"),
-        ("run.samples[0].values.f8le", "é", "string argument should contain only ASCII characters"),
-        ("run.samples[2].values.bits", "012", "expected a list of numbers, bits, or f8le with n"),
-    ],
-)
-def test_damage_is_named_by_its_path(path: str, value: object, problem: str) -> None:
-    plain = edited(to_plain(fake.sklearn_judgement()), path, value)
-    where = re.sub(r"(context|directions)\[\w+\]", r"\1[...]", path)
-    where = where.removesuffix(".f8le").removesuffix(".bits")
-    with pytest.raises(SerialisationError) as raised:
-        from_json(verdict.Judgement, json.dumps(plain))
-    assert f"Judgement: {problem} - at `$.{where}`" == str(raised.value)
+DAMAGES: list[tuple[str, object, str]] = [
+    ("figures[2].estimate.value", "x", "Expected `float`, got `str`"),
+    ("figures[2].estimate.value", True, "Expected `float`, got `bool`"),
+    ("figures[0].estimate.low", 10**400, "Number out of range"),
+    ("figures[0].estimate.n", 1.5, "Expected `int`, got `float`"),
+    ("figures[0].estimate.n", True, "Expected `int`, got `bool`"),
+    ("figures[0].estimate.n", -1, "Expected `int` >= 0"),
+    ("figures[0].estimate.n", 2**63, "Expected `int` <= 9223372036854775807"),
+    ("figures[0].estimate.value", 1.7e308, "Expected `float` <= 1e+100"),
+    ("figures[0].estimate.value", -1.7e308, "Expected `float` >= -1e+100"),
+    ("figures[0].estimate.confidence", 1.5, "Expected `float` <= 1.0"),
+    ("verdicts[4].subject.margin", -0.02, "Expected `float` >= 0.0"),
+    ("verdicts[4].subject.p_value", -0.02, "Expected `float` >= 0.0"),
+    ("run.samples[0].values", [1.0, 1.7e308], "holds a number that is not within ±1e+100"),
+    ("figures[0]", [], "Expected `object`, got `array`"),
+    ("figures", {}, "Expected `array`, got `object`"),
+    ("run.test", None, "Expected `str`, got `null`"),
+    ("run.context", [], "Expected `object`, got `array`"),
+    ("run.context[model]", 1, "Expected `str`, got `int`"),
+    ("run.directions[hits]", "up", "Invalid enum value 'up'"),
+    ("verdicts[0].fails", 1, "Expected `bool`, got `int`"),
+    ("verdicts[0].subject", {}, "Object missing required field `type`"),
+    ("verdicts[0].subject", [], "Expected `object`, got `array`"),
+    ("verdicts[0].subject.type", "Run", "Invalid value 'Run'"),
+    ("verdicts[0].subject.limit", None, "Expected `float`, got `null`"),
+    ("run.samples[0].values", {"f8le": "AAAAAAAA8D8=", "n": 2}, "n is 2, but there are 1 values"),
+    ("run.samples[0].values", {"f8le": "AAAAAAAA8D8=", "n": -1}, "n is -1, but there are 1 values"),
+    ("run.samples[0].values", {"f8le": "AAAAAAAA", "n": 1}, "n is 1, but there are 0.75 values"),
+    ("run.samples[0].values", {"f8le": "AAAAAAAA8H8=", "n": 1}, "holds a number that is not within ±1e+100"),
+    ("run.samples[0].values", {"f8le": "AA"}, "expected a list of numbers, bits, or f8le with n"),
+    ("run.samples[0].values", {"f8le": "AAAAAAAA", "n": "1"}, "expected a list of numbers, bits, or f8le with n"),
+    ("run.samples[0].values", {"f8le": 5, "n": 1}, "expected a list of numbers, bits, or f8le with n"),
+    ("run.samples[0].values", {"f8le": "", "n": 0, "m": 0}, "expected a list of numbers, bits, or f8le with n"),
+    ("run.samples[0].values", {"bits": 1}, "expected a list of numbers, bits, or f8le with n"),
+    ("run.samples[0].values", {"bits": "1", "n": 1}, "expected a list of numbers, bits, or f8le with n"),
+    ("run.samples[0].values", 5, "expected a list of numbers, bits, or f8le with n"),
+    ("run.samples[0].values", [1.0, None], "expected a list of numbers, bits, or f8le with n"),
+    ("run.samples[0].values", [1.0, True], "expected a list of numbers, bits, or f8le with n"),
+    ("run.samples[0].values.f8le", "A*", "Only base64 data is allowed"),
+    ("run.samples[0].values.f8le", "é", "string argument should contain only ASCII characters"),
+    ("run.samples[2].values.bits", "012", "expected a list of numbers, bits, or f8le with n"),
+]
 
 
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_no_number_that_is_not_finite_is_read(number: str) -> None:
+def test_damage_is_named_by_its_path() -> None:
+    judgement = to_json(fake.sklearn_judgement())
+    for path, value, problem in DAMAGES:
+        where = re.sub(r"(context|directions)\[\w+\]", r"\1[...]", path).removesuffix(".f8le").removesuffix(".bits")
+        text = json.dumps(edited(json.loads(judgement), path, value))
+        assert f"Judgement: {problem} - at `$.{where}`" == problem_of(from_json, verdict.Judgement, text)
+
+
+def test_no_number_that_is_not_finite_is_read() -> None:
     """Also where a field may be empty: JSON has no such numbers, and other writers mean them."""
-    text = to_json(fake.estimate(1.0, 0.5, 1.5, 3)).decode().replace("0.5", number)
-    with pytest.raises(SerialisationError, match=r"^Estimate: "):
-        from_json(run.Estimate, text)
-    with pytest.raises(SerialisationError, match=r"^(is not whole JSON|holds no valid thing .*finite).*: give one"):
-        from_file(Thing, thing(value=0.5).decode().replace("0.5", number).encode(), other="give one", older="")
+    for number in ("NaN", "Infinity", "-Infinity", "1e999"):
+        text = to_json(fake.estimate(1.0, 0.5, 1.5, 3)).decode().replace("0.5", number)
+        assert problem_of(from_json, run.Estimate, text).startswith("Estimate: ")
+        file = thing(value=0.5).decode().replace("0.5", number).encode()
+        told = problem_of(from_file, Thing, file, other="give one", older="")
+        assert re.match(r"(is not whole JSON|holds no valid thing .*finite).*: give one", told)
 
 
-@pytest.mark.parametrize(
-    ("cls", "path", "value", "problem"),
-    [
-        (
-            verdict.Judgement,
-            "figures[0].estimate.low",
-            1.0,
-            "low 1.0 is above high 0.00645 - at `$.figures[0].estimate`",
-        ),
-        (verdict.Judgement, "figures[0].metric", "latenzy", "no metric 'latenzy'"),
-        (evidence.Gate, "evidence.alpha", 0, "Expected `float` >= 1e-18 - at `$.evidence.alpha`"),
-        (
-            evidence.Gate,
-            "evidence.pairs[0].observations[0].baseline",
-            [1.0],
-            "1 values of the baseline and 12 of the candidate - at `$.evidence.pairs[0].observations[0]`",
-        ),
-        (
-            evidence.Gate,
-            "evidence.fixed_samples[0].baseline",
-            [],
-            "a side without values - at `$.evidence.fixed_samples[0]`",
-        ),
-        (
-            evidence.Gate,
-            "evidence.hypotheses[1].measurement.test",
-            "tests/test_models.py::test_0",
-            "a hypothesis is there twice - at `$.evidence`",
-        ),
-    ],
-)
-def test_what_does_not_belong_together_is_refused(cls: type[Record], path: str, value: object, problem: str) -> None:
-    record = fake.sklearn_judgement() if cls is verdict.Judgement else gates.report(3).gates[0]
-    plain = edited(to_plain(record), path, value)
-    with pytest.raises(SerialisationError) as raised:
-        from_json(cls, json.dumps(plain))
-    assert f"{cls.__name__}: {problem}" == str(raised.value)
+PAIR = "evidence.pairs[0].observations[0]"
+SAMPLE = "evidence.fixed_samples[0]"
+UNFIT: list[tuple[type[Record], str, object, str]] = [
+    (verdict.Judgement, "figures[0].estimate.low", 1.0, "low 1.0 is above high 0.00645 - at `$.figures[0].estimate`"),
+    (verdict.Judgement, "figures[0].metric", "latenzy", "no metric 'latenzy'"),
+    (evidence.Gate, "evidence.alpha", 0, "Expected `float` >= 1e-18 - at `$.evidence.alpha`"),
+    (evidence.Gate, f"{PAIR}.baseline", [1.0], f"1 values of the baseline and 12 of the candidate - at `$.{PAIR}`"),
+    (evidence.Gate, f"{SAMPLE}.baseline", [], f"a side without values - at `$.{SAMPLE}`"),
+    (
+        evidence.Gate,
+        "evidence.hypotheses[1].measurement.test",
+        "tests/test_models.py::test_0",
+        "a hypothesis is there twice - at `$.evidence`",
+    ),
+]
+
+
+def test_what_does_not_belong_together_is_refused() -> None:
+    records = {type(one): to_json(one) for one in (fake.sklearn_judgement(), gates.report(3).gates[0])}
+    for cls, path, value, problem in UNFIT:
+        text = json.dumps(edited(json.loads(records[cls]), path, value))
+        assert f"{cls.__name__}: {problem}" == problem_of(from_json, cls, text)
 
 
 def test_whole_numbers_beyond_every_float_are_refused_in_arrays_too() -> None:
@@ -387,39 +361,26 @@ def test_an_unknown_field_is_refused() -> None:
         from_json(run.StoredRun, json.dumps(plain))
 
 
-@pytest.mark.parametrize(
-    ("path", "problem"),
-    [
-        ("run.context", "Object missing required field `context` - at `$.report.judgements[0].run`"),
-        ("run.unmeasured", "Object missing required field `unmeasured` - at `$.report.judgements[0].run`"),
-        (
-            "figures[3].estimate.warnings",
-            "Object missing required field `warnings` - at `$.report.judgements[0].figures[3].estimate`",
-        ),
-        (
-            "verdicts[0].subject.default",
-            "Object missing required field `default` - at `$.report.judgements[0].verdicts[0].subject`",
-        ),
-    ],
-)
-def test_a_field_that_a_file_lacks_is_named(path: str, problem: str) -> None:
+LACKING = {
+    "run.context": "context` - at `$.report.judgements[0].run`",
+    "run.unmeasured": "unmeasured` - at `$.report.judgements[0].run`",
+    "figures[3].estimate.warnings": "warnings` - at `$.report.judgements[0].figures[3].estimate`",
+    "verdicts[0].subject.default": "default` - at `$.report.judgements[0].verdicts[0].subject`",
+}
+
+
+def test_a_field_that_a_file_lacks_is_named() -> None:
     """Also one that has a default: what is written is complete."""
-    plain = to_plain(report.ReportFile(report=fake.report()))
-    *steps, last = [int(step) if step.isdigit() else step for step in re.findall(r"\w+", path)]
-    place: Any = plain["report"]["judgements"][0]
-    for step in steps:
-        place = place[step]
-    del place[last]
-
-    with pytest.raises(SerialisationError) as raised:
-        from_file(report.ReportFile, json.dumps(plain).encode(), other="give one", older="")
-    assert f"holds no valid pytest-hwperf report (ReportFile: {problem}): give one" == str(raised.value)
+    whole = to_json(report.ReportFile(report=fake.report()))
+    for path, where in LACKING.items():
+        text = json.dumps(edited(json.loads(whole), f"report.judgements[0].{path}", lost=True)).encode()
+        told = f"holds no valid pytest-hwperf report (ReportFile: Object missing required field `{where}): give one"
+        assert told == problem_of(from_file, report.ReportFile, text, other="give one", older="")
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 100_000, b'{"test": NaN}', b"null", b"5 5", b'"\xff"'])
-def test_what_is_no_record_is_refused(text: bytes) -> None:
-    with pytest.raises(SerialisationError, match=r"^Skip: "):
-        from_json(verdict.Skip, text)
+def test_what_is_no_record_is_refused() -> None:
+    for text in (b"", b"{", b"\xff", b"[" * 100_000, b'{"test": NaN}', b"null", b"5 5", b'"\xff"'):
+        assert problem_of(from_json, verdict.Skip, text).startswith("Skip: ")
 
 
 TEXT = to_json(fake.sklearn_judgement())
@@ -471,31 +432,31 @@ def test_a_file_comes_back() -> None:
     assert from_file(Thing, to_json(Thing(value=0.5)), other="", older="") == Thing(value=0.5)
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        (b"", "is not whole JSON: give one"),
-        (b"{", "is not whole JSON: give one"),
-        (b"\xff", "is not whole JSON: give one"),
-        (b"[" * 100_000, "is not whole JSON: give one"),
-        (b"[]", "holds no thing: give one"),
-        (b'{"schema": 2}', "holds no thing: give one"),
-        (b'{"what": "thing"}', "holds no thing: give one"),
-        (thing(schema="2"), "holds no thing: give one"),
-        (thing(schema=True), "holds no thing: give one"),
-        (thing(schema=1, more=1), "was written by an earlier pytest-hwperf (schema 1, this one reads 2): make one"),
-        (
-            thing(schema=3, more=1),
-            "was written by a newer pytest-hwperf (schema 3, this one reads 2): upgrade pytest-hwperf",
-        ),
-        (thing(more=1), "holds no valid thing (Thing: Object contains unknown field `more`): give one"),
-        (thing(value="x"), "holds no valid thing (Thing: Expected `float | null`, got `str` - at `$.value`): give one"),
-    ],
-)
-def test_files_of_others_and_of_other_versions_are_reported(text: bytes, problem: str) -> None:
-    with pytest.raises(SerialisationError) as raised:
-        from_file(Thing, text, other="give one", older="make one")
-    assert problem == str(raised.value)
+FILES = [
+    (b"", "is not whole JSON: give one"),
+    (b"{", "is not whole JSON: give one"),
+    (b"\xff", "is not whole JSON: give one"),
+    (b"[" * 100_000, "is not whole JSON: give one"),
+    (b"[]", "holds no thing: give one"),
+    (b'{"schema": 2}', "holds no thing: give one"),
+    (b'{"what": "thing"}', "holds no thing: give one"),
+    (thing(schema="2"), "holds no thing: give one"),
+    (thing(schema=True), "holds no thing: give one"),
+    (thing(schema=1, more=1), "was written by an earlier pytest-hwperf (schema 1, this one reads 2): make one"),
+    (
+        thing(schema=3, more=1),
+        "was written by a newer pytest-hwperf (schema 3, this one reads 2): upgrade pytest-hwperf",
+    ),
+    (thing(more=1), "holds no valid thing (Thing: Object contains unknown field `more`): give one"),
+    (thing(value="x"), "holds no valid thing (Thing: Expected `float | null`, got `str` - at `$.value`): give one"),
+]
+
+
+def test_files_of_others_and_of_other_versions_are_reported() -> None:
+    found = [
+        (problem, problem_of(from_file, Thing, text, other="give one", older="make one")) for text, problem in FILES
+    ]
+    assert [] == [(problem, told) for problem, told in found if problem != told]
 
 
 class Foreign(ForeignRecord, frozen=True, kw_only=True):
@@ -504,11 +465,7 @@ class Foreign(ForeignRecord, frozen=True, kw_only=True):
     seconds: Size
 
 
-def test_of_a_foreign_record_only_the_fields_that_are_named_are_read() -> None:
+def test_of_a_foreign_record_only_the_fields_that_are_named_are_read_and_strictly() -> None:
     assert [Foreign(seconds=1.5)] == from_foreign(list[Foreign], b'[{"seconds": 1.5, "colour": "red"}]')
-
-
-@pytest.mark.parametrize("text", [b'[{"seconds": "1.5"}]', b'[{"seconds": -1}]', b"[{}]", b"[", b"[" * 100_000])
-def test_foreign_records_are_read_strictly(text: bytes) -> None:
-    with pytest.raises(SerialisationError):
-        from_foreign(list[Foreign], text)
+    for text in (b'[{"seconds": "1.5"}]', b'[{"seconds": -1}]', b"[{}]", b"[", b"[" * 100_000):
+        assert problem_of(from_foreign, list[Foreign], text)

@@ -63,77 +63,65 @@ def test_a_kind_without_a_sentence_is_refused() -> None:
         state("nonsense")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_a_file_has_left_out_is_a_question_mark(kind: str) -> None:
-    assert str(Statement(kind=kind))
+def test_every_sentence_stands_without_its_facts_and_takes_no_format_specification_from_one() -> None:
+    """What a file has left out is a question mark."""
+    specifications = {kind: [part[2] for part in Formatter().parse(messages._SENTENCES[kind])] for kind in KINDS}
+    assert [] == [kind for kind in KINDS if not str(Statement(kind=kind))]
+    assert [] == [kind for kind, specs in specifications.items() if any("{" in (spec or "") for spec in specs)]
 
 
-@pytest.mark.parametrize(
-    ("found", "words"),
-    [
-        (said("as {it} was"), "as {it} was"),
-        (state("out of time", limit=600), "the time of 600 s was too short"),
-        (state("out of part", limit=295), "the part of the time that fresh processes have, 295 s, was up"),
-        (state("historical limit", limit=0.532, sessions=3), "limit +53.2 %, stored runs: 3"),
-        (state("equal values", baseline=3, candidate=1, per="file"), "3 files against 1 file, equal on each side"),
-        (state("idle machine", watts=12.34), "idle machine's 12.3 W"),
-        (state("load", load=0.25, cores=2), "load 0.2 on 2 cores"),
-        (state("coarse meter", source="rapl", least=5.0, asked=4.25), "margins of 5 % or more, not 4.25 %"),
-        (state("count", n=1.5), "n=1.5"),
-        (state("out of time", limit="long"), "the time of long s was too short"),
-        (state("other data", differing({"data": "a"}, {})), "data: a, absent (baseline, now)"),
-    ],
-)
-def test_facts_are_put_into_words(found: Statement, words: str) -> None:
-    assert words in str(found)
+WORDED = [
+    (said("as {it} was"), "as {it} was"),
+    (state("out of time", limit=600), "the time of 600 s was too short"),
+    (state("out of part", limit=295), "the part of the time that fresh processes have, 295 s, was up"),
+    (state("historical limit", limit=0.532, sessions=3), "limit +53.2 %, stored runs: 3"),
+    (state("equal values", baseline=3, candidate=1, per="file"), "3 files against 1 file, equal on each side"),
+    (state("idle machine", watts=12.34), "idle machine's 12.3 W"),
+    (state("load", load=0.25, cores=2), "load 0.2 on 2 cores"),
+    (state("coarse meter", source="rapl", least=5.0, asked=4.25), "margins of 5 % or more, not 4.25 %"),
+    (state("count", n=1.5), "n=1.5"),
+    (state("out of time", limit="long"), "the time of long s was too short"),
+    (state("other data", differing({"data": "a"}, {})), "data: a, absent (baseline, now)"),
+]
 
 
-@pytest.mark.parametrize(
-    ("kind", "one", "other", "words"),
-    [
-        ("step", {"shortest_s": 0.5}, {"shortest_s": 0.512}, "windows of 500 .. 512 ms or more"),
-        ("step", {"shortest_s": 0.5}, {"shortest_s": 1.5}, "windows of 500 ms .. 1.50 s or more"),
-        ("historical limit", {"limit": 0.5}, {"limit": 0.25}, "limit +25.0 .. 50.0 %"),
-        ("count", {"n": 8.0}, {"n": 8.0}, "n=8"),
-        ("count", {"n": 8.0}, {}, "n=8"),
-    ],
-)
-def test_alike_statements_are_said_with_the_range_of_their_numbers(
-    kind: str, one: Mapping[str, float], other: Mapping[str, float], words: str
-) -> None:
-    assert words in sentence(Statement(kind=kind, numbers=one), Statement(kind=kind, numbers=other))
+def test_facts_are_put_into_words() -> None:
+    braces = "{text:9999999999} {0.__class__} {"  # no template
+    assert f"not measured: {braces}" == str(state("not measured", why=braces))
+    assert [] == [(words, str(found)) for found, words in WORDED if words not in str(found)]
 
 
-@pytest.mark.parametrize("per", ["9999999999.1f", "{baseline.__class__}", "?", "s", "count", "", "{", "%n" * 40])
-@pytest.mark.parametrize("kind", ["equal values", "screened values"])
-def test_what_a_file_counts_is_never_a_format_specification(kind: str, per: str) -> None:
-    assert f" against 1 {per}," in str(state(kind, baseline=3, candidate=1, per=per))
+ALIKE: list[tuple[str, Mapping[str, float], Mapping[str, float], str]] = [
+    ("step", {"shortest_s": 0.5}, {"shortest_s": 0.512}, "windows of 500 .. 512 ms or more"),
+    ("step", {"shortest_s": 0.5}, {"shortest_s": 1.5}, "windows of 500 ms .. 1.50 s or more"),
+    ("historical limit", {"limit": 0.5}, {"limit": 0.25}, "limit +25.0 .. 50.0 %"),
+    ("count", {"n": 8.0}, {"n": 8.0}, "n=8"),
+    ("count", {"n": 8.0}, {}, "n=8"),
+]
 
 
-def test_the_cause_of_a_refusal_keeps_its_kind_and_shows_what_it_quotes() -> None:
-    refused = ScenarioUnavailable(state("no int8 form", why="Op\x1b[31m"))
-    assert state("no int8 form", why="Op\\x1b[31m") == cause_of(refused)
-    assert "no INT8 form: Op\\x1b[31m" == refused.sentence
+def test_alike_statements_are_said_with_the_range_of_their_numbers() -> None:
+    found = [
+        (words, sentence(Statement(kind=kind, numbers=one), Statement(kind=kind, numbers=other)))
+        for kind, one, other, words in ALIKE
+    ]
+    assert [] == [(words, shown) for words, shown in found if words not in shown]
 
 
-def test_a_refusal_in_words_is_a_cause_too() -> None:
-    assert said("no such form") == cause_of(ScenarioUnavailable("no such form"))
-
-
-def test_a_long_noun_is_cut() -> None:
+def test_what_a_file_counts_is_never_a_format_specification_and_is_cut() -> None:
+    texts = ("9999999999.1f", "{baseline.__class__}", "?", "s", "count", "", "{", "%n" * 40)
+    for kind in ("equal values", "screened values"):
+        found = {per: str(state(kind, baseline=3, candidate=1, per=per)) for per in texts}
+        assert [] == [per for per, shown in found.items() if f" against 1 {per}," not in shown]
     assert 300 > len(str(state("equal values", baseline=3, candidate=1, per="x" * 10_000)))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_template_takes_its_format_specification_from_a_fact(kind: str) -> None:
-    specifications = [spec for _, _, spec, _ in Formatter().parse(messages._SENTENCES[kind]) if spec]
-    assert not [spec for spec in specifications if "{" in spec]
-
-
-def test_braces_in_a_text_are_not_a_template() -> None:
-    assert str(state("not measured", why="{text:9999999999} {0.__class__} {")) == (
-        "not measured: {text:9999999999} {0.__class__} {"
-    )
+def test_the_cause_of_a_refusal_keeps_its_kind_and_shows_what_it_quotes() -> None:
+    """One in words alone is a cause too."""
+    refused = ScenarioUnavailable(state("no int8 form", why="Op\x1b[31m"))
+    assert state("no int8 form", why="Op\\x1b[31m") == cause_of(refused)
+    assert "no INT8 form: Op\\x1b[31m" == refused.sentence
+    assert said("no such form") == cause_of(ScenarioUnavailable("no such form"))
 
 
 def test_equal_statements_count_as_one() -> None:
@@ -224,23 +212,18 @@ def outcomes() -> Outcomes:
 
 
 def test_no_outcome_depends_on_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every sentence is garbled, and nothing is decided, merged or named otherwise."""
+    """Every sentence is garbled, and nothing is decided, merged or named otherwise.
+
+    Notes merge where only their words are known, as of a line of a verdict, and all have the words of another kind.
+    """
     before = outcomes()
-    monkeypatch.setattr(messages, "sentence", lambda *alike: hashlib.sha256(repr(alike).encode()).hexdigest())
     assert True in before.repeats
     assert before.drifted
+    monkeypatch.setattr(messages, "sentence", lambda *alike: hashlib.sha256(repr(alike).encode()).hexdigest())
     assert before == outcomes()
-
-
-def test_words_that_look_like_another_kind_mislead_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Notes merge where only their words are known, as of a line of a verdict; all else is as it was."""
-    before = outcomes()
     monkeypatch.setattr(messages, "sentence", lambda *_: "estimate: historical; data: candidate: unmeasured, budget ")
-    assert without_notes(before) == without_notes(outcomes())
-
-
-def without_notes(found: Outcomes) -> Outcomes:
-    return dataclasses.replace(found, marks=[], footnotes=0)
+    without_notes, alike = (dataclasses.replace(one, marks=[], footnotes=0) for one in (before, outcomes()))
+    assert without_notes == alike
 
 
 def test_only_a_bound_that_n_is_too_small_for_is_lacking() -> None:

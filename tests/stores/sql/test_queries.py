@@ -57,12 +57,13 @@ def plans(store: SqlStore) -> Iterator[list[str]]:
         event.remove(engine, "before_cursor_execute", explain)
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_nothing_is_looked_at_row_by_row(store: SqlStore, name: str) -> None:
-    with plans(store) as found:
-        CALLS[name](store)
-    assert any(step.startswith("SEARCH") for step in found)
-    assert [] == [step for step in found if step.startswith("SCAN") and step != "SCAN chosen"]
+def test_nothing_is_looked_at_row_by_row(store: SqlStore) -> None:
+    """The last of the calls remove what the others find."""
+    for name, call in CALLS.items():
+        with plans(store) as found:
+            call(store)
+        assert any(step.startswith("SEARCH") for step in found), name
+        assert [] == [step for step in found if step.startswith("SCAN") and step != "SCAN chosen"], name
 
 
 def test_a_scan_is_noticed(store: SqlStore) -> None:

@@ -105,20 +105,21 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", DAMAGES)
-def test_damage_is_named_by_each_road(path: Path, kind: str) -> None:
-    saved(path)
-    damage, problem = DAMAGES[kind]
-    damage(path)
-    for call in (
-        lambda: opened(path).check("main", writing=True),
-        lambda: opened(path).load("main", fake.machine(), fake.TEST, ""),
-        lambda: opened(path).save("main", [fake.session(median_s=2.0)]),
-    ):
-        with pytest.raises(StoreError, match=problem) as raised:
-            call()
-        assert str(raised.value).startswith(str(path))
-        assert "\n" not in str(raised.value)
+def test_damage_is_named_by_each_road(tmp_path: Path) -> None:
+    for name, (damage, problem) in DAMAGES.items():
+        path = tmp_path / name / "team.db"
+        saved(path)
+        damage(path)
+        calls: tuple[Callable[[], object], ...] = (
+            partial(opened(path).check, "main", writing=True),
+            partial(opened(path).load, "main", fake.machine(), fake.TEST, ""),
+            partial(opened(path).save, "main", [fake.session(median_s=2.0)]),
+        )
+        for call in calls:
+            with pytest.raises(StoreError, match=problem) as raised:
+                call()
+            assert str(raised.value).startswith(str(path))
+            assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -195,37 +196,32 @@ def test_what_is_superseded_stays_in_the_history(path: Path) -> None:
             assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)  # noqa: S608 - ours
 
 
-@pytest.mark.parametrize(
-    ("location", "missing", "extra"),
-    [("sqlite:////x.db", "alembic", "sql"), ("postgresql+psycopg://h/d", "psycopg", "postgres")],
-)
-def test_a_missing_package_is_named_with_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, location: str, missing: str, extra: str
-) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == missing else object())
-    with pytest.raises(StoreError, match=rf"needs {missing}: pip install 'pytest-hwperf\[{extra}\]'$"):
-        SqlStore(location)
+def test_a_missing_package_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for location, lacking, extra in (
+        ("sqlite:////x.db", "alembic", "sql"),
+        ("postgresql+psycopg://h/d", "psycopg", "postgres"),
+    ):
+        monkeypatch.setattr(extras, "find_spec", lambda name, lacking=lacking: None if name == lacking else object())
+        with pytest.raises(StoreError, match=rf"needs {lacking}: pip install 'pytest-hwperf\[{extra}\]'$"):
+            SqlStore(location)
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_place_that_no_file_can_have_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"file/team\.db cannot be read or written \(.*\): choose another place"):
         opened(tmp_path / "file" / "team.db").check("main", writing=True)
-
-
-@pytest.mark.parametrize("text", ["plain", "é", "", "a\0b", "\ud800", "\x01[]", "\x01", "\x01{", "\x01\x01"])
-def test_any_text_is_stored_and_restored(text: str) -> None:
-    """What nobody has stored so is left as it is."""
-    stored = storable(text)
-    stored.encode()
-    assert "\0" not in stored
-    assert restored(stored) == text
-    assert text[:1] != "\x01" or restored(text) == text
-
-
-def test_a_name_that_no_file_has_is_refused() -> None:
     with pytest.raises(StoreError, match=r"names no file \(File name too long\)"):
         SqlStore(f"sqlite:////tmp/{'x' * 300}")
+
+
+def test_any_text_is_stored_and_restored() -> None:
+    """What nobody has stored so is left as it is."""
+    for text in ("plain", "é", "", "a\0b", "\ud800", "\x01[]", "\x01", "\x01{", "\x01\x01"):
+        stored = storable(text)
+        stored.encode()
+        assert "\0" not in stored
+        assert restored(stored) == text
+        assert text[:1] != "\x01" or restored(text) == text
 
 
 @pytest.fixture
