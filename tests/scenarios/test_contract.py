@@ -18,20 +18,11 @@ from fakes.fitted_models import data_of, fitted
 from pytest_hwperf.records.contracts import Predictor, Scenario
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.scenario_contract import ScenarioContract
-from pytest_hwperf.scenarios import cache
 from pytest_hwperf.scenarios.estimators import split_batches
 from pytest_hwperf.scenarios.onnx import onnx_fp32
 from pytest_hwperf.scenarios.quantise import onnx_int8, onnx_int8_dynamic, onnx_int8_static
 from pytest_hwperf.scenarios.sklearn_native import sklearn_fp32
 from pytest_hwperf.scenarios.threads import check_threads
-
-
-@pytest.fixture(scope="module", autouse=True)
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Share conversions among the tests of this file and keep them apart from the user's own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HWPERF_CACHE_DIR", str(tmp_path_factory.mktemp("models")))
-        yield cache.folder()
 
 
 class OfEstimator(ScenarioContract):

@@ -1,7 +1,6 @@
 """FP32 ONNX forms agree with the estimator, come from the cache, and run as they were asked to."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +13,10 @@ from sklearn.preprocessing import StandardScaler
 
 from pytest_hwperf.records.contracts import Scenario, ScenarioFactory
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
-from pytest_hwperf.scenarios import cache
 from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimator
 from pytest_hwperf.scenarios.onnx import convert_model, convert_with_skl2onnx, onnx_fp32
 from pytest_hwperf.scenarios.onnx_file import agreement
 from pytest_hwperf.scenarios.ort import check_providers, open_session
-
-
-@pytest.fixture(scope="module", autouse=True)
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Share conversions among the tests of this file and keep them apart from the user's own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HWPERF_CACHE_DIR", str(tmp_path_factory.mktemp("models")))
-        yield cache.folder()
 
 
 class CountingConverter:
@@ -54,21 +44,18 @@ def predict(name: str) -> tuple[Any, Any]:
     return np.concatenate(outputs), np.concatenate([predictor.labels(output) for output in outputs])
 
 
-@pytest.mark.parametrize("name", ["logistic", "text labels", "mlp", "forest", "scaled forest", "vote", "neighbours"])
-def test_classifiers_give_the_estimators_probabilities_and_labels(name: str) -> None:
-    model, X = fitted(name), data_of(name)[1]
-    outputs, labels = predict(name)
-    assert np.allclose(model.predict_proba(X), outputs, atol=2e-6)
-    assert model.predict(X).tolist() == labels.tolist()
-    assert model.classes_.dtype == labels.dtype
-
-
-@pytest.mark.parametrize("name", ["linear svc", "linear svc of ten"])
-def test_classifiers_without_probabilities_give_labels(name: str) -> None:
-    _, labels = predict(name)
-    assert fitted(name).predict(data_of(name)[1]).tolist() == labels.tolist()
-    assert "labels" == prepare(name).conditions["output"]
-    assert prepare(name).classifies
+def test_classifiers_give_the_estimators_probabilities_and_labels() -> None:
+    for name in ("logistic", "text labels", "mlp", "forest", "scaled forest", "vote", "neighbours"):
+        model, X = fitted(name), data_of(name)[1]
+        outputs, labels = predict(name)
+        assert np.allclose(model.predict_proba(X), outputs, atol=2e-6), name
+        assert model.predict(X).tolist() == labels.tolist()
+        assert model.classes_.dtype == labels.dtype
+    for name in ("linear svc", "linear svc of ten"):
+        _, labels = predict(name)
+        assert fitted(name).predict(data_of(name)[1]).tolist() == labels.tolist()
+        assert "labels" == prepare(name).conditions["output"]
+        assert prepare(name).classifies
 
 
 def test_regressors_give_values_of_one_dimension() -> None:
@@ -78,13 +65,10 @@ def test_regressors_give_values_of_one_dimension() -> None:
     assert not prepare("ridge").classifies
 
 
-@pytest.mark.parametrize(
-    ("name", "form"),
-    [("logistic", "MatMul"), ("ridge", "MatMul"), ("linear svc of ten", "default"), ("scaled forest", "default")],
-)
-def test_the_form_is_recorded(name: str, form: str) -> None:
+def test_the_form_is_recorded() -> None:
     """A linear classifier of ten classes without probabilities has no MatMul form in skl2onnx 1.20."""
-    assert form == prepare(name).conditions["form"]
+    forms = {"logistic": "MatMul", "ridge": "MatMul", "linear svc of ten": "default", "scaled forest": "default"}
+    assert forms == {name: prepare(name).conditions["form"] for name in forms}
 
 
 def test_conditions_and_context_say_how_it_runs() -> None:
@@ -129,10 +113,10 @@ def test_only_the_asked_output_is_computed() -> None:
     assert {weights.name for weights in graph.initializer} <= {name for node in graph.node for name in node.input}
 
 
-@pytest.mark.parametrize("effective", [[], ["CUDAExecutionProvider", "CPUExecutionProvider"]])
-def test_another_provider_is_refused(effective: list[str]) -> None:
-    with pytest.raises(MeasurementError, match="where CPUExecutionProvider was asked for"):
-        check_providers(effective)
+def test_another_provider_is_refused() -> None:
+    for effective in ([], ["CUDAExecutionProvider", "CPUExecutionProvider"]):
+        with pytest.raises(MeasurementError, match="where CPUExecutionProvider was asked for"):
+            check_providers(effective)
 
 
 @pytest.mark.usefixtures("as_installed")

@@ -14,41 +14,35 @@ from pytest_hwperf.scenarios.estimators import digest_rows, evenly_spaced, matri
 from pytest_hwperf.scenarios.quantise import count_shared
 
 
-@pytest.mark.parametrize(
-    "X",
-    [
+def test_numbers_become_contiguous_float32() -> None:
+    for X in (
         [[1, 2], [3, 4]],
         np.array([[1, 3], [2, 4]], dtype=np.float64).T,
         pd.DataFrame({"a": [1, 3], "b": [2.0, 4.0]}),
         pd.DataFrame({"a": [True, 3], "b": [2, 4]}, dtype=object),
-    ],
-)
-def test_numbers_become_contiguous_float32(X: Any) -> None:
-    rows = matrix(X)
-    assert [[1, 2], [3, 4]] == rows.tolist()
-    assert np.float32 == rows.dtype
-    assert rows.flags.c_contiguous
+    ):
+        rows = matrix(X)
+        assert [[1, 2], [3, 4]] == rows.tolist()
+        assert np.float32 == rows.dtype
+        assert rows.flags.c_contiguous
 
 
-@pytest.mark.parametrize(
-    ("X", "sentence"),
-    [
-        (np.empty((0, 3)), "no rows"),
-        (np.ones(3), r"shape \(3,\)"),
-        ([["a", "b"]], "not numbers"),
-        (pd.DataFrame({"a": ["x"], "b": [1]}), "not numbers"),
-        ([[1.0, np.inf]], "infinite"),
-        ([[1e39]], "beyond the range of float32"),
-        (csr_matrix([[1.0, 0.0]]), "sparse"),
-    ],
-)
-def test_what_is_no_matrix_of_numbers_is_refused(X: Any, sentence: str) -> None:
-    with pytest.raises(MeasurementError, match=sentence):
-        matrix(X)
+NO_MATRICES: list[tuple[Any, str]] = [
+    (np.empty((0, 3)), "no rows"),
+    (np.ones(3), r"shape \(3,\)"),
+    ([["a", "b"]], "not numbers"),
+    (pd.DataFrame({"a": ["x"], "b": [1]}), "not numbers"),
+    ([[1.0, np.inf]], "infinite"),
+    ([[1e39]], "beyond the range of float32"),
+    (csr_matrix([[1.0, 0.0]]), "sparse"),
+]
 
 
-def test_missing_numbers_stay() -> None:
-    """Whether NaN is refused is the estimator's matter."""
+def test_what_is_no_matrix_of_numbers_is_refused() -> None:
+    """Missing numbers stay: whether NaN is refused is the estimator's matter."""
+    for X, sentence in NO_MATRICES:
+        with pytest.raises(MeasurementError, match=sentence):
+            matrix(X)
     assert [[False, True]] == np.isnan(matrix([[1.0, np.nan]])).tolist()
 
 
@@ -61,10 +55,11 @@ def test_batches_hold_all_rows_in_order(rows: int, size: int) -> None:
     assert all(batch.flags.c_contiguous for batch in batches)
 
 
-@pytest.mark.parametrize("size", [0, -1, 1.5, True])
-def test_a_batch_size_that_is_no_number_of_rows_is_refused(size: Any) -> None:
-    with pytest.raises(MeasurementError, match="whole number of rows"):
-        split_batches(matrix([[1.0]]), size)
+def test_a_batch_size_that_is_no_number_of_rows_is_refused() -> None:
+    sizes: list[Any] = [0, -1, 1.5, True]
+    for size in sizes:
+        with pytest.raises(MeasurementError, match="whole number of rows"):
+            split_batches(matrix([[1.0]]), size)
 
 
 def test_chosen_rows_are_spread_over_the_whole() -> None:

@@ -27,25 +27,19 @@ def prepare(name: str, threads: int = 1) -> Scenario:
     return factory(fitted(name), X=data_of(name)[1], threads=threads)
 
 
-@pytest.mark.parametrize(
-    ("name", "output", "classifies"),
-    [
-        ("logistic", "probabilities", True),
-        ("mlp", "probabilities", True),
-        ("linear svc", "labels", True),
-        ("ridge", "values", False),
-        ("text labels", "probabilities", True),
-    ],
-)
-def test_outputs_and_labels_are_the_estimators_own(name: str, output: str, *, classifies: bool) -> None:
-    model, X = fitted(name), data_of(name)[1]
-    scenario = prepare(name)
-    predictor = scenario.load()
-    outputs = predictor.predict(predictor.batches(X, len(X))[0])
-    expected = model.predict_proba(X) if output == "probabilities" else model.predict(X)
-    assert np.array_equal(expected, outputs)
-    assert np.array_equal(model.predict(X), predictor.labels(outputs))
-    assert (output, classifies) == (scenario.conditions["output"], scenario.classifies)
+OUTPUTS = {"logistic": "probabilities", "mlp": "probabilities", "linear svc": "labels", "ridge": "values"}
+
+
+def test_outputs_and_labels_are_the_estimators_own() -> None:
+    for name, output in {**OUTPUTS, "text labels": "probabilities"}.items():
+        model, X = fitted(name), data_of(name)[1]
+        scenario = prepare(name)
+        predictor = scenario.load()
+        outputs = predictor.predict(predictor.batches(X, len(X))[0])
+        expected = model.predict_proba(X) if output == "probabilities" else model.predict(X)
+        assert np.array_equal(expected, outputs)
+        assert np.array_equal(model.predict(X), predictor.labels(outputs))
+        assert (output, name != "ridge") == (scenario.conditions["output"], scenario.classifies)
 
 
 def test_loading_brings_its_own_memory_and_changes_nothing_of_the_users() -> None:
@@ -138,19 +132,19 @@ def test_missing_numbers_are_refused_where_the_estimator_refuses_them() -> None:
         sklearn_fp32(fitted("logistic"), X=holed)
 
 
-@pytest.mark.parametrize(
-    ("model", "sentence"),
-    [
-        (LogisticRegression(), "LogisticRegression is not fitted: call its fit"),
-        (make_pipeline(StandardScaler(), LogisticRegression()), "Pipeline is not fitted"),
-        (LogisticRegression, "the class LogisticRegression, not a fitted estimator"),
-        (len, "no scikit-learn estimator with predict"),
-        (StandardScaler(), "no scikit-learn estimator with predict"),
-    ],
-)
-def test_what_is_no_fitted_estimator_is_a_usage_problem(model: Any, sentence: str) -> None:
-    with pytest.raises(UsageProblem, match=sentence):
-        sklearn_fp32(model, X=breast_cancer()[1])
+NO_ESTIMATORS: list[tuple[Any, str]] = [
+    (LogisticRegression(), "LogisticRegression is not fitted: call its fit"),
+    (make_pipeline(StandardScaler(), LogisticRegression()), "Pipeline is not fitted"),
+    (LogisticRegression, "the class LogisticRegression, not a fitted estimator"),
+    (len, "no scikit-learn estimator with predict"),
+    (StandardScaler(), "no scikit-learn estimator with predict"),
+]
+
+
+def test_what_is_no_fitted_estimator_is_a_usage_problem() -> None:
+    for model, sentence in NO_ESTIMATORS:
+        with pytest.raises(UsageProblem, match=sentence):
+            sklearn_fp32(model, X=breast_cancer()[1])
 
 
 def test_a_model_that_takes_no_matrix_is_unavailable() -> None:
@@ -197,19 +191,15 @@ def test_outputs_keep_several_values_per_row() -> None:
     assert (400, 2) == regressor.labels(regressor.predict(X)).shape
 
 
-def test_a_foreign_error_becomes_one_line() -> None:
-    assert "ValueError: a b" == one_line(ValueError("a\n   b"))
-    assert 50 == len(one_line(ValueError("x" * 100), most=50))
-
-
-def test_the_first_of_several_foreign_errors_is_named() -> None:
+def test_a_foreign_error_becomes_one_line_that_names_the_first_of_several() -> None:
     """That above it may quote the whole model."""
+    assert "ValueError: a b" == one_line(ValueError("a\n   b"))
     problem = ValueError("no node with attributes " + "0.1, " * 1000)
     problem.__cause__ = RuntimeError("no node")
     problem.__cause__.__cause__ = TypeError("expected an int, got a boolean")
     assert one_line(problem).startswith("ValueError: no node with attributes 0.1, ")
     assert one_line(problem).endswith("… from TypeError: expected an int, got a boolean")
-    assert 60 == len(one_line(problem, most=60))
+    assert [50, 60] == [len(one_line(ValueError("x" * 100), most=50)), len(one_line(problem, most=60))]
 
 
 def test_a_pipeline_has_stages_that_make_its_call() -> None:

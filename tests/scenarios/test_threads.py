@@ -1,7 +1,5 @@
 """More threads than cores: who is warned, and what of."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from pytest_hwperf.scenarios.threads import oversubscription, waiting_threads
@@ -21,43 +19,27 @@ def test_a_scenario_with_more_threads_than_cores_is_warned() -> None:
     )
 
 
-@pytest.mark.parametrize("threads", ["1", "2", "automatic"])
-def test_a_scenario_that_fits_or_does_not_tell_is_left_alone(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the pools are: a scenario holds them itself."""
+def test_what_fits_or_does_not_tell_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the pools are of a scenario, which holds them itself; nothing is imported to ask."""
     loads(monkeypatch, ("openblas", 64))
-    assert None is oversubscription(threads, 2, LOADED)
+    assert [None] * 3 == [oversubscription(threads, 2, LOADED) for threads in ("1", "2", "automatic")]
+    assert None is oversubscription(None, 2, set())
+    for pools in ([], [("openblas", 2)]):
+        loads(monkeypatch, *pools)
+        assert None is oversubscription(None, 2, LOADED)
 
 
-@pytest.mark.parametrize(
-    ("pools", "variable"),
-    [
+def test_a_callable_with_a_larger_pool_is_reported_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the largest; a quota of CPU time does not make pools smaller."""
+    for pools, variable in (
         ([("openblas", 8)], "OPENBLAS_NUM_THREADS=1"),
         ([("openmp", 8), ("openblas", 1)], "OMP_NUM_THREADS=1"),
         ([("mkl", 8)], "MKL_NUM_THREADS=1"),
-    ],
-)
-def test_a_callable_with_a_larger_pool_is_reported_what_to_set(
-    monkeypatch: pytest.MonkeyPatch, pools: Sequence[tuple[str, int]], variable: str
-) -> None:
-    """Of the largest; a quota of CPU time does not make pools smaller."""
-    loads(monkeypatch, *pools)
-    text = str(oversubscription(None, 1, LOADED))
-    assert "may use 8 threads on 1 allotted core: " in text
-    assert f"set {variable} before Python starts" in text
-
-
-@pytest.mark.parametrize("pools", [[], [("openblas", 2)]])
-def test_a_callable_whose_pools_fit_is_left_alone(
-    monkeypatch: pytest.MonkeyPatch, pools: Sequence[tuple[str, int]]
-) -> None:
-    loads(monkeypatch, *pools)
-    assert None is oversubscription(None, 2, LOADED)
-
-
-def test_nothing_is_imported_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without threadpoolctl in the process the process stays as the test has made it."""
-    loads(monkeypatch, ("openblas", 64))
-    assert None is oversubscription(None, 2, set())
+    ):
+        loads(monkeypatch, *pools)
+        text = str(oversubscription(None, 1, LOADED))
+        assert "may use 8 threads on 1 allotted core: " in text
+        assert f"set {variable} before Python starts" in text
 
 
 def test_workers_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,24 +52,19 @@ def test_workers_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch) -
     assert None is oversubscription("1", 2, LOADED, workers=4)
 
 
-@pytest.mark.parametrize(
-    ("spent", "threads", "waited", "fitting"),
-    [
-        ([(100, 300)] * 8, 8, "75", 2),  # torch.set_num_threads(8) on two cores
-        ([(100, 100)] * 2, 2, "50", 1),  # two threads while another process has one of two cores
-        ([(100, 60)] * 3 + [(4, 400)], 3, "38", 2),  # what hardly computes is something else
-    ],
-)
-def test_threads_that_wait_for_a_processor_are_reported_whatever_made_them(
-    spent: Sequence[tuple[int, int]], threads: int, waited: str, fitting: int
-) -> None:
-    text = str(waiting_threads(None, spent, set()))
-    assert text.startswith(f"{threads} threads computed at once and waited {waited}")
-    assert text.endswith(f"set OMP_NUM_THREADS={fitting} before Python starts")
-    assert f"torch.set_num_threads({fitting})" in str(waiting_threads(None, spent, {"torch"}))
-    assert str(waiting_threads("2", spent, set())).endswith(f"set threads={fitting}")
+WAITING: list[tuple[list[tuple[int, int]], int, str, int]] = [
+    ([(100, 300)] * 8, 8, "75", 2),  # torch.set_num_threads(8) on two cores
+    ([(100, 100)] * 2, 2, "50", 1),  # two threads while another process has one of two cores
+    ([(100, 60)] * 3 + [(4, 400)], 3, "38", 2),  # what hardly computes is something else
+]
 
 
-@pytest.mark.parametrize("spent", [[], [(0, 0)], [(100, 900)], [(100, 10)] * 8, [(100, 900), (3, 900)]])
-def test_one_thread_and_threads_with_a_processor_each_are_left_alone(spent: Sequence[tuple[int, int]]) -> None:
-    assert None is waiting_threads(None, spent, set())
+def test_threads_that_wait_for_a_processor_are_reported_whatever_made_them() -> None:
+    for spent, threads, waited, fitting in WAITING:
+        text = str(waiting_threads(None, spent, set()))
+        assert text.startswith(f"{threads} threads computed at once and waited {waited}")
+        assert text.endswith(f"set OMP_NUM_THREADS={fitting} before Python starts")
+        assert f"torch.set_num_threads({fitting})" in str(waiting_threads(None, spent, {"torch"}))
+        assert str(waiting_threads("2", spent, set())).endswith(f"set threads={fitting}")
+    alone: list[list[tuple[int, int]]] = [[], [(0, 0)], [(100, 900)], [(100, 10)] * 8, [(100, 900), (3, 900)]]
+    assert [] == [spent for spent in alone if waiting_threads(None, spent, set()) is not None]

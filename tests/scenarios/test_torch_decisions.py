@@ -1,6 +1,7 @@
 """What is decided about PyTorch modules, tried without PyTorch: outputs, INT8, compilers, GPUs."""
 
 import logging
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,46 +27,37 @@ from pytest_hwperf.stats.explanations import profile_of
 SURE = [[0.25, 0.75], [0.5, 0.5]]
 
 
-@pytest.mark.parametrize(
-    ("outputs", "output", "classes"),
-    [
-        (np.array(SURE, "float32"), "probabilities", 2),
-        (np.array([[0.25, 0.7], [0.5, 0.5]], "float32"), "scores", 2),  # a row that does not sum to one
-        (np.array([[-0.25, 1.25], [0.5, 0.5]], "float32"), "scores", 2),  # one that does, and is negative
-        (np.array([[2.5], [1.0]], "float32"), "values", 0),  # one column: a regressor
-        (np.array([2.5, 1.0], "float32"), "values", 0),
-        (np.ones((2, 3, 4), "float32"), "values", 0),  # an image for each row
-        (np.array([3, 1]), "labels", 2),
-        (np.array([[3, 1], [2, 2]]), "values", 0),
-    ],
-)
-def test_outputs_tell_a_classifier_from_a_regressor(outputs: Any, output: str, classes: int) -> None:
-    kind, found = output_of(outputs)
-    assert (output, classes) == (kind, 0 if found is None else len(found))
+OUTPUTS: list[tuple[Any, str, int]] = [
+    (np.array(SURE, "float32"), "probabilities", 2),
+    (np.array([[0.25, 0.7], [0.5, 0.5]], "float32"), "scores", 2),  # a row that does not sum to one
+    (np.array([[-0.25, 1.25], [0.5, 0.5]], "float32"), "scores", 2),  # one that does, and is negative
+    (np.array([[2.5], [1.0]], "float32"), "values", 0),  # one column: a regressor
+    (np.array([2.5, 1.0], "float32"), "values", 0),
+    (np.ones((2, 3, 4), "float32"), "values", 0),  # an image for each row
+    (np.array([3, 1]), "labels", 2),
+    (np.array([[3, 1], [2, 2]]), "values", 0),
+]
 
 
-@pytest.mark.parametrize(
-    ("given", "dtype"),
-    [([[1.5]], "float32"), ([[1]], "int64"), ([[True]], "bool"), (np.array([[1]], "uint8"), "int64")],
-)
-def test_rows_are_float32_or_whole(given: Any, dtype: str) -> None:
-    assert dtype == str(module_rows(given).dtype)
+def test_outputs_tell_a_classifier_from_a_regressor() -> None:
+    found = [output_of(outputs) for outputs, *_ in OUTPUTS]
+    assert [(kind, n) for _, kind, n in OUTPUTS] == [(kind, 0 if one is None else len(one)) for kind, one in found]
 
 
-def test_rows_may_have_any_shape_and_can_be_written() -> None:
+def test_rows_are_float32_or_whole_of_any_shape_and_can_be_written() -> None:
+    given = ([[1.5]], [[1]], [[True]], np.array([[1]], "uint8"))
+    assert ["float32", "int64", "bool", "int64"] == [str(module_rows(one).dtype) for one in given]
     images = np.zeros((3, 2, 8, 8), "float32")
     images.flags.writeable = False  # PyTorch warns about such
     assert (3, 2, 8, 8) == module_rows(images).shape
     assert module_rows(images).flags.writeable
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [([["a"]], "values that are not numbers"), ([], "X has no rows"), (np.array(1, "float32"), "X has no rows")],
-)
-def test_rows_that_are_none_are_refused(given: Any, sentence: str) -> None:
-    with pytest.raises(MeasurementError, match=sentence):
-        module_rows(given)
+    for rows, sentence in (
+        ([["a"]], "values that are not numbers"),
+        ([], "X has no rows"),
+        (np.array(1, "float32"), "X has no rows"),
+    ):
+        with pytest.raises(MeasurementError, match=sentence):
+            module_rows(rows)
 
 
 def test_a_module_is_known_without_pytorch() -> None:
@@ -85,22 +77,24 @@ CONVOLUTION = trial(("aten::mkldnn_convolution", 0.8), ("aten::addmm", 0.1))
 RELU = trial(("aten::relu", 1.0))
 
 
-@pytest.mark.parametrize(
-    ("original", "quantised", "same", "kind"),
-    [
-        (LINEAR, trial(("quantized::linear_dynamic", 0.9), ("aten::relu", 0.1)), False, None),
-        (LINEAR, trial(("aten::addmm", 0.7), ("aten::relu", 0.2)), True, "unchanged"),
-        (CONVOLUTION, CONVOLUTION, True, "unchanged"),
-        (CONVOLUTION, [*CONVOLUTION[:1], *trial(("quantized::linear_dynamic", 0.1))], False, "not int8"),
-        (RELU, RELU, True, "no int8 form"),
-    ],
-    ids=["int8", "unchanged", "only convolutions", "mostly convolutions", "no weights"],
-)
-def test_only_what_computes_in_integers_is_called_int8(
-    original: list[OperatorTime], quantised: list[OperatorTime], *, same: bool, kind: str | None
-) -> None:
-    cause = refused("Net", original, quantised, same_outputs=same)
-    assert kind == (cause.kind if cause else None)
+TRIED = {
+    "int8": (LINEAR, trial(("quantized::linear_dynamic", 0.9), ("aten::relu", 0.1)), False, None),
+    "unchanged": (LINEAR, trial(("aten::addmm", 0.7), ("aten::relu", 0.2)), True, "unchanged"),
+    "only convolutions": (CONVOLUTION, CONVOLUTION, True, "unchanged"),
+    "mostly convolutions": (
+        CONVOLUTION,
+        [*CONVOLUTION[:1], *trial(("quantized::linear_dynamic", 0.1))],
+        False,
+        "not int8",
+    ),
+    "no weights": (RELU, RELU, True, "no int8 form"),
+}
+
+
+def test_only_what_computes_in_integers_is_called_int8() -> None:
+    for name, (original, quantised, same, kind) in TRIED.items():
+        cause = refused("Net", original, quantised, same_outputs=same)
+        assert kind == (cause.kind if cause else None), name
 
 
 def test_a_refusal_names_what_takes_a_hundredth_of_the_time() -> None:
@@ -155,13 +149,11 @@ def nothing(name: str) -> None:
     """Find no program."""
 
 
-@pytest.mark.parametrize(
-    ("environment", "compiler"), [({}, "g++"), ({"CXX": "clang++"}, "clang++"), ({"CXX": " "}, "g++")]
-)
-def test_a_missing_compiler_is_named(environment: dict[str, str], compiler: str) -> None:
-    reason = missing_compiler(environment, nothing)
-    assert f"no C++ compiler {compiler}, which torch.compile needs: install one, or name one in CXX" == reason
-    assert "" == missing_compiler(environment, lambda name: f"/usr/bin/{name}")
+def test_a_missing_compiler_is_named() -> None:
+    for environment, compiler in (({}, "g++"), ({"CXX": "clang++"}, "clang++"), ({"CXX": " "}, "g++")):
+        reason = missing_compiler(environment, nothing)
+        assert f"no C++ compiler {compiler}, which torch.compile needs: install one, or name one in CXX" == reason
+        assert "" == missing_compiler(environment, lambda name: f"/usr/bin/{name}")
 
 
 def test_a_module_of_which_nothing_was_compiled_is_no_compiled_one() -> None:
@@ -195,29 +187,23 @@ NO_GPU = NvidiaGpus(models=(), driver="", why_none="there is none in /proc/drive
 H100 = NvidiaGpus(models=("NVIDIA H100",), driver="580.65")
 
 
-def test_a_gpu_that_can_be_used_is_taken() -> None:
-    check_gpu("torch_cuda", FakeTorch(), H100)
+def test_without_a_gpu_its_scenarios_are_skipped() -> None:
+    """Whether there is one is not PyTorch's to say, which calls one of AMD cuda too."""
+    for built, available in product(("13.0", None), (False, True)):
+        with pytest.raises(ScenarioUnavailable, match="no NVIDIA GPU: there is none in /proc/driver/nvidia/gpus"):
+            check_gpu("torch_cuda", FakeTorch(built=built, available=available), NO_GPU)
 
 
-@pytest.mark.parametrize("available", [False, True], ids=["none", "one of AMD, which PyTorch calls cuda too"])
-@pytest.mark.parametrize("built", ["13.0", None])
-def test_without_a_gpu_its_scenarios_are_skipped(built: str | None, available: bool) -> None:
-    """Whether there is one is not PyTorch's to say."""
-    with pytest.raises(ScenarioUnavailable, match="no NVIDIA GPU: there is none in /proc/driver/nvidia/gpus"):
-        check_gpu("torch_cuda", FakeTorch(built=built, available=available), NO_GPU)
-
-
-@pytest.mark.parametrize(
-    ("built", "sentence"),
-    [
-        (None, r"torch_cuda: this machine has a GPU \(NVIDIA H100, driver 580.65\), .* without CUDA: install a build"),
-        ("13.0", "PyTorch for CUDA 13.0 cannot use it: run nvidia-smi, and install"),
-    ],
-)
-def test_a_gpu_that_pytorch_cannot_use_is_an_error(built: str | None, sentence: str) -> None:
+def test_a_gpu_that_pytorch_cannot_use_is_an_error() -> None:
     """A figure of the processor under the name of a GPU would be worse than none."""
-    with pytest.raises(MeasurementError, match=sentence):
-        check_gpu("torch_cuda", FakeTorch(built=built, available=False), H100)
+    check_gpu("torch_cuda", FakeTorch(), H100)
+    without = r"torch_cuda: this machine has a GPU \(NVIDIA H100, driver 580.65\), .* without CUDA: install a build"
+    for built, sentence in (
+        (None, without),
+        ("13.0", "PyTorch for CUDA 13.0 cannot use it: run nvidia-smi, and install"),
+    ):
+        with pytest.raises(MeasurementError, match=sentence):
+            check_gpu("torch_cuda", FakeTorch(built=built, available=False), H100)
 
 
 def test_a_call_on_a_gpu_holds_its_transfers_and_waits_for_its_work() -> None:

@@ -135,13 +135,6 @@ def test_one_file_that_cannot_be_used_hinders_no_other(root: Path) -> None:
     assert damaged.read_text() == "{"
 
 
-def test_newest_sessions_are_kept_oldest_first(root: Path) -> None:
-    store = JsonStore(root, keep=3)
-    for median in (1.0, 2.0, 3.0, 4.0):
-        save(store, fake.session(median_s=median))
-    assert medians(store) == [2.0, 3.0, 4.0]
-
-
 def resign(path: Path, edit: Callable[[list[dict[str, Any]]], object]) -> None:
     """Change the lines of a file, the heading among them, and make the digest fit again."""
     plain = [json.loads(line) for line in path.read_text().splitlines()]
