@@ -180,25 +180,24 @@ def names(monkeypatch: pytest.MonkeyPatch) -> FrameNames:
     return FrameNames(ROOT)
 
 
-@pytest.mark.parametrize(
-    ("frames", "path"),
-    [
-        ([OWN, PREDICT], ["predict (src/model.py)"]),
-        ([PREDICT, OWN, PREDICT], ["predict (src/model.py)"]),  # from the last frame of this package on
-        ([OWN, PREDICT, SPLIT], ["predict (src/model.py)", "split (re/__init__.py)"]),
-        ([OWN, PREDICT, PREDICT, PREDICT, SPLIT], ["predict (src/model.py)", "split (re/__init__.py)"]),  # recursion
-        ([OWN, PREDICT, code("<listcomp>", PREDICT.co_filename, 5)], ["predict (src/model.py)"]),
-        ([OWN, code("runtest", "/lib/_pytest/python.py", 1), PREDICT], ["predict (src/model.py)"]),
-        ([OWN, code("Collector.lock_data", "/lib/site-packages/coverage/collector.py", 1)], []),
-        ([OWN, code("share", f"{ROOT}/coverage/maps.py", 1)], ["share (coverage/maps.py)"]),
-        ([OWN, PREDICT, code("made", "", 3)], ["predict (src/model.py)", "made (compiled at run time)"]),
-        ([OWN, code("__init__", "<string>", 1)], ["__init__ (compiled at run time)"]),
-        ([OWN], []),
-        ([PREDICT], []),  # not called by a measurement
-    ],
-)
-def test_a_path_begins_at_the_measured_callable(frames: list[CodeType], path: list[str], names: FrameNames) -> None:
-    assert tuple(path) == names.path(frames)
+PATHS: list[tuple[list[CodeType], list[str]]] = [
+    ([OWN, PREDICT], ["predict (src/model.py)"]),
+    ([PREDICT, OWN, PREDICT], ["predict (src/model.py)"]),  # from the last frame of this package on
+    ([OWN, PREDICT, SPLIT], ["predict (src/model.py)", "split (re/__init__.py)"]),
+    ([OWN, PREDICT, PREDICT, PREDICT, SPLIT], ["predict (src/model.py)", "split (re/__init__.py)"]),  # recursion
+    ([OWN, PREDICT, code("<listcomp>", PREDICT.co_filename, 5)], ["predict (src/model.py)"]),
+    ([OWN, code("runtest", "/lib/_pytest/python.py", 1), PREDICT], ["predict (src/model.py)"]),
+    ([OWN, code("Collector.lock_data", "/lib/site-packages/coverage/collector.py", 1)], []),
+    ([OWN, code("share", f"{ROOT}/coverage/maps.py", 1)], ["share (coverage/maps.py)"]),
+    ([OWN, PREDICT, code("made", "", 3)], ["predict (src/model.py)", "made (compiled at run time)"]),
+    ([OWN, code("__init__", "<string>", 1)], ["__init__ (compiled at run time)"]),
+    ([OWN], []),
+    ([PREDICT], []),  # not called by a measurement
+]
+
+
+def test_a_path_begins_at_the_measured_callable(names: FrameNames) -> None:
+    assert [tuple(path) for _, path in PATHS] == [names.path(frames) for frames, _ in PATHS]
 
 
 def test_code_is_told_apart_that_is_the_users_and_has_a_file(names: FrameNames) -> None:
@@ -216,18 +215,11 @@ def test_a_hostile_name_separates_no_frames_and_moves_no_cursor(names: FrameName
     assert 300 > len(frame)
 
 
-@pytest.mark.parametrize(
-    ("function", "measured"),
-    [
-        (PREDICT, True),
-        (SPLIT, True),
-        (OWN, False),
-        (code("M.f.<locals>.<genexpr>", PREDICT.co_filename, 5), False),
-        (code("runtest", "/lib/_pytest/python.py", 1), False),
-    ],
-)
-def test_functions_of_the_call_are_counted(function: CodeType, *, measured: bool) -> None:
-    assert measured == is_measured(function)
+def test_functions_of_the_call_are_counted() -> None:
+    inner_part = code("M.f.<locals>.<genexpr>", PREDICT.co_filename, 5)
+    pytests_own = code("runtest", "/lib/_pytest/python.py", 1)
+    codes = (PREDICT, SPLIT, OWN, inner_part, pytests_own)
+    assert [True, True, False, False, False] == [is_measured(one) for one in codes]
 
 
 LONG_S = 1000.0  # no tick but those of the test

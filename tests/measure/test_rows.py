@@ -24,18 +24,11 @@ from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 NAMED = {"ids": np.arange(6), "mask": np.ones((6, 2))}
 
 
-@pytest.mark.parametrize(
-    ("X", "expected"),
-    [
-        (np.zeros((3, 4), dtype=np.float32), "ndarray float32 (4,)"),
-        ([[1.0, 2.0]], "list float64 (2,)"),
-        ({"a": np.zeros((3, 2)), "b": np.zeros(3)}, "ndarray float64 (2,), ndarray float64 ()"),
-        (["text"], ""),
-        ([[1], [1, 2]], ""),
-    ],
-)
-def test_rows_of_numbers_have_a_shape(X: Any, expected: str) -> None:
-    assert expected == shapes_of(X)
+def test_rows_of_numbers_have_a_shape() -> None:
+    two = {"a": np.zeros((3, 2)), "b": np.zeros(3)}
+    rows = (np.zeros((3, 4), dtype=np.float32), [[1.0, 2.0]], two, ["text"], [[1], [1, 2]])
+    expected = ["ndarray float32 (4,)", "list float64 (2,)", "ndarray float64 (2,), ndarray float64 ()", "", ""]
+    assert expected == [shapes_of(X) for X in rows]
 
 
 def test_named_arrays_have_the_rows_of_each() -> None:
@@ -44,19 +37,19 @@ def test_named_arrays_have_the_rows_of_each() -> None:
     assert 6 == count_rows([0] * 6) == batch_rows([0] * 6)
 
 
-@pytest.mark.parametrize(
-    ("X", "kind", "sentence"),
-    [
-        ({"a": [1], "b": [1, 2]}, UsageProblem, r"differ in their number of rows \(a 1, b 2\)"),
-        ({"a": 3}, UsageProblem, "must have a length, .* given: int"),
-        ({}, MeasurementError, "no rows"),
-        ({"a": []}, MeasurementError, "no rows"),
-        ([], MeasurementError, "no rows"),
-    ],
-)
-def test_what_has_no_rows_is_refused(X: Any, kind: type[Exception], sentence: str) -> None:
-    with pytest.raises(kind, match=sentence):
-        count_rows(X)
+NO_ROWS: list[tuple[Any, type[Exception], str]] = [
+    ({"a": [1], "b": [1, 2]}, UsageProblem, r"differ in their number of rows \(a 1, b 2\)"),
+    ({"a": 3}, UsageProblem, "must have a length, .* given: int"),
+    ({}, MeasurementError, "no rows"),
+    ({"a": []}, MeasurementError, "no rows"),
+    ([], MeasurementError, "no rows"),
+]
+
+
+def test_what_has_no_rows_is_refused() -> None:
+    for X, kind, sentence in NO_ROWS:
+        with pytest.raises(kind, match=sentence):
+            count_rows(X)
 
 
 def test_a_digest_takes_names_and_values() -> None:
@@ -80,25 +73,17 @@ def test_a_callable_gets_named_arrays_cut() -> None:
 TEXTS = ["a" * length for length in range(1, 101)]
 
 
-@pytest.mark.parametrize(
-    "X", [TEXTS, tuple(TEXTS), np.array(TEXTS), pd.Series(TEXTS), [text.encode() for text in TEXTS]]
-)
-def test_a_mix_is_told_by_count_median_and_p95(X: Any) -> None:
-    """Nearest rank: the 50th and the 95th of a hundred."""
-    assert mix_of(X)["lengths"].startswith("100 rows (median 50, p95 95, digest ")
-
-
-def test_another_order_is_another_mix() -> None:
-    """Calls take the rows in turn."""
+def test_a_mix_is_told_by_count_median_and_p95() -> None:
+    """Nearest rank: the 50th and the 95th of a hundred. Another order is another mix: calls take the rows in turn."""
+    alike: list[Any] = [TEXTS, tuple(TEXTS), np.array(TEXTS), pd.Series(TEXTS), [text.encode() for text in TEXTS]]
+    told = [mix_of(X)["lengths"] for X in alike]
+    assert [] == [one for one in told if not one.startswith("100 rows (median 50, p95 95, digest ")]
     assert mix_of(TEXTS) != mix_of(TEXTS[::-1])
 
 
-@pytest.mark.parametrize(
-    "X",
-    [np.ones((4, 3)), [[1, 2], [3, 4]], [1, 2, 3], "text", b"bytes", ["", "a"], pd.DataFrame({"a": [1]}), np.arange(3)],
-)
-def test_rows_of_one_length_or_none_have_no_mix(X: Any) -> None:
-    assert mix_of(X) == {}
+def test_rows_of_one_length_or_none_have_no_mix() -> None:
+    tables: list[Any] = [np.ones((4, 3)), [[1, 2], [3, 4]], pd.DataFrame({"a": [1]}), np.arange(3)]
+    assert [{}] * 8 == [mix_of(X) for X in (*tables, [1, 2, 3], "text", b"bytes", ["", "a"])]
 
 
 def test_an_input_is_as_long_as_its_rows_together() -> None:
@@ -115,44 +100,32 @@ def test_rows_of_tokens_have_a_digest() -> None:
 ROWS = np.arange(12.0).reshape(6, 2)
 
 
-@pytest.mark.parametrize(
-    ("X", "rows"),
-    [
-        (ROWS[:1], "1 row"),
-        (pd.DataFrame(ROWS[:1]), "1 row"),
-        (np.ones((6, 2)), "6 rows"),
-        (pd.DataFrame(np.ones((6, 2))), "6 rows"),
-        (np.zeros((4, 2, 2)), "4 rows"),
-    ],
-    ids=["one row", "one row of a frame", "equal rows", "equal rows of a frame", "images"],
-)
-def test_equal_rows_are_said(X: Any, rows: str) -> None:
-    assert str(sameness(X)) == (
-        f"every call gets the same values ({rows}): caches and branch predictors learn them, and calls on changing "
-        "rows take longer; give rows that differ, and batch_size="
-    )
+def test_equal_rows_are_said() -> None:
+    """Arrays and frames, one row and images; a callable carries it."""
+    equal = [(ROWS[:1], "1 row"), (np.ones((6, 2)), "6 rows"), (np.zeros((4, 2, 2)), "4 rows")]
+    frames = [(pd.DataFrame(X), rows) for X, rows in equal[:2]]
+    for X, rows in (*equal, *frames):
+        assert str(sameness(X)) == (
+            f"every call gets the same values ({rows}): caches and branch predictors learn them, and calls on changing "
+            "rows take longer; give rows that differ, and batch_size="
+        )
+    for batch_size in (None, 1):
+        subject = subject_of_callable(np.sum, (ROWS[:1],), {}, y_true=None, batch_size=batch_size)
+        assert subject.doubt is not None
+        assert "constant input" == subject.doubt.kind
 
 
-@pytest.mark.parametrize(
-    "X",
-    [
-        ROWS,
-        np.concatenate([np.ones((5, 2)), np.zeros((1, 2))]),
-        np.ones(6),
-        [[1, 1], [1, 1]],
-        np.ones((0, 2)),
-        scipy.sparse.csr_matrix(np.ones((2, 2))),
-        np.full((2, 2), np.nan),
-        None,
-    ],
-    ids=["rows", "the last differs", "one axis", "lists", "no rows", "sparse", "NaN", "nothing"],
-)
-def test_of_other_inputs_nothing_is_said(X: Any) -> None:
-    assert None is sameness(X)
+OTHERS: dict[str, Any] = {
+    "rows": ROWS,
+    "the last differs": np.concatenate([np.ones((5, 2)), np.zeros((1, 2))]),
+    "one axis": np.ones(6),
+    "lists": [[1, 1], [1, 1]],
+    "no rows": np.ones((0, 2)),
+    "sparse": scipy.sparse.csr_matrix(np.ones((2, 2))),
+    "NaN": np.full((2, 2), np.nan),
+    "nothing": None,
+}
 
 
-@pytest.mark.parametrize("batch_size", [None, 1])
-def test_a_callable_carries_it(batch_size: int | None) -> None:
-    subject = subject_of_callable(np.sum, (ROWS[:1],), {}, y_true=None, batch_size=batch_size)
-    assert subject.doubt is not None
-    assert "constant input" == subject.doubt.kind
+def test_of_other_inputs_nothing_is_said() -> None:
+    assert [] == [name for name, X in OTHERS.items() if sameness(X) is not None]

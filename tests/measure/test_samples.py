@@ -35,7 +35,7 @@ def find(samples: tuple[Sample, ...], metric: str) -> Sample:
     return next(sample for sample in samples if sample.metric == metric)
 
 
-def test_latency_is_a_value_per_call() -> None:
+def test_latency_is_a_value_per_call_and_the_first_call_a_sample_of_one() -> None:
     samples, unmeasured = samples_of(measured(window()), [], rows=None, cores=2, warnings=["neighbours"])
     assert unmeasured == {}
     assert find(samples, "latency") == Sample(
@@ -45,6 +45,7 @@ def test_latency_is_a_value_per_call() -> None:
         source="perf_counter",
         warnings=("neighbours", "no steady state"),
     )
+    assert list(find(samples, "first_call").values) == [0.5]
 
 
 def test_batched_latency_says_what_its_percentiles_are_of() -> None:
@@ -56,21 +57,14 @@ def test_batched_latency_says_what_its_percentiles_are_of() -> None:
     )
 
 
-def test_the_first_call_is_a_sample_of_one() -> None:
-    samples, _ = samples_of(measured(window()), [], rows=None, cores=2)
-    assert list(find(samples, "first_call").values) == [0.5]
-
-
 def test_throughput_is_completed_over_wall() -> None:
-    """10 calls in 0.5 s are 20 a second; of 4 rows each, 80 rows a second."""
-    samples, _ = samples_of(measured(window(), window(wall_s=1.0)), [], rows=4, cores=2)
+    """10 calls in 0.5 s are 20 a second; of 4 rows each, 80 rows a second; of unknown rows nothing is said."""
+    samples, unknown = (
+        samples_of(measured(window(), window(wall_s=1.0)), [], rows=rows, cores=2)[0] for rows in (4, None)
+    )
     assert list(find(samples, "throughput").values) == [20.0, 10.0]
     assert list(find(samples, "sample_throughput").values) == [80.0, 40.0]
-
-
-def test_rows_that_are_unknown_give_no_sample_throughput() -> None:
-    samples, _ = samples_of(measured(window()), [], rows=None, cores=2)
-    assert "sample_throughput" not in {sample.metric for sample in samples}
+    assert "sample_throughput" not in {sample.metric for sample in unknown}
 
 
 def test_cpu_time_is_per_call_and_utilisation_of_the_cores() -> None:
@@ -89,16 +83,17 @@ def test_the_utilisation_of_a_gpu_is_the_share_that_was_read() -> None:
     assert ([0.4, 0.8], [0.5, 1.5]) == (list(share.values), list(share.weights or ()))
 
 
-def test_energy_is_per_row() -> None:
-    """2 J over 10 calls of 4 rows: 50 mJ a row; the meter's warnings travel with it."""
-    samples, _ = samples_of(measured(window(2.0)), [FakeMeter("energy")], rows=4, cores=2)
+def test_energy_is_per_row_and_per_call() -> None:
+    """2 J over 10 calls of 4 rows: 50 mJ a row, 0.2 J a call, which is said once where both are the same."""
+    samples, of_one, plain = (
+        samples_of(measured(window(2.0)), [FakeMeter("energy")], rows=rows, cores=2)[0] for rows in (4, 1, None)
+    )
     assert list(find(samples, "energy").values) == pytest.approx([0.05])
     assert find(samples, "energy").warnings == ("played back",)
-
-
-def test_energy_of_a_plain_call_is_per_call() -> None:
-    samples, _ = samples_of(measured(window(2.0)), [FakeMeter("energy")], rows=None, cores=2)
-    assert list(find(samples, "energy").values) == pytest.approx([0.2])
+    assert list(find(samples, "energy_per_call").values) == pytest.approx([0.2])
+    for one in (of_one, plain):
+        assert list(find(one, "energy").values) == pytest.approx([0.2])
+        assert "energy_per_call" not in {sample.metric for sample in one}
 
 
 def test_one_refused_window_voids_the_metric() -> None:
@@ -127,18 +122,6 @@ def windows_of(*joules: float, share: float | None = None) -> list[Window]:
 COUNTER = Counting("energy", source="rapl:package-0", shortest_window_s=0.5)
 
 
-def test_energy_of_calls_with_several_rows_is_reported_both_ways() -> None:
-    """2 J over 10 calls of 4 rows: 0.2 J a call, 0.05 J a row."""
-    samples, _ = samples_of(measured(window(2.0)), [FakeMeter("energy")], rows=4, cores=2)
-    assert list(find(samples, "energy_per_call").values) == pytest.approx([0.2])
-
-
-@pytest.mark.parametrize("rows", [None, 1])
-def test_a_call_of_one_row_has_one_energy(rows: int | None) -> None:
-    samples, _ = samples_of(measured(window(2.0)), [FakeMeter("energy")], rows=rows, cores=2)
-    assert "energy_per_call" not in {sample.metric for sample in samples}
-
-
 def test_windows_of_a_counter_say_how_exact_they_are() -> None:
     """One step of 1 ms in 0.5 s is 0.2 %."""
     samples, _ = samples_of(measured(*windows_of(*[10.0] * 5)), [COUNTER], rows=None, cores=2)
@@ -146,18 +129,17 @@ def test_windows_of_a_counter_say_how_exact_they_are() -> None:
     assert tuple(map(str, find(samples, "energy").warnings)) == ("played back", expected)
 
 
-@pytest.mark.parametrize(("share", "marked"), [(0.89, True), (0.90, False), (None, False)])
-def test_energy_that_is_mostly_others_is_marked(share: float | None, *, marked: bool) -> None:
+def test_energy_that_is_mostly_others_is_marked() -> None:
     """RAPL counts the whole machine; nothing is scaled."""
-    samples, _ = samples_of(measured(*windows_of(*[10.0] * 5, share=share)), [COUNTER], rows=None, cores=2)
-    energy = find(samples, "energy")
-    assert marked == ("contaminated: 89 % of the machine's busy CPU time" in str(energy.warnings[-1]))
-    assert list(energy.values) == [1.0] * 5
+    for share, marked in ((0.89, True), (0.90, False), (None, False)):
+        samples, _ = samples_of(measured(*windows_of(*[10.0] * 5, share=share)), [COUNTER], rows=None, cores=2)
+        energy = find(samples, "energy")
+        assert marked == ("contaminated: 89 % of the machine's busy CPU time" in str(energy.warnings[-1]))
+        assert list(energy.values) == [1.0] * 5
 
 
-@pytest.mark.parametrize("count", [1, 4])
-def test_fewer_than_five_windows_of_a_counter_are_no_measurement(count: int) -> None:
-    samples, unmeasured = samples_of(measured(*windows_of(*[10.0] * count)), [COUNTER], rows=None, cores=2)
+def test_fewer_than_five_windows_of_a_counter_are_no_measurement() -> None:
+    samples, unmeasured = samples_of(measured(*windows_of(*[10.0] * 4)), [COUNTER], rows=None, cores=2)
     assert "energy" not in {sample.metric for sample in samples}
     assert str(unmeasured["energy"]).endswith("of 500 ms or more fitted, 5 needed: raise --hwperf-sample-time")
 
@@ -170,25 +152,16 @@ def taken_off(*idle_w: float | None, rows: int | None = None) -> tuple[list[Samp
 
 
 def test_net_energy_is_above_the_idle_machine() -> None:
-    """10 J in 0.5 s at 12 W idle: 4 J over 10 calls; the total stays what it was."""
-    (net,), withheld = taken_off(11.8, 12.2)
+    """10 J in 0.5 s at 12 W idle: 4 J over 10 calls, or 40 rows; the total stays what it was."""
+    ((net,), withheld), ((per_row,), _) = (taken_off(11.8, 12.2, rows=rows) for rows in (None, 4))
     assert ("energy_net", {}) == (net.metric, withheld)
-    assert list(net.values) == pytest.approx([0.4] * 5)
+    assert ([0.4] * 5, [0.1] * 5) == (pytest.approx([*net.values]), pytest.approx([*per_row.values]))
     assert str(net.warnings[-1]).startswith("above the idle machine's 12.0 W")
 
 
-def test_net_energy_is_per_row_too() -> None:
-    (net,), _ = taken_off(12.0, 12.0, rows=4)
-    assert list(net.values) == pytest.approx([0.1] * 5)
-
-
-def test_idle_powers_that_disagree_give_no_net_energy() -> None:
-    samples, withheld = taken_off(10.0, 10.6)
-    assert samples == []
-    assert "the idle machine drew 10.0 and 10.6 W before and after: more than 5 % apart" == str(withheld["energy_net"])
-
-
-def test_an_idle_power_that_was_not_read_gives_no_net_energy() -> None:
-    samples, withheld = taken_off(10.0, None)
-    assert samples == []
-    assert "no idle power: EIO" == str(withheld["energy_net"])
+def test_idle_powers_that_disagree_or_were_not_read_give_no_net_energy() -> None:
+    apart = "the idle machine drew 10.0 and 10.6 W before and after: more than 5 % apart"
+    for other, why in ((10.6, apart), (None, "no idle power: EIO")):
+        samples, withheld = taken_off(10.0, other)
+        assert samples == []
+        assert why == str(withheld["energy_net"])

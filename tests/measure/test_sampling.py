@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 from fakes.streams import FakeClock, FakeMeter, TimedCall, at_once, never
@@ -216,17 +216,16 @@ def test_meters_are_read_around_every_window() -> None:
     assert [0.0, 1.0, 2.0, 3.0, 4.0, 5.0] == [window.readings[0].value for window in measured.windows]
 
 
-@pytest.mark.parametrize("call_ms", [1, 3, 20, 200, 400])
-@pytest.mark.parametrize("faster", [1, 3])
-def test_windows_are_as_long_as_the_coarsest_meter_needs(call_ms: int, faster: int) -> None:
+def test_windows_are_as_long_as_the_coarsest_meter_needs() -> None:
     """One window that is too short would void the energy of the whole run, also where calls get three times faster."""
-    clock = FakeClock()
-    meter = FakeMeter("energy", shortest_window_s=0.5)
-    warm_up = 1 + 1000 // call_ms
-    call = TimedCall(clock, *[call_ms * MS] * warm_up, call_ms * MS // faster)
-    measured = Sampler(Stream(call, None), SamplingLimits(max_time_s=4.0), clock).measure([meter], never)
-    assert min(window.wall_s for window in measured.windows) >= 0.5
-    assert len(measured.latency_s) == sum(window.calls for window in measured.windows)
+    for call_ms, faster in product((1, 3, 20, 200, 400), (1, 3)):
+        clock = FakeClock()
+        meter = FakeMeter("energy", shortest_window_s=0.5)
+        warm_up = 1 + 1000 // call_ms
+        call = TimedCall(clock, *[call_ms * MS] * warm_up, call_ms * MS // faster)
+        measured = Sampler(Stream(call, None), SamplingLimits(max_time_s=4.0), clock).measure([meter], never)
+        assert min(window.wall_s for window in measured.windows) >= 0.5, call_ms
+        assert len(measured.latency_s) == sum(window.calls for window in measured.windows)
 
 
 def test_a_value_takes_eight_bytes() -> None:
@@ -313,21 +312,16 @@ class Wrapping(FakeMeter):
         self.attended_for.append("ended")
 
 
-def test_a_meter_without_a_shortest_window_takes_the_paces() -> None:
-    plan = WindowPlan.of(SamplingLimits(window_s=0.05), 0.001, [FakeMeter("cpu_time")])
-    assert (50, 0, 2, 2.0) == (plan.values, plan.least_s, plan.fewest, plan.longest_s)
-
-
 def test_a_counter_needs_five_windows_of_half_a_second() -> None:
-    """A quarter more than the shortest, so that calls may get a little faster."""
+    """A quarter more than the shortest, so that calls may get a little faster; but it does not go on for ever.
+
+    A meter without a shortest window takes that of the pace.
+    """
     plan = WindowPlan.of(SamplingLimits(max_time_s=2.0), 0.001, [FakeMeter("energy", shortest_window_s=0.5)])
     assert (625, 5, 6.25) == (plan.values, plan.fewest, plan.longest_s)
-
-
-@pytest.mark.parametrize(("elapsed_s", "windows", "over"), [(2.0, 4, False), (2.0, 5, True), (6.25, 2, True)])
-def test_sampling_goes_on_for_five_windows_but_not_for_ever(elapsed_s: float, windows: int, *, over: bool) -> None:
-    plan = WindowPlan.of(SamplingLimits(max_time_s=2.0), 0.001, [FakeMeter("energy", shortest_window_s=0.5)])
-    assert over == plan.is_over(elapsed_s, windows)
+    assert [False, True, True] == [plan.is_over(seconds, n) for seconds, n in ((2.0, 4), (2.0, 5), (6.25, 2))]
+    of_pace = WindowPlan.of(SamplingLimits(window_s=0.05), 0.001, [FakeMeter("cpu_time")])
+    assert (50, 0, 2, 2.0) == (of_pace.values, of_pace.least_s, of_pace.fewest, of_pace.longest_s)
 
 
 @pytest.mark.parametrize("call_ms", [1, 30, 400])

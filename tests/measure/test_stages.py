@@ -127,28 +127,29 @@ def test_a_call_without_stages_is_not_called_again() -> None:
     assert clock.now_ns == 0
 
 
-@pytest.mark.parametrize(("taken_ms", "calls"), [(0, 200), (7, 15), (100, 5)])
-def test_stages_take_a_tenth_of_the_time(taken_ms: int, calls: int) -> None:
-    """At most 200 calls, at least five, else as many as begin within 100 ms."""
-    stages, clock = Stages(), FakeClock()
-
-    def call() -> None:
-        with stages.stage("all"):
-            sleeper(clock, taken_ms)()
-
-    assert calls == len(timed(stages, clock, call).whole_s)
-
-
-@pytest.mark.parametrize("name", ["", "two words", "a" * 61, "1st", "\x1b[31m", 3])
-def test_a_name_that_no_metric_can_have_is_refused(name: Any) -> None:
-    stages, clock = Stages(), FakeClock()
+def call_of(stages: Stages, name: Any, sleep: Callable[[], object]) -> Callable[[], None]:
+    """Return a call of one stage."""
 
     def call() -> None:
         with stages.stage(name):
-            pass
+            sleep()
 
-    with pytest.raises(UsageProblem, match=r"^hwperf\.stage\(.*\): a stage is named by letters, digits"):
-        timed(stages, clock, call)
+    return call
+
+
+def test_stages_take_a_tenth_of_the_time() -> None:
+    """At most 200 calls, at least five, else as many as begin within 100 ms."""
+    for taken_ms, calls in ((0, 200), (7, 15), (100, 5)):
+        stages, clock = Stages(), FakeClock()
+        assert calls == len(timed(stages, clock, call_of(stages, "all", sleeper(clock, taken_ms))).whole_s)
+
+
+def test_a_name_that_no_metric_can_have_is_refused() -> None:
+    names: list[Any] = ["", "two words", "a" * 61, "1st", "\x1b[31m", 3]
+    for name in names:
+        stages, clock = Stages(), FakeClock()
+        with pytest.raises(UsageProblem, match=r"^hwperf\.stage\(.*\): a stage is named by letters, digits"):
+            timed(stages, clock, call_of(stages, name, sleeper(clock, 1)))
 
 
 def chain_of(clock: FakeClock, preprocess_ms: int) -> list[CallStage]:
@@ -183,15 +184,13 @@ def test_what_follows_the_call_says_so() -> None:
     assert {("call", SOURCE)} == {(sample.per, sample.source) for sample in samples}
 
 
-@pytest.mark.parametrize(("sum_ms", "doubted"), [(9.01, False), (8.99, True), (10.99, False), (11.1, True)])
-def test_a_gap_above_a_tenth_is_shown(sum_ms: float, *, doubted: bool) -> None:
-    times = StageTimes()
-    times.add(10 * MS, {"all": round(sum_ms * MS)})
-    expected = [f"stages take {sum_ms:#.3g} ms together, the whole call 10.0 ms"] if doubted else []
-    assert expected == words(stage_samples(times, 0.010))["stage_all"]
-
-
-def test_the_gap_is_told_in_the_words_of_the_trap() -> None:
+def test_a_gap_above_a_tenth_is_shown() -> None:
+    """Once for all stages."""
+    for sum_ms, doubted in ((9.01, False), (8.99, True), (10.99, False), (11.1, True)):
+        times = StageTimes()
+        times.add(10 * MS, {"all": round(sum_ms * MS)})
+        expected = [f"stages take {sum_ms:#.3g} ms together, the whole call 10.0 ms"] if doubted else []
+        assert expected == words(stage_samples(times, 0.010))["stage_all"]
     times = StageTimes()
     times.add(9.3 * MS, {"preprocess": 2 * MS, "inference": 5_100_000})
     assert {"stages take 7.10 ms together, the whole call 9.30 ms"} == {

@@ -211,7 +211,7 @@ def test_other_rows_are_another_condition() -> None:
     assert first.conditions["data"] != second.conditions["data"]
 
 
-def test_a_callable_without_arguments_is_called_as_it_is() -> None:
+def test_a_callable_without_arguments_is_called_as_it_is_and_others_are_bound() -> None:
     """Nothing stands between the clock and the user's function."""
 
     def work() -> int:
@@ -220,11 +220,7 @@ def test_a_callable_without_arguments_is_called_as_it_is() -> None:
     loaded = callable_subject(work).load()
     assert loaded.function is work
     assert loaded.inputs is None
-
-
-def test_arguments_are_bound() -> None:
-    loaded = callable_subject(lambda a, b: a + b, 1, b=2).load()
-    assert loaded.function() == 3
+    assert callable_subject(lambda a, b: a + b, 1, b=2).load().function() == 3
 
 
 def test_a_batch_size_cuts_the_first_argument() -> None:
@@ -276,30 +272,19 @@ def test_the_mix_of_lengths_is_a_condition() -> None:
     assert "lengths" not in callable_subject(len, X, batch_size=2).conditions
 
 
-def test_labels_without_rows_are_refused() -> None:
-    with pytest.raises(UsageProblem, match="need the rows as first argument"):
-        callable_subject(lambda: 1, y_true=[1])
-
-
-@pytest.mark.parametrize("batch_size", [0, -1, True, 2.5, "4"])
-def test_a_bad_batch_size_is_refused(batch_size: Any) -> None:
-    with pytest.raises(UsageProblem, match="a batch size is a whole number of rows from 1 on"):
-        callable_subject(len, X, batch_size=batch_size)
-
-
-def test_a_batch_larger_than_the_data_is_refused() -> None:
+def test_rows_that_cannot_be_cut_are_refused() -> None:
+    sizes: list[Any] = [0, -1, True, 2.5, "4"]
+    for size in sizes:
+        with pytest.raises(UsageProblem, match="a batch size is a whole number of rows from 1 on"):
+            callable_subject(len, X, batch_size=size)
     with pytest.raises(UsageProblem, match="the data has only 10 rows"):
         callable_subject(len, X, batch_size=11)
-
-
-def test_empty_data_is_refused() -> None:
     with pytest.raises(MeasurementError, match="the data has no rows"):
         subject_of_scenario(fake_scenario(), X[:0], None, 1)
-
-
-def test_rows_without_a_length_are_refused() -> None:
     with pytest.raises(UsageProblem, match="the rows must have a length"):
         callable_subject(lambda rows: rows, 5, batch_size=1)
+    with pytest.raises(UsageProblem, match="need the rows as first argument"):
+        callable_subject(lambda: 1, y_true=[1])
 
 
 def test_predictions_in_a_buffer_that_every_call_writes_into_are_those_of_their_rows() -> None:

@@ -238,19 +238,17 @@ def slowed(process: Process, seconds: float, load: Load) -> Load:
     return loaded
 
 
-@pytest.mark.parametrize(
-    ("seconds", "calls"), [(0.01, 60), (0.02, 20), (0.05, 20), (0.06, 10), (2.9, 10), (3.1, 0), (4, 0)]
-)
-def test_slow_calls_make_a_shorter_series(seconds: float, calls: int) -> None:
+def test_slow_calls_make_a_shorter_series() -> None:
     """A second of quick calls, ten of slow ones, and no more than half a minute at all: by steps, for both sides."""
-    process = Process()
-    scripted = Scripted(process)
-    answer = process.measure(slowed(process, seconds, scripted.load))
-    assert len(answer.series[GROWTH]) == calls
-    pace = f"growth takes 10 calls after warm-up, {10 * seconds:.0f} s at this pace; it may take 30 s"
-    assert answer.reasons == ({} if calls >= 10 else {"memory_leak": pace})
-    assert scripted.calls == 6 + calls  # what cannot be decided is not waited for
-    assert f"peaks of {6 + calls} calls" in answer.notes
+    for seconds, calls in ((0.01, 60), (0.02, 20), (0.05, 20), (0.06, 10), (2.9, 10), (3.1, 0), (4, 0)):
+        process = Process()
+        scripted = Scripted(process)
+        answer = process.measure(slowed(process, seconds, scripted.load))
+        assert len(answer.series[GROWTH]) == calls
+        pace = f"growth takes 10 calls after warm-up, {10 * seconds:.0f} s at this pace; it may take 30 s"
+        assert answer.reasons == ({} if calls >= 10 else {"memory_leak": pace})
+        assert scripted.calls == 6 + calls  # what cannot be decided is not waited for
+        assert f"peaks of {6 + calls} calls" in answer.notes
 
 
 def cycles(process: Process) -> Callable[[], object]:

@@ -1,6 +1,6 @@
 """Blocks of text in a terminal and as Markdown."""
 
-import pytest
+from itertools import product
 
 from pytest_hwperf.reports.document import (
     Block,
@@ -28,11 +28,10 @@ def test_texts_are_aligned_and_notes_hang_below_them() -> None:
         "          - five six",
         "            seven",
     ] == as_text([Paragraph("go"), Title("Head"), Listing(rows)], 20)
-
-
-def test_a_paragraph_hangs_below_its_beginning() -> None:
     assert ["one two", "  three"] == as_text([Paragraph("one two three")], 9)
     assert ["  one", "    two"] == as_text([Paragraph("one two", 1)], 8)
+    assert ["  name"] == as_text([Listing([Titled("name", "")])], 80)
+    assert [] == as_text([Listing([])], 80)
 
 
 def test_commands_are_never_wrapped() -> None:
@@ -44,11 +43,6 @@ def test_commands_are_never_wrapped() -> None:
 def test_a_path_is_never_broken() -> None:
     path = "/sys/devices/system/cpu/intel-pstate/" + "x" * 80
     assert path in [line.strip() for line in as_text([Paragraph(f"echo {path}")], 80)]
-
-
-def test_a_title_without_a_text_stands_alone() -> None:
-    assert ["  name"] == as_text([Listing([Titled("name", "")])], 80)
-    assert [] == as_text([Listing([])], 80)
 
 
 def test_what_is_quoted_commands_no_terminal() -> None:
@@ -93,22 +87,21 @@ def test_a_title_is_shown_once() -> None:
 TRADEOFFS = "hwperf tradeoffs --pairs -- tests/test_models.py::test_model"
 
 
-@pytest.mark.parametrize(
-    ("text", "command"),
-    [
-        (f"torch_int8 may be slower than torch_fp32. Measure in pairs: {TRADEOFFS}", TRADEOFFS),
-        (f"inconclusive: {TRADEOFFS} (three pairs)", TRADEOFFS),
-        (
-            "the clone is shallow: get its history with `git fetch --unshallow origin main`, or ",
-            "`git fetch --unshallow",
-        ),
-        ("Load the driver: sudo modprobe intel_rapl_msr (on your host); containers see it too", "sudo modprobe intel"),
-    ],
-)
-@pytest.mark.parametrize("width", [30, 45, 60, 80])
-def test_a_command_stands_on_one_line(text: str, command: str, width: int) -> None:
+COMMANDS = [
+    (f"torch_int8 may be slower than torch_fp32. Measure in pairs: {TRADEOFFS}", TRADEOFFS),
+    (f"inconclusive: {TRADEOFFS} (three pairs)", TRADEOFFS),
+    (
+        "the clone is shallow: get its history with `git fetch --unshallow origin main`, or ",
+        "`git fetch --unshallow",
+    ),
+    ("Load the driver: sudo modprobe intel_rapl_msr (on your host); containers see it too", "sudo modprobe intel"),
+]
+
+
+def test_a_command_stands_on_one_line() -> None:
     """In two lines it would be two commands once it is pasted; the text around it is wrapped."""
-    lines = wrapped(text, width)
-    assert any(command in line for line in lines)
-    assert text.split() == " ".join(lines).split()
-    assert all(len(line) <= width for line in lines if command not in line)
+    for (text, command), width in product(COMMANDS, (30, 45, 60, 80)):
+        lines = wrapped(text, width)
+        assert any(command in line for line in lines)
+        assert text.split() == " ".join(lines).split()
+        assert all(len(line) <= width for line in lines if command not in line)

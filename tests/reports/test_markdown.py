@@ -197,41 +197,32 @@ def test_every_row_has_as_many_cells_as_its_head() -> None:
         columns = cells if line.startswith("|") else 0
 
 
-@pytest.mark.parametrize(
-    ("foreign", "shown"),
-    [
-        ("", ""),
-        ("t.py::t[a-1]", "`t.py::t[a-1]`"),
-        ("<b>@me #1", "`<b>@me #1`"),
-        ("a|b", "<code>a&#124;b</code>"),
-        ("a\\", "<code>a&#92;</code>"),
-        ("a`b@me", "<code>a&#96;b@&#8203;me</code>"),
-        (" a", "<code> a</code>"),
-        ("\u202e", r"<code>&#92;u202e</code>"),
-        ("a" * 300, f"`{'a' * 59}…{'a' * 60}`"),
-    ],
-)
-def test_names_are_code(foreign: str, shown: str) -> None:
-    assert shown == code(foreign)
+NAMES = [
+    ("", ""),
+    ("t.py::t[a-1]", "`t.py::t[a-1]`"),
+    ("<b>@me #1", "`<b>@me #1`"),
+    ("a|b", "<code>a&#124;b</code>"),
+    ("a\\", "<code>a&#92;</code>"),
+    ("a`b@me", "<code>a&#96;b@&#8203;me</code>"),
+    (" a", "<code> a</code>"),
+    ("\u202e", r"<code>&#92;u202e</code>"),
+    ("a" * 300, f"`{'a' * 59}…{'a' * 60}`"),
+]
+SENTENCES = [
+    ("no baseline: save one", "no baseline: save one"),
+    ("@me, me@x.y", "@&#8203;me, me@&#8203;x.y"),
+    ("#1 !2 GH-3", "#&#8203;1 !&#8203;2 GH&#8203;-3"),
+    ("http://a www.b", "http:&#8203;//a www&#8203;.b"),
+    ("&#64;me", "&#38;#&#8203;64;me"),
+    ("a" * 301, f"{'a' * 299}…"),
+    ("a\nb\0", "a&#92;nb&#92;x00"),
+]
 
 
-@pytest.mark.parametrize(
-    ("foreign", "shown"),
-    [
-        ("no baseline: save one", "no baseline: save one"),
-        ("@me, me@x.y", "@&#8203;me, me@&#8203;x.y"),
-        ("#1 !2 GH-3", "#&#8203;1 !&#8203;2 GH&#8203;-3"),
-        ("http://a www.b", "http:&#8203;//a www&#8203;.b"),
-        ("&#64;me", "&#38;#&#8203;64;me"),
-        ("a" * 301, f"{'a' * 299}…"),
-        ("a\nb\0", "a&#92;nb&#92;x00"),
-    ],
-)
-def test_sentences_call_nobody(foreign: str, shown: str) -> None:
-    assert shown == prose(foreign)
-
-
-def test_a_block_of_code_ends_where_it_ends() -> None:
+def test_names_are_code_and_sentences_call_nobody() -> None:
+    """A block of code ends where it ends."""
+    assert [shown for _, shown in NAMES] == [code(foreign) for foreign, _ in NAMES]
+    assert [shown for _, shown in SENTENCES] == [prose(foreign) for foreign, _ in SENTENCES]
     assert fenced("a ``` b\n````") == "`````text\na ``` b\n````\n`````"
 
 

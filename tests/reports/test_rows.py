@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import get_args
 
-import pytest
 from fakes import records as fake
 
 from pytest_hwperf.records.messages import said, state
@@ -113,36 +112,35 @@ def test_an_unmeasured_budget_tells_why() -> None:
     assert (row.values, row.cause) == ("unmeasured", fake.NO_COUNTER)
 
 
-@pytest.mark.parametrize(
-    ("change", "shown"),
-    [
-        ((0.048, 0.031, 0.065), "+4.8 % (+3.1 .. +6.5)"),
-        ((-0.12, -0.151, -0.09), "-12 % (-15 .. -9.0)"),
-        ((0.0, -0.01, 0.01), "0 % (-1.0 .. +1.0)"),
-        ((0.0, 0.0, 0.0), "0 %"),
-        ((2.9, 0.9, 3.1), "×3.9 (×1.9 .. ×4.1)"),
-        ((0.05, 0.03, None), "+5.0 % (+3.0 .. ?)"),
-    ],
-)
-def test_change_and_its_ends_are_in_one_unit(change: tuple[float, float, float | None], shown: str) -> None:
+CHANGES: list[tuple[tuple[float, float, float | None], str]] = [
+    ((0.048, 0.031, 0.065), "+4.8 % (+3.1 .. +6.5)"),
+    ((-0.12, -0.151, -0.09), "-12 % (-15 .. -9.0)"),
+    ((0.0, -0.01, 0.01), "0 % (-1.0 .. +1.0)"),
+    ((0.0, 0.0, 0.0), "0 %"),
+    ((2.9, 0.9, 3.1), "×3.9 (×1.9 .. ×4.1)"),
+    ((0.05, 0.03, None), "+5.0 % (+3.0 .. ?)"),
+]
+
+
+def test_change_and_its_ends_are_in_one_unit() -> None:
     verdict = fake.comparison_verdict("latency", "p50", "regressed", (0.05, 0.03, 0.07))
-    told = fake.of_subject(verdict, change=fake.estimate(*change, 12))
-    assert shown == row_of(fake.plain_judgement(), told).change
+    told = [fake.of_subject(verdict, change=fake.estimate(*change, 12)) for change, _ in CHANGES]
+    assert [shown for _, shown in CHANGES] == [row_of(fake.plain_judgement(), one).change for one in told]
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "shown"),
-    [
-        (3553.0, 3553.0, "3.55 kB"),  # every reading is the same
-        (None, None, "3.55 kB"),
-        (3551.0, 3554.0, "3.55 kB (3.55 .. 3.55)"),
-        (3400.0, None, "3.55 kB (3.40 .. ?)"),
-    ],
-)
-def test_a_value_has_its_interval_where_there_is_one(low: float | None, high: float | None, shown: str) -> None:
-    figure = fake.figure("model_size", "p50", fake.estimate(3553.0, low, high, 3), per="model")
-    (row,) = rows_of(Judgement(run=fake.run(), figures=(figure,), verdicts=()))
-    assert shown == row.value
+INTERVALS = [
+    (3553.0, 3553.0, "3.55 kB"),  # every reading is the same
+    (None, None, "3.55 kB"),
+    (3551.0, 3554.0, "3.55 kB (3.55 .. 3.55)"),
+    (3400.0, None, "3.55 kB (3.40 .. ?)"),
+]
+
+
+def test_a_value_has_its_interval_where_there_is_one() -> None:
+    for low, high, shown in INTERVALS:
+        figure = fake.figure("model_size", "p50", fake.estimate(3553.0, low, high, 3), per="model")
+        (row,) = rows_of(Judgement(run=fake.run(), figures=(figure,), verdicts=()))
+        assert shown == row.value
 
 
 def test_metrics_are_in_their_order_and_the_users_follow() -> None:
@@ -161,8 +159,6 @@ def test_users_metric_keeps_its_direction() -> None:
     assert ("higher", "lower") == (metric_of(run, "hits").better, metric_of(run, "forgotten").better)
 
 
-@pytest.mark.parametrize(
-    ("per", "unit"), [("batch of 9 calls", "batch"), ("fresh process", "process"), ("window", "window"), ("", "")]
-)
-def test_what_is_counted_has_a_short_name(per: str, unit: str) -> None:
-    assert unit == unit_of(per)
+def test_what_is_counted_has_a_short_name() -> None:
+    counted = ("batch of 9 calls", "fresh process", "window", "")
+    assert ["batch", "process", "window", ""] == [unit_of(per) for per in counted]
