@@ -341,7 +341,8 @@ UNFIT: list[tuple[type[Record], str, object, str]] = [
 
 
 def test_what_does_not_belong_together_is_refused() -> None:
-    records = {type(one): to_json(one) for one in (fake.sklearn_judgement(), gates.report(3).gates[0])}
+    whole: tuple[Record, ...] = (fake.sklearn_judgement(), gates.report(3).gates[0])
+    records = {type(one): to_json(one) for one in whole}
     for cls, path, value, problem in UNFIT:
         text = json.dumps(edited(json.loads(records[cls]), path, value))
         assert f"{cls.__name__}: {problem}" == problem_of(from_json, cls, text)

@@ -3,7 +3,6 @@
 from array import array
 from collections.abc import Sequence
 
-import pytest
 from fakes import gates
 from fakes import records as fake
 
@@ -12,7 +11,7 @@ from pytest_hwperf.records.messages import differing, state
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import ComparisonOutcome, Judgement, Verdict
-from pytest_hwperf.reports.headline import Headline, headline_of
+from pytest_hwperf.reports.headline import headline_of
 
 
 def gate(*, alpha: float = 0.01, stopped: bool = False) -> Gate:
@@ -63,97 +62,78 @@ RATE = "(at most 1 % false alarms per build)"
 WELL = f"No regression found in 1 test: 1 equivalent {RATE}"
 
 
-@pytest.mark.parametrize(
-    ("made", "said"),
-    [
-        (report(each("equivalent"), gate()), WELL),
-        (report([judged("a", PASSED), judged("b", PASSED)]), "2 budgets kept"),
-    ],
-)
-def test_what_is_well(made: Report, said: str) -> None:
-    assert Headline(sentence=said, state="good") == headline_of(made)
-
-
 LEFT_OUT = "2 tests left out, since nothing that they run has changed"
+UNCHANGED = "No regression is possible in 2 tests: nothing that they run has changed"
+A, B, C = (judged(name, compared("equivalent")) for name in "abc")
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "said"),
-    [
-        ([compared("equivalent")], f"{WELL}; {LEFT_OUT}"),
-        ([], "No regression is possible in 2 tests: nothing that they run has changed"),
-        ([PASSED], "No regression is possible in 2 tests: nothing that they run has changed; 1 budget kept"),
-    ],
-)
-def test_tests_that_are_left_out_are_counted_by_themselves(verdicts: list[Verdict], said: str) -> None:
-    """They are equivalent, and nothing was measured to find that."""
+def beside_left_out(*verdicts: Verdict) -> Report:
+    """Tests that are left out are equivalent, and nothing was measured to find that."""
     left_out = [judged(name, fake.left_out_verdict()) for name in ("x", "y")]
-    found = headline_of(report([*left_out, *(judged("t.py::t0", one) for one in verdicts)], gate()))
-    assert Headline(sentence=said, state="good") == found
+    return report([*left_out, *(judged("t.py::t0", one) for one in verdicts)], gate())
 
 
-@pytest.mark.parametrize(
-    ("made", "said"),
-    [
-        (
-            report([*each("regressed", "regressed", "equivalent", "improved", "inconclusive")], gate()),
-            f"2 of 5 tests regressed {RATE}; 1 inconclusive; 1 improved",
-        ),
-        (
-            report([*each("regressed", "equivalent"), judged("b", PASSED, MISSED)], gate()),
-            f"1 of 2 tests regressed {RATE}; 1 of 2 budgets missed",
-        ),
-        (report([judged("a", PASSED, OPEN, ABSENT)]), "1 of 3 budgets kept; 1 inconclusive; 1 budget unmeasured"),
-    ],
-)
-def test_what_fails(made: Report, said: str) -> None:
-    assert Headline(sentence=said, state="bad") == headline_of(made)
+HEADLINES: list[tuple[str, Report, str]] = [
+    ("good", report(each("equivalent"), gate()), WELL),
+    ("good", report([judged("a", PASSED), judged("b", PASSED)]), "2 budgets kept"),
+    ("good", beside_left_out(compared("equivalent")), f"{WELL}; {LEFT_OUT}"),
+    ("good", beside_left_out(), UNCHANGED),
+    ("good", beside_left_out(PASSED), f"{UNCHANGED}; 1 budget kept"),
+    (
+        "bad",
+        report([*each("regressed", "regressed", "equivalent", "improved", "inconclusive")], gate()),
+        f"2 of 5 tests regressed {RATE}; 1 inconclusive; 1 improved",
+    ),
+    (
+        "bad",
+        report([*each("regressed", "equivalent"), judged("b", PASSED, MISSED)], gate()),
+        f"1 of 2 tests regressed {RATE}; 1 of 2 budgets missed",
+    ),
+    (
+        "bad",
+        report([judged("a", PASSED, OPEN, ABSENT)]),
+        "1 of 3 budgets kept; 1 inconclusive; 1 budget unmeasured",
+    ),
+    (
+        "doubtful",
+        report(each("equivalent", "improved", "inconclusive", "not comparable"), gate()),
+        f"No regression found in 3 tests: 1 equivalent, 1 improved {RATE}; 1 inconclusive; 1 comparison not made",
+    ),
+    (
+        "doubtful",
+        report([A, replace(B, verdicts=(*B.verdicts, OTHER_DATA)), replace(C, verdicts=(OTHER_DATA,))]),
+        f"No regression found in 2 tests: 2 equivalent; {BY_DATA}; 2 comparisons not made",
+    ),
+    (
+        "doubtful",
+        report(each("inconclusive", "inconclusive"), gate()),
+        "Nothing was decided in 2 tests; 2 inconclusive",
+    ),
+    (
+        "doubtful",
+        report([judged("a", NO_BASELINE), judged("b", NO_BASELINE)]),
+        "Nothing was compared: no baseline: save one (2 tests)",
+    ),
+    ("doubtful", report([], partial=True), "Nothing was measured"),
+    (
+        "doubtful",
+        report([judged("a", PASSED)], partial=True),
+        "1 budget kept; interrupted, so that tests are missing",
+    ),
+    ("doubtful", report(each("equivalent"), gate(stopped=True)), f"{WELL}; the pairs ended early"),
+    (
+        "doubtful",
+        report(each("equivalent"), unreached(5)),
+        f"{WELL}; 4 tests not compared, since the time was too short ({LATE})",
+    ),
+    ("plain", report([judged("a"), judged("b")]), "2 tests measured only, no budget or baseline"),
+    ("plain", report([]), "Nothing was measured"),
+]
 
 
-@pytest.mark.parametrize(
-    ("made", "said"),
-    [
-        (
-            report(each("equivalent", "improved", "inconclusive", "not comparable"), gate()),
-            f"No regression found in 3 tests: 1 equivalent, 1 improved {RATE}; 1 inconclusive; 1 comparison not made",
-        ),
-        (
-            report(
-                [
-                    judged("a", compared("equivalent")),
-                    judged("b", compared("equivalent"), OTHER_DATA),
-                    judged("c", OTHER_DATA),
-                ]
-            ),
-            f"No regression found in 2 tests: 2 equivalent; {BY_DATA}; 2 comparisons not made",
-        ),
-        (report(each("inconclusive", "inconclusive"), gate()), "Nothing was decided in 2 tests; 2 inconclusive"),
-        (
-            report([judged("a", NO_BASELINE), judged("b", NO_BASELINE)]),
-            "Nothing was compared: no baseline: save one (2 tests)",
-        ),
-        (report([], partial=True), "Nothing was measured"),
-        (report([judged("a", PASSED)], partial=True), "1 budget kept; interrupted, so that tests are missing"),
-        (report(each("equivalent"), gate(stopped=True)), f"{WELL}; the pairs ended early"),
-        (
-            report(each("equivalent"), unreached(5)),
-            f"{WELL}; 4 tests not compared, since the time was too short ({LATE})",
-        ),
-    ],
-)
-def test_what_is_open(made: Report, said: str) -> None:
-    assert Headline(sentence=said, state="doubtful") == headline_of(made)
-
-
-@pytest.mark.parametrize(
-    ("made", "said"),
-    [
-        (report([judged("a"), judged("b")]), "2 tests measured only, no budget or baseline"),
-        (report([]), "Nothing was measured"),
-    ],
-)
-def test_what_was_not_to_be_judged(made: Report, said: str) -> None:
-    assert Headline(sentence=said, state="plain") == headline_of(made)
+def test_the_headline_says_what_is_well_what_fails_and_what_is_open() -> None:
+    found = [(headline_of(made).state, headline_of(made).sentence) for _, made, _ in HEADLINES]
+    assert [(state, sentence) for state, _, sentence in HEADLINES] == found
 
 
 def test_a_test_of_many_comparisons_regresses_once() -> None:
@@ -169,22 +149,21 @@ def test_the_rate_is_that_which_the_comparisons_promise() -> None:
     assert text == "No regression found in 1 test: 1 equivalent (at most 2 % false alarms per build)"
 
 
-@pytest.mark.parametrize(
-    ("gates", "said"),
-    [
-        ([], "false-alarm rate not guaranteed"),
-        ([gate()], "at most 1 % false alarms per build, not guaranteed for stored timings"),
-        (
-            [gate(), gate()],
-            "at most 1 % false alarms in each of 2 comparisons in pairs, 2 % in all, not guaranteed for stored timings",
-        ),
-    ],
-)
-def test_a_rate_that_does_not_hold_for_all_is_not_stated_of_all(gates: list[Gate], said: str) -> None:
+RATES: list[tuple[list[Gate], str]] = [
+    ([], "false-alarm rate not guaranteed"),
+    ([gate()], "at most 1 % false alarms per build, not guaranteed for stored timings"),
+    (
+        [gate(), gate()],
+        "at most 1 % false alarms in each of 2 comparisons in pairs, 2 % in all, not guaranteed for stored timings",
+    ),
+]
+
+
+def test_a_rate_that_does_not_hold_for_all_is_not_stated_of_all() -> None:
     [judgement] = each("regressed")
     told = fake.of_subject(judgement.verdicts[0], method=state("historical"))
-    text = headline_of(report([replace(judgement, verdicts=(told,))], *gates)).sentence
-    assert text == f"1 of 1 test regressed ({said})"
+    found = [headline_of(report([replace(judgement, verdicts=(told,))], *made)).sentence for made, _ in RATES]
+    assert [f"1 of 1 test regressed ({rate})" for _, rate in RATES] == found
 
 
 def test_foreign_reasons_are_visible_and_short() -> None:
