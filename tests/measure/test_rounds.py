@@ -172,7 +172,8 @@ def test_cpu_time_of_calls_is_counted_apart(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_setup_gives_the_arguments_or_leaves_them_as_they_were_given() -> None:
-    assert [((1,), {})] * 3 == [arguments_of((1,), {}, partial(deepcopy, nothing)) for nothing in (None, (), {})]
+    nothing: list[object] = [None, (), {}]
+    assert [((1,), {})] * 3 == [arguments_of((1,), {}, partial(deepcopy, one)) for one in nothing]
     assert ([3], {"b": 4}) == arguments_of((), {}, lambda: ([3], {"b": 4}))
 
 
