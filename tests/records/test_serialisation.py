@@ -116,8 +116,10 @@ def round_trip(record: Record) -> None:
 
 
 def test_every_record_comes_back_through_json() -> None:
+    """Those that hold others are drawn with theirs, and less often."""
     for cls in RECORDS:
-        settings(max_examples=25)(given(of_type(cls))(round_trip))()
+        holds_others = any("hwperf" in str(hint) for hint in get_type_hints(cls).values())
+        settings(max_examples=10 if holds_others else 25)(given(of_type(cls))(round_trip))()
 
 
 class LaterRun(run.Run, frozen=True, kw_only=True, dict=True, gc=True):
