@@ -41,18 +41,19 @@ def said(*judgements: Judgement, served: int = 0, swept: tuple[str, ...] = ()) -
     return [str(one) for one in advice(judgements, served=served, swept=swept)]
 
 
-@pytest.mark.parametrize("limits", [[MEAN], [RATE], [MEAN, RATE]])
-def test_limits_on_means_alone_are_said(limits: list[Verdict]) -> None:
-    (text,) = said(judged(*limits))
-    assert text == (
-        "t.py::a limit a mean alone (latency_mean_ms, throughput_min_qps), which a few slow calls hardly move: "
-        "add latency_p95_ms or latency_p99_ms"
-    )
+def test_limits_on_means_alone_are_said() -> None:
+    table: list[list[Verdict]] = [[MEAN], [RATE], [MEAN, RATE]]
+    for limits in table:
+        (text,) = said(judged(*limits))
+        assert text == (
+            "t.py::a limit a mean alone (latency_mean_ms, throughput_min_qps), which a few slow calls hardly move: "
+            "add latency_p95_ms or latency_p99_ms"
+        ), limits
 
 
-@pytest.mark.parametrize("limits", [[], [TAIL], [MEAN, TAIL], [ROWS]], ids=["none", "tail", "both", "rows of a job"])
-def test_other_limits_are_left_alone(limits: list[Verdict]) -> None:
-    assert [] == said(judged(*limits))
+def test_other_limits_are_left_alone() -> None:
+    table: list[list[Verdict]] = [[], [TAIL], [MEAN, TAIL], [ROWS]]
+    assert [] == [limits for limits in table if [] != said(judged(*limits))]
 
 
 def test_three_tests_are_named_and_the_others_counted() -> None:
@@ -81,9 +82,8 @@ def test_another_runtime_whose_predictions_nobody_checks_is_said() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "checked",
-    [
+def test_what_is_checked_or_cannot_be_is_left_alone() -> None:
+    table: list[Judgement] = [
         judged(TAIL),
         original("sklearn_fp32"),
         original("one_of_the_user"),
@@ -97,11 +97,8 @@ def test_another_runtime_whose_predictions_nobody_checks_is_said() -> None:
             ),
         ),
         replace(judged(TAIL, scenario="onnx_file"), run=fake.run(scenario="onnx_file")),
-    ],
-    ids=["a callable", "the original", "another original", "no limit", "flips", "labels", "no labels as output"],
-)
-def test_what_is_checked_or_cannot_be_is_left_alone(checked: Judgement) -> None:
-    assert [] == said(checked)
+    ]
+    assert [] == [checked for checked in table if [] != said(checked)]
 
 
 def judgement(**limits: float) -> Judgement:
@@ -123,26 +120,24 @@ def judgement(**limits: float) -> Judgement:
     return Judgement(run=fake.run(), figures=figures, verdicts=verdicts)
 
 
-@pytest.mark.parametrize(
-    ("limits", "keyword", "share"),
-    [
+def test_the_least_share_of_a_limit_counts() -> None:
+    table: list[tuple[dict[str, float], str, float]] = [
         ({"latency_p95_ms": 0.010}, "latency_p95_ms", 0.2),
         ({"latency_p95_ms": 0.010, "accuracy_min": 0.85}, "accuracy_min", 0.05 / 0.85),
         ({"latency_p95_ms": 0.005, "accuracy_min": 0.85}, "latency_p95_ms", -0.6),
         ({"accuracy_min": 0.0}, "accuracy_min", math.inf),
         ({"latency_p95_ms": 0.0}, "latency_p95_ms", -math.inf),
-    ],
-)
-def test_the_least_share_of_a_limit_counts(limits: dict[str, float], keyword: str, share: float) -> None:
-    found = tightest(judgement(**limits))
-    assert found is not None
-    assert keyword == found.budget.keyword
-    assert share == pytest.approx(found.share)
+    ]
+    for limits, keyword, share in table:
+        found = tightest(judgement(**limits))
+        assert found is not None, (limits, keyword, share)
+        assert keyword == found.budget.keyword
+        assert share == pytest.approx(found.share)
 
 
-@pytest.mark.parametrize("limits", [{}, {"energy": 1.0}], ids=["none", "unmeasured"])
-def test_without_a_value_or_a_share_there_is_none(limits: dict[str, float]) -> None:
-    assert tightest(judgement(**limits)) is None
+def test_without_a_value_or_a_share_there_is_none() -> None:
+    table: list[dict[str, float]] = [{}, {"energy": 1.0}]
+    assert [] == [limits for limits in table if tightest(judgement(**limits)) is not None]
 
 
 def test_comparisons_have_no_head_room() -> None:
@@ -173,9 +168,8 @@ def test_what_is_not_known_recommends_nothing() -> None:
         assert [()] * 4 == [one.candidates for one in found]
 
 
-@pytest.mark.parametrize(
-    ("stages", "said"),
-    [
+def test_work_helps_where_the_time_goes() -> None:
+    table: list[tuple[dict[str, int], list[str]]] = [
         ({"preprocess": 6, "inference": 3}, ["the model takes 30 % of the call: a f", "preprocessing takes 60 %"]),
         ({"preprocess": 1, "inference": 8, "postprocess": 1}, ["the model takes 80 % of the call: quantise it"]),
         ({"preprocess": 3, "inference": 4, "postprocess": 3}, ["the model takes 40 % of the call: a faster"]),
@@ -183,12 +177,11 @@ def test_what_is_not_known_recommends_nothing() -> None:
         ({"inference": 6, "preprocess": 4}, ["the model takes 60 % of the call: quantise it"]),
         ({"preprocess": 12, "inference": 8}, ["the model takes 40 %", "preprocessing takes 60 %"]),  # of a call of 10
         ({}, []),
-    ],
-)
-def test_work_helps_where_the_time_goes(stages: dict[str, int], said: list[str]) -> None:
-    values: dict[Key, Estimate] = {(f"stage_{name}", "p50"): exact(seconds) for name, seconds in stages.items()}
-    found = [*bottlenecks(Candidate(name="a", values={**values, MEDIAN_LATENCY: exact(10)}), ())]
-    assert [True] * len(said) == [line.startswith(start) for line, start in zip(found, said, strict=True)]
+    ]
+    for stages, said in table:
+        values: dict[Key, Estimate] = {(f"stage_{name}", "p50"): exact(seconds) for name, seconds in stages.items()}
+        found = [*bottlenecks(Candidate(name="a", values={**values, MEDIAN_LATENCY: exact(10)}), ())]
+        assert [True] * len(said) == [line.startswith(start) for line, start in zip(found, said, strict=True)]
 
 
 def test_what_meets_its_requirements_needs_no_work() -> None:
@@ -221,15 +214,16 @@ def test_a_million_calls_cost_what_their_time_does() -> None:
     assert pytest.approx((0.1, 0.05, 0.2)) == (found.value, found.low, found.high)
 
 
-@pytest.mark.parametrize(
-    ("throughput", "ends"),
-    [(rate(1.0, None, None), (None, None)), (rate(1.0, 0.0, 0.0 + 1), (100.0, None))],
-)
-def test_an_open_end_stays_open(throughput: Estimate, ends: tuple[float | None, float | None]) -> None:
-    found = cost_of(0.36, throughput)
-    assert found is not None
-    assert pytest.approx(ends) == (found.low, found.high)
-    assert cost_of(0.36, rate(0.0, 0.0, 0.0)) is None
+def test_an_open_end_stays_open() -> None:
+    table: list[tuple[Estimate, tuple[float | None, float | None]]] = [
+        (rate(1.0, None, None), (None, None)),
+        (rate(1.0, 0.0, 0.0 + 1), (100.0, None)),
+    ]
+    for throughput, ends in table:
+        found = cost_of(0.36, throughput)
+        assert found is not None, (throughput, ends)
+        assert pytest.approx(ends) == (found.low, found.high)
+        assert cost_of(0.36, rate(0.0, 0.0, 0.0)) is None, (throughput, ends)
 
 
 def test_kinds_are_listed_with_what_is_known_of_them_the_cheapest_first() -> None:

@@ -78,16 +78,15 @@ def test_a_commit_contains_what_its_parents_do() -> None:
     assert tuple("0123456") == BRANCHED.names(BRANCHED.reach["6"])
 
 
-@pytest.mark.parametrize("culprit", range(32))
-def test_right_answers_find_any_of_32_commits_in_eight_steps(culprit: int) -> None:
-    name, steps = search(line_of(32), str(culprit), Random(0), 0.0)
-    assert str(culprit) == name
-    assert 5 <= steps <= 8
+def test_right_answers_find_any_of_32_commits_in_eight_steps() -> None:
+    for culprit in range(32):
+        name, steps = search(line_of(32), str(culprit), Random(0), 0.0)
+        assert str(culprit) == name
+        assert 5 <= steps <= 8, culprit
 
 
-@pytest.mark.parametrize("culprit", "0123456")
-def test_a_commit_of_a_branch_is_found(culprit: str) -> None:
-    assert culprit == search(BRANCHED, culprit, Random(0), 0.0)[0]
+def test_a_commit_of_a_branch_is_found() -> None:
+    assert [] == [culprit for culprit in "0123456" if culprit != search(BRANCHED, culprit, Random(0), 0.0)[0]]
 
 
 def test_without_wrong_answers_the_middle_is_asked() -> None:
@@ -206,20 +205,20 @@ def test_the_levels_keep_the_error_rate() -> None:
     assert wrong <= 1000 * ERROR_RATE * 1.2
 
 
-@pytest.mark.parametrize("spread", [0.005, 0.02, 0.04])
-def test_ten_percent_is_found_among_32_in_pairs_of_any_noise(spread: float) -> None:
+def test_ten_percent_is_found_among_32_in_pairs_of_any_noise() -> None:
     """40 searches: with 4 % between pairs, steps are repeated; nothing else changes."""
-    random, right, steps = Random(3), 0, 0
-    for _ in range(40):
-        culprit, state = random.randrange(32), bisection()
-        while (now := standing(HISTORY, state)).ask is not None:
-            centre = TEN if int(now.ask) < culprit else 0.0
-            values = (random.gauss(centre, spread) for _ in range(6))
-            state = replace(state, steps=(*state.steps, step(now.ask, *values)))
-        right += now.suspects == (str(culprit),)
-        steps += now.steps
-    assert right >= 39
-    assert steps / 40 <= (8 if spread < 0.03 else 12)
+    for spread in [0.005, 0.02, 0.04]:
+        random, right, steps = Random(3), 0, 0
+        for _ in range(40):
+            culprit, state = random.randrange(32), bisection()
+            while (now := standing(HISTORY, state)).ask is not None:
+                centre = TEN if int(now.ask) < culprit else 0.0
+                values = (random.gauss(centre, spread) for _ in range(6))
+                state = replace(state, steps=(*state.steps, step(now.ask, *values)))
+            right += now.suspects == (str(culprit),)
+            steps += now.steps
+        assert right >= 39, spread
+        assert steps / 40 <= (8 if spread < 0.03 else 12)
 
 
 def test_a_skipped_culprit_is_named_with_all_it_cannot_be_told_from() -> None:
@@ -311,7 +310,8 @@ def test_a_state_comes_back() -> None:
     assert state == from_json(Bisection, to_json(state))
 
 
-@pytest.mark.parametrize("values", [(), (-0.1,)])
-def test_a_change_that_is_none_is_refused(values: tuple[float, ...]) -> None:
-    with pytest.raises(ValueError, match="no values of a change for the worse"):
-        replace(known(), values=values).__post_init__()
+def test_a_change_that_is_none_is_refused() -> None:
+    table: list[tuple[float, ...]] = [(), (-0.1,)]
+    for values in table:
+        with pytest.raises(ValueError, match="no values of a change for the worse"):
+            replace(known(), values=values).__post_init__()

@@ -36,10 +36,13 @@ def reported(*samples: Sample, given: CarbonInputs, rows: int | None = None) -> 
     return {one.metric: one for one in found}
 
 
-@pytest.mark.parametrize(("joules", "grams"), [(35, 3.9e-3), (0.35, 39e-6), (3.6e6, 400)])
-def test_operational_carbon_is_energy_times_intensity(joules: float, grams: float) -> None:
+def test_operational_carbon_is_energy_times_intensity() -> None:
     """35 J / 3.6e6 J/kWh x 400 g/kWh = 3.89 mg."""
-    assert inputs().operational(joules) == pytest.approx(grams, rel=0.005)
+    assert [] == [
+        (joules, grams)
+        for joules, grams in [(35, 3.9e-3), (0.35, 39e-6), (3.6e6, 400)]
+        if inputs().operational(joules) != pytest.approx(grams, rel=0.005)
+    ]
 
 
 def test_embodied_carbon_is_the_share_of_a_lifetime() -> None:
@@ -96,9 +99,9 @@ def test_boards_count_where_they_were_measured() -> None:
     assert (ESTIMATE,) == found.warnings
 
 
-@pytest.mark.parametrize(
-    ("samples", "unmeasured", "reason"),
-    [
+def test_without_the_whole_energy_operational_carbon_is_unmeasured() -> None:
+    """Never 0, and never a part reported as the whole; the embodied part needs no energy."""
+    table: list[tuple[list[Sample], dict[str, str], str]] = [
         ([], {"energy": "energy is off"}, "energy is unmeasured: energy is off"),
         ([], {}, "energy is unmeasured: no meter has counted it"),
         ([energy(1)], {"gpu_energy": "the driver was reloaded"}, "gpu_energy is unmeasured: the driver was reloaded"),
@@ -107,18 +110,17 @@ def test_boards_count_where_they_were_measured() -> None:
             {},
             "energy and gpu_energy were not counted in the same windows",
         ),
-    ],
-)
-def test_without_the_whole_energy_operational_carbon_is_unmeasured(
-    samples: list[Sample], unmeasured: dict[str, str], reason: str
-) -> None:
-    """Never 0, and never a part reported as the whole; the embodied part needs no energy."""
-    found, missing = carbon_samples(
-        [*samples, calls(100)], {metric: said(why) for metric, why in unmeasured.items()}, inputs(*SERVER), rows=None
-    )
-    assert ["carbon_embodied"] == [one.metric for one in found]
-    assert reason == str(missing.pop("carbon_operational"))
-    assert not missing
+    ]
+    for samples, unmeasured, reason in table:
+        found, missing = carbon_samples(
+            [*samples, calls(100)],
+            {metric: said(why) for metric, why in unmeasured.items()},
+            inputs(*SERVER),
+            rows=None,
+        )
+        assert ["carbon_embodied"] == [one.metric for one in found], (samples, unmeasured, reason)
+        assert reason == str(missing.pop("carbon_operational"))
+        assert not missing, (samples, unmeasured, reason)
 
 
 def test_without_the_machines_figures_embodied_carbon_is_unmeasured() -> None:
@@ -132,9 +134,8 @@ def test_nobody_asked_nothing_reported() -> None:
     assert ((), {}) == carbon_samples([energy(35), calls(100)], {}, None, rows=None)
 
 
-@pytest.mark.parametrize(
-    ("lines", "reported"),
-    [
+def test_inputs_that_cannot_be_meant_are_refused() -> None:
+    table: list[tuple[list[str], str]] = [
         (["intensity_source=Ember 2024"], "intensity_g_per_kwh is missing: without it no carbon is given."),
         (SERVER, "intensity_g_per_kwh is missing"),
         (["intensity_g_per_kwh=400"], "intensity_source is missing. Say who published the intensity"),
@@ -155,12 +156,11 @@ def test_nobody_asked_nothing_reported() -> None:
         ([*GRID, "units_per_call=16"], "units_per_call counts units that have no name: give per too"),
         ([*GRID, "per=image", "units_per_call=0"], "units_per_call=0: a number above 0"),
         ([*GRID, "per=16"], "per=16: a word for what is counted, such as per=image"),
-    ],
-)
-def test_inputs_that_cannot_be_meant_are_refused(lines: list[str], reported: str) -> None:
-    with pytest.raises(UsageProblem) as caught:
-        parse_carbon_lines(lines)
-    assert reported in str(caught.value)
+    ]
+    for lines, reported in table:
+        with pytest.raises(UsageProblem) as caught:
+            parse_carbon_lines(lines)
+        assert reported in str(caught.value)
 
 
 def test_every_input_is_read() -> None:

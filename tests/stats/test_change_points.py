@@ -67,9 +67,9 @@ def test_a_step_without_noise_is_found_exactly() -> None:
     assert (20, 20, 20, 1.0) == (found.place, found.earliest, found.latest, found.shift.value)
 
 
-@pytest.mark.parametrize("values", [[], [1.0] * 50, [0.0, 9.0] * (FEWEST // 2 - 1)])
-def test_of_few_or_constant_values_nothing_is_said(values: list[float]) -> None:
-    assert change_points(values) == ()
+def test_of_few_or_constant_values_nothing_is_said() -> None:
+    table: list[list[float]] = [[], [1.0] * 50, [0.0, 9.0] * (FEWEST // 2 - 1)]
+    assert [] == [values for values in table if change_points(values) != ()]
 
 
 def test_a_burst_is_no_change() -> None:

@@ -50,9 +50,9 @@ def numbers(found: Estimate) -> tuple[float, float | None, float | None]:
     return found.value, found.low, found.high
 
 
-@pytest.mark.parametrize(
-    ("statistic", "n", "rank"),
-    [
+def test_percentile_is_the_nearest_rank() -> None:
+    """The value is x[ceil(qn)], and that rank is found in whole numbers."""
+    table = [
         ("p50", 4, 2),
         ("p50", 5, 3),
         ("p90", 10, 9),
@@ -61,14 +61,12 @@ def numbers(found: Estimate) -> tuple[float, float | None, float | None]:
         ("p99_9", 3000, 2997),
         ("p7", 100, 7),  # .07 * 100 is 7.000000000000001 in floating point: rank 8
         ("p55", 100, 55),  # .55 * 100 likewise
-    ],
-)
-def test_percentile_is_the_nearest_rank(statistic: str, n: int, rank: int) -> None:
-    """The value is x[ceil(qn)], and that rank is found in whole numbers."""
-    found = estimate(one_to(n), statistic)
-    assert rank == found.value
-    assert "nearest rank, order-statistic interval, this process only" == found.method
-    assert n == found.n
+    ]
+    for statistic, n, rank in table:
+        found = estimate(one_to(n), statistic)
+        assert rank == found.value
+        assert "nearest rank, order-statistic interval, this process only" == found.method, (statistic, n, rank)
+        assert n == found.n
 
 
 def weighted(metric: str, values: Iterable[float], weights: Iterable[float]) -> Sample:
@@ -78,9 +76,8 @@ def weighted(metric: str, values: Iterable[float], weights: Iterable[float]) -> 
 ROWS = sample_of("probability_diff", [0.5, 0.25, 0.0], per="example")  # differences, and no shares
 
 
-@pytest.mark.parametrize(
-    ("sample", "statistic", "expected", "method"),
-    [
+def test_known_answers() -> None:
+    table: list[tuple[Sample, str, tuple[float, float | None, float | None], str]] = [
         # of 100 calls the 42nd and the 59th hold the median with 90 %: Binom(100, .5) has ppf(.05) = 42, ppf(.95) = 58
         (one_to(100), "p50", (50.0, 42.0, 59.0), "nearest rank, order-statistic interval, this process only"),
         # 0.1 + 0.1 + 0.1 is not 0.3: equal readings are reported without rounding
@@ -95,16 +92,13 @@ ROWS = sample_of("probability_diff", [0.5, 0.25, 0.0], per="example")  # differe
         # the first call, or a number of the user's own, comes alone by nature: that is worth no warning
         (sample_of("first_call", [3.0]), "p50", (3.0, None, None), "single reading, no interval"),
         (sample_of("bleu", [3.0]), "p50", (3.0, None, None), "single reading, no interval"),
-    ],
-)
-def test_known_answers(
-    sample: Sample, statistic: str, expected: tuple[float, float | None, float | None], method: str
-) -> None:
-    found = estimate(sample, statistic)
-    assert expected == numbers(found)
-    assert found.method.startswith(method)
-    assert found.confidence == (0.875 if "fresh" in method else 0.90)
-    assert bool(found.warnings) == bool(sample.weights)  # that of a single window
+    ]
+    for sample, statistic, expected, method in table:
+        found = estimate(sample, statistic)
+        assert expected == numbers(found)
+        assert found.method.startswith(method)
+        assert found.confidence == (0.875 if "fresh" in method else 0.90)
+        assert bool(found.warnings) == bool(sample.weights)  # that of a single window
 
 
 @given(n=st.integers(1, 400), q=st.sampled_from([0.07, 0.5, 0.9, 0.95, 0.99]), confidence=st.sampled_from([0.9, 0.99]))
@@ -115,22 +109,26 @@ def test_interval_ranks_are_those_of_the_binomial(n: int, q: float, confidence: 
     assert (low or None, high if high <= n else None) == (found.low, found.high)
 
 
-@pytest.mark.parametrize(("confidence", "needed"), [(0.90, (5, 29, 59, 299, 2995)), (0.98, (7, 44, 90, 459, 4603))])
-def test_needed_for_an_upper_bound(confidence: float, needed: tuple[int, ...]) -> None:
+def test_needed_for_an_upper_bound() -> None:
     """q^n <= .05 or .01, at 90 and 98 % two-sided."""
-    assert needed == tuple(needed_for_bound(q, confidence) for q in (0.5, 0.9, 0.95, 0.99, 0.999))
+    table: list[tuple[float, tuple[int, ...]]] = [(0.90, (5, 29, 59, 299, 2995)), (0.98, (7, 44, 90, 459, 4603))]
+    assert [] == [
+        (confidence, needed)
+        for confidence, needed in table
+        if needed != tuple(needed_for_bound(q, confidence) for q in (0.5, 0.9, 0.95, 0.99, 0.999))
+    ]
 
 
-@pytest.mark.parametrize("statistic", ["p50", "p90", "p95", "p99"])
-def test_needed_is_where_the_bound_appears(statistic: str) -> None:
+def test_needed_is_where_the_bound_appears() -> None:
     """One call fewer has no upper bound and says how many it takes."""
-    needed = needed_for_bound(Fraction(statistic[1:]) / 100, 0.90)
-    found, short = estimate(one_to(needed), statistic), estimate(one_to(needed - 1), statistic)
-    assert (needed, ()) == (found.high, found.warnings)
-    assert short.high is None
-    assert (f"{statistic} has no upper 95 % bound below n={needed}, have n={needed - 1}",) == tuple(
-        map(str, short.warnings)
-    )
+    for statistic in ["p50", "p90", "p95", "p99"]:
+        needed = needed_for_bound(Fraction(statistic[1:]) / 100, 0.90)
+        found, short = estimate(one_to(needed), statistic), estimate(one_to(needed - 1), statistic)
+        assert (needed, ()) == (found.high, found.warnings), statistic
+        assert short.high is None, statistic
+        assert (f"{statistic} has no upper 95 % bound below n={needed}, have n={needed - 1}",) == tuple(
+            map(str, short.warnings)
+        )
 
 
 def test_a_percentile_that_is_the_maximum_says_so() -> None:
@@ -157,11 +155,12 @@ def test_t_interval_of_a_mean() -> None:
     assert "mean, t interval, this process only" == found.method
 
 
-@pytest.mark.parametrize(("metric", "low"), [("energy", 0.0), ("energy_net", -8.6311), ("throughput", 0.09222)])
-def test_what_cannot_be_negative_has_no_bound_below_0(metric: str, low: float) -> None:
+def test_what_cannot_be_negative_has_no_bound_below_0() -> None:
     """2 ± 10.63 of two windows: the t interval knows no such limit."""
-    found = estimate(windows([0.3162, 3.6838], metric), "mean")
-    assert pytest.approx(low, abs=1e-4) == found.low
+    table = [("energy", 0.0), ("energy_net", -8.6311), ("throughput", 0.09222)]
+    for metric, low in table:
+        found = estimate(windows([0.3162, 3.6838], metric), "mean")
+        assert pytest.approx(low, abs=1e-4) == found.low
 
 
 def test_throughput_is_completed_over_wall() -> None:
@@ -177,11 +176,11 @@ def test_windows_of_unequal_calls_count_by_their_calls() -> None:
     assert pytest.approx(12 / 66) == estimate(weighted("cpu_time", [0.1, 1.0], [60, 6]), "mean").value
 
 
-@pytest.mark.parametrize("metric", ["cpu_time", "throughput"])
-def test_equal_weights_change_nothing(metric: str) -> None:
-    plain = estimate(windows([4.0, 5.0, 7.0, 4.5], metric), "mean")
-    found = estimate(weighted(metric, [4.0, 5.0, 7.0, 4.5], [3.0] * 4), "mean")
-    assert pytest.approx(numbers(plain)) == numbers(found)
+def test_equal_weights_change_nothing() -> None:
+    for metric in ["cpu_time", "throughput"]:
+        plain = estimate(windows([4.0, 5.0, 7.0, 4.5], metric), "mean")
+        found = estimate(weighted(metric, [4.0, 5.0, 7.0, 4.5], [3.0] * 4), "mean")
+        assert pytest.approx(numbers(plain)) == numbers(found), metric
 
 
 def test_throughput_interval_is_that_of_the_seconds() -> None:
@@ -190,55 +189,49 @@ def test_throughput_interval_is_that_of_the_seconds() -> None:
     assert pytest.approx((1 / 2, 1 / 2.960757, 1 / 1.039243), rel=1e-6) == numbers(found)
 
 
-@pytest.mark.parametrize(("ones", "n"), [(0, 20), (20, 20), (145, 150), (1, 1), (7, 19)])
-def test_accuracy_has_a_clopper_pearson_interval(ones: int, n: int) -> None:
-    interval = stats.binomtest(ones, n).proportion_ci(0.90, method="exact")
-    found = estimate(examples(ones, n), "mean")
-    assert pytest.approx((ones / n, interval.low, interval.high)) == numbers(found)
-    assert "share of examples, Clopper-Pearson interval" == found.method
+def test_accuracy_has_a_clopper_pearson_interval() -> None:
+    for ones, n in [(0, 20), (20, 20), (145, 150), (1, 1), (7, 19)]:
+        interval = stats.binomtest(ones, n).proportion_ci(0.90, method="exact")
+        found = estimate(examples(ones, n), "mean")
+        assert pytest.approx((ones / n, interval.low, interval.high)) == numbers(found)
+        assert "share of examples, Clopper-Pearson interval" == found.method, (ones, n)
 
 
-@pytest.mark.parametrize(
-    ("sample", "statistic", "told"),
-    [
+def test_one_value_of_many_that_are_meant_has_no_interval_and_says_so() -> None:
+    table: list[tuple[Sample, str, str]] = [
         (processes([5.0]), "p50", "one fresh process only: no interval"),
         (windows([5.0]), "mean", "one window only: no interval"),
         (windows([5.0], "throughput"), "mean", "one window only: no interval"),
         (calls([5.0]), "p50", "p50 of n=1 is the maximum: a rank below it needs n=2"),
-    ],
-)
-def test_one_value_of_many_that_are_meant_has_no_interval_and_says_so(
-    sample: Sample, statistic: str, told: str
-) -> None:
-    found = estimate(sample, statistic)
-    assert (5.0, None, None) == numbers(found)
-    assert told == str(found.warnings[0])
+    ]
+    for sample, statistic, told in table:
+        found = estimate(sample, statistic)
+        assert (5.0, None, None) == numbers(found), (sample, statistic, told)
+        assert told == str(found.warnings[0])
 
 
 def test_tail_of_fresh_processes_is_an_ordinary_percentile() -> None:
     assert "nearest rank" in estimate(processes([1.0, 2.0, 3.0]), "p95").method
 
 
-@pytest.mark.parametrize("statistic", ["median", "p0", "p100", "p", "px", "95", "p-5"])
-def test_unknown_statistic_is_refused(statistic: str) -> None:
-    with pytest.raises(UsageProblem, match="Allowed: mean, max, iqr, and percentiles such as p50"):
-        estimate(calls([1.0]), statistic)
+def test_unknown_statistic_is_refused() -> None:
+    for statistic in ["median", "p0", "p100", "p", "px", "95", "p-5"]:
+        with pytest.raises(UsageProblem, match="Allowed: mean, max, iqr, and percentiles such as p50"):
+            estimate(calls([1.0]), statistic)
 
 
-@pytest.mark.parametrize(
-    ("sample", "problem"),
-    [
+def test_values_that_a_metric_cannot_have_are_no_estimate() -> None:
+    table: list[tuple[Sample, str]] = [
         (sample_of("throughput", [0.0, 1.0]), "throughput holds 0: a rate is positive"),
         (sample_of("accuracy", [0.0, 1e99]), r"accuracy holds 0 \.\. 1e\+99: shares lie between 0 and 1"),
         (weighted("cpu_time", [0.001, 0.002], [1.0]), "cpu_time has 2 values: each window has calls"),
         (weighted("cpu_time", [0.001, 0.002], [1.0, 0.0]), "cpu_time has 2 values: each window has calls"),
         (weighted("cpu_time", [0.001, 0.002], [1.0, -2.0]), "cpu_time has 2 values: each window has calls"),
         (sample_of("latency", []), "latency has no values: measure at least one call"),
-    ],
-)
-def test_values_that_a_metric_cannot_have_are_no_estimate(sample: Sample, problem: str) -> None:
-    with pytest.raises(MeasurementError, match=f"^{problem}$"):
-        estimate(sample, "mean")
+    ]
+    for sample, problem in table:
+        with pytest.raises(MeasurementError, match=f"^{problem}$"):
+            estimate(sample, "mean")
 
 
 @given(values=VALUES, exponent=st.integers(-30, 30), statistic=st.sampled_from(STATISTICS))
@@ -265,9 +258,8 @@ def test_figures_hold_every_statistic_shown() -> None:
     assert estimate(sample_of(), "p95") == found[3].estimate
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "better", "clear"),
-    [
+def test_clear_of_a_limit_of_2() -> None:
+    table: list[tuple[float | None, float | None, Better, bool | None]] = [
         (1.0, 2.0, "lower", True),  # a bound on the limit keeps it
         (2.0, 3.0, "lower", None),
         (2.1, 3.0, "lower", False),
@@ -281,20 +273,18 @@ def test_figures_hold_every_statistic_shown() -> None:
         (None, 1.9, "higher", False),
         (2.0, None, "higher", True),
         (None, None, "higher", None),
-    ],
-)
-def test_clear_of_a_limit_of_2(low: float | None, high: float | None, better: Better, *, clear: bool | None) -> None:
-    found = Estimate(value=2.0, low=low, high=high, confidence=0.9, n=9, method="")
-    assert clear is clear_of(found, 2.0, better)
+    ]
+    for low, high, better, clear in table:
+        found = Estimate(value=2.0, low=low, high=high, confidence=0.9, n=9, method="")
+        assert clear is clear_of(found, 2.0, better)
 
 
 def budget(metric: str, statistic: str, limit: float) -> Budget:
     return Budget(keyword=f"{metric}_{statistic}", metric=metric, statistic=statistic, limit=limit)
 
 
-@pytest.mark.parametrize(
-    ("budgets", "stop"),
-    [
+def test_enough_when_every_budget_is_clear() -> None:
+    table: list[tuple[tuple[Budget, ...], bool]] = [
         ((), True),
         ((budget("latency", "p50", 200.0),), True),
         ((budget("latency", "p50", 10.0),), True),  # hopeless: no further call would mend it
@@ -302,10 +292,8 @@ def budget(metric: str, statistic: str, limit: float) -> Budget:
         ((budget("latency", "p99", 200.0),), False),  # no upper bound yet
         ((budget("latency", "p50", 200.0), budget("latency", "p99", 200.0)), False),
         ((budget("memory", "p50", 1.0),), True),  # measured elsewhere
-    ],
-)
-def test_enough_when_every_budget_is_clear(budgets: tuple[Budget, ...], *, stop: bool) -> None:
-    assert stop is enough([one_to(100)], budgets)
+    ]
+    assert [] == [(budgets, stop) for budgets, stop in table if stop is not enough([one_to(100)], budgets)]
 
 
 def test_a_budget_that_memory_decides_later_takes_all_the_time() -> None:
@@ -337,18 +325,19 @@ def test_stopping_at_every_doubling_hardly_costs_the_stated_level() -> None:
     assert max(wrong.values()) <= 500 * 0.075 + 4 * math.sqrt(500 * 0.075 * 0.925)
 
 
-@pytest.mark.parametrize(("statistic", "percent"), [("p50", [12, 21]), ("p95", [71, 79])])
-def test_one_process_says_little_about_the_next(statistic: str, percent: list[int]) -> None:
+def test_one_process_says_little_about_the_next() -> None:
     """How often a process's 90 % interval holds the median process's value, on recorded calls of two workloads."""
-    with np.load(Path(__file__).parents[1] / "data" / "recorded_rounds.npz", allow_pickle=False) as recording:
-        solo = recording["solo_ns"][:, :, 0].astype(np.float64)  # round, workload, call
-    held = []
-    for workload in range(solo.shape[1]):
-        found = [estimate(calls(taken), statistic) for taken in solo[:, workload]]
-        middle = float(np.median([one.value for one in found]))
-        inside = [(one.low or 0.0) <= middle <= (one.high or math.inf) for one in found]
-        held.append(round(100 * sum(inside) / len(inside)))
-    assert percent == held
+    table: list[tuple[str, list[int]]] = [("p50", [12, 21]), ("p95", [71, 79])]
+    for statistic, percent in table:
+        with np.load(Path(__file__).parents[1] / "data" / "recorded_rounds.npz", allow_pickle=False) as recording:
+            solo = recording["solo_ns"][:, :, 0].astype(np.float64)  # round, workload, call
+        held = []
+        for workload in range(solo.shape[1]):
+            found = [estimate(calls(taken), statistic) for taken in solo[:, workload]]
+            middle = float(np.median([one.value for one in found]))
+            inside = [(one.low or 0.0) <= middle <= (one.high or math.inf) for one in found]
+            held.append(round(100 * sum(inside) / len(inside)))
+        assert percent == held
 
 
 def test_the_mean_of_rounds_of_which_only_statistics_are_known() -> None:

@@ -33,12 +33,9 @@ def value(started_at: str, median: float) -> PastValue:
     )
 
 
-@pytest.mark.parametrize(
-    ("against", "pinned"),
-    [("anchor", True), ("anchor v1.4", True), ("anchors/new", False), ("main", False), ("", False)],
-)
-def test_the_pinned_anchor_is_told_from_branches(against: str, *, pinned: bool) -> None:
-    assert pinned == is_anchor(against)
+def test_the_pinned_anchor_is_told_from_branches() -> None:
+    table = [("anchor", True), ("anchor v1.4", True), ("anchors/new", False), ("main", False), ("", False)]
+    assert [] == [(against, pinned) for against, pinned in table if pinned != is_anchor(against)]
 
 
 def test_values_are_in_the_order_of_time() -> None:
@@ -82,21 +79,16 @@ def test_of_few_values_it_says_so() -> None:
     assert not trend_of(series(slower()), []).is_too_short
 
 
-@pytest.mark.parametrize(
-    ("metric", "anchor", "values", "scale", "shift"),
-    [
+def test_the_scale_is_that_of_the_values() -> None:
+    table: list[tuple[str, str, list[float], str, float]] = [
         ("latency", "4f2c1e9", [0.001 * (i * 7 % 5 - 2) + 0.05 * (i >= STEP) for i in range(40)], "relative", 0.05),
         ("accuracy", "", [0.9 + 0.001 * (i * 7 % 5 - 2) - 0.05 * (i >= STEP) for i in range(40)], "absolute", -0.05),
         ("own", "", [0.001 * (i * 7 % 5 - 2) - 3.0 * (i >= STEP) for i in range(40)], "absolute", -3.0),
-    ],
-    ids=["from an anchor", "a share", "below zero"],
-)
-def test_the_scale_is_that_of_the_values(
-    metric: str, anchor: str, values: list[float], scale: str, shift: float
-) -> None:
-    found = trend_of(series(values, metric, "mean", anchor=anchor), [])
-    assert found.scale == scale
-    assert found.changes[0].shift.value == pytest.approx(shift, abs=0.003)
+    ]
+    for metric, anchor, values, scale, shift in table:
+        found = trend_of(series(values, metric, "mean", anchor=anchor), [])
+        assert found.scale == scale
+        assert found.changes[0].shift.value == pytest.approx(shift, abs=0.003)
 
 
 def test_it_survives_a_round_trip() -> None:
@@ -138,19 +130,17 @@ def test_the_commits_around_the_change_of_level_are_suspected() -> None:
     assert found.shift.startswith("+3.0 % (+")
 
 
-@pytest.mark.parametrize(
-    ("history", "runs"),
-    [
+def test_without_a_change_of_level_all_commits_since_the_release_are() -> None:
+    table: list[tuple[Sequence[Series], int]] = [
         ((), 1),
         ((nights(0.0),), 2 * STEP + 1),  # no change
         ((nights(-0.03),), 2 * STEP + 1),  # one for the better
         ((nights(anchor="b" * 40),), 1),  # from another release
         ((nights(anchor=""),), 1),  # raw figures
-    ],
-)
-def test_without_a_change_of_level_all_commits_since_the_release_are(history: Sequence[Series], runs: int) -> None:
-    found = suspects(history)
-    assert ("v1.4", "HEAD", "", runs) == (found.good, found.bad, found.shift, found.runs)
+    ]
+    for history, runs in table:
+        found = suspects(history)
+        assert ("v1.4", "HEAD", "", runs) == (found.good, found.bad, found.shift, found.runs)
 
 
 def test_a_series_without_revisions_or_of_one_names_none() -> None:

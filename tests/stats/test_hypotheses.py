@@ -4,7 +4,6 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pytest
 from fakes import records as fake
 
 from pytest_hwperf.records.evidence import Hypothesis, Measurement, Side
@@ -87,11 +86,12 @@ def test_timings_become_hypotheses() -> None:
     assert ({}, {}, 1) == (found.tests, found.parts, found.family)
 
 
-@pytest.mark.parametrize(("then", "count"), [(("first_item", "item"), 2), (("first_item",), 1), ((), 0)])
-def test_items_are_asked_for_where_both_sides_have_them(then: tuple[str, ...], count: int) -> None:
-    margins = [DEFAULT_MARGINS[name] for name in ("first_item_p50", "item_p50")]
-    seen = rehearsal(facts=dict(zip(SIDES, [Facts(parts=then), Facts(parts=("first_item", "item"))], strict=True)))
-    assert count == len(asked(asking(*margins, named=margins), seen).hypotheses)
+def test_items_are_asked_for_where_both_sides_have_them() -> None:
+    table: list[tuple[tuple[str, ...], int]] = [(("first_item", "item"), 2), (("first_item",), 1), ((), 0)]
+    for then, count in table:
+        margins = [DEFAULT_MARGINS[name] for name in ("first_item_p50", "item_p50")]
+        seen = rehearsal(facts=dict(zip(SIDES, [Facts(parts=then), Facts(parts=("first_item", "item"))], strict=True)))
+        assert count == len(asked(asking(*margins, named=margins), seen).hypotheses)
 
 
 def test_nothing_to_ask_is_a_family_of_one() -> None:
@@ -120,13 +120,13 @@ def in_words(reasons: Mapping[Any, Reason]) -> dict[Any, tuple[str, str]]:
     return {about: worded(reason) for about, reason in reasons.items()}
 
 
-@pytest.mark.parametrize(
-    ("test", "count"),
-    [(asking(MEMORY), 0), (asking(MEMORY, named=[MEMORY]), 1), (asking(MEMORY, budgeted=["memory"]), 1)],
-    ids=["default", "margin", "budget"],
-)
-def test_fresh_processes_are_asked_for_by_name_only(test: MeasuredTest, count: int) -> None:
-    assert count == len(asked(test).processes)
+def test_fresh_processes_are_asked_for_by_name_only() -> None:
+    table: list[tuple[MeasuredTest, int]] = [
+        (asking(MEMORY), 0),
+        (asking(MEMORY, named=[MEMORY]), 1),
+        (asking(MEMORY, budgeted=["memory"]), 1),
+    ]
+    assert [] == [(test, count) for test, count in table if count != len(asked(test).processes)]
 
 
 def test_mean_latency_and_throughput_are_one_question() -> None:
@@ -138,19 +138,18 @@ def test_mean_latency_and_throughput_are_one_question() -> None:
     ) == worded(found.parts[HERE, "throughput", "mean"])
 
 
-@pytest.mark.parametrize(
-    ("latency", "load"), [(LATENCY, "single_stream"), (MEAN, "server qps=200 seconds=2 seed=1")], ids=["median", "load"]
-)
-def test_what_does_not_answer_for_throughput_is_a_question_of_its_own(latency: Margin, load: str) -> None:
+def test_what_does_not_answer_for_throughput_is_a_question_of_its_own() -> None:
     """A tail takes calls per second and leaves the median where it is; under a load the rate is its own."""
-    facts = Facts(conditions={"load": load})
-    found = asked(asking(latency, RATE, named=[latency, RATE]), rehearsal(facts=dict.fromkeys(SIDES, facts)))
-    assert [latency, RATE] == [one.margin for one in found.hypotheses]
+    table: list[tuple[Margin, str]] = [(LATENCY, "single_stream"), (MEAN, "server qps=200 seconds=2 seed=1")]
+    for latency, load in table:
+        facts = Facts(conditions={"load": load})
+        found = asked(asking(latency, RATE, named=[latency, RATE]), rehearsal(facts=dict.fromkeys(SIDES, facts)))
+        assert [latency, RATE] == [one.margin for one in found.hypotheses]
 
 
-@pytest.mark.parametrize(
-    ("energy", "size", "why"),
-    [
+def test_a_margin_of_energy_needs_a_counter_that_can_tell_it() -> None:
+    """Below 5 %, or below twice the step within the shortest window, nothing is decided."""
+    table: list[tuple[EnergySource, float, str]] = [
         (RAPL, 0.05, ""),
         (RAPL, 0.04, "meter too coarse: rapl:package-0 can tell margins of 5 % or more, not 4 %"),
         (EnergySource(source="rapl:package-0", step=0.06), 0.12, ""),
@@ -159,24 +158,22 @@ def test_what_does_not_answer_for_throughput_is_a_question_of_its_own(latency: M
             0.11,
             "meter too coarse: rapl:package-0 can tell margins of 12 % or more, not 11 %",
         ),
-    ],
-)
-def test_a_margin_of_energy_needs_a_counter_that_can_tell_it(energy: EnergySource, size: float, why: str) -> None:
-    """Below 5 %, or below twice the step within the shortest window, nothing is decided."""
-    margin = Margin(metric="energy", statistic="mean", size=size)
-    found = asked(asking(margin, budgeted=["energy"]), energy=energy)
-    assert [margin] * (not why) == [one.margin for one in found.hypotheses]
-    assert [("inconclusive", why)] * bool(why) == [*map(worded, found.parts.values())]
+    ]
+    for energy, size, why in table:
+        margin = Margin(metric="energy", statistic="mean", size=size)
+        found = asked(asking(margin, budgeted=["energy"]), energy=energy)
+        assert [margin] * (not why) == [one.margin for one in found.hypotheses]
+        assert [("inconclusive", why)] * bool(why) == [*map(worded, found.parts.values())]
 
 
-@pytest.mark.parametrize(
-    ("test", "energy"),
-    [(asking(ENERGY), RAPL), (asking(ENERGY, named=[ENERGY]), None)],
-    ids=["not named", "no counter"],
-)
-def test_energy_that_nobody_names_or_counts_is_not_asked(test: MeasuredTest, energy: EnergySource | None) -> None:
-    found = asked(test, energy=energy)
-    assert ([], {}) == (found.hypotheses, found.parts)
+def test_energy_that_nobody_names_or_counts_is_not_asked() -> None:
+    table: list[tuple[MeasuredTest, EnergySource | None]] = [
+        (asking(ENERGY), RAPL),
+        (asking(ENERGY, named=[ENERGY]), None),
+    ]
+    for test, energy in table:
+        found = asked(test, energy=energy)
+        assert ([], {}) == (found.hypotheses, found.parts), (test, energy)
 
 
 def test_what_no_turn_and_no_process_tells_is_not_asked() -> None:
@@ -185,9 +182,8 @@ def test_what_no_turn_and_no_process_tells_is_not_asked() -> None:
     assert ([], [], [], {}) == (found.hypotheses, found.fixed_samples, found.processes, found.parts)
 
 
-@pytest.mark.parametrize(
-    ("then", "now", "why"),
-    [
+def test_another_quantity_is_not_compared() -> None:
+    table: list[tuple[Facts, Facts, str]] = [
         (
             Facts(conditions={"data": "a1"}),
             Facts(conditions={"data": "b2"}),
@@ -203,29 +199,25 @@ def test_what_no_turn_and_no_process_tells_is_not_asked() -> None:
             Facts(conditions={"batch_size": "1"}, scenario="onnx_int8"),
             "data: a1, absent; scenario: onnx_fp32, onnx_int8 (baseline, now)",
         ),
-    ],
-)
-def test_another_quantity_is_not_compared(then: Facts, now: Facts, why: str) -> None:
-    found = asked(asking(LATENCY), rehearsal(facts={"baseline": then, "candidate": now}))
-    assert [] == found.hypotheses
-    assert {(HERE, "latency", "p50"): ("not comparable", why)} == in_words(found.parts)
+    ]
+    for then, now, why in table:
+        found = asked(asking(LATENCY), rehearsal(facts={"baseline": then, "candidate": now}))
+        assert [] == found.hypotheses, (then, now, why)
+        assert {(HERE, "latency", "p50"): ("not comparable", why)} == in_words(found.parts)
 
 
-@pytest.mark.parametrize(
-    ("then", "now", "alike"),
-    [("f4 (4,)", "f4 (4,)", True), ("f4 (4,)", "f4 (5,)", False), ("", "", False)],
-)
-def test_the_times_of_calls_are_compared_on_other_data_of_the_same_shape(then: str, now: str, alike: bool) -> None:
+def test_the_times_of_calls_are_compared_on_other_data_of_the_same_shape() -> None:
     """What examples show is not."""
-    sides = Facts(conditions={"data": "a1"}, shapes=then), Facts(conditions={"data": "b2"}, shapes=now)
-    found = asked(asking(LATENCY, ACCURACY), rehearsal(facts={"baseline": sides[0], "candidate": sides[1]}))
-    assert ([LATENCY] if alike else []) == [one.margin for one in found.hypotheses]
-    assert "not comparable" == found.parts[HERE, "accuracy", "mean"][0]
+    table = [("f4 (4,)", "f4 (4,)", True), ("f4 (4,)", "f4 (5,)", False), ("", "", False)]
+    for then, now, alike in table:
+        sides = Facts(conditions={"data": "a1"}, shapes=then), Facts(conditions={"data": "b2"}, shapes=now)
+        found = asked(asking(LATENCY, ACCURACY), rehearsal(facts={"baseline": sides[0], "candidate": sides[1]}))
+        assert ([LATENCY] if alike else []) == [one.margin for one in found.hypotheses]
+        assert "not comparable" == found.parts[HERE, "accuracy", "mean"][0], (then, now, alike)
 
 
-@pytest.mark.parametrize(
-    ("collected", "errors", "why"),
-    [
+def test_a_test_that_one_side_does_not_collect_is_not_compared() -> None:
+    table: list[tuple[dict[Side, Sequence[str]], Mapping[str, str], tuple[str, str]]] = [
         (
             {"candidate": [], "baseline": [NODE]},
             {},
@@ -242,21 +234,16 @@ def test_the_times_of_calls_are_compared_on_other_data_of_the_same_shape(then: s
             {"tests": "ImportError: x"},
             ("no baseline", "origin/main cannot run this test: ImportError: x"),
         ),
-    ],
-    ids=["candidate", "new", "error of the file", "error of its folder"],
-)
-def test_a_test_that_one_side_does_not_collect_is_not_compared(
-    collected: dict[Side, Sequence[str]], errors: Mapping[str, str], why: tuple[str, str]
-) -> None:
-    seen = rehearsal()
-    seen.collected = collected
-    seen.errors = {"baseline": errors, "candidate": {}}
-    assert {NODE: why} == in_words(asked(asking(LATENCY), seen).tests)
+    ]
+    for collected, errors, why in table:
+        seen = rehearsal()
+        seen.collected = collected
+        seen.errors = {"baseline": errors, "candidate": {}}
+        assert {NODE: why} == in_words(asked(asking(LATENCY), seen).tests)
 
 
-@pytest.mark.parametrize(
-    ("outcomes", "why"),
-    [
+def test_a_test_that_one_side_does_not_pass_is_not_compared() -> None:
+    table: list[tuple[Mapping[Side, SideOutcome], tuple[str, str]]] = [
         (
             {"candidate": PASSED, "baseline": SideOutcome(outcome="failed", reason="no x")},
             ("no baseline", "failed in origin/main: no x"),
@@ -266,13 +253,12 @@ def test_a_test_that_one_side_does_not_collect_is_not_compared(
             ("not comparable", "skipped in a fresh process of the candidate: gpu"),
         ),
         ({"baseline": PASSED}, ("not comparable", "lost in a fresh process of the candidate")),
-    ],
-    ids=["baseline failed", "candidate skipped", "candidate lost"],
-)
-def test_a_test_that_one_side_does_not_pass_is_not_compared(
-    outcomes: Mapping[Side, SideOutcome], why: tuple[str, str]
-) -> None:
-    assert {NODE: why} == in_words(asked(asking(LATENCY), rehearsal(outcomes)).tests)
+    ]
+    assert [] == [
+        (outcomes, why)
+        for outcomes, why in table
+        if {NODE: why} != in_words(asked(asking(LATENCY), rehearsal(outcomes)).tests)
+    ]
 
 
 def test_a_test_that_was_lost_before_keeps_its_reason() -> None:
@@ -311,18 +297,22 @@ def test_a_users_own_metric_is_asked_where_both_sides_record_it() -> None:
     assert {(there, "fresh", "p50"): ("no baseline", "the baseline does not record it")} == in_words(found.parts)
 
 
-@pytest.mark.parametrize(("family", "alpha", "count"), [(1, 0.01, 7), (100, 0.01, 14), (0, 0.01, 7), (1, 0.2, 3)])
-def test_an_alarm_takes_as_many_processes_as_its_level(family: int, alpha: float, count: int) -> None:
+def test_an_alarm_takes_as_many_processes_as_its_level() -> None:
     """2^-7 = 0.0078 is the first below 1 %; three are the fewest."""
-    assert count == processes_needed(family, alpha)
+    table = [(1, 0.01, 7), (100, 0.01, 14), (0, 0.01, 7), (1, 0.2, 3)]
+    assert [] == [(family, alpha, count) for family, alpha, count in table if count != processes_needed(family, alpha)]
 
 
-@pytest.mark.parametrize(
-    ("now", "suspect"), [([64e6] * 3, False), ([70e6] * 3, True), ([64e6, 70e6, 64e6], True), ([50e6] * 3, False)]
-)
-def test_processes_leave_a_question_open_unless_none_is_worse(now: Sequence[float], suspect: bool) -> None:
-    hypothesis = Hypothesis(measurement=HERE, margin=MEMORY, better=METRICS["memory"].better)
-    assert suspect is is_open(hypothesis, {"baseline": [64e6] * 3, "candidate": now})
+def test_processes_leave_a_question_open_unless_none_is_worse() -> None:
+    table: list[tuple[Sequence[float], bool]] = [
+        ([64e6] * 3, False),
+        ([70e6] * 3, True),
+        ([64e6, 70e6, 64e6], True),
+        ([50e6] * 3, False),
+    ]
+    for now, suspect in table:
+        hypothesis = Hypothesis(measurement=HERE, margin=MEMORY, better=METRICS["memory"].better)
+        assert suspect is is_open(hypothesis, {"baseline": [64e6] * 3, "candidate": now})
 
 
 COMPARED = uncompared(LATENCY, "inconclusive", words("decided"))
@@ -375,18 +365,14 @@ def test_what_one_side_has_no_values_of_is_not_compared() -> None:
     assert asked(asking(ACCURACY), rehearsal(exact={"baseline": [some], "candidate": [none]})).fixed_samples == []
 
 
-@pytest.mark.parametrize(
-    ("stored", "known", "crowded", "why"),
-    [
+def test_a_stored_run_is_rerun_where_its_code_can_be_had() -> None:
+    table: list[tuple[dict[str, Any], bool, bool, str]] = [
         ({"revision": ""}, False, False, "it was saved outside of git, or before the first commit"),
         ({"revision": "c" * 40, "changed": True}, True, False, "it was saved with changes that were not committed"),
         ({"revision": "c" * 40}, False, True, "this repository does not have its revision cccccccccc"),
         ({"revision": "c" * 40}, True, True, "test workers run side by side (-n)"),
         ({"revision": "c" * 40}, True, False, ""),
-    ],
-)
-def test_a_stored_run_is_rerun_where_its_code_can_be_had(
-    stored: dict[str, Any], known: bool, crowded: bool, why: str
-) -> None:
-    found = why_not_rerun(replace(fake.run(), **stored), known=known, crowded=crowded)
-    assert (why in found, bool(why)) == (True, bool(found))
+    ]
+    for stored, known, crowded, why in table:
+        found = why_not_rerun(replace(fake.run(), **stored), known=known, crowded=crowded)
+        assert (why in found, bool(why)) == (True, bool(found))

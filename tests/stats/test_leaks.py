@@ -88,11 +88,11 @@ def test_a_planted_leak_is_found_in_many_calls_and_in_few() -> None:
     assert 100 * 1024 == growth(recorded).lasting
 
 
-@pytest.mark.parametrize("kind", RECORDED_LEVEL)
-def test_recorded_processes_without_a_leak_have_none(kind: str) -> None:
-    recorded = [kb * 1024 for kb in RECORDED_LEVEL[kind]]
-    assert not leaks(recorded, recorded, recorded)
-    assert 0.0 == growth(recorded).lasting
+def test_recorded_processes_without_a_leak_have_none() -> None:
+    for kind, readings in RECORDED_LEVEL.items():
+        recorded = [kb * 1024 for kb in readings]
+        assert not leaks(recorded, recorded, recorded), kind
+        assert 0.0 == growth(recorded).lasting, kind
 
 
 def test_every_process_has_to_grow() -> None:
@@ -101,25 +101,25 @@ def test_every_process_has_to_grow() -> None:
     assert not is_leak([], PAGE)
 
 
-@pytest.mark.parametrize("at", range(1, CALLS))
-def test_a_single_step_is_no_leak_wherever_it_falls(at: int) -> None:
+def test_a_single_step_is_no_leak_wherever_it_falls() -> None:
     """A megabyte at once in every process, as an arena or a pool takes it."""
-    step = [float(2**20 * (call >= at)) for call in range(CALLS)]
-    assert not leaks(step, step, step)
+    for at in range(1, CALLS):
+        step = [float(2**20 * (call >= at)) for call in range(CALLS)]
+        assert not leaks(step, step, step), at
 
 
-@pytest.mark.parametrize("full", [1, 5, 15, 30])
-def test_a_cache_that_is_full_after_half_of_the_calls_is_no_leak(full: int) -> None:
+def test_a_cache_that_is_full_after_half_of_the_calls_is_no_leak() -> None:
     """It takes 1 MB with each call until then."""
-    filling = [float(KB * KB * min(call, full)) for call in range(CALLS)]
-    assert not leaks(filling, filling, filling)
+    for full in [1, 5, 15, 30]:
+        filling = [float(KB * KB * min(call, full)) for call in range(CALLS)]
+        assert not leaks(filling, filling, filling), full
 
 
-@pytest.mark.parametrize("period", [2, 5, 10, 15, 20, 29, 30])
-def test_what_is_given_back_within_half_of_the_calls_is_no_leak(period: int) -> None:
+def test_what_is_given_back_within_half_of_the_calls_is_no_leak() -> None:
     """A buffer that takes 1 MB with each call and is emptied every so many calls; its slopes alone may look steep."""
-    saw = [float(KB * KB * (call % period)) for call in range(CALLS)]
-    assert not leaks(saw, saw, saw)
+    for period in [2, 5, 10, 15, 20, 29, 30]:
+        saw = [float(KB * KB * (call % period)) for call in range(CALLS)]
+        assert not leaks(saw, saw, saw), period
 
 
 def test_a_leak_below_a_buffer_that_is_emptied_is_found() -> None:
@@ -184,15 +184,15 @@ def test_a_single_low_reading_hides_no_steady_leak_from_a_budget() -> None:
     assert 0.9 * KB * KB <= growth(readings).lasting
 
 
-@pytest.mark.parametrize("every", [2, 3, 4])
-def test_steps_among_ten_readings_are_seen_by_the_mean(every: int) -> None:
+def test_steps_among_ten_readings_are_seen_by_the_mean() -> None:
     """The half is too short for its bound: no leak is called, and no budget may pass on the lasting growth."""
-    readings = [float(KB * KB * every * (call // every)) for call in range(10)]
-    assert not leaks(readings)
-    assert 0.6 * KB * KB <= growth(readings).mean
+    for every in [2, 3, 4]:
+        readings = [float(KB * KB * every * (call // every)) for call in range(10)]
+        assert not leaks(readings), every
+        assert 0.6 * KB * KB <= growth(readings).mean, every
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_ten_readings_of_noise_are_no_leak(seed: int) -> None:
-    random = Random(seed)
-    assert not leaks(*([float(PAGE * random.randint(0, 20)) for _ in range(10)] for _ in range(3)))
+def test_ten_readings_of_noise_are_no_leak() -> None:
+    for seed in range(20):
+        random = Random(seed)
+        assert not leaks(*([float(PAGE * random.randint(0, 20)) for _ in range(10)] for _ in range(3))), seed

@@ -68,19 +68,17 @@ def test_one_machine_is_not_worth_a_word(parts: Parts) -> None:
     assert () == merge(parts | {"c.json": shards.report_of(3, 0.0)}).warnings
 
 
-@pytest.mark.parametrize(
-    ("left_out", "said", "there"),
-    [
+def test_a_missing_shard_is_named_and_never_green(parts: Parts) -> None:
+    table: list[tuple[list[str], str, str]] = [
         (["b.json"], "shard 2 of 3 is missing: its", "shards 1, 3"),
         (["a.json", "b.json"], "shards 1, 2 of 3 are missing: their", "shard 3"),
-    ],
-)
-def test_a_missing_shard_is_named_and_never_green(parts: Parts, left_out: list[str], said: str, there: str) -> None:
-    merged = merge({file: report for file, report in parts.items() if file not in left_out})
-    assert [f"{said} tests are not in this report"] == why_open(merged)
-    assert {*why_open(merged)} <= {*merged.warnings}
-    assert "doubtful" == headline_of(merged).state
-    assert headline_of(merged).sentence.endswith(f"only {there} of 3")
+    ]
+    for left_out, said, there in table:
+        merged = merge({file: report for file, report in parts.items() if file not in left_out})
+        assert [f"{said} tests are not in this report"] == why_open(merged)
+        assert {*why_open(merged)} <= {*merged.warnings}, (left_out, said, there)
+        assert "doubtful" == headline_of(merged).state, (left_out, said, there)
+        assert headline_of(merged).sentence.endswith(f"only {there} of 3")
 
 
 def test_a_shard_that_failed_fails_the_build_also_where_another_is_missing(parts: Parts) -> None:
@@ -93,32 +91,29 @@ def test_a_shard_that_failed_fails_the_build_also_where_another_is_missing(parts
     )
 
 
-@pytest.mark.parametrize(("count", "named"), [(1, "1 test failed by themselves: t0"), (7, "t4 and 2 more")])
-def test_tests_that_failed_by_themselves_fail_it_and_are_named(parts: Parts, count: int, named: str) -> None:
-    broken = changed(parts["b.json"], failed=tuple(f"t{number}" for number in range(count)), exit_code=1)
-    merged = merge(parts | {"b.json": broken})
-    assert is_failed(merged)
-    assert "bad" == headline_of(merged).state
-    assert any(named in warning for warning in merged.warnings)
+def test_tests_that_failed_by_themselves_fail_it_and_are_named(parts: Parts) -> None:
+    table = [(1, "1 test failed by themselves: t0"), (7, "t4 and 2 more")]
+    for count, named in table:
+        broken = changed(parts["b.json"], failed=tuple(f"t{number}" for number in range(count)), exit_code=1)
+        merged = merge(parts | {"b.json": broken})
+        assert is_failed(merged), (count, named)
+        assert "bad" == headline_of(merged).state, (count, named)
+        assert any(named in warning for warning in merged.warnings)
 
 
-@pytest.mark.parametrize(
-    ("spoil", "why"),
-    [
+def test_a_shard_that_did_not_end_leaves_the_build_open(parts: Parts) -> None:
+    table: list[tuple[Callable[[Report], Report], str]] = [
         (lambda one: changed(one, exit_code=3), "shard 2 of 3 did not end: pytest's exit code was 3"),
         (lambda one: replace(one, partial=True), "a shard was interrupted: not all of its tests are in this report"),
         (
             lambda one: replace(changed(one, exit_code=2), partial=True),
             "shard 2 of 3 did not end: pytest's exit code was 2",
         ),
-    ],
-)
-def test_a_shard_that_did_not_end_leaves_the_build_open(
-    parts: Parts, spoil: Callable[[Report], Report], why: str
-) -> None:
-    merged = merge(parts | {"b.json": spoil(parts["b.json"])})
-    assert [why] == why_open(merged)
-    assert "doubtful" == headline_of(merged).state
+    ]
+    for spoil, why in table:
+        merged = merge(parts | {"b.json": spoil(parts["b.json"])})
+        assert [why] == why_open(merged)
+        assert "doubtful" == headline_of(merged).state, (spoil, why)
 
 
 def test_where_nothing_was_measured_nothing_is_green(parts: Parts) -> None:
@@ -177,9 +172,8 @@ def spoilt(**fields: Any) -> Callable[[Parts], Parts]:
     return lambda parts: parts | {"c.json": changed(parts["c.json"], **fields)}
 
 
-@pytest.mark.parametrize(
-    ("spoil", "said"),
-    [
+def test_what_is_not_of_one_build_is_refused_with_what_to_type(parts: Parts) -> None:
+    table: list[tuple[Callable[[Parts], Parts], str]] = [
         (lambda _: {"x.json": fake.report()}, "x.json is no shard: give a file of pytest --hwperf-shard=K/N"),
         (lambda parts: {"x.json": merge(parts)}, "x.json is merged already: give a file of pytest"),
         (twice, "shard 1 of 3 is there twice, in a.json and d.json: give one report of each, that of its only run"),
@@ -224,14 +218,11 @@ def spoilt(**fields: Any) -> Callable[[Parts], Parts]:
             elsewhere,
             "'tests/1/test_models.py::test_0' was measured in a.json and in c.json: a test belongs to one shard",
         ),
-    ],
-)
-def test_what_is_not_of_one_build_is_refused_with_what_to_type(
-    parts: Parts, spoil: Callable[[Parts], Parts], said: str
-) -> None:
-    with pytest.raises(UsageProblem) as caught:
-        merge(spoil(parts))
-    assert said in str(caught.value)
+    ]
+    for spoil, said in table:
+        with pytest.raises(UsageProblem) as caught:
+            merge(spoil(parts))
+        assert said in str(caught.value)
 
 
 def test_what_is_not_known_is_not_unlike(parts: Parts) -> None:
@@ -299,23 +290,19 @@ def test_shards_of_a_kind_are_merged_first() -> None:
     assert "only shards 1, 3 of 3" in headline_of(part).sentence
 
 
-@pytest.mark.parametrize(
-    ("names", "number", "said", "missing"),
-    [
+def test_a_kind_that_is_missing_is_named_and_never_green() -> None:
+    table: list[tuple[tuple[str, ...], int, str, tuple[str, ...]]] = [
         (("arm", "x86", "gpu"), 3, "the kind of machine gpu is missing: nothing is known of it", ("gpu",)),
         ((), 3, "one more kind of machine is missing: nothing is known of it", ("",)),
         (("x86", "arm"), 2, "", ()),
-    ],
-)
-def test_a_kind_that_is_missing_is_named_and_never_green(
-    names: tuple[str, ...], number: int, said: str, missing: tuple[str, ...]
-) -> None:
-    equal = {f"{kind}.json": shards.of_kind(kind, 0.0) for kind in ("arm", "x86")}
-    merged = merge_kinds(equal, names, number)
-    assert (missing, [said] if said else []) == (merged.missing_kinds, why_open(merged))
-    assert ("doubtful" if missing else "good") == headline_of(merged).state
-    assert ("is missing" in headline_of(merged).sentence) == bool(missing)
-    assert names in ((), ("arm", "x86", "gpu"), merged.kinds)  # in the order that was asked for
+    ]
+    for names, number, said, missing in table:
+        equal = {f"{kind}.json": shards.of_kind(kind, 0.0) for kind in ("arm", "x86")}
+        merged = merge_kinds(equal, names, number)
+        assert (missing, [said] if said else []) == (merged.missing_kinds, why_open(merged))
+        assert ("doubtful" if missing else "good") == headline_of(merged).state
+        assert ("is missing" in headline_of(merged).sentence) == bool(missing)
+        assert names in ((), ("arm", "x86", "gpu"), merged.kinds)  # in the order that was asked for
 
 
 def test_a_part_of_the_rate_tells_how_many_kinds_there_are() -> None:
@@ -323,9 +310,8 @@ def test_a_part_of_the_rate_tells_how_many_kinds_there_are() -> None:
     assert ["one more kind of machine is missing: nothing is known of it"] == why_open(lone)
 
 
-@pytest.mark.parametrize(
-    ("spoil", "why"),
-    [
+def test_a_kind_that_did_not_end_leaves_the_build_open() -> None:
+    table: list[tuple[Callable[[Report], Report], str]] = [
         (lambda one: changed(one, exit_code=3), "x86: the run did not end: pytest's exit code was 3"),
         (lambda one: replace(one, partial=True), "a run was interrupted: not all of its tests are in this report"),
         (lambda one: replace(one, judgements=(), gates=()), "x86: the run has not measured anything"),
@@ -333,12 +319,11 @@ def test_a_part_of_the_rate_tells_how_many_kinds_there_are() -> None:
             lambda one: replace(one, judgements=tuple(replace(j, verdicts=()) for j in one.judgements), gates=()),
             "x86: the run has not decided any comparison",
         ),
-    ],
-)
-def test_a_kind_that_did_not_end_leaves_the_build_open(spoil: Callable[[Report], Report], why: str) -> None:
-    merged = merge_kinds({"a.json": shards.of_kind("arm", 0.0), "x.json": spoil(shards.of_kind("x86", 0.0))})
-    assert [why] == why_open(merged)
-    assert why.partition(": ")[2] in " ".join(merged.warnings)
+    ]
+    for spoil, why in table:
+        merged = merge_kinds({"a.json": shards.of_kind("arm", 0.0), "x.json": spoil(shards.of_kind("x86", 0.0))})
+        assert [why] == why_open(merged)
+        assert why.partition(": ")[2] in " ".join(merged.warnings)
 
 
 def test_machines_and_selections_of_the_kinds_are_named(kinds: Parts) -> None:
@@ -354,9 +339,8 @@ def test_machines_and_selections_of_the_kinds_are_named(kinds: Parts) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("spoil", "names", "said"),
-    [
+def test_kinds_that_are_not_of_one_build_are_refused_with_what_to_type(kinds: Parts) -> None:
+    table: list[tuple[Callable[[Parts], Parts], tuple[str, ...], str]] = [
         (
             lambda kinds: kinds | {"b.json": shards.of_kind("", 0.0)},
             (),
@@ -404,14 +388,11 @@ def test_machines_and_selections_of_the_kinds_are_named(kinds: Parts) -> None:
             (),
             "shard 1 of 1 is there twice, in a.json and b.json: give one report of each",
         ),
-    ],
-)
-def test_kinds_that_are_not_of_one_build_are_refused_with_what_to_type(
-    kinds: Parts, spoil: Callable[[Parts], Parts], names: tuple[str, ...], said: str
-) -> None:
-    with pytest.raises(UsageProblem) as caught:
-        merge_kinds(spoil(kinds), names, len(names))
-    assert said in str(caught.value)
+    ]
+    for spoil, names, said in table:
+        with pytest.raises(UsageProblem) as caught:
+            merge_kinds(spoil(kinds), names, len(names))
+        assert said in str(caught.value)
 
 
 def test_without_kinds_shards_are_merged_as_ever() -> None:
@@ -455,29 +436,40 @@ def test_every_surface_says_of_which_kind_a_verdict_is(kinds: Parts) -> None:
     assert {("hwperf.machine_kind", "arm")} <= {*properties(merged.judgements[1])}
 
 
-@pytest.mark.parametrize(("text", "found"), [("arm64", ("arm64", 1)), ("a.b_c-1/12", ("a.b_c-1", 12)), ("", None)])
-def test_a_kind_is_read(text: str, found: tuple[str, int] | None) -> None:
-    assert found == parse_kind(text)
+def test_a_kind_is_read() -> None:
+    table: list[tuple[str, tuple[str, int] | None]] = [
+        ("arm64", ("arm64", 1)),
+        ("a.b_c-1/12", ("a.b_c-1", 12)),
+        ("", None),
+    ]
+    assert [] == [(text, found) for text, found in table if found != parse_kind(text)]
 
 
-@pytest.mark.parametrize("text", ["3090", "a b", "a/0", "a/101", "a/", "-a", "ä", "a" * 41, "a\n", "a/1/2"])
-def test_what_is_no_kind_is_refused(text: str) -> None:
-    with pytest.raises(UsageProblem, match="is no kind of machine"):
-        parse_kind(text)
+def test_what_is_no_kind_is_refused() -> None:
+    table = ["3090", "a b", "a/0", "a/101", "a/", "-a", "ä", "a" * 41, "a\n", "a/1/2"]
+    for text in table:
+        with pytest.raises(UsageProblem, match="is no kind of machine"):
+            parse_kind(text)
 
 
-@pytest.mark.parametrize(("text", "found"), [("arm, x86", (("arm", "x86"), 2)), ("3", ((), 3)), ("arm", (("arm",), 1))])
-def test_kinds_are_read(text: str, found: tuple[tuple[str, ...], int]) -> None:
-    assert found == parse_kinds(text)
+def test_kinds_are_read() -> None:
+    table: list[tuple[str, tuple[tuple[str, ...], int]]] = [
+        ("arm, x86", (("arm", "x86"), 2)),
+        ("3", ((), 3)),
+        ("arm", (("arm",), 1)),
+    ]
+    assert [] == [(text, found) for text, found in table if found != parse_kinds(text)]
 
 
-@pytest.mark.parametrize("text", ["", "0", "101", "arm,,x86", "arm,arm", "1,2", "²"])
-def test_what_are_no_kinds_is_refused(text: str) -> None:
-    with pytest.raises(UsageProblem, match="names of different kinds of machine"):
-        parse_kinds(text)
+def test_what_are_no_kinds_is_refused() -> None:
+    table = ["", "0", "101", "arm,,x86", "arm,arm", "1,2", "²"]
+    for text in table:
+        with pytest.raises(UsageProblem, match="names of different kinds of machine"):
+            parse_kinds(text)
 
 
-@pytest.mark.parametrize("fields", [{"kind": "a b"}, {"kinds": 0}, {"kinds": 101}])
-def test_a_report_with_no_such_kind_is_refused(kinds: Parts, fields: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="no kind of machine is called"):
-        changed(kinds["x.json"], **fields)
+def test_a_report_with_no_such_kind_is_refused(kinds: Parts) -> None:
+    table: list[dict[str, Any]] = [{"kind": "a b"}, {"kinds": 0}, {"kinds": 101}]
+    for fields in table:
+        with pytest.raises(ValueError, match="no kind of machine is called"):
+            changed(kinds["x.json"], **fields)

@@ -67,16 +67,17 @@ def test_value_of_a_pair_mirrors_and_has_no_unit(blocks: list[tuple[float, float
     assert value == pytest.approx(pair_value(observation([unit * v for v in old], [unit * v for v in new])), abs=1e-9)
 
 
-@pytest.mark.parametrize(("old", "new"), [([1.0], [0.0]), ([0.0], [1.0]), ([1.0, -1.0], [1.0, 1.0])])
-def test_values_without_a_logarithm_are_refused(old: list[float], new: list[float]) -> None:
-    assert not is_ratio(observation(old, new))
-    with pytest.raises(ValueError, match="not positive"):
-        pair_value(observation(old, new))
+def test_values_without_a_logarithm_are_refused() -> None:
+    table: list[tuple[list[float], list[float]]] = [([1.0], [0.0]), ([0.0], [1.0]), ([1.0, -1.0], [1.0, 1.0])]
+    for old, new in table:
+        assert not is_ratio(observation(old, new))
+        with pytest.raises(ValueError, match="not positive"):
+            pair_value(observation(old, new))
 
 
-@pytest.mark.parametrize(("value", "answer"), [(1e-300, True), (math.inf, False), (math.nan, False)])
-def test_ratio_needs_finite_values(value: float, answer: bool) -> None:
-    assert answer == is_ratio(observation([1.0], [value]))
+def test_ratio_needs_finite_values() -> None:
+    table = [(1e-300, True), (math.inf, False), (math.nan, False)]
+    assert [] == [(value, answer) for value, answer in table if answer != is_ratio(observation([1.0], [value]))]
 
 
 def test_eight_pairs_beyond_the_margin_are_a_regression() -> None:
@@ -88,18 +89,15 @@ def test_eight_pairs_beyond_the_margin_are_a_regression() -> None:
     assert (0.992, 8, "Walsh averages") == (found.change.confidence, found.change.n, found.change.method)
 
 
-@pytest.mark.parametrize(
-    ("values", "outcome"),
-    [
+def test_outcome_of_eight_pairs() -> None:
+    table: list[tuple[list[float], ComparisonOutcome]] = [
         ([v - 0.03 for v in EIGHT], "equivalent"),
         ([-v for v in EIGHT], "improved"),
         ([v - 0.012 for v in EIGHT], "inconclusive"),
         ([*EIGHT[:7], 0.019], "inconclusive"),  # one of eight within the margin of log(1.02) = 0.0198
         (EIGHT[:7], "inconclusive"),  # seven cannot reach 0.004
-    ],
-)
-def test_outcome_of_eight_pairs(values: list[float], outcome: ComparisonOutcome) -> None:
-    assert outcome == decided(values).outcome
+    ]
+    assert [] == [(values, outcome) for values, outcome in table if outcome != decided(values).outcome]
 
 
 def test_too_few_pairs_have_no_bounds_and_could_catch_nothing() -> None:
@@ -190,18 +188,16 @@ def test_seven_processes_that_all_need_more_are_a_regression() -> None:
     assert found.how == "7 pairs of fresh processes, exact sign-flip"
 
 
-@pytest.mark.parametrize(
-    ("added", "outcome"),
-    [
+def test_outcome_of_fresh_processes() -> None:
+    table: list[tuple[list[float], ComparisonOutcome]] = [
         ([2, 2, 2, 2, 2, 2, 1], "inconclusive"),  # on the margin of 1 MB is not beyond it
         ([0.1, -0.1, 0.2, 0, 0.3, -0.2, 0], "equivalent"),
         ([-2, -3, -2, -4, -2, -2, -5], "improved"),
         ([2, 2, 2, 2, 2, 2], "inconclusive"),  # six cannot reach 1 %
-    ],
-)
-def test_outcome_of_fresh_processes(added: list[float], outcome: ComparisonOutcome) -> None:
-    base = [20 * MB + 1000 * i for i in range(len(added))]
-    assert outcome == memory(base, [one + MB * more for one, more in zip(base, added, strict=True)]).outcome
+    ]
+    for added, outcome in table:
+        base = [20 * MB + 1000 * i for i in range(len(added))]
+        assert outcome == memory(base, [one + MB * more for one, more in zip(base, added, strict=True)]).outcome
 
 
 @given(pairs=peaks, level=st.sampled_from([0.01, 0.05, 0.3]), better=st.sampled_from(["lower", "higher"]))
@@ -233,20 +229,21 @@ def test_recorded_metric_from_nothing_is_shown_without_a_unit() -> None:
     assert found.reason == "0 in the baseline, 1.00 now"
 
 
-@pytest.mark.parametrize(("old", "new"), [(3, 4), (31, 31)])
-def test_processes_that_cannot_be_paired_are_not_comparable(old: int, new: int) -> None:
-    found = memory([MB + i for i in range(old)], [MB - i for i in range(new)])
-    assert found.outcome == "not comparable"
-    assert found.reason.startswith(f"{old} processes of the baseline and {new} of the candidate: ")
+def test_processes_that_cannot_be_paired_are_not_comparable() -> None:
+    for old, new in [(3, 4), (31, 31)]:
+        found = memory([MB + i for i in range(old)], [MB - i for i in range(new)])
+        assert found.outcome == "not comparable", (old, new)
+        assert found.reason.startswith(f"{old} processes of the baseline and {new} of the candidate: ")
 
 
-@pytest.mark.parametrize(
-    ("n", "statistic", "rank"),
-    [(100, "p95", 95), (101, "p95", 96), (20, "p95", 19), (19, "p95", 19), (100, "p7", 7), (1000, "p99_9", 999)],
-)
-def test_percentile_is_the_nearest_rank(n: int, statistic: str, rank: int) -> None:
+def test_percentile_is_the_nearest_rank() -> None:
     """`p7` of 100: in floating point .07 * 100 lies above 7."""
-    assert rank == pooled_percentile(np.random.default_rng(0).permutation(np.arange(1, n + 1)).tolist(), statistic)
+    table = [(100, "p95", 95), (101, "p95", 96), (20, "p95", 19), (19, "p95", 19), (100, "p7", 7), (1000, "p99_9", 999)]
+    assert [] == [
+        (n, statistic, rank)
+        for n, statistic, rank in table
+        if rank != pooled_percentile(np.random.default_rng(0).permutation(np.arange(1, n + 1)).tolist(), statistic)
+    ]
 
 
 def test_the_spread_lies_between_the_quartiles() -> None:
@@ -254,12 +251,9 @@ def test_the_spread_lies_between_the_quartiles() -> None:
     assert 50.0 == pooled_percentile([float(n) for n in range(100, 0, -1)], "iqr")
 
 
-@pytest.mark.parametrize(
-    ("statistic", "calls"),
-    [("p50", 0), ("p90", 200), ("p95", 400), ("p99", 2000), ("p99_9", 20_000), ("mean", 0), ("iqr", 80)],
-)
-def test_calls_that_a_percentile_needs(statistic: str, calls: int) -> None:
-    assert calls == least_calls(statistic)
+def test_calls_that_a_percentile_needs() -> None:
+    table = [("p50", 0), ("p90", 200), ("p95", 400), ("p99", 2000), ("p99_9", 20_000), ("mean", 0), ("iqr", 80)]
+    assert [] == [(statistic, calls) for statistic, calls in table if calls != least_calls(statistic)]
 
 
 def test_pairs_needed_grow_as_the_square_of_the_noise() -> None:
@@ -272,17 +266,15 @@ def test_pairs_needed_grow_as_the_square_of_the_noise() -> None:
     assert pairs_needed([10 * v + 0.3 for v in quiet], 0.05, LEVEL, 0.02) == 16  # wherever they were centred
 
 
-@pytest.mark.parametrize(
-    ("factor", "change"),
-    [
+def test_no_number_of_pairs_finds_some_changes() -> None:
+    table = [
         (1, 0.02),  # within the margin
         (100, 0.05),  # too noisy for any build
-    ],
-)
-def test_no_number_of_pairs_finds_some_changes(factor: float, change: float) -> None:
-    quiet = [-0.004, -0.003, -0.002, -0.001, 0.001, 0.002, 0.003, 0.004]
-    assert pairs_needed([factor * v for v in quiet], change, LEVEL, 0.02) is None
-    assert pairs_needed(quiet[:7], 0.5, LEVEL, 0.02) is None  # seven say nothing about this level
+    ]
+    for factor, change in table:
+        quiet = [-0.004, -0.003, -0.002, -0.001, 0.001, 0.002, 0.003, 0.004]
+        assert pairs_needed([factor * v for v in quiet], change, LEVEL, 0.02) is None
+        assert pairs_needed(quiet[:7], 0.5, LEVEL, 0.02) is None, (factor, change)  # seven say nothing about this level
 
 
 def test_as_many_pairs_as_a_build_may_take_are_said() -> None:

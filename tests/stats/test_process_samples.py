@@ -3,7 +3,6 @@
 from array import array
 from random import Random
 
-import pytest
 from fakes import gates
 
 from pytest_hwperf.records.evidence import Evidence, FixedSample
@@ -24,18 +23,19 @@ def compared(shift: float, processes: int) -> Comparison:
     return decide(Evidence(alpha=0.01, hypotheses=(), pairs=(), fixed_samples=(match,)))[hypothesis]
 
 
-@pytest.mark.parametrize(
-    ("shift", "processes", "outcome"),
-    [
+def test_three_processes_may_clear_and_never_fail() -> None:
+    table = [
         (0.0, 3, "equivalent"),  # all within the margin of 1 MB
         (-2e6, 3, "improved"),
         (2e6, 3, "inconclusive"),  # three cannot be rarer than 1/8
         (2e6, 7, "regressed"),  # 2^-7 = 0.0078
         (0.0, 7, "equivalent"),
-    ],
-)
-def test_three_processes_may_clear_and_never_fail(shift: float, processes: int, outcome: str) -> None:
-    assert outcome == compared(shift, processes).outcome
+    ]
+    assert [] == [
+        (shift, processes, outcome)
+        for shift, processes, outcome in table
+        if outcome != compared(shift, processes).outcome
+    ]
 
 
 def test_a_screen_of_processes_has_no_p_value() -> None:

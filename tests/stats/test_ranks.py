@@ -48,9 +48,8 @@ def attained(n: int, k: int) -> float:
     return float(counts[:k].sum() / 2**n)
 
 
-@pytest.mark.parametrize(
-    ("n", "alpha", "k", "level"),
-    [
+def test_rank_of_a_bound_and_the_level_it_holds() -> None:
+    table = [
         (6, 0.05, 3, 0.0469),
         (8, 0.004, 1, 0.0039),
         (10, 0.05, 11, 0.0420),
@@ -59,15 +58,17 @@ def attained(n: int, k: int) -> float:
         (13, 0.003, 8, 0.0023),
         (20, 0.003, 34, 0.0028),
         (6, 0.01, 0, 0.0),  # six values cannot reach 1 %
-    ],
-)
-def test_rank_of_a_bound_and_the_level_it_holds(n: int, alpha: float, k: int, level: float) -> None:
-    assert (k, level) == (rank_count(n, alpha), round(attained(n, rank_count(n, alpha)), 4))
+    ]
+    assert [] == [
+        (n, alpha, k, level)
+        for n, alpha, k, level in table
+        if (k, level) != (rank_count(n, alpha), round(attained(n, rank_count(n, alpha)), 4))
+    ]
 
 
-@pytest.mark.parametrize(("alpha", "pairs"), [(0.05, 5), (0.01, 7), (0.001, 10), (1 / 64, 6), (0.5, 1), (1.0, 0)])
-def test_fewest_pairs_that_can_reject(alpha: float, pairs: int) -> None:
-    assert pairs == fewest_pairs(alpha)
+def test_fewest_pairs_that_can_reject() -> None:
+    table = [(0.05, 5), (0.01, 7), (0.001, 10), (1 / 64, 6), (0.5, 1), (1.0, 0)]
+    assert [] == [(alpha, pairs) for alpha, pairs in table if pairs != fewest_pairs(alpha)]
 
 
 @given(alpha=st.floats(1e-15, 1.0))
@@ -75,37 +76,35 @@ def test_one_pair_fewer_could_not_reject(alpha: float) -> None:
     assert 2.0 ** -fewest_pairs(alpha) <= alpha < 2.0 ** -(fewest_pairs(alpha) - 1)
 
 
-@pytest.mark.parametrize(
-    ("values", "p_value"),
-    [
+def test_known_signed_rank_p_values() -> None:
+    """Counts by hand with ties, and the example of scipy's manual; scipy agrees where it counts patterns."""
+    table: list[tuple[list[float], float]] = [
         ([1, 1, 2, -2, 3], 6 / 32),
         ([1, 1, 2, 2, 3, 3, -1, 4], 4 / 256),
         ([0, 1, 2, 2, 3, -1], 3 / 32),  # the zero keeps its rank and contributes nothing
         ([6, 8, 14, 16, 23, 24, 28, 29, 41, -48, 49, 56, 60, -67, 75], 0.0206298828125),
         ([0, 0], 1.0),
         ([], 1.0),
-    ],
-)
-def test_known_signed_rank_p_values(values: list[float], p_value: float) -> None:
-    """Counts by hand with ties, and the example of scipy's manual; scipy agrees where it counts patterns."""
-    every = stats.PermutationMethod(n_resamples=np.inf)
-    assert p_value == signed_rank_p(values)
-    if any(values):
-        found = stats.wilcoxon(values, alternative="greater", zero_method="pratt", method=every)
-        assert p_value == pytest.approx(found.pvalue, rel=1e-12)
+    ]
+    for values, p_value in table:
+        every = stats.PermutationMethod(n_resamples=np.inf)
+        assert p_value == signed_rank_p(values)
+        if any(values):
+            found = stats.wilcoxon(values, alternative="greater", zero_method="pratt", method=every)
+            assert p_value == pytest.approx(found.pvalue, rel=1e-12)
 
 
-@pytest.mark.parametrize("n", range(1, 21))
-def test_all_values_beyond_the_margin_have_the_smallest_p_value(n: int) -> None:
-    values = [3.0 + i for i in range(n)]
-    assert [2.0**-n] * 3 == [signed_rank_p(values), signed_rank_p(values, 2.5), sign_flip_p(values)]
+def test_all_values_beyond_the_margin_have_the_smallest_p_value() -> None:
+    for n in range(1, 21):
+        values = [3.0 + i for i in range(n)]
+        assert [2.0**-n] * 3 == [signed_rank_p(values), signed_rank_p(values, 2.5), sign_flip_p(values)]
 
 
-@pytest.mark.parametrize("n", [5, 13, 20])
-def test_without_ties_scipy_agrees(n: int) -> None:
-    values = np.random.default_rng(n).normal(0.3, 1, size=n)
-    expected = stats.wilcoxon(values, alternative="greater", method="exact").pvalue
-    assert expected == pytest.approx(signed_rank_p(values.tolist()), rel=1e-12)
+def test_without_ties_scipy_agrees() -> None:
+    for n in [5, 13, 20]:
+        values = np.random.default_rng(n).normal(0.3, 1, size=n)
+        expected = stats.wilcoxon(values, alternative="greater", method="exact").pvalue
+        assert expected == pytest.approx(signed_rank_p(values.tolist()), rel=1e-12), n
 
 
 @given(values=few, margin=margins, added=margins, factor=st.sampled_from([0.5, 2.0, 1024.0]))
@@ -178,12 +177,9 @@ def test_too_many_values_for_an_exact_sum_are_refused() -> None:
         sign_flip_p([1.0] * (MOST_FLIPPED + 1))
 
 
-@pytest.mark.parametrize(
-    ("statistic", "tail"),
-    [("p50", False), ("p89", False), ("p90", True), ("p99_9", True), ("max", True), ("mean", False)],
-)
-def test_the_tail_begins_at_the_ninetieth_percentile(statistic: str, tail: bool) -> None:
-    assert tail == is_tail(statistic)
+def test_the_tail_begins_at_the_ninetieth_percentile() -> None:
+    table = [("p50", False), ("p89", False), ("p90", True), ("p99_9", True), ("max", True), ("mean", False)]
+    assert [] == [(statistic, tail) for statistic, tail in table if tail != is_tail(statistic)]
 
 
 def test_the_bound_of_a_shift_is_that_of_the_rank_sum_test() -> None:
@@ -211,19 +207,19 @@ def share_of_patterns(weights: NDArray[np.int64], positive: NDArray[np.bool_]) -
     return int(np.count_nonzero(patterns @ weights >= weights[positive].sum())) / int(2**n)
 
 
-@pytest.mark.parametrize("n", range(1, 13))
-def test_p_values_with_ties_and_zeros_are_those_of_every_pattern(n: int) -> None:
+def test_p_values_with_ties_and_zeros_are_those_of_every_pattern() -> None:
     """Whole numbers, so that ties are ties; twice a midrank is whole too, and what is 0 keeps its rank."""
-    random = np.random.default_rng(n)
-    tied = 0
-    for _ in range(CASES):
-        values, margin = random.integers(-3, 6, size=n), int(random.integers(-1, 3))
-        beyond = values - margin
-        ranks = np.where(beyond == 0, 0, np.rint(2 * stats.rankdata(np.abs(beyond)))).astype(np.int64)
-        tied += len(np.unique(np.abs(beyond))) < n
-        assert share_of_patterns(ranks, beyond > 0) == signed_rank_p(values.tolist(), margin)
-        assert share_of_patterns(np.abs(beyond), beyond > 0) == sign_flip_p(values.tolist(), margin)
-    assert tied > CASES / 2 or n < 4
+    for n in range(1, 13):
+        random = np.random.default_rng(n)
+        tied = 0
+        for _ in range(CASES):
+            values, margin = random.integers(-3, 6, size=n), int(random.integers(-1, 3))
+            beyond = values - margin
+            ranks = np.where(beyond == 0, 0, np.rint(2 * stats.rankdata(np.abs(beyond)))).astype(np.int64)
+            tied += len(np.unique(np.abs(beyond))) < n
+            assert share_of_patterns(ranks, beyond > 0) == signed_rank_p(values.tolist(), margin)
+            assert share_of_patterns(np.abs(beyond), beyond > 0) == sign_flip_p(values.tolist(), margin)
+        assert tied > CASES / 2 or n < 4
 
 
 def test_a_pattern_more_would_be_noticed() -> None:
@@ -295,6 +291,6 @@ def test_the_effect_is_the_mean_over_the_deviation() -> None:
     assert -2.0 == pytest.approx(cohens_d([-0.02, -0.04, -0.06]))
 
 
-@pytest.mark.parametrize("values", [[], [0.02], [0.02, 0.02], [0.0, 0.0, 0.0]])
-def test_without_a_deviation_there_is_no_effect(values: list[float]) -> None:
-    assert cohens_d(values) is None
+def test_without_a_deviation_there_is_no_effect() -> None:
+    table: list[list[float]] = [[], [0.02], [0.02, 0.02], [0.0, 0.0, 0.0]]
+    assert [] == [values for values in table if cohens_d(values) is not None]

@@ -34,26 +34,22 @@ def against(one: Candidate, other: Candidate, change: Estimate, outcome: Compari
     return dataclasses.replace(one, pairs={other.name: {MEDIAN_LATENCY: found}})
 
 
-@pytest.mark.parametrize(
-    ("change", "outcome", "mirrored"),
-    [
+def test_pairs_decide_whatever_single_processes_say() -> None:
+    """The first is five times as slow in its one process, and its pairs know better, seen from either side."""
+    table: list[tuple[Estimate, ComparisonOutcome, ComparisonOutcome]] = [
         (fake.estimate(-0.1, -0.12, -0.08, 12), "improved", "regressed"),
         (fake.estimate(0.001, -0.01, 0.011, 12), "equivalent", "equivalent"),
         (fake.estimate(0.1, 0.08, None, 12), "regressed", "improved"),
-    ],
-)
-def test_pairs_decide_whatever_single_processes_say(
-    change: Estimate, outcome: ComparisonOutcome, mirrored: ComparisonOutcome
-) -> None:
-    """The first is five times as slow in its one process, and its pairs know better, seen from either side."""
-    other = candidate("b", latency_ms=1.0)
-    one = against(candidate("a", latency_ms=5.0), other, change, outcome)
-    assert (outcome, mirrored) == (versus(one, other, MEDIAN_LATENCY), versus(other, one, MEDIAN_LATENCY))
-    assert pytest.approx(math.log1p(change.value)) == change_of(one, other, MEDIAN_LATENCY).value
-    assert pytest.approx(-math.log1p(change.value)) == change_of(other, one, MEDIAN_LATENCY).value
-    assert (one if outcome == "improved" else other) == best_by([one, other], MEDIAN_LATENCY).first
-    front = {"improved": [one], "regressed": [other], "equivalent": [one, other]}
-    assert front[outcome] == pareto([one, other], [MEDIAN_LATENCY])
+    ]
+    for change, outcome, mirrored in table:
+        other = candidate("b", latency_ms=1.0)
+        one = against(candidate("a", latency_ms=5.0), other, change, outcome)
+        assert (outcome, mirrored) == (versus(one, other, MEDIAN_LATENCY), versus(other, one, MEDIAN_LATENCY))
+        assert pytest.approx(math.log1p(change.value)) == change_of(one, other, MEDIAN_LATENCY).value
+        assert pytest.approx(-math.log1p(change.value)) == change_of(other, one, MEDIAN_LATENCY).value
+        assert (one if outcome == "improved" else other) == best_by([one, other], MEDIAN_LATENCY).first
+        front = {"improved": [one], "regressed": [other], "equivalent": [one, other]}
+        assert front[outcome] == pareto([one, other], [MEDIAN_LATENCY])
 
 
 def test_inconclusive_pairs_leave_it_to_single_processes() -> None:
@@ -65,9 +61,9 @@ def test_inconclusive_pairs_leave_it_to_single_processes() -> None:
     assert ["regressed", "inconclusive"] == [versus(one, other, MEDIAN_LATENCY) for one in (slow, near_it)]
 
 
-@pytest.mark.parametrize(
-    ("lost", "won", "n", "outcome"),
-    [
+def test_accuracy_is_paired_by_example() -> None:
+    """The intervals of both, of examples that are taken for others, hold each other's value in every case."""
+    table = [
         (33, 1, 2000, "regressed"),
         (1, 33, 2000, "improved"),
         (0, 0, 50, "equivalent"),  # the same answers
@@ -75,12 +71,10 @@ def test_inconclusive_pairs_leave_it_to_single_processes() -> None:
         (20, 8, 2000, "inconclusive"),
         (3, 2, 100, "inconclusive"),  # not shown worse, and not shown as good
         (9, 0, 2000, "regressed"),  # by less than a point, and still
-    ],
-)
-def test_accuracy_is_paired_by_example(lost: int, won: int, n: int, outcome: str) -> None:
-    """The intervals of both, of examples that are taken for others, hold each other's value in every case."""
-    reference = answering("fp32", [1] * (n - won) + [0] * won)
-    assert outcome == versus(answering("int8", [0] * lost + [1] * (n - lost)), reference, ACCURACY)
+    ]
+    for lost, won, n, outcome in table:
+        reference = answering("fp32", [1] * (n - won) + [0] * won)
+        assert outcome == versus(answering("int8", [0] * lost + [1] * (n - lost)), reference, ACCURACY)
 
 
 def test_other_rows_are_not_paired() -> None:
@@ -90,12 +84,11 @@ def test_other_rows_are_not_paired() -> None:
     assert [None, None] == [worth_of(one, rival).loss for rival in (other, shorter)]
 
 
-@pytest.mark.parametrize(
-    ("mine", "its", "outcome"), [(0.0, 0.0, "equivalent"), (1.0, 0.0, "improved"), (0.0, 1.0, "regressed")]
-)
-def test_an_accuracy_of_nothing_is_compared_too(mine: float, its: float, outcome: str) -> None:
-    one, other = (Candidate(name=str(value), values={ACCURACY: near(value)}) for value in (mine, its))
-    assert outcome == versus(one, other, ACCURACY)
+def test_an_accuracy_of_nothing_is_compared_too() -> None:
+    table = [(0.0, 0.0, "equivalent"), (1.0, 0.0, "improved"), (0.0, 1.0, "regressed")]
+    for mine, its, outcome in table:
+        one, other = (Candidate(name=str(value), values={ACCURACY: near(value)}) for value in (mine, its))
+        assert outcome == versus(one, other, ACCURACY)
 
 
 ALIKE = {"form": "MatMul", "threads": "1", "batch_size": "16", "load": "single_stream", "data": "ab"}
@@ -119,17 +112,17 @@ FP32 = judged("onnx_fp32", "float32", (10.0, 9.9, 10.0))
 INT8 = judged("onnx_int8", "int8 static", (12.0, 11.9, 12.1))
 
 
-@pytest.mark.parametrize(("us", "kind"), [(20.0, "slower"), (19.0, "may be"), (12.0, "may be"), (10.5, "may be")])
-def test_int8_that_is_slower_is_named_with_both_medians(us: float, kind: str) -> None:
+def test_int8_that_is_slower_is_named_with_both_medians() -> None:
     """What processes differ by leaves it inconclusive."""
-    (found,) = slower_than_fp32([FP32, judged("onnx_int8", "int8 static", (us, us - 0.1, us + 0.1))])
-    assert found.kind.startswith(kind)
-    assert f"t.py::t[onnx_int8]: onnx_int8 takes {us:.1f} µs, onnx_fp32 10.0 µs (" in str(found)
+    table = [(20.0, "slower"), (19.0, "may be"), (12.0, "may be"), (10.5, "may be")]
+    for us, kind in table:
+        (found,) = slower_than_fp32([FP32, judged("onnx_int8", "int8 static", (us, us - 0.1, us + 0.1))])
+        assert found.kind.startswith(kind)
+        assert f"t.py::t[onnx_int8]: onnx_int8 takes {us:.1f} µs, onnx_fp32 10.0 µs (" in str(found)
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
+def test_int8_that_may_be_as_fast_or_differs_otherwise_is_not_named() -> None:
+    table: list[tuple[Candidate, Candidate]] = [
         (judged("onnx_int8", "int8", (8.0, 7.9, 8.1)), FP32),  # faster
         (judged("onnx_int8", "int8", (12.0, 9.8, 14.0)), FP32),  # its interval holds what FP32 takes
         (judged("onnx_int8", "int8", (10.15, 10.1, 10.2)), FP32),  # apart, but by less than 2 %
@@ -142,19 +135,16 @@ def test_int8_that_is_slower_is_named_with_both_medians(us: float, kind: str) ->
         (INT8, judged("other", "float32", (10.0, 9.9, 10.0), {**ALIKE, "streams": "1"})),
         (INT8, judged("other", "float32", (10.0, 9.9, 10.0), {})),  # no form: the model itself
         (dataclasses.replace(INT8, kind="arm"), FP32),
-    ],
-)
-def test_int8_that_may_be_as_fast_or_differs_otherwise_is_not_named(one: Candidate, other: Candidate) -> None:
-    assert not [*slower_than_fp32([other, one])]
+    ]
+    assert [] == [(one, other) for one, other in table if [*slower_than_fp32([other, one])]]
 
 
 def share(value: float, low: float | None, high: float | None) -> Estimate:
     return fake.estimate(value, low, high, 100)
 
 
-@pytest.mark.parametrize(
-    ("loss", "gain", "outcome"),
-    [
+def test_quantisation_pays_by_both_intervals() -> None:
+    table: list[tuple[Estimate | None, Estimate | None, str]] = [
         (share(0.002, -0.001, 0.009), share(0.4, 0.3, 0.5), "worthwhile"),
         (share(-0.05, -0.08, -0.02), share(0.4, 0.3, 0.5), "worthwhile"),
         (share(0.002, -0.001, 0.02), share(0.4, 0.3, 0.5), "inconclusive"),
@@ -165,10 +155,8 @@ def share(value: float, low: float | None, high: float | None) -> Estimate:
         (None, share(0.1, 0.0, 0.2), "not worthwhile"),
         (share(0.0, 0.0, 0.0), None, "inconclusive"),
         (share(0.0, None, None), share(0.4, None, None), "inconclusive"),
-    ],
-)
-def test_quantisation_pays_by_both_intervals(loss: Estimate | None, gain: Estimate | None, outcome: str) -> None:
-    assert outcome == worth(loss, gain).outcome
+    ]
+    assert [] == [(loss, gain, outcome) for loss, gain, outcome in table if outcome != worth(loss, gain).outcome]
 
 
 def test_a_loss_is_paired_by_example() -> None:
@@ -191,15 +179,15 @@ def test_a_gain_lies_between_the_most_distant_ends() -> None:
     assert unbounded.low is None
 
 
-@pytest.mark.parametrize("us", [6.9, 6.8, 9.6])
-def test_one_process_each_does_not_decide_what_pairs_do(us: float) -> None:
+def test_one_process_each_does_not_decide_what_pairs_do() -> None:
     """Three runs of one code gave -31, -32 and -4 %, each within 0.2 % of itself."""
-    quantised = judged("onnx_int8", "int8 static", (us, us - 0.01, us + 0.01))
-    right = array("d", [1.0] * 1000)
-    fp32 = dataclasses.replace(FP32, right=right)
-    paired = against(dataclasses.replace(quantised, right=right), fp32, share(-0.31, -0.33, -0.29), "improved")
-    found = worth_of(paired, fp32)
-    assert None is worth_of(judged("onnx_int8", "int8 static", None), FP32).gain
-    assert ("inconclusive", "worthwhile") == (worth_of(quantised, FP32).outcome, found.outcome)
-    assert found.gain is not None
-    assert pytest.approx(0.31) == found.gain.value
+    for us in [6.9, 6.8, 9.6]:
+        quantised = judged("onnx_int8", "int8 static", (us, us - 0.01, us + 0.01))
+        right = array("d", [1.0] * 1000)
+        fp32 = dataclasses.replace(FP32, right=right)
+        paired = against(dataclasses.replace(quantised, right=right), fp32, share(-0.31, -0.33, -0.29), "improved")
+        found = worth_of(paired, fp32)
+        assert None is worth_of(judged("onnx_int8", "int8 static", None), FP32).gain, us
+        assert ("inconclusive", "worthwhile") == (worth_of(quantised, FP32).outcome, found.outcome), us
+        assert found.gain is not None, us
+        assert pytest.approx(0.31) == found.gain.value, us

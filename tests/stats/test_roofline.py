@@ -27,9 +27,8 @@ ROWS, WEIGHTS, MADE = tensor(8, 50), tensor(50, 64), tensor(8, 64)
 IMAGE, KERNEL, MAP = tensor(8, 3, 16, 16), tensor(6, 3, 5, 5), tensor(8, 6, 12, 12)
 
 
-@pytest.mark.parametrize(
-    ("one", "flops"),
-    [
+def test_operations_are_counted_by_hand() -> None:
+    table: list[tuple[GraphNode, float]] = [
         (node("MatMul", [ROWS, WEIGHTS], MADE), 2 * 8 * 50 * 64),
         (node("MatMul", [tensor(2, 8, 50), WEIGHTS], tensor(2, 8, 64)), 2 * 2 * 8 * 50 * 64),
         (node("MatMul", [tensor(8, 50), tensor(50)], tensor(8)), 2 * 8 * 50),
@@ -47,23 +46,20 @@ IMAGE, KERNEL, MAP = tensor(8, 3, 16, 16), tensor(6, 3, 5, 5), tensor(8, 6, 12, 
         (node("LinearClassifier", [ROWS], tensor(8, 3), coefficients=(0.5,) * 150), 2 * 8 * 150),
         (node("Scaler", [ROWS], ROWS), 2 * 8 * 50),
         (node("Reshape", [MADE, tensor(2)], tensor(512)), 0),
-    ],
-)
-def test_operations_are_counted_by_hand(one: GraphNode, flops: float) -> None:
-    work = counted(one)
-    assert (flops, 0.0, {}) == (work.flops, work.integer_ops, work.uncounted)
+    ]
+    for one, flops in table:
+        work = counted(one)
+        assert (flops, 0.0, {}) == (work.flops, work.integer_ops, work.uncounted)
 
 
-@pytest.mark.parametrize(
-    "one",
-    [
+def test_products_in_integers_are_counted_apart() -> None:
+    table: list[GraphNode] = [
         node("MatMulInteger", [ROWS, WEIGHTS, None, None], MADE),
         node("QLinearMatMul", [ROWS, tensor(1), tensor(1), WEIGHTS, tensor(1)], MADE),
-    ],
-)
-def test_products_in_integers_are_counted_apart(one: GraphNode) -> None:
-    work = counted(one)
-    assert (0.0, 2 * 8 * 50 * 64) == (work.flops, work.integer_ops)
+    ]
+    for one in table:
+        work = counted(one)
+        assert (0.0, 2 * 8 * 50 * 64) == (work.flops, work.integer_ops), one
 
 
 def test_a_quantised_graph_computes_its_products_in_integers() -> None:
@@ -73,9 +69,8 @@ def test_a_quantised_graph_computes_its_products_in_integers() -> None:
     assert (3 * 8 * 50 + 8 * 64, 2 * 8 * 50 * 64) == (work.flops, work.integer_ops)
 
 
-@pytest.mark.parametrize(
-    "one",
-    [
+def test_what_cannot_be_counted_is_named() -> None:
+    table: list[GraphNode] = [
         node("TreeEnsembleClassifier", [ROWS], MADE),
         node("MatMul", [None, WEIGHTS], MADE),
         node("MatMul", [tensor(), WEIGHTS], MADE),
@@ -85,11 +80,10 @@ def test_a_quantised_graph_computes_its_products_in_integers() -> None:
         node("AveragePool", [MAP], MAP),
         node("LinearRegressor", [ROWS], MADE),
         node("Add", [MADE, MADE]),
-    ],
-)
-def test_what_cannot_be_counted_is_named(one: GraphNode) -> None:
-    work = counted(one, node("Relu", [MADE], MADE))
-    assert ({one.kind: 1}, 8 * 64, 2) == (work.uncounted, work.flops, work.nodes)
+    ]
+    for one in table:
+        work = counted(one, node("Relu", [MADE], MADE))
+        assert ({one.kind: 1}, 8 * 64, 2) == (work.uncounted, work.flops, work.nodes)
 
 
 def test_bytes_are_moved_once() -> None:
@@ -104,9 +98,12 @@ def work_of(flops: float, moved: float, uncounted: Mapping[str, int] | None = No
     return Work(flops=flops, moved_bytes=moved, nodes=10, uncounted=uncounted or {}, integer_ops=integer_ops)
 
 
-@pytest.mark.parametrize(
-    ("flops", "moved", "latency_s", "bound", "explained"),
-    [
+def test_the_longer_of_the_times_that_numpy_takes_limits_a_call() -> None:
+    """1 GFLOP takes 10 ms at 100 GFLOP/s, and 100 MB as long at 10 GB/s: a third of a call has to be explained.
+
+    Where 200 MB take less than numpy's 20 ms, they come from caches, and memory is no limit.
+    """
+    table = [
         (1e9, 1e6, 15e-3, "compute", 10 / 15),
         (1e9, 1e6, 40e-3, "overhead", 0.25),
         (1e9, 1e6, 29.9e-3, "compute", 10 / 29.9),
@@ -114,28 +111,20 @@ def work_of(flops: float, moved: float, uncounted: Mapping[str, int] | None = No
         (1e9, 1e6, 5e-3, "compute", 2.0),
         (1e9, 2e8, 15e-3, "compute", 10 / 15),
         (1e9, 1e8, 15e-3, "compute", 10 / 15),
-    ],
-)
-def test_the_longer_of_the_times_that_numpy_takes_limits_a_call(
-    flops: float, moved: float, latency_s: float, bound: str, explained: float
-) -> None:
-    """1 GFLOP takes 10 ms at 100 GFLOP/s, and 100 MB as long at 10 GB/s: a third of a call has to be explained.
-
-    Where 200 MB take less than numpy's 20 ms, they come from caches, and memory is no limit.
-    """
-    found = roofline_of(work_of(flops, moved), latency_s, PEAK, 1)
-    assert bound == found.bound
-    assert pytest.approx(explained) == found.explained
-    assert pytest.approx([flops / moved, flops / latency_s, moved / latency_s]) == [
-        found.intensity,
-        found.flops_per_s,
-        found.bytes_per_s,
     ]
+    for flops, moved, latency_s, bound, explained in table:
+        found = roofline_of(work_of(flops, moved), latency_s, PEAK, 1)
+        assert bound == found.bound
+        assert pytest.approx(explained) == found.explained
+        assert pytest.approx([flops / moved, flops / latency_s, moved / latency_s]) == [
+            found.intensity,
+            found.flops_per_s,
+            found.bytes_per_s,
+        ]
 
 
-@pytest.mark.parametrize(
-    ("work", "peak", "why"),
-    [
+def test_a_verdict_that_would_guess_is_withheld() -> None:
+    table: list[tuple[Work, PeakRate | None, object]] = [
         (work_of(1e9, 1e6), None, state("no peaks", threads=2)),
         (work_of(1e9, 1e6, integer_ops=2e9), PEAK, state("integer work")),
         (work_of(1e6, 3e8), PEAK, state("from caches", times=2.0)),
@@ -144,11 +133,10 @@ def test_the_longer_of_the_times_that_numpy_takes_limits_a_call(
             PEAK,
             state("work uncounted", kinds="TreeEnsembleClassifier (2), ZipMap (1)", nodes=3, share=0.3),
         ),
-    ],
-)
-def test_a_verdict_that_would_guess_is_withheld(work: Work, peak: PeakRate | None, why: object) -> None:
-    found = roofline_of(work, 15e-3, peak, 2)
-    assert (None, None, why) == (found.bound, found.explained, found.withheld)
+    ]
+    for work, peak, why in table:
+        found = roofline_of(work, 15e-3, peak, 2)
+        assert (None, None, why) == (found.bound, found.explained, found.withheld)
 
 
 def test_few_kinds_are_named() -> None:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from random import Random
 from typing import Literal
 
-import pytest
 from fakes.gates import MEMORY, build, hypothesis
 
 from pytest_hwperf.records.evidence import Evidence, Measurement, Seen
@@ -33,22 +32,18 @@ def said(evidence: Evidence) -> str:
 EQUAL = build([0.0] * 5, Random(1))
 
 
-@pytest.mark.parametrize(
-    ("sides", "expected"),
-    [
+def test_what_differs_in_all_pairs_is_said_with_the_marker_that_judges_it() -> None:
+    table: list[tuple[Sequence[tuple[float, float]], str]] = [
         ([(210e6, 262e6)] * 6, 'seen, not judged: peak memory 210 → 262 MB (hwregression(memory="1%"))'),
         ([(262e6, 210e6)] * 6, 'seen, not judged: peak memory 262 → 210 MB (hwregression(memory="1%"))'),
         ([(210e6, 262e6)] * 5 + [(210e6, 210e6)], ""),
         ([(20e6, 20.9e6)] * 6, ""),
         ([(210e6, 262e6)] * 2, ""),
         ([(0.0, 262e6)] * 6, ""),
-    ],
-    ids=["more", "less", "not in all", "below a megabyte", "two pairs", "nothing"],
-)
-def test_what_differs_in_all_pairs_is_said_with_the_marker_that_judges_it(
-    sides: Sequence[tuple[float, float]], expected: str
-) -> None:
-    assert expected == said(with_seen(EQUAL, "memory", sides, WHOLE))
+    ]
+    assert [] == [
+        (sides, expected) for sides, expected in table if expected != said(with_seen(EQUAL, "memory", sides, WHOLE))
+    ]
 
 
 def test_what_is_judged_or_follows_from_a_regression_is_not_said_again() -> None:

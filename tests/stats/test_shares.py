@@ -1,7 +1,7 @@
 """Accuracy by class, and the classes that a candidate loses, on counts that can be checked by hand."""
 
 from array import array
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pytest
 from fakes import records as fake
@@ -11,6 +11,9 @@ from pytest_hwperf.records.run import Classes, Sample, Values, figure_of, replac
 from pytest_hwperf.records.verdict import Margin
 from pytest_hwperf.stats.estimates import figures
 from pytest_hwperf.stats.exact import compare_accuracy, lost_classes, share_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def of(*sizes: int) -> Classes:
@@ -47,9 +50,8 @@ def test_without_classes_there_is_no_accuracy_by_class() -> None:
     assert {"accuracy"} == {one.metric for one in figures(run)}
 
 
-@pytest.mark.parametrize(
-    ("now", "said"),
-    [
+def test_a_class_that_is_lost_is_named() -> None:
+    table: list[tuple[Sequence[tuple[int, int]], str | None]] = [
         (((95, 100), (2, 45), (90, 100)), "class 1: 41 of 45 → 2 of 45 right (McNemar by class, Holm over 3 classes"),
         (((95, 100), (20, 45), (90, 100)), "class 1: 41 of 45 → 20 of 45 right"),  # by 47 points more than the others
         (((0, 100), (0, 45), (0, 100)), "class 0: 95 of 100 → 0 of 100, class 2: 90 of 100 → 0 of 100, class 1: 41"),
@@ -58,13 +60,12 @@ def test_without_classes_there_is_no_accuracy_by_class() -> None:
         (((85, 100), (45, 45), (100, 100)), "class 0: 95 of 100 → 85 of 100 right"),
         (((87, 100), (45, 45), (100, 100)), None),  # 8 points, although the others gain 10
         (((100, 100), (45, 45), (100, 100)), None),
-    ],
-)
-def test_a_class_that_is_lost_is_named(now: Sequence[tuple[int, int]], said: str | None) -> None:
-    before = right((95, 100), (41, 45), (90, 100))
-    found = lost_classes(before, right(*now), of(100, 45, 100))
-    assert (said is None) == (found is None)
-    assert (said or "None") in str(found)
+    ]
+    for now, said in table:
+        before = right((95, 100), (41, 45), (90, 100))
+        found = lost_classes(before, right(*now), of(100, 45, 100))
+        assert (said is None) == (found is None)
+        assert (said or "None") in str(found)
 
 
 def test_a_class_of_few_examples_is_no_proof() -> None:
@@ -85,11 +86,12 @@ def test_a_comparison_by_example_names_them_whatever_its_outcome() -> None:
     assert compare_accuracy(*sides, margin, 0.01).moved is None
 
 
-@pytest.mark.parametrize("places", [[0.0, 1.0], [0.5], [0.0]])
-def test_classes_of_other_examples_are_refused(places: list[float]) -> None:
-    sample = fake.sample("accuracy", [1.0, 0.0], per="example")
-    with pytest.raises(ValueError, match=r"class"):
-        Sample.__post_init__(replace(sample, classes=Classes(names=("a",), of=array("d", places))))
+def test_classes_of_other_examples_are_refused() -> None:
+    table: list[list[float]] = [[0.0, 1.0], [0.5], [0.0]]
+    for places in table:
+        sample = fake.sample("accuracy", [1.0, 0.0], per="example")
+        with pytest.raises(ValueError, match=r"class"):
+            Sample.__post_init__(replace(sample, classes=Classes(names=("a",), of=array("d", places))))
 
 
 def test_a_fixed_sample_refuses_them_too() -> None:

@@ -37,12 +37,10 @@ def best(sweep: Sweep) -> dict[str, tuple[int, ...]]:
     return {one.goal: one.rows for one in sweep.best}
 
 
-@pytest.mark.parametrize(
-    ("p95", "outcome"), [(0.0098, "passed"), (0.0099, "passed"), (0.00995, "inconclusive"), (0.0102, "failed")]
-)
-def test_a_limit_is_answered_by_the_whole_interval(p95: float, outcome: str) -> None:
+def test_a_limit_is_answered_by_the_whole_interval() -> None:
     """1 % to either side: 9.9 ms reaches 9.999 ms, 9.95 ms reaches 10.05 ms, 10.2 ms begins at 10.1 ms."""
-    assert outcome == row(point(1, 1, P95), p95).outcome
+    table = [(0.0098, "passed"), (0.0099, "passed"), (0.00995, "inconclusive"), (0.0102, "failed")]
+    assert [] == [(p95, outcome) for p95, outcome in table if outcome != row(point(1, 1, P95), p95).outcome]
 
 
 def test_the_worst_answer_is_that_of_the_point() -> None:
@@ -80,11 +78,11 @@ def test_without_a_point_within_the_limits_there_is_no_best() -> None:
     assert () == sweep_of("t", []).best
 
 
-@pytest.mark.parametrize(("other", "tied"), [(1038, True), (1042, False)])
-def test_points_are_told_apart_by_intervals_and_margin(other: float, *, tied: bool) -> None:
+def test_points_are_told_apart_by_intervals_and_margin() -> None:
     """1 % to either side and a margin of 2 %: 1000 reaches 1010, and 1038 begins at 1027.6 <= 1030.2."""
-    rows = [row(point(1), 0.001, rows_s=1000), row(point(8), 0.001, rows_s=other)]
-    assert ((1, 0) if tied else (1,)) == best(sweep_of("t", rows))["throughput"]
+    for other, tied in [(1038, True), (1042, False)]:
+        rows = [row(point(1), 0.001, rows_s=1000), row(point(8), 0.001, rows_s=other)]
+        assert ((1, 0) if tied else (1,)) == best(sweep_of("t", rows))["throughput"]
 
 
 def test_an_open_interval_tells_nothing_apart() -> None:
@@ -122,38 +120,31 @@ def test_a_miss_of_the_latency_speaks_of_larger_batches() -> None:
     assert "batch_size 32, threads 1 misses latency p95 <= 10 ms (12.0 ms), and a larger batch takes more" == str(said)
 
 
-@pytest.mark.parametrize(
-    "quiet",
-    [
+def test_other_answers_say_nothing_about_larger_batches() -> None:
+    table: list[SweepRow] = [
         row(point(32, 1, P95), 0.001),
         row(point(32, 1, RATE), 0.001, rows_s=50),
         row(point(None, 1, P95), 0.02),
-    ],
-    ids=["kept", "a limit that does not grow", "no batch swept"],
-)
-def test_other_answers_say_nothing_about_larger_batches(quiet: SweepRow) -> None:
-    assert None is missed(quiet)
+    ]
+    assert [] == [quiet for quiet in table if None is not missed(quiet)]
 
 
-@pytest.mark.parametrize(
-    ("one", "beyond"),
-    [
+def test_only_a_larger_batch_of_the_same_kind_lies_beyond() -> None:
+    table: list[tuple[SweepPoint, bool]] = [
         (point(64), True),
         (point(8), False),
         (point(64, 2), False),
         (point(64, scenario="x"), False),
         (point(None), False),
-    ],
-)
-def test_only_a_larger_batch_of_the_same_kind_lies_beyond(one: SweepPoint, *, beyond: bool) -> None:
-    assert beyond == is_beyond(one, point(32))
+    ]
+    assert [] == [(one, beyond) for one, beyond in table if beyond != is_beyond(one, point(32))]
 
 
-@pytest.mark.parametrize(("served", "said"), [(8, True), (32, False), (0, False)])
-def test_a_batch_that_is_served_and_not_swept_is_said(served: int, *, said: bool) -> None:
-    rows = [row(point(size, serving_batch=served), 0.001) for size in (1, 32)]
-    text = "batches of 8 are served, and batches of 1, 32 were measured: sweep the one that is served too"
-    assert ([text] if said else []) == [str(note) for note in sweep_of("t", rows).notes]
+def test_a_batch_that_is_served_and_not_swept_is_said() -> None:
+    for served, said in [(8, True), (32, False), (0, False)]:
+        rows = [row(point(size, serving_batch=served), 0.001) for size in (1, 32)]
+        text = "batches of 8 are served, and batches of 1, 32 were measured: sweep the one that is served too"
+        assert ([text] if said else []) == [str(note) for note in sweep_of("t", rows).notes]
 
 
 def test_a_sweep_of_other_things_says_nothing_about_batches() -> None:
@@ -194,11 +185,11 @@ def test_a_tail_is_of_all_calls() -> None:
     assert (190.0, 200, "call") == (p95.estimate.value, p95.estimate.n, p95.per)
 
 
-@pytest.mark.parametrize(("rows", "expected"), [(4, 0.25), (0, 1.0)])
-def test_energy_is_that_of_a_row_and_without_rows_that_of_a_call(rows: int, expected: float) -> None:
-    one = round_of(1.0, 1.0, rows=rows, joules=2.0, energy_source="estimate:cpu-time", energy_estimated=True)
-    energy = found([one, one])["energy", "mean"]
-    assert (expected, "estimate:cpu-time", True) == (energy.estimate.value, energy.source, energy.estimated)
+def test_energy_is_that_of_a_row_and_without_rows_that_of_a_call() -> None:
+    for rows, expected in [(4, 0.25), (0, 1.0)]:
+        one = round_of(1.0, 1.0, rows=rows, joules=2.0, energy_source="estimate:cpu-time", energy_estimated=True)
+        energy = found([one, one])["energy", "mean"]
+        assert (expected, "estimate:cpu-time", True) == (energy.estimate.value, energy.source, energy.estimated)
 
 
 def test_energy_that_a_round_lacks_is_left_out() -> None:
@@ -209,19 +200,16 @@ def test_nothing_measured_has_no_figures() -> None:
     assert () == figures_of([], ["p95"])
 
 
-@pytest.mark.parametrize(
-    ("data", "q1", "q3"),
-    [
+def test_quartiles() -> None:
+    table: list[tuple[list[float], float, float]] = [
         ([5.0], 5.0, 5.0),
         ([1.0, 2.0], 1.0, 2.0),
         ([6, 7, 15, 36, 39, 40, 41, 42, 43, 47, 49], 20.25, 42.75),  # the example of Wikipedia, third method: 4 n + 3
         ([7, 15, 36, 39, 40, 41], 15, 40),  # the same, second method
         ([1, 2, 6], 1.25, 5),  # 3/4 of the first value and a quarter of the second
         ([1, 2, 3, 4, 5], 1.75, 4.25),  # 4 n + 1: a quarter of the first value and three of the second
-    ],
-)
-def test_quartiles(data: list[float], q1: float, q3: float) -> None:
-    assert (q1, q3) == (Stats(data).q1, Stats(data).q3)
+    ]
+    assert [] == [(data, q1, q3) for data, q1, q3 in table if (q1, q3) != (Stats(data).q1, Stats(data).q3)]
 
 
 def test_every_statistic_of_ten_times() -> None:

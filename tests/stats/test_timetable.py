@@ -41,9 +41,12 @@ def test_a_test_takes_its_turns_its_warm_up_and_what_is_beside_them() -> None:
     assert 0.03 + 2 * (24.5 * 0.011 + 0.001 + 2 * 0.003 + 3 * 0.002) == pytest.approx(test.pair_s(PAIR_PLAN))
 
 
-@pytest.mark.parametrize(("count", "screening"), [(10, FINE), (60, COARSE), (2000, COARSE)])
-def test_the_screen_gets_coarser_where_the_time_is_short(count: int, screening: int) -> None:
-    assert screening == table(count).screening(600.0)
+def test_the_screen_gets_coarser_where_the_time_is_short() -> None:
+    assert [] == [
+        (count, screening)
+        for count, screening in [(10, FINE), (60, COARSE), (2000, COARSE)]
+        if screening != table(count).screening(600.0)
+    ]
 
 
 def test_all_tests_are_one_group_where_they_fit() -> None:
@@ -119,33 +122,42 @@ def test_a_test_that_one_side_at_a_time_runs_warms_up_in_four_processes() -> Non
     assert {"shared": 0.5, "serial": 3.0, "both": 3.5} == pytest.approx(starts_s)
 
 
-@pytest.mark.parametrize(
-    ("call_s", "block"),
-    [(25e-6, (240, 24)), (1e-3, (10, 3)), (0.01, (6, 3)), (0.05, (2, 0)), (1.0, (1, 0))],
-)
-def test_slow_calls_have_fewer_calls_a_turn(call_s: float, block: tuple[int, int]) -> None:
-    assert block == PAIR_PLAN.block(call_s, pool=False)
+def test_slow_calls_have_fewer_calls_a_turn() -> None:
+    table: list[tuple[float, tuple[int, int]]] = [
+        (25e-6, (240, 24)),
+        (1e-3, (10, 3)),
+        (0.01, (6, 3)),
+        (0.05, (2, 0)),
+        (1.0, (1, 0)),
+    ]
+    assert [] == [(call_s, block) for call_s, block in table if block != PAIR_PLAN.block(call_s, pool=False)]
 
 
-@pytest.mark.parametrize(
-    ("calls_s", "doubles"),
-    [((1e-3, 1e-3), 12), ((0.05, 0.05), 12), ((0.5, 0.5), 6), ((1.0, 1.0), 3), ((0.05, 0.5), 1), ((9.0, 9.0), 1)],
-)
-def test_slow_calls_have_fewer_turns(calls_s: tuple[float, float], doubles: int) -> None:
+def test_slow_calls_have_fewer_turns() -> None:
     """One second of turns where the sides are far apart, twelve elsewhere, and one double block at least."""
-    assert doubles == PAIR_PLAN.doubles_of(calls_s) == PAIR_PLAN.doubles_of(calls_s[::-1])
+    table: list[tuple[tuple[float, float], int]] = [
+        ((1e-3, 1e-3), 12),
+        ((0.05, 0.05), 12),
+        ((0.5, 0.5), 6),
+        ((1.0, 1.0), 3),
+        ((0.05, 0.5), 1),
+        ((9.0, 9.0), 1),
+    ]
+    assert [] == [
+        (calls_s, doubles)
+        for calls_s, doubles in table
+        if not (doubles == PAIR_PLAN.doubles_of(calls_s) == PAIR_PLAN.doubles_of(calls_s[::-1]))
+    ]
 
 
-@pytest.mark.parametrize(
-    ("spread", "margin", "doubles"),
-    [(0.002, 0.05, 2), (0.02, 0.05, 5), (0.012, 0.02, 9), (0.05, 0.05, 12), (0.0, 0.0, 12)],
-)
-def test_turns_go_on_until_blocks_agree_within_a_part_of_the_margin(spread: float, margin: float, doubles: int) -> None:
+def test_turns_go_on_until_blocks_agree_within_a_part_of_the_margin() -> None:
     """Whatever the change is, and whichever side it is for; without a margin all are taken."""
-    for change in (0.0, 0.5, -0.5):
-        changes = [change + spread * (-1) ** number for number in range(24)]
-        enough = (one for one in range(1, 12) if PAIR_PLAN.is_enough(changes[: 2 * one], margin))
-        assert doubles == next(enough, PAIR_PLAN.doubles)
+    table = [(0.002, 0.05, 2), (0.02, 0.05, 5), (0.012, 0.02, 9), (0.05, 0.05, 12), (0.0, 0.0, 12)]
+    for spread, margin, doubles in table:
+        for change in (0.0, 0.5, -0.5):
+            changes = [change + spread * (-1) ** number for number in range(24)]
+            enough = (one for one in range(1, 12) if PAIR_PLAN.is_enough(changes[: 2 * one], margin))
+            assert doubles == next(enough, PAIR_PLAN.doubles)
 
 
 def test_wide_margins_take_fewer_turns_as_a_rule() -> None:
@@ -182,14 +194,14 @@ def test_a_whole_build_is_decided() -> None:
     assert (3, "", False) == (complete.decided, complete.shortfall, complete.is_empty)
 
 
-@pytest.mark.parametrize("pairs", [0, 1, 2])
-def test_sixty_tests_of_which_the_screen_was_cut_short_are_no_answer(pairs: int) -> None:
+def test_sixty_tests_of_which_the_screen_was_cut_short_are_no_answer() -> None:
     """One of them takes three times as long."""
-    evidence = build([2.0] + [0.0] * 59, Random(2))
-    complete = found(cut(evidence, pairs))
-    assert not complete.regressed
-    assert complete.is_empty
-    assert "0 of 60 tests decided, 60 not: the time of 120 s was too short" == complete.shortfall
+    for pairs in [0, 1, 2]:
+        evidence = build([2.0] + [0.0] * 59, Random(2))
+        complete = found(cut(evidence, pairs))
+        assert not complete.regressed, pairs
+        assert complete.is_empty, pairs
+        assert "0 of 60 tests decided, 60 not: the time of 120 s was too short" == complete.shortfall, pairs
 
 
 def test_a_build_that_was_cut_short_while_confirming_has_decided_the_others() -> None:
@@ -240,9 +252,9 @@ def test_reasons_are_counted_and_at_most_three_are_shown() -> None:
     assert reasons(list("abcde")).endswith("c (1 test); and 2 other reasons")
 
 
-@pytest.mark.parametrize(
-    ("tests", "done", "checkout_s", "earlier_s", "start_s", "needed_s"),
-    [
+def test_the_time_needed_is_known_from_a_part_of_the_rehearsal() -> None:
+    """A first pair of 6 s; one for measuring takes twice that, and 6 are screened and 20 confirmed, with a reserve."""
+    table: list[tuple[int, int, float, float, float | None, float]] = [
         # one test of four done in 4 s and the next begun: 2 s each; one is expected to look slower: a quarter of 20
         (4, 1, 1.0, 0.0, 2.0, 1 + 10 + 1.25 * 20 * 11),
         (4, 1, 1.0, 40.0, 2.0, 1 + 40 + 10 + 1.25 * 20 * 11),  # what came before the pair counts once
@@ -250,16 +262,12 @@ def test_reasons_are_counted_and_at_most_three_are_shown() -> None:
         (1, 1, 0.0, 0.0, 2.0, 6 + 1.25 * 12 * 26),
         (1, 0, 1.0, 0.0, None, 1 + 6 + 1.25 * 12 * 26),  # 6 s may be the start alone, however many tests there are
         (4, 0, 1.0, 0.0, None, 1 + 6 + 1.25 * 12 * 11),
-    ],
-)
-def test_the_time_needed_is_known_from_a_part_of_the_rehearsal(
-    tests: int, done: int, checkout_s: float, earlier_s: float, start_s: float | None, needed_s: float
-) -> None:
-    """A first pair of 6 s; one for measuring takes twice that, and 6 are screened and 20 confirmed, with a reserve."""
-    spent = {"checkout": checkout_s, "rehearsal": 6.0 + earlier_s}
-    assert needed_s == seconds_needed_from_rehearsal(tests, done, 0.01, spent, 6.0, start_s)
+    ]
+    for tests, done, checkout_s, earlier_s, start_s, needed_s in table:
+        spent = {"checkout": checkout_s, "rehearsal": 6.0 + earlier_s}
+        assert needed_s == seconds_needed_from_rehearsal(tests, done, 0.01, spent, 6.0, start_s)
 
 
-@pytest.mark.parametrize(("seconds", "shown"), [(0.2, 1), (9, 9), (99.2, 100), (101, 110), (1260, 1300), (1300, 1300)])
-def test_seconds_are_rounded_up_to_two_digits(seconds: float, shown: int) -> None:
-    assert shown == rounded_up(seconds)
+def test_seconds_are_rounded_up_to_two_digits() -> None:
+    table = [(0.2, 1), (9, 9), (99.2, 100), (101, 110), (1260, 1300), (1300, 1300)]
+    assert [] == [(seconds, shown) for seconds, shown in table if shown != rounded_up(seconds)]

@@ -34,28 +34,26 @@ KEYS = tuple(DIMENSIONS.values())
 BUDGETS = parse_budgets({"latency_p50_ms": 10, "accuracy_min": 0.8, "memory_max_mb": 4})
 
 
-@pytest.mark.parametrize(
-    ("of", "outcomes", "excess", "met"),
-    [
+def test_each_violation_has_its_share() -> None:
+    """An inconclusive requirement bars by its value alone, and an unmeasured one bars nothing."""
+    table: list[tuple[Candidate, list[str], list[float], bool]] = [
         (candidate("a", 0.6, 12, 3), ["failed", "failed", "passed"], [0.2, 0.25, 0.0], False),
         (candidate("a", None), ["passed", "unmeasured", "passed"], [0.0, 0.0, 0.0], True),
         (candidate("a", latency_ms=10.5, noise=0.1), ["inconclusive", "passed", "passed"], [0.05, 0, 0], False),
         (candidate("a", latency_ms=9.5, noise=0.1), ["inconclusive", "passed", "passed"], [0, 0, 0], True),
-    ],
-    ids=["violated", "unmeasured", "missed by the value", "kept by the value"],
-)
-def test_each_violation_has_its_share(of: Candidate, outcomes: list[str], excess: list[float], met: bool) -> None:
-    """An inconclusive requirement bars by its value alone, and an unmeasured one bars nothing."""
-    found = answers(of.values, BUDGETS)
-    assert outcomes == [one.outcome for one in found]
-    assert excess == pytest.approx([one.excess for one in found])
-    assert met == meets(found)
+    ]
+    for of, outcomes, excess, met in table:
+        found = answers(of.values, BUDGETS)
+        assert outcomes == [one.outcome for one in found]
+        assert excess == pytest.approx([one.excess for one in found])
+        assert met == meets(found)
 
 
-@pytest.mark.parametrize(("memory_mb", "excess"), [(1.0, None), (0.0, 0.0)])
-def test_a_limit_of_nothing_is_missed_without_end(memory_mb: float, excess: float | None) -> None:
-    found = answers(candidate("a", memory_mb=memory_mb).values, parse_budgets({"memory_max_mb": 0}))
-    assert (excess, excess is None) == (found[0].excess, not meets(found))
+def test_a_limit_of_nothing_is_missed_without_end() -> None:
+    table: list[tuple[float, float | None]] = [(1.0, None), (0.0, 0.0)]
+    for memory_mb, excess in table:
+        found = answers(candidate("a", memory_mb=memory_mb).values, parse_budgets({"memory_max_mb": 0}))
+        assert (excess, excess is None) == (found[0].excess, not meets(found))
 
 
 def test_dimensions_that_one_lacks_are_left_out_for_all() -> None:
@@ -169,18 +167,16 @@ def test_weights_are_normalised() -> None:
     assert WEIGHTS == pytest.approx(parse_weights([]))
 
 
-@pytest.mark.parametrize(
-    ("texts", "complaint"),
-    [
+def test_weights_that_cannot_be_meant() -> None:
+    table: list[tuple[list[str], str]] = [
         (["acuracy=1"], "unknown dimension. Did you mean 'accuracy'"),
         (["accuracy"], "a number of at least 0"),
         (["accuracy=-1"], "a number of at least 0"),
         ([f"{name}=0" for name in DIMENSIONS], "at least one weight above 0"),
-    ],
-)
-def test_weights_that_cannot_be_meant(texts: list[str], complaint: str) -> None:
-    with pytest.raises(UsageProblem, match=complaint):
-        parse_weights(texts)
+    ]
+    for texts, complaint in table:
+        with pytest.raises(UsageProblem, match=complaint):
+            parse_weights(texts)
 
 
 FAST, RIGHT = candidate("fast", 0.8, 1, 1, None), candidate("right", 0.9, 2, 1, None)
@@ -193,9 +189,8 @@ def choice(*found: Candidate, **others: Any) -> Choice:
     return one
 
 
-@pytest.mark.parametrize(
-    ("of", "rank_by", "names"),
-    [
+def test_candidates_are_ranked_by_what_is_asked_for() -> None:
+    table: list[tuple[list[Candidate], str, list[str]]] = [
         ([RIGHT, FAST], "score", ["fast", "right"]),
         ([RIGHT, FAST], "composite", ["right", "fast"]),
         ([RIGHT, FAST], "latency", ["fast", "right"]),
@@ -203,28 +198,28 @@ def choice(*found: Candidate, **others: Any) -> Choice:
         ([INT8, FP32], "score", ["onnx_fp32", "onnx_int8"]),  # its score is 211, and it is slower than FP32
         ([FP32, INT8], "memory", ["onnx_int8", "onnx_fp32"]),
         ([candidate("wrong", 0.0, 1, 1, None), FAST], "score", ["fast", "wrong"]),  # 0 has no ratio
-    ],
-)
-def test_candidates_are_ranked_by_what_is_asked_for(of: list[Candidate], rank_by: str, names: list[str]) -> None:
-    found = choice(*of, rank_by=rank_by, called="fast")
-    assert names == [one.candidate.name for one in found.ranked]
-    assert [one.candidate.name == "onnx_int8" and rank_by == "score" for one in found.ranked] == [
-        one.put_back for one in found.ranked
     ]
+    for of, rank_by, names in table:
+        found = choice(*of, rank_by=rank_by, called="fast")
+        assert names == [one.candidate.name for one in found.ranked]
+        assert [one.candidate.name == "onnx_int8" and rank_by == "score" for one in found.ranked] == [
+            one.put_back for one in found.ranked
+        ]
 
 
-@pytest.mark.parametrize(
-    ("others", "why"),
-    [
+def test_what_cannot_be_ranked_says_why() -> None:
+    table: list[tuple[dict[str, Any], str]] = [
         ({"budgets": parse_budgets({"latency_p50_ms": 0.5})}, "no candidate meets the requirements"),
         ({"rank_by": "energy"}, "not by energy, which is left out"),
         ({"weights": {"energy": 1.0}}, "no dimension that is left has a weight"),
-    ],
-)
-def test_what_cannot_be_ranked_says_why(others: dict[str, Any], why: str) -> None:
-    found = choice(FAST, **others)
-    assert (why, []) == (found.unranked, found.ranked)
-    assert ([], {}) == (choice(Candidate(name="a", values={})).front, choice(Candidate(name="a", values={})).scores)
+    ]
+    for others, why in table:
+        found = choice(FAST, **others)
+        assert (why, []) == (found.unranked, found.ranked)
+        assert ([], {}) == (
+            choice(Candidate(name="a", values={})).front,
+            choice(Candidate(name="a", values={})).scores,
+        ), (others, why)
 
 
 def test_an_estimated_energy_enters_scores_on_request_alone() -> None:

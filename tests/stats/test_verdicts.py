@@ -1,6 +1,5 @@
 """Budgets and comparisons get their answers: outcome, reason, and whether the test fails."""
 
-import pytest
 from fakes.records import run
 
 from pytest_hwperf.records.messages import said, state
@@ -45,56 +44,45 @@ def comparison(outcome: ComparisonOutcome = "regressed", **changes: object) -> C
     return replace(made, **changes)
 
 
-@pytest.mark.parametrize(
-    ("found", "outcome", "fails"),
-    [
+def test_a_budget_is_answered_by_the_whole_interval() -> None:
+    table: list[tuple[Figure, str, bool]] = [
         (figure(0.008, 0.009, 0.0099), "passed", False),
         (figure(0.011, 0.012, 0.013), "failed", True),
         (figure(0.009, 0.0095, 0.011), "inconclusive", False),  # the point keeps the limit
         (figure(0.009, 0.0105, 0.011), "inconclusive", True),  # the point breaks it
-    ],
-)
-def test_a_budget_is_answered_by_the_whole_interval(found: Figure, outcome: str, fails: bool) -> None:
-    verdict = judge_budget(run(), [found], BUDGET, Policy())
-    assert (verdict.outcome, verdict.fails) == (outcome, fails)
+    ]
+    for found, outcome, fails in table:
+        verdict = judge_budget(run(), [found], BUDGET, Policy())
+        assert (verdict.outcome, verdict.fails) == (outcome, fails)
 
 
-@pytest.mark.parametrize(
-    ("found", "outcome"),
-    [
+def test_a_lower_limit_is_the_mirror_image() -> None:
+    table: list[tuple[Figure, str]] = [
         (figure(101, 110, 120, "throughput", "mean"), "passed"),
         (figure(80, 90, 99, "throughput", "mean"), "failed"),
         (figure(90, 99, 110, "throughput", "mean"), "inconclusive"),
-    ],
-)
-def test_a_lower_limit_is_the_mirror_image(found: Figure, outcome: str) -> None:
-    verdict = judge_budget(run(), [found], FLOOR, Policy())
-    assert verdict.outcome == outcome
-    assert verdict.fails == (outcome != "passed")  # the inconclusive point lies below the limit
+    ]
+    for found, outcome in table:
+        verdict = judge_budget(run(), [found], FLOOR, Policy())
+        assert verdict.outcome == outcome
+        assert verdict.fails == (outcome != "passed")  # the inconclusive point lies below the limit
 
 
-@pytest.mark.parametrize(
-    ("undecided", "point", "fails", "reported"),
-    [
+def test_an_inconclusive_budget_says_so_whatever_it_does() -> None:
+    table: list[tuple[Undecided, float, bool, str]] = [
         ("point", 0.0095, False, "decided by the point estimate, near a limit a coin toss"),
         ("point", 0.0105, True, "decided by the point estimate, near a limit a coin toss"),
         ("retry", 0.0105, True, "decided by the point estimate, near a limit a coin toss"),
         ("pass", 0.0105, False, "let pass as asked"),
         ("fail", 0.0095, True, "failed as asked"),
-    ],
-)
-def test_an_inconclusive_budget_says_so_whatever_it_does(
-    undecided: Undecided,
-    point: float,
-    fails: bool,
-    reported: str,
-) -> None:
-    verdict = judge_budget(run(), [figure(0.009, point, 0.011)], BUDGET, Policy(undecided=undecided))
-    assert (verdict.outcome, verdict.fails) == ("inconclusive", fails)
-    assert verdict.reason.endswith(
-        f"limit 10 ms; 400 calls, perf_counter; inconclusive (the interval holds the limit), {reported}"
-    )
-    assert [reported] == [str(one) for one in verdict.decided_by]
+    ]
+    for undecided, point, fails, reported in table:
+        verdict = judge_budget(run(), [figure(0.009, point, 0.011)], BUDGET, Policy(undecided=undecided))
+        assert (verdict.outcome, verdict.fails) == ("inconclusive", fails)
+        assert verdict.reason.endswith(
+            f"limit 10 ms; 400 calls, perf_counter; inconclusive (the interval holds the limit), {reported}"
+        )
+        assert [reported] == [str(one) for one in verdict.decided_by]
 
 
 def test_a_load_in_doubt_is_no_question_of_its_limit() -> None:
@@ -115,21 +103,19 @@ def test_a_bound_that_is_missing_puts_no_point_near_the_limit() -> None:
     assert "point" == decision.kind
 
 
-@pytest.mark.parametrize(
-    ("retried", "outcome", "said_of_them"),
-    [
+def test_five_processes_on_one_side_decide() -> None:
+    table: list[tuple[list[float], str, str]] = [
         ([0.009] * 5, "passed", "5 of 5 fresh processes kept the limit"),
         ([0.011] * 5, "failed", "0 of 5 fresh processes kept the limit"),
         ([0.009, 0.009, 0.011], "inconclusive", "2 of 3 fresh processes kept the limit"),
         ([0.009] * 4, "inconclusive", "4 of 4 fresh processes kept the limit"),
-    ],
-)
-def test_five_processes_on_one_side_decide(retried: list[float], outcome: str, said_of_them: str) -> None:
-    inconclusive = figure(0.009, 0.0105, 0.011)
-    (verdict,) = judge(run(), [inconclusive], [], [BUDGET], Policy(undecided="retry"), {BUDGET.key: retried})
-    assert (outcome, outcome != "passed") == (verdict.outcome, verdict.fails)
-    assert verdict.reason.endswith(said_of_them)
-    assert said_of_them == str(verdict.decided_by[-1])
+    ]
+    for retried, outcome, said_of_them in table:
+        inconclusive = figure(0.009, 0.0105, 0.011)
+        (verdict,) = judge(run(), [inconclusive], [], [BUDGET], Policy(undecided="retry"), {BUDGET.key: retried})
+        assert (outcome, outcome != "passed") == (verdict.outcome, verdict.fails)
+        assert verdict.reason.endswith(said_of_them)
+        assert said_of_them == str(verdict.decided_by[-1])
 
 
 def test_a_percentile_that_cannot_pass_in_its_time_says_which_it_needs() -> None:
@@ -141,9 +127,9 @@ def test_a_percentile_that_cannot_pass_in_its_time_says_which_it_needs() -> None
     assert verdict.reason.endswith("; 299 calls take 1.87 s: --hwperf-sample-time=4")
 
 
-@pytest.mark.parametrize(
-    ("statistic", "call_s", "said"),
-    [
+def test_what_cannot_pass_in_its_time_is_known_from_one_call() -> None:
+    """By what the verdict needs: an upper bound at 95 %, of which so many calls are the fewest."""
+    table = [
         ("p99", 6.6e-3, ""),  # 299 calls take 1.97 s
         ("p99", 0.05, "latency p99 cannot pass in 2.00 s of calls: 299 calls take 15.0 s: --hwperf-sample-time=30"),
         (
@@ -156,14 +142,12 @@ def test_a_percentile_that_cannot_pass_in_its_time_says_which_it_needs() -> None
         ("p99_9", 2.0, "2,995 calls take 5990 s: give a limit to a lower percentile"),
         ("mean", 9.0, ""),
         ("max", 9.0, ""),
-    ],
-)
-def test_what_cannot_pass_in_its_time_is_known_from_one_call(statistic: str, call_s: float, said: str) -> None:
-    """By what the verdict needs: an upper bound at 95 %, of which so many calls are the fewest."""
-    found = why_it_cannot_pass(replace(BUDGET, statistic=statistic), call_s, 2.0)
-    assert found.endswith(said)
-    assert bool(found) == bool(said)
-    assert "" == why_it_cannot_pass(replace(BUDGET, metric="throughput", statistic="mean"), call_s, 2.0)
+    ]
+    for statistic, call_s, words in table:
+        found = why_it_cannot_pass(replace(BUDGET, statistic=statistic), call_s, 2.0)
+        assert found.endswith(words)
+        assert bool(found) == bool(words)
+        assert "" == why_it_cannot_pass(replace(BUDGET, metric="throughput", statistic="mean"), call_s, 2.0)
 
 
 def test_too_few_calls_say_how_many_are_needed() -> None:
@@ -185,13 +169,12 @@ def test_an_unmeasured_budget_fails_and_says_why() -> None:
     assert verdict.reason == "energy unmeasured, limit 2 mJ: energy is off"
 
 
-@pytest.mark.parametrize(
-    ("budget", "policy"), [(BUDGET, Policy(undecided="pass")), (replace(BUDGET, default=True), Policy())]
-)
-def test_an_unmeasured_budget_may_pass_where_it_is_reported_to(budget: Budget, policy: Policy) -> None:
+def test_an_unmeasured_budget_may_pass_where_it_is_reported_to() -> None:
     """It keeps its outcome: what was not measured is never called passed."""
-    verdict = judge_budget(run(), [], budget, policy)
-    assert (verdict.outcome, verdict.fails) == ("unmeasured", False)
+    table: list[tuple[Budget, Policy]] = [(BUDGET, Policy(undecided="pass")), (replace(BUDGET, default=True), Policy())]
+    for budget, policy in table:
+        verdict = judge_budget(run(), [], budget, policy)
+        assert (verdict.outcome, verdict.fails) == ("unmeasured", False), (budget, policy)
 
 
 def test_an_unmeasured_accuracy_tells_the_remedy() -> None:
@@ -199,50 +182,49 @@ def test_an_unmeasured_accuracy_tells_the_remedy() -> None:
     assert "give y_true=" in judge_budget(run(), [], budget, Policy()).reason
 
 
-@pytest.mark.parametrize(
-    ("outcome", "fails", "fails_strictly"),
-    [
+def test_what_a_comparison_does() -> None:
+    table: list[tuple[ComparisonOutcome, bool, bool]] = [
         ("regressed", True, True),
         ("improved", False, False),
         ("equivalent", False, False),
         ("inconclusive", False, True),
         ("not comparable", False, True),
         ("no baseline", False, False),  # a first run is no error
-    ],
-)
-def test_what_a_comparison_does(outcome: ComparisonOutcome, fails: bool, fails_strictly: bool) -> None:
-    made = comparison(outcome)
-    metric = run().metric("latency")
-    assert judge_comparison(metric, made, Policy()).fails == fails
-    assert judge_comparison(metric, made, Policy(strict=True)).fails == fails_strictly
+    ]
+    for outcome, fails, fails_strictly in table:
+        made = comparison(outcome)
+        metric = run().metric("latency")
+        assert judge_comparison(metric, made, Policy()).fails == fails
+        assert judge_comparison(metric, made, Policy(strict=True)).fails == fails_strictly
 
 
-@pytest.mark.parametrize(
-    ("kind", "fails"),
-    [("test ended", True), ("not runnable", True), ("lost, logged", True), ("no such test", False), (None, False)],
-)
-def test_a_test_that_the_baseline_could_not_run_fails_strictly_and_a_new_one_does_not(
-    kind: str | None, *, fails: bool
-) -> None:
-    made = replace(comparison("no baseline"), cause=state(kind) if kind else None)
-    assert judge_comparison(run().metric("latency"), made, Policy(strict=True)).fails == fails
-    assert not judge_comparison(run().metric("latency"), made, Policy()).fails
+def test_a_test_that_the_baseline_could_not_run_fails_strictly_and_a_new_one_does_not() -> None:
+    table: list[tuple[str | None, bool]] = [
+        ("test ended", True),
+        ("not runnable", True),
+        ("lost, logged", True),
+        ("no such test", False),
+        (None, False),
+    ]
+    for kind, fails in table:
+        made = replace(comparison("no baseline"), cause=state(kind) if kind else None)
+        assert judge_comparison(run().metric("latency"), made, Policy(strict=True)).fails == fails
+        assert not judge_comparison(run().metric("latency"), made, Policy()).fails, (kind, fails)
 
 
-@pytest.mark.parametrize(
-    ("outcome", "kind", "failed"),
-    [
+def test_a_test_that_does_not_run_in_pairs_is_told_from_one_that_cannot_be_compared() -> None:
+    table: list[tuple[ComparisonOutcome, str | None, bool]] = [
         ("not comparable", "not at once", True),
         ("not comparable", "test ended", True),
         ("not comparable", "other conditions", False),
         ("not comparable", None, False),
         ("no baseline", "test ended", False),
-    ],
-)
-def test_a_test_that_does_not_run_in_pairs_is_told_from_one_that_cannot_be_compared(
-    outcome: ComparisonOutcome, kind: str | None, *, failed: bool
-) -> None:
-    assert failed == pairs_failed(replace(comparison(outcome), cause=state(kind) if kind else None))
+    ]
+    assert [] == [
+        (outcome, kind, failed)
+        for outcome, kind, failed in table
+        if failed != pairs_failed(replace(comparison(outcome), cause=state(kind) if kind else None))
+    ]
 
 
 JUST_BEYOND = Estimate(value=0.0504, low=0.0501, high=0.0512, confidence=0.98, n=8, method="m")
@@ -250,9 +232,8 @@ OPEN = Estimate(value=0.1, low=None, high=None, confidence=0.98, n=1, method="m"
 MORE_IS_BETTER = comparison("inconclusive", metric="accuracy", statistic="mean", scale="absolute", detectable=-0.02)
 
 
-@pytest.mark.parametrize(
-    ("made", "words"),
-    [
+def test_a_comparison_says_its_numbers_or_why_there_are_none() -> None:
+    table: list[tuple[Comparison, str]] = [
         (
             comparison(p_value=0.0002),
             "REGRESSED  latency p50 +4.8 % (+3.9 .. +5.6), 6.00 → 6.29 ms, margin 2 %; p=0.0002, 8 sessions, hist",
@@ -270,28 +251,26 @@ MORE_IS_BETTER = comparison("inconclusive", metric="accuracy", statistic="mean",
             comparison("no baseline", change=None, cause=state("no baseline")),
             "NO BASELINE  latency p50: no baseline: save one with --hwperf-save",
         ),
-    ],
-)
-def test_a_comparison_says_its_numbers_or_why_there_are_none(made: Comparison, words: str) -> None:
-    assert words in explain(judge_comparison(run().metric(made.metric), made, Policy()))
+    ]
+    assert [] == [
+        (made, words)
+        for made, words in table
+        if words not in explain(judge_comparison(run().metric(made.metric), made, Policy()))
+    ]
 
 
-@pytest.mark.parametrize(
-    ("outcome", "share", "said"),
-    [
+def test_an_inconclusive_comparison_says_how_often_it_was_disturbed() -> None:
+    table: list[tuple[ComparisonOutcome, float, str]] = [
         ("inconclusive", 0.54, "54 % of turns were interrupted by other work"),
         ("inconclusive", 0.0, ""),
         ("equivalent", 0.54, ""),
-    ],
-)
-def test_an_inconclusive_comparison_says_how_often_it_was_disturbed(
-    outcome: ComparisonOutcome, share: float, said: str
-) -> None:
-    disturbed = replace(comparison(outcome), interference=share)
-    verdict = judge_comparison(run().metric("latency"), disturbed, Policy())
-    assert said == str(disturbed.disturbance or "")
-    assert said in verdict.reason
-    assert ("interrupted" in verdict.reason) == bool(said)
+    ]
+    for outcome, share, words in table:
+        disturbed = replace(comparison(outcome), interference=share)
+        verdict = judge_comparison(run().metric("latency"), disturbed, Policy())
+        assert words == str(disturbed.disturbance or "")
+        assert words in verdict.reason
+        assert ("interrupted" in verdict.reason) == bool(words)
 
 
 def test_a_run_is_answered_budgets_first() -> None:
@@ -306,25 +285,21 @@ def test_a_run_of_own_metrics_leaves_the_markers_to_the_measured_one() -> None:
     assert answers_markers(own, set())
 
 
-@pytest.mark.parametrize(
-    ("value", "low", "high", "limit", "needed"),
-    [
+def test_examples_that_would_decide_a_share_are_told() -> None:
+    table: list[tuple[float, float | None, float, float, int]] = [
         (0.8, 0.5, 0.96, 0.7, 90),  # 0.3 to be 0.1: 10 * 9
         (0.6, 0.4, 0.9, 0.7, 90),  # from below
         (0.0, 0.0, 0.26, 0.05, 52),  # an interval of 0 shrinks with n: 10 * 5.2
         (0.7, 0.5, 0.9, 0.7, 0),  # at the limit no number decides
         (0.8, None, 0.96, 0.7, 0),
-    ],
-)
-def test_examples_that_would_decide_a_share_are_told(
-    value: float, low: float | None, high: float, limit: float, needed: int
-) -> None:
-    budget = Budget(keyword="accuracy_min", metric="accuracy", statistic="mean", limit=limit)
-    estimate = Estimate(value=value, low=low, high=high, confidence=0.9, n=10, method="m")
-    seen = Figure(metric="accuracy", statistic="mean", estimate=estimate, source="labels", per="example")
-    verdict = judge_budget(run(), [seen], budget, Policy())
-    told = [one for one in verdict.decided_by if one.kind == "few examples"]
-    assert ([needed] if needed else []) == [one.numbers["needed"] for one in told]
+    ]
+    for value, low, high, limit, needed in table:
+        budget = Budget(keyword="accuracy_min", metric="accuracy", statistic="mean", limit=limit)
+        estimate = Estimate(value=value, low=low, high=high, confidence=0.9, n=10, method="m")
+        seen = Figure(metric="accuracy", statistic="mean", estimate=estimate, source="labels", per="example")
+        verdict = judge_budget(run(), [seen], budget, Policy())
+        told = [one for one in verdict.decided_by if one.kind == "few examples"]
+        assert ([needed] if needed else []) == [one.numbers["needed"] for one in told]
 
 
 def test_a_failure_says_its_numbers_and_below_them_what_moved() -> None:
