@@ -110,10 +110,7 @@ def test_at_the_stated_error_rate_the_confidence_is_kept() -> None:
 def test_an_answer_that_others_contradict_is_asked_again() -> None:
     """Commit 15 was said to contain the culprit, and no commit up to 14 does: 15 itself, or the answer was wrong."""
     history = line_of(32)
-    answers = [
-        ("15", True),
-        *((name, False) for name in ("7", "11", "13", "14")),
-    ]
+    answers = [("15", True), *((name, False) for name in ("7", "11", "13", "14"))]
     assert "15" == halving(history, posterior(history, answers), ())
 
 

@@ -76,10 +76,7 @@ def test_the_usual_reference_is_found_where_candidates_are_numbered() -> None:
 def test_conditions_tell_points_apart() -> None:
     table: list[tuple[list[dict[str, str]], list[str]]] = [
         ([{"batch_size": "1", "threads": "2"}, {"batch_size": "1"}], ["", ""]),  # all agree
-        (
-            [{"batch_size": "1"}, {"batch_size": "32"}, {}],
-            ["batch_size=1", "batch_size=32", "batch_size=not declared"],
-        ),
+        ([{"batch_size": "1"}, {"batch_size": "32"}, {}], ["batch_size=1", "batch_size=32", "batch_size=not declared"]),
         (
             [{}, {"load": "single_stream"}, {"load": "offline calls=9"}],  # without a load calls follow each other
             ["load=single_stream", "load=single_stream", "load=offline calls=9"],

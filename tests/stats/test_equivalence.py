@@ -11,15 +11,7 @@ from pytest_hwperf.records.messages import said
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.stats.paired import pair_value
 from pytest_hwperf.stats.ranks import changes_of, decisive
-from pytest_hwperf.stats.sequence import (
-    LOOKS,
-    PATIENT_SHARES,
-    Step,
-    decide,
-    look_for_equivalence,
-    looks,
-    next_step,
-)
+from pytest_hwperf.stats.sequence import LOOKS, PATIENT_SHARES, Step, decide, look_for_equivalence, looks, next_step
 
 A, B = gates.asked(test="a"), gates.asked(test="b")
 WIDE = (0.97, 1.03, 0.98, 1.021, 0.975, 0.99)  # no sign of a slowdown, and no narrow interval

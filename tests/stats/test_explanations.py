@@ -10,13 +10,7 @@ from fakes.profiles import profiled, repeats, sampled
 
 from pytest_hwperf.records.evidence import Explanation, Gate, PairedProfiles
 from pytest_hwperf.records.messages import said, state
-from pytest_hwperf.records.profiles import (
-    HeldMemory,
-    OperatorProfile,
-    ProfiledCalls,
-    ProfiledOperator,
-    SampledCalls,
-)
+from pytest_hwperf.records.profiles import HeldMemory, OperatorProfile, ProfiledCalls, ProfiledOperator, SampledCalls
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison, Judgement, Policy

@@ -269,10 +269,7 @@ def test_a_test_that_was_lost_before_keeps_its_reason() -> None:
 
 def test_a_measurement_of_one_side_only_has_nothing_beside_it() -> None:
     seen = rehearsal()
-    seen.uneven = {
-        Measurement(test=NODE, label="extra"): "candidate",
-        Measurement(test="other", label=""): "baseline",
-    }
+    seen.uneven = {Measurement(test=NODE, label="extra"): "candidate", Measurement(test="other", label=""): "baseline"}
     seen.facts[Measurement(test="other", label="")] = dict.fromkeys(SIDES, Facts())
     seen.uneven[Measurement(test=NODE, label="")] = "baseline"
     found = asked(asking(), seen)

@@ -7,13 +7,7 @@ from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Budget, Comparison, Margin, uncompared
 from pytest_hwperf.reports.rollout import reason
-from pytest_hwperf.stats.rollout import (
-    Contender,
-    FailedRequests,
-    Requests,
-    decide,
-    requirements_of,
-)
+from pytest_hwperf.stats.rollout import Contender, FailedRequests, Requests, decide, requirements_of
 from pytest_hwperf.stats.tradeoffs import Requirement
 
 OLD, NEW = version("old.onnx", 1.0), version("new.onnx", 1.0)
@@ -80,11 +74,7 @@ def test_requirements_are_held_against_the_whole_interval() -> None:
             "inconclusive",
             "540 examples cannot decide this: about 1383 would",
         ),
-        (
-            limit("memory_max_mb", "memory", "p50", 1e7),
-            "inconclusive",
-            "memory_max_mb unmeasured, limit <= 10 MB",
-        ),
+        (limit("memory_max_mb", "memory", "p50", 1e7), "inconclusive", "memory_max_mb unmeasured, limit <= 10 MB"),
         (limit("flip_rate_max", "flip_rate", "mean", 0.0), "inconclusive", "flip_rate_max unmeasured, limit <= 0"),
     ]
     for budget, outcome, told in table:

@@ -33,10 +33,7 @@ def evidence(*pairs: list[Observation]) -> Evidence:
         classes=Classes(names=("a", "b"), of=array("d", [0.0] * 80 + [1.0] * 20)),
     )
     return Evidence(
-        alpha=0.01,
-        hypotheses=(),
-        fixed_samples=(right,),
-        pairs=tuple(gates.pair("screen", found) for found in pairs),
+        alpha=0.01, hypotheses=(), fixed_samples=(right,), pairs=tuple(gates.pair("screen", found) for found in pairs)
     )
 
 

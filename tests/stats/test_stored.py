@@ -279,8 +279,7 @@ def test_a_stored_run_without_the_values_of_its_figure_is_not_compared_with() ->
 def test_values_that_nothing_is_compared_with_are_not_kept() -> None:
     """A difference for each row would fill the baseline; its figures are kept."""
     now = measured(
-        sample("flip_rate", [0.0, 1.0], per="example"),
-        sample("probability_diff", [0.1, 0.2], per="example"),
+        sample("flip_rate", [0.0, 1.0], per="example"), sample("probability_diff", [0.1, 0.2], per="example")
     )
     kept = stored_run_of(Judgement(run=now, figures=figures(now), verdicts=()))
     assert ["flip_rate"] == [sample.metric for sample in kept.run.samples]
@@ -322,11 +321,7 @@ def test_limit_of_few_stored_runs() -> None:
         # spread 0.2/sqrt(2) = .141421: s^2 = (3 * .01 + .02)/4 = .0125; t(.99, 4) = 3.746947; sqrt(1.5)
         ([1.0, 1.2], 1.1, 3.746947 * math.sqrt(0.0125 * 1.5)),
         # median .1, MAD .1, spread .14826; s^2 = (.03 + 2 * .02198)/5; t(.99, 5); 1 + pi/6
-        (
-            [0.0, 0.1, 0.3],
-            0.1,
-            stats.t.ppf(0.99, 5) * math.sqrt((3 * 0.01 + 2 * 0.14826**2) / 5 * (1 + math.pi / 6)),
-        ),
+        ([0.0, 0.1, 0.3], 0.1, stats.t.ppf(0.99, 5) * math.sqrt((3 * 0.01 + 2 * 0.14826**2) / 5 * (1 + math.pi / 6))),
     ]
     assert [] == [
         (history, centre, limit)

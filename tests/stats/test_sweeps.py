@@ -172,10 +172,7 @@ def test_medians_and_rates_have_one_value_a_round() -> None:
     figures = found([round_of(1.0, 2.0, 3.0, rows=8), round_of(5.0, 6.0, 7.0, rows=8)], "p50")
     assert {("latency", "p50"), ("throughput", "mean"), ("sample_throughput", "mean")} == figures.keys()
     assert (4.0, 2.0, 6.0) == ((p50 := figures["latency", "p50"].estimate).value, p50.low, p50.high)
-    assert (1 / 6, 1 / 2) == (
-        (rate := figures["throughput", "mean"].estimate).low,
-        rate.high,
-    )
+    assert (1 / 6, 1 / 2) == ((rate := figures["throughput", "mean"].estimate).low, rate.high)
     assert 4.0 == figures["sample_throughput", "mean"].estimate.high
 
 
