@@ -67,17 +67,12 @@ def test_rank_of_a_bound_and_the_level_it_holds() -> None:
 
 
 def test_fewest_pairs_that_can_reject() -> None:
-    table = [(0.05, 5), (0.01, 7), (0.001, 10), (1 / 64, 6), (0.5, 1), (1.0, 0)]
-    assert [] == [(alpha, pairs) for alpha, pairs in table if pairs != fewest_pairs(alpha)]
-
-
-@given(alpha=st.floats(1e-15, 1.0))
-def test_one_pair_fewer_could_not_reject(alpha: float) -> None:
-    assert 2.0 ** -fewest_pairs(alpha) <= alpha < 2.0 ** -(fewest_pairs(alpha) - 1)
+    pairs = {0.05: 5, 0.01: 7, 0.001: 10, 1 / 64: 6, 0.999 / 64: 7, 0.5: 1, 1.0: 0}
+    assert pairs == {alpha: fewest_pairs(alpha) for alpha in pairs}
 
 
 def test_known_signed_rank_p_values() -> None:
-    """Counts by hand with ties, and the example of scipy's manual; scipy agrees where it counts patterns."""
+    """Counts by hand with ties, and the example of scipy's manual."""
     table: list[tuple[list[float], float]] = [
         ([1, 1, 2, -2, 3], 6 / 32),
         ([1, 1, 2, 2, 3, 3, -1, 4], 4 / 256),
@@ -86,25 +81,16 @@ def test_known_signed_rank_p_values() -> None:
         ([0, 0], 1.0),
         ([], 1.0),
     ]
-    for values, p_value in table:
-        every = stats.PermutationMethod(n_resamples=np.inf)
-        assert p_value == signed_rank_p(values)
-        if any(values):
-            found = stats.wilcoxon(values, alternative="greater", zero_method="pratt", method=every)
-            assert p_value == pytest.approx(found.pvalue, rel=1e-12)
+    assert [] == [(values, p_value) for values, p_value in table if p_value != signed_rank_p(values)]
+    untied = np.random.default_rng(20).normal(0.3, 1, size=20)
+    expected = stats.wilcoxon(untied, alternative="greater", method="exact").pvalue
+    assert expected == pytest.approx(signed_rank_p(untied.tolist()), rel=1e-12)
 
 
 def test_all_values_beyond_the_margin_have_the_smallest_p_value() -> None:
-    for n in range(1, 21):
+    for n in (1, 12, 13, 20):
         values = [3.0 + i for i in range(n)]
         assert [2.0**-n] * 3 == [signed_rank_p(values), signed_rank_p(values, 2.5), sign_flip_p(values)]
-
-
-def test_without_ties_scipy_agrees() -> None:
-    for n in [5, 13, 20]:
-        values = np.random.default_rng(n).normal(0.3, 1, size=n)
-        expected = stats.wilcoxon(values, alternative="greater", method="exact").pvalue
-        assert expected == pytest.approx(signed_rank_p(values.tolist()), rel=1e-12), n
 
 
 @given(values=few, margin=margins, added=margins, factor=st.sampled_from([0.5, 2.0, 1024.0]))
@@ -115,13 +101,6 @@ def test_neither_another_unit_nor_another_origin_changes_a_p_value(
         p_value = p_of(values, margin)
         assert p_value == p_of([value + added for value in values], margin + added)
         assert p_value == p_of([value * factor for value in values], margin * factor)
-
-
-@given(values=few, margin=margins)
-def test_both_directions_together_leave_out_nothing(values: list[float], margin: float) -> None:
-    """P(T >= t) + P(T <= t) is 1 plus the probability of t itself."""
-    for p_of in (signed_rank_p, sign_flip_p):
-        assert p_of(values, margin) + p_of([-value for value in values], -margin) > 1
 
 
 @given(values=untied, alpha=levels, margin=margins)
@@ -165,11 +144,8 @@ def test_interval_moves_with_its_values_and_mirrors(values: list[float], added: 
 
 
 def test_centre_is_the_median_of_pairwise_means() -> None:
-    assert (1.75, 4.0) == (hodges_lehmann([0, 1, 5]), hodges_lehmann([4]))
-
-
-def test_one_process_gone_wild_does_not_move_the_centre() -> None:
-    assert hodges_lehmann([0.0] * 9 + [1000.0]) == 0.0
+    """One process gone wild does not move it."""
+    assert [1.75, 4.0, 0.0] == [hodges_lehmann(values) for values in ([0, 1, 5], [4], [0.0] * 9 + [1000.0])]
 
 
 def test_too_many_values_for_an_exact_sum_are_refused() -> None:
@@ -193,8 +169,7 @@ def test_the_bound_of_a_shift_is_that_of_the_rank_sum_test() -> None:
 def test_every_order_of_a_rank_sum_is_counted() -> None:
     orders = [sum(rank - at for at, rank in enumerate(ranks)) for ranks in combinations(range(7), 3)]
     below = [sum(u <= most for u in orders) / len(orders) for most in range(13)]
-    for most, share in enumerate(below):
-        assert rank_sum_count(3, 4, share) == most + 1
+    assert [*range(1, 14)] == [rank_sum_count(3, 4, share) for share in below]
 
 
 CASES = 25  # samples of each size
@@ -222,11 +197,6 @@ def test_p_values_with_ties_and_zeros_are_those_of_every_pattern() -> None:
         assert tied > CASES / 2 or n < 4
 
 
-def test_a_pattern_more_would_be_noticed() -> None:
-    """What the counts are held against is no copy of what they check."""
-    assert 4 / 256 == share_of_patterns(np.array([4, 4, 9, 9, 13, 13, 4, 16]), np.array([1, 1, 1, 1, 1, 1, 0, 1]) > 0)
-
-
 EQUAL, SLOWER = 0, 1  # tests of the build
 
 
@@ -247,23 +217,18 @@ def observed(gate: Gate, hypothesis: Hypothesis, stage: str) -> list[float | Non
     return [one.change for pair in pairs for one in pair.observations if one.measurement == hypothesis.measurement]
 
 
-def test_a_cleared_test_rests_on_its_screen(gate: Gate) -> None:
-    assert observed(gate, gates.hypothesis(EQUAL), "screen") == values_of(gate, gates.hypothesis(EQUAL))
+def test_a_cleared_test_rests_on_its_screen_and_a_confirmed_one_on_its_fresh_pairs(gate: Gate) -> None:
+    for number, stage in ((EQUAL, "screen"), (SLOWER, "confirm")):
+        assert observed(gate, gates.hypothesis(number), stage) == values_of(gate, gates.hypothesis(number))
     assert SCREEN_PAIRS == len(values_of(gate, gates.hypothesis(EQUAL)))
-
-
-def test_a_confirmed_test_rests_on_its_fresh_pairs(gate: Gate) -> None:
     assert "regressed" == decide(gate.evidence)[gates.hypothesis(SLOWER)].outcome
-    assert observed(gate, gates.hypothesis(SLOWER), "confirm") == values_of(gate, gates.hypothesis(SLOWER))
 
 
 def test_pairs_beyond_the_last_look_are_left_out(gate: Gate) -> None:
     """A test that was decided earlier may run on beside others; its comparison is that of the look."""
-    last = gate.evidence.pairs[-1]
+    last, slower = gate.evidence.pairs[-1], gates.hypothesis(SLOWER)
     more = replace(gate.evidence, pairs=(*gate.evidence.pairs, replace(last, number=last.number + 1)))
-    assert values_of(gate, gates.hypothesis(SLOWER)) == values_of(
-        replace(gate, evidence=more), gates.hypothesis(SLOWER)
-    )
+    assert values_of(gate, slower) == values_of(replace(gate, evidence=more), slower)
 
 
 def test_the_rehearsal_is_kept_apart_and_what_has_no_ratio_is_left_out(gate: Gate) -> None:
@@ -286,11 +251,6 @@ def test_values_that_do_not_give_the_change_are_not_taken(gate: Gate) -> None:
 
 
 def test_the_effect_is_the_mean_over_the_deviation() -> None:
-    """0.04 / 0.02; the other way round it is its negative."""
-    assert 2.0 == pytest.approx(cohens_d([0.02, 0.04, 0.06]))
-    assert -2.0 == pytest.approx(cohens_d([-0.02, -0.04, -0.06]))
-
-
-def test_without_a_deviation_there_is_no_effect() -> None:
-    table: list[list[float]] = [[], [0.02], [0.02, 0.02], [0.0, 0.0, 0.0]]
-    assert [] == [values for values in table if cohens_d(values) is not None]
+    """0.04 / 0.02; the other way round it is its negative, and without a deviation there is none."""
+    assert [2.0, -2.0] == pytest.approx([cohens_d([0.02, 0.04, 0.06]), cohens_d([-0.02, -0.04, -0.06])])
+    assert [None] * 4 == [cohens_d(values) for values in ([], [0.02], [0.02, 0.02], [0.0, 0.0, 0.0])]
