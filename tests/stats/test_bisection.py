@@ -78,15 +78,12 @@ def test_a_commit_contains_what_its_parents_do() -> None:
     assert tuple("0123456") == BRANCHED.names(BRANCHED.reach["6"])
 
 
-def test_right_answers_find_any_of_32_commits_in_eight_steps() -> None:
-    for culprit in range(32):
-        name, steps = search(line_of(32), str(culprit), Random(0), 0.0)
-        assert str(culprit) == name
-        assert 5 <= steps <= 8, culprit
-
-
-def test_a_commit_of_a_branch_is_found() -> None:
-    assert [] == [culprit for culprit in "0123456" if culprit != search(BRANCHED, culprit, Random(0), 0.0)[0]]
+def test_right_answers_find_any_commit() -> None:
+    """One of 32 in eight steps."""
+    found = [search(line_of(32), str(culprit), Random(0), 0.0) for culprit in range(32)]
+    assert [str(culprit) for culprit in range(32)] == [name for name, _ in found]
+    assert {steps for _, steps in found} <= {5, 6, 7, 8}
+    assert [*"0123456"] == [search(BRANCHED, culprit, Random(0), 0.0)[0] for culprit in "0123456"]
 
 
 def test_without_wrong_answers_the_middle_is_asked() -> None:
@@ -161,11 +158,9 @@ def pairs(centre: float, spread: float = 0.001) -> tuple[float, ...]:
 
 
 def test_a_commit_before_the_culprit_is_faster_by_more_than_half_the_change() -> None:
+    """Half-way nothing is answered."""
     found, _ = answers_of(bisection(step("3", *pairs(TEN)), step("9", *pairs(0.0))))
     assert [("3", False), ("9", True)] == found
-
-
-def test_half_way_nothing_is_answered() -> None:
     assert ([], {}) == answers_of(bisection(step("3", *pairs(TEN / 2))))
 
 
@@ -257,18 +252,12 @@ def test_the_change_lies_between_the_neighbours_of_the_culprit() -> None:
     assert 12 == found.n
 
 
-def test_of_the_last_commit_the_change_is_that_to_its_predecessor() -> None:
-    found = change_of(HISTORY, bisection(step("30", *pairs(0.1))), ["31"])
-    assert math.isclose(math.expm1(0.1), found.value, rel_tol=1e-6)
-    assert 6 == found.n
-
-
-def test_of_the_first_commit_the_values_of_both_ends_count() -> None:
-    found = change_of(HISTORY, bisection(step("0", *pairs(0.0))), ["0"])
-    assert math.isclose(0.1, found.value, rel_tol=1e-6)
-
-
-def test_without_a_commit_between_it_is_the_change_of_both_ends() -> None:
+def test_of_a_commit_at_an_end_the_change_is_that_to_its_neighbour() -> None:
+    """Of the first one the values of both ends count, and without a commit between it is their change."""
+    last = change_of(HISTORY, bisection(step("30", *pairs(0.1))), ["31"])
+    first = change_of(HISTORY, bisection(step("0", *pairs(0.0))), ["0"])
+    assert [math.expm1(0.1), 0.1] == pytest.approx([last.value, first.value], rel=1e-6)
+    assert 6 == last.n
     assert known().change == change_of(History(HISTORY.commits[:1]), bisection(), ["0"])
 
 

@@ -49,12 +49,8 @@ def test_times_of_any_spread() -> None:
 
 
 def test_the_share_that_waits() -> None:
-    table = [(2, 1.5, 0.6429), (10, 7, 0.2217), (1, 0.3, 0.3)]
-    assert [] == [
-        (servers, offered, share)
-        for servers, offered, share in table
-        if share != pytest.approx(erlang_c(servers, offered), abs=5e-5)
-    ]
+    shares = {(2, 1.5): 0.6429, (10, 7): 0.2217, (1, 0.3): 0.3}
+    assert shares == pytest.approx({one: erlang_c(*one) for one in shares}, abs=5e-5)
 
 
 def test_several_servers_share_a_queue() -> None:
@@ -70,8 +66,8 @@ def test_a_full_server_has_no_steady_state() -> None:
 
 
 def test_what_a_utilisation_means() -> None:
-    table = [(0.7, "safe"), (0.71, "high"), (0.8, "high"), (0.81, "too high"), (1.0, "no steady state")]
-    assert [] == [(busy, found) for busy, found in table if found != level(busy)]
+    levels = {0.7: "safe", 0.71: "high", 0.8: "high", 0.81: "too high", 1.0: "no steady state"}
+    assert levels == {busy: level(busy) for busy in levels}
 
 
 def test_instances_for_a_peak() -> None:

@@ -104,10 +104,12 @@ def test_change_of_memory_lies_between_the_most_distant_processes() -> None:
 
 
 def test_equal_processes_are_compared_exactly() -> None:
-    found = memory([100e6] * 3, [110e6] * 3)
+    """From nothing there is an outcome and no ratio."""
+    found, none = memory([100e6] * 3, [110e6] * 3), memory([0.0] * 3, [5e6] * 3)
     assert found.change is not None
     assert 1.0 == found.change.confidence
     assert "3 stored and 3 new values, equal on each side, compared exactly, no p-value" == found.how
+    assert (None, None, "0 B in the baseline, 5.00 MB now") == (none.change, none.detectable, none.reason)
 
 
 def test_detectable_is_the_smallest_shift_for_the_worse_that_is_called() -> None:
@@ -123,13 +125,6 @@ def test_detectable_is_the_smallest_shift_for_the_worse_that_is_called() -> None
         for share, outcome in ((1.001, "regressed"), (0.96, "inconclusive")):
             shifted = [value + share * found.detectable * 100 for value in candidate]
             assert outcome == compare_exact(metric, baseline, shifted, margin).outcome
-
-
-def test_memory_from_nothing_has_an_outcome_and_no_ratio() -> None:
-    found = memory([0.0] * 3, [5e6] * 3)
-    assert found.change is None
-    assert found.detectable is None
-    assert "0 B in the baseline, 5.00 MB now" == found.reason
 
 
 @given(baseline=byte_counts, candidate=byte_counts)
@@ -238,15 +233,9 @@ def test_tango_score_is_the_constrained_likelihoods(counts: tuple[int, int, int]
 
 
 def test_tango_score_at_the_edges() -> None:
-    """Of five examples: no disagreement, all won (McNemar's (5 - 0)/sqrt(5)), and all won where all should be."""
-    table = [(0, 0.0, 0.0), (5, 0.0, math.sqrt(5)), (5, 1.0, 0.0)]
-    assert [] == [
-        (ups, change, score) for ups, change, score in table if pytest.approx(score) != tango_score(ups, 0, 5, change)
-    ]
-
-
-def test_tango_score_beyond_doubt_is_infinite() -> None:
-    assert -math.inf == tango_score(0, 0, 5, 1.0)
+    """Of five examples: no disagreement, all won (McNemar's (5 - 0)/sqrt(5)), all won where all should be, and none."""
+    scores = {(0, 0.0): 0.0, (5, 0.0): math.sqrt(5), (5, 1.0): 0.0, (0, 1.0): -math.inf}
+    assert pytest.approx(scores) == {(ups, change): tango_score(ups, 0, 5, change) for ups, change in scores}
 
 
 def test_everything_won_is_bounded_by_1() -> None:

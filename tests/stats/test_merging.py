@@ -55,16 +55,13 @@ def test_every_verdict_can_be_computed_again(parts: Parts) -> None:
     assert (3, ()) == (again.agreeing, again.disagreements)
 
 
-def test_machines_stay_with_their_runs_and_are_named(parts: Parts) -> None:
+def test_machines_stay_with_their_runs_and_are_named_where_they_differ(parts: Parts) -> None:
     merged = merge(parts)
     assert ["AMD EPYC 7B13"] * 2 + ["Intel Xeon"] == [one.run.machine.cpu_model for one in merged.judgements]
     assert (
         "measured on 2 machines, and compared on each of them alone: AMD EPYC 7B13, 4 cores (shards 1, 2); "
         "Intel Xeon, 8 cores (shard 3)"
     ) in merged.warnings
-
-
-def test_one_machine_is_not_worth_a_word(parts: Parts) -> None:
     assert () == merge(parts | {"c.json": shards.report_of(3, 0.0)}).warnings
 
 
@@ -436,40 +433,20 @@ def test_every_surface_says_of_which_kind_a_verdict_is(kinds: Parts) -> None:
     assert {("hwperf.machine_kind", "arm")} <= {*properties(merged.judgements[1])}
 
 
-def test_a_kind_is_read() -> None:
-    table: list[tuple[str, tuple[str, int] | None]] = [
-        ("arm64", ("arm64", 1)),
-        ("a.b_c-1/12", ("a.b_c-1", 12)),
-        ("", None),
-    ]
-    assert [] == [(text, found) for text, found in table if found != parse_kind(text)]
+def test_a_kind_and_kinds_are_read() -> None:
+    kinds: dict[str, tuple[str, int] | None] = {"arm64": ("arm64", 1), "a.b_c-1/12": ("a.b_c-1", 12), "": None}
+    assert kinds == {text: parse_kind(text) for text in kinds}
+    lists = {"arm, x86": (("arm", "x86"), 2), "3": ((), 3), "arm": (("arm",), 1)}
+    assert lists == {text: parse_kinds(text) for text in lists}
 
 
-def test_what_is_no_kind_is_refused() -> None:
-    table = ["3090", "a b", "a/0", "a/101", "a/", "-a", "ä", "a" * 41, "a\n", "a/1/2"]
-    for text in table:
+def test_what_is_no_kind_is_refused(kinds: Parts) -> None:
+    for text in ["3090", "a b", "a/0", "a/101", "a/", "-a", "ä", "a" * 41, "a\n", "a/1/2"]:
         with pytest.raises(UsageProblem, match="is no kind of machine"):
             parse_kind(text)
-
-
-def test_kinds_are_read() -> None:
-    table: list[tuple[str, tuple[tuple[str, ...], int]]] = [
-        ("arm, x86", (("arm", "x86"), 2)),
-        ("3", ((), 3)),
-        ("arm", (("arm",), 1)),
-    ]
-    assert [] == [(text, found) for text, found in table if found != parse_kinds(text)]
-
-
-def test_what_are_no_kinds_is_refused() -> None:
-    table = ["", "0", "101", "arm,,x86", "arm,arm", "1,2", "²"]
-    for text in table:
+    for text in ["", "0", "101", "arm,,x86", "arm,arm", "1,2", "²"]:
         with pytest.raises(UsageProblem, match="names of different kinds of machine"):
             parse_kinds(text)
-
-
-def test_a_report_with_no_such_kind_is_refused(kinds: Parts) -> None:
-    table: list[dict[str, Any]] = [{"kind": "a b"}, {"kinds": 0}, {"kinds": 101}]
-    for fields in table:
+    for fields in [{"kind": "a b"}, {"kinds": 0}, {"kinds": 101}]:
         with pytest.raises(ValueError, match="no kind of machine is called"):
             changed(kinds["x.json"], **fields)
