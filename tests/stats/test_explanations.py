@@ -87,19 +87,13 @@ def test_the_function_that_moved_is_computed_again_and_one_that_was_written_over
     assert any("innocent" in line for line in recompute(edited).disagreements)
 
 
-def test_where_nothing_changed_nothing_moved() -> None:
+def test_where_nothing_changed_or_was_profiled_nothing_moved() -> None:
     """A share of a change that may be none says nothing."""
-    equal = gates.hypothesis(1)
-    profiles = replace(PROFILES, measurement=equal.measurement)
-    assert explained(decide(gates.build([0.3, 0.0], Random(1))), [profiles])[equal.key].moved is None
-
-
-def test_what_was_not_profiled_has_no_operator() -> None:
-    """Nor has a measurement that the pairs have not decided."""
     decided = decide(gates.build([0.3, 0.0], Random(1)))
-    elsewhere = replace(PROFILES, measurement=gates.hypothesis(7).measurement)
-    assert all(one.moved is None for one in explained(decided, [elsewhere]).values())
-    assert {hypothesis.key for hypothesis in decided} == explained(decided, [elsewhere]).keys()
+    equal, elsewhere = (replace(PROFILES, measurement=gates.hypothesis(number).measurement) for number in (1, 7))
+    for profiles in (equal, elsewhere):
+        assert [None, None] == [one.moved for one in explained(decided, [profiles]).values()]
+        assert {hypothesis.key for hypothesis in decided} == explained(decided, [profiles]).keys()
 
 
 BEFORE = {"predict": 1, "predict>tokenize": 2, "predict>tokenize>split": 1, "predict>embed": 4, "predict>score": 2}
@@ -325,13 +319,8 @@ def test_a_change_of_nothing_has_no_mover(comparison: Comparison) -> None:
 
 
 def test_sides_are_clear_that_are_farther_apart_than_half_their_spread() -> None:
-    table: list[tuple[tuple[float, ...], tuple[float, ...], bool]] = [
-        ((1, 2), (5, 6), True),
-        ((1, 2), (3, 4), False),
-        ((2,), (1,), True),
-        ((1,), (1,), False),
-    ]
-    assert [] == [(then, now, clear) for then, now, clear in table if clear != Seconds(then, now).is_clear]
+    sides = {((1, 2), (5, 6)): True, ((1, 2), (3, 4)): False, ((2,), (1,)): True, ((1,), (1,)): False}
+    assert sides == {(then, now): Seconds(then, now).is_clear for then, now in sides}
 
 
 def test_an_improvement_is_explained_too(comparison: Comparison) -> None:
@@ -423,18 +412,15 @@ def test_the_operator_that_was_added_moved_first(comparison: Comparison) -> None
     assert "Erf (Erf_0): " in str(explained({SLOWER: comparison}, pairs(270, 275, 265), [found])[SLOWER.key].moved)
 
 
-def test_an_operator_within_the_spread_is_not_named(comparison: Comparison) -> None:
+def test_operators_within_the_spread_or_of_half_of_the_call_are_not_named(
+    comparison: Comparison,
+) -> None:
     """Gemm took 800 to 1000 of 900 µs."""
     found = explain_operators(SLOWER, comparison, pairs(270, 270, 270, gemm=(800, 1000, 900)))
     assert ["Erf (Erf_0)"] == [one.name for one in found.movers]
-
-
-def test_withheld_operators_name_none(comparison: Comparison) -> None:
-    """They cover half of the call."""
     (one,) = pairs(270, gemm=(900,))
-    half = replace(one, candidate=replace(one.candidate, call_s=2.5e-3))
-    found = explain_operators(SLOWER, comparison, [half])
-    assert ((), "nothing moved") == (found.movers, found.withheld and found.withheld.kind)
+    half = explain_operators(SLOWER, comparison, [replace(one, candidate=replace(one.candidate, call_s=2.5e-3))])
+    assert ((), "nothing moved") == (half.movers, half.withheld and half.withheld.kind)
 
 
 def test_a_function_that_holds_more_than_any_operator_is_told_instead(comparison: Comparison) -> None:
@@ -465,22 +451,16 @@ def test_what_a_library_holds_is_its_callers(memory: Comparison) -> None:
 
 
 def test_why_nothing_could_be_profiled_is_said_in_place_of_a_mover(comparison: Comparison) -> None:
+    """Unless operators say something; an explanation of another comparison changes none."""
     found = explain_nothing(SLOWER, comparison, "function", said("no timer is there"))
+    other = explain_nothing(LARGER, comparison, "allocation", said("…"))
+    three = pairs(1, 1, 1, gemm=(900, 900, 900))
     assert ("no timer is there", 0) == (str(found.withheld), found.repeats)
     assert "no timer is there" == str(explained({SLOWER: comparison}, (), [found])[SLOWER.key].moved)
-
-
-def test_what_operators_say_stands_where_functions_are_unknown(comparison: Comparison) -> None:
-    found = explain_nothing(SLOWER, comparison, "function", said("no timer is there"))
-    three = pairs(1, 1, 1, gemm=(900, 900, 900))
     assert "Gemm" in str(explained({SLOWER: comparison}, three, [found])[SLOWER.key].moved)
-
-
-def test_an_explanation_of_another_comparison_changes_none(comparison: Comparison) -> None:
-    found = explain_nothing(LARGER, comparison, "allocation", said("…"))
-    assert explained({SLOWER: comparison}, (), [found])[SLOWER.key].moved is None
-    assert LARGER.key == found.key
-    assert pytest.approx(0.3, abs=0.1) == found.change / found.baseline
+    assert explained({SLOWER: comparison}, (), [other])[SLOWER.key].moved is None
+    assert LARGER.key == other.key
+    assert pytest.approx(0.3, abs=0.1) == other.change / other.baseline
 
 
 def test_what_has_not_moved_in_a_report_from_elsewhere_does_no_harm(comparison: Comparison) -> None:

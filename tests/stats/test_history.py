@@ -34,8 +34,8 @@ def value(started_at: str, median: float) -> PastValue:
 
 
 def test_the_pinned_anchor_is_told_from_branches() -> None:
-    table = [("anchor", True), ("anchor v1.4", True), ("anchors/new", False), ("main", False), ("", False)]
-    assert [] == [(against, pinned) for against, pinned in table if pinned != is_anchor(against)]
+    pinned = {"anchor": True, "anchor v1.4": True, "anchors/new": False, "main": False, "": False}
+    assert pinned == {against: is_anchor(against) for against in pinned}
 
 
 def test_values_are_in_the_order_of_time() -> None:

@@ -94,9 +94,11 @@ def test_items_are_asked_for_where_both_sides_have_them() -> None:
         assert count == len(asked(asking(*margins, named=margins), seen).hypotheses)
 
 
-def test_nothing_to_ask_is_a_family_of_one() -> None:
-    """Alpha is divided by it."""
-    assert Questions().family == 1
+def test_an_alarm_takes_as_many_processes_as_its_level() -> None:
+    """2^-7 = 0.0078 is the first below 1 %; three are the fewest. Alpha is divided by a family of one at least."""
+    counts = {(1, 0.01): 7, (100, 0.01): 14, (0, 0.01): 7, (1, 0.2): 3}
+    assert counts == {(family, alpha): processes_needed(family, alpha) for family, alpha in counts}
+    assert 1 == Questions().family
 
 
 def test_values_that_need_no_clock_are_compared_where_both_sides_have_them() -> None:
@@ -292,12 +294,6 @@ def test_a_users_own_metric_is_asked_where_both_sides_record_it() -> None:
     margin = Margin(metric="rouge", statistic="p50", size=0.05)
     assert [Hypothesis(measurement=there, margin=margin, better="higher")] == found.hypotheses
     assert {(there, "fresh", "p50"): ("no baseline", "the baseline does not record it")} == in_words(found.parts)
-
-
-def test_an_alarm_takes_as_many_processes_as_its_level() -> None:
-    """2^-7 = 0.0078 is the first below 1 %; three are the fewest."""
-    table = [(1, 0.01, 7), (100, 0.01, 14), (0, 0.01, 7), (1, 0.2, 3)]
-    assert [] == [(family, alpha, count) for family, alpha, count in table if count != processes_needed(family, alpha)]
 
 
 def test_processes_leave_a_question_open_unless_none_is_worse() -> None:

@@ -447,6 +447,7 @@ def test_what_is_no_kind_is_refused(kinds: Parts) -> None:
     for text in ["", "0", "101", "arm,,x86", "arm,arm", "1,2", "²"]:
         with pytest.raises(UsageProblem, match="names of different kinds of machine"):
             parse_kinds(text)
-    for fields in [{"kind": "a b"}, {"kinds": 0}, {"kinds": 101}]:
+    wrong: list[dict[str, Any]] = [{"kind": "a b"}, {"kinds": 0}, {"kinds": 101}]
+    for fields in wrong:
         with pytest.raises(ValueError, match="no kind of machine is called"):
             changed(kinds["x.json"], **fields)

@@ -89,16 +89,10 @@ def plan(old_ms: float = 1.0, new_ms: float = 1.0, p95_limit: float | None = Non
 
 
 def test_too_many_are_the_fewest_that_chance_hardly_gives() -> None:
-    table = [(130, 0.05, 0.01, 14), (100, 0.0, 0.01, 1), (5, 0.5, 0.01, 6), (1, 0.001, 0.01, 1)]
-    assert [] == [
-        (n, share, level, count)
-        for n, share, level, count in table
-        if not (
-            count == alarm_count(n, share, level)
-            and binom.sf(count - 1, n, share) <= level
-            and (count == 1 or binom.sf(count - 2, n, share) > level)
-        )
-    ]
+    for n, share, level, count in [(130, 0.05, 0.01, 14), (100, 0.0, 0.01, 1), (5, 0.5, 0.01, 6), (1, 0.001, 0.01, 1)]:
+        assert count == alarm_count(n, share, level)
+        assert binom.sf(count - 1, n, share) <= level
+        assert count == 1 or binom.sf(count - 2, n, share) > level
 
 
 def test_the_share_that_is_seen_is_found_in_nine_of_ten() -> None:

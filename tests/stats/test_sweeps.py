@@ -39,8 +39,8 @@ def best(sweep: Sweep) -> dict[str, tuple[int, ...]]:
 
 def test_a_limit_is_answered_by_the_whole_interval() -> None:
     """1 % to either side: 9.9 ms reaches 9.999 ms, 9.95 ms reaches 10.05 ms, 10.2 ms begins at 10.1 ms."""
-    table = [(0.0098, "passed"), (0.0099, "passed"), (0.00995, "inconclusive"), (0.0102, "failed")]
-    assert [] == [(p95, outcome) for p95, outcome in table if outcome != row(point(1, 1, P95), p95).outcome]
+    outcomes = {0.0098: "passed", 0.0099: "passed", 0.00995: "inconclusive", 0.0102: "failed"}
+    assert outcomes == {p95: row(point(1, 1, P95), p95).outcome for p95 in outcomes}
 
 
 def test_the_worst_answer_is_that_of_the_point() -> None:
@@ -74,8 +74,9 @@ def test_an_inconclusive_point_is_never_the_best() -> None:
 
 
 def test_without_a_point_within_the_limits_there_is_no_best() -> None:
-    assert () == sweep_of("t", [row(point(1, 1, P95), 0.02)]).best
-    assert () == sweep_of("t", []).best
+    """Nor among values of different sources."""
+    rows = [row_of(point(n), [figure("energy", "mean", 0.1, source=source)]) for n, source in ((1, "rapl"), (2, "x"))]
+    assert [()] * 3 == [sweep_of("t", of).best for of in ([row(point(1, 1, P95), 0.02)], [], rows)]
 
 
 def test_points_are_told_apart_by_intervals_and_margin() -> None:
@@ -94,11 +95,6 @@ def test_calls_are_taken_where_rows_are_not_known() -> None:
     calls = [row_of(point(None, n), [figure("throughput", "mean", 100.0 * n)]) for n in (1, 2)]
     assert {"throughput": (1,)} == best(sweep_of("t", calls))
     assert {"throughput"} == {one.metric for one in sweep_of("t", calls).best}
-
-
-def test_values_of_different_sources_are_not_compared() -> None:
-    rows = [row_of(point(n), [figure("energy", "mean", 0.1, source=source)]) for n, source in ((1, "rapl"), (2, "x"))]
-    assert {} == best(sweep_of("t", rows))
 
 
 def test_the_fill_delay_is_part_of_a_latency_that_has_a_limit() -> None:
@@ -189,11 +185,8 @@ def test_energy_is_that_of_a_row_and_without_rows_that_of_a_call() -> None:
         assert (expected, "estimate:cpu-time", True) == (energy.estimate.value, energy.source, energy.estimated)
 
 
-def test_energy_that_a_round_lacks_is_left_out() -> None:
+def test_what_a_round_lacks_is_left_out() -> None:
     assert ("energy", "mean") not in found([round_of(1.0, joules=2.0), round_of(1.0)])
-
-
-def test_nothing_measured_has_no_figures() -> None:
     assert () == figures_of([], ["p95"])
 
 

@@ -42,11 +42,7 @@ def test_a_test_takes_its_turns_its_warm_up_and_what_is_beside_them() -> None:
 
 
 def test_the_screen_gets_coarser_where_the_time_is_short() -> None:
-    assert [] == [
-        (count, screening)
-        for count, screening in [(10, FINE), (60, COARSE), (2000, COARSE)]
-        if screening != table(count).screening(600.0)
-    ]
+    assert [FINE, COARSE, COARSE] == [table(count).screening(600.0) for count in (10, 60, 2000)]
 
 
 def test_all_tests_are_one_group_where_they_fit() -> None:
@@ -122,32 +118,13 @@ def test_a_test_that_one_side_at_a_time_runs_warms_up_in_four_processes() -> Non
     assert {"shared": 0.5, "serial": 3.0, "both": 3.5} == pytest.approx(starts_s)
 
 
-def test_slow_calls_have_fewer_calls_a_turn() -> None:
-    table: list[tuple[float, tuple[int, int]]] = [
-        (25e-6, (240, 24)),
-        (1e-3, (10, 3)),
-        (0.01, (6, 3)),
-        (0.05, (2, 0)),
-        (1.0, (1, 0)),
-    ]
-    assert [] == [(call_s, block) for call_s, block in table if block != PAIR_PLAN.block(call_s, pool=False)]
-
-
-def test_slow_calls_have_fewer_turns() -> None:
+def test_slow_calls_have_fewer_calls_a_turn_and_fewer_turns() -> None:
     """One second of turns where the sides are far apart, twelve elsewhere, and one double block at least."""
-    table: list[tuple[tuple[float, float], int]] = [
-        ((1e-3, 1e-3), 12),
-        ((0.05, 0.05), 12),
-        ((0.5, 0.5), 6),
-        ((1.0, 1.0), 3),
-        ((0.05, 0.5), 1),
-        ((9.0, 9.0), 1),
-    ]
-    assert [] == [
-        (calls_s, doubles)
-        for calls_s, doubles in table
-        if not (doubles == PAIR_PLAN.doubles_of(calls_s) == PAIR_PLAN.doubles_of(calls_s[::-1]))
-    ]
+    blocks = {25e-6: (240, 24), 1e-3: (10, 3), 0.01: (6, 3), 0.05: (2, 0), 1.0: (1, 0)}
+    assert blocks == {call_s: PAIR_PLAN.block(call_s, pool=False) for call_s in blocks}
+    turns = {(1e-3, 1e-3): 12, (0.05, 0.05): 12, (0.5, 0.5): 6, (1.0, 1.0): 3, (0.05, 0.5): 1, (9.0, 9.0): 1}
+    assert turns == {calls_s: PAIR_PLAN.doubles_of(calls_s) for calls_s in turns}
+    assert turns == {calls_s: PAIR_PLAN.doubles_of(calls_s[::-1]) for calls_s in turns}
 
 
 def test_turns_go_on_until_blocks_agree_within_a_part_of_the_margin() -> None:
@@ -269,5 +246,5 @@ def test_the_time_needed_is_known_from_a_part_of_the_rehearsal() -> None:
 
 
 def test_seconds_are_rounded_up_to_two_digits() -> None:
-    table = [(0.2, 1), (9, 9), (99.2, 100), (101, 110), (1260, 1300), (1300, 1300)]
-    assert [] == [(seconds, shown) for seconds, shown in table if shown != rounded_up(seconds)]
+    shown = {0.2: 1, 9: 9, 99.2: 100, 101: 110, 1260: 1300, 1300: 1300}
+    assert shown == {seconds: rounded_up(seconds) for seconds in shown}

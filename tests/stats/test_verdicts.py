@@ -45,27 +45,20 @@ def comparison(outcome: ComparisonOutcome = "regressed", **changes: object) -> C
 
 
 def test_a_budget_is_answered_by_the_whole_interval() -> None:
-    table: list[tuple[Figure, str, bool]] = [
-        (figure(0.008, 0.009, 0.0099), "passed", False),
-        (figure(0.011, 0.012, 0.013), "failed", True),
-        (figure(0.009, 0.0095, 0.011), "inconclusive", False),  # the point keeps the limit
-        (figure(0.009, 0.0105, 0.011), "inconclusive", True),  # the point breaks it
+    """A lower limit is the mirror image. Where the interval holds the limit, the point decides whether it fails."""
+    rate = ("throughput", "mean")
+    table = [
+        (BUDGET, figure(0.008, 0.009, 0.0099), "passed", False),
+        (BUDGET, figure(0.011, 0.012, 0.013), "failed", True),
+        (BUDGET, figure(0.009, 0.0095, 0.011), "inconclusive", False),
+        (BUDGET, figure(0.009, 0.0105, 0.011), "inconclusive", True),
+        (FLOOR, figure(101, 110, 120, *rate), "passed", False),
+        (FLOOR, figure(80, 90, 99, *rate), "failed", True),
+        (FLOOR, figure(90, 99, 110, *rate), "inconclusive", True),
+        (FLOOR, figure(90, 101, 110, *rate), "inconclusive", False),
     ]
-    for found, outcome, fails in table:
-        verdict = judge_budget(run(), [found], BUDGET, Policy())
-        assert (verdict.outcome, verdict.fails) == (outcome, fails)
-
-
-def test_a_lower_limit_is_the_mirror_image() -> None:
-    table: list[tuple[Figure, str]] = [
-        (figure(101, 110, 120, "throughput", "mean"), "passed"),
-        (figure(80, 90, 99, "throughput", "mean"), "failed"),
-        (figure(90, 99, 110, "throughput", "mean"), "inconclusive"),
-    ]
-    for found, outcome in table:
-        verdict = judge_budget(run(), [found], FLOOR, Policy())
-        assert verdict.outcome == outcome
-        assert verdict.fails == (outcome != "passed")  # the inconclusive point lies below the limit
+    found = [judge_budget(run(), [seen], budget, Policy()) for budget, seen, _, _ in table]
+    assert [(outcome, fails) for _, _, outcome, fails in table] == [(one.outcome, one.fails) for one in found]
 
 
 def test_an_inconclusive_budget_says_so_whatever_it_does() -> None:
