@@ -42,23 +42,17 @@ def said(*judgements: Judgement, served: int = 0, swept: tuple[str, ...] = ()) -
 
 
 def test_limits_on_means_alone_are_said() -> None:
-    table: list[list[Verdict]] = [[MEAN], [RATE], [MEAN, RATE]]
-    for limits in table:
+    """Three tests are named, and the others counted; rows of a job, and a tail beside the mean, are left alone."""
+    for limits in ([MEAN], [RATE], [MEAN, RATE]):
         (text,) = said(judged(*limits))
         assert text == (
             "t.py::a limit a mean alone (latency_mean_ms, throughput_min_qps), which a few slow calls hardly move: "
             "add latency_p95_ms or latency_p99_ms"
-        ), limits
-
-
-def test_other_limits_are_left_alone() -> None:
-    table: list[list[Verdict]] = [[], [TAIL], [MEAN, TAIL], [ROWS]]
-    assert [] == [limits for limits in table if [] != said(judged(*limits))]
-
-
-def test_three_tests_are_named_and_the_others_counted() -> None:
+        )
     (text,) = said(*[judged(MEAN, test=f"t.py::{name}") for name in "aabcde"])
     assert text.startswith("t.py::a, t.py::b, t.py::c, 2 others limit a mean alone")
+    others: list[list[Verdict]] = [[], [TAIL], [MEAN, TAIL], [ROWS]]
+    assert [[]] * 4 == [said(judged(*limits)) for limits in others]
 
 
 def test_a_batch_that_is_not_served_is_said() -> None:
@@ -136,12 +130,8 @@ def test_the_least_share_of_a_limit_counts() -> None:
 
 
 def test_without_a_value_or_a_share_there_is_none() -> None:
-    table: list[dict[str, float]] = [{}, {"energy": 1.0}]
-    assert [] == [limits for limits in table if tightest(judgement(**limits)) is not None]
-
-
-def test_comparisons_have_no_head_room() -> None:
-    assert tightest(fake.plain_judgement()) is None
+    """Comparisons have no head room."""
+    assert [None] * 3 == [tightest(of) for of in (judgement(), judgement(energy=1.0), fake.plain_judgement())]
 
 
 def test_a_candidate_for_each_purpose() -> None:

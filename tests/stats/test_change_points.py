@@ -57,25 +57,17 @@ def test_a_change_next_to_others_has_the_values_between_them() -> None:
     assert found[1].shift.value == pytest.approx(100, abs=4)
 
 
-def test_a_step_near_the_end_is_found() -> None:
-    assert abs(only(change_points(stepped([(60, 0.0), (6, 6.0)]))).place - 60) <= 1
-
-
-def test_a_step_without_noise_is_found_exactly() -> None:
+def test_a_step_near_the_end_or_without_noise_is_found() -> None:
     """As a file that has grown; values are ties."""
     found = only(change_points([10.0] * 20 + [11.0] * 20))
+    assert abs(only(change_points(stepped([(60, 0.0), (6, 6.0)]))).place - 60) <= 1
     assert (20, 20, 20, 1.0) == (found.place, found.earliest, found.latest, found.shift.value)
 
 
-def test_of_few_or_constant_values_nothing_is_said() -> None:
-    table: list[list[float]] = [[], [1.0] * 50, [0.0, 9.0] * (FEWEST // 2 - 1)]
-    assert [] == [values for values in table if change_points(values) != ()]
-
-
-def test_a_burst_is_no_change() -> None:
-    values = noise(60)
-    values[20:23] = [50.0, 60.0, 40.0]
-    assert change_points(values) == ()
+def test_a_burst_is_no_change_and_of_few_or_constant_values_nothing_is_said() -> None:
+    burst = noise(60)
+    burst[20:23] = [50.0, 60.0, 40.0]
+    assert [()] * 4 == [change_points(of) for of in (burst, [], [1.0] * 50, [0.0, 9.0] * (FEWEST // 2 - 1))]
 
 
 def test_drifting_noise_is_no_change() -> None:

@@ -83,24 +83,16 @@ def test_requirements_are_held_against_the_whole_interval() -> None:
         assert [told in reason(one) for one in found.reasons] == [True] * bool(told)
 
 
-def test_no_number_of_pairs_decides_about_memory() -> None:
-    """It is taken of three fresh processes, however long the pairs last."""
-    memory = figure("memory", "p50", 1.05e7, 1.0e7, 1.1e7, 3)
-    new = replace(NEW, figures=(*NEW.figures, memory))
-    found = decide([EQUAL], requirements_of(new, [limit("memory_max_mb", "memory", "p50", 1.06e7)]))
-    assert ("inconclusive", None) == (found.outcome, found.reasons[0].needed)
-
-
-def test_a_value_on_its_limit_has_no_number_that_decides() -> None:
-    found = decide([EQUAL], requirements_of(NEW, [limit("latency_p95_ms", "latency", "p95", 0.001)]))
-    assert None is found.reasons[0].needed
-
-
-def test_an_interval_without_end_has_none_either() -> None:
-    (one,) = requirements_of(NEW, [limit("latency_p95_ms", "latency", "p95", 0.00101)])
+def test_where_no_number_of_pairs_decides_none_is_said() -> None:
+    """Memory is of three fresh processes, however long pairs last; a value on its limit; an interval without end."""
+    new = replace(NEW, figures=(*NEW.figures, figure("memory", "p50", 1.05e7, 1.0e7, 1.1e7, 3)))
+    (memory,) = requirements_of(new, [limit("memory_max_mb", "memory", "p50", 1.06e7)])
+    (at, one) = requirements_of(NEW, [limit("latency_p95_ms", "latency", "p95", at) for at in (0.001, 0.00101)])
     assert one.estimate is not None
     open_end = replace(one, estimate=replace(one.estimate, high=None))
-    assert None is decide([EQUAL], [open_end]).reasons[0].needed
+    assert [("inconclusive", None)] * 3 == [
+        ((found := decide([EQUAL], [asked])).outcome, found.reasons[0].needed) for asked in (memory, at, open_end)
+    ]
 
 
 def test_a_limit_of_nothing_is_missed_by_no_share() -> None:

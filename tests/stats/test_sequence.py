@@ -128,9 +128,15 @@ def test_nothing_to_ask_needs_no_pair() -> None:
 
 
 def test_first_every_test_is_screened() -> None:
-    assert next_step(evidence()) == Step(stage="screen", hypotheses=(A, B), pairs=6)
+    """A pair that lost a test is made up for; two trials of one measurement are measured once."""
     started = evidence(pairs("screen", {A: QUIET, B: QUIET}, 4))
+    uneven = evidence(pairs("screen", {A: QUIET, B: QUIET}, 4), pairs("screen", {A: QUIET}, 2, 5))
+    both = evidence(hypotheses=[hypothesis("a"), hypothesis("a", "cpu_time")])
+    assert next_step(evidence()) == Step(stage="screen", hypotheses=(A, B), pairs=6)
     assert next_step(started) == Step(stage="screen", hypotheses=(A, B), pairs=2)
+    assert next_step(uneven) == Step(stage="screen", hypotheses=(B,), pairs=2)
+    assert next_step(both).measurements == (Measurement(test="a", label=""),)
+    assert next_step(evidence(pairs("rehearsal", {A: SLOW, B: SLOW}, 6))).pairs == 6  # which counts for nothing
 
 
 def test_a_suspect_of_the_rehearsal_needs_no_screen_and_is_confirmed_with_those_of_the_screen() -> None:
@@ -155,20 +161,6 @@ def test_a_count_that_never_varies_is_screened_whole() -> None:
     counted = hypothesis(metric="tokens")
     three = tuple(pair(number, "screen", [of_values(counted, 100.0, 300.0)]) for number in (1, 2, 3))
     assert next_step(evidence(three, hypotheses=[counted])).stage == "screen"
-
-
-def test_pair_that_lost_a_test_is_made_up_for() -> None:
-    uneven = evidence(pairs("screen", {A: QUIET, B: QUIET}, 4), pairs("screen", {A: QUIET}, 2, 5))
-    assert next_step(uneven) == Step(stage="screen", hypotheses=(B,), pairs=2)
-
-
-def test_rehearsal_counts_for_nothing() -> None:
-    assert next_step(evidence(pairs("rehearsal", {A: SLOW, B: SLOW}, 6))).pairs == 6
-
-
-def test_two_trials_of_one_measurement_are_measured_once() -> None:
-    both = evidence(hypotheses=[hypothesis("a"), hypothesis("a", "cpu_time")])
-    assert next_step(both).measurements == (Measurement(test="a", label=""),)
 
 
 def test_what_the_screen_clears_needs_no_more_pairs() -> None:
@@ -274,13 +266,9 @@ def test_eight_slow_fresh_pairs_are_a_regression() -> None:
 
 
 def test_screen_is_no_part_of_the_test() -> None:
-    """Six slow pairs of the screen and eight quiet fresh ones: nothing has changed."""
-    found = decide(evidence(SCREENED_A, pairs("confirm", {A: QUIET}, 8, 7)))
-    assert ("equivalent", 8) == (found[A].outcome, found[A].pairs)
-
-
-def test_improvement_is_found_by_fresh_pairs_too() -> None:
-    assert decide(evidence(SCREENED_A, pairs("confirm", {A: 0.9}, 8, 7)))[A].outcome == "improved"
+    """Six slow pairs of the screen and eight quiet or faster fresh ones: nothing became slower."""
+    quiet, faster = (decide(evidence(SCREENED_A, pairs("confirm", {A: one}, 8, 7)))[A] for one in (QUIET, 0.9))
+    assert [("equivalent", 8), ("improved", 8)] == [(one.outcome, one.pairs) for one in (quiet, faster)]
 
 
 def test_never_looked_at_between_looks() -> None:
@@ -506,17 +494,14 @@ def test_trials_outside_the_evidence_are_ignored() -> None:
 
 def test_lone_match_has_the_whole_level() -> None:
     """P(Bin(7, 1/2) >= 7) = 2^-7 = 0.0078: below 1 %, but not below a half of it."""
-    alone = only(decide(evidence(hypotheses=[], fixed_samples=[examples(7, 0)])))
-    assert ("regressed", 2**-7) == (alone.outcome, alone.p_value)
-    assert alone.how.endswith("at most 1 % false alarms per build (Holm, 0 of 0 screened and 1 other)")
-
-
-def test_matches_share_the_level_and_pass_it_on() -> None:
     seven, ten, mixed = examples(7, 0), examples(10, 0, test="b"), examples(9, 8, test="c")
+    alone = only(decide(evidence(hypotheses=[], fixed_samples=[seven])))
     both = decide(evidence(hypotheses=[], fixed_samples=[seven, ten]))
     shared = decide(evidence(hypotheses=[], fixed_samples=[seven, mixed]))
-    assert ["regressed", "regressed"] == [both[seven.hypothesis].outcome, both[ten.hypothesis].outcome]
-    assert ["inconclusive", "inconclusive"] == [shared[seven.hypothesis].outcome, shared[mixed.hypothesis].outcome]
+    assert ("regressed", 2**-7) == (alone.outcome, alone.p_value)
+    assert alone.how.endswith("at most 1 % false alarms per build (Holm, 0 of 0 screened and 1 other)")
+    assert ["regressed", "regressed"] == [both[one.hypothesis].outcome for one in (seven, ten)]  # passed on
+    assert ["inconclusive", "inconclusive"] == [shared[one.hypothesis].outcome for one in (seven, mixed)]
 
 
 def test_rejected_match_passes_its_share_to_the_pairs() -> None:

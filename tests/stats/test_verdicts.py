@@ -143,16 +143,14 @@ def test_what_cannot_pass_in_its_time_is_known_from_one_call() -> None:
         assert "" == why_it_cannot_pass(replace(BUDGET, metric="throughput", statistic="mean"), call_s, 2.0)
 
 
-def test_too_few_calls_say_how_many_are_needed() -> None:
-    few = figure(0.009, 0.0095, None)
-    few = replace(few, estimate=replace(few.estimate, warnings=("p95 has no upper 95 % bound below n=59, have n=30",)))
-    verdict = judge_budget(run(), [few], BUDGET, Policy())
-    assert "inconclusive (p95 has no upper 95 % bound below n=59, have n=30)" in verdict.reason
-
-
 def test_a_budget_says_value_interval_n_source_and_limit() -> None:
     verdict = judge_budget(run(), [figure(0.011, 0.012, 0.013)], BUDGET, Policy())
+    few = figure(0.009, 0.0095, None)
+    few = replace(few, estimate=replace(few.estimate, warnings=("p95 has no upper 95 % bound below n=59, have n=30",)))
     assert explain(verdict) == ("FAILED  latency p95 12.0 ms (11.0 .. 13.0), limit 10 ms; 400 calls, perf_counter")
+    assert "inconclusive (p95 has no upper 95 % bound below n=59, have n=30)" in (
+        judge_budget(run(), [few], BUDGET, Policy()).reason
+    )
 
 
 def test_an_unmeasured_budget_fails_and_says_why() -> None:
