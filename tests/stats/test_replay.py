@@ -148,7 +148,7 @@ def test_an_edited_sweep_is_noticed() -> None:
             "batch_size 1: .answers",
         ),
     ]
+    report = swept_report()
     for edit, where in table:
-        report = swept_report()
         found = recompute(replace(report, sweeps=(edit(report.sweeps[0]),))).disagreements
         assert any(where in line for line in found)

@@ -173,8 +173,8 @@ def test_a_whole_build_is_decided() -> None:
 
 def test_sixty_tests_of_which_the_screen_was_cut_short_are_no_answer() -> None:
     """One of them takes three times as long."""
+    evidence = build([2.0] + [0.0] * 59, Random(2))
     for pairs in [0, 1, 2]:
-        evidence = build([2.0] + [0.0] * 59, Random(2))
         complete = found(cut(evidence, pairs))
         assert not complete.regressed, pairs
         assert complete.is_empty, pairs
