@@ -2,11 +2,13 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from fakes.reruns import REPEATED, WORK, repository
 
-from pytest_hwperf.plugin.benchmark import EXTRA_INFO, GROUP
+from pytest_hwperf.plugin.benchmark import EXTRA_INFO, GROUP, Metadata
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.report import ReportFile
 
@@ -54,10 +56,6 @@ def test_skipped(benchmark):
     assert benchmark.stats is None
     pytest.skip("not today")
 """
-
-
-def words(options: list[str]) -> list[str]:
-    return [option.partition("=")[0] for option in options]
 
 
 def run(pytester: pytest.Pytester, suite: str, *options: str) -> pytest.RunResult:
@@ -114,68 +112,75 @@ def test_the_ini_twin_and_a_budget(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["latency p50 *, limit 0.001 ns; *"])
 
 
-@pytest.mark.parametrize(
-    ("marker", "problem"),
-    [
-        ("min_round=3", "benchmark(min_round=…): unknown keyword. Did you mean 'min_rounds'?*"),
-        ("max_time=0", "benchmark(max_time=0): a number of seconds above 0 up to 3600, such as 2"),
-        ("'sums'", "benchmark('sums'): only keywords are taken, such as benchmark(group='predict')"),
-    ],
-)
-def test_a_bad_marker_is_a_usage_error(pytester: pytest.Pytester, marker: str, problem: str) -> None:
-    test = f"import pytest\n\n\n@pytest.mark.benchmark({marker})\ndef test_it(benchmark):\n    benchmark(str)\n"
-    result = run(pytester, test)
+def test_bad_markers_are_a_usage_error(pytester: pytest.Pytester) -> None:
+    problems = {
+        "min_round=3": "benchmark(min_round=…): unknown keyword. Did you mean 'min_rounds'?",
+        "max_time=0": "benchmark(max_time=0): a number of seconds above 0 up to 3600, such as 2",
+        "max_time=3601": "benchmark(max_time=3601): a number of seconds above 0 up to 3600, such as 2",
+        "'sums'": "benchmark('sums'): only keywords are taken, such as benchmark(group='predict')",
+    }
+    tests = "".join(
+        f"@pytest.mark.benchmark({marker})\ndef test_{number}(benchmark): benchmark(str)\n"
+        for number, marker in enumerate(problems)
+    )
+    result = run(pytester, f"import pytest\n{tests}")
     assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines([f"ERROR: test_suite.py::test_it: {problem}".replace("[", "[[]")])
+    told = [line for line in result.errlines if "test_suite.py::" in line]
+    assert [] == [
+        (line, problem)
+        for number, (line, problem) in enumerate(zip(told, problems.values(), strict=True))
+        if not line.removeprefix("ERROR: ").startswith(f"test_suite.py::test_{number}: {problem}")
+    ]
 
 
-@pytest.mark.parametrize(
-    ("body", "error"),
-    [
-        ("benchmark(3)", "benchmark(3): give a function and its arguments, not what it returns"),
-        ("benchmark.weave('time.sleep')", "benchmark.weave('time.sleep'): nothing is woven into other code here: *"),
-        ("benchmark(str); benchmark(str)", "the fixture benchmark measures one call of a test: *"),
-        ("benchmark.pedantic(str, rounds=0)", "pedantic(rounds=0): a whole number from 1 on"),
-        ("benchmark.pedantic(str, iterations=2, setup=dict)", "pedantic(iterations=2, setup=…): a setup prepares *"),
-        (
-            "benchmark.pedantic(str, args=[1], setup=lambda: ([1], {}))",
-            "*setup=: it returns arguments, and others are given too; give them in one place",
-        ),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(pytester: pytest.Pytester, body: str, error: str) -> None:
-    result = run(pytester, f"def test_it(benchmark):\n    {body}\n")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"E * {error}"])
+MISUSED = {
+    "benchmark(3)": "benchmark(3): give a function and its arguments, not what it returns",
+    "benchmark.weave('time.sleep')": "benchmark.weave('time.sleep'): nothing is woven into other code here: ",
+    "benchmark(str); benchmark(str)": "the fixture benchmark measures one call of a test: ",
+    "benchmark.pedantic(str, rounds=0)": "pedantic(rounds=0): a whole number from 1 on",
+    "benchmark.pedantic(str, iterations=2, setup=dict)": "pedantic(iterations=2, setup=…): a setup prepares ",
+    "benchmark.pedantic(str, args=[1], setup=lambda: ([1], {}))": (
+        "setup=: it returns arguments, and others are given too; give them in one place"
+    ),
+}
 
 
-def test_rounds_under_a_load_are_refused(pytester: pytest.Pytester) -> None:
-    marker = "@pytest.mark.hwload(kind='concurrency', in_flight=2, seconds=0.1)"
-    result = run(pytester, f"import pytest\n\n\n{marker}\ndef test_it(benchmark):\n    benchmark.pedantic(str)\n")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["E * hwload: calls with setup=, or in rounds, follow each other; *"])
+def test_what_cannot_be_meant_is_refused(pytester: pytest.Pytester) -> None:
+    tests = "".join(f"def test_{number}(benchmark):\n    {body}\n" for number, body in enumerate(MISUSED))
+    marker = "import pytest\n@pytest.mark.hwload(kind='concurrency', in_flight=2, seconds=0.1)"
+    result = run(pytester, f"{tests}{marker}\ndef test_load(benchmark): benchmark.pedantic(str)\n")
+    logged = result.reprec.getreports("pytest_runtest_logreport")  # type: ignore[attr-defined] # of runs in process
+    failures = [one.longreprtext for one in logged if one.failed]
+    told = [*MISUSED.values(), "hwload: calls with setup=, or in rounds, follow each other; "]
+    assert [] == [pair for pair in zip(told, failures, strict=True) if pair[0] not in pair[1]]
 
 
-@pytest.mark.parametrize(
-    ("option", "expected"),
-    [
-        ("--benchmark-disable", {"passed": 2}),
-        ("--benchmark-skip", {"passed": 1, "deselected": 1}),
-        ("--benchmark-only", {"failed": 1, "deselected": 1}),  # it is measured, and not disabled
-        ("--benchmark-disable --benchmark-enable", {"failed": 1, "passed": 1}),
-        ("--benchmark-enable --hwperf-disable", {"passed": 2}),
-    ],
-)
-def test_what_pytest_benchmark_is_asked_for_is_done(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, option: str, expected: dict[str, int]
-) -> None:
+def test_what_pytest_benchmark_is_asked_for_is_done(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pytest_benchmark")
     monkeypatch.setenv("PYTEST_PLUGINS", "pytest_hwperf.plugin,pytest_benchmark.plugin")
     suite = (
         "def test_it(benchmark):\n    assert benchmark(str) == ''\n    assert benchmark.disabled\n"
         "    assert benchmark.stats is None\n\n\ndef test_other():\n    pass\n"
     )
-    assert expected == run(pytester, suite, *option.split()).parseoutcomes()
+    expected = {
+        "--benchmark-disable": {"passed": 2},
+        "--benchmark-skip": {"passed": 1, "deselected": 1},
+        "--benchmark-only": {"failed": 1, "deselected": 1},  # it is measured, and not disabled
+        "--benchmark-disable --benchmark-enable": {"failed": 1, "passed": 1},
+        "--benchmark-enable --hwperf-disable": {"passed": 2},
+    }
+    assert expected == {option: run(pytester, suite, *option.split()).parseoutcomes() for option in expected}
+
+
+def test_statistics_are_items_too() -> None:
+    described: Any = SimpleNamespace(
+        name="test_it", fullname="t.py::test_it", group="g", param=None, params=None, extra_info={"k": 1}
+    )
+    found = Metadata(described, [1.0, 3.0])
+    assert (2.0, "g", {"k": 1}) == (found["mean"], found["group"], found["extra_info"])
+    assert (2.0, None) == (found.stats.mean, found.get("no such"))
+    with pytest.raises(KeyError, match="no such"):
+        found["no such"]
 
 
 GATED = """

@@ -1,7 +1,6 @@
 """What disturbed a measurement stands in its run and below the table."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,8 @@ import pytest
 from pytest_hwperf.host.disturbance import MachineCpuTime, Snapshot
 from pytest_hwperf.host.machine import describe_machine
 
-QUICK = ("-v", "-p", "no:cacheprovider", "-p", "no:benchmark", "--hwperf-energy=off", "--hwperf-sample-time=0.05")
+QUICK = ("-v", "--hwperf-energy=off", "--hwperf-sample-time=0.05")
+SIMULATED = (*QUICK, "-pfakes.simulated_time")
 
 
 def test_more_threads_than_cores_are_a_footnote(pytester: pytest.Pytester) -> None:
@@ -17,23 +17,24 @@ def test_more_threads_than_cores_are_a_footnote(pytester: pytest.Pytester) -> No
     threads = describe_machine().cores + 1
     pytester.makepyfile(
         f"""
-        import numpy as np
-        from sklearn.linear_model import LogisticRegression
+        from fakes.simulated_time import spend
+        from pytest_hwperf import Predictor, Scenario
+        from pytest_hwperf.plugin.scenarios import ReadyScenario
 
-        X = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
-        model = LogisticRegression().fit(X, X[:, 0] > 0)
+        crowd = Scenario(
+            name="own", imports=(), conditions={{"threads": "{threads}"}}, context={{}}, model_bytes=1,
+            size_source="file", classifies=False,
+            load=lambda: Predictor(batches=lambda X, size: [X], predict=lambda _: spend(1000), labels=list),
+        )
 
         def test_crowd(hwperf):
-            made = hwperf.scenarios(model, X, names=["sklearn_fp32"], threads={threads})
-            hwperf(made["sklearn_fp32"])
+            hwperf(ReadyScenario(name="own", scenario=crowd, X=[1], y=None, reference=lambda: crowd))
         """
     )
-    result = pytester.runpytest_inprocess(*QUICK)
-
+    result = pytester.runpytest_inprocess(*SIMULATED)
     result.assert_outcomes(passed=1)
     said = " ".join(result.stdout.str().split())
-    waited = re.search(r"computed at once and waited.*threads=\d", said)  # seen, where the machine is busy as well
-    assert waited or f"wait for each other: set threads={threads - 1}, or allot more cores" in said
+    assert f"wait for each other: set threads={threads - 1}, or allot more cores" in said
 
 
 @pytest.mark.skipif(
@@ -56,7 +57,7 @@ def test_threads_of_a_callable_that_wait_for_a_processor_are_a_footnote(pytester
             hwperf(digests)
         """
     )
-    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-sample-time=1")
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-sample-time=0.4")
     result.assert_outcomes(passed=1)
     assert "computed at once and waited" in result.stdout.str()
 
@@ -71,12 +72,17 @@ def test_a_quota_that_stops_the_process_is_a_footnote(
     pytester.makepyfile(
         f"""
         from pathlib import Path
+        from fakes.simulated_time import spend
+
+        def call():
+            spend(1000)
+            Path({str(stat)!r}).write_text("nr_throttled 8\\nthrottled_usec 50000\\n")
 
         def test_stopped(hwperf):
-            hwperf(Path({str(stat)!r}).write_text, "nr_throttled 8\\nthrottled_usec 50000\\n")
+            hwperf(call)
         """
     )
-    result = pytester.runpytest_inprocess(*QUICK)
+    result = pytester.runpytest_inprocess(*SIMULATED)
 
     result.assert_outcomes(passed=1)
     assert "stopped its processes in 7 periods, 50.0 ms of CPU time in all" in result.stdout.str()
@@ -91,8 +97,8 @@ def test_every_run_keeps_what_disturbed_it(pytester: pytest.Pytester, monkeypatc
         ]
     )
     monkeypatch.setattr("pytest_hwperf.plugin.measurement.snapshot", lambda **_: next(snapshots))
-    pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
-    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-report=report.json")
+    pytester.makepyfile("from fakes.simulated_time import spend\ndef test_it(hwperf): hwperf(spend, 1000)")
+    result = pytester.runpytest_inprocess(*SIMULATED, "--hwperf-report=report.json")
     report = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]
     (judgement,) = report["judgements"]
 

@@ -3,6 +3,9 @@
 Tests are judged, selected and rerun by the fixtures that they are collected with.
 """
 
+import re
+from collections.abc import Mapping
+
 import pytest
 
 QUICK = ("--hwperf-sample-time=0.05", "--hwperf-energy=off", "-p", "no:cacheprovider", "-pfakes.simulated_time")
@@ -19,94 +22,105 @@ METHODS = """
     @tight
     def test_it(self): self.measure(call)
 """
-SAID = "the fixture hwperf was asked for by name (request.getfixturevalue), when this test had been collected as one "
-
-
-def run(pytester: pytest.Pytester, text: str, *options: str) -> pytest.RunResult:
-    pytester.makepyfile(test_it=HEAD + text)
-    return pytester.runpytest_inprocess(*QUICK, *options)
-
-
-@pytest.mark.parametrize("budget", ["", "@tight\n"])
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"def test_it(request): {BY_NAME}(call)",
-        f"@pytest.fixture\ndef own(request): return {BY_NAME}\n{{}}def test_it(own): own(call)",
-        f"@pytest.fixture(autouse=True)\ndef own(request): {BY_NAME}(call)\n{{}}def test_it(): spend(300)",
-        f"class TestIt:\n    def test_it(self, request): {BY_NAME}(call)",
-    ],
-    ids=["body", "own fixture", "autouse", "class"],
+SAID = (
+    r"the fixture hwperf was asked for by name \(request.getfixturevalue\), when this test had been collected as one "
 )
-def test_what_nothing_would_judge_fails_at_once(pytester: pytest.Pytester, text: str, budget: str) -> None:
+
+
+def told(pytester: pytest.Pytester, texts: Mapping[str, str], *options: str) -> dict[str, list[str]]:
+    """Run a file of each text in one session; return what fails of each, in its words."""
+    pytester.makepyfile(**{f"test_{name}": HEAD + text for name, text in texts.items()})
+    result = pytester.runpytest_inprocess(*QUICK, *options)
+    found = {name: list[str]() for name in texts}
+    for one in result.reprec.getreports("pytest_runtest_logreport"):  # type: ignore[attr-defined] # of runs in process
+        if one.failed:
+            found[one.nodeid.partition(".py")[0].removeprefix("test_")].append(one.longreprtext)
+    return found
+
+
+UNJUDGED = {
+    "body": f"{{}}def test_it(request): {BY_NAME}(call)",
+    "own": f"@pytest.fixture\ndef own(request): return {BY_NAME}\n{{}}def test_it(own): own(call)",
+    "autouse": f"@pytest.fixture(autouse=True)\ndef own(request): {BY_NAME}(call)\n{{}}def test_it(): spend(300)",
+    "method": f"{{}}class TestIt:\n    def test_it(self, request): {BY_NAME}(call)",
+}
+
+
+def test_what_nothing_would_judge_fails_at_once(pytester: pytest.Pytester) -> None:
     """With a budget, whose test is measured as a whole, and without one, whose test no one knows as measured."""
-    text = text.format(budget) if "{}" in text else budget + text
-    result = run(pytester, text)
-    assert pytest.ExitCode.TESTS_FAILED == result.ret
-    assert 1 == sum(result.parseoutcomes().get(name, 0) for name in ("failed", "errors"))
-    result.stdout.fnmatch_lines([f'test_it.py:*: {SAID.replace("[", "[[]")}*usefixtures("hwperf")'])
-    assert "pytest_hwperf/" not in result.stdout.str()
+    budgets = {"": "", "_budget": "@tight\n"}
+    texts = {name + more: text.format(mark) for name, text in UNJUDGED.items() for more, mark in budgets.items()}
+    for name, failures in told(pytester, texts).items():
+        assert 1 == len(failures), name
+        assert re.search(rf'^test_{name}\.py:\d+: {SAID}.*usefixtures\("hwperf"\)$', failures[0], re.MULTILINE), name
+        assert "pytest_hwperf/" not in failures[0]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f'@tight\n@pytest.mark.usefixtures("hwperf")\ndef test_it(request): {BY_NAME}(call)',
-        "@pytest.fixture\ndef own(hwperf): return hwperf\n@tight\ndef test_it(own): own(call)",
-        "@pytest.fixture\ndef own(hwperf): hwperf(call)\n@tight\ndef test_it(own): pass",
-        '@pytest.fixture\ndef own(hwperf): hwperf(call)\n@tight\n@pytest.mark.usefixtures("own")\ndef test_it(): pass',
-        "@pytest.fixture(autouse=True)\ndef own(hwperf): hwperf(call)\n@tight\ndef test_it(): pass",
-        f"@tight\ndef test_it(hwperf, request): {BY_NAME}(call)",
-        f"class TestIt:\n{METHODS}",
-        f"import unittest\nclass TestIt(unittest.TestCase):\n{METHODS}",
-    ],
-    ids=["usefixtures", "own", "own measures", "own by usefixtures", "autouse", "both", "class", "unittest"],
-)
-def test_what_collection_sees_is_judged(pytester: pytest.Pytester, text: str) -> None:
-    result = run(pytester, text)
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["latency p50 *, limit 0.001 ns; *"])
+def test_what_collection_sees_is_judged(pytester: pytest.Pytester) -> None:
+    own = "@pytest.fixture\ndef own(hwperf): hwperf(call)\n@tight\n"
+    texts = {
+        "by_mark": f'@tight\n@pytest.mark.usefixtures("hwperf")\ndef test_it(request): {BY_NAME}(call)',
+        "own": "@pytest.fixture\ndef own(hwperf): return hwperf\n@tight\ndef test_it(own): own(call)",
+        "own_measures": f"{own}def test_it(own): pass",
+        "own_by_mark": f'{own}@pytest.mark.usefixtures("own")\ndef test_it(): pass',
+        "autouse": "@pytest.fixture(autouse=True)\ndef own(hwperf): hwperf(call)\n@tight\ndef test_it(): pass",
+        "both": f"@tight\ndef test_it(hwperf, request): {BY_NAME}(call)",
+        "method": f"class TestIt:\n{METHODS}",
+        "unittest": f"import unittest\nclass TestIt(unittest.TestCase):\n{METHODS}",
+    }
+    for name, failures in told(pytester, texts).items():
+        assert 1 == len(failures), name
+        assert re.match(r"latency p50 .*, limit 0.001 ns; ", failures[0]), name
 
 
-@pytest.mark.parametrize("use", [f"def wide(request): return {BY_NAME}", "def wide(hwperf): return hwperf"])
-@pytest.mark.parametrize("scope", ["class", "module", "package", "session"])
-def test_a_fixture_of_several_tests_cannot_have_it(pytester: pytest.Pytester, scope: str, use: str) -> None:
+def test_a_fixture_of_several_tests_cannot_have_it(pytester: pytest.Pytester) -> None:
     """Pytest itself refuses it: a measurement belongs to one test."""
-    result = run(pytester, f"@pytest.fixture(scope={scope!r})\n{use}\ndef test_it(wide): wide(call)")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*ScopeMismatch: *hwperf*"])
+    uses = {"by_name": f"def wide(request): return {BY_NAME}", "argument": "def wide(hwperf): return hwperf"}
+    texts = {
+        f"{scope}_{name}": f"@pytest.fixture(scope={scope!r})\n{use}\ndef test_it(wide): wide(call)"
+        for scope in ("class", "module", "package", "session")
+        for name, use in uses.items()
+    }
+    for name, failures in told(pytester, texts).items():
+        assert 1 == len(failures), name
+        assert re.search("ScopeMismatch: .*hwperf", failures[0]), name
 
 
-@pytest.mark.parametrize(
-    "use", ["(call)", '.record("rouge", 1.0, better="higher")', '.compare({"a": "a.onnx", "b": "b.onnx"}, [])']
-)
-def test_what_is_measured_when_a_test_is_over_is_refused(pytester: pytest.Pytester, use: str) -> None:
+def test_what_is_measured_when_a_test_is_over_is_refused(pytester: pytest.Pytester) -> None:
     """In the end of a fixture, and in another test."""
-    result = run(
-        pytester,
-        f"kept = []\n@pytest.fixture\ndef late(hwperf):\n    yield\n    hwperf{use}\n"
-        "def test_late(late): pass\n"
-        "def test_keeping(hwperf): kept.append(hwperf)\n"
-        f"def test_taking(): kept[0]{use}\n",
-    )
-    result.assert_outcomes(passed=2, failed=1, errors=1)
-    for test in ("late", "keeping"):
-        result.stdout.fnmatch_lines([f"E *: the fixture hwperf of test_it.py::test_{test} was used when that test*"])
+    uses = {
+        "measured": "(call)",
+        "recorded": '.record("rouge", 1.0, better="higher")',
+        "compared": '.compare({"a": "a.onnx", "b": "b.onnx"}, [])',
+    }
+    text = """
+kept = []
+@pytest.fixture
+def late(hwperf):
+    yield
+    hwperf{0}
+def test_late(late): pass
+def test_keeping(hwperf): kept.append(hwperf)
+def test_taking(): kept[0]{0}
+"""
+    for name, failures in told(pytester, {name: text.format(use) for name, use in uses.items()}).items():
+        late, taking = failures
+        for test, failure in (("late", late), ("keeping", taking)):
+            assert f"the fixture hwperf of test_{name}.py::test_{test} was used when that test" in failure
 
 
 def test_where_nothing_is_measured_nothing_is_refused(pytester: pytest.Pytester) -> None:
     text = (
-        f"@pytest.fixture\ndef late(hwperf):\n    yield\n    hwperf(call)\n"
+        "@pytest.fixture\ndef late(hwperf):\n    yield\n    hwperf(call)\n"
         f"def test_late(late): pass\ndef test_it(request): {BY_NAME}(call)"
     )
-    run(pytester, text, "--hwperf-disable").assert_outcomes(passed=2)
+    assert {"it": []} == told(pytester, {"it": text}, "--hwperf-disable")
 
 
 def test_a_scenario_asked_for_by_name_says_what_to_write(pytester: pytest.Pytester) -> None:
-    result = run(
-        pytester,
+    text = (
         "@pytest.fixture\ndef hwperf_model(): return 1\n@pytest.fixture\ndef hwperf_data(): return [[1]], [1]\n"
-        'def test_it(request): request.getfixturevalue("scenario")',
+        'def test_it(request): request.getfixturevalue("scenario")'
     )
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["the fixture scenario was asked for by name, where pytest has none to give: *"])
+    ((failure,),) = told(pytester, {"it": text}).values()
+    assert failure.startswith("the fixture scenario was asked for by name, where pytest has none to give: ")
