@@ -70,18 +70,6 @@ def test_process(hwperf):
     subprocess.run([sys.executable, "-S", "-c", ""], check=True)
     hwperf(work.steady)
 """
-OWN = "from fakes.simulated_time import spend\n\n\ndef test_own(hwperf):\n    hwperf(spend, 300)\n"
-FILES = {
-    "work.py": WORK.format(units=300),
-    "rows.csv": "1,2",
-    "model.bin": "0",
-    "README.md": "Rows.",
-    "pytest.ini": "[pytest]\npythonpath = .\n",
-    "tests/test_it.py": TESTS,
-    "tests/apart/test_own.py": OWN,
-    "tests/apart/conftest.py": "",
-}
-UNTOUCHED = "nothing that it runs has changed"
 LATE = """
 import importlib
 import pathlib
@@ -90,7 +78,7 @@ import pytest
 import work
 
 HERE = pathlib.Path(__file__).parents[1]
-COUNTS = dict.fromkeys(("calls", "tail", "file", "module", "steady"), 0)
+COUNTS = dict.fromkeys(("calls", "tail", "file", "module", "quiet"), 0)
 
 
 def called(name, at, then):
@@ -117,44 +105,45 @@ def test_module(hwperf):
     hwperf(called, "module", 150, lambda: importlib.import_module("late"))
 
 
-def test_steady(hwperf):
-    hwperf(called, "steady", 150, int)
+def test_quiet(hwperf):
+    hwperf(called, "quiet", 150, int)
 """
+OWN = "from fakes.simulated_time import spend\n\n\ndef test_own(hwperf):\n    hwperf(spend, 300)\n"
+FILES = {
+    "work.py": WORK.format(units=300),
+    "rows.csv": "1,2",
+    "model.bin": "0",
+    "README.md": "Rows.",
+    "pytest.ini": "[pytest]\npythonpath = .\n",
+    "late.py": "VALUE = 1\n",
+    "tests/test_it.py": TESTS,
+    "tests/test_late.py": LATE,
+    "tests/apart/test_own.py": OWN,
+    "tests/apart/conftest.py": "",
+}
+UNTOUCHED = "nothing that it runs has changed"
 
 
 @pytest.mark.live
 @pytest.mark.monitoring
 @pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")
 def test_only_what_a_change_cannot_reach_is_left_out(pytester: pytest.Pytester) -> None:
-    """A cached value that changed code has made reaches the test that finds it, whoever has made it."""
+    """A cached value that changed code has made reaches the test that finds it, whoever has made it.
+
+    As many calls are watched as a pair makes, and as its percentiles take: what only later ones run keeps a test in.
+    """
     project = repository(pytester, FILES)
     project.write({name: f"{text} " for name, text in FILES.items() if not name.endswith((".py", ".ini"))})
-    project.write({"work.py": f"# more\n{WORK.format(units=301)}"})
+    project.write({"work.py": f"# more\n{WORK.format(units=301)}", "late.py": "VALUE = 2\n"})
 
     result = project.run(REHEARSED, "--hwperf-affected")
 
-    result.assert_outcomes(passed=9)
-    found = {one.run.test.partition("::")[2]: one.comparisons[0] for one in project.report().judgements}
+    result.assert_outcomes(passed=14)
+    found = {one.run.test.partition("::test_")[2]: one.comparisons[0] for one in project.report().judgements}
     reasons = dict.fromkeys(("changed", "first", "cached", "data", "native", "source", "process"), COMPARED)
-    reasons |= dict.fromkeys(("steady", "own"), UNTOUCHED)
-    assert {f"test_{name}": why for name, why in reasons.items()} == {name: one.reason for name, one in found.items()}
-    steady = found["test_steady"]
+    reasons |= dict.fromkeys(("calls", "tail", "file", "module"), COMPARED)
+    reasons |= dict.fromkeys(("steady", "own", "quiet"), UNTOUCHED)
+    assert reasons == {name: one.reason for name, one in found.items()}
+    steady = found["steady"]
     assert ("equivalent", 0, None) == (steady.outcome, steady.pairs, steady.change)
-    result.stdout.fnmatch_lines([f"*7 of 9 tests compared, 2 left out since {UNTOUCHED}: *"])
-
-
-@pytest.mark.live
-@pytest.mark.monitoring
-@pytest.mark.usefixtures("fakes_in_reach")
-def test_what_only_later_calls_run_keeps_a_test_in(pytester: pytest.Pytester) -> None:
-    """As many calls are watched as a pair makes, and as its percentiles take."""
-    files = {name: FILES[name] for name in ("work.py", "rows.csv", "pytest.ini")}
-    project = repository(pytester, {**files, "late.py": "VALUE = 1\n", "tests/test_late.py": LATE})
-    project.write({"work.py": WORK.format(units=301), "rows.csv": "1,3", "late.py": "VALUE = 2\n"})
-
-    result = project.run(REHEARSED, "--hwperf-affected")
-
-    result.assert_outcomes(passed=5)
-    found = {one.run.test.partition("::")[2]: one.comparisons[0].reason for one in project.report().judgements}
-    late = dict.fromkeys((f"test_{name}" for name in ("calls", "tail", "file", "module")), COMPARED)
-    assert {**late, "test_steady": UNTOUCHED} == found
+    result.stdout.fnmatch_lines([f"*11 of 14 tests compared, 3 left out since {UNTOUCHED}: *"])

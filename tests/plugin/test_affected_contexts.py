@@ -105,10 +105,9 @@ def test_a_process_watches_what_its_task_names(config: Any, tmp_path: Path, monk
     assert Revision("4f2c1e9") == session.revision
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"root": 1}', '{"root": "/", "more": 1}'])
-def test_what_cannot_be_read_is_a_usage_error(config: Any, tmp_path: Path, text: str) -> None:
-    file = tmp_path / "watch.json"
-    file.write_text(text)
-    for path in (file, tmp_path / "missing"):
+def test_what_cannot_be_read_is_a_usage_error(config: Any, tmp_path: Path) -> None:
+    for number, text in enumerate(("", "{", '{"root": 1}', '{"root": "/", "more": 1}')):
+        (tmp_path / str(number)).write_text(text)
+    for name in ("0", "1", "2", "3", "missing"):
         with pytest.raises(pytest.UsageError, match="what is to be watched cannot be read"):
-            watch(config, environment(str(path)))
+            watch(config, environment(str(tmp_path / name)))

@@ -28,37 +28,42 @@ import numpy as np
 X = np.ones((8, 3))
 
 
-def test_models(hwperf):
-    found = hwperf.compare({{"v1": "models:{old}", "v2": "models:{new}"}}, X)
+def compared(hwperf, old, new):
+    found = hwperf.compare({"v1": f"models:{old}", "v2": f"models:{new}"}, X)
     assert [one.metric for one in found] == ["latency"]
+
+
+def test_slower(hwperf):
+    compared(hwperf, "quick", "slow")
+
+
+def test_faster(hwperf):
+    compared(hwperf, "slow", "quick")
+
+
+def test_missing(hwperf):
+    hwperf.compare({"a": "none:f", "b": "none:f"}, [[1.0]])
 """
 
 
 @pytest.mark.live
 @pytest.mark.usefixtures("quick_pairs")
-def test_a_slower_model_fails_its_test(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(models=MODELS, test_models=TESTS.format(old="quick", new="slow"))
+def test_a_slower_model_fails_its_test_a_faster_one_passes(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(models=MODELS, test_models=TESTS)
     result = pytester.runpytest_inprocess("--hwperf-report=report.json")
 
-    result.assert_outcomes(failed=1)
+    result.assert_outcomes(failed=2, passed=1)
+    result.stdout.fnmatch_lines(["hwperf: screen pair 1 of 6*", "hwperf: screen pair 6 of 6*"])
     result.stdout.re_match_lines(
         [r"latency p50 ×.*\[v2 against v1\]", r"  p=.*, \d+ fresh pairs, exact signed-rank.*per comparison"]
     )
+    result.stdout.fnmatch_lines(["*UsageProblem: none:f cannot be measured: none:f cannot be imported*"])
     result.stdout.no_fnmatch_line("*unmeasured*")
     found = from_json(ReportFile, (pytester.path / "report.json").read_text(encoding="utf-8")).report
-    assert [gate.against for gate in found.gates] == ["models:quick"]
-    shared = {coin.processor for pair in found.gates[0].evidence.pairs for coin in pair.assignments}
+    assert ["models:quick", "models:slow"] == [gate.against for gate in found.gates]
+    shared = {coin.processor for gate in found.gates for pair in gate.evidence.pairs for coin in pair.assignments}
     assert shared <= set[int | None](processors() or [None])
     assert main(["report", str(pytester.path / "report.json"), "--verify"]) == 0
-
-
-@pytest.mark.live
-@pytest.mark.usefixtures("quick_pairs")
-def test_a_faster_model_passes(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(models=MODELS, test_models=TESTS.format(old="slow", new="quick"))
-    result = pytester.runpytest_inprocess()
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["hwperf: screen pair 1 of 6*", "hwperf: screen pair 6 of 6*"])
 
 
 def test_a_disabled_run_compares_nothing(pytester: pytest.Pytester) -> None:
@@ -66,36 +71,40 @@ def test_a_disabled_run_compares_nothing(pytester: pytest.Pytester) -> None:
     pytester.runpytest_inprocess("--hwperf-disable").assert_outcomes(passed=1)
 
 
-@pytest.fixture
-def _compared_at_once(monkeypatch: pytest.MonkeyPatch, outcome: ComparisonOutcome) -> None:
+def compare_at_once(monkeypatch: pytest.MonkeyPatch, *outcomes: ComparisonOutcome) -> None:
+    """Let comparisons end so, one after the other."""
     evidence = Evidence(alpha=0.01, hypotheses=(), pairs=(), fixed_samples=())
     gate = Gate(against="x:y", revision="", seed=0, evidence=evidence, shared={}, seconds={})
-    found = comparison_verdict("latency", "p50", outcome, (0.05, 0.04, 0.06)).subject
-    monkeypatch.setattr("pytest_hwperf.gate.models.compare_models", lambda *_: ((found,), gate))
+    found = (comparison_verdict("latency", "p50", outcome, (0.05, 0.04, 0.06)).subject for outcome in outcomes)
+    monkeypatch.setattr("pytest_hwperf.gate.models.compare_models", lambda *_: ((next(found),), gate))
 
 
-@pytest.mark.usefixtures("_compared_at_once")
-@pytest.mark.parametrize(("outcome", "ended"), [("equivalent", "passed"), ("regressed", "failed")])
-def test_a_comparison_leaves_nothing_to_save_or_to_accept(pytester: pytest.Pytester, ended: str) -> None:
+COMPARE = "hwperf.compare({'a': 'x:y', 'b': 'x:z'}, [[1]], label='v')"
+
+
+def test_a_comparison_leaves_nothing_to_save_or_to_accept(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It has no figure that a later run could be compared with."""
-    pytester.makepyfile("def test_it(hwperf): hwperf.compare({'a': 'x:y', 'b': 'x:z'}, [[1]])\n")
+    compare_at_once(monkeypatch, "equivalent", "regressed")
+    pytester.makepyfile(f"def test_it(hwperf): {COMPARE}\ndef test_worse(hwperf): {COMPARE}\n")
     result = pytester.runpytest_inprocess("--hwperf-save")
 
-    result.assert_outcomes(**{ended: 1})
+    result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["hwperf: 0 runs saved to baseline main in *"])
     result.stdout.no_fnmatch_line("*baseline accept*")
     assert [] == list(pytester.path.rglob("*.jsonl"))
 
 
-@pytest.mark.parametrize(("more", "ended"), [([], "passed"), (["--hwperf-strict"], "failed")])
 def test_a_time_that_is_up_in_the_first_pair_is_inconclusive(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, more: list[str], ended: str
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     play(monkeypatch, out_of_time, label="b against a")
     pytester.makepyfile("def test_it(hwperf): assert hwperf.compare({'a': 'x:y', 'b': 'x:z'}, [[1.0]])\n")
-    result = pytester.runpytest_inprocess("--hwperf-time-limit=6", *more)
-    result.assert_outcomes(**{ended: 1})
-    result.stdout.fnmatch_lines(["*inconclusive*latency p50*", "*the time of 6 s was too short"])
+    for more, ended in (([], "passed"), (["--hwperf-strict"], "failed")):
+        result = pytester.runpytest_inprocess("--hwperf-time-limit=6", *more)
+        result.assert_outcomes(**{ended: 1})
+        result.stdout.fnmatch_lines(["*inconclusive*latency p50*", "*the time of 6 s was too short"])
 
 
 @pytest.mark.parametrize(
@@ -117,44 +126,24 @@ def test_each_comparison_says_that_its_false_alarm_rate_is_its_own(
     assert whole in (pytester.path / "report.md").read_text(encoding="utf-8")
 
 
-MEASURE, COMPARE = "hwperf(int, label='v')", "hwperf.compare({'a': 'x:y', 'b': 'x:z'}, [[1]], label='v')"
-
-
-@pytest.mark.usefixtures("_compared_at_once")
-@pytest.mark.parametrize("outcome", ["equivalent"])
-@pytest.mark.parametrize(
-    ("first", "second", "reported"),
-    [
-        (MEASURE, COMPARE, "hwperf.compare: the label 'v' is used twice; give each its own label="),
-        (COMPARE, COMPARE, "hwperf.compare: the label 'v' is used twice; give each its own label="),
-        (
-            COMPARE,
-            MEASURE,
-            "label='v' is used twice: give each hwperf(...) of a test its own, such as label='batch 32'",
-        ),
-    ],
-)
-def test_a_label_names_one_measurement_or_comparison(
-    pytester: pytest.Pytester, first: str, second: str, reported: str
+def test_labels_are_used_once_and_two_models_are_compared(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytester.makepyfile(f"def test_it(hwperf):\n    {first}\n    {second}\n")
+    compare_at_once(monkeypatch, "equivalent", "equivalent")
+    measure = "hwperf(int, label='v')"
+    twice = "hwperf.compare: the label 'v' is used twice; give each its own label="
+    no_two = "hwperf.compare takes two names with their models, the base"
+    reported = {
+        f"{measure}; {COMPARE}": twice,
+        f"{COMPARE}; {COMPARE}": twice,
+        f"{COMPARE}; {measure}": "label='v' is used twice: give each hwperf(...) of a test its own, such as label='bat",
+        "hwperf.compare({'a': 'x:y'}, [[1.0]])": no_two,
+        "hwperf.compare(['x:y', 'x:z'], [[1.0]])": no_two,
+        "hwperf.compare({'a': print, 'b': print}, [[1.0]])": no_two,
+    }
+    pytester.makepyfile("".join(f"def test_{number}(hwperf): {body}\n" for number, body in enumerate(reported)))
     result = pytester.runpytest_inprocess("--hwperf-sample-time=0.05", "--hwperf-energy=off")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"*UsageProblem: {reported}*"])
-
-
-@pytest.mark.parametrize("models", ["{'a': 'x:y'}", "['x:y', 'x:z']", "{'a': print, 'b': print}"])
-def test_anything_but_two_models_is_refused(pytester: pytest.Pytester, models: str) -> None:
-    pytester.makepyfile(f"def test_it(hwperf):\n    hwperf.compare({models}, [[1.0]])\n")
-    result = pytester.runpytest_inprocess()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*UsageProblem: hwperf.compare takes two names with their models, the base*"])
-
-
-@pytest.mark.live
-@pytest.mark.usefixtures("quick_pairs")
-def test_a_model_that_cannot_be_loaded_fails_the_test(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("def test_it(hwperf):\n    hwperf.compare({'a': 'none:f', 'b': 'none:f'}, [[1.0]])\n")
-    result = pytester.runpytest_inprocess()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*UsageProblem: none:f cannot be measured: none:f cannot be imported*"])
+    logged = result.reprec.getreports("pytest_runtest_logreport")  # type: ignore[attr-defined] # of runs in process
+    failures = [one.longreprtext for one in logged if one.when == "call"]
+    told = [f"UsageProblem: {text}" for text in reported.values()]
+    assert [] == [pair for pair in zip(told, failures, strict=True) if pair[0] not in pair[1]]

@@ -109,51 +109,26 @@ def test_a_cold_start_begins_before_the_first_own_import(pytester: pytest.Pytest
 @needs_linux
 @pytest.mark.live
 @pytest.mark.usefixtures("_one_process")
-@pytest.mark.parametrize(
-    ("body", "outcome"),
-    [
-        (
-            "hwperf(lambda: kept.append(bytearray(50 << 20)) if next(calls) == 15 else None)",
-            "memory 52.[0-9] MB, limit 20 MB*",
-        ),
-        (
-            "hwperf(lambda: subprocess.run([sys.executable, '-c', 'kept = bytearray(50 << 20)']))",
-            "memory unmeasured, limit 20 MB: the test starts processes, whose memory is not counted*",
-        ),
-    ],
-    ids=["the 15th call keeps 50 MB", "a child has 50 MB"],
-)
-def test_memory_that_six_calls_or_this_process_do_not_show(pytester: pytest.Pytester, body: str, outcome: str) -> None:
-    pytester.makepyfile(
-        f"""
-        import itertools, os, subprocess, sys, pytest
-        kept, calls = [], itertools.count(1 if "MALLOC_MMAP_THRESHOLD_" in os.environ else 100)
-        @pytest.mark.hwbudget(memory_max_mb=20)
-        def test_it(hwperf): {body}
-        """
-    )
-    result, _ = report(pytester)
-    assert 0 != result.ret
-    result.stdout.fnmatch_lines([outcome])
-
-
-@needs_linux
-@pytest.mark.live
-@pytest.mark.usefixtures("_one_process")
-def test_each_label_of_a_test_is_measured_apart(pytester: pytest.Pytester) -> None:
-    """The other measurement of the test is called once on the way and not measured."""
+def test_each_label_is_measured_apart_and_odd_ids_reach_the_fresh_process(pytester: pytest.Pytester) -> None:
+    """The other measurement of the test is called once on the way; node ids never stand on a command line."""
     pytester.makepyfile(
         """
         import pytest
+        ODD = ["a b/c", "[é✓]", "-k x::y", "$(exit 1)"]
         @pytest.mark.hwbudget(memory_max_mb=1000)
-        def test_it(hwperf):
+        def test_labels(hwperf):
             hwperf(lambda: bytearray(16 << 20).count(1), label="small")
             hwperf(lambda: bytearray(48 << 20).count(1), label="large")
+        @pytest.mark.hwbudget(memory_max_mb=100)
+        @pytest.mark.parametrize("odd", ODD, ids=str)
+        def test_odd(odd): bytearray((2 + 2 * ODD.index(odd)) << 20).count(1)
         """
     )
     _, found = report(pytester)
-    peaks = {judgement.run.label: peak(judgement) for judgement in found.judgements}
-    assert peaks == pytest.approx({"small": 16, "large": 48}, abs=1)
+    small, large, *odd = found.judgements
+    assert ("small", "large") == (small.run.label, large.run.label)
+    assert [peak(small), peak(large)] == pytest.approx([16, 48], abs=1)
+    assert [peak(judgement) for judgement in odd] == pytest.approx([2, 4, 6, 8], abs=0.5)
 
 
 @needs_linux
@@ -185,51 +160,45 @@ def test_who_has_answered_measures_nothing_more(pytester: pytest.Pytester) -> No
 
 @needs_linux
 @pytest.mark.live
-@pytest.mark.usefixtures("_one_process")
-def test_odd_ids_reach_the_fresh_process(pytester: pytest.Pytester) -> None:
-    """Node ids never stand on a command line."""
+@pytest.mark.usefixtures("_one_process", "traced")
+def test_what_six_calls_do_not_show_or_no_fresh_process_answers_is_no_silent_pass(pytester: pytest.Pytester) -> None:
+    """A test whose process dies fails, and the end of the log is quoted."""
     pytester.makepyfile(
-        """
-        import pytest
-        ODD = ["a b/c", "[é✓]", "-k x::y", "$(exit 1)"]
-        @pytest.mark.hwbudget(memory_max_mb=100)
-        @pytest.mark.parametrize("odd", ODD, ids=str)
-        def test_it(odd): bytearray((2 + 2 * ODD.index(odd)) << 20).count(1)
-        """
-    )
-    _, found = report(pytester)
-    assert [peak(judgement) for judgement in found.judgements] == pytest.approx([2, 4, 6, 8], abs=0.5)
-
-
-@pytest.mark.live
-@pytest.mark.parametrize(
-    ("body", "shown"),
-    [
-        ("os._exit(3)", "a fresh process ended with code 3 and gave no answer"),
-        ("os.kill(os.getpid(), 9)", "a fresh process ended with code -9 and gave no answer"),
-        ("raise ValueError('only there')", "ValueError: only there"),
-    ],
-)
-@pytest.mark.usefixtures("traced")
-def test_a_fresh_process_that_dies_fails_its_test_with_its_log(
-    pytester: pytest.Pytester, body: str, shown: str
-) -> None:
-    """Never a silent pass: the test fails and the end of the log is quoted."""
-    pytester.makepyfile(
-        f"""
-        import os, sys, pytest
-        MAIN = os.environ.get("MALLOC_MMAP_THRESHOLD_") is None
-        @pytest.mark.hwbudget(memory_max_mb=100)
-        def test_it(hwperf):
-            if not MAIN:
-                print("noise", flush=True)
-                {body}
+        test_shown="""
+        import itertools, os, subprocess, sys, pytest
+        pytestmark = pytest.mark.hwbudget(memory_max_mb=20)
+        kept, calls = [], itertools.count(1 if "MALLOC_MMAP_THRESHOLD_" in os.environ else 100)
+        def test_15th_call_keeps(hwperf):
+            hwperf(lambda: kept.append(bytearray(50 << 20)) if next(calls) == 15 else None)
+        def test_child(hwperf): hwperf(lambda: subprocess.run([sys.executable, "-c", "kept = bytearray(50 << 20)"]))
+        """,
+        test_lost="""
+        import os, pytest
+        pytestmark = pytest.mark.hwbudget(memory_max_mb=100)
+        FRESH = "MALLOC_MMAP_THRESHOLD_" in os.environ
+        def test_exits(hwperf):
+            if FRESH: os._exit(3)
             hwperf(sum, [1])
-        """
+        def test_killed(hwperf):
+            if FRESH: os.kill(os.getpid(), 9)
+            hwperf(sum, [1])
+        def test_raises(hwperf):
+            if FRESH:
+                print("noise", flush=True)
+                raise ValueError("only there")
+            hwperf(sum, [1])
+        """,
     )
-    result = pytester.runpytest_inprocess(*QUICK)
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"*{shown}*"])
+    result, _ = report(pytester)
+    result.assert_outcomes(failed=5)
+    for shown in (
+        "memory 5[12].[0-9] MB, limit 20 MB*",
+        "memory unmeasured, limit 20 MB: the test starts processes, whose memory is not counted*",
+        "*a fresh process ended with code 3 and gave no answer*",
+        "*a fresh process ended with code -9 and gave no answer*",
+        "*ValueError: only there*",
+    ):
+        result.stdout.fnmatch_lines([shown])
 
 
 @pytest.mark.live
@@ -288,9 +257,9 @@ def test_a_foreign_order_is_a_usage_error(pytester: pytest.Pytester, monkeypatch
     assert "HWPERF_WORKER" in os.environ
 
 
-@pytest.mark.parametrize(
-    ("given", "tests", "kept"),
-    [
+def test_what_a_worker_inherits() -> None:
+    """The user's own options reach it; what selects, stops or writes does not."""
+    table = [
         (["-x", "tests", "-s"], ["tests"], ["-s"]),
         (["-n", "4", "-p", "xdist"], [], ["-p", "xdist"]),
         (["-n4", "-kname", "-mslow", "-m", "slow"], [], []),
@@ -301,8 +270,5 @@ def test_a_foreign_order_is_a_usage_error(pytester: pytest.Pytester, monkeypatch
         (["--cov", "t.py", "--no-cov"], ["t.py"], []),
         (["--cov", "package", "--cov-report", "xml", "--cov=more", "--cov", "--cov"], [], []),
         (["--timeout", "9", "--timeout-method=thread", "--session-timeout=99"], [], []),
-    ],
-)
-def test_what_a_worker_inherits(given: list[str], tests: list[str], kept: list[str]) -> None:
-    """The user's own options reach it; what selects, stops or writes does not."""
-    assert drop(given, tests) == kept
+    ]
+    assert [] == [(given, kept) for given, tests, kept in table if kept != drop(given, tests)]
