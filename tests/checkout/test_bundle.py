@@ -27,28 +27,22 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_changes_and_new_files_travel_and_stay_changes(root: Path, tmp_path: Path) -> None:
+def test_changes_and_new_files_travel_and_stay_changes_and_the_repository_is_only_read(
+    root: Path, tmp_path: Path
+) -> None:
     (root / "a.py").write_text("changed", encoding="utf-8")
     (root / "b.py").unlink()
     (root / "new.py").write_text("new", encoding="utf-8")
     (root / "data.bin").write_bytes(b"ignored")
-    before = git(root, "status", "--porcelain")
+    before, kept = git(root, "status", "--porcelain"), contents(root / ".git")
     packed, target = travelled(root, tmp_path)
     assert packed.candidate == git(root, "rev-parse", "HEAD") != packed.snapshot
+    assert kept == contents(root / ".git")
     assert before == git(target, "status", "--porcelain")
     assert ("changed", "new") == tuple((target / name).read_text(encoding="utf-8") for name in ("a.py", "new.py"))
     assert not (target / "b.py").exists()
     assert not (target / "data.bin").exists()
     assert (packed.candidate, True) == revision_of(target)[:2]
-
-
-def test_the_repository_of_the_user_is_only_read(root: Path, tmp_path: Path) -> None:
-    (root / "new.py").write_text("new", encoding="utf-8")
-    before = contents(root / ".git")
-    refs = git(root, "for-each-ref")
-    travelled(root, tmp_path)
-    assert before == contents(root / ".git")
-    assert refs == git(root, "for-each-ref")
 
 
 def test_a_clean_tree_is_its_commit_and_the_baseline_comes_along(root: Path, tmp_path: Path) -> None:

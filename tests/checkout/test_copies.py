@@ -51,12 +51,15 @@ def test_a_copy_holds_what_git_knows_or_would_add(repository: Path, temporary: P
     assert not list(temporary.iterdir())
 
 
-def test_a_copy_skips_files_that_were_deleted_and_follows_submodules(with_submodule: Path) -> None:
+def test_a_copy_skips_files_that_were_deleted_and_follows_submodules_that_are_filled(with_submodule: Path) -> None:
     (with_submodule / "model.py").unlink()
     repository_with(with_submodule / "within", c="1")
     assert copied(with_submodule) == {".gitmodules", "vendored/weights", "within/c"}
     git(with_submodule, "submodule", "deinit", "--force", "vendored")
     assert copied(with_submodule) == {".gitmodules", "within/c"}
+    shutil.rmtree(with_submodule / "within")
+    why = "your tree has not filled it either: git submodule update --init vendored"
+    assert ([f"{MISSING}{why}"], {}) == filled(with_submodule)  # though its clone may be there
 
 
 def test_a_copy_of_a_folder_that_git_ignores_is_whole(repository: Path) -> None:
@@ -84,18 +87,18 @@ def test_without_git_all_but_caches_and_environments_is_copied(tmp_path: Path) -
     assert copied(source) == set(kept)
 
 
-@pytest.mark.parametrize("target", ["{source}/real.py", "real.py", "../plain/real.py"])
-def test_links_within_a_copied_folder_stay_in_the_copy_and_others_do_not(tmp_path: Path, target: str) -> None:
+def test_links_within_a_copied_folder_stay_in_the_copy_and_others_do_not(tmp_path: Path) -> None:
     """Written through, a link back would change the user's own file."""
     source = tmp_path / "plain"
     source.mkdir()
     for file in (source / "real.py", tmp_path / "shared.npz"):
         file.write_text("1")
-    (source / "link.py").symlink_to(target.format(source=source))
+    for number, target in enumerate((source / "real.py", "real.py", "../plain/real.py")):
+        (source / f"link{number}.py").symlink_to(target)
     (source / "link.npz").symlink_to("../shared.npz")
 
     with copy_of(source) as tree:
-        assert (tree / "link.py").resolve() == tree / "real.py"
+        assert {tree / "real.py"} == {(tree / f"link{number}.py").resolve() for number in range(3)}
         assert (tree / "link.npz").resolve() == tmp_path / "shared.npz"
 
 
@@ -139,34 +142,21 @@ def filled(project: Path, revision: str = "HEAD") -> tuple[list[str], dict[str, 
     return said, files
 
 
-def test_each_revision_has_its_own_commit_of_a_submodule(with_submodule: Path) -> None:
+def test_each_revision_has_its_own_commit_of_a_submodule_and_of_those_in_it(
+    with_submodule: Path, tmp_path: Path
+) -> None:
+    git(with_submodule / "vendored", "submodule", "add", str(repository_with(tmp_path / "deep", weights="3")), "deep")
     commit(with_submodule / "vendored", weights="2")
     commit(with_submodule)
     assert ([], {"weights": "1"}) == filled(with_submodule, "HEAD~1")
-    assert ([], {"weights": "2"}) == filled(with_submodule)
+    assert ([], {"weights": "2", "deep/weights": "3"}) == filled(with_submodule)
 
 
-@pytest.mark.parametrize("how", [("mv", "vendored", "third"), ("rm", "-f", "vendored")], ids=["moved", "removed"])
-def test_a_submodule_that_the_candidate_has_moved_or_removed_is_filled_for_the_baseline(
-    with_submodule: Path, how: tuple[str, ...]
-) -> None:
-    git(with_submodule, *how)
-    commit(with_submodule)
-    assert ([], {"weights": "1"}) == filled(with_submodule, "HEAD~1")
-
-
-def test_submodules_of_submodules_are_filled(with_submodule: Path, tmp_path: Path) -> None:
-    git(with_submodule / "vendored", "submodule", "add", str(repository_with(tmp_path / "deep", weights="3")), "deep")
-    commit(with_submodule / "vendored")
-    commit(with_submodule)
-    assert ([], {"weights": "1", "deep/weights": "3"}) == filled(with_submodule)
-
-
-def test_a_submodule_that_the_candidate_has_not_filled_stays_empty(with_submodule: Path) -> None:
-    """Though its clone may be there."""
-    git(with_submodule, "submodule", "deinit", "--force", "vendored")
-    why = "your tree has not filled it either: git submodule update --init vendored"
-    assert ([f"{MISSING}{why}"], {}) == filled(with_submodule)
+def test_a_submodule_that_the_candidate_has_moved_or_removed_is_filled_for_the_baseline(with_submodule: Path) -> None:
+    for revision, how in (("HEAD~1", ("mv", "vendored", "third")), ("HEAD~2", ("rm", "-f", "third"))):
+        git(with_submodule, *how)
+        commit(with_submodule)
+        assert ([], {"weights": "1"}) == filled(with_submodule, revision)
 
 
 def test_a_commit_that_the_clone_lacks_is_not_fetched(with_submodule: Path, tmp_path: Path) -> None:

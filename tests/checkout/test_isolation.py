@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -71,12 +72,12 @@ def test_environments_in_the_tree_are_not_its_code(root: Path, monkeypatch: pyte
     assert [root / "src"] == own_paths([str(entry) for entry in entries], root)
 
 
-@pytest.mark.parametrize("prefix", ["{root}", "{root}/.."])
-def test_a_prefix_around_the_tree_does_not_hide_it(root: Path, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prefix_around_the_tree_does_not_hide_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As /usr around /usr/src/app, or an environment made in the root itself."""
-    monkeypatch.setattr(trees, "PREFIXES", (prefix.format(root=root),))
     entries = [str(made(root / "src")), str(made(root / "lib" / "python3" / "site-packages"))]
-    assert [root / "src"] == own_paths(entries, root)
+    for prefix in (root, root / ".."):
+        monkeypatch.setattr(trees, "PREFIXES", (str(prefix),))
+        assert [root / "src"] == own_paths(entries, root)
 
 
 def test_links_do_not_hide_the_tree(root: Path, tmp_path: Path) -> None:
@@ -148,15 +149,9 @@ def test_mapped_libraries_are_loaded_files() -> None:
     assert any("/libc.so." in name or "/ld-" in name for name in files)
 
 
-@pytest.mark.parametrize(
-    ("folder", "expected"),
-    [
-        ("tests", True), ("test", True), ("pkg/tests/unit", True), ("benchmarks", True), ("perf_tests", True),
-        ("tests_slow", True), ("src/pkg", False), ("testing", False), ("contest", False), ("", False), (".", False),
-    ],
-)  # fmt: skip
-def test_folders_of_tests_are_known_by_name(folder: str, expected: bool) -> None:
-    assert expected == is_of_tests(Path(folder))
+def test_folders_of_tests_are_known_by_name() -> None:
+    named = ["tests", "test", "pkg/tests/unit", "benchmarks", "perf_tests", "tests_slow"]
+    assert named == [folder for folder in (*named, "src/pkg", "testing", "contest", "") if is_of_tests(Path(folder))]
 
 
 def check(baseline: list[str], candidate: list[str], other: Path, root: Path, *, own_interpreter: bool = False) -> bool:
@@ -192,21 +187,20 @@ LOADED: dict[str, tuple[list[str], list[str], str | bool]] = {
 }
 
 
-@pytest.mark.parametrize("name", LOADED)
-def test_own_code_is_proof_and_that_of_the_other_side_a_leak(root: Path, other: Path, site: Path, name: str) -> None:
-    theirs, ours, expected = LOADED[name]
+def test_own_code_is_proof_and_that_of_the_other_side_a_leak(root: Path, other: Path, site: Path) -> None:
     places = {"base": other, "site": site}
 
     def of(files: list[str]) -> list[str]:
         parts = (one.partition("/") for one in files)
         return [file(places.get(top, root), rest if top in places else f"{top}/{rest}") for top, _, rest in parts]
 
-    if isinstance(expected, bool):
-        assert expected == check(of(theirs), of(ours), other, root)
-        return
-    for own_interpreter in {False, "candidate in" in name}:
-        with pytest.raises(WorkerError, match=expected):
-            check(of(theirs), of(ours), other, root, own_interpreter=own_interpreter)
+    for name, (theirs, ours, expected) in LOADED.items():
+        if isinstance(expected, bool):
+            assert (name, expected) == (name, check(of(theirs), of(ours), other, root))
+            continue
+        for own_interpreter in {False, "candidate in" in name}:
+            with pytest.raises(WorkerError, match=expected):
+                check(of(theirs), of(ours), other, root, own_interpreter=own_interpreter)
 
 
 def test_environments_in_the_candidates_tree_are_no_leak(
@@ -263,14 +257,15 @@ def test_tests_prove_nothing(root: Path, other: Path, site: Path) -> None:
     ) == str(caught.value)
 
 
-@pytest.mark.parametrize("place", ["pkg/__init__.py", "src/pkg/__init__.py", "lib/pkg.py", "python/pkg.py"])
-def test_an_installed_copy_is_known_by_the_name_in_the_tree(root: Path, other: Path, site: Path, place: str) -> None:
-    file(root, place)
+def test_an_installed_copy_is_known_by_the_name_in_the_tree(root: Path, other: Path, site: Path) -> None:
     module = file(site, "pkg.cpython-311-x86_64-linux-gnu.so")
-    with pytest.raises(
-        WorkerError, match=r"is imported from .*/site-packages/pkg.cpython-311-x86_64-linux-gnu.so, not"
-    ):
-        check([module], [module], other, root)
+    for place in ("pkg/__init__.py", "src/pkg/__init__.py", "lib/pkg.py", "python/pkg.py"):
+        path = file(root, place)
+        with pytest.raises(
+            WorkerError, match=r"is imported from .*/site-packages/pkg.cpython-311-x86_64-linux-gnu.so, not"
+        ):
+            check([module], [module], other, root)
+        Path(path).unlink()
 
 
 def installed_from(url: str, site: Path, *, editable: bool = False, record: str = "") -> str:
@@ -294,11 +289,11 @@ def test_a_wheel_in_the_tree_is_installed_from_the_tree(root: Path, other: Path,
         check([module], [module], other, root)
 
 
-@pytest.mark.parametrize("url", ["https://example.org/odd.whl", "file:///elsewhere", "", 3])
-def test_a_package_from_elsewhere_is_a_dependency(root: Path, other: Path, site: Path, url: str) -> None:
-    module = installed_from(url, site)
-
-    check([module], [module], other, root)
+def test_a_package_from_elsewhere_is_a_dependency(root: Path, other: Path, site: Path) -> None:
+    urls: tuple[Any, ...] = ("https://example.org/odd.whl", "file:///elsewhere", "", 3)
+    for url in urls:
+        module = installed_from(url, site)
+        check([module], [module], other, root)
 
 
 def test_an_editable_install_is_no_installed_copy(root: Path, other: Path, site: Path) -> None:
