@@ -110,15 +110,12 @@ def test_the_lock_of_a_workspace_lies_above_its_projects(tmp_path: Path) -> None
     assert ("uv.lock",) == found.files
 
 
-@pytest.mark.parametrize("text", ["[", "package = 1\n", "package = [1]\n", "[[package]]\nname = 1\n"])
-def test_a_damaged_lock_names_nothing(tmp_path: Path, text: str) -> None:
-    assert {} == lock(tmp_path, {"uv.lock": text}).versions
-
-
-def test_without_a_lock_there_are_no_versions(tmp_path: Path) -> None:
+def test_without_a_lock_or_with_a_damaged_one_there_are_no_versions(tmp_path: Path) -> None:
     assert Needs() == lock(tmp_path, {"requirements.txt": "loose\n"})
     (tmp_path / "requirements.txt").write_bytes(b"\xff==1\n")
     assert Needs() == lock(tmp_path, {})
+    damaged = ["[", "package = 1\n", "package = [1]\n", "[[package]]\nname = 1\n"]
+    assert [{}] * 4 == [lock(tmp_path, {"uv.lock": text}).versions for text in damaged]
 
 
 def test_exact_versions_bind_what_is_installed(tmp_path: Path) -> None:

@@ -61,10 +61,10 @@ def test_data_of_the_candidates_that_differs_from_the_baselines_own_is_refused(t
         check(tmp_path, model, model)
 
 
-@pytest.mark.parametrize("name", ["helper.py", "libfast.so"])
-def test_code_of_the_candidates_that_the_baseline_has_read_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(WorkerError, match=f"the baseline has read .*/here/{name} of the present tree"):
-        check(tmp_path, [], put(tmp_path / "here", name))
+def test_code_of_the_candidates_that_the_baseline_has_read_is_refused(tmp_path: Path) -> None:
+    for name in ("helper.py", "libfast.so"):
+        with pytest.raises(WorkerError, match=f"the baseline has read .*/here/{name} of the present tree"):
+            check(tmp_path, [], put(tmp_path / "here", name))
 
 
 def test_what_tools_read_there_is_none_of_the_code(tmp_path: Path) -> None:
@@ -109,32 +109,26 @@ def test_what_a_side_has_made_itself_is_no_difference(tmp_path: Path) -> None:
     assert [] == check(tmp_path, made, [], made)
 
 
-@pytest.mark.parametrize(
-    ("told", "is_refused"),
-    [
-        ("{here}", True),
-        ("{here}/run.py", True),
-        ("cd {here} && make", True),
-        ("import sys; sys.path.insert(0, '{here}/src')", True),
-        ("{link}/src", True),
-        ("{there}/run.py", False),
-        ("{here}2/run.py", False),
-        ("{here}/.venv/bin/python", False),
-        ("/usr/bin/git", False),
-    ],
-)
-def test_a_program_of_the_baseline_that_is_told_a_path_of_the_candidates_tree_is_refused(
-    tmp_path: Path, told: str, *, is_refused: bool
-) -> None:
+def test_a_program_of_the_baseline_that_is_told_a_path_of_the_candidates_tree_is_refused(tmp_path: Path) -> None:
     places = {name: tmp_path / name for name in ("here", "link")} | {"there": tmp_path / "here/temporary/there"}
     put(places["here"], "src/run.py", ".venv/bin/python")
     put(places["there"], "run.py")
     places["link"].symlink_to(places["here"])
     trees = Trees(candidate=places["here"], baseline=places["there"])
-    opened = {"baseline": Opened(told={"python run.py": ("/", told.format(**places))})}
-
-    with pytest.raises(UsageProblem, match=r"starts `python run.py` in your tree") if is_refused else nullcontext():
-        check_told(trees, opened, [])  # type: ignore[arg-type] # of one side
+    for told, is_refused in {
+        "{here}": True,
+        "{here}/run.py": True,
+        "cd {here} && make": True,
+        "import sys; sys.path.insert(0, '{here}/src')": True,
+        "{link}/src": True,
+        "{there}/run.py": False,
+        "{here}2/run.py": False,
+        "{here}/.venv/bin/python": False,
+        "/usr/bin/git": False,
+    }.items():
+        opened = {"baseline": Opened(told={"python run.py": ("/", told.format(**places))})}
+        with pytest.raises(UsageProblem, match=r"starts `python run.py` in your tree") if is_refused else nullcontext():
+            check_told(trees, opened, [])  # type: ignore[arg-type] # of one side
 
 
 NEVER = 1e12  # an instant after which nothing was made
@@ -157,30 +151,30 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        ("w", "r", True),
-        ("sw", "sw", True),  # made where it is not there yet, and used without being read
-        ("r", "r", True),  # made by nobody knows whom
-        ("s", "s", True),
-        ("n", "s", True),
-        ("m", "m", True),  # by native code in a folder that both have made
-        ("w", "l", True),
-        ("ar", "a", True),
-        ("f", "f", True),  # named, and opened by native code
-        ("wf", "wf", False),  # named, and opened by Python to write
-        ("w", "w", False),  # nobody looks at it
-        ("sa", "sa", False),  # a log
-        ("w", "m", False),  # of which the other need not know
-        ("l", "l", False),
-        ("swr", "", False),
-    ],
-)
-def test_what_one_side_makes_and_the_other_may_know_is_shared(
-    file: Path, one: str, other: str, *, expected: bool
-) -> None:
-    assert expected == is_shared(one, other, file)
+# How both sides have used a file.
+SHARED = [
+    ("w", "r"),
+    ("sw", "sw"),  # made where it is not there yet, and used without being read
+    ("r", "r"),  # made by nobody knows whom
+    ("s", "s"),
+    ("n", "s"),
+    ("m", "m"),  # by native code in a folder that both have made
+    ("w", "l"),
+    ("ar", "a"),
+    ("f", "f"),  # named, and opened by native code
+]
+APART = [
+    ("wf", "wf"),  # named, and opened by Python to write
+    ("w", "w"),  # nobody looks at it
+    ("sa", "sa"),  # a log
+    ("w", "m"),  # of which the other need not know
+    ("l", "l"),
+    ("swr", ""),
+]
+
+
+def test_what_one_side_makes_and_the_other_may_know_is_shared(file: Path) -> None:
+    assert SHARED == [(one, other) for one, other in SHARED + APART if is_shared(one, other, file)]
 
 
 def test_what_is_older_is_not_shared_unless_it_is_put_there_by_name(file: Path) -> None:

@@ -160,81 +160,68 @@ def write(path: Path, content: bytes = b"") -> Path:
     return path
 
 
-@pytest.mark.parametrize("text", [SETUPTOOLS_SCM, "", '"""Text."""\nfrom __future__ import annotations\nCOST = 2\n'])
-def test_a_module_that_names_texts_and_numbers_is_constants(tmp_path: Path, text: str) -> None:
-    assert is_constants(write(tmp_path / "_version.py", text.encode()))
+CONSTANTS = [SETUPTOOLS_SCM, "", '"""Text."""\nfrom __future__ import annotations\nCOST = 2\n']
+ANYTHING_ELSE = [
+    "def version():\n    return 1\n",
+    "VERSION = read()\n",
+    "import work\n",
+    "work.SPEED = 1\n",
+    "a, b = 1, 2\n",
+    "FLAG: bool = not False\n",
+    f"TABLE = [{'1, ' * 17}]\n",  # as those of generated parsers
+    "if TYPE_CHECKING:\n    pass\nelse:\n    import work\n",
+    "if work:\n    A = 1\n",
+    "A = [\n",
+    f"A = '{'x' * (1 << 14)}'\n",
+]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "def version():\n    return 1\n",
-        "VERSION = read()\n",
-        "import work\n",
-        "work.SPEED = 1\n",
-        "a, b = 1, 2\n",
-        "FLAG: bool = not False\n",
-        f"TABLE = [{'1, ' * 17}]\n",
-        "if TYPE_CHECKING:\n    pass\nelse:\n    import work\n",
-        "if work:\n    A = 1\n",
-        "A = [\n",
-        f"A = '{'x' * (1 << 14)}'\n",
-    ],
-)
-def test_a_module_that_does_anything_else_is_not(tmp_path: Path, text: str) -> None:
-    """Nor is a table, as those of generated parsers, nor what cannot be read."""
-    assert not is_constants(write(tmp_path / "parser.py", text.encode()))
-    assert not is_constants(tmp_path / "absent.py")
+def test_a_module_that_names_texts_and_numbers_is_constants(tmp_path: Path) -> None:
+    """What does anything else is not, nor what cannot be read."""
+    file = tmp_path / "_version.py"
+    assert not is_constants(file)
+    assert CONSTANTS == [text for text in CONSTANTS + ANYTHING_ELSE if is_constants(write(file, text.encode()))]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "expected"),
-    [
-        ("model.onnx", b"\x08\x07", False),
-        ("rows.csv", b"1,2\n", False),
-        ("kernel.cl", b"", True),
-        ("libfast.so.1", b"", True),
-        ("libfast.dylib", b"", True),
-        ("model.bin", b"\x7fELF\x02", True),
-        ("tool", b"#!/bin/sh\n", True),
-        ("PARSER.JS", b"", True),
-    ],
-)
-def test_programs_are_told_from_data(tmp_path: Path, name: str, content: bytes, *, expected: bool) -> None:
-    assert expected == is_code(write(tmp_path / name, content))
-    assert is_code(tmp_path / "absent.bin")  # what cannot be read counts as one
+def test_programs_are_told_from_data(tmp_path: Path) -> None:
+    """What cannot be read counts as one."""
+    data = {"model.onnx": b"\x08\x07", "rows.csv": b"1,2\n"}
+    programs = {"kernel.cl": b"", "libfast.so.1": b"", "libfast.dylib": b"", "model.bin": b"\x7fELF\x02"}
+    programs |= {"tool": b"#!/bin/sh\n", "PARSER.JS": b""}
+    for name, content in (data | programs).items():
+        write(tmp_path / name, content)
+    assert [*programs, "absent.bin"] == [n for n in (*data, *programs, "absent.bin") if is_code(tmp_path / n)]
 
 
-@pytest.mark.parametrize(
-    ("content", "now", "then", "expected"),
-    [
-        (b"\0\1", {"data/model.bin.dvc": b"md5: 1"}, {"data/model.bin.dvc": b"md5: 2"}, "data/model.bin.dvc"),
-        (b"\0\1", {"data/model.bin.dvc": b"md5: 1"}, {"data/model.bin.dvc": b"md5: 1"}, ""),
-        (b"\0\1", {"data/model.yaml": b""}, {}, "data/model.yaml"),
-        (b"\0\1", {"data.dvc": b"md5: 1.dir"}, {"data.dvc": b"md5: 2.dir"}, "data.dvc"),
-        (b"\0\1", {"dvc.lock": b"path: data/model.bin\nmd5: 1"}, {"dvc.lock": b""}, "dvc.lock"),
-        (b"\0\1", {"dvc.lock": b"path: data"}, {"dvc.lock": b""}, "dvc.lock"),
-        (b"\0\1", {"dvc.lock": b"path: data/model\n"}, {"dvc.lock": b""}, ""),
-        (b"\0\1", {}, {"data/model.yaml": b""}, "data/model.yaml"),
-        (b"\0\1", {"data/other.yaml": b"1"}, {"data/other.yaml": b"2"}, ""),
-        (b"# from grammar/my.lark", {"grammar/my.lark": b"1"}, {"grammar/my.lark": b"2"}, "grammar/my.lark"),
-        (b"made from rows.sql", {"data/rows.sql": b"1"}, {"data/rows.sql": b"2"}, "data/rows.sql"),
-        (b"\0 rows.sql", {"data/rows.sql": b"1"}, {"data/rows.sql": b"2"}, ""),
-        (b"see ../out.txt", {"../out.txt": b"1"}, {"../out.txt": b"2"}, ""),
-    ],
-)
-def test_a_source_that_differs_is_beside_it_or_named_in_it(
-    tmp_path: Path, content: bytes, now: dict[str, bytes], then: dict[str, bytes], expected: str
-) -> None:
-    candidate, baseline = tmp_path / "a" / "candidate", tmp_path / "b" / "baseline"
-    write(candidate / "data/model.bin", content)
-    baseline.mkdir(parents=True)
-    for root, files in ((candidate, now), (baseline, then)):
-        for name, text in files.items():
-            write(root / name, text)
-    trees = Trees(candidate=candidate, baseline=baseline)
-    assert expected == changed_source("data/model.bin", trees, {*now})
-    assert "" == changed_source("absent.bin", trees, {*now})
+# What the file holds, the candidate's files and the baseline's, and which of them it may be made from.
+SOURCES: list[tuple[bytes, dict[str, bytes], dict[str, bytes], str]] = [
+    (b"\0\1", {"data/model.bin.dvc": b"md5: 1"}, {"data/model.bin.dvc": b"md5: 2"}, "data/model.bin.dvc"),
+    (b"\0\1", {"data/model.bin.dvc": b"md5: 1"}, {"data/model.bin.dvc": b"md5: 1"}, ""),
+    (b"\0\1", {"data/model.yaml": b""}, {}, "data/model.yaml"),
+    (b"\0\1", {"data.dvc": b"md5: 1.dir"}, {"data.dvc": b"md5: 2.dir"}, "data.dvc"),
+    (b"\0\1", {"dvc.lock": b"path: data/model.bin\nmd5: 1"}, {"dvc.lock": b""}, "dvc.lock"),
+    (b"\0\1", {"dvc.lock": b"path: data"}, {"dvc.lock": b""}, "dvc.lock"),
+    (b"\0\1", {"dvc.lock": b"path: data/model\n"}, {"dvc.lock": b""}, ""),
+    (b"\0\1", {}, {"data/model.yaml": b""}, "data/model.yaml"),
+    (b"\0\1", {"data/other.yaml": b"1"}, {"data/other.yaml": b"2"}, ""),
+    (b"# from grammar/my.lark", {"grammar/my.lark": b"1"}, {"grammar/my.lark": b"2"}, "grammar/my.lark"),
+    (b"made from rows.sql", {"data/rows.sql": b"1"}, {"data/rows.sql": b"2"}, "data/rows.sql"),
+    (b"\0 rows.sql", {"data/rows.sql": b"1"}, {"data/rows.sql": b"2"}, ""),
+    (b"see ../out.txt", {"../out.txt": b"1"}, {"../out.txt": b"2"}, ""),
+]
+
+
+def test_a_source_that_differs_is_beside_it_or_named_in_it(tmp_path: Path) -> None:
+    for number, (content, now, then, expected) in enumerate(SOURCES):
+        candidate, baseline = tmp_path / f"{number}/a/candidate", tmp_path / f"{number}/b/baseline"
+        write(candidate / "data/model.bin", content)
+        baseline.mkdir(parents=True)
+        for root, files in ((candidate, now), (baseline, then)):
+            for name, text in files.items():
+                write(root / name, text)
+        both = Trees(candidate=candidate, baseline=baseline)
+        assert (number, expected) == (number, changed_source("data/model.bin", both, {*now}))
+        assert "" == changed_source("absent.bin", both, {*now})
 
 
 def test_a_file_that_git_does_not_have_either_is_no_source(tmp_path: Path) -> None:

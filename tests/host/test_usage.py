@@ -92,9 +92,12 @@ def test_events_that_were_lost_are_events_of_every_file(tmp_path: Path, monkeypa
     assert ["a", "b"] == watch.opened()
 
 
-@pytest.mark.parametrize(
-    ("event", "arguments", "what"),
-    [
+def test_what_python_is_about_to_do_is_noted(
+    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = os.open("pkg", os.O_RDONLY)
+    events: tuple[tuple[str, tuple[Any, ...], str], ...] = (
         ("subprocess.Popen", ("git",), "another process"),
         ("os.fork", (), "another process"),
         ("sys.settrace", (), "another trace function"),
@@ -102,6 +105,7 @@ def test_events_that_were_lost_are_events_of_every_file(tmp_path: Path, monkeypa
         ("import", ("pkg.extra", None), "the module pkg.extra, which one side alone has"),
         ("os.listdir", ("pkg",), "the list of files in pkg"),
         ("os.scandir", (b"pkg",), "the list of files in pkg"),
+        ("os.scandir", (folder,), "the list of files in pkg"),
         ("open", ("work.py", "r", 0), "work.py, read as a file"),
         ("open", (Path("work.py"), "r", 0), "work.py, read as a file"),
         ("import", ("pkg.other", None), ""),
@@ -110,27 +114,12 @@ def test_events_that_were_lost_are_events_of_every_file(tmp_path: Path, monkeypa
         ("open", (3, "r", 0), ""),
         ("object.__getattr__", (object(), "__code__"), ""),
         ("object.__getattr__", (os.getcwd, "__self__"), ""),
-    ],
-)
-def test_what_python_is_about_to_do_is_noted(
-    recorder: Recorder,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    event: str,
-    arguments: tuple[Any, ...],
-    what: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    recorder._audit(event, arguments)
-    assert ({TEST: (what,)} if what else {}) == recorder.usage().used
-
-
-def test_a_folder_may_be_listed_by_its_descriptor(recorder: Recorder, tmp_path: Path) -> None:
-    number = os.open(tmp_path / "pkg", os.O_RDONLY)
-    recorder._audit("os.scandir", (number,))
-    os.close(number)
-    assert {TEST: ("the list of files in pkg",)} == recorder.usage().used
+    )
+    for number, (event, arguments, what) in enumerate(events):
+        recorder.enter(str(number))
+        recorder._audit(event, arguments)
+        assert (what,) * bool(what) == recorder.usage().used.get(str(number), ())
+    os.close(folder)
 
 
 def test_code_that_is_looked_at_counts_as_run(recorder: Recorder, tmp_path: Path) -> None:
@@ -242,15 +231,11 @@ def monitoring(monkeypatch: pytest.MonkeyPatch) -> Monitoring:
     return fake
 
 
-@pytest.mark.parametrize(("keys", "names"), [(("slow:1",), ["slow"]), (("<module>",), ["slow", "steady"])])
-def test_watched_code_is_seen_to_run(
-    tmp_path: Path, monitoring: Monitoring, keys: tuple[str, ...], names: list[str]
-) -> None:
-    """A module that has changed has changed as a whole."""
-    recorder, found = watching(tmp_path, keys), functions(tmp_path / "work.py")
+def test_a_module_that_has_changed_has_changed_as_a_whole(tmp_path: Path, monitoring: Monitoring) -> None:
+    recorder, found = watching(tmp_path, ("<module>",)), functions(tmp_path / "work.py")
     for name in ("slow", "steady"):
         monitoring.callback(found[name].__code__, 0)
-    assert [f"work.py::{name}" for name in names] == seen(recorder)
+    assert ["work.py::slow", "work.py::steady"] == seen(recorder)
 
 
 def test_modules_that_are_looked_for_are_seen(tmp_path: Path, monitoring: Monitoring) -> None:
@@ -264,9 +249,10 @@ def test_modules_that_are_looked_for_are_seen(tmp_path: Path, monitoring: Monito
 
 
 def test_monitoring_is_asked_no_more_about_other_code(tmp_path: Path, monitoring: Monitoring) -> None:
-    """So that calls of other code take no longer from their second one on."""
+    """So that calls of other code, here and in another file, take no longer from their second one on."""
     recorder, found = watching(tmp_path), functions(tmp_path / "work.py")
     other: CodeType = functions(tmp_path / "other.py")["slow"].__code__
+    assert monitoring.DISABLE is monitoring.callback(found["steady"].__code__, 0)
     assert monitoring.DISABLE is monitoring.callback(other, 0)
     assert monitoring.callback(found["slow"].__code__, 0) is None
     assert ["work.py::slow"] == seen(recorder)

@@ -4,7 +4,6 @@ import atexit
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -40,21 +39,17 @@ def private(temporary: Path) -> Path:
     return private_folder()
 
 
-def test_a_place_is_nobodys_leftover_while_it_is_held(temporary: Path) -> None:
+def test_a_place_is_nobodys_leftover_while_it_is_held_and_goes_with_what_is_in_it(
+    temporary: Path, tmp_path: Path
+) -> None:
+    """What a link leads to is not ours."""
+    (tmp_path / "elsewhere").mkdir()
     with workdir("a note") as folder:
         (folder / "tree").mkdir()
+        (folder / "tree/link").symlink_to(tmp_path / "elsewhere")
         assert folder.parent.parent == temporary
         assert {} == swept()
         assert (folder / "tree").exists()
-    assert not list(temporary.iterdir())
-
-
-def test_files_and_links_in_a_place_go_with_it(temporary: Path, tmp_path: Path) -> None:
-    """The rows of a comparison are a file there; what a link leads to is not ours."""
-    (tmp_path / "elsewhere").mkdir()
-    with workdir() as folder:
-        (folder / "data.npz").write_bytes(b"rows")
-        (folder / "link").symlink_to(tmp_path / "elsewhere")
     assert not list(temporary.iterdir())
     assert (tmp_path / "elsewhere").exists()
 
@@ -97,46 +92,27 @@ def test_a_folder_of_this_process_goes_when_it_ends(temporary: Path, monkeypatch
     assert not list(temporary.iterdir())
 
 
-@pytest.mark.live
-@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-def test_the_folder_of_a_killed_process_goes_with_the_next_run(temporary: Path) -> None:
-    program = (
-        "import os, signal\n"
-        "from pytest_hwperf.host.workdirs import folder_of_process\n"
-        "print(folder_of_process(), flush=True)\n"
-        "os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    killed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    folder = Path(killed.stdout.strip())
-    assert (-signal.SIGKILL, True, temporary) == (killed.returncode, folder.is_dir(), folder.parent.parent)
-
-    with workdir():
-        assert not folder.exists()
-    assert not list(temporary.iterdir())
-
-
-@pytest.mark.parametrize("lock", [None, "", "mine", f"{workdirs._SIGNATURE}: hwperf-base-another\n"])
-@pytest.mark.parametrize("place", ["temporary", "private"])
-def test_what_no_run_has_signed_is_never_removed(temporary: Path, private: Path, place: str, lock: str | None) -> None:
+def test_what_no_run_has_signed_is_never_removed(temporary: Path, private: Path) -> None:
     """Whatever its name, and wherever it lies; a copy of a folder of ours is none of ours."""
-    folder = (temporary if place == "temporary" else private) / "hwperf-base-mine"
-    folder.mkdir(mode=0o700)
-    (folder / "thesis.txt").write_text("years of work")
-    if lock is not None:
-        (folder / ".lock").write_text(lock)
-    before = sorted(folder.iterdir())
+    for place in (temporary, private):
+        for number, lock in enumerate((None, "", "mine", f"{workdirs._SIGNATURE}: hwperf-base-another\n")):
+            folder = place / f"hwperf-base-{number}"
+            folder.mkdir(mode=0o700)
+            (folder / "thesis.txt").write_text("years of work")
+            if lock is not None:
+                (folder / ".lock").write_text(lock)
+    before = sorted(temporary.rglob("*"))
     with workdir():
         pass
     assert {} == swept()
-    assert before == sorted(folder.iterdir())
+    assert before == sorted(temporary.rglob("*"))
 
 
-@pytest.mark.parametrize("at", ["made", "locked"])
-def test_a_folder_whose_run_was_killed_before_it_could_sign_goes(temporary: Path, private: Path, at: str) -> None:
-    folder = private / "hwperf-base-killed"
-    folder.mkdir(mode=0o700)
-    if at == "locked":
-        (folder / ".lock").touch()
+def test_a_folder_whose_run_was_killed_before_it_could_sign_goes(temporary: Path, private: Path) -> None:
+    """It was made, or locked already."""
+    for name in ("made", "locked"):
+        (private / f"hwperf-base-{name}").mkdir(mode=0o700)
+    (private / "hwperf-base-locked/.lock").touch()
     assert {} == swept()
     assert not list(temporary.iterdir())
 
@@ -266,23 +242,19 @@ def test_a_lock_of_a_folder_that_was_just_removed_counts_nothing(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
-@pytest.mark.parametrize("kind", ["dangling link", "signed link", "pipe", "folder"])
-def test_a_lock_that_is_no_file_is_left_alone(private: Path, tmp_path: Path, kind: str) -> None:
-    folder = private / "hwperf-base-1"
-    folder.mkdir(mode=0o700)
-    (folder / "kept").touch()
-    victim = tmp_path / "victim"
-    if kind == "pipe":
-        os.mkfifo(folder / ".lock")
-    elif kind == "folder":
-        (folder / ".lock").mkdir()
-    else:
-        (folder / ".lock").symlink_to(victim)
-    if kind == "signed link":
-        victim.write_bytes(workdirs._signed(folder, ""))
+def test_a_lock_that_is_no_file_is_left_alone(private: Path, tmp_path: Path) -> None:
+    folders = {kind: private / f"hwperf-base-{kind}" for kind in ("dangling", "signed", "pipe", "folder")}
+    for folder in folders.values():
+        folder.mkdir(mode=0o700)
+        (folder / "kept").touch()
+    for kind in ("dangling", "signed"):
+        (folders[kind] / ".lock").symlink_to(tmp_path / kind)
+    (tmp_path / "signed").write_bytes(workdirs._signed(folders["signed"], ""))
+    os.mkfifo(folders["pipe"] / ".lock")
+    (folders["folder"] / ".lock").mkdir()
     assert {} == swept()
-    assert (folder / "kept").exists()
-    assert (kind == "signed link") == victim.exists()
+    assert all((folder / "kept").exists() for folder in folders.values())
+    assert ["signed"] == [kind for kind in ("dangling", "signed") if (tmp_path / kind).exists()]
 
 
 @pytest.mark.usefixtures("temporary")
@@ -316,12 +288,10 @@ def test_a_write_protected_folder_is_removed(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("at", ["mkdtemp", "body", "rmdir"])
-def test_a_signal_at_any_moment_leaves_no_folder(
-    temporary: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, at: str
-) -> None:
+def test_a_signal_at_any_moment_leaves_no_folder(temporary: Path, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
     """While the folder is made, while it is used, while it is removed."""
+    number = signal.SIGTERM
 
     def signalled(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
