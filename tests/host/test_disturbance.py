@@ -2,7 +2,6 @@
 
 import sys
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -88,18 +87,15 @@ def watch(before: dict[str, Any], after: dict[str, Any]) -> tuple[dict[str, str]
     return context, tuple(map(str, warnings))
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_what_happened_between_two_snapshots_is_noted_and_much_of_it_is_warned_of(name: str) -> None:
-    before, after, noted, warned = CASES[name]
-    context, warnings = watch(before, after)
-    assert NOTED | noted == context
-    assert ((warned,) if warned else ()) == warnings
+def test_what_happened_between_two_snapshots_is_noted_and_much_of_it_is_warned_of() -> None:
+    for name, (before, after, noted, warned) in CASES.items():
+        assert (name, NOTED | noted, (warned,) * bool(warned)) == (name, *watch(before, after))
 
 
-@pytest.mark.parametrize("cpu", [MachineCpuTime(20.0, None, 104.0), None])
-def test_what_the_system_does_not_tell_has_no_entry(cpu: MachineCpuTime | None) -> None:
+def test_what_the_system_does_not_tell_has_no_entry() -> None:
     """Unknown is not 0 %."""
-    assert ({"involuntary_switches": "4"}, ()) == watch({}, {"cpu": cpu, "load": None})
+    for cpu in (MachineCpuTime(20.0, None, 104.0), None):
+        assert ({"involuntary_switches": "4"}, ()) == watch({}, {"cpu": cpu, "load": None})
 
 
 def test_a_machine_that_shows_everything_is_read(tmp_path: Path) -> None:
@@ -124,23 +120,13 @@ def group(root: Path, name: str, stat: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("stat", "throttling"), [(V2, Throttling(7, 0.25)), (V1, Throttling(3, 1.5))])
-def test_both_versions_are_read_in_seconds(tmp_path: Path, stat: str, throttling: Throttling) -> None:
-    """Version 2 counts microseconds, version 1 nanoseconds."""
-    assert throttling == read_throttling([group(tmp_path, "one", stat)])
-
-
-def test_a_group_and_those_above_are_added_up(tmp_path: Path) -> None:
-    """Each has a quota of its own, and may stop the process."""
-    assert Throttling(10, 1.75) == read_throttling([group(tmp_path, "one", V2), group(tmp_path, "two", V1)])
-
-
-def test_a_group_with_two_names_counts_once(tmp_path: Path) -> None:
-    """Version 1 links `cpu` to `cpu,cpuacct`."""
-    real = group(tmp_path, "cpu,cpuacct", V1)
-    link = tmp_path / "cpu"
-    link.symlink_to(real)
-    assert Throttling(3, 1.5) == read_throttling([real, link])
+def test_both_versions_are_read_in_seconds_and_added_up_once_for_each_group(tmp_path: Path) -> None:
+    """Version 2 counts microseconds, version 1 nanoseconds, and links `cpu` to `cpu,cpuacct`."""
+    two, one, link = group(tmp_path, "two", V2), group(tmp_path, "cpu,cpuacct", V1), tmp_path / "cpu"
+    link.symlink_to(one)
+    assert Throttling(7, 0.25) == read_throttling([two])
+    assert Throttling(3, 1.5) == read_throttling([one, link])
+    assert Throttling(10, 1.75) == read_throttling([two, one])
 
 
 def test_groups_that_count_nothing_tell_nothing(tmp_path: Path) -> None:
@@ -163,25 +149,21 @@ def test_a_quota_is_reported_as_it_is(tmp_path: Path) -> None:
     assert 1.5 == cpu_quota(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("membership", "files", "limit"),
-    [
-        pytest.param("0::/a/b", {"a/memory.max": "2000", "a/b/memory.max": "max"}, 2000, id="v2: a group above"),
-        pytest.param("0::/", {"memory.max": "max"}, None, id="v2: no limit"),
-        pytest.param("4:memory:/x", {"memory/x/memory.limit_in_bytes": "3000"}, 3000, id="v1"),
-        pytest.param(
-            "4:memory:/x\n", {"memory/x/memory.limit_in_bytes": "9223372036854771712"}, None, id="v1: no limit"
-        ),
-        pytest.param("3:cpu:/x", {"cpu/x/memory.limit_in_bytes": "3000"}, None, id="another controller"),
-        pytest.param("", {}, None, id="not Linux"),
-    ],
-)
-def test_the_tightest_memory_limit_counts(
-    tmp_path: Path, membership: str, files: Mapping[str, str], limit: int | None
-) -> None:
-    named = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
-    settle_in(tmp_path, {"proc/self/cgroup": membership, **named})
-    assert limit == memory_limit(tmp_path)
+LIMITS: dict[str, tuple[str, dict[str, str], int | None]] = {
+    "v2: a group above": ("0::/a/b", {"a/memory.max": "2000", "a/b/memory.max": "max"}, 2000),
+    "v2: no limit": ("0::/", {"memory.max": "max"}, None),
+    "v1": ("4:memory:/x", {"memory/x/memory.limit_in_bytes": "3000"}, 3000),
+    "v1: no limit": ("4:memory:/x\n", {"memory/x/memory.limit_in_bytes": "9223372036854771712"}, None),
+    "another controller": ("3:cpu:/x", {"cpu/x/memory.limit_in_bytes": "3000"}, None),
+    "not Linux": ("", {}, None),
+}
+
+
+def test_the_tightest_memory_limit_counts(tmp_path: Path) -> None:
+    for name, (membership, files, limit) in LIMITS.items():
+        named = {f"sys/fs/cgroup/{file}": text for file, text in files.items()}
+        root = settle_in(tmp_path / name, {"proc/self/cgroup": membership, **named})
+        assert (name, limit) == (name, memory_limit(root))
 
 
 def test_groups_are_those_of_the_process_and_all_above(tmp_path: Path) -> None:
@@ -219,22 +201,19 @@ def test_a_laptop_is_read_whole(tmp_path: Path) -> None:
     assert expected == read_clock_rate(settle_in(tmp_path))
 
 
-@pytest.mark.parametrize("made", [False, True], ids=["no folder", "a virtual machine's bare folder"])
-def test_what_is_not_shown_is_unknown(tmp_path: Path, made: bool) -> None:
-    """Never 0, off or a guess."""
-    if made:
-        (tmp_path / CPU / "cpu0/topology").mkdir(parents=True)
+def test_what_is_not_shown_is_unknown(tmp_path: Path) -> None:
+    """Never 0, off or a guess: neither without a folder, nor in that of a virtual machine, which is bare."""
+    assert NOTHING == read_clock_rate(tmp_path)
+    (tmp_path / CPU / "cpu0/topology").mkdir(parents=True)
     assert NOTHING == read_clock_rate(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("file", "text", "turbo", "off"),
-    [(NO_TURBO, "0", True, "1"), (NO_TURBO, "1", False, "1"), (BOOST, "1", True, "0"), (BOOST, "0", False, "0")],
-)
-def test_turbo_is_reported_by_either_driver(tmp_path: Path, file: str, text: str, turbo: bool, off: str) -> None:
+def test_turbo_is_reported_by_either_driver(tmp_path: Path) -> None:
     """One of them says when it is on, the other when it is off."""
-    seen = read_clock_rate(settle_in(tmp_path, {file: text}))
-    assert (turbo, f"/{file}", off) == (seen.turbo, seen.turbo_switch, seen.turbo_off)
+    drivers = ((NO_TURBO, "0", True, "1"), (NO_TURBO, "1", False, "1"), (BOOST, "1", True, "0"), (BOOST, "0", False, "0"))
+    for number, (file, text, turbo, off) in enumerate(drivers):
+        seen = read_clock_rate(settle_in(tmp_path / str(number), {file: text}))
+        assert (turbo, f"/{file}", off) == (seen.turbo, seen.turbo_switch, seen.turbo_off)
 
 
 def test_different_governors_are_all_named(tmp_path: Path) -> None:
@@ -313,12 +292,6 @@ def test_psutils_warning_about_pages_it_cannot_count_is_no_error(tmp_path: Path,
     swapped = type("swapped", (), {"total": 1000, "used": 0})
     system.swap_memory = warned
     assert read(tmp_path).swap_bytes == 1000
-
-
-@pytest.mark.parametrize("chosen", ["madvise", "never"])
-def test_the_chosen_way_of_huge_pages_stands_in_brackets(tmp_path: Path, chosen: str) -> None:
-    text = "always madvise never".replace(chosen, f"[{chosen}]")
-    assert chosen == read(settle_in(tmp_path, {"sys/kernel/mm/transparent_hugepage/enabled": text})).huge_pages
 
 
 def test_this_machine_is_read() -> None:

@@ -128,33 +128,28 @@ def test_a_file_that_cannot_be_read_is_empty(tmp_path: Path) -> None:
     assert ("tsc", "", "") == (read_text(tmp_path / "file"), read_text(tmp_path), read_text(tmp_path / "absent"))
 
 
-@pytest.mark.parametrize("name", ["x" * 300, "x/" * 4000, "null\0"])
-def test_what_no_file_can_be_called_is_no_file(tmp_path: Path, name: str) -> None:
-    """Questions of `pathlib` raise an error for it."""
-    path = tmp_path / name
-    assert refused_name(path)
-    assert (False, False) == (is_file(path), is_folder(path))
-
-
-def test_what_is_there_or_might_be_is_not_refused(tmp_path: Path) -> None:
+def test_what_no_file_can_be_called_is_no_file_and_what_might_be_there_is_not_refused(tmp_path: Path) -> None:
+    """Questions of `pathlib` raise an error for such a name."""
+    for path in (tmp_path / name for name in ("x" * 300, "x/" * 4000, "null\0")):
+        assert refused_name(path)
+        assert (False, False) == (is_file(path), is_folder(path))
     (tmp_path / "file").touch()
     assert "" == refused_name(tmp_path / "file") == refused_name(tmp_path / "new") == refused_name(tmp_path / "file/x")
     assert (True, False) == (is_file(tmp_path / "file"), is_folder(tmp_path / "file"))
     assert (False, True) == (is_file(tmp_path), is_folder(tmp_path))
 
 
-@pytest.mark.parametrize("nameless", [True, False])
-def test_a_place_is_tried_without_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nameless: bool) -> None:
+def test_a_place_is_tried_without_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where files have a name from the start, as they have on most systems."""
-    if not nameless:
-        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
     (tmp_path / "file").write_text("{}", encoding="utf-8")
-    check_writable(tmp_path / "file")
-    assert [("file", "{}")] == [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()]
-    with pytest.raises(FileNotFoundError):
-        check_writable(tmp_path / "absent" / "watts.json")
-    with pytest.raises(OSError, match="File name too long"):
-        check_writable(tmp_path / ("x" * 255))
+    for _ in range(2):
+        check_writable(tmp_path / "file")
+        assert [("file", "{}")] == [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()]
+        with pytest.raises(FileNotFoundError):
+            check_writable(tmp_path / "absent" / "watts.json")
+        with pytest.raises(OSError, match="File name too long"):
+            check_writable(tmp_path / ("x" * 255))
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
 
 
 @pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="Linux")
@@ -173,23 +168,13 @@ def test_a_new_folder_holds_nothing_that_was_there_before(tmp_path: Path) -> Non
     assert {0o700} == {folder.stat().st_mode & 0o777 for folder in made}
 
 
-@pytest.mark.parametrize(
-    ("path", "answer"),
-    [
-        ("report.json", False),
-        ("folder/report.json", False),
-        ("link-within/report.json", False),
-        ("link-out/report.json", True),
-        ("link-out", True),
-        ("../outside/report.json", False),
-        ("/dev/stdout", False),
-    ],
-)
-def test_a_link_in_a_tree_may_lead_out_of_it(tmp_path: Path, path: str, answer: bool) -> None:
+def test_a_link_in_a_tree_may_lead_out_of_it(tmp_path: Path) -> None:
     """A path that was given outside of the tree is the user's own choice."""
     root = tmp_path / "root"
     (root / "folder").mkdir(parents=True)
     (tmp_path / "outside").mkdir()
     (root / "link-within").symlink_to("folder")
     (root / "link-out").symlink_to("../outside")
-    assert answer == leads_out(root / path, root)
+    within = ("report.json", "folder/report.json", "link-within/report.json", "../outside/report.json", "/dev/stdout")
+    leading = ["link-out/report.json", "link-out"]
+    assert leading == [path for path in (*within, *leading) if leads_out(root / path, root)]

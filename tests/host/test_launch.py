@@ -3,12 +3,13 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Self
 
 import pytest
 
 from pytest_hwperf.host import launch
-from pytest_hwperf.host.launch import Launched, run_logged, run_to_end
+from pytest_hwperf.host.launch import Command, Launched, run_logged, run_to_end
 
 
 def test_the_end_of_an_endless_log_is_quoted(tmp_path: Path) -> None:
@@ -70,12 +71,9 @@ def test_a_program_that_takes_too_long_is_ended_and_its_log_stays(tmp_path: Path
     assert log.is_file()
 
 
-@pytest.mark.parametrize("option", ["-P", "-B"])
-def test_pytest_is_started_again_with_the_path_that_it_has(option: str) -> None:
+def test_pytest_is_started_again_with_the_path_that_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the working directory where the user's own Python was told to leave it out."""
-    code = (
-        "from pathlib import Path; from pytest_hwperf.host.launch import Command; "
-        "print(*Command(arguments=['t.py'], directory=Path(), environment={}).line(Path())[1:3])"
-    )
-    shown = subprocess.run([sys.executable, option, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert shown == ("-P -m\n" if option == "-P" else "-m pytest\n")
+    command = Command(arguments=["t.py"], directory=Path(), environment={})
+    for is_safe, shown in ((True, ["-P", "-m"]), (False, ["-m", "pytest"])):
+        monkeypatch.setattr(sys, "flags", SimpleNamespace(safe_path=is_safe))
+        assert shown == command.line(Path())[1:3]

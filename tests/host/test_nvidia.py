@@ -1,7 +1,7 @@
 """NVIDIA GPUs: as their driver shows them, and whether a call has given them work."""
 
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -36,11 +36,11 @@ def test_one_without_a_name_is_one_and_which_of_different_ones_is_used_is_not_kn
     assert "NVIDIA GPU" in find_nvidia_gpus({}, root).models
 
 
-@pytest.mark.parametrize("hidden", ["", "-1", " -1,0", "NoDevFiles"])
-def test_the_environment_may_hide_all(tmp_path: Path, hidden: str) -> None:
-    found = find_nvidia_gpus({"CUDA_VISIBLE_DEVICES": hidden}, machine(tmp_path, "Tesla T4"))
-    assert () == found.models
-    assert f"CUDA_VISIBLE_DEVICES={hidden!r} hides all of them" == found.why_none
+def test_the_environment_may_hide_all(tmp_path: Path) -> None:
+    root = machine(tmp_path, "Tesla T4")
+    for hidden in ("", "-1", " -1,0", "NoDevFiles"):
+        found = find_nvidia_gpus({"CUDA_VISIBLE_DEVICES": hidden}, root)
+        assert ((), f"CUDA_VISIBLE_DEVICES={hidden!r} hides all of them") == (found.models, found.why_none)
 
 
 def test_a_machine_without_says_where_it_was_looked_for(tmp_path: Path) -> None:
@@ -56,22 +56,17 @@ def touched(root: Path, *files: str) -> Path:
     return root
 
 
-@pytest.mark.parametrize(
-    ("files", "count", "driver"),
-    [
-        (("dev/nvidia0", "dev/nvidia1", "dev/nvidiactl", "sys/module/nvidia/version"), 2, "535.183.06"),
-        (("dev/nvidiactl", "dev/nvidia-uvm", "dev/nvidia-caps/nvidia-cap1"), 0, ""),  # devices of the driver itself
-        (("dev/dxg", "usr/lib/wsl/lib/libcuda.so.1"), 1, ""),
-        (("dev/dxg",), 0, ""),  # a GPU of another maker
-    ],
-    ids=["a sandbox", "a container without a GPU", "WSL", "WSL without CUDA"],
-)
-def test_devices_show_it_where_the_driver_has_no_folder(
-    tmp_path: Path, files: tuple[str, ...], count: int, driver: str
-) -> None:
-    found = find_nvidia_gpus({}, touched(tmp_path, *files))
-    assert (("NVIDIA GPU",) * count, driver) == (found.models, found.driver)
-    assert bool(found.why_none) == (count == 0)
+def test_devices_show_it_where_the_driver_has_no_folder(tmp_path: Path) -> None:
+    places: dict[str, tuple[tuple[str, ...], int, str]] = {
+        "a sandbox": (("dev/nvidia0", "dev/nvidia1", "dev/nvidiactl", "sys/module/nvidia/version"), 2, "535.183.06"),
+        "only the driver's": (("dev/nvidiactl", "dev/nvidia-uvm", "dev/nvidia-caps/nvidia-cap1"), 0, ""),
+        "WSL": (("dev/dxg", "usr/lib/wsl/lib/libcuda.so.1"), 1, ""),
+        "a GPU of another maker": (("dev/dxg",), 0, ""),
+    }
+    for name, (files, count, driver) in places.items():
+        found = find_nvidia_gpus({}, touched(tmp_path / name, *files))
+        assert (("NVIDIA GPU",) * count, driver) == (found.models, found.driver)
+        assert bool(found.why_none) == (count == 0)
 
 
 def test_a_gpu_is_named_with_its_driver_if_that_is_known(tmp_path: Path) -> None:
@@ -84,22 +79,9 @@ TENSOR = SimpleNamespace(is_cuda=True)
 CUPY_ARRAY = type("ndarray", (), {"__module__": "cupy"})()
 
 
-@pytest.mark.parametrize(
-    ("value", "there"),
-    [
-        (TENSOR, True),
-        ((TENSOR, 1), True),
-        ({"logits": TENSOR}, True),
-        (CUPY_ARRAY, True),
-        (SimpleNamespace(is_cuda=False), False),
-        ([], False),
-        ({}, False),
-        (None, False),
-        ("text", False),
-    ],
-)
-def test_values_on_a_gpu_are_known(value: Any, there: bool) -> None:
-    assert there == is_on_gpu(value)
+def test_values_on_a_gpu_are_known() -> None:
+    there: list[Any] = [TENSOR, (TENSOR, 1), {"logits": TENSOR}, CUPY_ARRAY]
+    assert there == [v for v in (*there, SimpleNamespace(is_cuda=False), [], {}, None, "text") if is_on_gpu(v)]
 
 
 def test_memory_that_was_taken_on_a_gpu_is_counted() -> None:
@@ -107,20 +89,17 @@ def test_memory_that_was_taken_on_a_gpu_is_counted() -> None:
     assert (7, 0) == allocations(torch_with(FakeTorchCuda(held=(7, None))))
 
 
-@pytest.mark.parametrize("modules", [{}, torch_with(FakeTorchCuda(initialised=False))])
-def test_without_a_gpu_in_use_nothing_is_counted(modules: dict[str, ModuleType]) -> None:
-    assert () == allocations(modules)
+def test_without_a_gpu_in_use_nothing_is_counted() -> None:
+    assert () == allocations({}) == allocations(torch_with(FakeTorchCuda(initialised=False)))
 
 
-@pytest.mark.parametrize(("held", "waited"), [((0,), [0]), ((0, 0, 4096), [0, 2])])
-def test_a_single_board_is_waited_for_and_of_several_those_in_use(held: tuple[int, ...], waited: list[int]) -> None:
-    cuda = FakeTorchCuda(held=held)
+def test_of_several_boards_those_in_use_are_waited_for() -> None:
+    cuda = FakeTorchCuda(held=(0, 0, 4096))
     waiter(torch_with(cuda))()
-    assert waited == cuda.waited
+    assert [0, 2] == cuda.waited
 
 
-def test_cupy_is_waited_for_too() -> None:
-    cupy, cuda = FakeCupy(), FakeTorchCuda()
-
+def test_a_single_board_and_cupy_are_waited_for() -> None:
+    cupy, cuda = FakeCupy(), FakeTorchCuda(held=(0,))
     waiter({**torch_with(cuda), "cupy": cupy})()
     assert (1, [0]) == (cupy.waits, cuda.waited)

@@ -21,27 +21,18 @@ class FakeEnd(threading.Event):
         return self._clock() >= self._at_s
 
 
-@pytest.mark.parametrize(
-    ("text", "width", "shown"),
-    [
-        ("screen pair 1", 14, "screen pair 1"),
-        ("screen pair 1", 13, "screen pai…"),
-        ("日本語 pair", 12, "日本語 pair"),
-        ("日本語 pair", 11, "日本語 p…"),
-        ("screen", 1, "…"),
-        ("", 1, ""),
-    ],
-)
-def test_a_line_leaves_one_cell_free(text: str, width: int, shown: str) -> None:
+def test_a_line_leaves_one_cell_free() -> None:
     """A letter that is not of ASCII may take two, the ellipsis included."""
-    assert shown == fit(text, width)
+    assert ["screen pair 1", "screen pai…"] == [fit("screen pair 1", width) for width in (14, 13)]
+    assert ["日本語 pair", "日本語 p…"] == [fit("日本語 pair", width) for width in (12, 11)]
+    assert ("…", "") == (fit("screen", 1), fit("", 1))
 
 
-@pytest.mark.parametrize(("after_s", "seconds"), [(1.5, []), (2.5, [2]), (4.5, [2, 3, 4])])
-def test_the_time_so_far_is_told_from_the_first_second_on(after_s: float, seconds: list[float]) -> None:
-    clock, told = HandClock(), list[float]()
-    tick_until(FakeEnd(clock, after_s), told.append, 2.0, 1.0, clock)
-    assert seconds == told
+def test_the_time_so_far_is_told_from_the_first_second_on() -> None:
+    for after_s, seconds in ((1.5, []), (2.5, [2]), (4.5, [2, 3, 4])):
+        clock, told = HandClock(), list[float]()
+        tick_until(FakeEnd(clock, after_s), told.append, 2.0, 1.0, clock)
+        assert seconds == told
 
 
 def test_on_a_terminal_a_line_is_written_over_with_what_is_left_and_removed() -> None:

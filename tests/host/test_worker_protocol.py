@@ -31,12 +31,8 @@ ANSWER = WorkerResult(
 )
 
 
-def test_a_task_reads_back() -> None:
-    assert decode_task(encode(TASK)) == TASK
-
-
-def test_an_answer_reads_back() -> None:
-    assert decode_result(encode(ANSWER)) == ANSWER
+def test_a_task_and_an_answer_read_back() -> None:
+    assert (TASK, ANSWER) == (decode_task(encode(TASK)), decode_result(encode(ANSWER)))
 
 
 def test_an_older_answer_without_series_reads_too() -> None:
@@ -52,42 +48,33 @@ def test_an_answer_without_numbers_cannot_be_written() -> None:
         encode(WorkerResult(values={"memory": float("nan")}, reasons={}, notes=[], runs=[]))
 
 
-@pytest.mark.parametrize("change", [{"role": "root"}, {"node": 5}, {"reply_to": None}, {"side": "left"}, {"more": 1}])
-def test_a_foreign_task_is_refused(change: dict[str, Any]) -> None:
-    text = json.dumps({**json.loads(encode(TASK)), **change})
-    with pytest.raises(WorkerError, match="holds no task of pytest-hwperf; unset it"):
-        decode_task(text)
+def test_a_foreign_task_is_refused() -> None:
+    changes: tuple[dict[str, Any], ...] = (
+        {"role": "root"}, {"node": 5}, {"reply_to": None}, {"side": "left"}, {"more": 1}
+    )  # fmt: skip
+    for change in changes:
+        with pytest.raises(WorkerError, match="holds no task of pytest-hwperf; unset it"):
+            decode_task(json.dumps({**json.loads(encode(TASK)), **change}))
 
 
-@pytest.mark.parametrize(
-    "change", [{"values": []}, {"reasons": None}, {"notes": {}}, {"runs": "x"}, {"series": []}, {"sites": {}}]
-)
-def test_a_foreign_answer_is_refused(change: dict[str, Any]) -> None:
-    text = json.dumps({**json.loads(encode(ANSWER)), **change})
-    with pytest.raises(WorkerError, match="something that is no answer"):
-        decode_result(text)
+def test_a_foreign_answer_is_refused() -> None:
+    """Of values that are no numbers it says where."""
+    kinds = {"values": [], "reasons": None, "notes": {}, "runs": "x", "series": [], "sites": {}}
+    wrong: list[tuple[str, Any, str]] = [(name, value, "") for name, value in kinds.items()]
+    for value in (True, "5", None):
+        wrong += [("values", {"memory": value}, "Expected `float`"), ("series", {"memory": [1.0, value]}, "Expected `f")]
+    for name, value, why in wrong:
+        with pytest.raises(WorkerError, match=rf"something that is no answer \(WorkerResult: {why}.* at `\$.{name}"):
+            decode_result(json.dumps({**json.loads(encode(ANSWER)), name: value}))
 
 
-@pytest.mark.parametrize("value", [True, "5", None])
-@pytest.mark.parametrize("place", ["values", "series"])
-def test_values_that_are_no_numbers_are_refused(place: str, value: object) -> None:
-    given = value if place == "values" else [1.0, value]
-    text = json.dumps({**json.loads(encode(ANSWER)), place: {"memory": given}})
-    with pytest.raises(
-        WorkerError, match=rf"something that is no answer \(WorkerResult: Expected `float`.* at `\$.{place}"
-    ):
-        decode_result(text)
-
-
-@pytest.mark.parametrize("text", ['{"protocol": 2}', "[]", "5"])
-def test_another_protocol_is_refused(text: str) -> None:
-    with pytest.raises(WorkerError, match=f"another protocol than {PROTOCOL}: both sides need the same pytest-hwperf"):
-        decode_result(text)
-
-
-def test_a_truncated_message_is_refused() -> None:
-    with pytest.raises(WorkerError, match="a message is not JSON"):
-        decode_result(encode(ANSWER)[:-4])
+def test_another_protocol_and_a_torn_message_are_refused() -> None:
+    for text in ('{"protocol": 2}', "[]", "5"):
+        with pytest.raises(WorkerError, match=f"another protocol than {PROTOCOL}: both sides need the same pytest-hw"):
+            decode_result(text)
+    for torn in (encode(ANSWER)[:-4], b"\xff\xfe{}"):
+        with pytest.raises(WorkerError, match="a message is not JSON"):
+            decode_result(torn)
 
 
 def test_a_reply_appears_whole(tmp_path: Path) -> None:
@@ -95,8 +82,3 @@ def test_a_reply_appears_whole(tmp_path: Path) -> None:
     reply(answer, WorkerTask(role="memory", reply_to=str(tmp_path / "answer.json")))
     assert decode_result((tmp_path / "answer.json").read_text(encoding="utf-8")) == answer
     assert [path.name for path in tmp_path.iterdir()] == ["answer.json"]
-
-
-def test_an_answer_that_is_not_even_text_is_refused() -> None:
-    with pytest.raises(WorkerError, match="not JSON"):
-        decode_result(b"\xff\xfe{}")

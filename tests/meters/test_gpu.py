@@ -1,7 +1,8 @@
 """GPUs: which boards CUDA shows, the memory that this process takes on them, and how busy they are."""
 
 import ctypes
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -12,7 +13,6 @@ from fakes.nvml import (
     LIBRARY_NOT_FOUND,
     NO_PERMISSION,
     FakeBoard,
-    FakeCupy,
     FakeNvml,
     FakeTorchCuda,
     Running,
@@ -48,44 +48,38 @@ def holder(instance: str) -> str:
     return UUIDS[2] if instance == INSTANCE else ""
 
 
-@pytest.mark.parametrize(
-    ("text", "indices"),
-    [
-        ("1", [1]),
-        ("2,0", [0, 2]),
-        (" 0 , 2 ", [0, 2]),
-        ("0,2,-1,1", [0, 2]),
-        ("0,7,1", [0]),
-        ("0,nonsense,1", [0]),
-        (UUIDS[1], [1]),
-        ("GPU-893,GPU-1", [0, 2]),
-        ("0,GPU-89,1", [0]),
-        ("1,GPU-8932f937", [0, 1]),
-        (INSTANCE, [2]),
-        (f"MIG-{UUIDS[1]}/3/0", [1]),
-    ],
-)
-def test_the_boards_are_those_that_cuda_shows(text: str, indices: list[int]) -> None:
+def indices(boards: tuple[Board, ...], environ: Mapping[str, str]) -> list[int]:
+    return [board.index for board in visible_boards(boards, environ, holder)]
+
+
+def test_the_boards_are_those_that_cuda_shows() -> None:
     """Whatever follows an unknown or ambiguous name is hidden."""
-    seen = visible_boards(THREE, {"CUDA_VISIBLE_DEVICES": text}, holder)
-    assert indices == [board.index for board in seen]
+    shown = {
+        "1": [1],
+        "2,0": [0, 2],
+        " 0 , 2 ": [0, 2],
+        "0,2,-1,1": [0, 2],
+        "0,7,1": [0],
+        "0,nonsense,1": [0],
+        UUIDS[1]: [1],
+        "GPU-893,GPU-1": [0, 2],
+        "0,GPU-89,1": [0],
+        "1,GPU-8932f937": [0, 1],
+        INSTANCE: [2],
+        f"MIG-{UUIDS[1]}/3/0": [1],
+    }
+    assert shown == {text: indices(THREE, {"CUDA_VISIBLE_DEVICES": text}) for text in shown}
+    assert [0, 1, 2] == indices(THREE, {})
 
 
-@pytest.mark.parametrize("text", ["", "-1", "7", "NoDevFiles", "GPU-89", "GPU-9", "MIG-gone,0", f"MIG-{UUIDS[1]}0/3/0"])
-def test_a_text_that_shows_no_board_is_refused(text: str) -> None:
-    """Empty, unknown, or the beginning of two names."""
-    with pytest.raises(MeterUnavailable) as caught:
-        visible_boards(THREE, {"CUDA_VISIBLE_DEVICES": text}, holder)
-    assert str(caught.value).startswith(f"CUDA_VISIBLE_DEVICES={text!r} shows this process no board. Unset it, or")
-
-
-def test_without_the_variable_all_boards_are_visible() -> None:
-    assert THREE == visible_boards(THREE, {}, holder)
-
-
-def test_hidden_boards_are_named_with_what_to_write() -> None:
-    with pytest.raises(MeterUnavailable, match=rf"Unset it, or name one of 0 \({UUIDS[0]}\), 1 \({UUIDS[1]}\), 2"):
-        visible_boards(THREE, {"CUDA_VISIBLE_DEVICES": ""}, holder)
+def test_a_text_that_shows_no_board_is_refused_with_what_to_write() -> None:
+    """Empty, unknown, the beginning of two names, too long for a number, or digits of another script."""
+    unknown = ("7", "NoDevFiles", "GPU-89", "GPU-9", "MIG-gone,0", f"MIG-{UUIDS[1]}0/3/0", "9" * 5000, "\u0661")
+    remedy = f"Unset it, or name one of 0 ({UUIDS[0]}), 1 ({UUIDS[1]}), 2"
+    for text in ("", "-1", *unknown):
+        told = re.escape(f"CUDA_VISIBLE_DEVICES={text!r} shows this process no board. {remedy}")
+        with pytest.raises(MeterUnavailable, match=f"^{told}"):
+            visible_boards(THREE, {"CUDA_VISIBLE_DEVICES": text}, holder)
 
 
 def test_a_number_among_unequal_boards_is_refused() -> None:
@@ -94,31 +88,17 @@ def test_a_number_among_unequal_boards_is_refused() -> None:
         visible_boards(MIXED, {"CUDA_VISIBLE_DEVICES": "0"}, holder)
 
 
-@pytest.mark.parametrize(
-    ("environ", "indices"),
-    [
-        ({"CUDA_VISIBLE_DEVICES": "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, [0]),
-        ({"CUDA_VISIBLE_DEVICES": UUIDS[0]}, [0]),
-        ({"CUDA_VISIBLE_DEVICES": "2,1,0"}, [0, 1, 2]),
-        ({}, [0, 1, 2]),
-    ],
-)
-def test_unequal_boards_are_chosen_by_what_cannot_be_mistaken(environ: dict[str, str], indices: list[int]) -> None:
+def test_unequal_boards_are_chosen_by_what_cannot_be_mistaken() -> None:
     """By address, by UUID, or all of them in whatever order."""
-    assert indices == [board.index for board in visible_boards(MIXED, environ, holder)]
+    assert [0] == indices(MIXED, {"CUDA_VISIBLE_DEVICES": "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"})
+    assert [0] == indices(MIXED, {"CUDA_VISIBLE_DEVICES": UUIDS[0]})
+    assert [0, 1, 2] == indices(MIXED, {"CUDA_VISIBLE_DEVICES": "2,1,0"}) == indices(MIXED, {})
 
 
 def test_a_board_that_is_named_twice_is_refused() -> None:
     """CUDA shows no device then."""
     with pytest.raises(MeterUnavailable, match="names a board twice: CUDA shows none then"):
         visible_boards(THREE, {"CUDA_VISIBLE_DEVICES": "1,1"}, holder)
-
-
-@pytest.mark.parametrize("text", ["9" * 5000, "\u0661"])
-def test_numbers_that_cuda_does_not_read_are_no_boards(text: str) -> None:
-    """Too long for a number, or digits of another script."""
-    with pytest.raises(MeterUnavailable, match="shows this process no board"):
-        visible_boards(THREE, {"CUDA_VISIBLE_DEVICES": text}, holder)
 
 
 def test_torch_is_waited_for_on_the_devices_that_hold_memory() -> None:
@@ -133,16 +113,7 @@ def test_torch_that_has_not_begun_is_left_alone() -> None:
     modules = torch_with(cuda)
     synchronise(modules)
     assert ([], False) == (cuda.waited, uses_cuda(modules))
-
-
-def test_torch_that_has_begun_uses_a_board() -> None:
     assert uses_cuda(torch_with(FakeTorchCuda()))
-
-
-def test_cupy_is_waited_for() -> None:
-    cupy = FakeCupy()
-    synchronise({"cupy": cupy})
-    assert 1 == cupy.waits
 
 
 def test_nothing_is_imported() -> None:
@@ -202,34 +173,21 @@ def test_the_driver_counts_the_most_between_calls_above_the_context() -> None:
     assert 0 == nvml.inits
 
 
-@pytest.mark.parametrize(
-    ("pid", "held", "reason"),
-    [
-        (5, 0, "does not name this process, .* --pid=host"),
-        (OWN, None, "does not report the memory of single processes"),
-    ],
-)
-def test_what_the_driver_does_not_tell_is_no_zero(pid: int, held: int | None, reason: str) -> None:
-    board = FakeBoard("GPU-a")
-    driver = FakeDriver(board)
-    with pytest.raises(MeasurementError, match=reason):
-        found(looking(FakeNvml(board), driver, pid=pid), driver, [held])
-
-
-@pytest.mark.parametrize(
-    ("parts", "broken", "problem", "reason"),
-    [
-        ({}, DRIVER_NOT_LOADED, "", "driver is not loaded"),
-        ({}, 0, "no context could be made", "^no context could be made$"),
-        ({"errors": {"nvmlDeviceGetComputeRunningProcesses": NO_PERMISSION}}, 0, "", "does not name this process"),
-    ],
-)
-def test_the_first_problem_is_the_reason(parts: dict[str, Any], broken: int, problem: str, reason: str) -> None:
-    board = FakeBoard("GPU-a", **parts)
-    nvml, driver = FakeNvml(board, broken=broken), FakeDriver(board, problem)
-    with pytest.raises(MeasurementError, match=reason):
-        found(looking(nvml, driver), driver, [MB])
-    assert 0 == nvml.inits
+def test_what_the_driver_does_not_tell_is_no_zero() -> None:
+    """The first problem is the reason."""
+    hidden = {"nvmlDeviceGetComputeRunningProcesses": NO_PERMISSION}
+    cases: tuple[tuple[FakeBoard, int, str, int, int | None, str], ...] = (
+        (FakeBoard("GPU-a"), 0, "", 5, 0, "does not name this process, .* --pid=host"),
+        (FakeBoard("GPU-a"), 0, "", OWN, None, "does not report the memory of single processes"),
+        (FakeBoard("GPU-a"), DRIVER_NOT_LOADED, "", OWN, MB, "driver is not loaded"),
+        (FakeBoard("GPU-a"), 0, "no context could be made", OWN, MB, "^no context could be made$"),
+        (FakeBoard("GPU-a", errors=hidden), 0, "", OWN, MB, "does not name this process"),
+    )
+    for board, broken, problem, pid, held, reason in cases:
+        nvml, driver = FakeNvml(board, broken=broken), FakeDriver(board, problem)
+        with pytest.raises(MeasurementError, match=reason):
+            found(looking(nvml, driver, pid=pid), driver, [held])
+        assert 0 == nvml.inits
 
 
 def of_torch(cuda: FakeTorchCuda | None) -> GpuMemory:
@@ -334,25 +292,19 @@ def test_a_window_shorter_than_the_drivers_period_holds_what_was_before_it() -> 
     assert (None, "a window of 500 ms; 1.00 s needed") == (reading.value, reading.reason)
 
 
-@pytest.mark.parametrize(
-    ("parts", "reason"),
-    [
-        ({"mig": True}, "GPU 0 answers Not Supported when asked for its utilisation"),
-        ({"errors": {"nvmlDeviceGetUtilizationRates": GPU_IS_LOST}}, "GPU 0 answers GPU is lost when asked for"),
-    ],
-)
-def test_what_the_driver_refuses_is_no_zero(parts: dict[str, Any], reason: str) -> None:
-    clock = HandClock()
-    reading = window(opened(FakeNvml(board("a", OWN, **parts)), clock=clock), clock, 2)
-    assert reading.value is None
-    assert reading.reason.startswith(reason)
+def test_what_the_driver_refuses_is_no_zero() -> None:
+    clock, lost = HandClock(), {"nvmlDeviceGetUtilizationRates": GPU_IS_LOST}
+    for broken, answer in ((board("a", OWN, mig=True), "Not Supported"), (board("a", OWN, errors=lost), "GPU is lost")):
+        reading = window(opened(FakeNvml(broken), clock=clock), clock, 2)
+        assert reading.value is None
+        assert reading.reason.startswith(f"GPU 0 answers {answer} when asked for its utilisation")
 
 
-@pytest.mark.parametrize("known", [{"on_gpu": True}, {"modules": TORCH}], ids=["a scenario on a GPU", "PyTorch"])
-def test_the_only_board_is_the_one_that_is_used(known: dict[str, Any]) -> None:
-    """In a container the driver names this process by another number."""
-    meter = opened(FakeNvml(board("a", 12)), **known)
-    assert ("GPU 0 was shared with process 12: its utilisation is the whole board's",) == meter.warnings
+def test_the_only_board_is_the_one_that_is_used() -> None:
+    """By a scenario on a GPU, or PyTorch: in a container the driver names this process by another number."""
+    warning = "GPU 0 was shared with process 12: its utilisation is the whole board's"
+    assert (warning,) == opened(FakeNvml(board("a", 12)), on_gpu=True).warnings
+    assert (warning,) == opened(FakeNvml(board("a", 12)), modules=TORCH).warnings
 
 
 def test_a_board_that_hides_its_processes_is_doubted() -> None:
@@ -361,17 +313,14 @@ def test_a_board_that_hides_its_processes_is_doubted() -> None:
     assert "GPU 0 does not report its processes: its utilisation is the whole board's" == doubt
 
 
-@pytest.mark.parametrize(
-    ("nvml", "on_gpu", "reason"),
-    [
+def test_without_a_board_of_this_process_there_is_none() -> None:
+    for nvml, on_gpu, reason in (
         (FakeNvml(board("a"), board("b")), True, "none of 2 boards names this process, .* CUDA_VISIBLE_DEVICES"),
         (FakeNvml(board("a")), False, "^this process uses no GPU$"),
         (FakeNvml(broken=LIBRARY_NOT_FOUND), False, "^this process uses no GPU$"),
         (FakeNvml(broken=LIBRARY_NOT_FOUND), True, "libnvidia-ml was not found"),
         (FakeNvml(), True, "shows no board"),
-    ],
-)
-def test_without_a_board_of_this_process_there_is_none(nvml: FakeNvml, *, on_gpu: bool, reason: str) -> None:
-    with pytest.raises(MeterUnavailable, match=reason):
-        opened(nvml, on_gpu=on_gpu)
-    assert 0 == nvml.inits
+    ):
+        with pytest.raises(MeterUnavailable, match=reason):
+            opened(nvml, on_gpu=on_gpu)
+        assert 0 == nvml.inits
