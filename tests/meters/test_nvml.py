@@ -60,26 +60,16 @@ def meter_of(nvml: FakeNvml, clock: HandClock) -> Iterator[Opening]:
         meter.close()
 
 
-def test_a_window_is_the_sum_of_the_boards(nvml: FakeNvml, clock: HandClock, meter_of: Opening) -> None:
-    meter = meter_of()
-    started = meter.start()
-    nvml.boards[0].draw(400.0)
-    nvml.boards[1].draw(120.5)
-    clock.pass_time(2.5)
-    reading = meter.end(started)
-    assert ("gpu_energy", "nvml:0+1", ("0", "1")) == (meter.metric, meter.source, meter.domains)
-    assert 520.5 == pytest.approx(reading.value, abs=1e-9)
-    assert reading.share is None  # of the machine's CPU time: that is not what boards work with
-
-
 def test_a_board_that_cuda_hides_adds_nothing(nvml: FakeNvml, clock: HandClock, meter_of: Opening) -> None:
     meter = meter_of({"CUDA_VISIBLE_DEVICES": "1"})
     started = meter.start()
     nvml.boards[0].draw(400.0)
     nvml.boards[1].draw(100.0)
     clock.pass_time(2.5)
-    assert "nvml:1" == meter.source
-    assert 100.0 == pytest.approx(meter.end(started).value)
+    reading = meter.end(started)
+    assert ("gpu_energy", "nvml:1", ("1",)) == (meter.metric, meter.source, meter.domains)
+    assert 100.0 == pytest.approx(reading.value)
+    assert reading.share is None  # of the machine's CPU time: that is not what boards work with
 
 
 def test_counts_of_64_bits_keep_every_one(nvml: FakeNvml, clock: HandClock, meter_of: Opening) -> None:
@@ -91,39 +81,8 @@ def test_counts_of_64_bits_keep_every_one(nvml: FakeNvml, clock: HandClock, mete
     assert 123.457 == pytest.approx(meter.end(started).value, abs=1e-9)
 
 
-def test_a_reloaded_driver_voids_the_window_and_not_the_next(
-    nvml: FakeNvml, clock: HandClock, meter_of: Opening
-) -> None:
-    """The counter begins again at 0; what it showed before is lost."""
-    meter = meter_of({"CUDA_VISIBLE_DEVICES": "0"})
-    started = meter.start()
-    nvml.boards[0].millijoules = 1_000
-    clock.pass_time(2.5)
-    void = meter.end(started)
-    started = meter.start()
-    nvml.boards[0].draw(80.0)
-    clock.pass_time(2.5)
-    assert void.value is None
-    assert void.reason.startswith("GPU 0 (0) went down")
-    assert 80.0 == pytest.approx(meter.end(started).value)
-
-
-def test_a_driver_reloaded_between_windows_voids_those_that_were_open_alone(
-    nvml: FakeNvml, clock: HandClock, meter_of: Opening
-) -> None:
-    """The inner window begins after it and is whole; the outer one spans it."""
-    meter = meter_of({"CUDA_VISIBLE_DEVICES": "0"})
-    outer = meter.start()
-    nvml.boards[0].millijoules = 1_000
-    inner = meter.start()
-    nvml.boards[0].draw(80.0)
-    clock.pass_time(2.5)
-    assert 80.0 == pytest.approx(meter.end(inner).value)
-    assert meter.end(outer).value is None
-
-
 def test_what_is_still_running_is_waited_for_at_both_ends(clock: HandClock, meter_of: Opening) -> None:
-    """Work that a call has only handed over would be counted in the next window, or in none."""
+    """Work that a call has only handed over would be counted in the next window, or in none; failed, in neither."""
     cuda = FakeTorchCuda()
     meter = meter_of(modules=torch_with(cuda))
     started = meter.start()
@@ -131,15 +90,6 @@ def test_what_is_still_running_is_waited_for_at_both_ends(clock: HandClock, mete
     clock.pass_time(2.5)
     meter.end(started)
     assert (1, 2) == (before, len(cuda.waited))
-
-
-def test_work_that_failed_leaves_no_figure(nvml: FakeNvml, clock: HandClock, meter_of: Opening) -> None:
-    cuda = FakeTorchCuda()
-    meter = meter_of(modules=torch_with(cuda))
-    started = meter.start()
-    nvml.boards[0].draw(400.0)
-    nvml.boards[1].draw(400.0)
-    clock.pass_time(2.5)
     cuda.failure = "CUDA error: out of memory"
     reading = meter.end(started)
     assert (None, "torch could not be waited for: CUDA error: out of memory") == (reading.value, reading.reason)
@@ -170,20 +120,15 @@ def test_other_processes_are_named_with_their_memory(nvml: FakeNvml, meter_of: O
     } == set(meter.warnings)
 
 
-def test_a_process_that_grows_is_named_once(nvml: FakeNvml, meter_of: Opening) -> None:
-    nvml.boards[0].processes = [Running(77, 1_000_000_000)]
-    meter = meter_of()
-    started = meter.start()
-    nvml.boards[0].processes = [Running(77, 2_000_000_000)]
-    meter.end(started)
-    assert 1 == len(meter.warnings)
-
-
-def test_nobody_else_is_no_warning(nvml: FakeNvml, meter_of: Opening) -> None:
+def test_a_process_that_grows_is_named_once_and_nobody_else_is_no_warning(nvml: FakeNvml, meter_of: Opening) -> None:
     nvml.boards[0].processes = [Running(OWN, 500_000_000)]
     meter = meter_of()
     meter.end(meter.start())
     assert () == meter.warnings
+    for held in (1_000_000_000, 2_000_000_000):
+        nvml.boards[0].processes = [Running(77, held)]
+        meter.end(meter.start())
+    assert 1 == len(meter.warnings)
 
 
 def test_a_board_that_tells_no_processes_says_so(nvml: FakeNvml, meter_of: Opening) -> None:
@@ -232,26 +177,16 @@ def test_power_that_was_not_read_for_long_voids_the_window_and_not_the_next(
 
 
 def test_a_board_that_this_process_computes_on_is_in_use(nvml: FakeNvml, clock: HandClock) -> None:
+    """A container's own process has another number for the driver: torch that has begun is enough."""
     nvml.boards[1].processes = [Running(77, 1), Running(OWN, 1)]
     assert in_use({}, access=access_to(nvml, clock))
     assert not in_use({"CUDA_VISIBLE_DEVICES": "0"}, access=access_to(nvml, clock))
     assert not in_use({"CUDA_VISIBLE_DEVICES": ""}, access=access_to(nvml, clock))
-    assert 0 == nvml.inits
-
-
-def test_torch_that_has_begun_is_enough(nvml: FakeNvml, clock: HandClock) -> None:
-    """A container's own process has another number for the driver."""
-    assert in_use({}, access=access_to(nvml, clock, modules=torch_with(FakeTorchCuda())))
-    assert not in_use({}, access=access_to(nvml, clock, modules=torch_with(FakeTorchCuda(initialised=False))))
-
-
-def test_nothing_is_in_use_where_there_is_no_driver(clock: HandClock) -> None:
     assert not in_use({}, access=access_to(FakeNvml(broken=12), clock))
-
-
-def test_a_board_that_tells_no_processes_is_not_in_use_by_any(nvml: FakeNvml, clock: HandClock) -> None:
-    nvml.boards[0].errors["nvmlDeviceGetComputeRunningProcesses"] = NO_PERMISSION
-    assert not in_use({}, access=access_to(nvml, clock))
+    nvml.boards[1].errors["nvmlDeviceGetComputeRunningProcesses"] = NO_PERMISSION
+    assert not in_use({}, access=access_to(nvml, clock, modules=torch_with(FakeTorchCuda(initialised=False))))
+    assert in_use({}, access=access_to(nvml, clock, modules=torch_with(FakeTorchCuda())))
+    assert 0 == nvml.inits
 
 
 def test_boards_that_are_asked_for_by_name_are_the_energy_and_say_what_is_missing(

@@ -48,49 +48,31 @@ def test_without_the_bindings_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
         nvml_meter({})
 
 
-@pytest.mark.parametrize(
-    ("number", "reported"),
-    [
-        (LIBRARY_NOT_FOUND, "libnvidia-ml was not found: install NVIDIA's driver, or start the container with --gpus"),
-        (DRIVER_NOT_LOADED, "NVIDIA's driver is not loaded: sudo modprobe nvidia."),
-        (999, "NVIDIA's library answers Unknown Error."),
-    ],
-)
-def test_what_is_missing_is_reported(number: int, reported: str) -> None:
-    nvml = FakeNvml(broken=number)
-    assert refusal(nvml).startswith(reported)
-    assert 0 == nvml.inits
-
-
-def test_a_driver_without_boards_says_so() -> None:
-    nvml = FakeNvml()
-    assert "NVIDIA's driver shows no board." == refusal(nvml)
-    assert 0 == nvml.inits
-
-
-def test_hidden_boards_leave_nothing_to_read() -> None:
-    nvml = FakeNvml(FakeBoard("GPU-a"))
-    assert refusal(nvml, {"CUDA_VISIBLE_DEVICES": "-1"}).startswith("CUDA_VISIBLE_DEVICES='-1' shows this process no")
-    assert 0 == nvml.inits
-
-
-def test_a_board_that_does_not_answer_is_reported() -> None:
+def test_what_is_missing_is_reported() -> None:
     """A lost board shifts no other into its place: nothing is measured."""
-    nvml = FakeNvml(FakeBoard("GPU-a"), FakeBoard("GPU-b", errors={"nvmlDeviceGetHandleByIndex": GPU_IS_LOST}))
-    assert "A board of this machine cannot be asked: NVIDIA's library answers GPU is lost." == refusal(nvml)
-    assert 0 == nvml.inits
+    lost = FakeBoard("GPU-b", errors={"nvmlDeviceGetHandleByIndex": GPU_IS_LOST})
+    library = "libnvidia-ml was not found: install NVIDIA's driver, or start the container with --gpus"
+    for nvml, visible, reported in (
+        (FakeNvml(broken=LIBRARY_NOT_FOUND), "0", library),
+        (FakeNvml(broken=DRIVER_NOT_LOADED), "0", "NVIDIA's driver is not loaded: sudo modprobe nvidia."),
+        (FakeNvml(broken=999), "0", "NVIDIA's library answers Unknown Error."),
+        (FakeNvml(), "0", "NVIDIA's driver shows no board."),
+        (FakeNvml(FakeBoard("GPU-a")), "-1", "CUDA_VISIBLE_DEVICES='-1' shows this process no"),
+        (FakeNvml(FakeBoard("GPU-a"), lost), "0", "A board of this machine cannot be asked: NVIDIA's library answers GPU"),
+    ):
+        assert refusal(nvml, {"CUDA_VISIBLE_DEVICES": visible}).startswith(reported)
+        assert 0 == nvml.inits
 
 
-@pytest.mark.parametrize("number", [NOT_SUPPORTED, NO_PERMISSION])
-@pytest.mark.parametrize("call", ["power", "nvmlDeviceGetFieldValues"])
-def test_boards_that_tell_neither_energy_nor_power_are_refused(number: int, call: str) -> None:
+def test_boards_that_tell_neither_energy_nor_power_are_refused() -> None:
     """Whether the field is unknown or the whole call fails."""
-    nvml = FakeNvml(FakeBoard("GPU-a", errors={COUNTER: NOT_SUPPORTED, call: number}))
-    assert (
-        f"Energy: GPU 0 answers Not Supported. Power: GPU 0 answers {NVMLError(number)}. Boards before Volta count no "
-        "energy; measure on another one."
-    ) == refusal(nvml)
-    assert 0 == nvml.inits
+    for call, number in (("power", NO_PERMISSION), ("nvmlDeviceGetFieldValues", NOT_SUPPORTED)):
+        nvml = FakeNvml(FakeBoard("GPU-a", errors={COUNTER: NOT_SUPPORTED, call: number}))
+        assert (
+            f"Energy: GPU 0 answers Not Supported. Power: GPU 0 answers {NVMLError(number)}. Boards before Volta count "
+            "no energy; measure on another one."
+        ) == refusal(nvml)
+        assert 0 == nvml.inits
 
 
 def test_an_old_driver_serves_by_its_power() -> None:
@@ -98,15 +80,6 @@ def test_an_old_driver_serves_by_its_power() -> None:
     meter = nvml_meter({}, access=access_to(nvml))
     meter.close()
     assert ("nvml-power:0", 0) == (meter.source, nvml.inits)
-
-
-@pytest.mark.parametrize(("tick_s", "shortest_s"), [(0.001, 2.0), (0.02, 2.0), (0.05, 5.0), (0.1, 10.0)])
-def test_windows_hold_100_ticks_and_last_2_s_at_least(tick_s: float, shortest_s: float) -> None:
-    nvml = FakeNvml(FakeBoard("GPU-a"))
-    meter = nvml_meter({}, access=access_to(nvml, lambda _: CounterCheck(tick_s=tick_s, spins=9)))
-    meter.close()
-    assert tick_s == meter.tick_s
-    assert shortest_s == pytest.approx(meter.shortest_window_s)
 
 
 def test_a_counter_that_was_not_seen_to_move_gets_the_slowest_tick() -> None:
