@@ -135,7 +135,6 @@ def test_a_damaged_file_names_nothing_that_builds(tmp_path: Path, monkeypatch: p
     """Such a project is built by setuptools, or refused by pip."""
     put(tmp_path / "pyproject.toml", "[")
     monkeypatch.setattr(building, "is_here", lambda one: one.startswith("setuptools"))
-
     what = str(tmp_path)
     assert [["--no-build-isolation", what], [what]] == list(ways_to_install(tmp_path, {PurePath(): ()}))
 
@@ -277,7 +276,6 @@ def test_commands_are_run_in_order_with_the_interpreter_of_the_side(place: Build
 )
 def test_what_fails_is_quoted_and_its_log_is_kept(place: BuildPlace, run: FakeRun, code: int | None, why: str) -> None:
     run.code = code
-
     with pytest.raises(
         UsageProblem, match=rf"(?s)--hwperf-build='make x', in the present tree, {why}.*no compiler"
     ) as caught:

@@ -62,7 +62,6 @@ def test_what_has_no_whole_history_cannot_travel(root: Path, tmp_path: Path) -> 
     git(tmp_path, "clone", "--depth=1", f"file://{root}", "shallow")
     (tmp_path / "empty").mkdir()
     git(tmp_path / "empty", "init", "--quiet")
-
     with pytest.raises(UsageProblem, match=r"is a shallow clone.*--unshallow"):
         pack(tmp_path / "shallow", (), tmp_path)
     with pytest.raises(UsageProblem, match="has no commit to send to hosts"):

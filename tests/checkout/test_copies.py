@@ -96,7 +96,6 @@ def test_links_within_a_copied_folder_stay_in_the_copy_and_others_do_not(tmp_pat
     for number, target in enumerate((source / "real.py", "real.py", "../plain/real.py")):
         (source / f"link{number}.py").symlink_to(target)
     (source / "link.npz").symlink_to("../shared.npz")
-
     with copy_of(source) as tree:
         assert {tree / "real.py"} == {(tree / f"link{number}.py").resolve() for number in range(3)}
         assert (tree / "link.npz").resolve() == tmp_path / "shared.npz"

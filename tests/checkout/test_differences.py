@@ -80,7 +80,6 @@ def test_code_that_is_too_large_has_changed_as_a_whole(
     monkeypatch.setattr(trees_module, "_LARGEST_SOURCE", 3)
     baseline, candidate = trees
     write(candidate, "same.py", "x = 2\n")
-
     found = changes_between(candidate, baseline)
     assert {"same.py": {"baseline": (MODULE,), "candidate": (MODULE,)}} == found.changed
 
@@ -89,7 +88,6 @@ def test_a_file_where_the_other_side_has_a_folder_differs(trees: tuple[Path, Pat
     baseline, candidate = trees
     write(baseline, "model", "")
     write(candidate, "model/part", "")
-
     found = changes_between(candidate, baseline)
     assert {"model"} == found.other
     assert {"model/part": "candidate"} == found.only

@@ -96,7 +96,6 @@ def test_what_both_have_or_git_does_not_ignore_is_no_trouble(project: Path) -> N
     """A new module, one that was shared, one of an environment inside the tree, one that a process made for itself."""
     put(project.parent / "baseline", "shared_generated.py")
     environment = (".venv/lib/x_generated.py", "lib/site-packages/y_generated.py", f"__pycache__/{Path(COMPILED).name}")
-
     check(project, "new.py", "shared_generated.py", *environment)
     check(project, "old.py", side="baseline")
 
@@ -174,7 +173,6 @@ def test_code_compiled_in_the_environment_of_the_baseline_only(trees: Trees, tmp
 
 def test_what_both_have_loaded_is_right(trees: Trees, tmp_path: Path) -> None:
     here, there = str(trees.candidate / "src/pkg" / FAST), str(site(tmp_path) / "pkg" / FAST)
-
     check_compiled(trees, {"candidate": [here], "baseline": [there]})
     check_compiled(trees, {"candidate": [here]})  # the other side was lost
 
@@ -182,6 +180,5 @@ def test_what_both_have_loaded_is_right(trees: Trees, tmp_path: Path) -> None:
 def test_a_module_that_is_new_is_the_change_itself(trees: Trees) -> None:
     (trees.baseline / "pkg/_fast.c").unlink()
     (trees.baseline / "pkg/_fast.pyi").touch()
-
     check_compiled(trees, {"candidate": [str(trees.candidate / "src/pkg" / FAST)], "baseline": []})
     check_compiled(trees, {"candidate": ["/elsewhere/_fast.so"], "baseline": []})

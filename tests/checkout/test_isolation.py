@@ -212,7 +212,6 @@ def test_environments_in_the_candidates_tree_are_no_leak(
         file(root, ".venv/lib/python3/json.py"),
         file(root, ".tox/py/lib/python3/site-packages/scipy.py"),
     ]
-
     check([file(other, "pkg/a.py"), *installed], [file(root, "pkg/a.py"), *installed], other, root)
 
 
@@ -229,7 +228,6 @@ def test_roots_behind_links_are_resolved(root: Path, other: Path, tmp_path: Path
     (tmp_path / "link").symlink_to(tmp_path)
     link = tmp_path / "link"
     own = [file(other, "pkg/a.py")], [file(root, "pkg/a.py")]
-
     check(*own, link / "baseline", link / "candidate")
     with pytest.raises(WorkerError, match="the baseline has loaded"):
         check([*own[0], *own[1]], own[1], link / "baseline", link / "candidate")
@@ -300,7 +298,6 @@ def test_an_editable_install_is_no_installed_copy(root: Path, other: Path, site:
     """Its finder is loaded from the site whether or not the package was."""
     finder = file(site, "__editable___inner_finder.py")
     installed_from(root.as_uri(), site, editable=True, record="__editable___inner_finder.py,,\n")
-
     check([finder], [finder], other, root)
 
 

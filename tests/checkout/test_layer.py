@@ -58,7 +58,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_the_tree_has_installed_is_left_out(site: Path, tmp_path: Path) -> None:
     """Whether pip has noted it or not; editable installs of others go on working."""
     python = make_layer(tmp_path / "env", tmp_path / "project")
-
     (below,) = site_of(tmp_path / "env").glob("*.pth")
     assert [str(site), "import other_loader", f"{tmp_path}/other/src"] == below.read_text().splitlines()
     assert python.exists()

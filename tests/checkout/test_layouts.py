@@ -220,7 +220,6 @@ def test_the_baseline_gets_its_own_code_and_it_is_proven(
     project: Project, install: Callable[[Project], None], given: str, started: Side | None, led: Side
 ) -> None:
     install(project)
-
     if started is not None:
         assert started == run(project.python, WORKER, project.baseline, "")["side"]
     if install is as_copy:  # only the working directory, which `python -m pytest` puts first, leads to the tree
@@ -241,7 +240,6 @@ def test_without_translated_paths_the_leak_is_seen(project: Project, monkeypatch
 def test_a_finder_before_all_others_is_an_error(project: Project) -> None:
     """No path can lead past it."""
     by_finder(FIRST_FINDER)(project)
-
     side, error = sides(project)
     assert "candidate" == side
     assert f"{LEAK} {project.package}/__init__.py and 1 more of the candidate's tree" in str(error)
@@ -263,7 +261,6 @@ def test_an_environment_of_its_own_that_holds_the_candidate_is_an_error(project:
     python = environment(tmp_path / "base")
     (allocation_site_of(python) / "_pkg.pth").write_text(str(project.package.parent))
     (project.baseline / "src").rename(project.baseline / "elsewhere")
-
     side, error = sides(project, base_python=python)
     assert "candidate" == side
     assert LEAK in str(error)

@@ -84,7 +84,6 @@ def test_data_that_one_side_alone_has_read_is_named(tmp_path: Path) -> None:
     absent, other = put(tmp_path / "here", "big.bin", "other.txt")
     put(tmp_path / "there", "other.txt")
     gone = put(tmp_path / "there", "gone.txt", "hwperf-candidate-pyproject.toml")
-
     lacking = "read by the present code only, and not there in the baseline: big.bin"
     assert [
         "read by the baseline only, and not there in the present tree: gone.txt",
@@ -99,7 +98,6 @@ def test_a_file_that_both_ask_about_and_one_side_has_is_named(tmp_path: Path) ->
     uses = {"candidate": {f"{here}/fast": "n", f"{here}/old": "s"}, "baseline": {f"{there}/fast": "s"}}
     uses["baseline"] |= {f"{there}/old": "nw", f"{there}/.git/x": "s"}
     opened = {side: Opened(uses=used) for side, used in uses.items()}
-
     (said,) = check_opened(both(tmp_path), opened)  # type: ignore[arg-type] # sides
     assert "both sides ask whether it exists, and only the baseline has it: fast" == said
 

@@ -187,7 +187,6 @@ def test_a_root_or_a_file_behind_a_link_is_the_same_tree(tmp_path: Path) -> None
     (candidate / "tests" / "test_link.py").symlink_to("../shared/speed.py")
     (tmp_path / "link").symlink_to(candidate)
     baseline = tree(tmp_path / "baseline", {})
-
     laid = lay_over(tmp_path / "link", baseline, [candidate / "tests/test_a.py", candidate / "tests/test_link.py"])
     assert ["tests/test_a.py", "tests/test_link.py"] == laid
     assert {"tests/test_a.py": "c", "tests/test_link.py": "shared"} == content(baseline)
@@ -230,7 +229,6 @@ def test_a_link_within_the_tree_is_followed(tmp_path: Path) -> None:
     candidate = tree(tmp_path / "candidate", {"tests/test_a.py": "c"})
     baseline = tree(tmp_path / "baseline", {"real/keep": "b"})
     (baseline / "tests").symlink_to("real")
-
     lay_over(candidate, baseline, [candidate / "tests/test_a.py"])
     assert {"keep": "b", "test_a.py": "c"} == content(baseline / "real")
 
@@ -333,7 +331,6 @@ def sides(tmp_path: Path) -> tuple[Path, Path]:
 def test_files_that_the_baseline_lacks_are_shared(sides: tuple[Path, Path], glob: str, expected: list[str]) -> None:
     """A pointer of git-LFS is no file; a file that the baseline has is never replaced."""
     candidate, baseline = sides
-
     shared = share([glob], candidate, baseline)
     assert expected == list(shared)
     assert [hashlib.sha256((candidate / name).read_bytes()).hexdigest() for name in expected] == list(shared.values())

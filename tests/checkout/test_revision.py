@@ -33,7 +33,6 @@ def test_the_revision_is_the_commit(repository: Path) -> None:
 
 def test_a_repository_without_a_commit_has_no_revision(tmp_path: Path) -> None:
     git(tmp_path, "init")
-
     found = revision_of(tmp_path)
     assert ("", "the repository has no commit yet; commit, then save again") == (found.commit, found.refused)
     for ref in ("HEAD", "main"):

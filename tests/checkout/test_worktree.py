@@ -117,7 +117,6 @@ def test_what_a_killed_run_has_left_goes_at_the_next_start(repository: Path, tem
     process, left = holding(repository, "HEAD")
     kill(process)
     assert (left / "model.py").exists()
-
     with worktree(repository, "HEAD") as tree:
         assert not left.parent.exists()
         assert worktrees(repository) == [str(repository), str(tree)]
@@ -129,7 +128,6 @@ def test_what_was_left_for_another_repository_goes_too(repository: Path, tmp_pat
     other = repository_with(tmp_path / "other", a="1")
     process, left = holding(other, "HEAD")
     kill(process)
-
     with copy_of(repository):
         pass
     assert not left.exists()
@@ -154,7 +152,6 @@ def test_worktrees_of_others_are_never_pruned(repository: Path, tmp_path: Path) 
     git(repository, "worktree", "add", "--detach", str(theirs))
     (tmp_path / "disk").rename(tmp_path / "away")
     os.utime(repository / ".git" / "worktrees" / theirs.name / "gitdir", (0, 0))
-
     with worktree(repository, "HEAD"):
         pass
     assert worktrees(repository) == [str(repository), str(theirs)]
@@ -169,7 +166,6 @@ def test_an_entry_whose_place_has_vanished_goes_after_a_day(repository: Path) ->
         assert str(left) in worktrees(repository)
     (mark,) = (repository / ".git" / "worktrees").glob(f"*/{worktree_module._MARK}")
     os.utime(mark, (0, 0))
-
     with worktree(repository, "HEAD"):
         assert str(left) not in worktrees(repository)
 
@@ -202,7 +198,6 @@ def test_hooks_do_not_run(repository: Path, tmp_path: Path) -> None:
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     hook.chmod(0o755)
-
     with worktree(repository, "HEAD") as tree:
         assert (tree / "model.py").exists()
     assert not (tmp_path / "ran").exists()

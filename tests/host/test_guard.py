@@ -201,7 +201,6 @@ def test_a_process_without_environment_is_left_alone(
     monkeypatch.setattr(guard, "PROCESSES", str(tmp_path))
     waits = list[float]()
     monkeypatch.setattr(time, "sleep", waits.append)
-
     guard.end_marked("HWPERF_STARTED_1")
     assert not waits
 

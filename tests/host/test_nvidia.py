@@ -4,7 +4,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from fakes.nvml import FakeCupy, FakeTorchCuda, torch_with
 
 from pytest_hwperf.host.nvidia import allocations, find_nvidia_gpus, is_on_gpu, waiter

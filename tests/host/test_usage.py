@@ -63,7 +63,6 @@ def functions(path: Path) -> dict[str, Any]:
 def test_files_are_seen_to_be_opened(recorder: Recorder, tmp_path: Path) -> None:
     """By the system, so that it does not matter which code opens them, and in whose turn."""
     assert {} == recorder.usage().used
-
     os.close(os.open(tmp_path / "data.csv", os.O_RDONLY))
     recorder.enter(EVERY_TEST)
     assert {TEST: ("data.csv",)} == recorder.usage().used
@@ -127,7 +126,6 @@ def test_code_that_is_looked_at_counts_as_run(recorder: Recorder, tmp_path: Path
     found = functions(tmp_path / "work.py")
     recorder._audit("object.__getattr__", (found["steady"], "__code__"))
     assert {} == recorder.usage().used
-
     recorder._audit("object.__getattr__", (found["slow"], "__code__"))
     assert {TEST: ("work.py::slow",)} == recorder.usage().used
 
@@ -138,7 +136,6 @@ def test_source_that_is_imported_is_not_read_as_a_file(recorder: Recorder, tmp_p
     exec(compile(LOADER, "<frozen importlib._bootstrap_external>", "exec"), space)  # noqa: S102 - the text above
     space["SourceLoader"].get_code(str(tmp_path / "work.py"))
     assert {} == recorder.usage().used
-
     space["SourceLoader"].get_source(str(tmp_path / "work.py"))
     assert {TEST: ("work.py, read as a file",)} == recorder.usage().used
 
@@ -175,7 +172,6 @@ def test_programs_that_a_plugin_asks_at_the_start_are_of_no_tree(tmp_path: Path)
     space: dict[str, Any] = {"audit": recorder._audit}
     script = compile("def begin(): audit('subprocess.Popen', ('git',))", str(tmp_path / "conftest.py"), "exec")
     exec(script, space)  # noqa: S102 - the text above
-
     space["begin"]()
     assert {EVERY_TEST: ("another process",)} == recorder.usage().used
 

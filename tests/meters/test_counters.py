@@ -95,14 +95,6 @@ def test_a_reading_tells_our_share() -> None:
     assert 0.5 == reading.share
 
 
-def test_counters_that_are_not_of_the_machine_tell_no_share() -> None:
-    clock = PassingClock()
-    meter = steady(clock, Load(watts=20.0))
-    started = meter.start()
-    clock.now_s += 1.0
-    assert meter.end(started).share is None
-
-
 def test_a_meter_says_what_it_adds_up_and_how_finely() -> None:
     clock = PassingClock()
     meter = steady(clock, Load(watts=1.0), Load(watts=1.0, name="dram", never_idle=False))
@@ -117,7 +109,9 @@ def test_counters_that_never_start_again_need_not_be_attended() -> None:
     with meter.attended():
         started = meter.start()
         clock.now_s += 86_400.0
-    assert 2.0 * 86_400 == pytest.approx(meter.end(started).value)
+    reading = meter.end(started)
+    assert 2.0 * 86_400 == pytest.approx(reading.value)
+    assert reading.share is None  # they are not of the machine
 
 
 def test_what_went_wrong_between_windows_is_no_fault_of_the_next() -> None:
@@ -134,22 +128,16 @@ def test_what_went_wrong_between_windows_is_no_fault_of_the_next() -> None:
     assert "went down" in meter.end(earlier).reason
 
 
-@pytest.mark.parametrize(
-    ("own_s", "before_s", "after_s", "share"),
-    [
-        (0.9, 100.0, 101.0, 0.9),
+def test_it_is_our_part_of_the_busy_seconds() -> None:
+    for own_s, before_s, after_s, share in (
         (0.3, 100.0, 101.2, 0.25),
-        (0.0, 100.0, 101.0, 0.0),
+        (0.0, 100.0, 100.21, 0.0),
         (1.01, 100.0, 101.0, 1.0),  # rounding of the kernel's ticks makes it no more than all
         (0.1, 100.0, 100.19, None),  # below 20 ticks of 10 ms it would be mostly rounding
         (0.1, None, 200.0, None),
         (0.1, 100.0, None, None),
-    ],
-)
-def test_it_is_our_part_of_the_busy_seconds(
-    own_s: float, before_s: float | None, after_s: float | None, share: float | None
-) -> None:
-    assert share == pytest.approx(share_of(Busy(5.0, before_s), Busy(5.0 + own_s, after_s)))
+    ):
+        assert share == pytest.approx(share_of(Busy(5.0, before_s), Busy(5.0 + own_s, after_s)))
 
 
 def test_real_work_is_ours() -> None:
@@ -188,23 +176,8 @@ def totals_of(clock: PassingClock, counters: SteadyCounters, **changes: object) 
     return Totals(counters, longest_s=LONGEST_S, clock=clock, suspended=lambda: 0.0, **changes)  # type: ignore[arg-type]
 
 
-def test_a_thread_loses_nothing_in_200_seconds_of_400_watts() -> None:
-    """80 kJ: the counter of 65.7 kJ starts again at 0 once, and it would be read as 14.3 kJ."""
-    clock = PassingClock()
-    waits = Waits(clock, until_s=200.0)
-    totals = totals_of(clock, SteadyCounters(clock, [Load(watts=400.0, last=DRAM_RANGE)]), wait=waits)
-    with totals.attended():
-        before = totals.read()
-        waits.begun.set()
-        assert waits.there.wait(30)
-        after = totals.read()
-    assert 80_000_000_000 == pytest.approx(after.counts[0] - before.counts[0], abs=400 * 1000)
-    assert before.voids == after.voids
-    assert {LONGEST_S / 2} == set(waits.waited)
-
-
 def test_wraps_are_folded_once_more_for_each_range() -> None:
-    """At 1 kW the memory's counter starts again at 0 every 66 s: three times in 200 s."""
+    """At 1 kW the memory's counter starts again at 0 every 66 s: three times in 200 s, of which a thread loses none."""
     clock = PassingClock()
     waits = Waits(clock, until_s=200.0)
     totals = totals_of(clock, SteadyCounters(clock, [Load(watts=1000.0, last=DRAM_RANGE)]), wait=waits)
@@ -214,6 +187,8 @@ def test_wraps_are_folded_once_more_for_each_range() -> None:
         assert waits.there.wait(30)
         after = totals.read()
     assert 200_000_000_000 - 3 <= after.counts[0] - before.counts[0] <= 200_000_000_000 + 1_000_000
+    assert before.voids == after.voids
+    assert {LONGEST_S / 2} == set(waits.waited)
 
 
 def test_without_the_thread_the_same_window_is_void() -> None:
@@ -309,37 +284,27 @@ def looked_at(*loads: Load, look_s: float = 20e-6) -> tuple[SteadyCounters, Pass
     return SteadyCounters(lambda: clock.now_s, loads), clock
 
 
-@pytest.mark.parametrize("tick_ms", [0.2, 1.0, 4.0])
-def test_the_step_is_the_usual_time_between_changes(tick_ms: float) -> None:
-    counters, clock = looked_at(Load(watts=20.0, tick_s=tick_ms / 1000))
+def test_the_step_is_the_usual_time_between_changes_of_the_slowest_counter() -> None:
+    """And waiting for a change takes five steps of 5 ms at most, at 20 µs a reading; a wrap is no absurd power."""
+    last = 65712999613
+    wrapping = Load(watts=20.0, start=last - 1_000_000, last=last)
+    counters, clock = looked_at(wrapping, Load(watts=3.0, tick_s=0.005, name="dram", never_idle=False))
     seen = check_counters(counters, clock)
-    assert tick_ms / 1000 == pytest.approx(seen.tick_s, abs=40e-6)
+    assert 0.005 == pytest.approx(seen.tick_s, abs=40e-6)
+    assert 1250 == pytest.approx(seen.spins, rel=0.1)
     assert ((), ()) == (seen.stuck, seen.absurd)
 
 
-def test_the_slowest_counter_decides() -> None:
-    counters, clock = looked_at(Load(watts=20.0), Load(watts=3.0, tick_s=0.005, name="dram", never_idle=False))
-    assert 0.005 == pytest.approx(check_counters(counters, clock).tick_s, abs=40e-6)
-
-
-def test_a_counter_that_stands_still_is_stuck() -> None:
-    counters, clock = looked_at(Load(watts=20.0), Load(watts=0.0, name="package-1"))
+def test_counters_that_stand_still_or_tell_a_power_that_nothing_draws_are_odd() -> None:
+    """3763 W: an Atom package whose unit is read wrongly. Neither decides over the step."""
+    loads = (Load(watts=20.0), Load(watts=0.0, name="package-1"), Load(watts=3763.0, tick_s=0.004, name="package-2"))
+    counters, clock = looked_at(*loads, look_s=0.0001)
     seen = check_counters(counters, clock)
+    ((register, watts),) = seen.absurd
     assert (counters.registers[1],) == seen.stuck
-    assert 0.001 == pytest.approx(seen.tick_s, abs=40e-6)
-
-
-def test_a_power_that_nothing_draws_is_absurd() -> None:
-    """3763 W: an Atom package whose unit is read wrongly."""
-    counters, clock = looked_at(Load(watts=3763.0), Load(watts=20.0, name="package-1"))
-    ((register, watts),) = check_counters(counters, clock).absurd
-    assert counters.registers[0] == register
+    assert counters.registers[2] == register
     assert 3763.0 == pytest.approx(watts, rel=0.02)
-
-
-def test_a_wrap_meanwhile_is_no_absurd_power() -> None:
-    counters, clock = looked_at(Load(watts=20.0, start=65712999613 - 1_000_000, last=65712999613))
-    assert () == check_counters(counters, clock).absurd
+    assert 0.001 == pytest.approx(seen.tick_s, abs=200e-6)
 
 
 def test_the_look_ends_after_a_second() -> None:
@@ -350,14 +315,8 @@ def test_the_look_ends_after_a_second() -> None:
     assert 1.0 == pytest.approx(seen.tick_s, abs=0.01)
 
 
-def test_waiting_for_a_change_takes_a_few_steps_at_most() -> None:
-    """Five steps of 1 ms, at 20 µs a reading."""
-    counters, clock = looked_at(Load(watts=20.0))
-    assert 250 == pytest.approx(check_counters(counters, clock).spins, rel=0.1)
-
-
 def test_counters_that_all_stand_still_give_no_step_of_their_own() -> None:
-    counters, clock = looked_at(Load(watts=0.0))
+    counters, clock = looked_at(Load(watts=0.0), look_s=0.001)
     seen = check_counters(counters, clock)
     assert counters.registers == seen.stuck
     assert 1.0 == pytest.approx(seen.tick_s, abs=0.01)

@@ -49,15 +49,15 @@ MOUNT = "-e HWPERF_POWERCAP_ROOT=/host/powercap"
 
 
 CAUSES: tuple[tuple[Layout, str, str, dict[str, str], str], ...] = (
-        ({"intel-rapl:0": ("psys", 5, 1000)}, "fpu", "", {}, "holds no package zone"),
-        ({}, "fpu", "", {}, "sudo modprobe intel_rapl_msr"),
-        ({}, "fpu hypervisor", "", {}, HIDDEN),
-        ({}, "fpu hypervisor", ".dockerenv", {}, HIDDEN),  # no mount would help there
-        ({}, "fpu", ".dockerenv", {}, MOUNT),
-        ({}, "fpu", "run/.containerenv", {}, MOUNT),
-        # The usual places are not tried instead: this virtual machine may well have counters.
-        (AMD, "fpu", "", NAMED, "^HWPERF_POWERCAP_ROOT=/nowhere holds no RAPL zone.*or unset it.$"),
-        (AMD, "fpu hypervisor", "", NAMED, "^HWPERF_POWERCAP_ROOT=/nowhere holds no RAPL zone"),
+    ({"intel-rapl:0": ("psys", 5, 1000)}, "fpu", "", {}, "holds no package zone"),
+    ({}, "fpu", "", {}, "sudo modprobe intel_rapl_msr"),
+    ({}, "fpu hypervisor", "", {}, HIDDEN),
+    ({}, "fpu hypervisor", ".dockerenv", {}, HIDDEN),  # no mount would help there
+    ({}, "fpu", ".dockerenv", {}, MOUNT),
+    ({}, "fpu", "run/.containerenv", {}, MOUNT),
+    # The usual places are not tried instead: this virtual machine may well have counters.
+    (AMD, "fpu", "", NAMED, "^HWPERF_POWERCAP_ROOT=/nowhere holds no RAPL zone.*or unset it.$"),
+    (AMD, "fpu hypervisor", "", NAMED, "^HWPERF_POWERCAP_ROOT=/nowhere holds no RAPL zone"),
 )
 
 

@@ -100,18 +100,18 @@ def test_it_says_that_it_is_no_measurement_and_by_which_watts() -> None:
 
 
 SERVERS = [
-        (processor("AMD EPYC 7571", "23", "1"), 0.82, 2.55),
-        (processor("AMD EPYC 7B12", "23", "49"), 0.474, 1.693),
-        (processor("AMD EPYC 7R13 Processor", "25", "1"), 0.445, 2.019),
-        (processor("Intel(R) Xeon(R) CPU E5-2670 0 @ 2.60GHz", "6", "45", "7"), 2.17, 8.58),
-        (processor("Intel(R) Xeon(R) CPU E5-2680 v2 @ 2.80GHz", "6", "62", "4"), 3.04, 8.25),
-        (processor("Intel(R) Xeon(R) CPU E5-2666 v3 @ 2.90GHz", "6", "63", "2"), 1.90, 6.01),
-        (processor("Intel(R) Xeon(R) CPU E5-2686 v4 @ 2.30GHz", "6", "79"), 0.713, 3.69),
-        (processor("Intel(R) Xeon(R) D-1541 CPU @ 2.10GHz", "6", "86", "3"), 0.713, 3.69),
-        (processor("Intel(R) Xeon(R) Platinum 8175M CPU @ 2.50GHz", "6", "85", "4"), 0.645, 4.19),
-        (processor("Intel(R) Xeon(R) Platinum 8259CL CPU @ 2.50GHz", "6", "85", "7"), 0.639, 3.97),
-        (processor("Intel(R) Xeon(R) Gold 5218 CPU @ 2.30GHz", "6", "85", "5"), 0.639, 3.97),
-        (processor("Intel(R) Xeon(R) E-2278G CPU @ 3.40GHz", "6", "158", "13"), 1.14, 5.42),
+    (processor("AMD EPYC 7571", "23", "1"), 0.82, 2.55),
+    (processor("AMD EPYC 7B12", "23", "49"), 0.474, 1.693),
+    (processor("AMD EPYC 7R13 Processor", "25", "1"), 0.445, 2.019),
+    (processor("Intel(R) Xeon(R) CPU E5-2670 0 @ 2.60GHz", "6", "45", "7"), 2.17, 8.58),
+    (processor("Intel(R) Xeon(R) CPU E5-2680 v2 @ 2.80GHz", "6", "62", "4"), 3.04, 8.25),
+    (processor("Intel(R) Xeon(R) CPU E5-2666 v3 @ 2.90GHz", "6", "63", "2"), 1.90, 6.01),
+    (processor("Intel(R) Xeon(R) CPU E5-2686 v4 @ 2.30GHz", "6", "79"), 0.713, 3.69),
+    (processor("Intel(R) Xeon(R) D-1541 CPU @ 2.10GHz", "6", "86", "3"), 0.713, 3.69),
+    (processor("Intel(R) Xeon(R) Platinum 8175M CPU @ 2.50GHz", "6", "85", "4"), 0.645, 4.19),
+    (processor("Intel(R) Xeon(R) Platinum 8259CL CPU @ 2.50GHz", "6", "85", "7"), 0.639, 3.97),
+    (processor("Intel(R) Xeon(R) Gold 5218 CPU @ 2.30GHz", "6", "85", "5"), 0.639, 3.97),
+    (processor("Intel(R) Xeon(R) E-2278G CPU @ 3.40GHz", "6", "158", "13"), 1.14, 5.42),
 ]
 OTHERS: dict[str, Mapping[str, str]] = {
     "nothing known": {},

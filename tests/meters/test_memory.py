@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from fakes.resident import FakeResident, Process
 
+import pytest_hwperf
 from pytest_hwperf.host.memory import resident
 from pytest_hwperf.meters.memory import (
     AllocationSite,
@@ -74,14 +75,9 @@ def test_a_process_that_shrank_retains_less_than_nothing(process: Process) -> No
     assert -100 * 1024 == meter.retained("call")
 
 
-@pytest.mark.parametrize("missing", ["status", "VmHWM"])
-def test_without_a_peak_there_is_a_reason_and_no_number(process: Process, missing: str) -> None:
+def test_without_a_peak_there_is_a_reason_and_no_number(process: Process) -> None:
     """Another system, or a kernel that does not count: never 0."""
-    status = process.folder / "status"
-    if missing == "status":
-        status.unlink()
-    else:
-        status.write_text(status.read_text().replace(missing, "Vm"))
+    (process.folder / "status").unlink()
     meter = meter_of(process)
     meter.enter("call")
     assert "memory cannot be measured here" in meter.reason
@@ -149,17 +145,12 @@ def held() -> FakeResident:
     return held
 
 
-def test_a_block_tells_its_peak_and_what_it_keeps(held: FakeResident) -> None:
+def test_a_block_tells_its_peak_what_it_keeps_and_what_it_is_not(held: FakeResident) -> None:
     with windows_on(PeakRss(held)).window() as reading:
         held.put(500)
         held.put(-300)
     assert (500, 200, "") == (reading.peak_bytes, reading.retained_bytes, reading.reason)
     assert "fake peak" == reading.source
-
-
-def test_the_reading_says_what_it_is_not(held: FakeResident) -> None:
-    with windows_on(PeakRss(held)).window() as reading:
-        held.put(1)
     used, unpinned, own = reading.warnings
     assert used.startswith("a used process: what earlier code has freed")
     assert unpinned.startswith("the allocator is not pinned")
@@ -172,13 +163,13 @@ def test_an_open_window_has_no_figure_but_a_reason(held: FakeResident) -> None:
         assert "the window is still open: read it after the block" == reading.reason
 
 
-@pytest.mark.parametrize("kind", [ZeroDivisionError, KeyboardInterrupt, MeasurementError])
-def test_what_a_block_raises_goes_on_and_leaves_no_figure(held: FakeResident, kind: type[BaseException]) -> None:
-    peak_rss = PeakRss(held)
-    with pytest.raises(kind), windows_on(peak_rss).window() as reading:
-        raise kind
-    assert (None, None) == (reading.peak_bytes, reading.retained_bytes)
-    assert f"the block raised {kind.__name__} before its window ended" == reading.reason
+def test_what_a_block_raises_goes_on_and_leaves_no_figure(held: FakeResident) -> None:
+    """Also where it looks like an error of the measurement."""
+    for kind in (KeyboardInterrupt, MeasurementError):
+        with pytest.raises(kind), windows_on(PeakRss(held)).window() as reading:
+            raise kind
+        assert (None, None) == (reading.peak_bytes, reading.retained_bytes)
+        assert f"the block raised {kind.__name__} before its window ended" == reading.reason
 
 
 def test_nested_windows_keep_their_peaks(held: FakeResident) -> None:
@@ -242,37 +233,29 @@ def _imported_from(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", ["", "/usr/lib/python3.12", PACKAGES, "/home/me/project/src"])
 
 
-@pytest.mark.usefixtures("_imported_from")
-@pytest.mark.parametrize(
-    ("frames", "site"),
-    [
-        ([MINE, TEST], AllocationSite("predict", "src/model.py", 12, "")),
-        ([LIBRARY, MINE, TEST], AllocationSite("dot", "numpy/linalg.py", 90, "src/model.py:12", "predict")),
-        (
-            [("load", "/usr/lib/python3.12/json/x.py", 3), TEST],
-            AllocationSite("load", "json/x.py", 3, "tests/test_it.py:5", "test_it"),
-        ),
-        ([("run", "/elsewhere/a.py", 1)], AllocationSite("run", "/elsewhere/a.py", 1, "")),
-        ([], AllocationSite("", "", 0, "")),  # a thread that runs no Python
-    ],
+SITES: tuple[tuple[list[StackFrame], AllocationSite], ...] = (
+    ([MINE, TEST], AllocationSite("predict", "src/model.py", 12, "")),
+    ([LIBRARY, MINE, TEST], AllocationSite("dot", "numpy/linalg.py", 90, "src/model.py:12", "predict")),
+    (
+        [("load", "/usr/lib/python3.12/json/x.py", 3), TEST],
+        AllocationSite("load", "json/x.py", 3, "tests/test_it.py:5", "test_it"),
+    ),
+    ([("run", "/elsewhere/a.py", 1)], AllocationSite("run", "/elsewhere/a.py", 1, "")),
+    ([], AllocationSite("", "", 0, "")),  # a thread that runs no Python
 )
-def test_a_site_is_the_innermost_line_and_the_users_own_that_led_there(
-    frames: list[StackFrame], site: AllocationSite
-) -> None:
+
+
+@pytest.mark.usefixtures("_imported_from")
+def test_a_site_is_the_innermost_line_and_the_users_own_that_led_there() -> None:
     """Files are shown relative to the tests' root, or from where they were imported."""
-    assert site == allocation_site_of(frames, ROOT)
+    assert list(SITES) == [(frames, allocation_site_of(frames, ROOT)) for frames, _ in SITES]
 
 
 def test_the_plugins_own_lines_are_not_the_users() -> None:
     """In its own repository they lie below the root too."""
-    import pytest_hwperf.plugin.worker as own
-
-    file = str(Path(own.__file__))
-    root = Path(own.__file__).parents[2]
-    assert (
-        "tests/a.py:5"
-        == allocation_site_of([LIBRARY, ("work", file, 1), ("t", f"{root}/tests/a.py", 5)], root).called_at
-    )
+    root = Path(pytest_hwperf.__file__).parents[1]
+    frames = [LIBRARY, ("work", f"{root}/pytest_hwperf/plugin/worker.py", 1), ("t", f"{root}/tests/a.py", 5)]
+    assert "tests/a.py:5" == allocation_site_of(frames, root).called_at
 
 
 @pytest.mark.live
@@ -304,10 +287,10 @@ def test_memray_at_work_already_is_a_reason(tmp_path: Path) -> None:
         allocation_sites_of(list, tmp_path, tmp_path / "inner")
 
 
-@pytest.mark.parametrize("folder", ["env/lib/python3.12/site-packages/pkg", "usr/lib/python3/dist-packages/pkg"])
-def test_what_was_installed_within_the_root_is_not_the_users_own(tmp_path: Path, folder: str) -> None:
-    frames = [("load", str(tmp_path / folder / "mod.py"), 3), ("test_it", str(tmp_path / "test_a.py"), 5)]
-    assert "test_a.py:5" == allocation_site_of(frames, tmp_path).called_at
+def test_what_was_installed_within_the_root_is_not_the_users_own(tmp_path: Path) -> None:
+    for folder in ("env/lib/python3.12/site-packages/pkg", "usr/lib/python3/dist-packages/pkg"):
+        frames = [("load", str(tmp_path / folder / "mod.py"), 3), ("test_it", str(tmp_path / "test_a.py"), 5)]
+        assert "test_a.py:5" == allocation_site_of(frames, tmp_path).called_at
 
 
 def test_the_interpreters_own_files_are_not_the_users_even_below_the_root() -> None:

@@ -90,7 +90,6 @@ def test_a_gap_is_reported_to_whoever_reads_next_and_only_once(clock: HandClock,
     """What was drawn in half a second without a value is a guess."""
     counters.read()
     clock.pass_time(0.5)
-
     with pytest.raises(MeasurementError, match=r"^the power of the boards was not read for 500 ms$"):
         counters.read()
     before = counters.read()
@@ -111,7 +110,6 @@ def test_an_error_that_the_thread_met_is_reported_too(
     turns.give()
     nvml.boards[1].errors.clear()
     clock.pass_time(0.1)
-
     with pytest.raises(MeasurementError, match=r"^GPU 1 answers GPU is lost$"):
         counters.read()
 

@@ -58,7 +58,11 @@ def test_what_is_missing_is_reported() -> None:
         (FakeNvml(broken=999), "0", "NVIDIA's library answers Unknown Error."),
         (FakeNvml(), "0", "NVIDIA's driver shows no board."),
         (FakeNvml(FakeBoard("GPU-a")), "-1", "CUDA_VISIBLE_DEVICES='-1' shows this process no"),
-        (FakeNvml(FakeBoard("GPU-a"), lost), "0", "A board of this machine cannot be asked: NVIDIA's library answers GPU"),
+        (
+            FakeNvml(FakeBoard("GPU-a"), lost),
+            "0",
+            "A board of this machine cannot be asked: NVIDIA's library answers GPU",
+        ),
     ):
         assert refusal(nvml, {"CUDA_VISIBLE_DEVICES": visible}).startswith(reported)
         assert 0 == nvml.inits

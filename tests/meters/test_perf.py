@@ -8,7 +8,6 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fakes.clocks import HandClock
@@ -87,17 +86,6 @@ def test_an_event_in_error_gives_no_bytes_and_no_count(
     clock.pass_time(1.0)
     reading = meter.end(started)
     assert (None, "energy-pkg of CPU 0 (pkg) answers 0 bytes, and a count has 8") == (reading.value, reading.reason)
-
-
-def test_a_count_that_went_down_is_an_error(tmp_path: Path, pmu: Pmu, clock: HandClock, meter_of: Opening) -> None:
-    """The kernel never lets it: nothing is guessed."""
-    plant_pmu(tmp_path)
-    pmu.counts[PKG, 0] = 1000
-    meter = meter_of(tmp_path)
-    started = meter.start()
-    pmu.counts[PKG, 0] = 17
-    clock.pass_time(1.0)
-    assert "energy-pkg of CPU 0 (pkg) went down" in meter.end(started).reason
 
 
 def test_descriptors_are_given_back_when_one_cannot_be_opened(tmp_path: Path, pmu: Pmu) -> None:
