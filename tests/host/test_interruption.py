@@ -39,7 +39,7 @@ def test_each_interrupts_as_ctrl_c_does() -> None:
 
 
 def test_what_is_being_made_is_made_whole() -> None:
-    made = []
+    made = list[object]()
 
     def make(number: signal.Signals) -> None:
         with uninterrupted(), uninterrupted():

@@ -59,13 +59,11 @@ def test_a_foreign_task_is_refused() -> None:
 
 def test_a_foreign_answer_is_refused() -> None:
     """Of values that are no numbers it says where."""
-    kinds = {"values": [], "reasons": None, "notes": {}, "runs": "x", "series": [], "sites": {}}
-    wrong: list[tuple[str, Any, str]] = [(name, value, "") for name, value in kinds.items()]
+    kinds: dict[str, Any] = {"values": [], "reasons": None, "notes": {}, "runs": "x", "series": [], "sites": {}}
+    wrong = [(name, value, "") for name, value in kinds.items()]
     for value in (True, "5", None):
-        wrong += [
-            ("values", {"memory": value}, "Expected `float`"),
-            ("series", {"memory": [1.0, value]}, "Expected `f"),
-        ]
+        wrong += [("values", {"memory": value}, "Expected `float`")]
+        wrong += [("series", {"memory": [1.0, value]}, "Expected `float`")]
     for name, value, why in wrong:
         with pytest.raises(WorkerError, match=rf"something that is no answer \(WorkerResult: {why}.* at `\$.{name}"):
             decode_result(json.dumps({**json.loads(encode(ANSWER)), name: value}))

@@ -61,7 +61,7 @@ def test_what_is_missing_is_reported() -> None:
         (
             FakeNvml(FakeBoard("GPU-a"), lost),
             "0",
-            "A board of this machine cannot be asked: NVIDIA's library answers GPU",
+            "A board of this machine cannot be asked: NVIDIA's library",
         ),
     ):
         assert refusal(nvml, {"CUDA_VISIBLE_DEVICES": visible}).startswith(reported)
