@@ -84,22 +84,29 @@ class Project:
     @property
     def site(self) -> Path:
         """Where the candidate's environment has its packages."""
-        return allocation_site_of(self.python)
+        return site_of(self.python)
 
 
-def environment(folder: Path) -> Path:
-    """Make a virtual environment and return its interpreter."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, capture_output=True)
-    return folder / "bin" / "python"
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """Make virtual environments, copies of one, and return the interpreter of each."""
+    empty = tmp_path_factory.mktemp("environment") / "empty"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(empty)], check=True, capture_output=True)
+    return lambda folder: Path(shutil.copytree(empty, folder, symlinks=True)) / "bin" / "python"
 
 
-def allocation_site_of(python: Path) -> Path:
+def site_of(python: Path) -> Path:
     (site,) = (python.parents[1] / "lib").glob("python3*/site-packages")
     return site
 
 
 @pytest.fixture
-def project(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+def project(
+    tmp_path: Path,
+    environment: Callable[[Path], Path],
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Project]:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     candidate = tmp_path / "project"
     package = candidate / getattr(request, "param", "src") / "pkg"
@@ -133,11 +140,6 @@ def by_path_of_setuptools(project: Project) -> None:
     notes(project, project.site, editable=True, files=["__editable__.pkg-0.1.pth"])
 
 
-def by_path_of_hatchling(project: Project) -> None:
-    (project.site / "_pkg.pth").write_text(str(project.package.parent))
-    notes(project, project.site, editable=True, files=["_pkg.pth"])
-
-
 def by_finder(text: str) -> Callable[[Project], None]:
     def install(project: Project) -> None:
         module = "__editable___pkg_0_1_finder"
@@ -167,10 +169,7 @@ def run(python: Path, script: str, folder: Path, path: str, *arguments: str, saf
 def sides(project: Project, given: str = "", base_python: Path | None = None) -> tuple[str, str | WorkerError]:
     """Start both workers as the conductor would; return whose code the baseline got, and what the proof says.
 
-    Args:
-        project: with its package installed.
-        given: folder that the ini file's `pythonpath` names.
-        base_python: of the baseline, if it is another one than the candidate's.
+    `given` is the folder that the ini file's `pythonpath` names, and the baseline may have a Python of its own.
     """
     ini = str(project.candidate / given) if given else ""
     conductor = run(project.python, CONDUCTOR, project.candidate, ini, str(project.candidate), safe=True)
@@ -204,9 +203,7 @@ ROWS = {
     "src, not installed, pythonpath": (SRC, not_installed, "src", None, "baseline"),
     "flat, finder of setuptools": (FLAT, by_finder(LAST_FINDER), "", "baseline", "baseline"),
     "src, finder of setuptools": (SRC, by_finder(LAST_FINDER), "", "candidate", "baseline"),
-    "flat, path of setuptools": (FLAT, by_path_of_setuptools, "", "baseline", "baseline"),
     "src, path of setuptools": (SRC, by_path_of_setuptools, "", "candidate", "baseline"),
-    "src, path of hatchling": (SRC, by_path_of_hatchling, "", "candidate", "baseline"),
     "flat, installed copy": (FLAT, as_copy, "", "baseline", "baseline"),
 }
 
@@ -229,14 +226,13 @@ def test_the_baseline_gets_its_own_code_and_it_is_proven(
 
 def test_without_translated_paths_the_leak_is_seen(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """The proof does not rest on the paths: it would fail without them."""
-    by_path_of_hatchling(project)
+    by_path_of_setuptools(project)
     monkeypatch.setattr(trees, "PREFIXES", (str(project.candidate / ".venv"),))
     files = {tree: run(project.python, WORKER, tree, "")["files"] for tree in (project.baseline, project.candidate)}
     with pytest.raises(WorkerError, match=rf"{LEAK} {project.package}/__init__.py and 1 more of the candidate's tree"):
         prove(project, files[project.baseline], files[project.candidate])
 
 
-@pytest.mark.parametrize("project", [FLAT, SRC], indirect=True)
 def test_a_finder_before_all_others_is_an_error(project: Project) -> None:
     """No path can lead past it."""
     by_finder(FIRST_FINDER)(project)
@@ -247,19 +243,23 @@ def test_a_finder_before_all_others_is_an_error(project: Project) -> None:
 
 
 @pytest.mark.parametrize("install", [as_copy, by_finder(FIRST_FINDER)], ids=["installed copy", "finder before all"])
-def test_what_the_errors_tell_to_do_works(project: Project, tmp_path: Path, install: Callable[[Project], None]) -> None:
+def test_what_the_errors_tell_to_do_works(
+    project: Project, tmp_path: Path, environment: Callable[[Path], Path], install: Callable[[Project], None]
+) -> None:
     """With an environment of its own, the baseline's code is that which is installed there."""
     install(project)
     python = environment(tmp_path / "base")
-    shutil.copytree(project.baseline / "src" / "pkg", allocation_site_of(python) / "pkg")
-    notes(project, allocation_site_of(python), editable=False, files=["pkg/__init__.py", "pkg/model.py"])
+    shutil.copytree(project.baseline / "src" / "pkg", site_of(python) / "pkg")
+    notes(project, site_of(python), editable=False, files=["pkg/__init__.py", "pkg/model.py"])
     assert ("baseline", "proven") == sides(project, base_python=python)
 
 
-def test_an_environment_of_its_own_that_holds_the_candidate_is_an_error(project: Project, tmp_path: Path) -> None:
+def test_an_environment_of_its_own_that_holds_the_candidate_is_an_error(
+    project: Project, tmp_path: Path, environment: Callable[[Path], Path]
+) -> None:
     by_path_of_setuptools(project)
     python = environment(tmp_path / "base")
-    (allocation_site_of(python) / "_pkg.pth").write_text(str(project.package.parent))
+    (site_of(python) / "_pkg.pth").write_text(str(project.package.parent))
     (project.baseline / "src").rename(project.baseline / "elsewhere")
     side, error = sides(project, base_python=python)
     assert "candidate" == side

@@ -83,8 +83,9 @@ def finish(process: "subprocess.Popen[str]") -> None:
     process.communicate()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-@pytest.mark.parametrize("state", ["running", "stopped"])
+@pytest.mark.parametrize(
+    ("number", "state"), [(signal.SIGTERM, "running"), (signal.SIGHUP, "running"), (signal.SIGKILL, "stopped")]
+)
 def test_a_process_ends_with_its_launcher(tmp_path: Path, number: signal.Signals, state: str) -> None:
     process, started = launcher(tmp_path)
     if state == "stopped":
@@ -187,21 +188,14 @@ def test_a_process_in_exec_is_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
     assert (-signal.SIGKILL, 2) == (process.returncode, len(paused))
 
 
-@pytest.mark.parametrize(
-    ("size", "end"),
-    [
-        pytest.param(1 << 20, 4096, id="started without any"),
-        pytest.param(0, 0, id="a kernel thread or a zombie"),
-    ],
-)
-def test_a_process_without_environment_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, end: int
-) -> None:
-    shown(tmp_path, os.getpid(), b"", size=size, start=end, end=end)
+def test_a_process_without_environment_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was started without any, a kernel thread or a zombie."""
     monkeypatch.setattr(guard, "PROCESSES", str(tmp_path))
     waits = list[float]()
     monkeypatch.setattr(time, "sleep", waits.append)
-    guard.end_marked("HWPERF_STARTED_1")
+    for size, end in ((1 << 20, 4096), (0, 0)):
+        shown(tmp_path, os.getpid(), b"", size=size, start=end, end=end)
+        guard.end_marked("HWPERF_STARTED_1")
     assert not waits
 
 
@@ -227,7 +221,7 @@ with interruptible():
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_program_that_is_waited_for_ends_with_who_waits(tmp_path: Path, number: signal.Signals) -> None:
     """It has the time to tidy up, unless this one itself is killed."""
     (tmp_path / "tidy.py").write_text(TIDY, encoding="utf-8")

@@ -13,18 +13,19 @@ from fakes.processes import processes_in
 
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.one_shot import ask
-from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerResult, WorkerTask, encode
+from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask, encode
 from pytest_hwperf.records.errors import WorkerError
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("other_plugins")]  # but for this one
+pytestmark = pytest.mark.live
 
 TASK = WorkerTask(role="memory", node="test_asked.py::test_it")
 
 
 def command(folder: Path, source: str, *, deadline_s: float = 60.0) -> Command:
     (folder / "test_asked.py").write_text(source, encoding="utf-8")
-    arguments = ["test_asked.py", "-p", "no:hwperf", "-p", "no:cacheprovider"]
-    return Command(arguments=arguments, directory=folder, environment=os.environ, deadline_s=deadline_s)
+    arguments = ["test_asked.py", "-p", "no:cacheprovider"]
+    environment = {**os.environ, "PYTEST_PLUGINS": ""}  # without this one
+    return Command(arguments=arguments, directory=folder, environment=environment, deadline_s=deadline_s)
 
 
 def answering(answer: WorkerResult) -> str:
@@ -47,27 +48,17 @@ def test_each_process_is_fresh_and_answers(tmp_path: Path) -> None:
 
 
 def test_a_process_that_hangs_is_ended_at_its_deadline(tmp_path: Path) -> None:
-    """Its log says where it hung."""
-    source = "import time\nprint('before the hang', flush=True)\ntime.sleep(600)"
-    with pytest.raises(WorkerError, match="gave no answer within 2 s"):
-        ask(TASK, [command(tmp_path, source, deadline_s=2.0)])
+    with pytest.raises(WorkerError, match=r"gave no answer within 0\.5 s"):
+        ask(TASK, [command(tmp_path, "import time\ntime.sleep(600)", deadline_s=0.5)])
     assert _children_of_this_process() == []
 
 
 def test_a_process_is_ended_when_the_time_of_all_is_up(tmp_path: Path) -> None:
     """Its own deadline is a minute away; the second process of the group has no time of its own."""
     given = [command(tmp_path, "import time\ntime.sleep(600)")] * 2
-    with pytest.raises(WorkerError, match=r"gave no answer within [012](\.\d+)? s"):
-        ask(TASK, given, at_once=2, until=time.monotonic() + 2)
+    with pytest.raises(WorkerError, match=r"gave no answer within [01](\.\d+)? s"):
+        ask(TASK, given, at_once=2, until=time.monotonic() + 1)
     assert _children_of_this_process() == []
-
-
-def test_what_answers_with_something_else_is_refused(tmp_path: Path) -> None:
-    source = answering(WorkerResult(values={}, reasons={}, notes=[], runs=[])).replace(
-        f'"protocol":{PROTOCOL}', '"protocol":1'
-    )
-    with pytest.raises(WorkerError, match=f"another protocol than {PROTOCOL}"):
-        ask(TASK, [command(tmp_path, source)])
 
 
 def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
