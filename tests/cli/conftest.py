@@ -13,7 +13,12 @@ def told(capsys: pytest.CaptureFixture[str]) -> Told:
 
     def run(code: int, *arguments: str) -> CaptureResult[str]:
         capsys.readouterr()
-        assert code == main([*arguments])
+        ended: object
+        try:
+            ended = main([*arguments])
+        except SystemExit as left:  # of argparse
+            ended = left.code
+        assert (code, arguments) == (ended, arguments)
         return capsys.readouterr()
 
     return run
