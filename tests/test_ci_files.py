@@ -1,4 +1,4 @@
-"""The action for GitHub and the workflows of the example: what they may do, and their steps run.
+"""The action and workflows for GitHub and the templates for GitLab: what they may do, and their steps run.
 
 The service itself is not there: its expressions are given by the test, and what the steps call are stand-ins
 (`fakes.workflow_steps`).
@@ -8,7 +8,7 @@ import json
 import re
 import shutil
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ ACTION = load("action.yml")
 PERFORMANCE = load("example_project/.github/workflows/performance.yml")
 COMMENT = load("example_project/.github/workflows/comment.yml")
 KINDS = load("example_project/.github/workflows/kinds.yml")
-GITLAB = load("ci/gitlab.yml")
+GITLAB, GITLAB_KINDS = load("ci/gitlab.yml"), load("ci/gitlab-kinds.yml")
 TEMPLATES = ("ci/gitlab.yml", "ci/gitlab-kinds.yml")
 WORKFLOWS = {"performance": PERFORMANCE, "comment": COMMENT, "kinds": KINDS}
 FILES = ("action.yml", *(f"example_project/.github/workflows/{name}.yml" for name in WORKFLOWS))
@@ -60,14 +60,10 @@ def expressions(value: object) -> set[str]:
     return {name for one in found for name in re.findall(r"[a-z_]+\.[\w.-]+", one)}
 
 
-@pytest.mark.parametrize("file", [ACTION, *WORKFLOWS.values()], ids=FILES)
-def test_no_expression_is_part_of_a_command(file: Mapping[str, Any]) -> None:
-    assert [] == [one["run"] for one in steps_of(file) if "${{" in one.get("run", "")]
-
-
-@pytest.mark.parametrize("file", [ACTION, *WORKFLOWS.values()], ids=FILES)
-def test_what_others_have_written_is_named_with_its_version(file: Mapping[str, Any]) -> None:
-    used = [one["uses"] for one in steps_of(file) if "uses" in one]
+def test_no_expression_is_part_of_a_command_and_what_others_have_written_has_a_version() -> None:
+    steps = [one for file in (ACTION, *WORKFLOWS.values()) for one in steps_of(file)]
+    used = [one["uses"] for one in steps if "uses" in one]
+    assert [] == [one["run"] for one in steps if "${{" in one.get("run", "")]
     assert [] == [one for one in used if not re.fullmatch(r"[\w-]+/[\w-]+@(v\d+(\.\d+)*|[0-9a-f]{40})", one)]
 
 
@@ -78,15 +74,15 @@ def test_every_input_of_the_action_is_used_and_declared() -> None:
     assert {*ACTION["inputs"]} >= {"against", "tests", "pytest-args", "python", "alpha", "extras", "artifacts"}
 
 
-@pytest.mark.parametrize("file", [ACTION, COMMENT], ids=[FILES[0], FILES[2]])
-def test_outputs_are_those_of_a_step_before(file: Mapping[str, Any]) -> None:
-    known: set[str] = set()
-    for one in steps_of(file):
-        condition = set(re.findall(r"steps\.[\w.-]+", one.get("if", "")))
-        assert {name for name in expressions(one) | condition if name.startswith("steps.")} <= known
-        written = re.findall(r'echo "(\w+)=', one.get("run", ""))
-        known |= {f"steps.{one['id']}.outputs.{name}" for name in written if "id" in one}
-    assert {name for name in expressions(file.get("outputs", {})) if name.startswith("steps.")} <= known
+def test_outputs_are_those_of_a_step_before() -> None:
+    for file in (ACTION, COMMENT):
+        known: set[str] = set()
+        for one in steps_of(file):
+            condition = set(re.findall(r"steps\.[\w.-]+", one.get("if", "")))
+            assert {name for name in expressions(one) | condition if name.startswith("steps.")} <= known
+            written = re.findall(r'echo "(\w+)=', one.get("run", ""))
+            known |= {f"steps.{one['id']}.outputs.{name}" for name in written if "id" in one}
+        assert {name for name in expressions(file.get("outputs", {})) if name.startswith("steps.")} <= known
 
 
 def test_every_step_of_the_action_names_its_shell() -> None:
@@ -101,6 +97,8 @@ def test_every_step_of_the_action_names_its_shell() -> None:
 def test_the_job_that_runs_foreign_code_may_write_nothing_and_the_other_one_runs_none() -> None:
     assert {"contents": "read"} == PERFORMANCE["permissions"] == KINDS["permissions"]
     assert {} == COMMENT["permissions"]
+    [checkout] = [one for one in steps_of(PERFORMANCE) if "checkout" in one.get("uses", "")]
+    assert 0 == checkout["with"]["fetch-depth"]
     [job] = COMMENT["jobs"].values()
     assert {"actions": "read", "pull-requests": "write"} == job["permissions"]
     assert [] == [one for one in steps_of(COMMENT) if "checkout" in one.get("uses", "")]
@@ -183,32 +181,27 @@ def test_the_action_compares_shows_comments_and_fails(pull_request: Path, tmp_pa
     assert BAD == (made.stubs / "body").read_text(encoding="utf-8")
 
 
-@pytest.mark.live
-@pytest.mark.parametrize(
-    ("tests", "arguments", "given"),
-    [
-        ("tests/a.py", "-k '' --hwperf-strict", ["tests/a.py", "-k", "", "--hwperf-strict"]),
-        ("", "-k 'it\\s' \"a\nb\" --deselect 't[*]'", ["-k", "it\\s", "a\nb", "--deselect", "t[*]"]),
-        ("", "-k don't --hwperf-strict", None),
-        ("tests/'a", "-k b' --hwperf-strict", None),  # a quote of one input is not closed in the other
-        ("", "--hwperf-strict \\", None),
-    ],
-    ids=["empty", "foreign characters", "open quote", "open across inputs", "open escape"],
+# Inputs `tests` and `pytest-args` → the words that pytest gets, or None where they are refused.
+SPLIT: Sequence[tuple[str, str, Sequence[str] | None]] = (
+    ("tests/a.py", "-k '' --hwperf-strict", ["tests/a.py", "-k", "", "--hwperf-strict"]),
+    ("", "-k 'it\\s' \"a\nb\" --deselect 't[*]'", ["-k", "it\\s", "a\nb", "--deselect", "t[*]"]),
+    ("", "-k don't --hwperf-strict", None),
+    ("tests/'a", "-k b' --hwperf-strict", None),  # a quote of one input is not closed in the other
+    ("", "--hwperf-strict \\", None),
 )
-def test_arguments_are_split_as_in_a_shell_or_refused(
-    tmp_path: Path, tests: str, arguments: str, given: list[str] | None
-) -> None:
-    """In the action and in the template for GitLab, which has no input for tests."""
-    made = runner(tmp_path, tmp_path)
-    done = made.run({**step(ACTION, "Compare"), "env": {}}, AGAINST="x", TESTS=tests, ARGUMENTS=arguments, ALPHA="")
-    _, asked, given_words = (made.stubs / "calls").read_text(encoding="utf-8").rpartition("--hwperf-report=")
-    calls = given_words if asked else ""
 
-    if given is None:
-        assert (4, "") == (done.returncode, calls)
-        assert "cannot be split as a shell would: No " in done.stderr
-    else:
-        assert "\t".join([f"{made.stubs / 'pytest-hwperf'}/", *given]) + "\n" == calls
+
+@pytest.mark.live
+def test_arguments_are_split_as_in_a_shell_or_refused(tmp_path: Path) -> None:
+    for number, (tests, arguments, given) in enumerate(SPLIT):
+        made = runner(tmp_path, tmp_path / str(number))
+        done = made.run({**step(ACTION, "Compare"), "env": {}}, AGAINST="x", TESTS=tests, ARGUMENTS=arguments, ALPHA="")
+        _, asked, given_words = (made.stubs / "calls").read_text(encoding="utf-8").rpartition("--hwperf-report=")
+        if given is None:
+            assert (4, "") == (done.returncode, given_words if asked else "")
+            assert "cannot be split as a shell would: No " in done.stderr
+        else:
+            assert "\t".join([f"{made.stubs / 'pytest-hwperf'}/", *given]) + "\n" == given_words
 
 
 @pytest.mark.live
@@ -227,11 +220,11 @@ def test_arguments_of_the_template_are_split_as_in_a_shell_or_refused(tmp_path: 
 CALL = re.compile(r"(?<![\w/-])python(?! ?:)(?: -[IP])? -[cm][^\n]*")
 
 
-@pytest.mark.parametrize("name", [*FILES, *TEMPLATES])
-def test_no_python_looks_for_modules_in_the_repository(name: str) -> None:
-    calls = CALL.findall((ROOT / name).read_text(encoding="utf-8"))
-    assert calls or name.endswith("performance.yml")
-    assert [] == [one for one in calls if not one.startswith(("python -I -c ", "python -I -m ", "python -P -m "))]
+def test_no_python_looks_for_modules_in_the_repository() -> None:
+    calls = {name: CALL.findall((ROOT / name).read_text(encoding="utf-8")) for name in (*FILES, *TEMPLATES)}
+    safe = ("python -I -c ", "python -I -m ", "python -P -m ")
+    assert ["performance.yml"] == [name.rpartition("/")[2] for name, found in calls.items() if not found]
+    assert [] == [one for found in calls.values() for one in found if not one.startswith(safe)]
 
 
 @pytest.mark.live
@@ -266,39 +259,37 @@ def test_the_history_that_cannot_be_fetched_is_asked_for(pull_request: Path, tmp
     assert "this run is of no pull request: give 'against'" in unknown.stdout
 
 
-@pytest.mark.live
-@pytest.mark.parametrize(
-    ("comments", "summary", "variables", "sent", "said"),
-    [
-        ([*OTHERS, MINE], GOOD, {}, ["PATCH repos/o/r/issues/comments/5"], ""),
-        (OTHERS, GOOD, {}, [], ""),
-        (None, BAD, {}, [], "the token may not read them"),
-        ([], BAD, {"STUB_WRITTEN": "1"}, ["POST repos/o/r/issues/12/comments"], "pull-requests: write"),
-    ],
-    ids=["updated", "silent", "no token", "not allowed"],
+# Comments that are there, the summary, how sending ends → what is sent, and what is said.
+COMMENTS: Sequence[tuple[object, str, Mapping[str, str], Sequence[str], str]] = (
+    ([*OTHERS, MINE], GOOD, {}, ["PATCH repos/o/r/issues/comments/5"], ""),
+    (OTHERS, GOOD, {}, [], ""),
+    (None, BAD, {}, [], "the token may not read them"),
+    ([], BAD, {"STUB_WRITTEN": "1"}, ["POST repos/o/r/issues/12/comments"], "pull-requests: write"),
 )
-def test_one_comment_is_kept(
-    tmp_path: Path, comments: object, summary: str, variables: dict[str, str], sent: list[str], said: str
-) -> None:
-    made = runner(tmp_path, tmp_path, summary)
-    if comments is not None:
-        answer(made, "repos/o/r/issues/12/comments", comments)
-    state, file = summary.split()[5], str(made.stubs / "summary.md")
-    environment = {"GH_TOKEN": "t", "NUMBER": "12", "STATE": state, "SUMMARY": file}
-    done = made.shell(step(ACTION, "Comment")["run"], **environment, **variables)
-    assert (0, sent) == (done.returncode, made.lines("sent"))
-    assert (said in done.stdout) if said else not done.stdout
 
 
 @pytest.mark.live
-@pytest.mark.parametrize(("code", "ended"), [(0, 0), (1, 0), (3, 0), (4, 1), (70, 1)])
-def test_a_part_of_a_build_is_shown_whatever_its_verdict(tmp_path: Path, code: int, ended: int) -> None:
+def test_one_comment_is_kept(tmp_path: Path) -> None:
+    for number, (comments, summary, variables, sent, said) in enumerate(COMMENTS):
+        made = runner(tmp_path, tmp_path / str(number), summary)
+        if comments is not None:
+            answer(made, "repos/o/r/issues/12/comments", comments)
+        state, file = summary.split()[5], str(made.stubs / "summary.md")
+        environment = {"GH_TOKEN": "t", "NUMBER": "12", "STATE": state, "SUMMARY": file}
+        done = made.shell(step(ACTION, "Comment")["run"], **environment, **variables)
+        assert (0, sent) == (done.returncode, made.lines("sent"))
+        assert (said in done.stdout) if said else not done.stdout
+
+
+@pytest.mark.live
+def test_a_part_of_a_build_is_shown_whatever_its_verdict(tmp_path: Path) -> None:
     """Its verdict is given by another step; only a report that could not be shown ends this one."""
-    made = runner(tmp_path, tmp_path, STUB_SHOWN=str(code))
-    report = {"REPORT": str(made.stubs / "report.json")}
-    written = made.run({**step(COMMENT, "Write it as Markdown"), "env": {}}, **report)
-    shown = made.run({**step(ACTION, "Show"), "env": {}}, REPORT=str(made.stubs))
-    assert (ended, ended) == (written.returncode, shown.returncode)
+    for code, ended in ((0, 0), (1, 0), (3, 0), (4, 1), (70, 1)):
+        made = runner(tmp_path, tmp_path / str(code), STUB_SHOWN=str(code))
+        report = str(made.stubs / "report.json")
+        written = made.run({**step(COMMENT, "Write it as Markdown"), "env": {}}, REPORT=report)
+        shown = made.run({**step(ACTION, "Show"), "env": {}}, REPORT=str(made.stubs))
+        assert (code, ended, ended) == (code, written.returncode, shown.returncode)
 
 
 @pytest.mark.live
@@ -327,11 +318,11 @@ def test_every_kind_of_machine_has_a_job_and_is_expected() -> None:
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("code", [0, 1, 3])
-def test_the_job_that_merges_has_the_code_of_the_merge(tmp_path: Path, code: int) -> None:
-    made = runner(tmp_path, tmp_path, STUB_SHOWN=str(code))
-    done = made.run(step(KINDS, "Merge"))
-    assert code == done.returncode
+def test_the_job_that_merges_has_the_code_of_the_merge(tmp_path: Path) -> None:
+    for code in (0, 1, 3):
+        made = runner(tmp_path, tmp_path / str(code), STUB_SHOWN=str(code))
+        done = made.run(step(KINDS, "Merge"))
+        assert code == done.returncode
     assert "report\tkinds/*/report.json\t--kinds=x86-64,arm64\t--annotations\t" in made.lines("calls")[-1]
     assert "::error title=Performance::annotated\n" == done.stdout
     assert BAD == (made.stubs / "GITHUB_STEP_SUMMARY").read_text(encoding="utf-8")
@@ -341,39 +332,86 @@ EVENT = {"RUN": "99", "HEAD_SHA": "a" * 40, "HEAD_OWNER": "fork", "HEAD_BRANCH":
 
 
 @pytest.mark.live
-@pytest.mark.parametrize(
-    ("heads", "number"), [(["a" * 40, "b" * 40], "1"), (["b" * 40], None), (["a" * 40, "a" * 40], None), ([], None)]
+def test_the_pull_request_is_that_of_the_commit(tmp_path: Path) -> None:
+    for heads, number in (("ab", "1"), ("b", None), ("aa", None), ("", None)):
+        made = runner(tmp_path, tmp_path / f"of-{heads}")
+        answer(made, "repos/o/r/pulls", [{"number": n, "head": {"sha": sha * 40}} for n, sha in enumerate(heads, 1)])
+        done = made.run({**step(COMMENT, "Find the pull request of this commit"), "env": {}}, **EVENT)
+        assert (0, number) == (done.returncode, made._context.get("steps.pull.outputs.number"))
+        assert "\t--raw-field\thead=fork:it'$(touch x)\t" in made.lines("calls")[0]
+
+
+# What the artifact holds, and the most that is taken → what is said of it.
+ARTIFACTS: Sequence[tuple[Mapping[str, bytes], str, str]] = (
+    ({"report.json": b"{}", "../../escape": b"x"}, "5000", ""),
+    ({"report.json": b"0" * 100_000}, "5000", "above 5000 bytes"),
+    ({"report.json": b"{}"}, "10", "has no artifact 'performance', or one above 10 bytes"),
+    ({"summary.md": b"@everyone"}, "5000", "no report.json in the artifact"),
 )
-def test_the_pull_request_is_that_of_the_commit(tmp_path: Path, heads: list[str], number: str | None) -> None:
-    made = runner(tmp_path, tmp_path)
-    answer(made, "repos/o/r/pulls", [{"number": n, "head": {"sha": sha}} for n, sha in enumerate(heads, 1)])
-    done = made.run({**step(COMMENT, "Find the pull request of this commit"), "env": {}}, **EVENT)
-    assert 0 == done.returncode
-    assert made._context.get("steps.pull.outputs.number") == number
-    assert "\t--raw-field\thead=fork:it'$(touch x)\t" in made.lines("calls")[0]
 
 
 @pytest.mark.live
-@pytest.mark.parametrize(
-    ("content", "most", "said"),
-    [
-        ({"report.json": b"{}", "../../escape": b"x"}, "5000", ""),
-        ({"report.json": b"0" * 100_000}, "5000", "above 5000 bytes"),
-        ({"report.json": b"{}"}, "10", "has no artifact 'performance', or one above 10 bytes"),
-        ({"summary.md": b"@everyone"}, "5000", "no report.json in the artifact"),
-    ],
-    ids=["taken", "unpacks too large", "too large", "other"],
-)
-def test_the_artifact_is_data(tmp_path: Path, content: dict[str, bytes], most: str, said: str) -> None:
-    made = runner(tmp_path, tmp_path)
-    with zipfile.ZipFile(made.stubs / "repos_o_r_actions_artifacts_3_zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in content.items():
-            archive.writestr(name, text)
-    size = (made.stubs / "repos_o_r_actions_artifacts_3_zip").stat().st_size
-    found = [{"name": "performance", "id": 3, "size_in_bytes": size, "expired": False}]
-    answer(made, "repos/o/r/actions/runs/99/artifacts", {"artifacts": found})
-    done = made.run({**step(COMMENT, "Take the report as data"), "env": {}}, **EVENT, MOST=most)
-    assert 0 == done.returncode
-    assert (said in done.stdout) if said else not done.stdout
-    assert (b"{}" == (made.stubs / "report.json").read_bytes()) if not said else True
+def test_the_artifact_is_data(tmp_path: Path) -> None:
+    for number, (content, most, said) in enumerate(ARTIFACTS):
+        made = runner(tmp_path, tmp_path / str(number))
+        with zipfile.ZipFile(made.stubs / "repos_o_r_actions_artifacts_3_zip", "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, text in content.items():
+                archive.writestr(name, text)
+        size = (made.stubs / "repos_o_r_actions_artifacts_3_zip").stat().st_size
+        found = [{"name": "performance", "id": 3, "size_in_bytes": size, "expired": False}]
+        answer(made, "repos/o/r/actions/runs/99/artifacts", {"artifacts": found})
+        done = made.run({**step(COMMENT, "Take the report as data"), "env": {}}, **EVENT, MOST=most)
+        assert 0 == done.returncode
+        assert (said in done.stdout) if said else not done.stdout
+        assert (b"{}" == (made.stubs / "report.json").read_bytes()) if not said else True
     assert [] == [*tmp_path.glob("**/escape")]
+
+
+# From here on the templates for GitLab.
+NOTES = [{"id": 3, "author": {"id": 8}, "body": BAD}, {"id": 4, "author": {"id": 7}, "body": f"I quote {BAD}"}]
+
+
+def test_no_token_is_given_to_foreign_code_on_gitlab() -> None:
+    gate, note = GITLAB["performance"], GITLAB["performance:note"]
+    assert "HWPERF_TOKEN" not in f"{gate} {GITLAB_KINDS}"
+    assert "none" == note["variables"]["GIT_STRATEGY"]
+    [rule] = note["rules"]
+    assert "$CI_MERGE_REQUEST_SOURCE_PROJECT_ID == $CI_PROJECT_ID" in rule["if"]
+
+
+def test_on_gitlab_the_commit_of_the_target_is_there_and_junit_is_read() -> None:
+    gate = GITLAB["performance"]
+    [command] = [line for line in gate["script"] if "pytest" in line and "pip" not in line]
+    assert "0" == gate["variables"]["GIT_DEPTH"]
+    assert '"--hwperf-against=$CI_MERGE_REQUEST_DIFF_BASE_SHA"' in command
+    assert f"--junitxml={gate['artifacts']['reports']['junit']}" in command
+    assert "always" == gate["artifacts"]["when"]
+
+
+def test_on_gitlab_every_kind_of_machine_has_a_job_and_is_expected() -> None:
+    kind, merged = GITLAB_KINDS["performance:kind"], GITLAB_KINDS["performance"]
+    [command] = [line for line in kind["script"] if "pytest" in line and "pip" not in line]
+    assert GITLAB_KINDS["variables"]["HWPERF_KINDS"].split(",") == kind["parallel"]["matrix"][0]["KIND"]
+    assert ["$KIND"] == kind["tags"]
+    assert '"--hwperf-machine-kind=$KIND" \\\n  "--hwperf-report=performance/$KIND.json"' in command
+    assert ("none", "always") == (merged["variables"]["GIT_STRATEGY"], merged["rules"][0]["when"])
+    assert 'report performance/*.json "--kinds=$HWPERF_KINDS"' in merged["script"][-1]
+
+
+@pytest.mark.live
+def test_one_note_is_kept_on_gitlab(tmp_path: Path) -> None:
+    (tmp_path / "performance").mkdir()
+    (tmp_path / "performance" / "report.json").write_text("{}", encoding="utf-8")
+    given = {"HWPERF_TOKEN": "t", "HWPERF_PACKAGE": "p", "CI_API_V4_URL": "https://g/api/v4", "CI_PROJECT_ID": "1"}
+    script = "\n".join(GITLAB["performance:note"]["script"])
+    address = "https://g/api/v4/projects/1/merge_requests/2/"
+    mine = {"id": 5, "author": {"id": 7}, "body": BAD}
+    rows = (([*NOTES, mine], GOOD, "PUT notes/5"), (NOTES, GOOD, ""), (NOTES, BAD, "POST notes"))
+    for number, (notes, summary, sent) in enumerate(rows):
+        made = Runner(tmp_path, tmp_path / f"stubs{number}", {}, STUB_SHOWN="3")
+        (made.stubs / "summary.md").write_text(summary, encoding="utf-8")
+        (made.stubs / "notes").write_text(json.dumps(notes), encoding="utf-8")
+        done = made.shell(script, **given, CI_MERGE_REQUEST_IID="2")
+        assert 0 == done.returncode, done.stderr
+        words = " ".join(made.lines("sent")).split()
+        assert sent == (f"{words[words.index('--request') + 1]} {words[-1].removeprefix(address)}" if words else "")

@@ -5,7 +5,6 @@ import configparser
 import re
 import shlex
 import tomllib
-from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 from textwrap import dedent
@@ -144,7 +143,7 @@ def _settings(text: str) -> object:
 
 def test_every_block_has_a_language_and_can_be_parsed() -> None:
     """A block without one could be a command that nothing reads."""
-    read: Mapping[str, Callable[[str], Any]] = {"python": ast.parse, "toml": tomllib.loads, "ini": _settings}
+    read: dict[str, Any] = {"python": ast.parse, "toml": tomllib.loads, "ini": _settings}
     for language, parse in read.items():
         assert blocks(language)
         for page, code in blocks(language):
