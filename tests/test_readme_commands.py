@@ -6,12 +6,14 @@ minutes or hours, so that their programs only read them.
 """
 
 import argparse
+import configparser
 import importlib
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -23,7 +25,6 @@ ROOT = Path(__file__).parents[1]
 README, BENCHMARKS = ROOT / "README.md", ROOT / "benchmarks" / "README.md"
 EXAMPLE = ROOT / "example_project"
 PAGES = [README, EXAMPLE / "README.md", BENCHMARKS, ROOT / "tests" / "data" / "README.md"]
-# `test_docs.py::test_the_readme_has_the_commands_that_ci_runs` holds these against tox.ini and .ci/run.
 INSTALL = [
     "python -m pip install . && python -m pytest example_project",
     "python -m pip install tox tox-uv && python -m tox",
@@ -55,21 +56,26 @@ def commands(page: Path) -> list[str]:
 
 
 def test_these_are_all_pages() -> None:
+    """And no block is without a language: it could be a command that nothing runs."""
+    assert [] == [page for page in PAGES if blocks(page, "")]
     tracked = subprocess.run(["git", "ls-files", "*README*"], cwd=ROOT, check=False, capture_output=True, text=True)
     if tracked.returncode:
         pytest.skip("this copy of the project is no repository")
     assert sorted(str(page.relative_to(ROOT)) for page in PAGES) == sorted(tracked.stdout.split())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_block_has_a_language(page: Path) -> None:
-    """A block without one could be a command that nothing runs."""
-    assert [] == blocks(page, "")
-
-
-def test_every_command_is_expected() -> None:
+def test_every_command_is_expected_and_those_of_an_installation_are_what_ci_runs() -> None:
+    """The first is what the tox environment `example` runs and then looks at, the second is all of CI."""
     assert [GATE, *INSTALL] == commands(README)
     assert [INSTALL[0], *(one[0] for one in DIGITS)] == commands(EXAMPLE / "README.md")
+    tox = configparser.ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini", encoding="utf-8")
+    example, checks = tox["testenv:example"]["commands"].split("\n")[1:]
+    ci = [one for one in (ROOT / ".ci" / "run").read_text("utf-8").splitlines() if one.startswith("python ")]
+    first = f"python -m pip install . && {example.partition(' --hwperf-report=')[0]}"
+    assert [first, " && ".join(ci)] == INSTALL
+    assert example.rpartition("=")[2] == checks.split()[-1]  # the report of this very run
+    assert "example_checks.py" in checks
 
 
 @pytest.mark.live
@@ -125,31 +131,28 @@ def commands_of_benchmarks() -> list[str]:
     return [one for one in (*commands(BENCHMARKS), *lines) if "NAME" not in one]
 
 
-def test_the_page_of_the_benchmarks_names_all_of_them() -> None:
-    listed: Any = importlib.import_module("benchmarks.__main__")
-    names = {name for folder in listed.FOLDERS for name in listed.benchmarks(folder)}
-    assert names == {shlex.split(one)[3] for one in commands_of_benchmarks() if one.startswith("python -m benchmarks ")}
-
-
-@pytest.mark.parametrize("command", commands_of_benchmarks())
-def test_the_programs_of_the_benchmarks_read_their_commands(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if command.startswith("pip install "):
-        assert shlex.split(command)[2:]
-        return
-    python, option, package, *arguments = shlex.split(command)
-    assert ("python", "-m", "benchmarks") == (python, option, package)
+def test_the_programs_of_the_benchmarks_read_their_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page names all of them."""
     program: Any = importlib.import_module("benchmarks.__main__")
-    monkeypatch.setattr(sys, "argv", [package, *arguments])
-    if not arguments:
-        assert not program.main()
-        return
-    if arguments[0] == "mutants":
-        pytest.importorskip("cosmic_ray")
     read = argparse.ArgumentParser.parse_args
 
     def stop(parser: argparse.ArgumentParser) -> NoReturn:
         raise ReadError(read(parser))
 
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", stop)
-    with pytest.raises(ReadError):
-        program.main()
+    named = set[str]()
+    for command in commands_of_benchmarks():
+        if command.startswith("pip install "):
+            continue
+        python, option, package, *arguments = shlex.split(command)
+        assert ("python", "-m", "benchmarks") == (python, option, package)
+        monkeypatch.setattr(sys, "argv", [package, *arguments])
+        if not arguments:
+            assert not program.main()
+            continue
+        named.add(arguments[0])
+        if arguments[0] == "mutants" and find_spec("cosmic_ray") is None:
+            continue
+        with pytest.raises(ReadError):
+            program.main()
+    assert named == {name for folder in program.FOLDERS for name in program.benchmarks(folder)}
