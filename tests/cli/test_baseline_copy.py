@@ -118,16 +118,12 @@ def test_a_run_that_cannot_be_copied_is_named(here: Path, told: Told, monkeypatc
     assert f"baseline main: 2 runs in {here}/back\n" == shown.out
 
 
-def test_only_the_named_baseline_is_copied(here: Path) -> None:
+def test_only_the_named_baseline_is_copied(here: Path, told: Told) -> None:
+    assert "hwperf: json:.hwperf has no accepted or held run, and no note\n" == told(FAILED, *TO_SQL).err
     JsonStore(here / ".hwperf").save("main", runs(1))
     JsonStore(here / ".hwperf").save("next", runs(1))
     assert OK == main([*TO_SQL, "--baseline=next"])
     assert SqlStore(f"sqlite:///{here}/team.db").baselines() == ("next",)
-
-
-@pytest.mark.usefixtures("here")
-def test_nothing_to_copy_is_said(told: Told) -> None:
-    assert "hwperf: json:.hwperf has no accepted or held run, and no note\n" == told(FAILED, *TO_SQL).err
 
 
 def test_a_database_gets_its_tables(here: Path, told: Told) -> None:
@@ -135,8 +131,4 @@ def test_a_database_gets_its_tables(here: Path, told: Told) -> None:
     assert f"sqlite:///{here}/team.db has the newest schema\n" == answer
     with closing(sqlite3.connect(here / "team.db")) as connection:
         assert connection.execute("SELECT version_num FROM hwperf_schema").fetchall() == [("1",)]
-
-
-@pytest.mark.usefixtures("here")
-def test_a_folder_has_no_schema(told: Told) -> None:
     assert "only a database has a schema: give sql:…" in told(USAGE, "baseline", "upgrade", "--store=json:.hwperf").err

@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -78,6 +78,17 @@ def sessions(repository: Path, monkeypatch: pytest.MonkeyPatch) -> History:
     return make
 
 
+@pytest.fixture
+def interrupted(sessions: History, told: Told) -> Sessions:
+    """A search among eight commits that was interrupted after two steps."""
+    history = sessions(8, 5)
+    history.interrupt_after = 3
+    told(INTERRUPTED, "bisect", history.names[0], "HEAD", "--", TEST)
+    history.interrupt_after = 100
+    history.given.clear()
+    return history
+
+
 def state_of(repository: Path) -> list[Path]:
     return [*(repository / ".git" / "hwperf-bisect").glob("*.json")]
 
@@ -113,27 +124,21 @@ def test_a_step_has_the_pairs_of_a_screen_alone(sessions: History) -> None:
     assert all("--hwperf-explain=never" in one for one in history.given)  # the commit explains it
 
 
-def test_equal_ends_are_no_regression(sessions: History, told: Told) -> None:
-    history = sessions(3, 9)
-    history.change = 0.0
-    out = told(NO_REGRESSION, "bisect", history.names[0], "HEAD", "--", TEST).out
-    assert out.startswith(f"no regression between {history.names[0][:10]} and {history.names[-1][:10]} in what pairs")
-    assert "EQUIVALENT  latency p50" in out
-
-
-def test_an_inconclusive_regression_is_not_searched(
+def test_ends_that_are_not_worse_are_not_searched(
     sessions: History, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
-    """The smallest change that could have been detected is said."""
-    history = sessions(3, 9)
+    """Equal ones are no regression, and of inconclusive ones the detectable change is said."""
+    history = sessions(3, 9, 0.0)
+    good, bad = history.names[0], history.names[-1]
+    out = told(NO_REGRESSION, "bisect", good, "HEAD", "--", TEST).out
+    assert out.startswith(f"no regression between {good[:10]} and {bad[:10]} in what pairs")
+    assert "EQUIVALENT  latency p50" in out
     build = gates.build
     monkeypatch.setattr(gates, "build", lambda changes, random: build([0.0] * len(changes), random, spread=0.05))
-    out = told(INCONCLUSIVE, "bisect", history.names[0], "HEAD", "--", TEST).out
-    assert out.startswith(
-        f"inconclusive: {history.names[-1][:10]} is neither shown to be worse than {history.names[0][:10]} nor "
-    )
+    out = told(INCONCLUSIVE, "bisect", good, "HEAD", "--", TEST).out
+    assert out.startswith(f"inconclusive: {bad[:10]} is neither shown to be worse than {good[:10]} nor ")
     assert "INCONCLUSIVE  latency p50" in out
-    assert len(history.given) == 1
+    assert len(history.given) == 2
 
 
 def test_what_the_pairs_have_lost_is_no_evidence_of_equal_ends(
@@ -168,68 +173,35 @@ def test_commits_that_do_not_run_are_skipped_and_named(sessions: History, told: 
 
 
 def test_ctrl_c_keeps_the_state_and_the_same_command_goes_on(
-    sessions: History, repository: Path, capsys: pytest.CaptureFixture[str]
+    interrupted: Sessions, repository: Path, told: Told
 ) -> None:
-    history = sessions(8, 5)
-    history.interrupt_after = 3
-    command = ["bisect", history.names[0], "HEAD", "--", TEST]
-    assert INTERRUPTED == main(command)
     (kept,) = state_of(repository)
     assert 2 == len(json.loads(kept.read_text())["steps"])
     assert 1 == len(git(repository, "worktree", "list").splitlines())
-    history.interrupt_after = 100
-    history.given.clear()
-    assert FOUND == main(command)
-    assert "--hwperf-margin=latency_p50=100000%" in history.given[0]  # both ends are known
-    assert 2 == len(history.given)
-    assert history.names[5] in capsys.readouterr().out
+    assert interrupted.names[5] in told(FOUND, "bisect", interrupted.names[0], "HEAD", "--", TEST).out
+    assert "--hwperf-margin=latency_p50=100000%" in interrupted.given[0]  # both ends are known
+    assert 2 == len(interrupted.given)
 
 
-def test_restart_starts_again(sessions: History) -> None:
-    history = sessions(8, 5)
-    history.interrupt_after = 3
-    main(["bisect", history.names[0], "HEAD", "--", TEST])
-    history.interrupt_after = 100
-    history.given.clear()
-    assert FOUND == main(["bisect", history.names[0], "HEAD", "--restart", "--", TEST])
-    assert f"--hwperf-against={history.names[0]}" in history.given[0]
+def test_restart_starts_again(interrupted: Sessions, told: Told) -> None:
+    told(FOUND, "bisect", interrupted.names[0], "HEAD", "--restart", "--", TEST)
+    assert f"--hwperf-against={interrupted.names[0]}" in interrupted.given[0]  # both ends again
 
 
-@pytest.mark.parametrize(
-    ("change", "said_of_it"),
-    [
-        (lambda _: "", "is not whole JSON: start again with --restart"),
-        (lambda text: text.replace('"schema":', '"shcema":'), "holds no pytest-hwperf bisection"),
-        (lambda text: text.replace('"commit":"', '"commit":"0'), "is about other commits: start again with --restart"),
-    ],
-)
-def test_a_damaged_state_is_named(
-    sessions: History,
-    repository: Path,
-    told: Told,
-    change: Callable[[str], str],
-    said_of_it: str,
-) -> None:
-    history = sessions(8, 5)
-    history.interrupt_after = 3
-    main(["bisect", history.names[0], "HEAD", "--", TEST])
+def test_a_damaged_state_is_named(interrupted: Sessions, repository: Path, told: Told) -> None:
     (kept,) = state_of(repository)
-    kept.write_text(change(kept.read_text()))
-    assert said_of_it in told(USAGE, "bisect", history.names[0], "HEAD", "--", TEST).err
-
-
-def test_a_state_that_is_no_file_is_named(sessions: History, repository: Path, told: Told) -> None:
-    history = sessions(8, 5)
-    history.interrupt_after = 3
-    main(["bisect", history.names[0], "HEAD", "--", TEST])
-    (kept,) = state_of(repository)
+    text, command = kept.read_text(), ["bisect", interrupted.names[0], "HEAD", "--", TEST]
+    for damaged, said_of_it in (
+        ("", "is not whole JSON: start again with --restart"),
+        (text.replace('"schema":', '"shcema":'), "holds no pytest-hwperf bisection"),
+        (text.replace('"commit":"', '"commit":"0'), "is about other commits: start again with --restart"),
+    ):
+        kept.write_text(damaged)
+        assert said_of_it in told(USAGE, *command).err
     kept.unlink()
     kept.mkdir()
-    answer = told(USAGE, "bisect", history.names[0], "HEAD", "--", TEST).err
-    assert "cannot be read (not a regular file): start again with --restart" in answer
-    history.interrupt_after = 100
-    answer = told(USAGE, "bisect", history.names[0], "HEAD", "--restart", "--", TEST).err
-    assert "cannot be written (Is a directory)" in answer
+    assert "cannot be read (not a regular file): start again with --restart" in told(USAGE, *command).err
+    assert "cannot be written (Is a directory)" in told(USAGE, *command[:3], "--restart", *command[3:]).err
 
 
 def test_when_the_time_is_up_the_most_likely_commit_is_shown(
@@ -245,22 +217,19 @@ def test_when_the_time_is_up_the_most_likely_commit_is_shown(
     assert "after 1 step; " in out
 
 
-@pytest.mark.parametrize(
-    ("confidence", "said_of_it"),
-    [
-        (0.3, "inconclusive when the time was up: 5 commits left after 0 steps; the same command continues"),
-        (0.95, "it is one of these"),
-    ],
-)
-def test_only_suspects_that_are_sure_hold_the_culprit(confidence: float, said_of_it: str) -> None:
+def test_only_suspects_that_are_sure_hold_the_culprit() -> None:
     """When the time is up, a commit that cannot be compared may be among the most likely ones."""
     question = BisectionQuestion(good="0" * 40, bad="f" * 40, first_parent=False, folder=".", arguments=(TEST,))
     suspects = tuple(
         Suspect(commit=one * 40, date="", author="t", subject="more", reason=reason)
         for one, reason in (("a", "no such module"), ("b", ""))
     )
-    found = BisectionFile(outcome="inconclusive", question=question, suspects=suspects, confidence=confidence, left=5)
-    assert said_of_it in next(result_lines(found))
+    unsure = "inconclusive when the time was up: 5 commits left after 0 steps; the same command continues"
+    for confidence, said_of_it in ((0.3, unsure), (0.95, "it is one of these")):
+        found = BisectionFile(
+            outcome="inconclusive", question=question, suspects=suspects, confidence=confidence, left=5
+        )
+        assert said_of_it in next(result_lines(found))
 
 
 def test_foreign_text_in_the_file_is_visible(sessions: History, repository: Path, tmp_path: Path) -> None:
@@ -273,43 +242,34 @@ def test_foreign_text_in_the_file_is_visible(sessions: History, repository: Path
     assert "a\u202eb" == from_json(BisectionFile, result.read_bytes()).suspects[0].author
 
 
-def test_ends_that_cannot_be_compared_say_why(
-    sessions: History, capsys: pytest.CaptureFixture[str], told: Told
-) -> None:
+def test_ends_that_cannot_be_compared_say_why(sessions: History, told: Told) -> None:
     history = sessions(3, 2)
+    command = ["bisect", history.names[0], "HEAD", "--", TEST]
     history.broken[history.names[0]] = "ERROR: file or directory not found: tests"
-    assert USAGE == main(["bisect", history.names[0], "HEAD", "--", TEST])
-    assert "BAD cannot be compared with GOOD" in (err := capsys.readouterr().err)
+    err = told(USAGE, *command).err
+    assert "BAD cannot be compared with GOOD" in err
     assert "file or directory not found" in err
     history.broken.clear()
     history.untested[history.names[0]] = "it has no such test"
-    assert "it has no such test" in told(USAGE, "bisect", history.names[0], "HEAD", "--", TEST).err
+    assert "it has no such test" in told(USAGE, *command).err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said_of_it"),
-    [
-        (["HEAD", "HEAD"], "no test is given: type hwperf bisect GOOD BAD -- tests"),
-        (["HEAD", "HEAD", "--", TEST], "has no commit that"),
-        (["nowhere", "HEAD", "--", TEST], "'nowhere' is no revision"),
-        (["HEAD", "HEAD", "--confidence=40%", "--", TEST], "a percentage from 50% to 99.99%"),
-        (["HEAD", "HEAD", "--confidence=much", "--", TEST], "a percentage from 50% to 99.99%"),
-        (["HEAD", "HEAD", "--time=0", "--", TEST], "--time=0: a number of seconds above 0"),
-        (["HEAD", "HEAD", "--json=/no/such/folder/x.json", "--", TEST], "cannot be written"),
-    ],
+REFUSED: Sequence[tuple[Sequence[str], str]] = (
+    (["HEAD", "HEAD"], "no test is given: type hwperf bisect GOOD BAD -- tests"),
+    (["HEAD", "HEAD", "--", TEST], "has no commit that"),
+    (["nowhere", "HEAD", "--", TEST], "'nowhere' is no revision"),
+    (["HEAD", "HEAD", "--confidence=40%", "--", TEST], "a percentage from 50% to 99.99%"),
+    (["HEAD", "HEAD", "--confidence=much", "--", TEST], "a percentage from 50% to 99.99%"),
+    (["HEAD", "HEAD", "--time=0", "--", TEST], "--time=0: a number of seconds above 0"),
+    (["HEAD", "HEAD", "--json=/no/such/folder/x.json", "--", TEST], "cannot be written"),
+    (["--all", "HEAD", "--", TEST], "required: BAD"),  # a revision that begins with a dash is none
+    (["HEAD", "-x", "--", TEST], "required: BAD"),
 )
-def test_what_cannot_be_searched_is_a_usage_error(
-    sessions: History, told: Told, arguments: list[str], said_of_it: str
-) -> None:
+
+
+def test_what_cannot_be_searched_is_a_usage_error(sessions: History, told: Told) -> None:
     sessions(1, 1)
-    assert said_of_it in told(USAGE, "bisect", *arguments).err
-
-
-@pytest.mark.parametrize("end", [["--all", "HEAD"], ["HEAD", "-x"]])
-def test_a_revision_that_begins_with_a_dash_is_none(end: list[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        main(["bisect", *end, "--", TEST])
-    assert USAGE == left.value.code
+    assert [] == [one for one in REFUSED if one[1] not in told(USAGE, "bisect", *one[0]).err]
 
 
 @pytest.mark.live
