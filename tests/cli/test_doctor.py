@@ -18,7 +18,7 @@ from fakes.hosts import settle_in
 from fakes.patients import ONE_THREAD, measurable_memory, patient
 from fakes.powercap import AMD, CLIENT, COARSE_PSYS, Layout, bare_metal, describe_processor, plant, refusing
 
-from pytest_hwperf.cli import doctor, main
+from pytest_hwperf.cli import doctor
 from pytest_hwperf.cli.doctor import Probes, keep_peaks, open_source, parse_required, read_call_clock, run
 from pytest_hwperf.cli.doctor_noise import Noise, noise_of
 from pytest_hwperf.cli.output import FAILED, OK
@@ -162,81 +162,53 @@ def data_of(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return found
 
 
-def test_sections_stand_one_below_the_other(server: Probes, capsys: pytest.CaptureFixture[str]) -> None:
-    """All lines fit, whatever the terminal."""
-    assert OK == run(options(seconds=20.0), server, listen)
-    lines = capsys.readouterr().out.splitlines()
-    assert HEADINGS == [line for line in lines if line and not line.startswith(" ")][1:]
-    assert max(map(len, lines)) <= 100
-
-
 def test_the_noise_is_read_for_as_long_as_was_asked(server: Probes, capsys: pytest.CaptureFixture[str]) -> None:
+    """Sections stand one below the other, and all lines fit, whatever the terminal."""
     asked = list[float]()
 
     def listened(seconds: float) -> Noise:
         asked.append(seconds)
         return listen(seconds)
 
-    run(options(seconds=7.5), server, listened)
+    assert OK == run(options(seconds=7.5), server, listened)
+    out = capsys.readouterr().out
     assert [7.5] == asked
-    assert "On this machine now a 5 % slowdown needs about" in " ".join(capsys.readouterr().out.split())
+    assert "On this machine now a 5 % slowdown needs about" in " ".join(out.split())
+    lines = out.splitlines()
+    assert HEADINGS == [line for line in lines if line and not line.startswith(" ")][1:]
+    assert max(map(len, lines)) <= 100
 
 
-@pytest.mark.parametrize(
-    ("required", "code", "missing"),
-    [
+def test_what_is_required_and_missing_fails(cloud: Probes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The estimate is no energy that was measured."""
+    cases: Sequence[tuple[tuple[str, ...], int, str]] = (
         ((), OK, ""),
         (("memory,cpu,clock",), OK, ""),
         (("estimate",), OK, ""),
         (("energy",), FAILED, "energy"),
         (("rapl,memory", "perf"), FAILED, "rapl, perf"),
-    ],
-)
-def test_what_is_required_and_missing_fails(
-    cloud: Probes, capsys: pytest.CaptureFixture[str], required: tuple[str, ...], code: int, missing: str
-) -> None:
-    """The estimate is no energy that was measured."""
-    assert code == run(options(require=required), cloud)
-    said = capsys.readouterr().err
-    assert said == (f"hwperf: required and missing here: {missing}\n" if missing else "")
+    )
+    for required, code, missing in cases:
+        assert (required, code) == (required, run(options(require=required), cloud))
+        said = f"hwperf: required and missing here: {missing}\n" if missing else ""
+        assert said == capsys.readouterr().err
+    (bare := tmp_path / "bare").mkdir()
+    assert FAILED == run(options(require=("memory",)), patient(bare_metal(bare)))
 
 
-def test_measured_energy_fulfils_the_requirement(server: Probes, capsys: pytest.CaptureFixture[str]) -> None:
-    assert OK == run(options(require=("energy", "rapl"), json=True), server)
-    assert {"energy": True, "rapl": True} == data_of(capsys)["required"]
-
-
-def test_memory_that_cannot_be_measured_fails_the_requirement(tmp_path: Path) -> None:
-    assert FAILED == run(options(require=("memory",)), patient(bare_metal(tmp_path)))
-
-
-@pytest.mark.parametrize(
-    ("given", "complaint"),
-    [
-        ("enrgy", r"--require=enrgy: unknown ability 'enrgy'\. Did you mean 'energy'\?"),
+def test_what_nobody_knows_is_refused(server: Probes, told: Told) -> None:
+    """Before anything is looked at; sources of strangers can be required."""
+    for given, complaint in (
+        ("enrgy", "--require=enrgy: unknown ability 'enrgy'. Did you mean 'energy'?"),
         ("", "unknown ability ''"),
         ("memory,", "unknown ability ''"),
-        ("rapl;perf", r"unknown ability 'rapl;perf'\. Did you mean "),
-    ],
-)
-def test_a_requirement_that_nobody_knows_is_refused(given: str, complaint: str) -> None:
-    with pytest.raises(UsageProblem, match=complaint):
-        parse_required([given])
-
-
-def test_strangers_sources_can_be_required() -> None:
+        ("rapl;perf", "unknown ability 'rapl;perf'. Did you mean "),
+    ):
+        assert complaint in told(USAGE, "doctor", f"--require={given}").err
     assert ["smart_plug", "rapl"] == parse_required(["smart_plug,rapl", "rapl"], {"smart_plug"})
-
-
-@pytest.mark.parametrize("seconds", [-1.0, 3601.0, float("nan"), float("inf")])
-def test_a_time_that_cannot_be_meant_is_refused(server: Probes, seconds: float) -> None:
-    with pytest.raises(UsageProblem, match="a number from 0 up to an hour, such as 20"):
-        run(options(seconds=seconds), server, listen)
-
-
-def test_a_typo_is_a_usage_error_of_the_command(told: Told) -> None:
-    """Before anything is looked at."""
-    assert "Did you mean 'memory'?" in told(USAGE, "doctor", "--require=memroy").err
+    for seconds in (-1.0, 3601.0, float("nan"), float("inf")):
+        with pytest.raises(UsageProblem, match="a number from 0 up to an hour, such as 20"):
+            run(options(seconds=seconds), server, listen)
 
 
 def test_the_data_have_stable_keys_with_units(server: Probes, capsys: pytest.CaptureFixture[str]) -> None:
@@ -290,8 +262,9 @@ def test_values_are_in_base_units_and_unknown_ones_are_null(
 
 
 def test_a_source_is_data_with_what_it_counts(server: Probes, capsys: pytest.CaptureFixture[str]) -> None:
-    run(options(json=True), server)
+    assert OK == run(options(require=("energy", "rapl"), json=True), server)
     found, names = data_of(capsys), ("available", "measured", "metric", "tick_s", "shortest_window_s", "reason")
+    assert {"energy": True, "rapl": True} == found["required"]
     assert [True, True, "energy", 0.001, 0.5, ""] == [found["energy"]["rapl"][name] for name in names]
     assert [True, False, "energy", None] == [found["energy"]["estimate"][name] for name in names[:4]]
     assert any("not a measurement" in one for one in found["energy"]["estimate"]["warnings"])
@@ -299,22 +272,19 @@ def test_a_source_is_data_with_what_it_counts(server: Probes, capsys: pytest.Cap
     assert found["memory"]["resolution_bytes"] > 0
 
 
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
+def test_a_source_that_breaks_is_reported_as_missing() -> None:
+    """A third-party library is not there, or a counter answers nonsense: the rest is still reported."""
+    for error, reason in (
         (MeasurementError("plug answers EIO"), "plug answers EIO"),
         (ImportError("No module named 'plug'"), "It cannot be loaded: No module named 'plug'."),
-    ],
-)
-def test_a_source_that_breaks_is_reported_as_missing(error: Exception, reason: str) -> None:
-    """A third-party library is not there, or a counter answers nonsense: the rest is still reported."""
+    ):
 
-    def open_one(_: str) -> Meter:
-        raise error
+        def open_one(_: str, error: Exception = error) -> Meter:
+            raise error
 
-    found = doctor.read_sources(open_one, ("estimate", "plug", "rapl"))
-    assert ["rapl", "perf", "nvml", "plug", "estimate"] == [one.key for one in found]
-    assert {reason} == {one.text for one in found}
+        found = doctor.read_sources(open_one, ("estimate", "plug", "rapl"))
+        assert ["rapl", "perf", "nvml", "plug", "estimate"] == [one.key for one in found]
+        assert {reason} == {one.text for one in found}
 
 
 def test_every_meter_that_was_opened_is_closed() -> None:
@@ -337,10 +307,10 @@ def test_this_installation_opens_its_own_sources_and_no_others() -> None:
         open_source("steam_engine", {})
 
 
-@pytest.mark.parametrize(("step_s", "available"), [(1e-6, True), (1.1e-6, False), (15.6e-3, False), (None, False)])
-def test_a_coarse_clock_times_no_calls(step_s: float | None, available: bool) -> None:
+def test_a_coarse_clock_times_no_calls() -> None:
     """More than a twentieth of 20 µs."""
-    assert available is read_call_clock(ClockPrecision(step_s=step_s, cost_s=1e-6), None).value["available"]
+    found = [read_call_clock(ClockPrecision(step_s=step, cost_s=1e-6), None) for step in (1e-6, 1.1e-6, None)]
+    assert [True, False, False] == [one.value["available"] for one in found]
 
 
 def test_the_documented_output_has_the_facts_of_a_run(server: Probes, capsys: pytest.CaptureFixture[str]) -> None:
@@ -382,20 +352,15 @@ def test_a_terminal_shows_that_pairs_are_run(server: Probes, monkeypatch: pytest
 
 
 @pytest.mark.live
-def test_this_machine_is_examined_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever it has, its own clock and CPU time are there, and the estimate always works."""
-    assert OK == main(["doctor", "--seconds=0", "--json", "--require=clock,cpu,estimate"])
-    found = data_of(capsys)
+def test_this_machine_is_examined_whole(told: Told) -> None:
+    """Whatever it has, its own clock and CPU time are there, and the estimate always works.
+
+    A tenth of a second is too little for a pair: that is said, and is no error.
+    """
+    found = json.loads(told(OK, "doctor", "--seconds=0.1", "--json", "--require=clock,cpu,estimate").out)
     assert {"clock": True, "cpu": True, "estimate": True} == found["required"]
     assert found["conditions"]["cores_usable"] >= 1
-
-
-@pytest.mark.live
-def test_the_command_listens_to_this_machine(told: Told) -> None:
-    """A tenth of a second is too little for a pair: that is said, and is no error."""
-    shown = " ".join(told(OK, "doctor", "--seconds=0.1").out.split())
-    assert "No pair of equal processes gave a value: " in shown
-    assert "the time of 0.1 s was up before" in shown
+    assert "the time of 0.1 s was up before" in found["noise"]["reason"]
 
 
 class Boards:
@@ -419,19 +384,17 @@ class Boards:
         """Hold nothing open."""
 
 
-@pytest.mark.parametrize(
-    ("name", "label", "code"),
-    [("nvml", "nvml:0+2", FAILED), ("nvml", "nvml-power:0", FAILED), ("psys", "rapl:psys", OK)],
-)
-def test_boards_alone_are_not_the_energy_of_the_processors(cloud: Probes, name: str, label: str, code: int) -> None:
+def test_boards_alone_are_not_the_energy_of_the_processors(cloud: Probes) -> None:
     """Though they can be measured; the counter of the whole platform holds the processors."""
+    for name, label, code in (("nvml", "nvml:0+2", FAILED), ("psys", "rapl:psys", OK)):
+        boards = Boards(label, "boards" if name == "nvml" else "processors")
 
-    def open_one(asked: str) -> Meter:
-        return Boards(label, "boards" if name == "nvml" else "processors") if asked == name else cloud.open_one(asked)
+        def open_one(asked: str, name: str = name, boards: Meter = boards) -> Meter:
+            return boards if asked == name else cloud.open_one(asked)
 
-    place = replace(cloud, open_one=open_one)
-    assert OK == run(options(require=(name,)), place)
-    assert code == run(options(require=("energy",)), place)
+        place = replace(cloud, open_one=open_one)
+        assert OK == run(options(require=(name,)), place)
+        assert code == run(options(require=("energy",)), place)
 
 
 def test_bad_watts_are_reported_where_the_estimate_stands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -501,11 +464,9 @@ def test_peaks_are_kept_for_later_runs(tmp_path: Path, monkeypatch: pytest.Monke
 def test_what_cannot_be_kept_is_shown_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[int]
 ) -> None:
-    file = tmp_path / "file"
-    file.touch()
+    (file := tmp_path / "file").touch()
     monkeypatch.setenv("HWPERF_CACHE_DIR", str(file))
     found = keep_peaks(fake.machine(cores=1))
-    assert [1] == asked
-    assert ["1 thread", "kept"] == [one.label for one in found]
+    assert ([1], ["1 thread", "kept"]) == (asked, [one.label for one in found])
     assert found[1].value["file"] is None
     assert found[1].text == f"no: {found[1].value['reason']}"

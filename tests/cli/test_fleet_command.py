@@ -84,13 +84,6 @@ def test_all_kinds_have_one_report_and_one_code(run: Fleet, tmp_path: Path) -> N
     assert {None} == {one.install for one in run.cluster.orders}
 
 
-def test_a_user_that_ssh_would_take_for_an_option_is_refused(run: Fleet, tmp_path: Path) -> None:
-    (tmp_path / "hosts.toml").write_text('[[host]]\naddress = "a"\nkind = "k"\nuser = "-oProxyCommand=id"\n')
-    code, _, said = run(f"--hosts={tmp_path / 'hosts.toml'}")
-    assert USAGE == code
-    assert "user '-oProxyCommand=id' begins with -" in said
-
-
 def test_a_regression_on_one_kind_fails_the_build(run: Fleet) -> None:
     run.cluster.scripts["x1"] = slower
     code, said, _ = run("--split-alpha")
@@ -118,18 +111,18 @@ def test_a_kind_that_no_host_has_answered_for_is_missing(run: Fleet) -> None:
     assert "x86 is missing" in said
 
 
-@pytest.mark.parametrize(("alive", "code"), [(True, USAGE), (False, INCONCLUSIVE)])
-def test_without_any_report_the_end_of_a_log_is_shown(run: Fleet, *, alive: bool, code: int) -> None:
+def test_without_any_report_the_end_of_a_log_is_shown(run: Fleet) -> None:
     def wrong(job: str, _: Task) -> list[tuple[float, News]]:
         return [
             (1.0, News(job=job, answer=to_json(HostAnswer(exit_code=4, log="usage: pytest\nERROR: no such option"))))
         ]
 
-    run.cluster.scripts = {"a1": wrong if alive else dying, "x1": dying}
-    got, _, errors = run()
-    assert code == got
-    assert "no host has sent a report" in errors
-    assert ("arm on a1: pytest's exit code was 4: usage: pytest; ERROR: no such option" in errors) == alive
+    ended = "arm on a1: pytest's exit code was 4: usage: pytest; ERROR: no such option"
+    for first, code in ((wrong, USAGE), (dying, INCONCLUSIVE)):
+        run.cluster = Loaded([ARM, X86], {"a1": first, "x1": dying})
+        got, _, errors = run()
+        assert (code, code == USAGE) == (got, ended in errors)
+        assert "no host has sent a report" in errors
 
 
 def test_shards_are_tasks_of_their_own(run: Fleet) -> None:
@@ -146,9 +139,10 @@ def test_ctrl_c_ends_the_hosts_and_the_command(run: Fleet) -> None:
     assert (130, ["a1", "x1"]) == (run()[0], run.cluster.stopped)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
+def test_wrong_options_are_usage_errors(run: Fleet, tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts.toml"
+    hosts.write_text('[[host]]\naddress = "a"\nkind = "k"\nuser = "-oProxyCommand=id"\n')
+    for options, said in (
         (["--hosts=h.toml", "--scheduler=tcp://a"], "give one of them"),
         (["--install=.", "--no-install"], "give one of them"),
         (["--shards=0"], "--shards=0: a whole number from 1 to 256"),
@@ -158,15 +152,11 @@ def test_ctrl_c_ends_the_hosts_and_the_command(run: Fleet) -> None:
         (["--longest=1e9"], "--longest=1e+09: a number of seconds"),
         (["--output=all.txt"], "--output=all.txt: the name has to end in .json, .md, .html"),
         (["--hosts=none.toml"], "none.toml cannot be read"),
-    ],
-)
-def test_wrong_options_are_usage_errors(run: Fleet, options: list[str], said: str) -> None:
-    code, _, errors = run(*options)
-    assert USAGE == code
-    assert said in errors
-
-
-def test_kinds_have_a_most(run: Fleet) -> None:
+        ([f"--hosts={hosts}"], "user '-oProxyCommand=id' begins with -"),  # ssh would take it for an option
+    ):
+        code, _, errors = run(*options)
+        assert (options, USAGE) == (options, code)
+        assert said in errors
     run.cluster.kinds = tuple(f"k{number}" for number in range(101))
     assert (USAGE, True) == ((got := run())[0], "101 kinds of machine; 100 are the most" in got[2])
 

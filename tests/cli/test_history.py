@@ -2,6 +2,7 @@
 
 import json
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -41,8 +42,10 @@ def dated(median_s: float, place: int) -> StoredRun:
 
 @pytest.mark.usefixtures("here")
 def test_a_change_is_shown_between_its_revisions(monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
+    """Lines are as wide as the terminal, and a command stays whole. A metric or a machine can be chosen."""
     monkeypatch.setenv("COLUMNS", "200")
-    first, what, drawn, changed, command, method = told(OK, *HISTORY, fake.TEST).out.splitlines()
+    chosen = ("--metric=latency_p50", f"--machine={fake.machine().fingerprint[:5]}")
+    first, what, drawn, changed, command, method = told(OK, *HISTORY, fake.TEST, *chosen).out.splitlines()
     assert first == fake.TEST
     assert re.fullmatch(r"  latency p50, perf_counter, machine [0-9a-f]{16} \(.+\): 20 runs", what)
     assert re.match(r"    [▁▂]{10}[▇█]{10} 11\.0 ms \(10\.8 \.\. 11\.2\), 2026-03-02T00:38:00\+00:00, 0{10}", drawn)
@@ -51,48 +54,25 @@ def test_a_change_is_shown_between_its_revisions(monkeypatch: pytest.MonkeyPatch
     )
     assert re.fullmatch(rf"      hwperf bisect 0{{10}} 0{{10}} -- {re.escape(fake.TEST)}", command)
     assert "1 % false ones a series" in method
-
-
-@pytest.mark.usefixtures("here")
-def test_lines_are_as_wide_as_the_terminal_and_a_command_stays_whole(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
     monkeypatch.setenv("COLUMNS", "60")
-    assert OK == main([*HISTORY, fake.TEST])
-    wide = [line for line in capsys.readouterr().out.splitlines() if len(line) > 60]
-    assert [f"      hwperf bisect {'0' * 10} {'0' * 10} -- {fake.TEST}"] == wide
+    assert [command] == [line for line in told(OK, *HISTORY, fake.TEST).out.splitlines() if len(line) > 60]
 
 
 @pytest.mark.usefixtures("here")
-def test_files_hold_what_is_shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_hold_what_is_shown(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a page without what it is made with is refused."""
     pytest.importorskip("plotly", reason="HTML reports need pytest-hwperf[report]")
     monkeypatch.setattr(page, "plotly", lambda: ("", page.hash_of("placeholder")))
-    assert OK == main([*HISTORY, "*", "--output=h.json", "--output=h.html", "--newest=15"])
+    shown = told(OK, *HISTORY, "*", "--output=h.json", "--output=h.html", "--newest=15").out
+    assert "too few runs to look for changes" in shown
     written = json.loads(Path("h.json").read_text(encoding="utf-8"))
     counts = [len(trend["series"]["values"]) for trend in written["trends"]]
     assert ("pytest-hwperf history", "main", [1, 15]) == (written["what"], written["baseline"], sorted(counts))
     assert fake.TEST in Path("h.html").read_text(encoding="utf-8")
-    assert "too few runs to look for changes" in capsys.readouterr().out
-
-
-@pytest.mark.usefixtures("here")
-def test_a_page_without_what_it_is_made_with_is_refused(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "plotly" else object())
-    answer = told(USAGE, *HISTORY, fake.TEST, "--output=h.html").err
+    answer = told(USAGE, *HISTORY, fake.TEST, "--output=other.html").err
     assert "needs plotly: pip install 'pytest-hwperf[report]'" in answer
-    assert not Path("h.html").exists()
-
-
-@pytest.mark.usefixtures("here")
-def test_a_metric_is_chosen_by_its_name(told: Told) -> None:
-    assert "latency p50" in told(OK, *HISTORY, fake.TEST, "--metric=latency_p50").out
-    answer = told(USAGE, *HISTORY, fake.TEST, "--metric=latency_p5").err
-    assert "Did you mean 'latency_p50'? There are: latency_p50" in answer
-
-
-@pytest.mark.usefixtures("here")
-def test_a_machine_is_chosen_by_its_first_digits(told: Told) -> None:
-    assert "20 runs" in told(OK, *HISTORY, fake.TEST, f"--machine={fake.machine().fingerprint[:5]}").out
+    assert not Path("other.html").exists()
 
 
 def test_one_statistic_of_each_metric_is_shown_unless_it_is_named(
@@ -108,9 +88,9 @@ def test_one_statistic_of_each_metric_is_shown_unless_it_is_named(
     assert ("latency mean," in shown, "latency p95," in shown) == (False, False)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
+@pytest.mark.usefixtures("here")
+def test_what_cannot_be_shown_is_said(told: Told) -> None:
+    for arguments, said in (
         (["nothing"], "no run matches 'nothing' in baseline main of json:.hwperf. It has 2 tests: list them with"),
         (["othr"], "Did you mean 'other'?"),
         (["x", "--baseline=new"], "baseline new of json:.hwperf has no runs yet: pytest --hwperf-save stores them"),
@@ -118,35 +98,35 @@ def test_one_statistic_of_each_metric_is_shown_unless_it_is_named(
         ([fake.TEST, "--output=no/folder/h.json"], "--output=no/folder/h.json cannot be written"),
         ([fake.TEST, "--output=h.csv"], "--output=h.csv: the name has to end in .json, .html"),
         ([fake.TEST, "--machine=x"], f"no run matches '{fake.TEST}' on machine x… in baseline main of json:.hwperf."),
-    ],
-)
-@pytest.mark.usefixtures("here")
-def test_what_cannot_be_shown_is_said(arguments: list[str], said: str, told: Told) -> None:
-    assert said in told(USAGE, *HISTORY, *arguments).err
+        ([fake.TEST, "--metric=latency_p5"], "Did you mean 'latency_p50'? There are: latency_p50"),
+        (["*", "--as=parquet"], "--as=parquet is no text: give --output=FILE"),
+        (["*", "--as=otava", "--output=a", "--output=b"], "--as=otava writes one file: give --output once"),
+        (["none", "--as=otava"], "no run matches 'none' in baseline main of json:.hwperf. It has 2 tests"),
+        (["*", "--as=otava", "--machine=x"], "no run matches '*' on machine x… in baseline main of "),
+        (["*", "--as=otava", "--metric=latency_p9"], "Did you mean 'latency_p50'?"),
+        (["*", "--as=otava", "--store=shelf:x"], "unknown store 'shelf'"),
+        (["*", "--as=otava"], "writes one test on one machine, and 2 match: "),
+    ):
+        assert said in told(USAGE, *HISTORY, *arguments).err
 
 
-def test_a_note_is_shown_at_its_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], told: Told
-) -> None:
+def test_a_note_is_shown_at_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
     monkeypatch.chdir(tmp_path)
     git(tmp_path, "init")
     commit(tmp_path, work__py="")
     head = git(tmp_path, "rev-parse", "HEAD").strip()
     JsonStore(tmp_path / ".hwperf").save("main", [fake.session(revision=head)])
-    assert OK == main(["history", "note", "HEAD", "new runner\x1b[31m"])
-    assert capsys.readouterr().out == f"noted at {head[:10]}: new runner\\x1b[31m\n"
+    noted = f"noted at {head[:10]}: new runner\\x1b[31m\n"
+    assert noted == told(OK, "history", "note", "HEAD", "new runner\x1b[31m").out
     assert f"noted at {head[:10]}: 'new runner" in told(OK, *HISTORY, "*").out
     assert "the note is empty" in told(USAGE, "history", "note", "HEAD", " ").err
 
 
-def test_too_many_series_need_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], told: Told
-) -> None:
+def test_too_many_series_need_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
     monkeypatch.chdir(tmp_path)
     JsonStore(tmp_path / ".hwperf").save("main", [fake.session(test=f"t{number}") for number in range(201)])
     assert "matches 201 series, and 200 are shown at most" in told(USAGE, *HISTORY, "*").err
-    assert OK == main([*HISTORY, "*", "--output=h.json"])
-    assert capsys.readouterr().out.count("latency p50") == 200
+    assert told(OK, *HISTORY, "*", "--output=h.json").out.count("latency p50") == 200
 
 
 def test_a_series_from_an_anchor_is_shown_as_changes() -> None:
@@ -187,7 +167,7 @@ def at(stored: StoredRun, started_at: str) -> StoredRun:
 
 @pytest.mark.usefixtures("two_tests")
 def test_otava_gets_a_row_for_each_run(told: Told) -> None:
-    """It takes no empty cell: what a run lacks is left out and said."""
+    """It takes no empty cell: what a run lacks is left out and said. A metric alone is exported in silence."""
     shown = told(OK, *HISTORY, "--as=otava", fake.TEST)
     assert [
         'time,commit,"latency p50, perf_counter"',
@@ -195,15 +175,15 @@ def test_otava_gets_a_row_for_each_run(told: Told) -> None:
         "2026-03-09T09:30:00+00:00,'=bbb,0.012",
     ] == shown.out.splitlines()
     assert "hwperf: left out: latency p95, perf_counter: only 1 of 2 runs have it\n" == shown.err
+    shown = told(OK, *HISTORY, "*", "--as=otava", "--metric=latency_p95")
+    assert ['time,commit,"latency p95, perf_counter"', "2026-03-09T09:30:00+00:00,'=bbb,0.02"] == shown.out.splitlines()
 
 
 def test_otava_gets_one_measurement_on_one_machine(two_tests: Path, told: Told) -> None:
-    assert "writes one test on one machine, and 2 match: " in told(USAGE, *HISTORY, "*", "--as=otava").err
     elsewhere = fake.machine(cores=8)
     JsonStore(two_tests / ".hwperf").save("main", [fake.session(at=elsewhere)])
-    assert USAGE == main([*HISTORY, "--as=otava", fake.TEST])
-    chosen = f"--machine={elsewhere.fingerprint[:6]}"
-    assert OK == main([*HISTORY, "--as=otava", fake.TEST, chosen, "--output=x.csv"])
+    told(USAGE, *HISTORY, "--as=otava", fake.TEST)
+    told(OK, *HISTORY, "--as=otava", fake.TEST, f"--machine={elsewhere.fingerprint[:6]}", "--output=x.csv")
     assert 2 == len((two_tests / "x.csv").read_text(encoding="utf-8").splitlines())
 
 
@@ -235,38 +215,12 @@ def test_parquet_has_every_value(two_tests: Path, told: Told) -> None:
 
 
 @pytest.mark.usefixtures("two_tests")
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["*", "--as=parquet"], "--as=parquet is no text: give --output=FILE"),
-        (["*", "--as=otava", "--output=a", "--output=b"], "--as=otava writes one file: give --output once"),
-        (["none", "--as=otava"], "no run matches 'none' in baseline main of json:.hwperf. It has 2 tests"),
-        (["*", "--as=otava", "--machine=x"], "no run matches '*' on machine x… in baseline main of "),
-        (["*", "--as=otava", "--metric=latency_p9"], "Did you mean 'latency_p95'?"),
-        (["*", "--as=otava", "--store=shelf:x"], "unknown store 'shelf'"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(told: Told, arguments: list[str], said: str) -> None:
-    assert said in told(USAGE, *HISTORY, *arguments).err
-
-
-@pytest.mark.usefixtures("two_tests")
-def test_a_metric_is_exported_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    """The other test has none of it, and is left out in silence."""
-    assert OK == main([*HISTORY, "*", "--as=otava", "--metric=latency_p95"])
-    assert ['time,commit,"latency p95, perf_counter"', "2026-03-09T09:30:00+00:00,'=bbb,0.02"] == (
-        capsys.readouterr().out.splitlines()
-    )
-
-
-def test_nothing_is_exported_of_nothing(two_tests: Path, told: Told) -> None:
-    pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-    assert "no run matches 'none'" in told(USAGE, *HISTORY, "none", "--as=parquet", "--output=x.parquet").err
-    assert not (two_tests / "x.parquet").exists()
-
-
-@pytest.mark.usefixtures("two_tests")
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
+    """And nothing is exported of nothing."""
+    parquet = ("--as=parquet", "--output=x.parquet")
+    if find_spec("pyarrow"):
+        assert "no run matches 'none'" in told(USAGE, *HISTORY, "none", *parquet).err
     monkeypatch.setattr(extras, "find_spec", lambda _: None)
-    answer = told(USAGE, *HISTORY, "*", "--as=parquet", "--output=x.parquet").err
+    answer = told(USAGE, *HISTORY, "*", *parquet).err
     assert "--as=parquet needs pyarrow: pip install 'pytest-hwperf[parquet]'" in answer
+    assert not Path("x.parquet").exists()
