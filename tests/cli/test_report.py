@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -29,44 +30,43 @@ def written(tmp_path: Path) -> Path:
 
 
 def test_a_written_report_is_shown_again(written: Path, told: Told) -> None:
+    """As a table, as annotations alone, or in the format of another program, with what that leaves out beside it."""
     assert "comparisons: 1 regressed, 1 improved, 1 equivalent, " in told(OK, "report", str(written)).out
+    shown = told(OK, "report", str(written), "--annotations").out.splitlines()
+    assert shown == list(markdown.annotations(fake.report()))
+    assert exports.render_otava(fake.report()).content.decode() == told(OK, "report", str(written), "--as=otava").out
+    out, err = told(OK, "report", str(written), "--as=github-action-benchmark-bigger")
+    assert 3 == len(json.loads(out))
+    assert "hwperf: left out: 9 figures of which lower is better: --as=github-action-benchmark\n" in err
 
 
-def test_a_written_report_is_rendered_as_it_was(written: Path) -> None:
-    summary, again = written.with_name("summary.md"), written.with_name("again.json")
-    assert OK == main(["report", str(written), f"--output={summary}", f"--output={again}"])
+def test_a_written_report_is_rendered_as_it_was(written: Path, told: Told) -> None:
+    summary, again, output = (written.with_name(name) for name in ("summary.md", "again.json", "bencher.json"))
+    told(OK, "report", str(written), f"--output={summary}", f"--output={again}")
     assert summary.read_bytes() == markdown.render(fake.report())
     assert again.read_bytes() == written.read_bytes()
+    out, err = told(OK, "report", str(written), "--as=bencher", f"--output={output}")
+    assert exports.render_bencher(fake.report()).content == output.read_bytes()
+    assert not out
+    assert err.startswith(f"hwperf: left out: {fake.TEST}[sklearn_fp32]: energy was not measured: no readable energy ")
 
 
-def test_annotations_are_all_that_is_printed(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert OK == main(["report", str(written), "--annotations"])
-    assert capsys.readouterr().out.splitlines() == list(markdown.annotations(fake.report()))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ([], "give either FILE …, written by pytest --hwperf-report=FILE.json, or --from=FORMAT:FILE"),
-        (["report.json", "--from=onnxruntime:x"], "give either FILE …"),
-        (["report.json", "--output=summary.txt"], "--output=summary.txt: the name has to end in .json, .md, .html"),
-        (["report.json", "--verify", "--output=x.md"], "--verify writes no file: leave out --output"),
-        (["x.json", "--as=bencher", "--output=a", "--output=b"], "--as=bencher writes one file: give --output once"),
-        (["x.json", "--as=bencher", "--output=/nowhere/x.json"], "--output=/nowhere/x.json cannot be written"),
-        (["x.json", "--output=/nowhere/x.md"], "--output=/nowhere/x.md cannot be written"),
-        (["none.json", "--verify"], "cannot be read (No such file or directory): give a file of pytest --hwperf-rep"),
-        (["report.json", "--store=json:.hwperf"], "--store is for the page of a FILE: add --output=FILE.html"),
-    ],
+REFUSED: Sequence[tuple[Sequence[str], str]] = (
+    ([], "give either FILE …, written by pytest --hwperf-report=FILE.json, or --from=FORMAT:FILE"),
+    (["report.json", "--from=onnxruntime:x"], "give either FILE …"),
+    (["report.json", "--output=summary.txt"], "--output=summary.txt: the name has to end in .json, .md, .html"),
+    (["report.json", "--verify", "--output=x.md"], "--verify writes no file: leave out --output"),
+    (["x.json", "--as=bencher", "--output=a", "--output=b"], "--as=bencher writes one file: give --output once"),
+    (["x.json", "--as=bencher", "--output=/nowhere/x.json"], "--output=/nowhere/x.json cannot be written"),
+    (["x.json", "--output=/nowhere/x.md"], "--output=/nowhere/x.md cannot be written"),
+    (["none.json", "--verify"], "cannot be read (No such file or directory): give a file of pytest --hwperf-rep"),
+    (["report.json", "--store=json:.hwperf"], "--store is for the page of a FILE: add --output=FILE.html"),
+    (["report.json", "--verify", "--as=bencher"], "not allowed with argument --verify"),
 )
-def test_what_cannot_be_meant_is_a_usage_error(arguments: list[str], said: str, told: Told) -> None:
-    assert said in told(USAGE, "report", *arguments).err
 
 
-def test_one_of_three_forms_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["report", "report.json", "--verify", "--as=bencher"])
-    assert USAGE == ended.value.code
-    assert "not allowed with argument --verify" in capsys.readouterr().err
+def test_what_cannot_be_meant_is_a_usage_error(told: Told) -> None:
+    assert [] == [one for one in REFUSED if one[1] not in told(USAGE, "report", *one[0]).err]
 
 
 def test_a_report_is_written_as_html(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,25 +100,6 @@ def test_a_page_shows_the_history_of_a_store(written: Path, monkeypatch: pytest.
     )
 
 
-def test_the_format_is_written_to_the_output(written: Path, told: Told) -> None:
-    assert exports.render_otava(fake.report()).content.decode() == told(OK, "report", str(written), "--as=otava").out
-
-
-def test_the_format_is_written_to_a_file(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    output = written.with_name("bencher.json")
-    assert OK == main(["report", str(written), "--as=bencher", f"--output={output}"])
-    assert exports.render_bencher(fake.report()).content == output.read_bytes()
-    out, err = capsys.readouterr()
-    assert not out
-    assert err.startswith(f"hwperf: left out: {fake.TEST}[sklearn_fp32]: energy was not measured: no readable energy ")
-
-
-def test_what_is_left_out_is_said_beside_the_output(written: Path, told: Told) -> None:
-    out, err = told(OK, "report", str(written), "--as=github-action-benchmark-bigger")
-    assert 3 == len(json.loads(out))
-    assert "hwperf: left out: 9 figures of which lower is better: --as=github-action-benchmark\n" in err
-
-
 def test_many_that_are_left_out_are_counted(written: Path, told: Told) -> None:
     one = fake.plain_judgement()
     run = replace(one.run, samples=(fake.sample("latency", [0.1]),))
@@ -150,53 +131,42 @@ def test_pytest_benchmark_compares_it(
     assert "2100" in shown
 
 
-def test_a_report_agrees_with_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_agrees_with_itself(tmp_path: Path, told: Told) -> None:
+    """And one changed digit of a pair value is named."""
     path = tmp_path / "report.json"
     path.write_bytes(render(gates.report(3)))
-    assert main(["report", str(path), "--verify"]) == OK
-    assert capsys.readouterr().out == "10 verdicts computed again, 0 differences\n"
-
-
-def test_a_changed_digit_is_named(tmp_path: Path, told: Told) -> None:
-    """One byte of a pair value."""
-    path = tmp_path / "report.json"
-    text = render(gates.report(3)).decode()
+    assert "10 verdicts computed again, 0 differences\n" == told(OK, "report", str(path), "--verify").out
+    text = path.read_text(encoding="utf-8")
     position = text.index('"change":', text.index('"observations"')) + len('"change":') + 6
     digit = "1" if text[position] != "1" else "2"
     path.write_text(text[:position] + digit + text[position + 1 :], encoding="utf-8")
     assert "latency p50 of pair 1: " in told(FAILED, "report", str(path), "--verify").out
 
 
-def test_what_rests_on_the_store_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "report.json"
-    path.write_bytes(render(fake.report()))
-    main(["report", str(path), "--verify"])
+def test_what_rests_on_the_store_is_counted(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["report", str(written), "--verify"])
     assert "with stored runs not computed again: the file has none of them" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [
-        (b"", "is not whole JSON"),
-        (b"[" * 100_000, "is not whole JSON"),
-        (b"[]", "holds no pytest-hwperf report: give a file of pytest --hwperf-report=FILE.json"),
-        (b'{"what": "pytest-hwperf baseline", "schema": 2}', "holds no pytest-hwperf report: give a file of"),
-        (b'{"what": "pytest-hwperf report", "schema": 99}', "(schema 99, this one reads 2): upgrade pytest-hwperf"),
-        (b'{"what": "pytest-hwperf report", "schema": 1}', "earlier pytest-hwperf (schema 1, this one reads 2)"),
-        (b'{"what": "pytest-hwperf report", "schema": 2, "report": {}}', "holds no valid pytest-hwperf report ("),
-        (b'{"what": "pytest-hwperf report", "schema": 2, "more": 1, "report": {}}', "unknown field `more`"),
-    ],
+OTHERS: Sequence[tuple[bytes, str]] = (
+    (b"", "is not whole JSON"),
+    (b"[" * 100_000, "is not whole JSON"),
+    (b"[]", "holds no pytest-hwperf report: give a file of pytest --hwperf-report=FILE.json"),
+    (b'{"what": "pytest-hwperf baseline", "schema": 2}', "holds no pytest-hwperf report: give a file of"),
+    (b'{"what": "pytest-hwperf report", "schema": 99}', "(schema 99, this one reads 2): upgrade pytest-hwperf"),
+    (b'{"what": "pytest-hwperf report", "schema": 1}', "earlier pytest-hwperf (schema 1, this one reads 2)"),
+    (b'{"what": "pytest-hwperf report", "schema": 2, "report": {}}', "holds no valid pytest-hwperf report ("),
+    (b'{"what": "pytest-hwperf report", "schema": 2, "more": 1, "report": {}}', "unknown field `more`"),
 )
-def test_anything_else_is_refused(tmp_path: Path, told: Told, content: bytes, complaint: str) -> None:
+
+
+def test_anything_else_is_refused(tmp_path: Path, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a file of any size is not read."""
     path = tmp_path / "report.json"
-    path.write_bytes(content)
-    assert complaint in told(USAGE, "report", str(path), "--verify").err
-
-
-def test_a_file_of_any_size_is_not_read(tmp_path: Path, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    for content, complaint in OTHERS:
+        path.write_bytes(content)
+        assert complaint in told(USAGE, "report", str(path), "--verify").err
     monkeypatch.setattr("pytest_hwperf.cli.inputs._LARGEST_REPORT", 3)
-    path = tmp_path / "report.json"
-    path.write_text(json.dumps({"what": "x"}), encoding="ascii")
     assert "cannot be read (larger than" in told(USAGE, "report", str(path), "--verify").err
 
 
@@ -212,30 +182,16 @@ def write(folder: Path, reports: list[Report]) -> list[str]:
     return list(map(str, files))
 
 
-@pytest.mark.parametrize(
-    ("there", "code", "said"),
-    [
-        ([0, 1, 2], FAILED, "1 of 4 tests regressed (at most 1 % false alarms over all 3 shards)"),
-        ([0, 1], INCONCLUSIVE, "only shards 1, 2 of 3"),
-        ([2], FAILED, "only shard 3 of 3"),
-    ],
-)
-def test_a_build_has_one_answer(
-    reports: list[Report],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    *,
-    there: list[int],
-    code: int,
-    said: str,
-) -> None:
-    assert code == main(["report", *write(tmp_path, [reports[place] for place in there])])
-    assert said in " ".join(capsys.readouterr().out.split())
-
-
-def test_all_shards_that_passed_pass(reports: list[Report], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert OK == main(["report", *write(tmp_path, [*reports[:2], shards.report_of(3, 0.0)])])
-    assert "No regression found in 4 tests" in " ".join(capsys.readouterr().out.split())
+def test_a_build_has_one_answer(reports: list[Report], tmp_path: Path, told: Told) -> None:
+    files = write(tmp_path, reports)
+    for given, code, said in (
+        (files, FAILED, "1 of 4 tests regressed (at most 1 % false alarms over all 3 shards)"),
+        (files[:2], INCONCLUSIVE, "only shards 1, 2 of 3"),
+        (files[2:], FAILED, "only shard 3 of 3"),
+    ):
+        assert said in " ".join(told(code, "report", *given).out.split())
+    write(tmp_path, [shards.report_of(3, 0.0)])
+    assert "No regression found in 4 tests" in " ".join(told(OK, "report", *files).out.split())
 
 
 def test_the_merged_report_is_written_in_every_form(reports: list[Report], tmp_path: Path) -> None:
@@ -248,37 +204,19 @@ def test_the_merged_report_is_written_in_every_form(reports: list[Report], tmp_p
     assert OK == main(["report", str(written["json"]), "--verify"]) == main(["report", *files, "--verify"])
 
 
-def test_a_merged_report_keeps_its_answer(
-    reports: list[Report], tmp_path: Path, capsys: pytest.CaptureFixture[str], told: Told
-) -> None:
-    """Shown again it is as red as before, and says the same."""
-    merged = tmp_path / "all.json"
-    main(["report", *write(tmp_path, reports[:2]), f"--output={merged}"])
-    before = capsys.readouterr().out
-    assert before == told(INCONCLUSIVE, "report", str(merged)).out
-    assert "shard 3 of 3 is missing: its tests are not in this report" in " ".join(before.split())
-
-
-def test_one_shard_alone_says_what_is_missing_once(
-    reports: list[Report], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A pattern such as shard-*.json may find no other."""
-    again = tmp_path / "again.json"
-    missing = "shards 2, 3 of 3 are missing: their tests are not in this report"
-    assert INCONCLUSIVE == main(["report", *write(tmp_path, reports[:1]), f"--output={again}"])
-    assert 1 == " ".join(capsys.readouterr().out.split()).count(missing)
-    assert INCONCLUSIVE == main(["report", str(again)])
-    assert 1 == " ".join(capsys.readouterr().out.split()).count(missing)
-
-
-def test_one_kind_alone_keeps_the_kinds_that_are_missing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], told: Told
-) -> None:
-    merged = tmp_path / "all.json"
-    arm = write(tmp_path, [shards.of_kind("arm", 0.0)])
-    assert INCONCLUSIVE == main(["report", *arm, "--kinds=arm,x86", f"--output={merged}"])
-    capsys.readouterr()
-    assert "x86 is missing" in told(INCONCLUSIVE, "report", str(merged)).out
+def test_a_merged_report_keeps_its_answer(reports: list[Report], tmp_path: Path, told: Told) -> None:
+    """Shown again it is as red as before, and says the same, what is missing once: of shards and of kinds."""
+    merged, files = tmp_path / "all.json", write(tmp_path, reports)
+    (folder := tmp_path / "kinds").mkdir()
+    arm = write(folder, [shards.of_kind("arm", 0.0)])
+    for given, missing in (
+        (files[:2], "shard 3 of 3 is missing: its tests are not in this report"),
+        (files[:1], "shards 2, 3 of 3 are missing: their tests are not in this report"),
+        ([*arm, "--kinds=arm,x86"], "(at most 1 % false alarms on this kind of machine); x86 is missing"),
+    ):
+        before = told(INCONCLUSIVE, "report", *given, f"--output={merged}").out
+        assert before == told(INCONCLUSIVE, "report", str(merged)).out
+        assert 1 == " ".join(before.split()).count(missing)
 
 
 def test_what_is_no_shard_is_a_usage_error(reports: list[Report], tmp_path: Path, told: Told) -> None:
