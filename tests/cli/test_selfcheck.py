@@ -1,15 +1,15 @@
 """`hwperf selfcheck`: what it counts, what it keeps, and one real run of it."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 from fakes import gates
 from fakes import records as fake
 from fakes.commands import Told
+from fakes.repositories import repository_with
 from fakes.reruns import REPEATED, SIMULATED, WORK
 
-from pytest_hwperf.cli import USAGE, main
+from pytest_hwperf.cli import USAGE
 from pytest_hwperf.cli.selfcheck import Build, build_of, needed, read_record, render, tree, write_record
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.run import replace
@@ -23,42 +23,33 @@ def builds(red: int, green: int, *, planted: float = 0.0) -> list[Build]:
     ]
 
 
-def test_equal_code_is_counted_by_builds() -> None:
-    lines, too_many = render(builds(1, 39), 0.01)
-    assert lines == ["equal code: 1 false alarm in 40 builds (0.1 % .. 13.2 %, Clopper-Pearson 95 %), stated 1.0 %"]
-    assert not too_many
-
-
-def test_surely_too_many_alarms_are_said_to_be() -> None:
+def test_equal_code_is_counted_by_builds_and_planted_work_by_tests() -> None:
+    """Surely too many alarms are said to be."""
+    how = "Clopper-Pearson 95 %)"
+    equal = [f"equal code: 1 false alarm in 40 builds (0.1 % .. 13.2 %, {how}, stated 1.0 %"]
+    planted = [f"5 % work planted: found in 9 of 20 tests (23.1 % .. 68.5 %, {how}"]
+    assert (equal, False) == render(builds(1, 39), 0.01)
+    assert (planted, False) == render(builds(9, 1, planted=0.05), 0.01)
     lines, too_many = render(builds(5, 15), 0.01)
     assert too_many
     assert "more false alarms than stated" in lines[1]
-
-
-def test_planted_work_is_counted_by_tests() -> None:
-    lines, too_many = render(builds(9, 1, planted=0.05), 0.01)
-    assert lines == ["5 % work planted: found in 9 of 20 tests (23.1 % .. 68.5 %, Clopper-Pearson 95 %)"]
-    assert not too_many
 
 
 def test_a_report_is_counted_by_its_paired_latencies() -> None:
     report = gates.report(3)
     regressed = sum(c.outcome == "regressed" for j in report.judgements for c in j.comparisons if c.metric == "latency")
     build = build_of(report, 0.05, 0.01)
-    assert (4, regressed) == (build.questions, build.alarms)
-    assert regressed == len(build.tests)
-
-
-def test_a_report_without_pairs_is_refused() -> None:
+    assert (4, regressed, regressed) == (build.questions, build.alarms, len(build.tests))
     with pytest.raises(UsageProblem, match="no pairs were run"):
         build_of(fake.empty_report(), 0.0, 0.01)
 
 
 def test_the_pairs_that_a_change_needs_follow_from_the_noise() -> None:
-    """2 % is the margin itself; 10 % takes as few as the level allows."""
+    """2 % is the margin itself; 10 % takes as few as the level allows. Too few pairs tell nothing of later ones."""
     line = needed([gates.report(seed) for seed in range(3)], 0.01)[0]
     assert line.startswith("pairs that a change needs (tests/test_models.py::test_0): 2 %: within the margin, 5 %: ")
     assert line.endswith(", 10 %: 8")
+    assert needed([gates.report(3)], 0.01)[0].endswith("5 %: too few pairs to say, 10 %: too few pairs to say")
 
 
 def test_the_time_of_a_pair_is_told_without_that_of_the_rehearsal() -> None:
@@ -70,36 +61,24 @@ def test_the_time_of_a_pair_is_told_without_that_of_the_rehearsal() -> None:
     assert line == f"a pair (2 side by side) took 3.00 s, in the mean of {pairs} pairs"
 
 
-def test_too_few_pairs_tell_nothing_of_later_ones() -> None:
-    assert needed([gates.report(3)], 0.01)[0].endswith("5 %: too few pairs to say, 10 %: too few pairs to say")
-
-
-def test_the_record_adds_up(tmp_path: Path) -> None:
+def test_the_record_adds_up_and_a_damaged_one_is_named(tmp_path: Path) -> None:
     path = tmp_path / "record" / "machine.json"
     assert read_record(path) == []
     write_record(path, builds(1, 1))
     assert builds(1, 1) == read_record(path)
     assert [path] == list(path.parent.iterdir())
+    for content in ("", "{}", '{"builds": [{}]}', '{"builds": 5}'):
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(UsageProblem, match="is no record of hwperf selfcheck: start over with --forget"):
+            read_record(path)
 
 
-@pytest.mark.parametrize("content", ["", "{}", '{"builds": [{}]}', '{"builds": 5}'])
-def test_a_damaged_record_is_named(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "machine.json"
-    path.write_text(content, encoding="utf-8")
-    with pytest.raises(UsageProblem, match="is no record of hwperf selfcheck: start over with --forget"):
-        read_record(path)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--builds=0", "--planted=0"], "--builds and --planted are numbers from 0 on, not both 0"),
-        (["--builds=-1"], "--builds and --planted are numbers from 0 on, not both 0"),
-        (["--work=5"], "hwperf: --work='5': work is a percentage of the call, such as 5%"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(arguments: list[str], said: str, told: Told) -> None:
-    assert said in told(USAGE, "selfcheck", *arguments).err
+def test_what_cannot_be_meant_is_refused(told: Told) -> None:
+    numbers = "--builds and --planted are numbers from 0 on, not both 0"
+    assert numbers in told(USAGE, "selfcheck", "--builds=0", "--planted=0").err
+    assert numbers in told(USAGE, "selfcheck", "--builds=-1").err
+    work = "hwperf: --work='5': work is a percentage of the call, such as 5%"
+    assert work in told(USAGE, "selfcheck", "--work=5").err
 
 
 def test_the_whole_tree_is_copied(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,21 +98,13 @@ def test_without_git_this_folder_is_copied(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.live
 @pytest.mark.usefixtures("fakes_in_reach")
-def test_it_runs_the_users_own_tests(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_runs_the_users_own_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
     """One build of equal code and one with three times the work, which every pair sees: of simulated time."""
-    project = tmp_path / "project"
-    project.mkdir()
-    (project / "work.py").write_text(WORK, encoding="utf-8")
-    (project / "test_work.py").write_text(
-        "import work\n\n\ndef test_call(hwperf):\n    hwperf(work.call)\n", encoding="utf-8"
-    )
-    subprocess.run(["git", "init", "--quiet", "."], cwd=project, check=True)
+    code = "import work\n\n\ndef test_call(hwperf):\n    hwperf(work.call)\n"
+    project = repository_with(tmp_path / "project", work__py=WORK, test_work__py=code)
     monkeypatch.chdir(project)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    assert main(["selfcheck", "--builds=1", "--planted=1", "--work=200%", "--", *SIMULATED, REPEATED]) == 0
-    out = capsys.readouterr().out
+    out = told(0, "selfcheck", "--builds=1", "--planted=1", "--work=200%", "--", *SIMULATED, REPEATED).out
     assert "build 1, equal code: 0 of 1 test regressed" in out
     assert "build 2, 200 % work planted: 1 of 1 test regressed" in out
     assert "pairs that a change needs (test_work.py::test_call): 2 %: within the margin, 5 %: " in out

@@ -1,6 +1,7 @@
 """`hwperf sweep`: what it takes, what it writes, and how it ends."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from pytest_hwperf.cli.sweep import exit_code
 from pytest_hwperf.gate import sweeps
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.messages import state
-from pytest_hwperf.records.report import SweepFile, SweepPoint
+from pytest_hwperf.records.report import SweepFile, SweepPoint, SweepRow
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Budget
 from pytest_hwperf.stats.sweeps import row_of, sweep_of
@@ -98,65 +99,62 @@ def test_an_interrupted_sweep_is_written_as_partial(monkeypatch: pytest.MonkeyPa
     assert from_json(SweepFile, Path("s.json").read_bytes()).partial
 
 
-@pytest.mark.parametrize(
-    ("given", "reported"),
-    [
-        (["gone.onnx"], "gone.onnx is neither a file nor of the form module:function"),
-        (["m.onnx", "--batch-size=1,x"], "--batch-size=1,x: give whole numbers with commas between them"),
-        (["m.onnx", "--batch-size=largest"], "searches within a limit on memory: add --memory-max-mb"),
-        (["m.onnx", "--batch-size=0"], "(batch_size=[0]): 0 is no whole number from 1 on"),
-        (["m.onnx", "--batch-size=32"], "--batch-size: 32 rows a call, and the data has 16"),
-        (["m.onnx", "--time=0"], "--time=0: a number of seconds above 0 up to 3600, such as 2"),
-        (["m.onnx", "--seed=-1"], "--seed=-1: a whole number from 0 up to 2147483647"),
-        (["m.onnx", "--latency-p95-ms=-1"], "(latency_p95_ms=-1.0): a limit is never negative"),
-        (["m.onnx", "--batch-size=1", "--json=gone/s.json"], "--json=gone/s.json cannot be written (No such file"),
-        (["m.onnx", "--batch-size=1", "--energy=off", "--goal=energy"], "--goal=energy needs a source of energy"),
-        (["m.onnx", "--batch-size=1", "--energy=rappel"], "Did you mean 'rapl'?"),
-        (["swept_models:gone", "--batch-size=1"], "swept_models:gone cannot be imported"),
-        (
-            ["swept_models:few", "--batch-size=1,8", "--time=0.06", "--energy=off"],
-            "swept_models:few at batch_size 8, threads 1 cannot be called: ValueError: too many",
-        ),
-    ],
+REFUSED: Sequence[tuple[Sequence[str], str]] = (
+    (["gone.onnx"], "gone.onnx is neither a file nor of the form module:function"),
+    (["m.onnx", "--batch-size=1,x"], "--batch-size=1,x: give whole numbers with commas between them"),
+    (["m.onnx", "--batch-size=largest"], "searches within a limit on memory: add --memory-max-mb"),
+    (["m.onnx", "--batch-size=0"], "(batch_size=[0]): 0 is no whole number from 1 on"),
+    (["m.onnx", "--batch-size=32"], "--batch-size: 32 rows a call, and the data has 16"),
+    (["m.onnx", "--time=0"], "--time=0: a number of seconds above 0 up to 3600, such as 2"),
+    (["m.onnx", "--seed=-1"], "--seed=-1: a whole number from 0 up to 2147483647"),
+    (["m.onnx", "--latency-p95-ms=-1"], "(latency_p95_ms=-1.0): a limit is never negative"),
+    (["m.onnx", "--batch-size=1", "--json=gone/s.json"], "--json=gone/s.json cannot be written (No such file"),
+    (["m.onnx", "--batch-size=1", "--energy=off", "--goal=energy"], "--goal=energy needs a source of energy"),
+    (["m.onnx", "--batch-size=1", "--energy=rappel"], "Did you mean 'rapl'?"),
+    (["swept_models:gone", "--batch-size=1"], "swept_models:gone cannot be imported"),
+    (
+        ["swept_models:few", "--batch-size=1,8", "--time=0.06", "--energy=off"],
+        "swept_models:few at batch_size 8, threads 1 cannot be called: ValueError: too many",
+    ),
 )
-def test_what_cannot_be_swept_is_a_usage_error(given: list[str], reported: str, told: Told) -> None:
-    assert reported in told(USAGE, "sweep", *given, "--data=rows.npz").err
 
 
-def test_a_source_that_cannot_be_read_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_cannot_be_swept_is_a_usage_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, told: Told) -> None:
+    assert [] == [one for one in REFUSED if one[1] not in told(USAGE, "sweep", *one[0], "--data=rows.npz").err]
     monkeypatch.setenv("HWPERF_POWERCAP_ROOT", str(tmp_path))
-    assert USAGE == main(["sweep", "m.onnx", "--data=rows.npz", "--batch-size=1", "--energy=rapl"])
+    told(USAGE, "sweep", "m.onnx", "--data=rows.npz", "--batch-size=1", "--energy=rapl")
 
 
-@pytest.mark.parametrize(("p95", "code"), [([0.02, 0.03], FAILED), ([0.02, 0.0099], INCONCLUSIVE), ([0.001, 0.02], OK)])
-def test_the_exit_code_is_about_the_goal(p95: list[float], code: int) -> None:
-    """Two percent to either side: 9.9 ms reaches 10.1 ms."""
+def points(p95: Sequence[float]) -> list[SweepRow]:
+    """Return a row for each latency, which is known to two percent."""
     rows = []
     for position, value in enumerate(p95):
         point = SweepPoint(sweep="m", values={"batch_size": position + 1}, limits=(P95,))
         found = fake.estimate(value, value * 0.98, value * 1.02, 100)
         rows.append(row_of(point, [fake.figure("latency", statistic, found) for statistic in ("p50", "p95")]))
-    assert code == exit_code(sweep_of("m", rows), "latency")
+    return rows
 
 
-@pytest.mark.parametrize(("most", "code"), [(7e6, FAILED), (4.5e6, INCONCLUSIVE)])
-def test_where_no_batch_fits_its_memory_says_whether_every_point_misses(most: float, code: int) -> None:
-    """The search for the largest batch leaves the smallest one out: its memory is known, and nothing else."""
+def test_the_exit_code_is_about_the_goal() -> None:
+    """9.9 ms reaches 10.1 ms.
+
+    Where the smallest batch is left out, its memory says whether every point misses. That the memory of a batch that
+    was left out is known is no doubt.
+    """
+    for p95, code in (([0.02, 0.03], FAILED), ([0.02, 0.0099], INCONCLUSIVE), ([0.001, 0.02], OK)):
+        assert (p95, code) == (p95, exit_code(sweep_of("m", points(p95)), "latency"))
     limit = Budget(keyword="memory_max_mb", metric="memory", statistic="p50", limit=6e6)
-    skipped = state("not known to fit", limit="")
-    point = SweepPoint(sweep="m", values={"batch_size": 1}, limits=(limit,), skipped=skipped)
-    size = fake.figure("memory", "p50", fake.estimate(most + 1.5e6, most + 1e6, most + 2e6, 3))
-    assert code == exit_code(sweep_of("m", [row_of(point, [size])]), "throughput")
-
-
-def test_a_point_that_is_left_out_is_no_doubt() -> None:
-    """Its memory was measured before the smaller batch missed the limit on the latency."""
+    for most, code in ((7e6, FAILED), (4.5e6, INCONCLUSIVE)):
+        skipped = state("not known to fit", limit="")
+        point = SweepPoint(sweep="m", values={"batch_size": 1}, limits=(limit,), skipped=skipped)
+        size = fake.figure("memory", "p50", fake.estimate(most + 1.5e6, most + 1e6, most + 2e6, 3))
+        assert (most, code) == (most, exit_code(sweep_of("m", [row_of(point, [size])]), "throughput"))
     missing = SweepPoint(sweep="m", values={"batch_size": 1}, limits=(P95,))
     left_out = replace(missing, values={"batch_size": 8}, skipped=state("said", text="beyond"))
-    late, size = fake.estimate(0.02, 0.02, 0.02, 100), fake.estimate(5e6, 5e6, 5e6, 3)
+    late, known = (fake.estimate(value, value, value, n) for value, n in ((0.02, 100), (5e6, 3)))
     rows = [
         row_of(missing, [fake.figure("latency", "p95", late)]),
-        row_of(left_out, [fake.figure("memory", "p50", size)]),
+        row_of(left_out, [fake.figure("memory", "p50", known)]),
     ]
     assert FAILED == exit_code(sweep_of("m", rows), "latency")
 
