@@ -72,23 +72,6 @@ def test_every_miss_gives_1() -> None:
     assert FAILED == main(["sweep", "m.onnx", "--data=rows.npz", "--batch-size=1,8", "--latency-p50-ms=1e-9", *QUICK])
 
 
-@pytest.mark.live
-def test_the_memory_is_that_of_fresh_processes(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = fake.estimate(5e6, 5e6, 5e6, 3)
-    asked = list[tuple[str, Path, Any]]()
-
-    def memory(*given: Any) -> Any:
-        asked.append(given)
-        return [fake.figure("memory", "p50", found, source="VmHWM", per="fresh process")]
-
-    monkeypatch.setattr(sweep, "memory_of", memory)
-    main(["sweep", "m.onnx", "--data=rows.npz", "--batch-size=1", "--memory-max-mb=8", *QUICK])
-    assert "5.00 MB" in capsys.readouterr().out
-    assert [("m.onnx", "data.npz")] == [(name, data.name) for name, data, _ in asked]
-
-
 def test_an_interrupted_sweep_is_written_as_partial(monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
     def pressed(*_: object) -> None:
         raise KeyboardInterrupt

@@ -92,41 +92,44 @@ class Asked:
         return code, " ".join((said.out + said.err).split())
 
 
-@pytest.mark.parametrize(
-    ("requirements", "complaint"),
+# Each anchor holds the one before nine times: whoever writes the last one as text never ends.
+NINEFOLD = "".join(
     [
-        ("latency_p95: 100\n", "unknown keyword 'latency_p95'. Did you mean 'latency_p95_ms'?"),
-        ("accuracy_min: 85\n", "this limit is a share between 0 and 1"),
-        ("- 1\n", "has no limits: give a line for each"),
-        ("a: [\n", "is no YAML"),
-        ("[" * 60_000, "is no YAML"),
-        ("a: !!python/object/apply:os.system [x]\n", "unknown keyword 'a'"),
-        ("latency_p95_ms: 1\nlatency_p95_ms: 9\n", "a name stands there twice"),
-        ("latency_p95_ms: 2001-02-30\n", "a limit is a finite number"),
-        ("latency_p95_ms: [1]\n", "a limit is a finite number"),
-        ("latency_p95_ms: .nan\n", "a limit is a finite number"),
-        ("2001-02-30: 1\n", "unknown keyword '2001-02-30'"),
-        ("a: &a [x]\nb: &b [*a, *a]\nc: [*b, *b]\n", "unknown keyword 'a'"),
-        ("latency_p95_ms: 1\n" + "#" * 70_000, "larger than"),
-        ("requirements:\n  latency_p95: 1\n", "Did you mean 'latency_p95_ms'?"),
-        ("requirements:\n  latency_p95_ms: 1\naccuracy_min: 0.8\n", "a name stands beside requirements"),
-        ("requirements: 1\n", "has no limits"),
-        ("requirement:\n  latency_p95_ms: 1\n", "unknown keyword 'requirement'. Did you mean 'requirements'?"),
-    ],
+        "a: &a [x]\n",
+        *(f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in pairwise("abcdefghi")),
+    ]
 )
-def test_requirements_that_cannot_be_meant(asked: Asked, requirements: str, complaint: str) -> None:
-    code, said = asked(requirements)
-    assert USAGE == code
-    assert complaint in said
+KEYS = ("? *i\n: 1\n", "? {a: *i}\n: 1\n")
+REQUIREMENTS: Sequence[tuple[str, str]] = (
+    ("latency_p95: 100\n", "unknown keyword 'latency_p95'. Did you mean 'latency_p95_ms'?"),
+    ("accuracy_min: 85\n", "this limit is a share between 0 and 1"),
+    ("- 1\n", "has no limits: give a line for each"),
+    ("a: [\n", "is no YAML"),
+    ("[" * 3_000, "is no YAML"),  # deeper than Python's own calls may be
+    ("a: !!python/object/apply:os.system [x]\n", "unknown keyword 'a'"),
+    ("latency_p95_ms: 1\nlatency_p95_ms: 9\n", "a name stands there twice"),
+    ("latency_p95_ms: 2001-02-30\n", "a limit is a finite number"),
+    ("latency_p95_ms: [1]\n", "a limit is a finite number"),
+    ("latency_p95_ms: .nan\n", "a limit is a finite number"),
+    ("2001-02-30: 1\n", "unknown keyword '2001-02-30'"),
+    ("a: &a [x]\nb: &b [*a, *a]\nc: [*b, *b]\n", "unknown keyword 'a'"),
+    ("latency_p95_ms: 1\n" + "#" * 70_000, "larger than"),
+    ("requirements:\n  latency_p95: 1\n", "Did you mean 'latency_p95_ms'?"),
+    ("requirements:\n  latency_p95_ms: 1\naccuracy_min: 0.8\n", "a name stands beside requirements"),
+    ("requirements: 1\n", "has no limits"),
+    ("requirement:\n  latency_p95_ms: 1\n", "unknown keyword 'requirement'. Did you mean 'requirements'?"),
+    *((f"{NINEFOLD}{key}", "a list or mapping stands where a name should be: give a line") for key in KEYS),
+)
 
 
-@pytest.mark.parametrize("key", ["? *i\n: 1\n", "? {a: *i}\n: 1\n"])
-def test_a_name_that_would_be_a_billion_names_is_refused(asked: Asked, key: str) -> None:
-    """Each anchor holds the one before nine times: whoever writes the last one as text never ends."""
-    anchors = [f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in pairwise("abcdefghi")]
-    code, said = asked("".join(["a: &a [x]\n", *anchors, key]))
-    assert code == USAGE
-    assert "a list or mapping stands where a name should be: give a line for each limit" in said
+def test_requirements_that_cannot_be_meant(asked: Asked) -> None:
+    answers = [asked(requirements) for requirements, _ in REQUIREMENTS]
+    assert {USAGE} == {code for code, _ in answers}
+    assert [] == [
+        (requirements[:40], said)
+        for (requirements, complaint), (_, said) in zip(REQUIREMENTS, answers, strict=True)
+        if complaint not in said
+    ]
 
 
 def losing() -> Sequence[Judgement]:
@@ -229,45 +232,26 @@ class Played:
         return self.session
 
 
-def test_a_run_is_made_on_the_spot(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A test that failed, by its budget for one, has been measured all the same."""
+def test_a_run_is_made_on_the_spot(monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
+    """A test that failed, by its budget for one, has been measured all the same.
+
+    A run that was cut off decides nothing; one without a report or a measurement is a usage error.
+    """
     report = replace(fake.report(), judgements=SCENARIOS)
     played = Played(Session(code=1, report=report, output="1 failed"))
     monkeypatch.setattr(tradeoffs, "run_pytest", played)
-    assert OK == main(["tradeoffs", "--rank-by=latency", "--", "tests", "-k", "small"])
+    out = told(OK, "tradeoffs", "--rank-by=latency", "--", "tests", "-k", "small").out
     assert ["tests", "-k", "small"] == played.given
-    said = " ".join(capsys.readouterr().out.split())
-    assert said.startswith("pytest ended with code 1; what was measured counts all the same a.py::test_model: 3 cand")
-
-
-@pytest.mark.parametrize(
-    ("code", "partial", "expected"),
-    [(2, False, INCONCLUSIVE), (1, True, INCONCLUSIVE), (1, False, OK)],
-)
-def test_a_run_that_has_not_come_to_its_end_decides_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], code: int, partial: bool, expected: int
-) -> None:
-    report = replace(fake.report(), judgements=SCENARIOS, partial=partial)
-    monkeypatch.setattr(tradeoffs, "run_pytest", Played(Session(code=code, report=report, output="")))
-    assert expected == main(["tradeoffs", "--", "tests"])
-    assert (expected == INCONCLUSIVE) == ("the run has not come to its end" in capsys.readouterr().out)
-
-
-@pytest.mark.parametrize(
-    ("session", "complaint"),
-    [
-        (
-            Session(code=4, report=None, output="ERROR: not found: tests"),
-            "pytest ended with code 4 and wrote no report",
-        ),
-        (Session(code=5, report=fake.empty_report(), output=""), "this run of pytest has no measurement"),
-    ],
-)
-def test_a_run_that_measured_nothing_is_a_usage_error(
-    monkeypatch: pytest.MonkeyPatch, told: Told, session: Session, complaint: str
-) -> None:
-    monkeypatch.setattr(tradeoffs, "run_pytest", Played(session))
-    assert complaint in told(USAGE, "tradeoffs", "--", "tests").err
+    said = "pytest ended with code 1; what was measured counts all the same a.py::test_model: 3 cand"
+    assert " ".join(out.split()).startswith(said)
+    assert "the run has not come to its end" not in out
+    for code, partial in ((2, False), (1, True)):
+        played.session = Session(code=code, report=replace(report, partial=partial), output="")
+        assert "the run has not come to its end" in told(INCONCLUSIVE, "tradeoffs", "--", "tests").out
+    played.session = Session(code=4, report=None, output="ERROR: not found: tests")
+    assert "pytest ended with code 4 and wrote no report" in told(USAGE, "tradeoffs", "--", "tests").err
+    played.session = Session(code=5, report=fake.empty_report(), output="")
+    assert "this run of pytest has no measurement" in told(USAGE, "tradeoffs", "--", "tests").err
 
 
 def test_pairs_of_every_two_share_the_rate_and_the_time(
@@ -294,64 +278,57 @@ def test_pairs_of_every_two_share_the_rate_and_the_time(
     assert "give the pairs more time with --time" in said
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["report.json", "--pairs"], "--pairs runs tests: hwperf tradeoffs --pairs -- tests"),
-        (["--pairs", "--time=0", "--", "tests"], "--time=0: a number of seconds above 0"),
-        ([], "give a report or a CSV, or tests to run: hwperf tradeoffs -- tests"),
-        (["report.json", "--", "tests"], "give a report or a CSV, or tests to run: hwperf tradeoffs -- tests"),
-        (["report.json", "--requirements=none.yaml"], "--requirements=none.yaml cannot be read"),
-    ],
+REFUSED: Sequence[tuple[Sequence[str], str]] = (
+    (["report.json", "--pairs"], "--pairs runs tests: hwperf tradeoffs --pairs -- tests"),
+    (["--pairs", "--time=0", "--", "tests"], "--time=0: a number of seconds above 0"),
+    ([], "give a report or a CSV, or tests to run: hwperf tradeoffs -- tests"),
+    (["report.json", "--", "tests"], "give a report or a CSV, or tests to run: hwperf tradeoffs -- tests"),
+    (["report.json", "--requirements=none.yaml"], "--requirements=none.yaml cannot be read"),
 )
-def test_what_cannot_be_meant(told: Told, arguments: list[str], complaint: str) -> None:
-    assert complaint in told(USAGE, "tradeoffs", *arguments).err
 
 
-@pytest.mark.parametrize(
-    ("table", "complaint"),
-    [
-        ("\ufefflatency,scenario\n1,a\n", "'latency': Did you mean"),  # a byte order mark takes no column
-        ("scenario,latency\na,1\n", "no column of a metric"),
-        ("scenario,latency_p50\na,1\n", "'latency_p50': Did you mean 'latency_p50_ms'?"),
-        ("scenario,cpu_utilization\na,95\n", "cpu_utilization=95 is a share between 0 and 1"),
-        ("scenario,latency_p50_ms\n", "has no row"),
-        ("scenario,latency_p50_ms\na,fast\n", "line 2: latency_p50_ms=fast is no number of at least 0"),
-        ("scenario,latency_p50_ms\na,inf\n", "line 2: latency_p50_ms=inf is no number of at least 0"),
-        ("scenario,latency_p50_ms\na,-1\n", "line 2: latency_p50_ms=-1 is no number of at least 0"),
-        (f"{'latency_ms_,' * 2001}scenario\n", "has 2002 columns; 2000 are the most that are read"),
-        ("scenario,latency_p50_ms\na,1,2\n", "line 2: more cells than there are columns"),
-        ("scenario,latency_p50_ms,latency_p50_ms\na,1,2\n", "a column stands there twice"),
-        ("scenario,accuracy_mean\na,85\n", "accuracy_mean=85 is a share between 0 and 1"),
-        (TABLE.replace("0.11", "0.14"), "latency_p50_ms lies outside of latency_p50_ms_ci_low .. latency_p50_ms_ci"),
-    ],
+def test_what_cannot_be_meant(told: Told) -> None:
+    assert [] == [one for one in REFUSED if one[1] not in told(USAGE, "tradeoffs", *one[0]).err]
+
+
+TABLES: Sequence[tuple[str, str]] = (
+    ("\ufefflatency,scenario\n1,a\n", "'latency': Did you mean"),  # a byte order mark takes no column
+    ("scenario,latency\na,1\n", "no column of a metric"),
+    ("scenario,latency_p50\na,1\n", "'latency_p50': Did you mean 'latency_p50_ms'?"),
+    ("scenario,cpu_utilization\na,95\n", "cpu_utilization=95 is a share between 0 and 1"),
+    ("scenario,latency_p50_ms\n", "has no row"),
+    ("scenario,latency_p50_ms\na,fast\n", "line 2: latency_p50_ms=fast is no number of at least 0"),
+    ("scenario,latency_p50_ms\na,inf\n", "line 2: latency_p50_ms=inf is no number of at least 0"),
+    ("scenario,latency_p50_ms\na,-1\n", "line 2: latency_p50_ms=-1 is no number of at least 0"),
+    (f"{'latency_ms_,' * 2001}scenario\n", "has 2002 columns; 2000 are the most that are read"),
+    ("scenario,latency_p50_ms\na,1,2\n", "line 2: more cells than there are columns"),
+    ("scenario,latency_p50_ms,latency_p50_ms\na,1,2\n", "a column stands there twice"),
+    ("scenario,accuracy_mean\na,85\n", "accuracy_mean=85 is a share between 0 and 1"),
+    (TABLE.replace("0.11", "0.14"), "latency_p50_ms lies outside of latency_p50_ms_ci_low .. latency_p50_ms_ci"),
 )
-def test_tables_that_cannot_be_read(asked: Asked, table: str, complaint: str) -> None:
-    code, said = asked(table=table)
-    assert USAGE == code
-    assert complaint in said
 
 
-@pytest.mark.parametrize(
-    ("more", "code", "answer"),
-    [
-        ("--reference=onnx_fp23", USAGE, "no such candidate. Did you mean 'onnx_fp32'?"),
-        ("--test=other", USAGE, "--test=other: no such test."),
-        ("--weight=speed=1", USAGE, "unknown dimension"),
-        ("--at=batch=1", USAGE, "--at=batch=1: unknown condition. Did you mean 'batch_size'? Allowed: batch_size, thr"),
-        ("--at=threads=", USAGE, "one value for each condition, such as --at batch_size=32"),
-        ("--at=batch_size=7", USAGE, "nothing was measured at batch_size=7. No measurement tells its point"),
-        ("--rank-by=energy", OK, "ranking not by energy, which is left out"),
-        ("--weight=energy=1", OK, "ranking by score; weights accuracy 50 %, latency 25 %, memory 25 %"),
-    ],
+def test_tables_that_cannot_be_read(asked: Asked) -> None:
+    answers = [(table[:40], complaint, *asked(table=table)) for table, complaint in TABLES]
+    assert {USAGE} == {code for *_, code, _ in answers}
+    assert [] == [(table, said) for table, complaint, _, said in answers if complaint not in said]
+
+
+NAMES: Sequence[tuple[str, int, str]] = (
+    ("--reference=onnx_fp23", USAGE, "no such candidate. Did you mean 'onnx_fp32'?"),
+    ("--test=other", USAGE, "--test=other: no such test."),
+    ("--weight=speed=1", USAGE, "unknown dimension"),
+    ("--at=batch=1", USAGE, "--at=batch=1: unknown condition. Did you mean 'batch_size'? Allowed: batch_size, thr"),
+    ("--at=threads=", USAGE, "one value for each condition, such as --at batch_size=32"),
+    ("--at=batch_size=7", USAGE, "nothing was measured at batch_size=7. No measurement tells its point"),
+    ("--rank-by=energy", OK, "ranking not by energy, which is left out"),
+    ("--weight=energy=1", OK, "ranking by score; weights accuracy 50 %, latency 25 %, memory 25 %"),
 )
-def test_names_that_are_not_there(asked: Asked, more: str, code: int, answer: str) -> None:
-    found, said = asked("", more)
-    assert code == found
-    assert answer in said
 
 
-def test_points_that_are_there_are_named(asked: Asked) -> None:
+def test_names_that_are_not_there(asked: Asked) -> None:
+    answers = [(more, code, answer, *asked("", more)) for more, code, answer in NAMES]
+    assert [] == [one for one in answers if one[1] != one[3] or one[2] not in one[4]]
     assert "Measured: batch_size=1; batch_size=32" in asked("", "--at=batch_size=7", of=SWEPT)[1]
 
 
