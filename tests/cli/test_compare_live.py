@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from functools import partial
 from itertools import count
 from pathlib import Path
 from time import monotonic
@@ -114,6 +113,7 @@ def test_equal_models_are_measured_until_they_are_known_to_be_equal(told: Told) 
     out = told(OK, "compare", "models:steady", "models:settling", "--data=rows.npy").out
     assert re.search(r": 1[1-4] pairs of fresh processes", out)
     assert "EQUIVALENT  latency p50 " in out
+    assert "accuracy: there are no labels" in out
 
 
 @pytest.mark.usefixtures("models")
@@ -121,17 +121,6 @@ def test_a_model_that_never_answers_is_cut_off_at_the_time_limit(told: Told) -> 
     text = told(USAGE, "compare", "models:steady", "models:endless", "--data=rows.npy", "--time=4").err
     assert "the time of 4 s was up before models:steady and models:endless had been measured once: " in text
     assert re.search(r"was cut off when the time was up .*; at least \d+ s are needed, give more time", text)
-
-
-def test_both_models_run_with_the_threads_that_were_asked_for(tmp_path: Path, commands: list[ModelSpec]) -> None:
-    weights = np.full((16, 2), 0.5)
-    save_onnx(tmp_path / "m.onnx", [("MatMul", ["x", "w"], "y")], {"x": 16}, {"y": 2}, w=weights)
-    np.save(tmp_path / "rows.npy", np.ones((8, 16), dtype=np.float32))
-    assert OK == main(["compare", "m.onnx", "m.onnx", "--data=rows.npy", "--margin=400%", "--threads=2"])
-    assert [2, 2] == [spec.threads for spec in commands]
-    np.savez(tmp_path / "rows.npz", X=np.ones((8, 16), dtype=np.float32))
-    here = ModelSpec(model="m.onnx", data="rows.npz", batch_size=1, threads=2, test="compare", label="")
-    assert "2" == subject_of(here).conditions["threads"]
 
 
 @pytest.mark.runtime
@@ -151,24 +140,29 @@ SHADOWED = ("numpy", "statistics", "onnxruntime", "importlib_metadata", "heapq",
 
 
 @pytest.fixture
-def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def trap(tmp_path: Path, commands: list[ModelSpec], monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: ARG001 - short turns
     """The current folder, with modules of well-known names that leave a file when they are imported."""
     folder = tmp_path / "models"
     folder.mkdir()
     for name in SHADOWED:
         code = f"open({str(tmp_path / 'imported')!r}, 'a').write({name!r})\nraise SystemExit('shadowed')\n"
         (folder / f"{name}.py").write_text(code, encoding="utf-8")
-    monkeypatch.setattr("pytest_hwperf.gate.models.Conductor", partial(Conductor, plan=QUICK))
     monkeypatch.chdir(folder)
     return folder
 
 
-def test_two_files_are_compared_without_the_folder(trap: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    save_onnx(trap / "m.onnx", [("Add", ["x", "x"], "y")], {"x": 1}, {"y": 1})
-    np.save(trap / "rows.npy", np.ones((8, 1), dtype=np.float32))
-    main(["compare", "m.onnx", "m.onnx", "--data=rows.npy", "--margin=400%"])
-    assert "m.onnx (NEW) against m.onnx (OLD): " in capsys.readouterr().out
+def test_two_files_are_compared_without_the_folder(trap: Path, commands: list[ModelSpec], told: Told) -> None:
+    """With the threads that were asked for."""
+    weights = np.full((16, 2), 0.5)
+    save_onnx(trap / "m.onnx", [("MatMul", ["x", "w"], "y")], {"x": 16}, {"y": 2}, w=weights)
+    np.save(trap / "rows.npy", np.ones((8, 16), dtype=np.float32))
+    out = told(OK, "compare", "m.onnx", "m.onnx", "--data=rows.npy", "--margin=400%", "--threads=2").out
+    assert "m.onnx (NEW) against m.onnx (OLD): " in out
+    assert [2, 2] == [spec.threads for spec in commands]
     assert not (trap.parent / "imported").exists()
+    np.savez("rows.npz", X=np.ones((8, 16), dtype=np.float32))
+    here = ModelSpec(model="m.onnx", data="rows.npz", batch_size=1, threads=2, test="compare", label="")
+    assert "2" == subject_of(here).conditions["threads"]
 
 
 def test_the_built_in_model_is_measured_without_the_folder(trap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,18 +182,6 @@ def test_the_doctor_examines_without_the_folder(trap: Path) -> None:
     assert 0 == done.returncode
     assert all(line.startswith("equal processes take turns: ") for line in done.stderr.splitlines())
     assert not (trap.parent / "imported").exists()
-
-
-def test_a_function_is_found_in_the_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """That is what was asked for."""
-    monkeypatch.setattr("pytest_hwperf.gate.models.Conductor", partial(Conductor, plan=QUICK))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "models.py").write_text("def first(X):\n    return X[:, 0]\n", encoding="utf-8")
-    np.save(tmp_path / "rows.npy", np.ones((8, 1)))
-    main(["compare", "models:first", "models:first", "--data=rows.npy", "--margin=400%"])
-    assert "models:first (NEW) against models:first (OLD): " in capsys.readouterr().out
 
 
 # Both sides say that they are at it, start a process of their own, and never give an answer.
