@@ -54,9 +54,8 @@ def test_the_command_ends_and_says_what_the_server_does(
     assert said in " ".join(capsys.readouterr().err.split())
 
 
-@pytest.mark.parametrize("how", ["whole", "bare", "unknown"])
-def test_honest_encodings_are_unpacked_and_unknown_ones_left(address: str, how: str) -> None:
-    assert answer(f"{address}/{how}") == b"[3]"
+def test_honest_encodings_are_unpacked_and_unknown_ones_left(address: str) -> None:
+    assert [b"[3]"] * 3 == [answer(f"{address}/{how}") for how in ("whole", "bare", "unknown")]
 
 
 def test_answers_that_are_read_at_once_share_a_limit(address: str, monkeypatch: pytest.MonkeyPatch) -> None:

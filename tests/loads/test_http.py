@@ -7,20 +7,26 @@ from pytest_hwperf.gate.load_target import headers_of
 from pytest_hwperf.loads.http import bodies_of, headers_for, without_port
 from pytest_hwperf.records.errors import UsageProblem
 
+BODIES: list[tuple[object, int, list[bytes]]] = [
+    (np.arange(6).reshape(3, 2), 1, [b"[[0, 1]]", b"[[2, 3]]", b"[[4, 5]]"]),
+    (np.arange(6).reshape(3, 2), 2, [b"[[0, 1], [2, 3]]"]),  # a shorter last request would take another time
+    ([{"text": "a"}, {"text": "b"}], 1, [b'[{"text": "a"}]', b'[{"text": "b"}]']),
+    (["one", "two"], 1, [b"one", b"two"]),
+    (b"raw", 1, [b"raw"]),
+    (np.zeros((0, 2)), 1, []),
+]
+HEADERS: list[tuple[bytes, dict[str, str], dict[str, str]]] = [
+    (b"[[1]]", {}, {"content-type": "application/json"}),
+    (b' {"rows": [1]}', {"a": "b"}, {"content-type": "application/json", "a": "b"}),
+    (b"[[1]]", {"Content-Type": "text/csv"}, {"Content-Type": "text/csv"}),
+    (b"12", {"a": "b"}, {"a": "b"}),  # any text may be a number
+    (b"[" * 100_000, {}, {}),
+    (b"", {}, {}),
+]
 
-@pytest.mark.parametrize(
-    ("rows", "size", "bodies"),
-    [
-        (np.arange(6).reshape(3, 2), 1, [b"[[0, 1]]", b"[[2, 3]]", b"[[4, 5]]"]),
-        (np.arange(6).reshape(3, 2), 2, [b"[[0, 1], [2, 3]]"]),  # a shorter last request would take another time
-        ([{"text": "a"}, {"text": "b"}], 1, [b'[{"text": "a"}]', b'[{"text": "b"}]']),
-        (["one", "two"], 1, [b"one", b"two"]),
-        (b"raw", 1, [b"raw"]),
-        (np.zeros((0, 2)), 1, []),
-    ],
-)
-def test_rows_are_json_and_texts_are_sent_as_they_are(rows: object, size: int, bodies: list[bytes]) -> None:
-    assert bodies == bodies_of(rows, size)
+
+def test_rows_are_json_and_texts_are_sent_as_they_are() -> None:
+    assert [bodies for *_, bodies in BODIES] == [bodies_of(rows, size) for rows, size, _ in BODIES]
 
 
 def test_rows_that_json_does_not_take_are_a_usage_error() -> None:
@@ -28,20 +34,9 @@ def test_rows_that_json_does_not_take_are_a_usage_error() -> None:
         bodies_of([{1, 2}], 1)
 
 
-@pytest.mark.parametrize(
-    ("body", "given", "sent"),
-    [
-        (b"[[1]]", {}, {"content-type": "application/json"}),
-        (b' {"rows": [1]}', {"a": "b"}, {"content-type": "application/json", "a": "b"}),
-        (b"[[1]]", {"Content-Type": "text/csv"}, {"Content-Type": "text/csv"}),
-        (b"12", {"a": "b"}, {"a": "b"}),  # any text may be a number
-        (b"[" * 100_000, {}, {}),
-        (b"", {}, {}),
-    ],
-)
-def test_json_is_said_to_be_json(body: bytes, given: dict[str, str], sent: dict[str, str]) -> None:
+def test_json_is_said_to_be_json() -> None:
     """Also where it was given as text."""
-    assert sent == headers_for([body], given)
+    assert [sent for *_, sent in HEADERS] == [headers_for([body], given) for body, given, _ in HEADERS]
 
 
 def test_headers_are_given_as_lines() -> None:

@@ -50,13 +50,11 @@ def test_the_schedule_of_the_file_is_that_of_the_load() -> None:
     assert names["GIVEN"]["headers"] == {"a": '"b"'}
 
 
-@pytest.mark.parametrize(
-    ("load", "body", "said"),
-    [(Load(kind="offline"), b"", "share the schedule of a server load"), (LOAD, b"\xff", "bodies .* are text")],
-)
-def test_what_locust_cannot_share_is_a_usage_error(load: Load, body: bytes, said: str) -> None:
-    with pytest.raises(UsageProblem, match=said):
-        locustfile_of(load, REQUEST, [body], 2)
+def test_what_locust_cannot_share_is_a_usage_error() -> None:
+    with pytest.raises(UsageProblem, match="share the schedule of a server load"):
+        locustfile_of(Load(kind="offline"), REQUEST, [b""], 2)
+    with pytest.raises(UsageProblem, match=r"bodies .* are text"):
+        locustfile_of(LOAD, REQUEST, [b"\xff"], 2)
 
 
 def test_what_failed_is_counted_and_is_in_no_latency() -> None:
@@ -65,17 +63,12 @@ def test_what_failed_is_counted_and_is_in_no_latency() -> None:
     assert (5, 2.0) == (found.failed, found.rate)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (reported(statistics("failed", {"9": 5})), "5 of 5 requests failed"),
-        (reported(), "Locust has reported no calls"),
-        ("[{broken", "Locust has reported no calls"),
-    ],
-)
-def test_a_load_without_an_answer_is_an_error(text: str, said: str) -> None:
-    with pytest.raises(MeasurementError, match=said):
-        read_statistics(text)
+def test_a_load_without_an_answer_is_an_error() -> None:
+    with pytest.raises(MeasurementError, match="5 of 5 requests failed"):
+        read_statistics(reported(statistics("failed", {"9": 5})))
+    for text in (reported(), "[{broken"):
+        with pytest.raises(MeasurementError, match="Locust has reported no calls"):
+            read_statistics(text)
 
 
 ADDRESS = ["load", "http://127.0.0.1:9/predict", "--body=[[1]]", "--qps=20", "--seconds=1"]
@@ -101,20 +94,17 @@ def test_the_command_writes_the_file_or_runs_it(
     assert ["-u", "3", "-r", "3"] == asked[0][asked[0].index("-u") :][:4]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
+def test_what_cannot_be_run_is_a_usage_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
+    for arguments, said in (
         ([*ADDRESS, "--engine=locust"], "pip install 'pytest-hwperf[locust]'"),
         ([*ADDRESS, "--engine=locust", "--workers=0"], "--workers=0: processes of Locust, from 1 to 256"),
         (["load", "a:b", "--qps=1", "--engine=locust"], "Locust sends requests: give an address"),
-    ],
-)
-def test_what_cannot_be_run_is_a_usage_error(
-    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda _: None)
-    assert USAGE == main(arguments)
-    assert said in capsys.readouterr().err
+    ):
+        assert USAGE == main(arguments)
+        assert said in capsys.readouterr().err
 
 
 def test_a_locust_that_fails_shows_its_log(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

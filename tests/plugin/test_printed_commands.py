@@ -10,13 +10,11 @@ from pytest_hwperf.plugin.command import drop
 
 TESTS = """
 from fakes.simulated_time import spend
-def test_plain():
+def test_plain(pytestconfig):
+    assert pytestconfig.getoption("size") == "big"
     spend(2000)
 def test_benchmarked(benchmark):
     benchmark(spend, 2000)
-def test_own(hwperf, pytestconfig):
-    assert pytestconfig.getoption("size") == "big"
-    hwperf(spend, 2000)
 """
 CONFTEST = "def pytest_addoption(parser): parser.addoption('--size')\n"
 OPTIONS = ("-pfakes.simulated_time", "--hwperf-energy", "off", "--hwperf-sample-time=0.05", "-q", "-x", "--size", "big")
@@ -32,9 +30,7 @@ def printed(result: pytest.RunResult, start: str) -> list[str]:
     ("test", "options"),
     [
         ("test_plain", ["--hwperf-all"]),
-        ("test_benchmarked", ["--hwperf-benchmark"]),
         ("test_benchmarked", ["--hwperf-all", "--hwperf-benchmark", "-o", "hwperf_shortest=0.001"]),
-        ("test_own", []),
     ],
 )
 def test_what_looks_further_measures_the_same(
@@ -72,25 +68,23 @@ def test_a_command_repeats_the_gate_and_not_the_session() -> None:
     assert ["--size", "big"] == drop([*kept, *gone, "tests"], tests=["tests"])
 
 
-@pytest.mark.parametrize("given", [["-o", "hwperf_gc=off"], ["-ohwperf_gc=off"], ["--override-ini", "hwperf_gc=off"]])
-def test_what_overrides_the_ini_file_is_one_word(given: list[str]) -> None:
-    assert ["--override-ini=hwperf_gc=off", "-s"] == drop([*given, "-s", "tests"], tests=["tests"])
+def test_what_overrides_the_ini_file_is_one_word() -> None:
+    for given in (["-o", "hwperf_gc=off"], ["-ohwperf_gc=off"], ["--override-ini", "hwperf_gc=off"]):
+        assert ["--override-ini=hwperf_gc=off", "-s"] == drop([*given, "-s", "tests"], tests=["tests"])
 
 
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        (("-k", "plain"), "1 test selected, none of them measured: add --hwperf-all to compare*"),
-        (("-k", "plain or benchmarked"), "add --hwperf-benchmark, for the fixture benchmark of 1 selected *"),
-        (("-k", "nothing"), "no test was selected"),
-    ],
-)
-def test_a_gate_on_unmeasured_tests_says_how_they_become_measured(
-    pytester: pytest.Pytester, options: tuple[str, ...], named: str
-) -> None:
+UNMEASURED = {
+    ("--hwperf-against=.", "-k", "plain"): "1 test selected, none of them measured: add --hwperf-all to compare*",
+    ("--hwperf-against=.",): "*add --hwperf-benchmark, for the fixture benchmark of 1 selected *",
+    ("--hwperf-base-with=ort==1", "-k", "nothing"): "no test was selected",
+}
+
+
+def test_a_gate_on_unmeasured_tests_says_how_they_become_measured(pytester: pytest.Pytester) -> None:
     """The option that fits the tests is named."""
     pytester.makeconftest(CONFTEST + "import pytest\n@pytest.fixture\ndef benchmark(): return lambda *given: None\n")
     pytester.makepyfile(test_it=TESTS)
-    result = pytester.runpytest_inprocess("--hwperf-against=.", *options)
-    assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines([f"ERROR: --hwperf-against=.: nothing to compare: {named}"])
+    for options, named in UNMEASURED.items():
+        result = pytester.runpytest_inprocess(*options)
+        assert pytest.ExitCode.USAGE_ERROR == result.ret
+        result.stderr.fnmatch_lines([f"ERROR: {options[0]}: nothing to compare: {named}"])

@@ -81,16 +81,8 @@ def test_the_set_up_of_a_call_is_no_part_of_its_profile(
     assert "prepare (model.py)" not in found.functions
 
 
-@pytest.mark.parametrize(
-    ("test", "why"),
-    [
-        ("test_awaited", "awaited calls wait in the event loop"),
-        ("test_loaded", "a latency under a load holds waiting too"),
-    ],
-)
-def test_what_cannot_be_sampled_is_said(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, test: str, why: str
-) -> None:
-    found = profiled(pytester, monkeypatch, test)
-    assert found.functions is None
-    assert found.reasons["functions"].startswith(why)
+def test_what_cannot_be_sampled_is_said(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    for test, why in (("awaited", "awaited calls wait in the event loop"), ("loaded", "a latency under a load holds")):
+        found = profiled(pytester, monkeypatch, f"test_{test}")
+        assert found.functions is None
+        assert found.reasons["functions"].startswith(why)

@@ -1,6 +1,11 @@
 """The line that shows how far the pairs are: in the width of the terminal, and seen from within a test."""
 
+from typing import Any
+
 import pytest
+
+from pytest_hwperf.gate.result import Progress
+from pytest_hwperf.records.errors import WorkerError
 
 SHOWING = """
 from pytest_hwperf.gate.result import Progress
@@ -20,15 +25,38 @@ def pytest_sessionstart(session):
 """
 
 
-@pytest.mark.parametrize("capture", ["fd", "sys", "no"])
-def test_it_is_seen_from_within_a_test_whose_output_is_captured(pytester: pytest.Pytester, capture: str) -> None:
-    pytester.makepyfile(SHOWING)
-    result = pytester.runpytest_subprocess(f"--capture={capture}")
+TICKING = """
+import threading
+from pytest_hwperf.host import progress as host
+from pytest_hwperf.plugin import progress
 
+host.LONG_S, progress._EVERY_S = 0, 0.01
+told, repeat = threading.Event(), host.ProgressLine.repeat
+
+def noted(line, other):
+    repeat(line, other)
+    told.set()
+
+host.ProgressLine.repeat = noted
+
+def pytest_configure(config):
+    config.told = told
+"""
+
+
+def test_it_is_seen_from_within_a_test_whose_output_is_captured_and_goes_on_in_a_long_silence(
+    pytester: pytest.Pytester,
+) -> None:
+    """By descriptors, which only a process of its own has."""
+    pytester.makeconftest(TICKING)
+    silence = "        for _ in range(2): request.config.told.clear(); request.config.told.wait(60)\n"
+    pytester.makepyfile(SHOWING.replace("    print(", f"{silence}    print("))
+    result = pytester.runpytest_subprocess()
     result.assert_outcomes(passed=1)
     shown = [line for line in result.outlines if line.startswith("hwperf: screen pair")]
     assert ["1 of 6", "2 of 6"] == [line.removeprefix("hwperf: screen pair ").partition(",")[0] for line in shown]
-    assert (capture == "no") == ("the test's own output" in result.stdout.str())
+    assert "the test's own output" not in result.stdout.str()
+    result.stdout.fnmatch_lines(["hwperf: ? s so far: screen pair 2 of 6*"])
 
 
 def test_very_quiet_runs_show_nothing(pytester: pytest.Pytester) -> None:
@@ -46,11 +74,11 @@ def test_a_checkout_is_shown_on_terminals_alone(pytester: pytest.Pytester) -> No
     pytester.runpytest_inprocess().stdout.fnmatch_lines(["*hwperf: checkout of the baseline*"])
 
 
-@pytest.mark.parametrize("width", [40, 80])
 def test_a_line_of_a_terminal_is_cut_to_its_width_and_removed(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, width: int
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A longer one would wrap, and the next could not be written over all of it."""
+    width = 40
     monkeypatch.setenv("COLUMNS", str(width))
     pytester.makeconftest(TERMINAL)
     pytester.makepyfile(SHOWING)
@@ -63,71 +91,56 @@ def test_a_line_of_a_terminal_is_cut_to_its_width_and_removed(
     assert after[1].startswith(".")  # and what follows begins in the first column
 
 
-def test_the_line_is_removed_when_a_comparison_ends_by_an_error(pytester: pytest.Pytester) -> None:
+def test_the_line_is_removed_when_a_comparison_ends_by_an_error(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is written next, as the error, would stand behind it."""
-    failing = """
-from pytest_hwperf.records.errors import WorkerError
-from pytest_hwperf.gate import models
-from pytest_hwperf.gate.result import Progress
 
-def fail(old, new, X, y, settings):
-    settings.progress(Progress(stage="screen", pair=1, of=6, test="test_it"))
-    raise WorkerError("the process was killed")
+    def fail(_old: object, _new: object, _x: object, _y: object, settings: Any) -> None:
+        settings.progress(Progress(stage="screen", pair=1, of=6, test="test_it"))
+        raise WorkerError("the process was killed")
 
-models.compare_models = fail
-"""
-    pytester.makeconftest(failing + TERMINAL)
+    monkeypatch.setattr("pytest_hwperf.gate.models.compare_models", fail)
+    pytester.makeconftest(TERMINAL)
     pytester.makepyfile("def test_it(hwperf):\n    hwperf.compare({'old': 'm:f', 'new': 'm:g'}, [[1]])")
-    lines = pytester.runpytest_subprocess().outlines
-
+    lines = pytester.runpytest_inprocess().outlines
     (shown,) = [place for place, line in enumerate(lines) if "screen pair 1" in line]
     assert not lines[shown + 1].strip()
 
 
 WAITING = """
+import pytest
 from pytest_hwperf.plugin.fresh import waiting
 
-def test_it(request):
-    with waiting(request.node, "cold", 5) as answered:
-        for answers, seconds in enumerate([3.0, 3.0, 0.9, 0.9, 0.9], 1):
-            answered(answers, seconds)
+@pytest.mark.parametrize(("role", "total", "seconds"), {rows})
+def test_it(request, role, total, seconds):
+    with waiting(request.node, role, total) as answered:
+        for answers, one in enumerate(seconds, 1):
+            answered(answers, one)
 """
+
+
+def told(pytester: pytest.Pytester, *rows: tuple[str, int, list[float]]) -> list[str]:
+    """Return the lines of a run whose tests wait for fresh processes: role, how many, and how long each took."""
+    pytester.makepyfile(test_wait=WAITING.format(rows=rows))
+    return [line.partition(", test_wait.py")[0].rstrip() for line in pytester.runpytest_inprocess().outlines]
 
 
 def test_on_a_terminal_one_line_says_what_is_left_of_more_than_two_seconds(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(TERMINAL)
-    pytester.makepyfile(test_wait=WAITING)
-    lines = pytester.runpytest_inprocess().outlines
-    shown = [line.rstrip() for line in lines if "cold start" in line]
+    lines = told(pytester, ("cold", 5, [3.0, 3.0, 0.9, 0.9, 0.9]))
     assert [
-        "hwperf: cold start 1 of 5 took 3.00 s, up to 12.0 s left, test_wait.py::test_it",
-        "hwperf: cold start 2 of 5 took 3.00 s, up to 9.00 s left, test_wait.py::test_it",
-    ] == shown
-    assert not lines[lines.index(next(line for line in reversed(lines) if "cold start" in line)) + 1].strip()
+        "hwperf: cold start 1 of 5 took 3.00 s, up to 12.0 s left",
+        "hwperf: cold start 2 of 5 took 3.00 s, up to 9.00 s left",
+    ] == [line for line in lines if "cold start" in line]
+    assert "" == lines[lines.index("hwperf: cold start 2 of 5 took 3.00 s, up to 9.00 s left") + 1]
 
 
-@pytest.mark.parametrize(
-    ("role", "total", "seconds", "text"),
-    [
-        ("cold", 5, 14.0, "hwperf: cold start 1 of 5 took 14.0 s, up to 56.0 s left, test_wait.py::test_it"),
-        ("memory", 2, 12.0, "hwperf: peak RSS in fresh process 1 of 2 took 12.0 s, up to 12.0 s left, *"),
-        ("run", 2, 11.0, "hwperf: measurement in fresh process 1 of 2 took 11.0 s, up to 11.0 s left, *"),
-        ("cold", 5, 1.3, ""),  # the others are there in a few seconds
-    ],
-)
-def test_without_a_terminal_only_what_takes_long_is_told(
-    pytester: pytest.Pytester, role: str, total: int, seconds: float, text: str
-) -> None:
-    """Such as processes that compile their model, which write nothing themselves."""
-    waiting = WAITING.replace('"cold", 5', f'"{role}", {total}').replace("[3.0, 3.0, 0.9, 0.9, 0.9]", f"[{seconds}]")
-    pytester.makepyfile(test_wait=waiting)
-    shown = pytester.runpytest_inprocess().stdout
-    shown.fnmatch_lines([text]) if text else shown.no_fnmatch_line("*cold start*")
-
-
-def test_the_gate_is_kept_alive_without_a_terminal(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest("import pytest_hwperf.host.progress as here\nhere.LONG_S = 0\n")
-    pytester.makepyfile(SHOWING.replace("    print(", "        __import__('time').sleep(1.2)\n    print("))
-    result = pytester.runpytest_subprocess()
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["hwperf: 1 s so far: screen pair 2 of 6*"])
+def test_without_a_terminal_only_what_takes_long_is_told(pytester: pytest.Pytester) -> None:
+    """Such as processes that compile their model, which write nothing themselves; others are there in a few seconds."""
+    lines = told(pytester, ("cold", 5, [14.0]), ("memory", 2, [12.0]), ("run", 2, [11.0]), ("cold", 5, [1.3]))
+    assert [
+        "hwperf: cold start 1 of 5 took 14.0 s, up to 56.0 s left",
+        "hwperf: peak RSS in fresh process 1 of 2 took 12.0 s, up to 12.0 s left",
+        "hwperf: measurement in fresh process 1 of 2 took 11.0 s, up to 11.0 s left",
+    ] == [line for line in lines if "took" in line]

@@ -9,7 +9,7 @@ import pytest
 from fakes.records import run as run_of
 from fakes.records import sample
 
-from pytest_hwperf.host.worker_protocol import WorkerResult
+from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
 from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.records.run import Run, replace
 
@@ -18,21 +18,24 @@ OPTIONS = ("--hwperf-energy=off", "--hwperf-sample-time=0.05")
 TEST = """
     import pytest
 
+    @pytest.mark.parametrize("case", {cases})
     @pytest.mark.hwbudget(latency_p50_ms=1.5, accuracy_min=0.5)
-    def test_it(hwperf):
+    def test_it(hwperf, case):
         hwperf(lambda rows: rows, [1, 1], y_true=[1, 0])
 """
+MEDIANS = {"kept": [0.001] * 6, "missed": [0.002] * 6, "apart": [0.001, 0.002, 0.001], "lost": []}
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Medians of the processes that are still to be asked, and none that is started."""
-    medians = list[float]()
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[float]]:
+    """Medians of the processes of each case that are still to be asked, and none that is started."""
+    medians = {case: [*values] for case, values in MEDIANS.items()}
 
-    def ask(*_: object, **__: object) -> list[WorkerResult]:
-        if not medians:
+    def ask(task: WorkerTask, *_: object, **__: object) -> list[WorkerResult]:
+        left = medians[task.node.partition("[")[2].rstrip("]")]
+        if not left:
             raise WorkerError("none is left")
-        again = replace(run_of(samples=(sample(values=[medians.pop(0)] * 9),)), label="")
+        again = replace(run_of(samples=(sample(values=[left.pop(0)] * 9),)), label="")
         return [WorkerResult(values={}, reasons={}, notes=[], runs=[again])]
 
     def measured(item: pytest.Item, *_: object) -> Run:
@@ -46,46 +49,38 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return medians
 
 
-@pytest.mark.parametrize(
-    ("medians", "outcome", "left"),
-    [
-        ([0.001] * 6, "5 of 5 fresh processes kept the limit", 1),
-        ([0.002] * 6, "0 of 5 fresh processes kept the limit", 1),
-        ([0.001, 0.002, 0.001], "*inconclusive*; 1 of 2 fresh processes kept the limit", 1),
-    ],
-)
-def test_processes_are_asked_as_long_as_they_agree(
-    pytester: pytest.Pytester, asked: list[float], medians: list[float], outcome: str, left: int
-) -> None:
+def judged(pytester: pytest.Pytester, cases: list[str], *options: str) -> tuple[pytest.RunResult, list[list[Any]]]:
+    """Return the run, and the verdicts of each test."""
+    pytester.makepyfile(TEST.format(cases=cases))
+    result = pytester.runpytest_inprocess(*OPTIONS, "--hwperf-report=report.json", *options)
+    report = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]
+    return result, [judgement["verdicts"] for judgement in report["judgements"]]
+
+
+def test_processes_are_asked_as_long_as_they_agree(pytester: pytest.Pytester, asked: dict[str, list[float]]) -> None:
     """Accuracy is the same in every process, and is not asked for again."""
-    asked.extend(medians)
-    pytester.makepyfile(TEST)
-    verdicts = verdicts_of(pytester, "--hwperf-undecided=retry")
-    assert left == len(asked)
-    assert fnmatchcase(verdicts[0]["reason"], f"*; {outcome}")
-    assert verdicts[0]["decided_by"][-1]["numbers"].keys() == {"kept", "processes"}
-    assert "fresh process" not in verdicts[1]["reason"]
+    reasons = {
+        "kept": "*; 5 of 5 fresh processes kept the limit",
+        "missed": "*; 0 of 5 fresh processes kept the limit",
+        "apart": "*inconclusive*; 1 of 2 fresh processes kept the limit",
+    }
+    _, verdicts = judged(pytester, [*reasons], "--hwperf-undecided=retry")
+    assert [1, 1, 1] == [len(asked[case]) for case in reasons]
+    for reason, (latency, accuracy) in zip(reasons.values(), verdicts, strict=True):
+        assert fnmatchcase(latency["reason"], reason)
+        assert {"kept", "processes"} == latency["decided_by"][-1]["numbers"].keys()
+        assert "fresh process" not in accuracy["reason"]
 
 
-def test_none_is_asked_by_default(pytester: pytest.Pytester, asked: list[float]) -> None:
-    asked.append(0.001)
-    pytester.makepyfile(TEST)
-    verdicts = verdicts_of(pytester)
-    assert "inconclusive" == verdicts[0]["outcome"]
-    assert [0.001] == asked
+def test_none_is_asked_by_default(pytester: pytest.Pytester, asked: dict[str, list[float]]) -> None:
+    _, [[latency, _]] = judged(pytester, ["kept"])
+    assert "inconclusive" == latency["outcome"]
+    assert MEDIANS == asked
 
 
 @pytest.mark.usefixtures("asked")
 def test_a_process_that_is_lost_fails_the_test(pytester: pytest.Pytester) -> None:
     """And the budget stays inconclusive."""
-    pytester.makepyfile(TEST)
-    result = pytester.runpytest_inprocess(*OPTIONS, "--hwperf-undecided=retry")
+    result, _ = judged(pytester, ["lost"], "--hwperf-undecided=retry")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*none is left*", "*inconclusive: latency p50 *"])
-
-
-def verdicts_of(pytester: pytest.Pytester, *options: str) -> list[Any]:
-    pytester.runpytest_inprocess(*OPTIONS, "--hwperf-report=report.json", *options)
-    report = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]
-    verdicts: list[Any] = report["judgements"][0]["verdicts"]
-    return verdicts

@@ -59,25 +59,15 @@ def run(project: Project, *options: str) -> pytest.RunResult:
 
 
 @pytest.mark.live
-def test_a_scenario_that_was_stored_and_is_skipped_now_fails(project: Project) -> None:
-    run(project, "--hwperf-save").assert_outcomes(passed=3)
-    project.write({"work.py": WORK.format(name="Own")})
+def test_a_scenario_that_was_stored_and_is_skipped_now_fails_if_it_has_a_budget(project: Project) -> None:
+    """One without, and one that never ran, is skipped."""
+    project.write({"test_free.py": TESTS.format(mark="")})
+    run(project, "--hwperf-save").assert_outcomes(passed=6)
+    project.write({"work.py": WORK.format(name="Own"), "test_new.py": TESTS.format(mark=BUDGET)})
     result = run(project, "--hwperf-compare", "-ohwperf_rerun=never")
-
-    result.assert_outcomes(passed=1, failed=1, errors=1)
+    result.assert_outcomes(passed=5, failed=1, errors=1, skipped=2)
     expected = FAILS.format("baseline main")
     result.stdout.fnmatch_lines([f"*{expected}"])
-
-
-@pytest.mark.live
-@pytest.mark.parametrize("mark", ["", BUDGET])
-def test_a_scenario_that_never_ran_or_has_no_budget_is_skipped(project: Project, mark: str) -> None:
-    project.write({"test_model.py": TESTS.format(mark=mark)})
-    if not mark:
-        run(project, "--hwperf-save").assert_outcomes(passed=3)
-    project.write({"work.py": WORK.format(name="Own")})
-    result = run(project, "--hwperf-compare", "-ohwperf_rerun=never")
-    result.assert_outcomes(passed=2, skipped=1)
 
 
 @pytest.mark.live

@@ -11,6 +11,7 @@ from fakes.reruns import INI, Project, repository
 from pytest_hwperf.cli import main
 from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK
 from pytest_hwperf.gate.preparing import GateRequest
+from pytest_hwperf.plugin.settings import read_settings
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.report import Report, ReportFile
@@ -63,40 +64,36 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
-@pytest.mark.parametrize("options", [(), ("--hwperf-only", "-k", "1 or 2")])
-def test_every_selected_test_is_run_by_one_shard(suite: pytest.Pytester, options: tuple[str, ...]) -> None:
-    whole = suite.runpytest_inprocess("-v", "--hwperf-energy=off", *options).stdout.str()
-    found = [run(suite, number, *options) for number in (1, 2, 3)]
-    assert all(result.ret == pytest.ExitCode.OK for result, _ in found)
-    assert sorted(re.findall(r"^(test_a\S+) PASSED", whole, re.MULTILINE)) == sorted(
-        chain.from_iterable(ids for _, ids in found)
-    )
-    assert OK == main(["report", *(str(suite.path / f"{number}.json") for number in (1, 2, 3))])
-
-
-def test_what_is_compared_with_each_other_stays_together(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(test_b=SWEPT)
-    found = [run(pytester, number)[1] for number in (1, 2, 3)]
-    assert 9 == sum(map(len, found))
+def test_every_selected_test_is_run_by_one_shard_and_a_failed_one_fails_the_merged_build(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is compared with each other, the scenarios of a test and the points of a sweep, stays together."""
+    pytester.makepyfile(test_a=TESTS.replace("FAILING", "7"), test_b=SWEPT)
+    found = [run(pytester, number, "--hwperf-only") for number in (1, 2, 3)]
+    files = [str(pytester.path / f"{number}.json") for number in (1, 2, 3)]
+    ran = [ids for _, ids in found]
+    capsys.readouterr()
+    assert 21 == len({*chain.from_iterable(ran)}) == sum(map(len, ran))
     for alike in (r"test_sweep\[", r"test_scenarios\[.*1\]", r"test_scenarios\[.*8\]"):
-        assert [0, 0, 3] == sorted(sum(bool(re.search(alike, one)) for one in ids) for ids in found)
+        assert [0, 0, 3] == sorted(sum(bool(re.search(alike, one)) for one in ids) for ids in ran)
+    for number, (result, ids) in enumerate(found, 1):
+        assert f"hwperf: shard {number} of 3 runs {len(ids)} of 21 tests" in result.outlines
+        (shard,) = report(pytester, number).shards
+        failed = tuple(one for one in ids if "measured[7]" in one)
+        assert (number, 3, 0.01, 21, len(failed)) == (
+            shard.number, shard.of, shard.alpha, shard.selected, shard.exit_code,
+        )  # fmt: skip
+        assert failed == shard.failed
+    assert [0, 0, 1] == sorted(result.ret for result, _ in found)
+    assert FAILED == main(["report", *files])
+    assert "1 test failed by themselves: test_a.py::test_measured[7]" in capsys.readouterr().out.replace("\n", " ")
+    assert INCONCLUSIVE == main(["report", *(file for file, (one, _) in zip(files, found, strict=True) if not one.ret)])
 
 
-def test_a_shard_says_what_it_runs(suite: pytest.Pytester) -> None:
+def test_a_shard_that_compares_says_its_part_of_the_rate(suite: pytest.Pytester) -> None:
     result, ids = run(suite, 2, "--hwperf-compare", "-ohwperf_rerun=never")
-
     said = f"hwperf: shard 2 of 3 runs {len(ids)} of 16 tests, with 0.333333 % of the false-alarm rate of 1 %"
     assert said in result.outlines
-    assert f"hwperf: shard 2 of 3 runs {len(ids)} of 16 tests" in run(suite, 2)[0].outlines
-    (shard,) = report(suite, 2).shards
-    assert (2, 3, 0.01, 16, 0, ()) == (
-        shard.number,
-        shard.of,
-        shard.alpha,
-        shard.selected,
-        shard.exit_code,
-        shard.failed,
-    )
 
 
 def test_a_kind_of_machine_is_told_and_merged(suite: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,21 +111,6 @@ def test_a_kind_of_machine_is_told_and_merged(suite: pytest.Pytester, capsys: py
     assert OK == main(["report", *files, "--kinds=arm,x86"])
     assert INCONCLUSIVE == main(["report", *files, "--kinds=arm,x86,gpu"])
     assert "gpu is missing" in capsys.readouterr().out
-
-
-def test_a_kind_gets_its_part_of_the_rate(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = list[float]()
-
-    def gate(request: GateRequest) -> None:
-        asked.append(request.alpha)
-        raise UsageProblem("stopped here")
-
-    monkeypatch.setattr("pytest_hwperf.plugin.gate.run_gate", gate)
-    project: Project = repository(pytester, {"pytest.ini": INI, "test_a.py": TESTS.replace("FAILING", "-1")})
-    project.run("--hwperf-machine-kind=arm")
-    project.run("--hwperf-machine-kind=arm/2", "--hwperf-alpha=2%")
-    project.run("--hwperf-machine-kind=arm/2", "--hwperf-shard=1/4", "--hwperf-alpha=4%")
-    assert pytest.approx([0.01, 0.01, 0.005]) == asked
 
 
 @pytest.mark.parametrize(
@@ -154,7 +136,7 @@ def test_a_shard_that_ended_otherwise_than_its_tests_is_not_green(
     suite: pytest.Pytester, capsys: pytest.CaptureFixture[str], conftest: str, code: int, said: str
 ) -> None:
     suite.makeconftest(f"import pytest\n\n{conftest}\n")
-    suite.runpytest_subprocess("--hwperf-shard=1/1", "--hwperf-report=1.json", "--hwperf-energy=off", "-k", "1 or 2")
+    suite.runpytest_inprocess("--hwperf-shard=1/1", "--hwperf-report=1.json", "--hwperf-energy=off", "-k", "1 or 2")
     capsys.readouterr()
     assert code == main(["report", str(suite.path / "1.json")])
     assert said in capsys.readouterr().out
@@ -171,44 +153,33 @@ def test_an_empty_shard_passes_with_a_report(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("select", ["one", "nothing"])
-def test_an_empty_shard_passes_under_xdist_too(pytester: pytest.Pytester, select: str) -> None:
+def test_an_empty_shard_passes_under_xdist_too(pytester: pytest.Pytester) -> None:
     """Its workers alone collect, and tell what they have found; a selection without tests is one as ever."""
     pytester.makepyfile(test_a="def test_one(hwperf):\n    hwperf.record('tokens', 4.0, better='lower')\n")
     found = [
         pytester.runpytest_subprocess(
             "-p", "xdist", "-n1", "-k", select, f"--hwperf-shard={number}/2", f"--hwperf-report={number}.json"
         )
-        for number in (1, 2)
+        for number, select in ((1, "nothing"), (1, "one"), (2, "one"))
     ]
-    said = [line for result in found for line in result.outlines if line.startswith("hwperf: shard ")]
-    if select == "one":
-        assert [0, 0] == [int(result.ret) for result in found]
-        assert [0, 1] == sorted(len(report(pytester, number).judgements) for number in (1, 2))
-        assert [1, 1] == [report(pytester, number).shards[0].selected for number in (1, 2)]
-        assert ["0 of 1 tests", "1 of 1 tests"] == sorted(line.partition(" runs ")[2] for line in said)
-    else:
-        assert [pytest.ExitCode.NO_TESTS_COLLECTED] * 2 == [result.ret for result in found]
+    said = [line for result in found[1:] for line in result.outlines if line.startswith("hwperf: shard ")]
+    assert [pytest.ExitCode.NO_TESTS_COLLECTED, 0, 0] == [int(result.ret) for result in found]
+    assert [0, 1] == sorted(len(report(pytester, number).judgements) for number in (1, 2))
+    assert [1, 1] == [report(pytester, number).shards[0].selected for number in (1, 2)]
+    assert ["0 of 1 tests", "1 of 1 tests"] == sorted(line.partition(" runs ")[2] for line in said)
 
 
-def test_a_test_that_fails_by_itself_fails_the_merged_build(
-    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytester.makepyfile(test_a=TESTS.replace("FAILING", "7"))
-    codes = [int(run(pytester, number)[0].ret) for number in (1, 2, 3)]
-    files = [str(pytester.path / f"{number}.json") for number in (1, 2, 3)]
-    capsys.readouterr()
-    assert [0, 0, 1] == sorted(codes)
-    assert FAILED == main(["report", *files])
-    assert "1 test failed by themselves: test_a.py::test_measured[7]" in capsys.readouterr().out.replace("\n", " ")
-    passed = [file for file, code in zip(files, codes, strict=True) if not code]
-    assert INCONCLUSIVE == main(["report", *passed])
+def test_a_shard_of_a_kind_gets_its_part_of_the_rate(pytester: pytest.Pytester) -> None:
+    parts = {("arm", "1%"): 0.01, ("arm/2", "2%"): 0.01, ("", "2%"): 0.02}
+    for (kind, alpha), part in parts.items():
+        given = [f"--hwperf-machine-kind={kind}"] if kind else []
+        assert part == read_settings(pytester.parseconfig(*given, f"--hwperf-alpha={alpha}")).own_alpha
 
 
 def test_pairs_and_stored_accuracies_get_a_part_of_the_rate(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The pairs a quarter of 1 %, and stored accuracies 1 % over four times as many comparisons."""
+    """The pairs an eighth of 4 %, and stored accuracies 1 % over four times as many comparisons."""
     asked, criteria = list[float](), list[Mapping[str, Any]]()
 
     def gate(request: GateRequest) -> None:
@@ -222,7 +193,7 @@ def test_pairs_and_stored_accuracies_get_a_part_of_the_rate(
     monkeypatch.setattr("pytest_hwperf.plugin.gate.run_gate", gate)
     monkeypatch.setattr("pytest_hwperf.plugin.judging.Criteria", kept)
     project: Project = repository(pytester, {"pytest.ini": INI, "test_a.py": TESTS.replace("FAILING", "-1")})
-    project.run("--hwperf-shard=1/4", "--hwperf-alpha=2%")
+    project.run("--hwperf-machine-kind=arm/2", "--hwperf-shard=1/4", "--hwperf-alpha=4%")
     project.run("--hwperf-shard=1/4", "--hwperf-compare", against="")
     assert [0.005] == asked
     assert {(0.01, 4)} == {(one["alpha"], one["family"]) for one in criteria}

@@ -42,21 +42,17 @@ def test_stages_are_rows_in_their_order_with_n_and_source(pytester: pytest.Pytes
     result.stdout.no_fnmatch_line("*stages take*")
 
 
-def test_stages_that_miss_the_call_say_so(pytester: pytest.Pytester) -> None:
-    run(pytester, CALL.format(rest=2000)).stdout.fnmatch_lines(["*stages take * ms together, the whole call * ms*"])
-
-
-def test_a_bad_name_fails_its_test(pytester: pytest.Pytester) -> None:
-    result = run(pytester, CALL.format(rest=0).replace("inference", "model call"))
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*hwperf.stage('model call'): a stage is named by letters, digits*"])
-
-
 def test_where_nothing_is_measured_nothing_is_timed(pytester: pytest.Pytester) -> None:
     text = CALL.partition("    run = ")[0].format(rest=0) + "    assert hwperf(predict, 3).result == 3\n"
     run(pytester, text, "--hwperf-disable").assert_outcomes(passed=1)
 
 
-def test_a_recorded_metric_cannot_pass_for_a_stage(pytester: pytest.Pytester) -> None:
-    result = run(pytester, "def test_it(hwperf): hwperf.record('stage_a', 1.0, better='lower')")
+def test_stages_that_miss_the_call_and_bad_names_say_so(pytester: pytest.Pytester) -> None:
+    """A recorded metric cannot pass for a stage."""
+    recorded = "def test_recorded(hwperf): hwperf.record('stage_a', 1.0, better='lower')\n"
+    named = CALL.format(rest=0).replace("inference", "model call").replace("test_it", "test_named")
+    result = run(pytester, CALL.format(rest=2000) + named + recorded)
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(["*hwperf.stage('model call'): a stage is named by letters, digits*"])
     result.stdout.fnmatch_lines(["*hwperf.record('stage_a'): the name is a built-in metric*"])
+    result.stdout.fnmatch_lines(["*stages take * ms together, the whole call * ms*"])

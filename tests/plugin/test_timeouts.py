@@ -24,20 +24,13 @@ def left_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return seen
 
 
-@pytest.mark.usefixtures("other_plugins")
-@pytest.mark.skipif(not hasattr(signal, "getitimer"), reason="there is no such timer on Windows")
-@pytest.mark.parametrize(
-    ("options", "during", "after"),
-    [
-        (("--timeout=600", "--timeout-method=signal"), 0, "running"),
-        (("--timeout=600", "--timeout-method=signal", "-o", "timeout_func_only=true"), 0, "running"),
-        ((), 0, "none"),
-        (("-p", "no:timeout"), 0, "none"),
-    ],
-)
-def test_the_timer_of_a_test_is_paused(
-    pytester: pytest.Pytester, left_s: list[float], options: tuple[str, ...], during: float, after: str
-) -> None:
+TIMED = ("-p", "pytest_timeout", "--timeout=600", "--timeout-method=signal")
+NO_TIMER = pytest.mark.skipif(not hasattr(signal, "getitimer"), reason="there is no such timer on Windows")
+
+
+@NO_TIMER
+def test_the_timer_of_a_test_is_paused(pytester: pytest.Pytester, left_s: list[float]) -> None:
+    """Where there is one: neither without a time, nor without the plugin."""
     pytester.makepyfile(
         """
         import pytest, signal
@@ -54,14 +47,19 @@ def test_the_timer_of_a_test_is_paused(
             print("timer", "running" if left_s() > 0 else "none")
         """
     )
-    result = pytester.runpytest_inprocess("-s", *OPTIONS, *options)
-    result.stdout.fnmatch_lines([f"*timer {after}"])
-    assert [during] == left_s
+    cases = (
+        (TIMED, "running"),
+        ((*TIMED, "-o", "timeout_func_only=true"), "running"),
+        (TIMED[:2], "none"),
+        ((), "none"),
+    )
+    for options, after in cases:
+        pytester.runpytest_inprocess("-s", *OPTIONS, *options).stdout.fnmatch_lines([f"*timer {after}"])
+    assert [0] * len(cases) == left_s
     assert 0 == signal.getitimer(signal.ITIMER_REAL)[0]
 
 
-@pytest.mark.usefixtures("other_plugins")
-@pytest.mark.skipif(not hasattr(signal, "getitimer"), reason="there is no such timer on Windows")
+@NO_TIMER
 def test_the_timer_of_an_async_test_is_paused_in_its_own_thread(pytester: pytest.Pytester, left_s: list[float]) -> None:
     """Another one measures, and cannot set a signal."""
     pytest.importorskip("pytest_asyncio")
@@ -81,7 +79,6 @@ def test_the_timer_of_an_async_test_is_paused_in_its_own_thread(pytester: pytest
         """
     )
     scope = "asyncio_default_fixture_loop_scope=function"
-    result = pytester.runpytest_inprocess("-s", *OPTIONS, "--timeout=600", "--timeout-method=signal", "-o", scope)
-
+    result = pytester.runpytest_inprocess("-s", *OPTIONS, *TIMED, "-p", "pytest_asyncio.plugin", "-o", scope)
     result.stdout.fnmatch_lines(["*timer running"])
     assert left_s == [0]

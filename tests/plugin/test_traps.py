@@ -1,110 +1,83 @@
 """Traps of measuring: each has a sentence where a user sees it. The numbers behind them are tested where they arise."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pytest_hwperf.host.disturbance import Snapshot
 
-QUICK = ("-v", "-p", "no:cacheprovider", "-p", "no:benchmark", "--hwperf-energy=off", "--hwperf-sample-time=0.02")
+QUICK = ("-v", "-p", "no:cacheprovider", "--hwperf-energy=off", "--hwperf-sample-time=0.02")
+TESTS = """
+import time
+import numpy as np, pytest
+from sklearn.linear_model import LogisticRegression
+
+class Later:
+    def is_ready(self): return False
+    def block_until_ready(self): return self
+
+@pytest.fixture
+def hwperf_data(): return np.ones((60, 4), dtype="float32")
+
+@pytest.fixture
+def hwperf_model(): return LogisticRegression().fit(np.ones((60, 4)) + np.eye(60, 4), np.arange(60) % 2)
+
+def test_cold(hwperf): hwperf(time.sleep, 0.02)
+
+def test_batch(hwperf): hwperf(len, list(range(8)), batch_size=4)
+
+@pytest.mark.hwbudget(latency_mean_ms=1e5)
+def test_mean(): pass
+
+@pytest.mark.hwbudget(latency_p50_ms=1e6)
+@pytest.mark.hwscenarios("onnx_fp32")
+def test_predictions(hwperf, scenario): hwperf(scenario)
+
+def test_later(hwperf): hwperf(Later)
+
+@pytest.mark.hwbudget(accuracy_min=0.7)
+def test_examples(hwperf):
+    X, y = np.arange(10.0).reshape(10, 1), np.array([1] * 8 + [0] * 2)
+    hwperf(lambda rows: np.ones(len(rows)), X, y_true=y)
+"""
+SAID = (
+    "no warm-up: the first call took ",  # which takes more than half of the time
+    "batches of 8 rows are served",
+    "limit a mean alone (latency_mean_ms,",
+    "openblas may use 4,096 threads on ",
+    "nothing checks its predictions: test_it.py::test_predictions[onnx_fp32]",
+    "every call gets the same values (60 rows): ",
+    "Later before it was computed: ",
+    "10 examples cannot decide this: about 95 would",  # (30.7 / 10)²: 8 of 10 reach from 49 to 96 %
+)
 
 
 def shown(pytester: pytest.Pytester, source: str, *options: str) -> str:
     """Run a test and return what is shown, without the breaks between lines."""
-    pytester.makepyfile(source)
+    pytester.makepyfile(test_it=source)
     return " ".join(pytester.runpytest_inprocess(*QUICK, *options).stdout.str().split())
 
 
-def test_cold_calls_in_the_sample(pytester: pytest.Pytester) -> None:
-    """The warm-up is capped by the time: the first call alone takes more than half of it."""
-    text = shown(pytester, "import time\ndef test_it(hwperf): hwperf(time.sleep, 0.02)")
-    assert "no warm-up: the first call took " in text
-    assert "raise --hwperf-sample-time" in text
+def test_each_trap_is_said(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And none of them where the served batch is measured, a percentile limited and no pool larger than the cores."""
+    pools = [{"user_api": "blas", "internal_api": "openblas", "num_threads": 4096, "version": "0.3", "prefix": ""}]
+    with monkeypatch.context() as patch:
+        patch.setattr("threadpoolctl.threadpool_info", lambda: pools)
+        text = shown(pytester, TESTS, "-ohwperf_serving_batch=8")
+    calm = "@pytest.mark.hwbudget(latency_p95_ms=1e5)\ndef test_it(hwperf): hwperf(len, [1] * 4, batch_size=4)"
+    without = shown(pytester, f"import pytest\n{calm}", "-ohwperf_serving_batch=4")
+    assert [] == [one for one in SAID if one not in text]
+    assert [] == [one for one in ("are served", "limit a mean alone", "may use 4,096", "no warm-up") if one in without]
 
 
-def test_another_batch_than_the_served_one(pytester: pytest.Pytester) -> None:
-    source = "def test_it(hwperf): hwperf(len, list(range(8)), batch_size=4)"
-    assert "warning: batches of 8 rows are served" in shown(pytester, source, "-ohwperf_serving_batch=8")
-    assert "are served" not in shown(pytester, source, "-ohwperf_serving_batch=4")
-
-
-def test_limits_on_means_alone(pytester: pytest.Pytester) -> None:
-    source = "import pytest\n@pytest.mark.hwbudget({}=1e5)\ndef test_it(): pass"
-    assert "limit a mean alone (latency_mean_ms," in shown(pytester, source.format("latency_mean_ms"))
-    assert "limit a mean alone" not in shown(pytester, source.format("latency_p95_ms"))
-
-
-def test_pools_larger_than_the_cores(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    pools = [{"internal_api": "openblas", "num_threads": 4096}]
-    monkeypatch.setattr("threadpoolctl.threadpool_info", lambda: pools)
-    assert "openblas may use 4,096 threads on " in shown(pytester, "def test_it(hwperf): hwperf(sum, [1])")
-
-
-def test_predictions_that_nobody_checks_and_rows_that_are_the_same(pytester: pytest.Pytester) -> None:
-    """One session, since the model is converted for it."""
-    text = shown(
-        pytester,
-        """
-        import numpy as np, pytest
-        from sklearn.linear_model import LogisticRegression
-
-        X = np.ones((60, 4), dtype="float32")
-
-        @pytest.fixture
-        def hwperf_data(): return X
-
-        @pytest.fixture
-        def hwperf_model(): return LogisticRegression().fit(X + np.eye(60, 4), np.arange(60) % 2)
-
-        @pytest.mark.hwbudget(latency_p50_ms=1e6)
-        @pytest.mark.hwscenarios("onnx_fp32")
-        def test_it(hwperf, scenario): hwperf(scenario)
-        """,
-    )
-    assert "nothing checks its predictions: test_predictions_that_nobody_checks" in text
-    assert "every call gets the same values (60 rows): caches and branch predictors learn them" in text
-
-
-def test_an_array_that_is_computed_after_its_call(pytester: pytest.Pytester) -> None:
-    source = """
-        class Later:
-            def is_ready(self): return False
-            def block_until_ready(self): return self
-
-        def test_it(hwperf): hwperf(Later)
-    """
-    assert "Later before it was computed: end it with .block_until_ready()" in shown(pytester, source)
-
-
-def test_too_few_examples(pytester: pytest.Pytester) -> None:
-    """8 of 10 reach from 49 to 96 %, so that 0.7 is not decided: (30.7 / 10)² times as many would."""
-    source = """
-        import numpy as np, pytest
-        X, y = np.arange(10.0).reshape(10, 1), np.array([1] * 8 + [0] * 2)
-
-        @pytest.mark.hwbudget(accuracy_min=0.7)
-        def test_it(hwperf): hwperf(lambda rows: np.ones(len(rows)), X, y_true=y)
-    """
-    assert "10 examples cannot decide this: about 95 would, if the share stays the same" in shown(pytester, source)
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"switches": 10_000}, "times a second: other work wanted the same cores"),
-        ({"heat": 9}, "thermal throttling: its counters rose by 2"),
-        ({"hz": 2.0e9}, "the clock rate fell from 3.40 to 2.00 GHz during the measurement"),
-    ],
-    ids=["interference", "heat", "clock rate"],
-)
-def test_a_machine_that_was_disturbed(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], sentence: str
-) -> None:
+def test_a_machine_that_was_disturbed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     before = Snapshot(switches=0, cpu=None, load=0.0, wall_s=0.0, heat=7, hz=3.4e9)
-    moments = iter([before, before._replace(wall_s=1.0, **change)])
+    moments = iter([before, before._replace(wall_s=1.0, switches=10_000, heat=9, hz=2.0e9)])
     monkeypatch.setattr("pytest_hwperf.plugin.measurement.snapshot", lambda **_: next(moments))
-    assert sentence in shown(pytester, "def test_it(hwperf): hwperf(sum, [1])")
+    text = shown(pytester, "def test_it(hwperf): hwperf(sum, [1])")
+    assert "times a second: other work wanted the same cores" in text
+    assert "thermal throttling: its counters rose by 2" in text
+    assert "the clock rate fell from 3.40 to 2.00 GHz during the measurement" in text
 
 
 def test_a_processor_that_becomes_slower_is_read_from_the_system(tmp_path: Path) -> None:

@@ -51,18 +51,16 @@ def test_a_decided_regression_fails_though_its_test_is_skipped_breaks_or_expecte
     assert "regressed" == project.compared("test_broken").outcome
 
 
-@pytest.mark.parametrize(("options", "failed"), [((), 0), (("--hwperf-strict",), 2)], ids=["", "strict"])
-def test_a_test_that_measures_and_then_skips_or_expects_to_fail_is_listed(
-    project: Project, options: tuple[str, ...], failed: int
-) -> None:
+def test_a_test_that_measures_and_then_skips_or_expects_to_fail_is_listed(project: Project) -> None:
     """On both sides: the pairs cannot compare it, and nothing in the session judges it."""
     tests = [SLOW.format(name, "") + f"    pytest.{name}('later')\n" for name in ("skip", "xfail")]
     project.write({"test_work.py": IN_PAIRS + "".join(tests) + SLOW.format("fine", "")})
-    result = project.run(REPEATED, "--hwperf-margin=900%", *options)
-    assert failed == str(result.stdout).count("\nFAILED test_work.py::")
-    assert "2 not comparable" in result.stdout.lines[-1]
-    result.stdout.fnmatch_lines(["warning: 2 tests not compared, since the pairs could not run them;*"])
-    assert "2 comparisons not made" in headline_of(project.report()).sentence
+    for options, failed in (((), 0), (("--hwperf-strict",), 2)):
+        result = project.run(REPEATED, "--hwperf-margin=900%", *options)
+        assert failed == str(result.stdout).count("\nFAILED test_work.py::")
+        assert "2 not comparable" in result.stdout.lines[-1]
+        result.stdout.fnmatch_lines(["warning: 2 tests not compared, since the pairs could not run them;*"])
+        assert "2 comparisons not made" in headline_of(project.report()).sentence
 
 
 def test_what_only_the_baseline_measures_is_listed(project: Project) -> None:
@@ -176,13 +174,16 @@ def test_ctrl_c_in_the_pairs_prints_what_was_decided_so_far(project: Project, mo
     result.stdout.fnmatch_lines(["test_known.py", "*test_known *×3*", "*regressed: latency p50"])
 
 
-@pytest.mark.parametrize("change", ["", "commit", "file", "work"])
-def test_the_same_code_on_both_sides_is_named(project: Project, change: str) -> None:
+def test_the_same_code_on_both_sides_is_named(project: Project) -> None:
     """Not where a file has changed or is new, or the other commit is meant."""
-    if change in ("", "commit"):
-        project.commit({".gitignore": "report.json\n.*\n__pycache__\n"})
-    if change == "file":
-        project.commit({".gitignore": "report.json\n.*\n__pycache__\n"})
-        project.write({"new.py": ""})
-    result = project.run(REHEARSED, against="HEAD~1" if change == "commit" else "HEAD")
-    assert (not change) == ("without changes: both sides run the same code" in result.stdout.str())
+
+    def is_named(against: str = "HEAD") -> bool:
+        result = project.run(REHEARSED, against=against)
+        return "without changes: both sides run the same code" in result.stdout.str()
+
+    assert not is_named()
+    project.commit({".gitignore": "report.json\n.*\n__pycache__\n"})
+    assert is_named()
+    assert not is_named("HEAD~1")
+    project.write({"new.py": ""})
+    assert not is_named()

@@ -36,14 +36,6 @@ def test_each_verbosity_has_its_screen(
     assert any(line.startswith("budgets: 1 ") for line in lines)  # on a busy machine with few calls, and remarks
 
 
-def test_a_misspelt_marker_is_told_within_the_terminal(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("import pytest\n@pytest.mark.hwbudget(latency_p95=5)\ndef test_it(): pass")
-    result = pytester.runpytest_inprocess(*QUICK)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert [] == [line for line in result.errlines if len(line) > 80]
-    assert "Did you mean 'latency_p95_ms'?" in " ".join(" ".join(result.errlines).split())
-
-
 def test_the_header_keeps_the_width(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a word, such as a path, is never broken; the rate is as it is typed."""
     monkeypatch.setenv("COLUMNS", "50")
@@ -54,7 +46,11 @@ def test_the_header_keeps_the_width(pytester: pytest.Pytester, monkeypatch: pyte
     assert "alpha 1 %, energy auto" in " ".join(" ".join(lines[first : first + 4]).split())
 
 
-def test_the_option_that_was_given_is_answered(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("def test_it(hwperf):\n    hwperf(len, [1])\n")
-    result = pytester.runpytest_inprocess("--hwperf-margin=foo=3%")
-    assert [] != [line for line in result.errlines if "--hwperf-margin: foo=3%: unknown keyword" in line]
+def test_usage_errors_keep_the_width_and_answer_what_was_given(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("import pytest\n@pytest.mark.hwbudget(latency_p95=5)\ndef test_it(): pass")
+    marked = pytester.runpytest_inprocess(*QUICK)
+    option = pytester.runpytest_inprocess("--hwperf-margin=foo=3%")
+    assert pytest.ExitCode.USAGE_ERROR == marked.ret
+    assert [] == [line for line in marked.errlines if len(line) > 80]
+    assert "Did you mean 'latency_p95_ms'?" in " ".join(" ".join(marked.errlines).split())
+    assert [] != [line for line in option.errlines if "--hwperf-margin: foo=3%: unknown keyword" in line]
