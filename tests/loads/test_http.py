@@ -37,6 +37,7 @@ def test_rows_that_json_does_not_take_are_a_usage_error() -> None:
 def test_json_is_said_to_be_json() -> None:
     """Also where it was given as text."""
     assert [sent for *_, sent in HEADERS] == [headers_for([body], given) for body, given, _ in HEADERS]
+    assert {} == headers_for([b"[[1]]", b"one"], {})
 
 
 def test_headers_are_given_as_lines() -> None:

@@ -40,7 +40,7 @@ def test_at_most_so_many_calls_run_at_once() -> None:
 
 def test_a_closed_loop_calls_until_its_time_is_up() -> None:
     for kind in ("single_stream", "concurrency"):
-        load, times = Load(kind=kind, seconds=0.02, in_flight=1), Times()  # type: ignore[arg-type] # these two
+        load, times = Load(kind=kind, seconds=0.02, in_flight=1), Times()
         drive(load, lambda _: None, times)
         served = times.served()
         assert served.due == served.issued

@@ -92,7 +92,7 @@ def test_without_a_reason_to_stop_every_point_is_measured(pytester: pytest.Pytes
 
 def test_where_runs_are_compared_every_point_is_measured(pytester: pytest.Pytester) -> None:
     """One of them can be selected by its values."""
-    pytester.makepyfile(callable_test("batch_size=[8, 1, 16], latency_p50_ms=1e-12"))
+    pytester.makepyfile(callable_test("batch_size=[1, 8, 16], latency_p50_ms=1e-12"))
     result = pytester.runpytest_inprocess(*QUICK, "--hwperf-compare", "-ohwperf_rerun=never", "-k", "not batch_size:16")
     result.assert_outcomes(passed=2, deselected=1)
 
