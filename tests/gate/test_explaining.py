@@ -80,6 +80,15 @@ def evidence() -> Evidence:
     return gates.build([0.3, 0.0, 0.3], Random(2), (memory,))
 
 
+@pytest.fixture(scope="module")
+def six() -> Evidence:
+    """Six tests that got slower."""
+    return gates.build([0.5] * 6, Random(3))
+
+
+NOTHING = Evidence(alpha=0.01, hypotheses=(), pairs=())
+
+
 def commands(node: str) -> Mapping[Side, Command]:
     return {side: Command(arguments=[side, node], directory=Path(), environment={}) for side in SIDES}
 
@@ -119,53 +128,41 @@ def test_what_regressed_is_explained_and_on_demand_all_or_none(
     assert all(not one.movers for one in found if one.measurement.test[-1] == "1")
 
 
-def test_the_time_that_is_left_is_that_of_as_many_repeats(monkeypatch: pytest.MonkeyPatch, evidence: Evidence) -> None:
+def test_both_sides_take_turns_three_times(monkeypatch: pytest.MonkeyPatch, evidence: Evidence) -> None:
     """Three comparisons of three repeats of six seconds each: 54 s in all."""
-    _, _, shown = explain(monkeypatch, evidence)
+    found, processes, shown = explain(monkeypatch, evidence)
     known = [one.left_s for one in shown if one.left_s is not None]
     assert (1, None) == (shown[0].pair, shown[0].left_s)  # nothing is known before the first answer
     assert [48.0, 42.0, 36.0, 36.0, 30.0] == pytest.approx(known[:5])  # the next comparison begins
     assert 0.0 == known[-1]
-
-
-def test_both_sides_take_turns_three_times(monkeypatch: pytest.MonkeyPatch, evidence: Evidence) -> None:
-    found, processes, _ = explain(monkeypatch, evidence)
-    of_one = [side for side, role, test in processes.asked if test == "0"]
-    assert [*"bccbbc"] == of_one
-    assert {"functions": {"0", "2"}, "sites": {"3"}} == {
-        role: {test for _, other, test in processes.asked if other == role} for role in ("functions", "sites")
-    }
+    assert [*"bccbbc"] == [side for side, role, test in processes.asked if test == "0"]
+    assert {("functions", "0"), ("functions", "2"), ("sites", "3")} == {one[1:] for one in processes.asked}
     assert {("embed", 3), ("load", 3)} == {(one.movers[0].name, one.repeats) for one in found}
 
 
-@pytest.mark.parametrize(
-    ("broken", "why"),
-    [
+def test_a_side_that_gives_no_profile_is_asked_once_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, evidence: Evidence
+) -> None:
+    for broken, why in (
         ("baseline crashes", "what moved is not known: a fresh process ended with code 1 (baseline)"),
         ("candidate has none", "what moved is not known: it shows none (candidate)"),
-    ],
-)
-def test_a_side_that_gives_no_profile_is_asked_once_and_says_why(
-    monkeypatch: pytest.MonkeyPatch, evidence: Evidence, broken: str, why: str
-) -> None:
-    found, processes, _ = explain(monkeypatch, evidence, broken=broken)
-    assert {(why, ())} == {(str(one.withheld), one.movers) for one in found}
-    assert len(processes.asked) <= 2 * len(found)
+    ):
+        found, processes, _ = explain(monkeypatch, evidence, broken=broken)
+        assert {(why, ())} == {(str(one.withheld), one.movers) for one in found}
+        assert len(processes.asked) <= 2 * len(found)
 
 
-@pytest.mark.parametrize(("change", "seconds"), [(0.19, 0.0), (0.21, 0.5), (-0.21, 0.5)])
-def test_a_large_change_needs_few_samples(monkeypatch: pytest.MonkeyPatch, change: float, seconds: float) -> None:
+def test_a_large_change_needs_few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small one needs as many as a process takes unless it is told."""
-    monkeypatch.setattr("pytest_hwperf.gate.explaining.decide", lambda _: changes((0, "latency", "p50", change)))
-    _, processes, _ = explain(monkeypatch, Evidence(alpha=0.01, hypotheses=(), pairs=()), "always")
-    assert {seconds} == processes.seconds
+    for change, seconds in ((0.19, 0.0), (0.21, 0.5), (-0.21, 0.5)):
+        _, _, processes = told(monkeypatch, changes((0, "latency", "p50", change)), "always")
+        assert {seconds} == processes.seconds
 
 
 def test_where_few_samples_show_nothing_more_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine; twice three repeats of both sides."""
-    monkeypatch.setattr("pytest_hwperf.gate.explaining.decide", lambda _: changes((0, "latency", "p50", 0.5)))
-    nothing = Evidence(alpha=0.01, hypotheses=(), pairs=())
-    found, processes, _ = explain(monkeypatch, nothing, broken="0.5 s show nothing")
+    slower = changes((0, "latency", "p50", 0.5))
+    found, _, processes = told(monkeypatch, slower, broken="0.5 s show nothing")
     assert ({0.5, 0.0}, 12, "embed") == (processes.seconds, len(processes.asked), found[0].movers[0].name)
 
 
@@ -175,12 +172,11 @@ def test_no_process_is_started_when_the_time_is_up(monkeypatch: pytest.MonkeyPat
     assert ["None", *["not explained: --hwperf-time-limit was over"] * 2] == [str(one.withheld) for one in found]
 
 
-def test_unasked_at_most_five_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    many = gates.build([0.5] * 6, Random(3))
-    found, processes, shown = explain(monkeypatch, many)
+def test_unasked_at_most_five_are_explained(monkeypatch: pytest.MonkeyPatch, six: Evidence) -> None:
+    found, processes, shown = explain(monkeypatch, six)
     assert (5, {5}) == (len({test for _, _, test in processes.asked}), {one.of for one in shown})
     assert "not explained: 5 are, unless --hwperf-explain=always asks for all" == str(found[-1].withheld)
-    assert all(one.movers for one in explain(monkeypatch, many, "always")[0])
+    assert all(one.movers for one in explain(monkeypatch, six, "always")[0])
 
 
 @pytest.mark.parametrize(("erf_us", "by_functions"), [(300.0, False), (30.0, True)])
@@ -221,13 +217,13 @@ def changes(*changed: tuple[int, str, str, float]) -> dict[Hypothesis, Compariso
 
 
 def told(
-    monkeypatch: pytest.MonkeyPatch, changed: dict[Hypothesis, Comparison]
-) -> tuple[list[Explanation], dict[str, str], int]:
-    """Explain what has changed; return this, what is said of each metric, and how many processes that took."""
+    monkeypatch: pytest.MonkeyPatch, changed: dict[Hypothesis, Comparison], wanted: Explain = "auto", broken: str = ""
+) -> tuple[list[Explanation], dict[str, str], Processes]:
+    """Explain what has changed; return this, what is said of each metric, and the processes that were asked."""
     monkeypatch.setattr("pytest_hwperf.gate.explaining.decide", lambda _: changed)
-    found, processes, _ = explain(monkeypatch, Evidence(alpha=0.01, hypotheses=(), pairs=()))
+    found, processes, _ = explain(monkeypatch, NOTHING, wanted, broken=broken)
     said = {f"{key[1]} {key[2]}": str(one.moved) for key, one in explained(changed, (), found).items()}
-    return found, said, len(processes.asked)
+    return found, said, processes
 
 
 EMBED = "embed (model.py:7)"
@@ -238,11 +234,11 @@ def test_what_moves_with_the_calls_shares_what_moved_them(monkeypatch: pytest.Mo
     """Six processes explain them all; the memory beside them takes six of its own."""
     others = ["latency p95", "latency mean", "cpu_time mean", "first_item p50"]
     named = [name.split() for name in ("latency p50", *others, "memory p50")]
-    _, said, asked = told(monkeypatch, changes(*((0, metric, statistic, 0.2) for metric, statistic in named)))
+    _, said, processes = told(monkeypatch, changes(*((0, metric, statistic, 0.2) for metric, statistic in named)))
     assert said.pop("latency p50").startswith(f"{EMBED} +2.00 ms: 100 % of the change")
     assert said.pop("memory p50").startswith("load (m.py:3) holds +")
     assert dict.fromkeys(others, f"it goes with latency p50: {EMBED}") == said
-    assert 12 == asked
+    assert 12 == len(processes.asked)
 
 
 def test_a_throughput_is_explained_as_the_time_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,36 +249,38 @@ def test_a_throughput_is_explained_as_the_time_of_a_call(monkeypatch: pytest.Mon
     assert f"it goes with throughput: {EMBED}" == said["latency p99"]
 
 
-@pytest.mark.parametrize(
-    ("metric", "why"),
-    [
-        ("latency p95", CALLS),
-        ("cpu_time mean", CALLS),
-        ("item p50", CALLS),
-        ("cold_start p50", "not explained: profiles show warm calls, and no imports, loads or first calls"),
-        ("energy mean", "not explained: profiles show time, and no energy"),
-        ("accuracy mean", "not explained: profiles show time and memory, and no predictions"),
-        ("probability_diff max", "not explained: profiles show time and memory, and no predictions"),
-        ("model_size p50", "not explained: profiles show calls, and no files"),
-        ("arena_held p50", "not explained: a profile of memory shows the process, and not the runtime's own allocator"),
-        ("gpu_memory p50", "not explained: a profile of memory shows the process, and not its GPUs"),
-        ("rouge_l p50", "not explained: the test records it itself"),
-    ],
-)
+UNEXPLAINED = {
+    "latency p95": CALLS,
+    "cpu_time mean": CALLS,
+    "item p50": CALLS,
+    "cold_start p50": "not explained: profiles show warm calls, and no imports, loads or first calls",
+    "energy mean": "not explained: profiles show time, and no energy",
+    "accuracy mean": "not explained: profiles show time and memory, and no predictions",
+    "probability_diff max": "not explained: profiles show time and memory, and no predictions",
+    "model_size p50": "not explained: profiles show calls, and no files",
+    "arena_held p50": "not explained: a profile of memory shows the process, and not the runtime's own allocator",
+    "gpu_memory p50": "not explained: a profile of memory shows the process, and not its GPUs",
+    "rouge_l p50": "not explained: the test records it itself",
+}
+
+
 @pytest.mark.parametrize("beside", [None, (1, "latency", "p50", 0.2), (0, "latency", "p50", -0.2)])
 def test_what_no_profile_explains_says_why(
-    monkeypatch: pytest.MonkeyPatch, metric: str, why: str, beside: tuple[int, str, str, float] | None
+    monkeypatch: pytest.MonkeyPatch, beside: tuple[int, str, str, float] | None
 ) -> None:
     """Also where another test got slower, or the calls of this one faster."""
-    name, _, statistic = metric.partition(" ")
-    _, said, _ = told(monkeypatch, changes((0, name, statistic, 0.3), *filter(None, [beside])))
-    assert why == said[metric]
+    found = {
+        metric: told(monkeypatch, changes((0, *metric.split(" "), 0.3), *filter(None, [beside])))[1][metric]  # type: ignore[arg-type] # a name and a statistic
+        for metric in UNEXPLAINED
+    }
+    assert UNEXPLAINED == found
 
 
 def test_nothing_is_said_of_what_improved_or_where_nothing_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, said, asked = told(monkeypatch, changes((0, "model_size", "p50", -0.3), (0, "latency", "p95", -0.3)))
-    assert ([], {"model_size p50": "None", "latency p95": "None"}, 0) == (found, said, asked)
-    assert not explain(monkeypatch, Evidence(alpha=0.01, hypotheses=(), pairs=()), "never")[0]
+    improved = changes((0, "model_size", "p50", -0.3), (0, "latency", "p95", -0.3))
+    found, said, processes = told(monkeypatch, improved)
+    assert ([], {"model_size p50": "None", "latency p95": "None"}, []) == (found, said, processes.asked)
+    assert not explain(monkeypatch, NOTHING, "never")[0]
 
 
 def facts_of(evidence: Evidence, known: Sequence[int] = (0, 1, 2)) -> dict[Measurement, dict[Side, Facts]]:
@@ -315,44 +313,38 @@ def profiled(
     return [one.measurement.test[-1] for one in found], processes, explainer.lost
 
 
-@pytest.mark.parametrize(("asked", "tests"), [(False, ["0", "2"]), (True, ["0", "1", "2"])])
 def test_operators_of_what_got_slower_are_profiled_and_on_demand_of_all(
-    monkeypatch: pytest.MonkeyPatch, evidence: Evidence, tests: list[str], *, asked: bool
+    monkeypatch: pytest.MonkeyPatch, evidence: Evidence
 ) -> None:
-    found, processes, _ = profiled(monkeypatch, evidence, facts_of(evidence), asked=asked)
-    assert tests == sorted(found)
-    assert [*"bc"] * len(tests) == [side for side, _, _ in processes.asked]
+    for asked, tests in ((False, ["0", "2"]), (True, ["0", "1", "2"])):
+        found, processes, _ = profiled(monkeypatch, evidence, facts_of(evidence), asked=asked)
+        assert tests == sorted(found)
+        assert [*"bc"] * len(tests) == [side for side, _, _ in processes.asked]
 
 
-def test_a_runtime_without_operators_is_not_asked(monkeypatch: pytest.MonkeyPatch, evidence: Evidence) -> None:
-    """Nor a measurement that only one side makes."""
+def test_operators_are_asked_of_runtimes_that_have_them_and_while_there_is_time(
+    monkeypatch: pytest.MonkeyPatch, evidence: Evidence
+) -> None:
+    """Nor of a measurement that only one side makes."""
     assert ["2"] == profiled(monkeypatch, evidence, facts_of(evidence, known=[2]))[0]
     nothing, processes, _ = profiled(monkeypatch, evidence, {})
     assert ([], []) == (nothing, processes.asked)
-
-
-@pytest.mark.parametrize(
-    ("broken", "why"),
-    [
-        ("baseline crashes", "operators of the baseline are not known: a fresh process ended with code 1"),
-        ("candidate crashes", "operators of the candidate are not known: a fresh process ended with code 1"),
-        ("candidate has none", "operators of the candidate are not known: it shows none"),
-    ],
-)
-def test_a_side_without_a_profile_leaves_the_verdict_alone_and_says_why(
-    monkeypatch: pytest.MonkeyPatch, evidence: Evidence, broken: str, why: str
-) -> None:
-    found, _, lost = profiled(monkeypatch, evidence, facts_of(evidence, known=[2]), broken=broken)
-    assert ([], [why]) == (found, [line.partition(": ")[2] for line in lost])
-
-
-def test_operators_are_not_asked_for_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch, evidence: Evidence) -> None:
     found, processes, _ = profiled(monkeypatch, evidence, facts_of(evidence), time_s=6.0)
     assert (["0"], 2) == (found, len(processes.asked))
 
 
-def test_unasked_the_operators_of_at_most_five_are_profiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    many = gates.build([0.5] * 6, Random(3))
-    facts = facts_of(many, known=range(6))
-    assert 5 == len(profiled(monkeypatch, many, facts)[0])
-    assert 6 == len(profiled(monkeypatch, many, facts, asked=True)[0])
+def test_a_side_without_a_profile_leaves_the_verdict_alone_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, evidence: Evidence
+) -> None:
+    for broken, why in (
+        ("baseline crashes", "operators of the baseline are not known: a fresh process ended with code 1"),
+        ("candidate crashes", "operators of the candidate are not known: a fresh process ended with code 1"),
+        ("candidate has none", "operators of the candidate are not known: it shows none"),
+    ):
+        found, _, lost = profiled(monkeypatch, evidence, facts_of(evidence, known=[2]), broken=broken)
+        assert ([], [why]) == (found, [line.partition(": ")[2] for line in lost])
+
+
+def test_unasked_the_operators_of_at_most_five_are_profiled(monkeypatch: pytest.MonkeyPatch, six: Evidence) -> None:
+    facts = facts_of(six, known=range(6))
+    assert [5, 6] == [len(profiled(monkeypatch, six, facts, asked=asked)[0]) for asked in (False, True)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 import pytest
-from fakes.lines import FakeLine, FakeMeasurement, FakeTest, Taken
+from fakes.lines import FakeLine, FakeMeasurement, FakeTest
 
 from pytest_hwperf.gate.channel import (
     AskEnergy,
@@ -22,6 +22,7 @@ from pytest_hwperf.gate.channel import (
 )
 from pytest_hwperf.gate.interleaving import Interleaver, Interleaving
 from pytest_hwperf.records.evidence import Measurement, Observation, Side
+from pytest_hwperf.stats.hypotheses import SIDES
 from pytest_hwperf.stats.paired import pair_value
 from pytest_hwperf.stats.timetable import BlockPlan
 
@@ -115,21 +116,15 @@ def test_both_sides_make_equally_many_calls_whichever_is_which() -> None:
     assert asked(one)[-turns:] == asked(one, "candidate")[-turns:] == asked(other)[-turns:]
 
 
-@pytest.mark.parametrize(
-    ("taken_ns", "taken"),
-    [
-        (MILLI, ["latency p50", "latency mean", "latency p95", "latency p99"]),  # 180 calls a side
-        (40 * MILLI, ["latency p50", "latency mean", "latency p95"]),  # 36
-        (1000 * MILLI, ["latency p50", "latency mean"]),  # 12
-    ],
-)
-def test_what_is_taken_too_costs_no_further_call(taken_ns: int, taken: list[str]) -> None:
-    """A percentile is left out where no call would lie beyond it."""
-    also = [("latency", "mean"), ("latency", "p50"), ("latency", "p95"), ("latency", "p99")]
-    found, lines = interleaving(constant(taken_ns), constant(taken_ns), also=also)
-    _, without = interleaving(constant(taken_ns), constant(taken_ns))
-    assert taken == [f"{one.metric} {one.statistic}" for one in found.observations]
-    assert asked(without) == asked(lines)
+def test_what_is_taken_too_costs_no_further_call() -> None:
+    """A percentile is left out where no call would lie beyond it: of 180 calls a side, 36 and 12."""
+    statistics = ("mean", "p50", "p95", "p99")
+    for taken_ns, taken in ((MILLI, "p50 mean p95 p99"), (40 * MILLI, "p50 mean p95"), (1000 * MILLI, "p50 mean")):
+        side = constant(taken_ns)
+        found, lines = interleaving(side, side, also=[("latency", one) for one in statistics])
+        _, without = interleaving(side, side)
+        assert taken.split() == [one.statistic for one in found.observations]
+        assert asked(without) == asked(lines)
 
 
 def test_the_coin_decides_each_double_block() -> None:
@@ -146,37 +141,29 @@ def test_calls_after_a_hand_over_are_cold_and_dropped() -> None:
         assert [mean] == pytest.approx(list(only(found).baseline))
 
 
-def test_short_calls_share_a_clock_reading() -> None:
-    found, lines = interleaving(constant(1_000), constant(1_000))
-    _, batch = asked(lines)[-1]
-    assert batch == 100
-    assert [1e-6] * 12 == pytest.approx(list(only(found).baseline))
-
-
-def test_percentiles_are_of_single_calls_however_short() -> None:
+def test_short_calls_share_a_clock_reading_and_percentiles_are_of_single_calls() -> None:
     """400 calls a side a pair for p95, the cold ones not counted."""
-    found, lines = interleaving(constant(1_000), constant(1_000), ("latency", "p95"))
-    turns = asked(lines)[-12:]
-    assert {batch for _, batch in turns} == {1}
-    assert sum(count for count, _ in turns) >= 400
-    assert [1e-6] == pytest.approx(list(only(found).candidate))
+    short = constant(1_000)
+    medians, shared = interleaving(short, short)
+    tails, single = interleaving(short, short, ("latency", "p95"))
+    assert 100 == asked(shared)[-1][1]
+    assert [1e-6] * 12 == pytest.approx(list(only(medians).baseline))
+    assert {1} == {batch for _, batch in asked(single)[-12:]}
+    assert sum(calls for calls, _ in asked(single)[-12:]) >= 400
+    assert [1e-6] == pytest.approx(list(only(tails).candidate))
 
 
-def test_percentiles_of_long_calls_take_as_many_calls_as_they_need() -> None:
-    """20 / (1 - 0.95) = 400 kept calls in 12 blocks: 34 and the 5 cold ones."""
-    _, lines = interleaving(constant(10 * MILLI), constant(10 * MILLI), ("latency", "p95"))
-    assert asked(lines)[-1] == (39, 1)
-
-
-def test_second_long_calls_are_few() -> None:
-    _, lines = interleaving(constant(1000 * MILLI), constant(1000 * MILLI))
-    assert asked(lines)[-1] == (1, 1)
-
-
-def test_many_threads_get_more_cold_calls() -> None:
-    many = FakeMeasurement(taken=lambda _: MILLI, threads=2)
-    _, lines = interleaving(many, many, ("latency", "p95"))
-    assert asked(lines)[-1] == (34 + 10, 1)
+@pytest.mark.parametrize(
+    ("side", "statistic", "calls"),
+    [
+        (constant(10 * MILLI), "p95", 34 + 5),  # 20 / (1 - 0.95) = 400 kept calls in 12 blocks, and the cold ones
+        (FakeMeasurement(threads=2), "p95", 34 + 10),
+        (constant(1000 * MILLI), "p50", 1),
+    ],
+    ids=["long calls", "many threads", "second long calls"],
+)
+def test_a_block_has_as_many_calls_as_its_statistic_needs(side: FakeMeasurement, statistic: str, calls: int) -> None:
+    assert (calls, 1) == asked(interleaving(side, side, ("latency", statistic))[1])[-1]
 
 
 def test_the_time_of_the_cpu_and_the_rate_come_from_the_same_blocks() -> None:
@@ -226,57 +213,49 @@ def test_a_stream_without_items_in_some_blocks_has_no_value() -> None:
     assert not found.observations
 
 
-def test_the_mean_is_of_all_kept_calls() -> None:
-    found, _ = interleaving(constant(MILLI), constant(2 * MILLI), ("latency", "mean"))
-    assert [2e-3] == pytest.approx(list(only(found).candidate))
-
-
-def test_energy_is_read_once_a_side() -> None:
-    metered = FakeMeasurement(taken=lambda _: MILLI, joules=0.5)
-    found, _ = interleaving(metered, FakeMeasurement(taken=lambda _: MILLI, joules=0.6), ("energy", "mean"))
-    assert [0.5] == list(only(found).baseline)
-    assert [0.6] == list(only(found).candidate)
-
-
-def test_energy_that_is_refused_is_no_number() -> None:
-    found, _ = interleaving(constant(MILLI), constant(MILLI), ("energy", "mean"))
-    assert found.observations == []
-    (reason,) = found.refused.values()
-    assert str(reason).endswith(": no meter")
-
-
-@pytest.mark.parametrize(("needed_s", "windows"), [(1.25, [0.6, 1.25]), (0.5, [0.6]), (21.0, [0.6])])
-def test_a_meter_that_needs_longer_windows_gets_them_up_to_a_limit(needed_s: float, windows: list[float]) -> None:
+def test_energy_is_read_once_a_side_in_windows_as_long_as_its_meter_needs() -> None:
     """Counters of processors with SGX need 1 s, boards up to 10 s, both with a reserve."""
-    metered = FakeMeasurement(taken=lambda _: MILLI, joules=0.5, energy_window_s=needed_s)
-    found, lines = interleaving(metered, metered, ("energy", "mean"))
-    offered = [sent.seconds for sent in lines["candidate"].sent if isinstance(sent, AskEnergy)]
-    if needed_s > 20:
-        assert "windows of 21 s are needed" in str(found.refused["energy", "mean"])
-    else:
-        assert [0.5] == list(only(found).candidate)
-        assert windows == pytest.approx(offered)
+    for needed_s, windows in ((0.5, [0.6]), (1.25, [0.6, 1.25])):
+        sides = [FakeMeasurement(joules=joules, energy_window_s=needed_s) for joules in (0.5, 0.7)]
+        found, lines = interleaving(sides[0], sides[1], ("energy", "mean"))
+        assert ([0.5], [0.7]) == (list(only(found).baseline), list(only(found).candidate))
+        assert windows == pytest.approx(
+            [sent.seconds for sent in lines["candidate"].sent if isinstance(sent, AskEnergy)]
+        )
 
 
-def test_energies_of_different_sources_are_not_compared() -> None:
-    """One side lost its memory's counter: the joules are of something else."""
-    then = FakeMeasurement(taken=lambda _: MILLI, joules=0.5, energy_source="rapl:package-0+dram")
-    now = FakeMeasurement(taken=lambda _: MILLI, joules=0.4)
-    found, _ = interleaving(then, now, ("energy", "mean"))
-    assert found.observations == []
-    assert "source: rapl:package-0+dram, rapl:package-0 (baseline, now)" == str(found.refused["energy", "mean"])
+def test_energy_that_is_refused_or_of_different_sources_is_no_number() -> None:
+    """One side that lost its memory's counter gives the joules of something else."""
+    metered = FakeMeasurement(joules=0.5)
+    for baseline, candidate, why in (
+        (constant(MILLI), constant(MILLI), ": no meter"),
+        (metered, FakeMeasurement(joules=0.5, energy_window_s=21.0), "windows of 21 s are needed"),
+        (
+            FakeMeasurement(joules=0.5, energy_source="rapl:package-0+dram"),
+            metered,
+            "source: rapl:package-0+dram, rapl:package-0 (baseline, now)",
+        ),
+    ):
+        found, _ = interleaving(baseline, candidate, ("energy", "mean"))
+        assert [] == found.observations
+        assert str(found.refused["energy", "mean"]).endswith(why)
 
 
-def test_calls_that_never_get_steady_are_flagged() -> None:
-    never_idle = FakeMeasurement(taken=lambda call: MILLI * (1 + 2 * (call // 15 % 2)))
-    found, _ = interleaving(never_idle, constant(MILLI), plan=BlockPlan(warm_blocks=6))
-    assert only(found).warnings == ("baseline: no steady state in its warm-up",)
-
-
-def test_calls_too_slow_for_a_warm_up_are_flagged() -> None:
-    """Two seconds each: what they settle at cannot be seen."""
-    found, _ = interleaving(constant(2000 * MILLI), constant(MILLI), plan=BlockPlan(doubles=1, calls=1))
-    assert only(found).warnings == ("baseline: calls too slow for a warm-up of three blocks",)
+@pytest.mark.parametrize(
+    ("baseline", "plan", "why"),
+    [
+        (
+            FakeMeasurement(taken=lambda call: MILLI * (1 + 2 * (call // 15 % 2))),
+            BlockPlan(warm_blocks=6),
+            "no steady state in its warm-up",
+        ),
+        (constant(2000 * MILLI), BlockPlan(doubles=1, calls=1), "calls too slow for a warm-up of three blocks"),
+    ],
+    ids=["never idle", "two seconds each"],
+)
+def test_calls_that_were_not_seen_steady_are_flagged(baseline: FakeMeasurement, plan: BlockPlan, why: str) -> None:
+    found, _ = interleaving(baseline, constant(MILLI), plan=plan)
+    assert only(found).warnings == (f"baseline: {why}",)
 
 
 def test_preempted_blocks_are_counted() -> None:
@@ -284,42 +263,28 @@ def test_preempted_blocks_are_counted() -> None:
     assert only(found).preempted == 0.5
 
 
-@pytest.mark.parametrize(
-    ("frame", "why"),
-    [
+def test_an_answer_that_is_none_ends_the_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    for frame, why in (
         (Frame(message=COUNTS), "baseline: answered with 0 times where 1 were due"),
         (Frame(message=COUNTS, numbers=array("q", [0])), "calls that took no time at all"),
         (Frame(message=Pinned(), numbers=array("q", [5])), "baseline: sent 'Pinned' where 'BlockTimes' was due"),
-    ],
-)
-def test_an_answer_that_is_none_ends_the_pair(frame: Frame, why: str) -> None:
-    class Liar(FakeLine):
-        def receive(self, deadline_s: float) -> Frame:
-            assert deadline_s > 0
-            return frame
-
-    lines: Mapping[Side, FakeLine] = {"baseline": Liar({}), "candidate": line(constant(MILLI))}
-    with pytest.raises(WorkerLostError, match=why):
-        Interleaver(lines, BlockPlan(), HEADS, [("latency", "p50")]).measure()
+    ):
+        liar = FakeLine({})
+        monkeypatch.setattr(liar, "receive", lambda _, frame=frame: frame)
+        lines: Mapping[Side, FakeLine] = {"baseline": liar, "candidate": line(constant(MILLI))}
+        with pytest.raises(WorkerLostError, match=why):
+            Interleaver(lines, BlockPlan(), HEADS, [("latency", "p50")]).measure()
 
 
-def test_a_block_may_take_three_times_as_long_and_no_longer() -> None:
+def test_a_block_may_take_three_times_as_long_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hang differs from a slow block by the expected time."""
     waited: list[float] = []
-
-    class Watched(FakeLine):
-        def receive(self, deadline_s: float) -> Frame:
-            waited.append(deadline_s)
-            return super().receive(deadline_s)
-
-    baseline = Watched({NODE: FakeTest(measurements=[constant(MILLI)])})
-    baseline.receive(1)
-    baseline.send(Select(nodes=(NODE,)))
-    baseline.receive(1)
-    lines: Mapping[Side, FakeLine] = {"baseline": baseline, "candidate": line(constant(MILLI))}
+    lines: Mapping[Side, FakeLine] = {side: line(constant(MILLI)) for side in SIDES}
+    receive = lines["baseline"].receive
+    monkeypatch.setattr(lines["baseline"], "receive", lambda due_s: waited.append(due_s) or receive(due_s))
     Interleaver(lines, BlockPlan(), HEADS, [("latency", "p50")]).measure()
-    assert waited[2] == BlockPlan().first_block_s
-    assert math.isclose(waited[-1], BlockPlan().patience_s + 3 * 20 * 1e-3)
+    assert BlockPlan().first_block_s == waited[0]
+    assert BlockPlan().patience_s + 3 * 20 * 1e-3 == pytest.approx(waited[-1])
 
 
 def test_both_sides_share_a_processor_in_their_turns() -> None:
@@ -332,51 +297,45 @@ def test_both_sides_share_a_processor_in_their_turns() -> None:
     assert seats(lines) == {"baseline": [(3,)], "candidate": [(3,)]}
 
 
-@pytest.mark.parametrize(
-    ("threads", "processors", "asked"),
-    [
+def test_pools_of_both_sides_share_processors_or_none_does() -> None:
+    """Without a word: most pools have more threads, or such as do not last."""
+    for threads, processors, expected in (
         ((2, 2), (3, 4), [(3, 4)]),
         ((2, 1), (3, 4), [(3, 4), ()]),
         ((1, 2), (3, 4), [(3, 4), ()]),
         ((2, 2), (3,), []),
-    ],
-    ids=["both", "of the baseline", "of the candidate", "one processor"],
-)
-def test_pools_of_both_sides_share_processors_or_none_does(
-    threads: tuple[int, int], processors: tuple[int, ...], asked: list[tuple[int, ...]]
-) -> None:
-    """Without a word: most pools have more threads, or such as do not last."""
-    sides = [FakeMeasurement(threads=count) for count in threads]
-    found, lines = interleaving(sides[0], sides[1], processors=processors)
-    assert found.assignment.processor == (3 if asked == [(3, 4)] else None)
-    assert seats(lines) == {"baseline": asked, "candidate": asked}
-    assert only(found).warnings == ()
+    ):
+        baseline, candidate = (FakeMeasurement(threads=count) for count in threads)
+        found, lines = interleaving(baseline, candidate, processors=processors)
+        assert found.assignment.processor == (3 if expected == [(3, 4)] else None)
+        assert seats(lines) == {"baseline": expected, "candidate": expected}
+        assert only(found).warnings == ()
 
 
-@pytest.mark.parametrize(("threads", "waits"), [(1, (0, 0)), (2, (7, 6))])
-def test_only_a_pool_is_waited_for_before_the_other_side(threads: int, waits: tuple[int, int]) -> None:
+def test_only_a_pool_is_waited_for_before_the_other_side() -> None:
     """It may spin on after the calls; every second turn is followed by one of the other side, and the last by none."""
-    side = FakeMeasurement(taken=lambda _: MILLI, threads=threads)
-    _, lines = interleaving(side, side, plan=BlockPlan(warm_blocks=1))
-    for end, count in zip(lines.values(), waits, strict=True):
-        warm_up, *turns = (sent.rest for sent in end.sent if isinstance(sent, TimeBlock))
-        assert (warm_up, sum(turns), len(turns)) == (True, count, 12)
+    for threads, waits in ((1, (0, 0)), (2, (7, 6))):
+        side = FakeMeasurement(threads=threads)
+        _, lines = interleaving(side, side, plan=BlockPlan(warm_blocks=1))
+        for end, count in zip(lines.values(), waits, strict=True):
+            warm_up, *turns = (sent.rest for sent in end.sent if isinstance(sent, TimeBlock))
+            assert (warm_up, sum(turns), len(turns)) == (True, count, 12)
 
 
 def test_a_pool_is_waited_for_also_in_the_turns_that_do_not_count() -> None:
-    side = FakeMeasurement(taken=lambda _: MILLI, threads=2)
+    side = FakeMeasurement(threads=2)
     _, lines = interleaving(side, side, plan=BlockPlan(warm_blocks=1), processors=(3, 4))
-    for end in lines.values():
-        _, uncounted, *_ = (sent.rest for sent in end.sent if isinstance(sent, TimeBlock))
-        assert uncounted
+    uncounted = [[sent.rest for sent in end.sent if isinstance(sent, TimeBlock)][1] for end in lines.values()]
+    assert [True, True] == uncounted
 
 
-@pytest.mark.parametrize(("blocks", "pools"), [(0, set[Side]()), (1, set[Side]()), (2, {"baseline"})])
-def test_threads_that_spin_after_their_start_are_no_pool(blocks: int, pools: set[Side]) -> None:
+def test_threads_that_spin_after_their_start_are_no_pool() -> None:
     """Most of the last three blocks of the warm-up decide: BLAS creates its pool when it is imported."""
-    sides = [FakeMeasurement(spinning_blocks=blocks), FakeMeasurement()]
-    found, _ = interleaving(sides[0], sides[1], processors=(3,))
-    assert found.pools == pools
+    spinning = [
+        interleaving(FakeMeasurement(spinning_blocks=blocks), FakeMeasurement(), processors=(3,))[0].pools
+        for blocks in range(3)
+    ]
+    assert [set(), set(), {"baseline"}] == spinning
 
 
 def test_a_block_of_microseconds_tells_nothing_of_threads() -> None:
@@ -395,11 +354,3 @@ def test_where_a_side_cannot_stay_on_a_processor_neither_does() -> None:
     assert found.assignment.processor is None
     assert seats(lines) == {"baseline": [(3,), ()], "candidate": [(3,), ()]}
     assert only(found).warnings == ("the sides do not share a processor: candidate: not on 3",)
-
-
-def test_taken_is_a_function_of_the_call() -> None:
-    """The fake's own promise."""
-    taken: Taken = lambda call: call + 1  # noqa: E731 - a typed constant
-    found = line(FakeMeasurement(taken=taken))
-    found.send(TimeBlock(calls=3, batch=2, rest=True))
-    assert [2, 4, 6] == list(found.receive(1).numbers)

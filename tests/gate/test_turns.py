@@ -112,42 +112,46 @@ def test_it_greets_over_the_socket_that_it_inherits() -> None:
         assert not inherited.get_inheritable()  # by what the tests start
 
 
-@pytest.mark.parametrize("reply_to", ["987654", "-1", "9" * 30, "no number"])
-def test_a_conductor_that_is_gone_is_a_clear_error(reply_to: str) -> None:
-    with pytest.raises(WorkerError, match=f"cannot be reached by its descriptor '{reply_to}'"):
-        Turns.connect(replace(TASK, reply_to=reply_to))
+def test_a_conductor_that_is_gone_is_a_clear_error(tmp_path: Path) -> None:
+    """Another file is none."""
+    with (tmp_path / "file").open("wb") as file:
+        for reply_to in ("987654", "-1", "9" * 30, "no number", str(file.fileno())):
+            with pytest.raises(WorkerError, match=f"cannot be reached by its descriptor '{reply_to}'"):
+                Turns.connect(replace(TASK, reply_to=reply_to))
 
 
-def test_another_file_is_no_conductor(tmp_path: Path) -> None:
-    with (tmp_path / "file").open("wb") as file, pytest.raises(WorkerError, match="cannot be reached"):
-        Turns.connect(replace(TASK, reply_to=str(file.fileno())))
-
-
-def test_it_runs_what_was_selected(line: tuple[Turns, socket.socket]) -> None:
+def test_it_runs_what_was_selected_and_refuses_anything_else(line: tuple[Turns, socket.socket]) -> None:
     turns, end = line
-    send(end, Select(nodes=("b", "a")))
+    send(end, Select(nodes=("b", "a")), BLOCK)
     assert turns.chosen(["a", "b", "c"], {"x.py": "ImportError"}) == ("b", "a")
     assert Collected(nodes=("a", "b", "c"), errors={"x.py": "ImportError"}) == receive(end).message
-
-
-def test_anything_else_than_a_selection_is_refused(line: tuple[Turns, socket.socket]) -> None:
-    turns, end = line
-    send(end, BLOCK)
     with pytest.raises(WorkerError, match="the conductor sent 'TimeBlock', which is not expected here"):
         turns.chosen([], {})
 
 
-def test_it_measures_until_it_is_told_to_go_on(line: tuple[Turns, socket.socket]) -> None:
+def served(line: tuple[Turns, socket.socket], subject: object, *asked: Message, answers: int) -> list[Frame]:
+    """Serve a measurement until it is told to go on; return its answers to what was asked."""
     turns, end = line
-    send(end, TimeBlock(calls=3, batch=2, rest=True), AskExact(), AskEnergy(calls=4, seconds=0.6), Finish())
-    turns.serve(HERE, cast("Any", FakeSubject()))
-
-    ready, times, exact, energy = (receive(end) for _ in range(4))
+    send(end, *asked, Finish())
+    turns.serve(HERE, cast("Any", subject))
+    ready, *found = (receive(end) for _ in range(1 + answers))
     assert HERE == ready.message
+    return found
+
+
+def times_of(line: tuple[Turns, socket.socket], subject: object) -> BlockTimes:
+    """Return what a block of three batches of two calls took."""
+    (found,) = served(line, subject, TimeBlock(calls=3, batch=2, rest=False), answers=1)
+    assert isinstance(found.message, BlockTimes)
+    return found.message
+
+
+def test_it_measures_until_it_is_told_to_go_on(line: tuple[Turns, socket.socket]) -> None:
+    asked = TimeBlock(calls=3, batch=2, rest=True), AskExact(), AskEnergy(calls=4, seconds=0.6)
+    times, exact, energy = served(line, FakeSubject(), *asked, answers=3)
     assert [10, 10, 10] == list(times.numbers)
     assert isinstance(times.message, BlockTimes)
     assert times.message.parts == {"item": 0.25}
-    assert isinstance(times.message, BlockTimes)
     assert ExactSamples(samples=(SIZES,)) == exact.message
     assert EnergyResult(window=EnergyWindow(joules=1.0, needed_s=0.6)) == energy.message
 
@@ -170,15 +174,9 @@ def test_what_is_prepared_belongs_to_no_call(
             now[0] += 5 * batch * calls
             return super().block(calls, batch)
 
-    clock = SimpleNamespace(thread_time_ns=lambda: now[0])
     set_cpu_clock(monkeypatch, lambda: now[0])
-    monkeypatch.setattr("pytest_hwperf.gate.turns.time", clock)
-    turns, end = line
-    send(end, TimeBlock(calls=3, batch=2, rest=False), Finish())
-    turns.serve(HERE, cast("Any", Preparing()))
-
-    _, times = receive(end), receive(end).message
-    assert isinstance(times, BlockTimes)
+    monkeypatch.setattr("pytest_hwperf.gate.turns.time", SimpleNamespace(thread_time_ns=lambda: now[0]))
+    times = times_of(line, Preparing())
     assert (30, 30) == (times.cpu_ns, times.thread_ns)
 
 
@@ -187,15 +185,10 @@ def test_the_cpu_time_of_children_belongs_to_the_calls(
 ) -> None:
     children_s = iter([6.0, 7.0, 10.0])
     monkeypatch.setattr("pytest_hwperf.gate.turns.cpu_seconds_of_children", lambda: next(children_s))
-    turns, end = line
-    send(end, TimeBlock(calls=3, batch=2, rest=False), Finish())
-    turns.serve(HERE, cast("Any", FakeSubject()))
-    _, times = receive(end), receive(end).message
-    assert isinstance(times, BlockTimes)
-    assert times.cpu_ns >= 3_000_000_000
+    assert times_of(line, FakeSubject()).cpu_ns >= 3_000_000_000
 
 
-def test_it_stays_on_a_processor_until_it_is_told_to_go_on() -> None:
+def test_it_stays_on_a_processor_until_it_is_told_to_go_on(line: tuple[Turns, socket.socket]) -> None:
     allowed = [{0, 1, 2}]  # the latest is the present
     seen: list[set[int]] = []
 
@@ -204,17 +197,11 @@ def test_it_stays_on_a_processor_until_it_is_told_to_go_on() -> None:
             seen.append(allowed[-1])
             return super().block(calls, batch)
 
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        pin = CpuPin(lambda _: allowed[-1], lambda _, numbers: allowed.append({*numbers}), lambda: ())
-        turns = Turns(theirs, leave, lambda: pin)
-        for number in (1, 2, 7):
-            send(ours, PinTo(processors=(number,)), BLOCK)
-        send(ours, PinTo(processors=(1,)), Finish())
-        turns.serve(HERE, cast("Any", Watched()))
-        answers = [receive(ours).message for _ in range(8)]
+    line[0].pin = lambda: CpuPin(lambda _: allowed[-1], lambda _, numbers: allowed.append({*numbers}), lambda: ())
+    asked = [one for number in (1, 2, 7) for one in (PinTo(processors=(number,)), BLOCK)]
+    answers = served(line, Watched(), *asked, PinTo(processors=(1,)), answers=7)
     assert seen == [{1}, {2}, {0, 1, 2}]
-    reasons = [answer.reason for answer in answers if isinstance(answer, Pinned)]
+    reasons = [one.message.reason for one in answers if isinstance(one.message, Pinned)]
     assert ["", "", "may run on processors 0, 1, 2 only", ""] == reasons
     assert allowed[-1] == {0, 1, 2}
 
@@ -251,30 +238,26 @@ def test_a_pool_is_kept_where_its_threads_last(
             now[0] += process_ms * MS
             return super().block(calls, batch)
 
-    turns, end = line
-    turns.pin = lambda: CpuPin(
+    line[0].pin = lambda: CpuPin(
         lambda _: {3, 4}, lambda thread, numbers: of.update({thread or 1: {*numbers}}), lambda: threads_ms
     )
-    send(end, BLOCK, PinTo(processors=(3, 4)), Finish())
-    turns.serve(HERE, cast("Any", Computing()))
-    _, _, answer = (receive(end).message for _ in range(3))
-    assert Pinned(reason="" if kept else "it has no pool of threads that last") == answer
+    _, answer = served(line, Computing(), BLOCK, PinTo(processors=(3, 4)), answers=2)
+    assert Pinned(reason="" if kept else "it has no pool of threads that last") == answer.message
     assert kept == of
 
 
 @pytest.mark.skipif(not hasattr(time, "pthread_getcpuclockid"), reason="this system tells no thread's CPU time")
-def test_the_thread_that_makes_the_calls_is_the_one_that_is_kept_and_timed() -> None:
+def test_the_thread_that_makes_the_calls_is_the_one_that_is_kept_and_timed(line: tuple[Turns, socket.socket]) -> None:
     """As the loop's thread of an async test, for which another one answers the conductor."""
     kept, over = list[tuple[int, set[int]]](), threading.Event()
     caller = threading.Thread(target=over.wait)
     caller.start()
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        pin = CpuPin(lambda _: {0, 1}, lambda thread, numbers: kept.append((thread, {*numbers})), lambda: ())
-        send(ours, PinTo(processors=(1,)), BLOCK, Finish())
-        Turns(theirs, leave, lambda: pin).serve(HERE, cast("Any", Computing()), caller)
-        over.set()
-        times = next(message for _ in range(3) if isinstance(message := receive(ours).message, BlockTimes))
+    turns, end = line
+    turns.pin = lambda: CpuPin(lambda _: {0, 1}, lambda thread, numbers: kept.append((thread, {*numbers})), lambda: ())
+    send(end, PinTo(processors=(1,)), BLOCK, Finish())
+    turns.serve(HERE, cast("Any", Computing()), caller)
+    over.set()
+    times = next(message for _ in range(3) if isinstance(message := receive(end).message, BlockTimes))
     assert [(caller.native_id, {1})] == kept[:1]
     assert times.thread_ns < 1_000_000 < times.cpu_ns
     caller.join()
@@ -309,28 +292,20 @@ def test_it_waits_for_its_own_threads_before_it_gives_the_turn_away(
     line: tuple[Turns, socket.socket], monkeypatch: pytest.MonkeyPatch, busy_ms: int, *, rest: bool, waited_ms: int
 ) -> None:
     """By a clock that only sleeping moves, as a call does for 5 ms: other threads compute for the first `busy_ms`."""
-    turns, end = line
     slept = [0]  # milliseconds
-    target = FakeSubject()
 
     def sleep(seconds: float) -> None:
         slept[0] += round(seconds * 1000)
 
-    clock = SimpleNamespace(
-        sleep=sleep,
-        perf_counter=lambda: slept[0] / 1000,
-        thread_time_ns=lambda: 0,
-    )
+    class Sleeping(FakeSubject):
+        def block(self, calls: int, batch: int) -> "array[int]":
+            sleep(0.005)
+            return super().block(calls, batch)
+
+    clock = SimpleNamespace(sleep=sleep, perf_counter=lambda: slept[0] / 1000, thread_time_ns=lambda: 0)
     set_cpu_clock(monkeypatch, lambda: min(slept[0], busy_ms) * 1_000_000)
     monkeypatch.setattr("pytest_hwperf.gate.turns.time", clock)
-
-    def block(calls: int, batch: int) -> "array[int]":
-        sleep(0.005)
-        return array("q", [5 * batch] * calls)
-
-    monkeypatch.setattr(target, "block", block)
-    send(end, TimeBlock(calls=1, batch=1, rest=rest), Finish())
-    turns.serve(HERE, cast("Any", target))
+    served(line, Sleeping(), TimeBlock(calls=1, batch=1, rest=rest), answers=1)
     assert [5 + waited_ms] == slept
 
 
