@@ -4,7 +4,9 @@ import json
 import os
 import socket
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.gate.turns import processors
 from pytest_hwperf.host.launch import LONGEST_SILENCE_S, Command, launch
-from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pair
+from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pair, Side
 from pytest_hwperf.records.messages import said, state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Margin
@@ -38,39 +40,69 @@ QUICK = BlockPlan(doubles=1, calls=10, block_s=0.001)
 Make = Callable[..., Conductor]
 
 
-@pytest.fixture
-def conductor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
-    """Make a conductor of two scripted sides."""
-    monkeypatch.setattr("pytest_hwperf.gate.holding.launch", forked.launch)
+@pytest.fixture(autouse=True, scope="module")
+def _forked() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pytest_hwperf.gate.holding.launch", forked.launch)
+        yield
 
-    def command(side: str, script: dict[str, Any], deadline_s: float) -> Command:
-        whole = {"ns": 1_000_000, "nodes": [NODE], "counter": str(tmp_path / f"{side}.starts"), **script}
+
+def conductor_in(
+    folder: Path,
+    baseline: dict[str, Any] | None = None,
+    candidate: dict[str, Any] | None = None,
+    deadline_s: float = LONGEST_SILENCE_S,
+    **more: Any,
+) -> Conductor:
+    """Make a conductor of two scripted sides."""
+
+    def command(side: str, script: dict[str, Any] | None) -> Command:
+        whole = {"ns": 1_000_000, "nodes": [NODE], "counter": str(folder / f"{side}.starts"), **(script or {})}
         return Command(
             module="scripted_worker",
             arguments=[json.dumps(whole)],
-            directory=tmp_path,
+            directory=folder,
             environment={**os.environ, "PYTHONPATH": str(FAKES)},
             deadline_s=deadline_s,
         )
 
-    def make(
-        baseline: dict[str, Any] | None = None,
-        candidate: dict[str, Any] | None = None,
-        deadline_s: float = LONGEST_SILENCE_S,
-        **more: Any,
-    ) -> Conductor:
-        return Conductor(
-            commands={
-                "baseline": command("baseline", baseline or {}, deadline_s),
-                "candidate": command("candidate", candidate or {}, deadline_s),
-            },
-            seed=7,
-            logs=tmp_path / "logs",
-            plan=QUICK,
-            **more,
-        )
+    commands: dict[Side, Command] = {
+        "baseline": command("baseline", baseline),
+        "candidate": command("candidate", candidate),
+    }
+    return Conductor(commands=commands, seed=7, logs=folder / "logs", plan=QUICK, **more)
 
-    return make
+
+@pytest.fixture
+def conductor(tmp_path: Path) -> Make:
+    return partial(conductor_in, tmp_path)
+
+
+@dataclass
+class Build:
+    """A rehearsal and a comparison of equal code."""
+
+    rehearsed_s: float
+    evidence: Evidence
+    seconds: Mapping[str, float]
+    shown: Sequence[Progress]
+    ports: Sequence[object]  # open at any of the steps that are shown
+
+
+@pytest.fixture(scope="module")
+def equal(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    shown, ports = list[Progress](), list[object]()
+
+    def look(step: Progress) -> None:
+        shown.append(step)
+        this = psutil.Process()
+        for process in (this, *this.children(recursive=True)):
+            ports.extend(process.net_connections("inet"))
+
+    found = conductor_in(tmp_path_factory.mktemp("equal"), progress=look)
+    traces = [found.rehearse([NODE]) for _ in range(2)]
+    assert [None, None] == [trace.lost for trace in traces]
+    return Build(sum(trace.wall_s for trace in traces), for_ever(found, asking()), found.seconds, shown, ports)
 
 
 def asking(*hypotheses: Hypothesis) -> Evidence:
@@ -91,14 +123,16 @@ def test_a_slower_candidate_is_screened_and_confirmed(conductor: Make) -> None:
     assert evidence.stopped is None
 
 
-def test_the_record_holds_what_chance_decided(conductor: Make) -> None:
-    first, *others = for_ever(conductor(), asking()).pairs
+def test_the_record_holds_what_chance_decided(equal: Build) -> None:
+    """Without processors to draw from the scheduler chooses."""
+    first, *others = pairs = equal.evidence.pairs
     assert {"baseline", "candidate"} == set(first.hash_seeds)
-    assert first.assignments[0].turns in {"BCCB", "CBBC"}
-    assert {"BCCB", "CBBC"} == {pair.assignments[0].turns for pair in (first, *others)}
-    assert {"baseline", "candidate"} == {pair.first for pair in (first, *others)}
-    assert len({pair.hash_seeds["baseline"] for pair in (first, *others)}) == 6
-    assert [pair.number for pair in (first, *others)] == [*range(1, 7)]
+    assert {"BCCB", "CBBC"} == {pair.assignments[0].turns for pair in pairs}
+    assert {"baseline", "candidate"} == {pair.first for pair in pairs}
+    assert 6 == len({pair.hash_seeds["baseline"] for pair in (first, *others)})
+    assert [(number, None) for number in range(1, 7)] == [
+        (pair.number, pair.assignments[0].processor) for pair in pairs
+    ]
 
 
 def test_a_processor_is_drawn_for_each_measurement_of_a_pair(conductor: Make, tmp_path: Path) -> None:
@@ -135,29 +169,19 @@ def test_a_test_that_is_not_reached_yet_is_not_shown_as_decided(conductor: Make)
     assert (1, 3) == (shown.decided, shown.tests)
 
 
-def test_without_processors_the_scheduler_chooses(conductor: Make) -> None:
-    assert [pair.assignments[0].processor for pair in for_ever(conductor(), asking()).pairs] == [None] * 6
-
-
-def test_a_pair_that_is_lost_is_repeated_and_its_log_kept(conductor: Make) -> None:
-    evidence = for_ever(conductor(candidate={"crash_in": [2]}), asking())
-    lost = [pair for pair in evidence.pairs if pair.lost]
-    assert len(lost) == 1
-    assert "candidate: ended with code -9 in the middle of the pair (log: " in str(lost[0].lost)
-    assert lost[0].lost is not None
-    log = Path(lost[0].lost.texts["log"]) / "candidate.log"
-    assert "the worker has begun" in log.read_text(encoding="utf-8")
-    assert decide(evidence)[TRIAL].outcome == "equivalent"
-
-
-def test_a_kept_log_follows_no_link_that_was_there(conductor: Make, tmp_path: Path) -> None:
-    """The folder of logs is in the repository, where anything may be."""
-    (tmp_path / "logs" / "pair-1").mkdir(parents=True)
+def test_a_pair_that_is_lost_is_repeated_and_its_log_kept(conductor: Make, tmp_path: Path) -> None:
+    """It follows no link: the folder of logs is in the repository, where anything may be."""
+    (tmp_path / "logs" / "pair-3").mkdir(parents=True)
     (tmp_path / "victim").write_text("years of work")
-    (tmp_path / "logs" / "pair-1" / "candidate.log").symlink_to(tmp_path / "victim")
-    found = conductor(candidate={"crash_in": [0]})
-    for_ever(found, asking())
+    (tmp_path / "logs" / "pair-3" / "candidate.log").symlink_to(tmp_path / "victim")
+    evidence = for_ever(conductor(candidate={"crash_in": [2]}), asking())
+    ((number, lost),) = [(pair.number, pair.lost) for pair in evidence.pairs if pair.lost]
+    assert 3 == number
+    assert "candidate: ended with code -9 in the middle of the pair (log: " in str(lost)
+    log = Path(lost.texts["log"]) / "candidate.log"
+    assert "the worker has begun" in log.read_text(encoding="utf-8")
     assert "years of work" == (tmp_path / "victim").read_text()
+    assert decide(evidence)[TRIAL].outcome == "equivalent"
 
 
 def test_a_test_that_takes_its_process_down_again_and_again_is_dropped(conductor: Make) -> None:
@@ -192,24 +216,17 @@ def test_what_is_decided_stays_when_another_statistic_loses_its_values(conductor
 
 def test_lost_pairs_end_the_build(conductor: Make) -> None:
     """Before any test is reached there is nobody to drop."""
-    evidence = for_ever(conductor(baseline={"early_exit": True}), asking())
-    assert "3 pairs in a row were lost, the last one as baseline: ended with code 1 before it had connected" in str(
-        evidence.stopped
-    )
-    assert "no module named x" in str(evidence.stopped)
+    said = str(for_ever(conductor(baseline={"early_exit": True}), asking()).stopped)
+    assert "3 pairs in a row were lost, the last one as baseline: ended with code 1 before it had connected" in said
+    assert "no module named x" in said
 
 
-def test_no_pair_is_begun_when_the_time_is_up(conductor: Make) -> None:
-    found = conductor()
-    evidence = found.conduct(asking(), found.clock() - 1, state("out of time", limit=5))
-    assert ((), "the time of 5 s was too short") == (evidence.pairs, str(evidence.stopped))
-
-
-def test_a_pair_is_cut_off_when_the_time_is_up(conductor: Make) -> None:
+def test_a_pair_is_cut_off_when_the_time_is_up_and_none_is_begun_then(conductor: Make) -> None:
     """One side says nothing any more, and might be waited for."""
-    found = conductor(candidate={"silent_in": [1]})
-    late = state("out of time", limit=5)
-    evidence = found.conduct(asking(), found.clock() + 5, late)
+    found, late = conductor(candidate={"silent_in": [1]}), state("out of time", limit=5)
+    none = found.conduct(asking(), found.clock() - 1, late)
+    assert ((), late) == (none.pairs, none.stopped)
+    evidence = found.conduct(asking(), found.clock() + 2, late)
     assert late == evidence.stopped
     assert "candidate: was cut off when the time was up (log: " in str(evidence.pairs[-1].lost)
     assert () == evidence.dropped
@@ -217,22 +234,14 @@ def test_a_pair_is_cut_off_when_the_time_is_up(conductor: Make) -> None:
 
 def test_a_rehearsal_is_cut_off_when_the_time_is_up(conductor: Make) -> None:
     found = conductor(baseline={"silent_in": [0]})
-    trace = found.rehearse([NODE], found.clock() + 3)
+    trace = found.rehearse([NODE], found.clock() + 1)
     assert str(trace.lost).startswith("baseline: was cut off when the time was up")
     assert NODE == trace.unfinished
 
 
-def test_a_pair_opens_no_port(conductor: Make) -> None:
+def test_a_pair_opens_no_port(equal: Build) -> None:
     """Another user of the machine could connect to it; neither this process nor one that it started has any."""
-    ports: list[object] = []
-
-    def look(_: Progress) -> None:
-        this = psutil.Process()
-        for process in (this, *this.children(recursive=True)):
-            ports.extend(process.net_connections("inet"))
-
-    trace = conductor(progress=look).rehearse([NODE])
-    assert ([], None) == (ports, trace.lost)
+    assert (True, []) == (bool(equal.shown), equal.ports)
 
 
 def test_a_child_of_a_test_does_not_outlive_its_pair(conductor: Make, tmp_path: Path) -> None:
@@ -243,21 +252,17 @@ def test_a_child_of_a_test_does_not_outlive_its_pair(conductor: Make, tmp_path: 
 
 
 def test_a_trial_without_values_is_not_waited_for(conductor: Make) -> None:
+    """Its meter is refused, or one side does not measure."""
     energy = Hypothesis(measurement=HERE, margin=Margin(metric="energy", statistic="mean", size=0.05), better="lower")
     found = conductor()
     evidence = for_ever(found, asking(TRIAL, energy))
     assert (energy,) == evidence.dropped
     assert decide(evidence)[TRIAL].outcome == "equivalent"
-    (reason,) = found.dropped.values()
-    assert str(reason).startswith("gave no value in 2 pairs in a row: ")
-    assert "no meter for " in str(reason)  # the words of the side that refused
-
-
-def test_a_test_that_measures_on_one_side_only_is_dropped(conductor: Make) -> None:
-    found = conductor(candidate={"unmeasured": [*range(50)]})
-    evidence = for_ever(found, asking())
-    assert (TRIAL,) == evidence.dropped
-    assert decide(evidence) == {}
+    (reason,) = map(str, found.dropped.values())
+    assert reason.startswith("gave no value in 2 pairs in a row: ")
+    assert "no meter for " in reason  # the words of the side that refused
+    unmeasured = for_ever(conductor(candidate={"unmeasured": [*range(50)]}), asking())
+    assert ((TRIAL,), {}) == (unmeasured.dropped, decide(unmeasured))
 
 
 def test_what_tests_record_is_observed(conductor: Make) -> None:
@@ -272,36 +277,26 @@ def test_what_tests_record_is_observed(conductor: Make) -> None:
     assert decide(evidence)[own].outcome == "regressed"
 
 
-def test_each_pair_says_what_it_took_of_its_stage(conductor: Make) -> None:
-    found = conductor()
-    wall_s = [found.rehearse([NODE]).wall_s for _ in range(2)]
-    assert min(wall_s) > 0
-    assert sum(wall_s) == found.seconds["rehearsal"]
-
-
-def test_progress_is_reported(conductor: Make) -> None:
-    shown: list[Progress] = []
-    found = conductor(progress=shown.append)
-    found.rehearse([NODE])
-    for_ever(found, asking())
-    stages = [(one.stage, one.pair, one.of) for one in shown if one.test]
-    assert [("rehearsal", 1, 1), *(("screen", number, 6) for number in range(1, 7))] == stages
+def test_progress_is_reported_with_what_each_stage_took(equal: Build) -> None:
+    shown = [one for one in equal.shown if one.test]
+    stages = [("rehearsal", 1, 1)] * 2 + [("screen", number, 6) for number in range(1, 7)]
+    assert stages == [(one.stage, one.pair, one.of) for one in shown]
     assert shown[2].left_s is None
     assert shown[-1].left_s is not None
-    assert found.seconds.keys() == {"rehearsal", "screen"}
+    assert {"rehearsal", "screen"} == equal.seconds.keys()
+    assert 0 < equal.rehearsed_s == equal.seconds["rehearsal"]
 
 
 def without_machine(pair: Pair) -> Pair:
     return replace(pair, seen=(), observations=tuple(replace(one, preempted=0.0) for one in pair.observations))
 
 
-def test_two_real_pairs_at_once_are_those_of_one_after_the_other(conductor: Make) -> None:
+def test_two_real_pairs_at_once_are_those_of_one_after_the_other(conductor: Make, equal: Build) -> None:
     """What chance decided is the same, and so is what was found."""
-    alone, beside = (for_ever(conductor(at_once=number), asking()) for number in (1, 2))
+    beside = for_ever(conductor(at_once=2), asking())
     assert [] == [(pair.number, str(pair.lost)) for pair in beside.pairs if pair.lost]
-    assert 6 == len(beside.pairs)
     # what processes hold besides, and how often the machine interrupts them, is never the same
-    alone, beside = (replace(one, pairs=tuple(map(without_machine, one.pairs))) for one in (alone, beside))
+    alone, beside = (replace(one, pairs=tuple(map(without_machine, one.pairs))) for one in (equal.evidence, beside))
     assert alone == beside
 
 
