@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from fakes import gates
 from fakes.clocks import HandClock
 
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.interleaving import Interleaving
 from pytest_hwperf.gate.lockstep import PairTrace, Program
 from pytest_hwperf.gate.schedule import GroupSchedule, clearest_first
-from pytest_hwperf.records.evidence import Assignment, Evidence, Hypothesis, Measurement, Observation, Pair
+from pytest_hwperf.records.evidence import Assignment, Evidence, Hypothesis, Pair
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.verdict import Margin
 from pytest_hwperf.stats.sequence import LONG_SCREEN, Step
 from pytest_hwperf.stats.timetable import COARSE, PAIR_PLAN, REHEARSAL_PLAN, rounded_up, screen_plan
 
@@ -24,36 +24,29 @@ MILLI = 1e-3
 
 
 def asked(count: int, *, energy: bool = False) -> tuple[Hypothesis, ...]:
-    margins = [Margin(metric="latency", statistic="p50", size=0.02)]
-    margins += [Margin(metric="energy", statistic="mean", size=0.05)] if energy else []
+    keys = [("latency", 0.02, "p50"), *[("energy", 0.05, "mean")] * energy]
     return tuple(
-        Hypothesis(measurement=Measurement(test=str(number), label=""), margin=margin, better="lower")
+        gates.asked(metric, size, test=str(number), statistic=statistic)
         for number in range(count)
-        for margin in margins
+        for metric, size, statistic in keys
     )
 
 
-def rehearsed(hypotheses: tuple[Hypothesis, ...], test_s: float = 0.5) -> PairTrace:
+def rehearsed(hypotheses: Sequence[Hypothesis], test_s: float = 0.5) -> PairTrace:
     """Two seconds until the first test, and so many for each; calls of 1 ms."""
-    here = list(dict.fromkeys(one.measurement for one in hypotheses))
-    trace = PairTrace(wall_s=2 + len(here) * test_s)
-    trace.reached_s = {one.test: 2 + number * test_s for number, one in enumerate(here)}
-    for one in here:
-        values = array("d", [MILLI, MILLI])
-        seen = Observation(measurement=one, metric="latency", statistic="p50", baseline=values, candidate=values)
-        trace.interleavings[one] = Interleaving(
-            assignment=Assignment(measurement=one, turns="BCCB"), observations=[seen]
-        )
+    first = {one.measurement: one for one in hypotheses if one.margin.metric == "latency"}
+    trace = PairTrace(wall_s=2 + len(first) * test_s)
+    trace.reached_s = {one.test: 2 + number * test_s for number, one in enumerate(first)}
+    for one, hypothesis in first.items():
+        seen = gates.observed(hypothesis, [MILLI] * 2, [MILLI] * 2)
+        assignment = Assignment(measurement=one, turns="BCCB")
+        trace.interleavings[one] = Interleaving(assignment=assignment, observations=[seen])
     return trace
 
 
 def screened(hypotheses: Sequence[Hypothesis]) -> Pair:
-    once = array("d", [MILLI])
-    seen = tuple(
-        Observation(measurement=one.measurement, metric="latency", statistic="p50", baseline=once, candidate=once)
-        for one in hypotheses
-    )
-    return Pair(number=1, stage="screen", first="baseline", hash_seeds={}, assignments=(), observations=seen)
+    seen = [gates.observed(one, [MILLI], [MILLI]) for one in hypotheses if one.margin.metric == "latency"]
+    return gates.pair("screen", seen)
 
 
 def schedule(count: int, left_s: float, *, energy: bool = False) -> GroupSchedule:
@@ -103,8 +96,7 @@ def test_groups_are_of_whole_tests_and_get_smaller_where_pairs_take_longer() -> 
     hypotheses, found = asked(300, energy=True), schedule(300, 600.0, energy=True)
     evidence = Evidence(alpha=0.01, hypotheses=hypotheses, pairs=())
     first = found.next_group(evidence, 600.0, 0.0)
-    pairs = (screened(hypotheses[:first]),) * 3
-    begun = Evidence(alpha=0.01, hypotheses=hypotheses, pairs=pairs, groups=(first,))
+    begun = replace(evidence, pairs=(screened(hypotheses[:first]),) * 3, groups=(first,))
     assert 0 < first < 600
     assert 0 == first % 2
     assert found.next_group(begun, 600.0, 1000.0) < found.next_group(begun, 600.0, 1.0)
@@ -150,19 +142,19 @@ def test_the_pace_is_that_of_the_pairs_that_there_were() -> None:
     assert 4.0 == pytest.approx(found._paced(clear, 4 * expected_s).pace)
 
 
-@pytest.mark.parametrize(("times", "clear"), [(1.0, False), (9.0, True)])
-def test_what_is_said_counts_on_the_confirmation_of_what_is_clear(times: float, *, clear: bool) -> None:
+def test_what_is_said_counts_on_the_confirmation_of_what_is_clear() -> None:
     """Without its screen. Else on one in some builds: the geometric mean of a build with one, and one without."""
-    hypotheses = asked(4)
-    trace = rehearsed(hypotheses)
-    seen = trace.interleavings[hypotheses[0].measurement].observations
-    seen[:] = [replace(one, candidate=array("d", [times * value for value in one.baseline])) for one in seen]
-    found = GroupSchedule(hypotheses, trace, 0.01, PAIR_PLAN, 600.0)
-    table, nothing = found._table, Evidence(alpha=0.01, hypotheses=hypotheses, pairs=())
-    known = {"0": LONG_SCREEN}
-    expected_s = table.needed_s(table.tests, found.screening, known) if clear else table.usual_s(found.screening)
-    assert (hypotheses[:1] if clear else ()) == found.clear
-    assert found.said(nothing, 600.0, 0.0).startswith(f"comparing 4 tests takes about {rounded_up(expected_s)} s of")
+    hypotheses, known = asked(4), {"0": LONG_SCREEN}
+    for times, clear in ((1.0, False), (9.0, True)):
+        trace = rehearsed(hypotheses)
+        trace.interleavings[hypotheses[0].measurement].observations[:] = [
+            gates.observed(hypotheses[0], [MILLI] * 2, [times * MILLI] * 2)
+        ]
+        found = GroupSchedule(hypotheses, trace, 0.01, PAIR_PLAN, 600.0)
+        table, nothing = found._table, Evidence(alpha=0.01, hypotheses=hypotheses, pairs=())
+        needed_s = table.needed_s(table.tests, found.screening, known) if clear else table.usual_s(found.screening)
+        assert (hypotheses[:1] if clear else ()) == found.clear
+        assert found.said(nothing, 600.0, 0.0).startswith(f"comparing 4 tests takes about {rounded_up(needed_s)} s of")
 
 
 def test_a_test_that_one_side_at_a_time_runs_takes_twice_what_its_rehearsal_took() -> None:
@@ -180,14 +172,7 @@ def test_a_test_that_one_side_at_a_time_runs_takes_twice_what_its_rehearsal_took
 
 
 LATE = state("out of time", limit=100)
-THREE = tuple(
-    Hypothesis(
-        measurement=Measurement(test=name, label=""),
-        margin=Margin(metric="latency", statistic="p50", size=0.02),
-        better="lower",
-    )
-    for name in "abc"
-)
+THREE = tuple(gates.asked(test=name) for name in "abc")
 
 
 @dataclass
@@ -230,22 +215,14 @@ def conducted(
 
     def one_pair(_: Conductor, evidence: Evidence, step: Step, program: Program, __: int) -> tuple[Pair, PairTrace]:
         clock.pass_time(1.0)
-        assert program.until == clock() + 99 - len(evidence.pairs)
-        once = array("d", [1.0])
-        observations = [
-            Observation(measurement=one, metric="latency", statistic="p50", baseline=once, candidate=once)
-            for one in step.measurements
-            if (len(evidence.pairs), one.test) != lost
+        number = len(evidence.pairs)
+        assert program.until == clock() + 99 - number
+        seen = [
+            gates.observed(one, [1.0], [1.0])
+            for one in THREE
+            if one.measurement in step.measurements and (number, one.measurement.test) != lost
         ]
-        pair = Pair(
-            number=len(evidence.pairs) + 1,
-            stage="screen",
-            first="baseline",
-            hash_seeds={},
-            assignments=(),
-            observations=tuple(observations),
-        )
-        return pair, PairTrace()
+        return gates.pair("screen", seen, number + 1), PairTrace()
 
     monkeypatch.setattr(Conductor, "_pair", one_pair)
     conductor = Conductor(
@@ -256,17 +233,14 @@ def conducted(
 
 
 def test_groups_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the comparison takes is said by tests that are like the others."""
     evidence, planned = conducted(monkeypatch, [2, 1])
     assert (2, 1) == evidence.groups
     assert 12 == len(evidence.pairs)
     assert evidence.stopped is None
     assert [(100.0, 0.0), (94.0, 6.0)] == planned.asked
     assert ["1 pair of 1 s, 100 s left"] == planned.told
-
-
-def test_what_the_comparison_takes_is_said_by_tests_that_are_like_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, planned = conducted(monkeypatch, [2, 1], clear=1)
-    assert ["7 pair of 7 s, 100 s left"] == planned.told
+    assert ["7 pair of 7 s, 100 s left"] == conducted(monkeypatch, [2, 1], clear=1)[1].told
 
 
 def test_a_group_for_which_there_is_no_time_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from pytest_hwperf.stats.hypotheses import SIDES, Facts, SideOutcome
 from pytest_hwperf.stats.sequence import Step, decide
 from pytest_hwperf.stats.timetable import BlockPlan
 
-PORT, FREE = "t.py::port", "t.py::free"
+PORT, FREE, LAST = "t.py::port", "t.py::free", "t.py::last"
 MILLI = 1_000_000  # ns
 Tests = Callable[[Side, int], Mapping[str, FakeTest]]  # side and number of its process, from 0 → its tests
 Taken = Callable[[Side, int], float]  # the same → ns of a call
@@ -120,27 +120,19 @@ def test_a_drift_from_process_to_process_cancels_out(monkeypatch: pytest.MonkeyP
 def test_a_slower_candidate_is_found_between_processes_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes vary by 5 %, the candidate takes 30 % more."""
     noise = Random(1)
-    slower = {"baseline": 1.0, "candidate": 1.3}
-    channel = Channel(taking(lambda side, _: MILLI * slower[side] * (1 + 0.05 * noise.random())))
-    evidence = conducted(channel.conductor(monkeypatch))
-    found = decide(evidence)[asking()]
+
+    def taken(slower: float) -> Tests:
+        return taking(lambda side, _: MILLI * (slower if side == "candidate" else 1.0) * (1 + 0.05 * noise.random()))
+
+    evidence, equal = (conducted(Channel(taken(slower)).conductor(monkeypatch)) for slower in (1.3, 1.0))
+    found, other = (decide(one)[asking()] for one in (evidence, equal))
     assert ["screen"] * 6 + ["confirm"] * 8 == [pair.stage for pair in evidence.pairs]
     assert "regressed" == found.outcome
     assert found.change is not None
     assert 0.3 == pytest.approx(found.change.value, abs=0.03)
     assert "8 fresh pairs, exact signed-rank, each of four processes one after the other" == str(found.method)
-    assert found.warnings[0].startswith("one side at a time (hwserial): ")
-
-
-def test_equal_code_is_not_found_slower_and_the_screen_says_how_it_was_measured(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    noise = Random(2)
-    found = decide(conducted(Channel(taking(lambda *_: MILLI * (1 + 0.05 * noise.random()))).conductor(monkeypatch)))[
-        asking()
-    ]
-    assert found.outcome in ("equivalent", "inconclusive")
-    assert found.warnings[0].startswith("one side at a time (hwserial): ")
+    assert other.outcome in ("equivalent", "inconclusive")
+    assert all(one.warnings[0].startswith("one side at a time (hwserial): ") for one in (found, other))
 
 
 def test_tests_that_bear_both_sides_share_their_pairs_and_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,65 +167,59 @@ def test_what_disturbs_a_process_is_noted(monkeypatch: pytest.MonkeyPatch) -> No
     assert "baseline: calls too slow for a warm-up of three blocks" in slow.observations[0].warnings
 
 
-def test_a_percentile_is_of_all_calls_of_a_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    channel = Channel(taking(lambda _, number: MILLI * (1 + number % 2)))
-    pair = first_pair(
-        monkeypatch, channel, asking(key=("latency", "p95")), also=[("latency", "p50"), ("latency", "p99")]
+def test_percentiles_and_throughput_are_of_all_calls_of_a_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A throughput, of 1 and 2 ms for as many calls each."""
+    tail, also = asking(key=("latency", "p95")), [("latency", "p50"), ("latency", "p99")]
+    pair = first_pair(monkeypatch, Channel(taking(lambda _, number: MILLI * (1 + number % 2))), tail, also=also)
+    rate = first_pair(
+        monkeypatch, Channel(taking(lambda _, number: MILLI * (1 + number // 2))), asking(key=("throughput", "mean"))
     )
     seen = {one.statistic: (len(one.baseline), len(one.candidate)) for one in pair.observations}
     assert {"p95": (1, 1), "p50": (2, 2), "p99": (1, 1)} == seen
-
-
-def test_throughput_is_of_all_calls_of_a_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 1 and 2 ms for as many calls each."""
-    channel = Channel(taking(lambda _, number: MILLI * (1 + number // 2)))
-    pair = first_pair(monkeypatch, channel, asking(key=("throughput", "mean")))
-    assert [1000 / 1.5] == pytest.approx([*pair.observations[0].baseline])
+    assert [1000 / 1.5] == pytest.approx([*rate.observations[0].baseline])
 
 
 def test_energy_is_read_in_every_process_by_one_counter(monkeypatch: pytest.MonkeyPatch) -> None:
-    key = ("energy", "mean")
-    pair = first_pair(monkeypatch, Channel(taking(lambda *_: MILLI, joules=2.5)), asking(key=key))
+    asked = asking(key=("energy", "mean"))
 
     def others(side: Side, _: int) -> Mapping[str, FakeTest]:
         return {PORT: FakeTest(measurements=[FakeMeasurement(joules=2.5, energy_source=side)])}
 
-    none = conducted(Channel(taking(lambda *_: MILLI)).conductor(monkeypatch), asking(key=key))
+    pair = first_pair(monkeypatch, Channel(taking(lambda *_: MILLI, joules=2.5)), asked)
+    none = conducted(Channel(taking(lambda *_: MILLI)).conductor(monkeypatch), asked)
     differing = Channel(others).conductor(monkeypatch)
-    conducted(differing, asking(key=key))
+    conducted(differing, asked)
     assert [2.5, 2.5] == list(pair.observations[0].baseline)
     assert [()] * 2 == [one.observations for one in none.pairs]
-    assert "source: baseline, candidate" in str(differing.dropped[asking(key=key)])
+    assert "source: baseline, candidate" in str(differing.dropped[asked])
 
 
 def test_a_measurement_of_which_nothing_is_asked_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     both_made = [FakeMeasurement(), FakeMeasurement(label="more")]
-    channel = Channel(lambda *_: {PORT: FakeTest(measurements=both_made)})
-    pair = first_pair(monkeypatch, channel)
-    assert [""] == [one.measurement.label for one in pair.assignments]
-    assert [""] == [one.measurement.label for one in pair.observations]
+    pair = first_pair(monkeypatch, Channel(lambda *_: {PORT: FakeTest(measurements=both_made)}))
+    assert (
+        [""]
+        == [one.measurement.label for one in pair.assignments]
+        == [one.measurement.label for one in pair.observations]
+    )
 
 
-@pytest.mark.parametrize("at", [0, 1, 3])
-def test_a_process_that_is_lost_ends_its_pair_and_is_blamed_for_its_own_test(
-    monkeypatch: pytest.MonkeyPatch, at: int
-) -> None:
-    def tests(_: Side, number: int) -> Mapping[str, FakeTest]:
-        return {FREE: FakeTest(), PORT: FakeTest(dies=number == at), "t.py::last": FakeTest()}
-
-    channel = Channel(tests)
-    conductor = channel.conductor(monkeypatch, serial={FREE, PORT, "t.py::last"})
-    asked = (asking(FREE), asking())
-    ((pair, trace),) = conductor._side_by_side(Evidence(alpha=0.01, hypotheses=asked, pairs=()), _step(*asked), 1e9)
-    assert at + 1 == len(channel.alive)
-    assert PORT == trace.unfinished
-    assert pair.lost is not None
-    assert "ended with code -9" in str(pair.lost)
-    assert ([FREE] if at == 3 else []) == [one.measurement.test for one in pair.observations]
+def test_a_process_that_is_lost_ends_its_pair_and_is_blamed_for_its_own_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    for at, seen in ((0, []), (1, []), (3, [FREE])):
+        channel = Channel(
+            lambda _, number, at=at: {FREE: FakeTest(), PORT: FakeTest(dies=number == at), LAST: FakeTest()}  # type: ignore[misc]
+        )
+        pair, trace = _one_pair(channel.conductor(monkeypatch, serial={FREE, PORT, LAST}), asking(FREE), asking())
+        assert at + 1 == len(channel.alive)
+        assert PORT == trace.unfinished
+        assert "ended with code -9" in str(pair.lost)
+        assert seen == [one.measurement.test for one in pair.observations]
 
 
-def _step(*hypotheses: Hypothesis) -> Step:
-    return Step(stage="screen", hypotheses=hypotheses, pairs=6, lacking=(6,) * len(hypotheses))
+def _one_pair(conductor: Conductor, *asked: Hypothesis) -> tuple[Pair, PairTrace]:
+    step = Step(stage="screen", hypotheses=asked, pairs=6, lacking=(6,) * len(asked))
+    (found,) = conductor._side_by_side(Evidence(alpha=0.01, hypotheses=asked, pairs=()), step, 1e9)
+    return found
 
 
 def test_a_rehearsal_takes_one_process_of_each_side_after_the_pair_of_the_others(
@@ -283,20 +269,17 @@ def test_a_failure_in_either_process_of_a_side_counts(monkeypatch: pytest.Monkey
         return {PORT: FakeTest(outcome="failed" if number == 1 else "passed", reason=f"{side} {number}")}
 
     channel = Channel(tests)
-    evidence = Evidence(alpha=0.01, hypotheses=(asking(),), pairs=())
-    ((_, trace),) = channel.conductor(monkeypatch)._side_by_side(evidence, _step(asking()), 1e9)
+    _, trace = _one_pair(channel.conductor(monkeypatch), asking())
     side = channel.alive[1][0][0]
     assert ("failed", f"{side} 1") == (trace.outcomes[PORT][side].outcome, trace.outcomes[PORT][side].reason)
 
 
 def test_a_rehearsal_that_is_lost_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    shared = Channel(lambda *_: {FREE: FakeTest(dies=True), PORT: FakeTest()})
-    apart = Channel(lambda *_: {FREE: FakeTest(), PORT: FakeTest(dies=True)})
-    traces = [one.conductor(monkeypatch).rehearse([FREE, PORT]) for one in (shared, apart)]
-    assert [FREE, PORT] == [trace.unfinished for trace in traces]
-    assert [1, 2] == [len(one.alive) for one in (shared, apart)]
-    assert [False, False] == [trace.is_cut_short for trace in traces]
-    assert None not in [trace.lost for trace in traces]
+    for dying, alive in ((FREE, 1), (PORT, 2)):
+        channel = Channel(lambda *_, dying=dying: {node: FakeTest(dies=node == dying) for node in (FREE, PORT)})  # type: ignore[misc]
+        trace = channel.conductor(monkeypatch).rehearse([FREE, PORT])
+        assert (dying, alive, False) == (trace.unfinished, len(channel.alive), trace.is_cut_short)
+        assert trace.lost is not None
 
 
 def test_nothing_that_either_part_of_a_rehearsal_has_used_is_forgotten() -> None:

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, cast
 
 import pytest
+from fakes import gates
 
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.holding import Holder
@@ -17,10 +18,9 @@ from pytest_hwperf.gate.parent import Imports, Parent, ParentLostError
 from pytest_hwperf.gate.shared_imports import SharedImports
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.records.errors import WorkerError
-from pytest_hwperf.records.evidence import Assignment, Evidence, Hypothesis, Measurement, Observation, Side
+from pytest_hwperf.records.evidence import Assignment, Evidence, Measurement, Side
 from pytest_hwperf.records.messages import said
 from pytest_hwperf.records.run import Sample
-from pytest_hwperf.records.verdict import Margin
 from pytest_hwperf.stats.hypotheses import SIDES
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="nothing is shared on this system")
@@ -65,30 +65,24 @@ def test_what_both_sides_load_from_one_file_is_shared_in_its_order(monkeypatch: 
     assert {"TMPDIR", "PYTHONPATH"} == found.differing
 
 
-@pytest.mark.parametrize(
-    ("both", "modules", "why"),
-    [
-        (commands(), None, "no rehearsal of both sides has said which modules they load"),
-        (commands(LD_PRELOAD=("/a", "/b")), SAME, "LD_PRELOAD differs between the sides"),
-        (commands(PYTHONOPTIMIZE=("", "1")), SAME, "PYTHONOPTIMIZE differs between the sides"),
-        (
-            commands(PYTHONPATH=("/old", "/new")),
-            {**SAME, "sitecustomize": "/new/sitecustomize.py"},
-            "a side has its own sitecustomize.py",
-        ),
-        (commands(PYTHONPATH=("/old", "/new")), {**SAME, "sitecustomize": "/site/sitecustomize.py"}, ""),
-    ],
-)
-def test_what_keeps_the_sides_apart(both: Mapping[Side, Command], modules: Mapping[str, str] | None, why: str) -> None:
-    found = sharing(rehearsed(baseline=modules, candidate=modules) if modules else PairTrace(), both)
-    assert why == found.why_not
-    assert not why or found.parent(9.0) is None
+OWN = commands()
+OWN["baseline"] = Command(arguments=[], directory=Path(), environment={}, interpreter="/other/python")
+PATHS = commands(PYTHONPATH=("/old", "/new"))
+APART = [
+    (commands(), None, "no rehearsal of both sides has said which modules they load"),
+    (commands(LD_PRELOAD=("/a", "/b")), SAME, "LD_PRELOAD differs between the sides"),
+    (commands(PYTHONOPTIMIZE=("", "1")), SAME, "PYTHONOPTIMIZE differs between the sides"),
+    (PATHS, {**SAME, "sitecustomize": "/new/sitecustomize.py"}, "a side has its own sitecustomize.py"),
+    (PATHS, {**SAME, "sitecustomize": "/site/sitecustomize.py"}, ""),
+    (OWN, SAME, "each side has an interpreter of its own"),
+]
 
 
-def test_interpreters_of_their_own_share_nothing() -> None:
-    both = commands()
-    both["baseline"] = Command(arguments=[], directory=Path(), environment={}, interpreter="/other/python")
-    assert "each side has an interpreter of its own" == sharing(rehearsed(), both).why_not
+def test_what_keeps_the_sides_apart() -> None:
+    for both, modules, why in APART:
+        found = sharing(rehearsed(baseline=modules, candidate=modules) if modules else PairTrace(), both)
+        assert why == found.why_not
+        assert not why or found.parent(9.0) is None
 
 
 class Played:
@@ -191,35 +185,36 @@ def measured(pools: frozenset[Side] = frozenset(), answers: Sequence[float] = (1
     )
 
 
-@pytest.mark.parametrize(
-    ("before", "trial", "why"),
-    [
-        (measured(), measured(), ""),
-        (measured(pools=frozenset(SIDES)), measured(), f"{NODE} uses other threads in a forked process"),
-        (measured(), measured(pools=frozenset(SIDES)), f"{NODE} uses other threads in a forked process"),
-        (measured(pools=frozenset({"baseline"})), measured(pools=frozenset({"candidate"})), ""),
-        (measured(pools=frozenset({"baseline"})), measured(), ""),
-        (measured(), measured(answers=(1.0, 0.0)), f"{NODE} has other answers in a forked process"),
-        (measured(answers=(1.0, 0.0)), measured(answers=(0.0, 0.0)), ""),  # a model without a seed
-        (
-            measured(baseline="/old/code.py", candidate="/new/code.py"),
-            measured(baseline="/new/code.py", candidate="/new/code.py"),
-            "the baseline has loaded /new/code.py, which only the candidate had loaded in the rehearsal",
-        ),
-    ],
-)
-def test_a_forked_pair_works_as_the_rehearsal_did(before: PairTrace, trial: PairTrace, why: str) -> None:
+BOTH, BASE, CANDIDATE = frozenset(SIDES), frozenset(SIDES[:1]), frozenset(SIDES[1:])
+LIKE = [
+    (measured(), measured(), ""),
+    (measured(pools=BOTH), measured(), f"{NODE} uses other threads in a forked process"),
+    (measured(), measured(pools=BOTH), f"{NODE} uses other threads in a forked process"),
+    (measured(pools=BASE), measured(pools=CANDIDATE), ""),
+    (measured(pools=BASE), measured(), ""),
+    (measured(), measured(answers=(1.0, 0.0)), f"{NODE} has other answers in a forked process"),
+    (measured(answers=(1.0, 0.0)), measured(answers=(0.0, 0.0)), ""),  # a model without a seed
+    (
+        measured(baseline="/old/code.py", candidate="/new/code.py"),
+        measured(baseline="/new/code.py", candidate="/new/code.py"),
+        "the baseline has loaded /new/code.py, which only the candidate had loaded in the rehearsal",
+    ),
+]
+
+
+def test_a_forked_pair_works_as_the_rehearsal_did() -> None:
     """Once it may be chance; the second time nothing is shared any more."""
-    found = sharing(before)
-    assert found.is_new([HERE])
-    assert found.is_as_rehearsed(trial, [HERE]) == (not why)
-    assert found.is_new([HERE]) == bool(why)
-    assert not found.why_not
-    found.is_as_rehearsed(trial, [HERE])
-    assert why == found.why_not
+    for before, trial, why in LIKE:
+        found = sharing(before)
+        assert found.is_new([HERE])
+        assert found.is_as_rehearsed(trial, [HERE]) == (not why)
+        assert found.is_new([HERE]) == bool(why)
+        assert not found.why_not
+        found.is_as_rehearsed(trial, [HERE])
+        assert why == found.why_not
 
 
-TRIAL = Hypothesis(measurement=HERE, margin=Margin(metric="latency", statistic="p50", size=0.02), better="lower")
+TRIAL = gates.asked(test=NODE)
 PAIRS = 6 + 8  # a screen, and a first look
 
 Hold = Callable[[int], PairTrace]  # of the number of the forked pair, from 1
@@ -227,10 +222,11 @@ Hold = Callable[[int], PairTrace]  # of the number of the forked pair, from 1
 
 def trace(*, forked: bool, pools: frozenset[Side] = frozenset(), lost: str = "") -> PairTrace:
     """Return a pair whose candidate is three times as slow."""
-    seen = Observation(
-        measurement=HERE, metric="latency", statistic="p50", baseline=array("d", [1.0]), candidate=array("d", [3.0])
+    taken = Interleaving(
+        assignment=Assignment(measurement=HERE, turns=""),
+        observations=[gates.observed(TRIAL, [1.0], [3.0])],
+        pools=pools,
     )
-    taken = Interleaving(assignment=Assignment(measurement=HERE, turns=""), observations=[seen], pools=pools)
     return PairTrace(
         interleavings={HERE: taken},
         is_forked=forked,
@@ -290,19 +286,17 @@ def test_one_that_does_so_by_chance_is_left_out_alone(monkeypatch: pytest.Monkey
 
 
 def test_a_pair_that_is_lost_counts_as_any_other_and_ends_the_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
-    conductor, evidence, asked, _ = conducted(
-        monkeypatch, lambda _: trace(forked=True, lost="candidate: was silent for 60 s")
-    )
+    """A parent that cannot fork costs none."""
+
+    def none(_: int) -> PairTrace:
+        raise ParentLostError("the parent of a pair has ended")
+
+    silent = trace(forked=True, lost="candidate: was silent for 60 s")
+    conductor, evidence, asked, _ = conducted(monkeypatch, lambda _: silent)
     assert [True, *[False] * (PAIRS - 1)] == asked
     assert evidence.pairs[0].lost is not None
     assert "each side imports everything itself: candidate: was silent for 60 s" == conductor.imports
-
-
-def test_a_parent_that_cannot_fork_costs_no_pair(monkeypatch: pytest.MonkeyPatch) -> None:
-    def forked(_: int) -> PairTrace:
-        raise ParentLostError("the parent of a pair has ended")
-
-    conductor, evidence, asked, _ = conducted(monkeypatch, forked)
+    conductor, evidence, asked, _ = conducted(monkeypatch, none)
     assert [True, *[False] * PAIRS] == asked
     assert [None] * PAIRS == [pair.lost for pair in evidence.pairs]
     assert "each side imports everything itself: the parent of a pair has ended" == conductor.imports

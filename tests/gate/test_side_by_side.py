@@ -1,23 +1,21 @@
 """Pairs side by side: jobs at the same time, how an error ends all of them, and what each pair draws for itself."""
 
-from array import array
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event, current_thread, main_thread
 
 import pytest
+from fakes import gates
 
 from pytest_hwperf.gate.conductor import Conductor, run_side_by_side
 from pytest_hwperf.gate.lockstep import Chance, PairTrace, Program, random_of
 from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.plugin.progress import progress_text
-from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Observation, Pair
-from pytest_hwperf.records.verdict import Margin
+from pytest_hwperf.records.evidence import Evidence, Pair
+from pytest_hwperf.records.run import replace
 from pytest_hwperf.stats.sequence import Step
 
 LONG_S = 60.0
-HERE = Measurement(test="test_model.py::test_forward", label="")
-TRIAL = Hypothesis(measurement=HERE, margin=Margin(metric="latency", statistic="p50", size=0.02), better="lower")
 
 
 def test_jobs_run_at_the_same_time_and_answer_in_their_order() -> None:
@@ -45,13 +43,7 @@ def test_an_error_of_the_first_stops_the_others_and_waits_for_them(error: type[B
     with pytest.raises(error):
         run_side_by_side([fail, until_stopped], stop)
     assert ended.is_set()
-
-
-def test_an_error_of_another_is_raised_too() -> None:
-    def fail() -> None:
-        raise OSError("no space")
-
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(error):
         run_side_by_side([lambda: None, fail], Event())
 
 
@@ -71,21 +63,9 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Evidence, lis
     def one_pair(_: Conductor, __: Evidence, step: Step, program: Program, number: int) -> tuple[Pair, PairTrace]:
         if program.shown:
             program.progress(program.shown)
-        once = array("d", [1.0])
-        seen = [
-            Observation(measurement=one.measurement, metric="latency", statistic="p50", baseline=once, candidate=once)
-            for one in step.hypotheses
-        ]
+        seen = [gates.observed(one, [1.0], [1.0]) for one in step.hypotheses]
         seeds = {"baseline": program.chance.hash_seed(), "candidate": next(iter(program.chance.order()), 0)}
-        pair = Pair(
-            number=number,
-            stage="screen",
-            first="baseline",
-            hash_seeds=seeds,
-            assignments=(),
-            observations=tuple(seen),
-        )
-        return pair, PairTrace()
+        return replace(gates.pair("screen", seen, number), hash_seeds=seeds), PairTrace()
 
     monkeypatch.setattr(Conductor, "_pair", one_pair)
 
@@ -94,20 +74,19 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Evidence, lis
         conductor = Conductor(
             commands={}, logs=Path(), seed=7, at_once=at_once, processors=processors, progress=shown.append
         )
-        asked = Evidence(alpha=0.01, hypotheses=(TRIAL,), pairs=())
-        return conductor.conduct(asked, conductor.clock() + LONG_S, None), shown
+        evidence = Evidence(alpha=0.01, hypotheses=(gates.asked(),), pairs=())
+        return conductor.conduct(evidence, conductor.clock() + LONG_S, None), shown
 
     return conduct
 
 
-@pytest.mark.parametrize("at_once", [2, 4, 9])
 def test_what_is_drawn_does_not_depend_on_how_many_run_at_once(
-    played: Callable[..., tuple[Evidence, list[Progress]]], at_once: int
+    played: Callable[..., tuple[Evidence, list[Progress]]],
 ) -> None:
     """Nor does the number of pairs: never more than the step asks for."""
-    evidence, _ = played(at_once)
-    assert [1, 2, 3, 4, 5, 6] == [pair.number for pair in evidence.pairs]
-    assert played(1)[0] == evidence
+    alone = played(1)[0]
+    assert [1, 2, 3, 4, 5, 6] == [pair.number for pair in alone.pairs]
+    assert [alone] * 3 == [played(at_once)[0] for at_once in (2, 4, 9)]
 
 
 def test_each_pair_takes_its_turns_on_its_own_processors(
@@ -123,17 +102,13 @@ def test_one_line_shows_all_that_run(played: Callable[..., tuple[Evidence, list[
     assert "hwperf: screen pairs 1–4 of 6" in progress_text(shown[0])
 
 
-@pytest.mark.parametrize(
-    ("progress", "text"),
-    [
-        (Progress(stage="checkout", pair=1, of=1, test=""), "hwperf: checkout of the baseline"),
-        (
-            Progress(stage="processes", pair=1, of=4, test="t.py::t", left_s=62.4),
-            "hwperf: comparison of fresh processes 1 of 4, about 62 s left, t.py::t",
+def test_what_is_done_beside_the_pairs_is_named() -> None:
+    shown = {
+        "checkout of the baseline": Progress(stage="checkout", pair=1, of=1, test=""),
+        "comparison of fresh processes 1 of 4, about 62 s left, t.py::t": Progress(
+            stage="processes", pair=1, of=4, test="t.py::t", left_s=62.4
         ),
-        (Progress(stage="operators", pair=2, of=2, test="t.py::t"), "hwperf: operators, 2 of 2, t.py::t"),
-        (Progress(stage="explain", pair=2, of=3, test="t.py::t"), "hwperf: what moved, 2 of 3, t.py::t"),
-    ],
-)
-def test_what_is_done_beside_the_pairs_is_named(progress: Progress, text: str) -> None:
-    assert text == progress_text(progress)
+        "operators, 2 of 2, t.py::t": Progress(stage="operators", pair=2, of=2, test="t.py::t"),
+        "what moved, 2 of 3, t.py::t": Progress(stage="explain", pair=2, of=3, test="t.py::t"),
+    }
+    assert [f"hwperf: {text}" for text in shown] == [progress_text(one) for one in shown.values()]
