@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import pytest
-
 from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.gate.affected import Untouched, untouched_tests, watches_of
 from pytest_hwperf.gate.lockstep import PairTrace
@@ -53,12 +51,7 @@ class Again:
 
 
 def found(
-    root: Path,
-    trace: PairTrace,
-    again: Again,
-    changes: Changes | None = None,
-    *,
-    own: bool = False,
+    root: Path, trace: PairTrace, again: Again, changes: Changes | None = None, *, own: bool = False
 ) -> Untouched:
     here = root / "candidate"
     files = [here / "tests" / name for name in ("test_a.py", "test_b.py")]
@@ -102,10 +95,12 @@ def test_a_test_that_does_not_pass_by_itself_stays_in(tmp_path: Path) -> None:
     assert "it did not pass by itself" == left.affected[B]
 
 
-def test_a_test_that_measures_otherwise_on_one_side_stays_in(tmp_path: Path) -> None:
-    trace = played([A, B])
+def test_a_test_that_measures_otherwise_on_one_side_or_sends_nothing_of_it_stays_in(tmp_path: Path) -> None:
+    trace, unknown = played([A, B]), played([A])
     trace.uneven[Measurement(test=A, label="more")] = "candidate"
+    del unknown.usages["candidate"]
     assert {B} == found(tmp_path, trace, Again(played([B]))).tests
+    assert {A: "candidate: what it uses is not known"} == found(tmp_path, unknown, Again()).affected
 
 
 def test_what_is_used_by_turns_leaves_no_test_out(tmp_path: Path) -> None:
@@ -118,13 +113,12 @@ def test_what_is_used_by_turns_leaves_no_test_out(tmp_path: Path) -> None:
     assert len(again.asked) == 4
 
 
-@pytest.mark.parametrize("file", ["pkg/fast.so", "lib/libwork.so.1"])
-def test_compiled_code_of_the_tree_keeps_every_test_in(tmp_path: Path, file: str) -> None:
+def test_compiled_code_of_the_tree_keeps_every_test_in(tmp_path: Path) -> None:
     """What it was made of is not known, so that no change can be told from it."""
-    trace = played([A])
-    trace.files = {side: [str(tmp_path.resolve() / side / file)] for side in SIDES}
-    left = found(tmp_path, trace, Again())
-    assert {A: f"baseline: {file}, which is compiled"} == left.affected
+    for file in ("pkg/fast.so", "lib/libwork.so.1"):
+        trace = played([A])
+        trace.files = {side: [str(tmp_path.resolve() / side / file)] for side in SIDES}
+        assert {A: f"baseline: {file}, which is compiled"} == found(tmp_path, trace, Again()).affected
 
 
 def test_tests_that_have_changed_stay_in(tmp_path: Path) -> None:
@@ -136,26 +130,16 @@ def test_tests_that_have_changed_stay_in(tmp_path: Path) -> None:
     assert {A: "tests/test_a.py"} == left.affected
 
 
-@pytest.mark.parametrize(
-    ("changes", "own", "why"),
-    [
+def test_what_may_reach_every_test_is_not_even_watched(tmp_path: Path) -> None:
+    for changes, own, why in (
         (Changes(changed={}), True, "the baseline has an interpreter of its own"),
         (Changes(changed={"setup.py": WORK}), False, "setup.py has changed, which says how every test is run"),
-    ],
-)
-def test_what_may_reach_every_test_is_not_even_watched(tmp_path: Path, changes: Changes, own: bool, why: str) -> None:
-    left = found(tmp_path, played([A]), Again(), changes, own=own)
-    assert Untouched(why_none=why) == left
-    assert {} == watches_of(trees(tmp_path, changes), own_interpreter=own)
+    ):
+        assert Untouched(why_none=why) == found(tmp_path, played([A]), Again(), changes, own=own)
+        assert {} == watches_of(trees(tmp_path, changes), own_interpreter=own)
 
 
 def test_both_sides_watch_their_own_trees(tmp_path: Path) -> None:
     watches = watches_of(trees(tmp_path, Changes(changed={"work.py": WORK})), own_interpreter=False)
     assert {side: str(tmp_path / side) for side in SIDES} == {side: watch.root for side, watch in watches.items()}
     assert {} == watches_of(trees(tmp_path, None), own_interpreter=False)
-
-
-def test_nothing_is_known_of_a_side_that_sends_nothing(tmp_path: Path) -> None:
-    trace = played([A])
-    del trace.usages["candidate"]
-    assert {A: "candidate: what it uses is not known"} == found(tmp_path, trace, Again()).affected

@@ -113,32 +113,33 @@ def test_both_sides_are_forked_from_one_parent_each_time(monkeypatch: pytest.Mon
     assert ["prepare 2", "use 0", "fork"] * 2 == shared.steps  # the next parent waits while both profile
 
 
-@pytest.mark.parametrize("given", [{"role": "sites"}, {"label": "that no forked pair has measured"}])
-def test_what_a_forked_process_may_not_tell_is_asked_of_two(
-    monkeypatch: pytest.MonkeyPatch, given: Mapping[str, Any]
+@pytest.mark.parametrize(
+    ("given", "together"),
+    [
+        ({"role": "sites"}, True),
+        ({"label": "that no forked pair has measured"}, True),
+        ({"at_once": 1}, False),
+        ({"alone": {NODE}}, False),
+    ],
+    ids=str,
+)
+def test_what_a_forked_process_may_not_tell_is_asked_of_two_and_one_by_one_where_both_disturb_each_other(
+    monkeypatch: pytest.MonkeyPatch, given: Mapping[str, Any], *, together: bool
 ) -> None:
     """Memory is that of a process of its own."""
     processes, shared = Processes(), Shared()
     asked(monkeypatch, processes, shared, **given)
-    assert (["candidate baseline"] * 2, []) == (processes.asked, shared.forked)
+    assert (["candidate baseline"] if together else ["candidate", "baseline"]) * 2 == processes.asked
+    assert [] == shared.forked
 
 
-@pytest.mark.parametrize("given", [{"at_once": 1}, {"alone": {NODE}}])
-def test_one_at_a_time_where_both_would_disturb_each_other(
-    monkeypatch: pytest.MonkeyPatch, given: Mapping[str, Any]
-) -> None:
-    processes, shared = Processes(), Shared()
-    asked(monkeypatch, processes, shared, **given)
-    assert (["candidate", "baseline"] * 2, []) == (processes.asked, shared.forked)
-
-
-@pytest.mark.parametrize("is_lost", [True, False])
-def test_what_fails_at_once_is_asked_one_by_one(monkeypatch: pytest.MonkeyPatch, *, is_lost: bool) -> None:
+def test_what_fails_at_once_is_asked_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A parent that is lost costs no explanation, nor what bears no neighbour; it is tried once."""
-    processes = Processes(lambda sides: not is_lost and len(sides) > 1)
-    found = asked(monkeypatch, processes, Shared(is_lost=is_lost))
-    assert dict.fromkeys(ORDER, "answered") == found
-    assert ["candidate baseline", *["candidate", "baseline"] * 2] == processes.asked
+    for is_lost in (True, False):
+        processes = Processes(lambda sides, is_lost=is_lost: not is_lost and len(sides) > 1)  # type: ignore[misc]
+        found = asked(monkeypatch, processes, Shared(is_lost=is_lost))
+        assert dict.fromkeys(ORDER, "answered") == found
+        assert ["candidate baseline", *["candidate", "baseline"] * 2] == processes.asked
 
 
 def test_the_side_that_fails_says_why_and_the_other_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,13 @@
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event, Thread, get_native_id, main_thread
 
 import pytest
+from fakes.hosts import settle_in
 
 from pytest_hwperf.gate.turns import CpuPin, cores_first, processors
 from pytest_hwperf.host.clocks import threads_here
@@ -19,58 +20,27 @@ needs_affinity = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason
 Asked = list[tuple[int, list[int]]]
 
 
-@pytest.fixture
-def in_a_thread() -> Iterator[Callable[[Callable[[], None]], None]]:
-    """Run something in a thread of its own, so that this one stays free whatever becomes of it."""
-    with ThreadPoolExecutor(1) as pool:
-        yield lambda what: pool.submit(what).result()
-
-
 @needs_affinity
-def test_a_thread_stays_where_it_is_told_to_and_goes_back(in_a_thread: Callable[[Callable[[], None]], None]) -> None:
+def test_a_thread_stays_where_it_is_told_to_and_goes_back_with_those_it_has_started() -> None:
+    """They have inherited the pin, and may be a pool that later calls need; one that exists already must stay free."""
+    before, over = processors(), Event()
+
     def sit() -> None:
-        before, pin = processors(), CpuPin()
+        pin, pool = CpuPin(), Thread(target=over.wait)
         assert pin.pin(before[-1:]) == ""
-        assert processors() == before[-1:]
-        pin.release()
-        assert processors() == before
-
-    in_a_thread(sit)
-
-
-@needs_affinity
-def test_only_the_thread_that_asks_is_kept(in_a_thread: Callable[[Callable[[], None]], None]) -> None:
-    """A pool that exists already must stay free."""
-    before = processors()
-
-    def sit() -> None:
-        assert CpuPin().pin(before[:1]) == ""
-        assert processors() == before[:1]
-        assert processors(get_native_id()) == before[:1]
-        assert processors(main_thread().native_id or -1) == before
-
-    in_a_thread(sit)
-    assert processors() == before
-
-
-@needs_affinity
-def test_a_thread_that_was_started_meanwhile_is_freed_too(in_a_thread: Callable[[Callable[[], None]], None]) -> None:
-    """It has inherited the pin, and may be a pool that later calls need."""
-    before = processors()
-
-    def sit() -> None:
-        pin, over = CpuPin(), Event()
-        assert pin.pin(before[:1]) == ""
-        pool = Thread(target=over.wait)
         pool.start()
-        inherited = processors(pool.native_id or -1)
+        threads = [None, get_native_id(), pool.native_id, main_thread().native_id]
+        kept = [processors(one or 0) for one in threads]
         pin.release()
-        freed = processors(pool.native_id or -1)
+        freed = [processors(one or 0) for one in threads]
         over.set()
         pool.join()
-        assert (before[:1], before) == (inherited, freed)
+        assert [*[before[-1:]] * 3, before] == kept
+        assert [before] * 4 == freed
 
-    in_a_thread(sit)
+    with ThreadPoolExecutor(1) as own:  # this thread stays free whatever becomes of that one
+        own.submit(sit).result()
+    assert processors() == before
 
 
 def test_only_what_has_inherited_the_seat_is_freed() -> None:
@@ -108,31 +78,29 @@ def test_threads_of_a_pool_have_a_processor_each() -> None:
     assert of[0] == {*range(4)}
 
 
-def test_a_thread_of_a_pool_that_ends_meanwhile_is_a_reason() -> None:
-    def allowed(thread: int) -> set[int]:
-        if thread == GONE:
-            raise ProcessLookupError(errno.ESRCH, "No such process")
-        return {0, 1}
+def gone(thread: int) -> set[int]:
+    """Say what threads may use, of which one is gone."""
+    if thread == GONE:
+        raise ProcessLookupError(errno.ESRCH, "No such process")
+    return {0, 1}
 
-    pin = CpuPin(allowed, lambda *_: None, lambda: [0, GONE])
+
+def test_a_thread_of_a_pool_that_ends_meanwhile_is_a_reason() -> None:
+    pin = CpuPin(gone, lambda *_: None, lambda: [0, GONE])
     assert pin.pin([0, 1], [GONE]) == "cannot choose its processor (No such process)"
 
 
-@pytest.mark.parametrize(
-    ("siblings", "ordered"),
-    [
-        (["0-1", "0-1", "2-3", "2-3"], (0, 2, 1, 3)),
-        (["0,2", "1,3", "0,2", "1,3"], (0, 1, 2, 3)),
-        ([], (0, 1, 2, 3)),
-    ],
-    ids=["in pairs", "in halves", "not told"],
-)
-def test_neighbours_are_on_different_cores(tmp_path: Path, siblings: list[str], ordered: tuple[int, ...]) -> None:
-    for number, text in enumerate(siblings):
-        folder = tmp_path / f"sys/devices/system/cpu/cpu{number}/topology"
-        folder.mkdir(parents=True)
-        (folder / "thread_siblings_list").write_text(text + "\n")
-    assert ordered == cores_first(range(4), tmp_path)
+def test_neighbours_are_on_different_cores(tmp_path: Path) -> None:
+    """Siblings in pairs, in halves, and not told."""
+    for siblings, ordered in (
+        ("0-1 0-1 2-3 2-3", (0, 2, 1, 3)),
+        ("0,2 1,3 0,2 1,3", (0, 1, 2, 3)),
+        ("", (0, 1, 2, 3)),
+    ):
+        root = tmp_path / (siblings or "none")
+        for number, text in enumerate(siblings.split()):
+            settle_in(root, {f"sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list": text})
+        assert ordered == cores_first(range(4), root)
 
 
 def test_where_a_thread_of_a_pool_is_refused_none_is_kept() -> None:
@@ -148,13 +116,13 @@ def test_where_a_thread_of_a_pool_is_refused_none_is_kept() -> None:
     assert {0: {0, 1}, 7: {0, 1}} == of
 
 
-@pytest.mark.parametrize(("allowed", "shown"), [({0, 2}, "0, 2"), ((), "unknown")])
-def test_a_processor_that_is_not_allowed_is_not_asked_for(allowed: set[int], shown: str) -> None:
+def test_a_processor_that_is_not_allowed_is_not_asked_for() -> None:
     asked = Asked()
-    pin = CpuPin(lambda _: allowed, lambda thread, numbers: asked.append((thread, [*numbers])))
-    assert pin.pin([1]) == f"may run on processors {shown} only"
-    pin.release()
-    assert asked == []
+    for allowed, shown in (({0, 2}, "0, 2"), (set[int](), "unknown")):
+        pin = CpuPin(lambda _, allowed=allowed: allowed, lambda thread, numbers: asked.append((thread, [*numbers])))  # type: ignore[misc]
+        assert pin.pin([1]) == f"may run on processors {shown} only"
+        pin.release()
+    assert [] == asked
 
 
 def test_a_system_that_refuses_is_quoted() -> None:
@@ -166,13 +134,9 @@ def test_a_system_that_refuses_is_quoted() -> None:
     pin.release()  # nothing to go back from
 
 
-def test_a_platform_without_affinity_has_no_processors_to_choose(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    assert processors() == ()
-
-
-def test_a_platform_that_lists_no_threads_frees_the_caller_alone(
+def test_a_platform_without_affinity_or_lists_of_threads_has_nothing_to_choose_from(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr("pytest_hwperf.host.clocks._THREADS", tmp_path / "none")
-    assert threads_here() == ()
+    assert ((), ()) == (processors(), threads_here())

@@ -9,28 +9,28 @@ from fakes import gates
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.gate import conducted, own_calls_s
 from pytest_hwperf.gate.result import GateResult, summary
-from pytest_hwperf.records.evidence import Evidence, Gate, Pair
+from pytest_hwperf.records.evidence import Evidence, Gate
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.stats.hypotheses import PairedAnswers, Questions
 from pytest_hwperf.stats.timetable import completeness
 
 
-@pytest.mark.parametrize(
-    ("pairs", "shown"),
-    [(0, "no pairs of fresh processes"), (1, "1 screen pair of fresh"), (2, "2 screen pairs of fresh")],
-)
-def test_pairs_are_counted(pairs: int, shown: str) -> None:
-    lost = Pair(number=1, stage="screen", first="baseline", hash_seeds={}, assignments=(), observations=())
-    evidence = Evidence(alpha=0.01, hypotheses=(), pairs=(lost,) * pairs, fixed_samples=())
-    result = GateResult(
-        gate=Gate(against="HEAD", revision="", seed=0, evidence=evidence, shared={}, seconds={}),
-        answers=PairedAnswers(comparisons={}, questions=Questions(), met=frozenset()),
-        changed=frozenset(),
-        completeness=completeness([], evidence, {}),
-        gone=frozenset(),
-    )
-    assert shown in summary(result, 3, "HEAD")
+def test_pairs_are_counted() -> None:
+    for pairs, shown in (
+        (0, "no pairs of fresh processes"),
+        (1, "1 screen pair of fresh"),
+        (2, "2 screen pairs of fresh"),
+    ):
+        evidence = Evidence(alpha=0.01, hypotheses=(), pairs=(gates.pair("screen", ()),) * pairs)
+        result = GateResult(
+            gate=Gate(against="HEAD", revision="", seed=0, evidence=evidence, shared={}, seconds={}),
+            answers=PairedAnswers(comparisons={}, questions=Questions(), met=frozenset()),
+            changed=frozenset(),
+            completeness=completeness([], evidence, {}),
+            gone=frozenset(),
+        )
+        assert shown in summary(result, 3, "HEAD")
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,7 @@ def test_the_end_of_the_time_is_for_an_explanation_where_there_is_one(
     assert ends == given
 
 
-@pytest.mark.parametrize(("rehearsed_s", "kept_s"), [(0.0, 0.0), (8.0, 4.0), (100.0, 50.0), (400.0, 60.0)])
-def test_time_is_kept_for_the_calls_of_the_session(rehearsed_s: float, kept_s: float) -> None:
-    assert own_calls_s(rehearsed_s, time_s=600.0) == kept_s
+def test_time_is_kept_for_the_calls_of_the_session() -> None:
+    assert [0.0, 4.0, 50.0, 60.0] == [
+        own_calls_s(rehearsed_s, time_s=600.0) for rehearsed_s in (0.0, 8.0, 100.0, 400.0)
+    ]

@@ -4,7 +4,6 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from fakes import records as fake
 
 from pytest_hwperf.gate.sweeps import ROUNDS, SweepTools, Swept, sweep_model
@@ -89,16 +88,14 @@ def test_larger_batches_than_one_that_misses_are_left_out() -> None:
 
 def test_a_limit_on_the_median_stops_too() -> None:
     """One rehearsal is one round, over which a median has no interval: that of its calls decides."""
-    model = Model()
-    found = swept(model, points(P50, batches=(1, 32, 64)))
+    found = swept(model := Model(), points(P50, batches=(1, 32, 64)))
     assert "batch_size 64, threads 1" not in model.called
     assert "misses latency p50 <= 10 ms (33.0 ms)" in str(found.sweep.rows[2].point.skipped)
 
 
 def test_memory_comes_first_and_stops_before_anything_is_called() -> None:
     """80 MB at 8 rows are more than 64 MB."""
-    model = Model()
-    found = swept(model, points(MEMORY), memory=megabytes_of_rows)
+    found = swept(model := Model(), points(MEMORY), memory=megabytes_of_rows)
     assert "batch_size 32, threads 1" not in model.called
     assert ["passed", "failed", None] == [row.outcome for row in found.sweep.rows]
 
@@ -116,34 +113,24 @@ def test_a_lost_process_of_the_memory_ends_the_larger_batches() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("limit_mb", "rows", "tried", "note"),
-    [
-        (
-            64,
-            100,
-            [1, 2, 4, 6, 7, 8],
-            "is batch_size 6, threads 1: memory p50 <= 64 MB (60.0 MB); 7 rows are not known",
-        ),
-        (64, 3, [1, 2, 3], "all rows of the data fit in one call, batch_size 3, threads 1: memory p50 <= 64 MB (30.0"),
-        (
-            5,
-            100,
-            [1],
-            "no batch is known to fit; the smallest is batch_size 1, threads 1: memory p50 <= 5 MB (10.0 MB)",
-        ),
-        (990, 500, [1, 2, 4, 8, 16, 32, 64, 91, 99, 103, 108, 128], "is batch_size 99, threads 1: "),
-    ],
-)
-def test_the_largest_batch_that_fits_is_searched(limit_mb: float, rows: int, tried: list[int], note: str) -> None:
+LARGEST = [
+    (64, 100, [1, 2, 4, 6, 7, 8], "is batch_size 6, threads 1: memory p50 <= 64 MB (60.0 MB); 7 rows are not known"),
+    (64, 3, [1, 2, 3], "all rows of the data fit in one call, batch_size 3, threads 1: memory p50 <= 64 MB (30.0"),
+    (5, 100, [1], "no batch is known to fit; the smallest is batch_size 1, threads 1: memory p50 <= 5 MB (10.0 MB)"),
+    (990, 500, [1, 2, 4, 8, 16, 32, 64, 91, 99, 103, 108, 128], "is batch_size 99, threads 1: "),
+]
+
+
+def test_the_largest_batch_that_fits_is_searched() -> None:
     """Ten megabytes a row: doubled, then bisected; larger ones than one that misses are not called."""
-    limit, model = replace(MEMORY, limit=1e6 * limit_mb), Model()
-    found = swept(model, points(limit, batches=(1,)), memory=megabytes_of_rows, most_rows=rows)
-    said = "\n".join(map(str, found.sweep.notes))
-    assert note in said
-    assert bool(model.called) == ("6 rounds over all points" in said)
-    assert tried == [row.point.values["batch_size"] for row in found.sweep.rows]
-    assert {f"batch_size {count}, threads 1" for count in tried if 10 * count <= limit_mb} == {*model.called}
+    for limit_mb, rows, tried, note in LARGEST:
+        limit, model = replace(MEMORY, limit=1e6 * limit_mb), Model()
+        found = swept(model, points(limit, batches=(1,)), memory=megabytes_of_rows, most_rows=rows)
+        said = "\n".join(map(str, found.sweep.notes))
+        assert note in said
+        assert bool(model.called) == ("6 rounds over all points" in said)
+        assert tried == [row.point.values["batch_size"] for row in found.sweep.rows]
+        assert {f"batch_size {count}, threads 1" for count in tried if 10 * count <= limit_mb} == {*model.called}
 
 
 def test_the_largest_batch_is_searched_for_each_number_of_threads() -> None:
@@ -161,27 +148,24 @@ def test_the_largest_batch_is_searched_for_each_number_of_threads() -> None:
     assert "is batch_size 1, threads 2: memory p50 <= 64 MB (10.0 MB); 2 rows are not known to fit" in second
 
 
-def test_ctrl_c_keeps_what_was_measured() -> None:
+def test_ctrl_c_keeps_what_was_measured_and_nothing_of_the_rehearsal() -> None:
     """Three rehearsals, three points of the first round, and one of the second."""
-    found = swept(Model(interrupt_at=8), points())
+    found, early = (swept(Model(interrupt_at=number), points()) for number in (8, 2))
     assert (1, True) == (found.rounds, found.is_interrupted)
     assert [1, 1, 2] == sorted(row.figures[0].estimate.n for row in found.sweep.rows)
     assert "interrupted: 1 whole round of 6 before it" in [str(note) for note in found.sweep.notes]
+    assert [(), (), ()] == [row.figures for row in early.sweep.rows]
+    assert ["interrupted: 0 whole rounds of 6 before it"] == [str(note) for note in early.sweep.notes]
 
 
-def test_ctrl_c_in_the_rehearsal_keeps_nothing() -> None:
-    found = swept(Model(interrupt_at=2), points())
-    assert [(), (), ()] == [row.figures for row in found.sweep.rows]
-    assert ["interrupted: 0 whole rounds of 6 before it"] == [str(note) for note in found.sweep.notes]
-
-
-def test_what_disturbed_the_machine_is_noted() -> None:
-    found = swept(Model(), points(), watch=lambda: lambda: (state("said", text="a neighbour"),))
+def test_progress_and_what_disturbed_the_machine_are_told() -> None:
+    told = list[tuple[str, str, float]]()
+    found = swept(
+        Model(),
+        points(batches=(1, 8)),
+        progress=lambda *shown: told.append(shown),
+        watch=lambda: lambda: (state("said", text="a neighbour"),),
+    )
+    assert ("rehearsal", "batch_size 1, threads 1", 0.0) == told[0]
+    assert ("round 6 of 6", 11 / 12) == (told[-1][0], told[-1][2])
     assert "a neighbour" == str(found.sweep.notes[-1])
-
-
-def test_progress_says_stage_point_and_share() -> None:
-    said = list[tuple[str, str, float]]()
-    swept(Model(), points(batches=(1, 8)), progress=lambda *shown: said.append(shown))
-    assert ("rehearsal", "batch_size 1, threads 1", 0.0) == said[0]
-    assert ("round 6 of 6", 11 / 12) == (said[-1][0], said[-1][2])
