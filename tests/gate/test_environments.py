@@ -51,7 +51,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_an_environment_is_made_once_and_says_what_differs(tmp_path: Path, place: Path) -> None:
-    installed = FakeInstall()
+    """Of many packages the first ones."""
+    installed, many = FakeInstall(), [f"p{number}==1" for number in range(9)]
     first, second = (environment_with(["ort==1.22.0", "b==1"], tmp_path, math.inf, installed) for _ in range(2))
     assert 1 == installed.calls
     assert first.python == second.python
@@ -59,20 +60,13 @@ def test_an_environment_is_made_once_and_says_what_differs(tmp_path: Path, place
     differing = "the baseline's environment has b 1 (here none), ort 1.22.0 (here 1.23.0)"
     assert first.notes[0].startswith(f"{differing}; it was made in ")
     assert (f"{differing}; it was kept from an earlier run",) == second.notes
+    assert "p5 1 (here none) and 3 more; it was" in environment_with(many, tmp_path, math.inf, installed).notes[0]
 
 
-def test_many_packages_are_counted(tmp_path: Path) -> None:
-    names = [f"p{number}==1" for number in range(9)]
-    assert "p5 1 (here none) and 3 more; it was" in environment_with(names, tmp_path, math.inf, FakeInstall()).notes[0]
-
-
-def test_what_fails_is_not_kept(tmp_path: Path, place: Path) -> None:
+def test_what_fails_is_not_kept_and_what_this_environment_has_is_no_comparison(tmp_path: Path, place: Path) -> None:
     with pytest.raises(UsageProblem, match="no such version"):
         environment_with(["ort==none"], tmp_path, math.inf, FakeInstall())
     assert [] == list(place.iterdir())
-
-
-def test_what_this_environment_has_is_no_comparison(tmp_path: Path) -> None:
     with pytest.raises(UsageProblem, match=r"--hwperf-base-with=ort==same: this environment has just that"):
         environment_with(["ort==same"], tmp_path, math.inf, FakeInstall())
 

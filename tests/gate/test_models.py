@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes import gates
 from fakes.clocks import HandClock
 from fakes.played_models import out_of_time
 from fakes.played_models import play as play_models
@@ -16,7 +17,7 @@ from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.models import CompareSettings, compare_models, compare_with_itself, rehearsed
 from pytest_hwperf.host.workdirs import private_folder
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.evidence import Evidence, Measurement, Observation, Pair
+from pytest_hwperf.records.evidence import Evidence
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.run import Values, replace
 from pytest_hwperf.records.verdict import ComparisonOutcome, Margin
@@ -47,20 +48,9 @@ class PlayedConductor:
 
 def observed(*changes: float | None) -> Evidence:
     """A round of pairs with these log ratios, their calls lasting 1 ms."""
-    here = Measurement(test="compare", label="")
-    pairs = tuple(
-        Pair(
-            number=number, stage="screen", first="baseline", hash_seeds={}, assignments=(),
-            observations=(
-                Observation(
-                    measurement=here, metric="latency", statistic="p50",
-                    baseline=array("d", [0.001]), candidate=array("d", [0.001]), change=change,
-                ),
-            ),
-        )
-        for number, change in enumerate(changes, 1)
-    )  # fmt: skip
-    return replace(ASKED, pairs=pairs)
+    seen = gates.observed(gates.asked(test="compare"), [0.001], [0.001])
+    pairs = [gates.pair("screen", [replace(seen, change=change)], number) for number, change in enumerate(changes, 1)]
+    return replace(ASKED, pairs=tuple(pairs))
 
 
 @pytest.fixture
@@ -89,12 +79,9 @@ def test_rounds_follow_until_the_time_is_up(play: Callable[..., PlayedConductor]
     assert [ASKED, ASKED] == conductor.begun
 
 
-def test_pairs_without_a_ratio_give_no_change(play: Callable[..., PlayedConductor]) -> None:
+def test_pairs_without_a_ratio_or_time_for_one_give_no_change(play: Callable[..., PlayedConductor]) -> None:
     play(observed(0.01, None), observed())
     assert (0.01,) == compare_with_itself("m:f", [[1.0]], SETTINGS).changes
-
-
-def test_no_time_for_a_pair_is_no_value(play: Callable[..., PlayedConductor]) -> None:
     play(observed())
     seen = compare_with_itself("m:f", [[1.0]], SETTINGS)
     assert ((), None, "") == (seen.changes, seen.latency_s, seen.lost)

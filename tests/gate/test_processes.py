@@ -1,11 +1,12 @@
 """Fresh processes of both sides, one after the other, that are played: which are asked, and until when."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import cast
+from typing import Any
 
 import pytest
+from fakes import gates
 from fakes.clocks import HandClock
 from fakes.gates import hypothesis
 
@@ -14,22 +15,20 @@ from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
 from pytest_hwperf.records.errors import WorkerError
-from pytest_hwperf.records.evidence import Evidence, FixedSample, Hypothesis, Measurement, Side
+from pytest_hwperf.records.evidence import Evidence, FixedSample, Hypothesis, Side
 from pytest_hwperf.records.messages import said, state
 from pytest_hwperf.records.metrics import metric_of
-from pytest_hwperf.records.verdict import Margin, Policy
-from pytest_hwperf.stats.hypotheses import Questions
+from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.verdict import Policy
+from pytest_hwperf.stats.hypotheses import SIDES, Questions
 from pytest_hwperf.stats.verdicts import judge_comparison
 
-MEMORY = Margin(metric="memory", statistic="p50", size=0.01, floor=1e6)
 LATE = state("out of time", limit=20)
 PROCESS_S = 3.0
 
-Play = Callable[[Callable[[str, int], float]], tuple[list[FixedSample], Questions]]
-
 
 def peak(number: int) -> Hypothesis:
-    return Hypothesis(measurement=Measurement(test=f"t_{number}.py::test", label=""), margin=MEMORY, better="lower")
+    return gates.asked("memory", 0.01, test=f"t_{number}.py::test", floor=1e6)
 
 
 def command(side: str, node: str) -> Command:
@@ -73,56 +72,32 @@ def sampled(
     peaks: Callable[[str, int], float],
     hypotheses: Sequence[Hypothesis],
     time_s: float = 600.0,
-    serial: Collection[str] = (),
+    **more: Any,
 ) -> tuple[list[FixedSample], Questions, Processes]:
     processes, questions = Processes(clock, peaks), Questions(processes=[*hypotheses])
     monkeypatch.setattr("pytest_hwperf.gate.processes.ask", processes.ask)
 
     def commands(node: str) -> Mapping[Side, Command]:
-        return {side: command(side, node) for side in cast("tuple[Side, ...]", ("baseline", "candidate"))}
+        return {side: command(side, node) for side in SIDES}
 
-    sampler = ProcessSampler(commands, Random(1), clock() + time_s, LATE, serial=serial)
+    sampler = ProcessSampler(commands, Random(1), clock() + time_s, LATE, **more)
     return [*sampler.samples(questions, 0.01)], questions, processes
 
 
 def test_each_process_runs_the_file_of_its_test_alone(monkeypatch: pytest.MonkeyPatch, clock: HandClock) -> None:
-    found, _, processes = sampled(monkeypatch, clock, lambda *_: 5e6, [peak(1), peak(2)])
+    """Of a test that cannot bear both sides one at a time; peaks of others do not depend on neighbours.
+
+    What processes note about their values is noted with the comparison: a peak of 66 calls says nothing of the hundredth.
+    """
+    shown = list[Progress]()
+    serial = {"t_2.py::test"}
+    found, _, processes = sampled(
+        monkeypatch, clock, lambda *_: 5e6, [peak(1), peak(2)], serial=serial, progress=shown.append
+    )
     assert [[5e6] * 3] * 2 == [list(one.baseline) for one in found]
     assert [["t_1.py"] * 6, ["t_2.py"] * 6] == [[file for _, file in processes.asked[n : n + 6]] for n in (0, 6)]
-
-
-def test_what_processes_note_about_their_values_is_a_note_of_the_comparison(
-    monkeypatch: pytest.MonkeyPatch, clock: HandClock
-) -> None:
-    """A peak of 66 calls says nothing of the hundredth."""
-    (found,), _, _ = sampled(monkeypatch, clock, lambda *_: 5e6, [peak(1)])
-    assert ("exact", "baseline: peaks of 66 calls", "candidate: peaks of 9 calls") == found.warnings
-
-
-def test_a_test_that_cannot_bear_both_sides_has_one_process_at_a_time(
-    monkeypatch: pytest.MonkeyPatch, clock: HandClock
-) -> None:
-    """Peaks of others do not depend on neighbours."""
-    _, _, processes = sampled(monkeypatch, clock, lambda *_: 5e6, [peak(1), peak(2)], serial={"t_2.py::test"})
+    assert ("exact", "baseline: peaks of 66 calls", "candidate: peaks of 9 calls") == found[0].warnings
     assert [2, 2, 2, 1, 1, 1] == processes.at_once
-
-
-def test_the_time_that_is_left_is_shown_between_processes(monkeypatch: pytest.MonkeyPatch, clock: HandClock) -> None:
-    """Two comparisons of three pairs of processes, of three seconds each."""
-    processes, questions, shown = (
-        Processes(clock, lambda *_: 5e6),
-        Questions(processes=[peak(1), peak(2)]),
-        list[Progress](),
-    )
-    monkeypatch.setattr("pytest_hwperf.gate.processes.ask", processes.ask)
-    sampler = ProcessSampler(
-        lambda node: {"baseline": command("baseline", node), "candidate": command("candidate", node)},
-        Random(1),
-        clock() + 600,
-        LATE,
-        shown.append,
-    )
-    list(sampler.samples(questions, 0.01))
     assert [(1, None), (1, 15.0), (1, 12.0), (2, 9.0), (2, 6.0), (2, 3.0)] == [(one.pair, one.left_s) for one in shown]
     assert {("processes", 2)} == {(one.stage, one.of) for one in shown}
 
@@ -152,14 +127,9 @@ def test_a_process_that_fails_before_that_is_named(monkeypatch: pytest.MonkeyPat
 
 
 def test_pairs_are_left_half_of_the_time(clock: HandClock) -> None:
-    latency = Hypothesis(
-        measurement=Measurement(test="t.py::test", label=""),
-        margin=Margin(metric="latency", statistic="p50", size=0.02),
-        better="lower",
-    )
     clock.pass_time(100)
     alone = time_limit(Questions(processes=[peak(1), peak(2)]), clock() + 60, LATE)
-    beside = time_limit(Questions(hypotheses=[latency], processes=[peak(1)]), clock() + 60, LATE)
+    beside = time_limit(Questions(hypotheses=[gates.asked()], processes=[peak(1)]), clock() + 60, LATE)
     assert alone == (
         clock() + 60, LATE, "memory and cold starts of 2 tests come from fresh processes, in at most 60 s",
     )  # fmt: skip
@@ -183,10 +153,7 @@ def answered(evidence: Evidence) -> list[str]:
 
 
 def test_a_test_that_was_not_reached_says_so_and_fails_where_the_gate_is_strict() -> None:
-    evidence = Evidence(alpha=0.01, hypotheses=TWO, pairs=(), groups=(1,), stopped=LATE)
-    assert ["the time of 20 s was too short", "not compared: the time of 20 s was too short"] == answered(evidence)
-
-
-def test_without_a_limit_of_time_the_reason_is_that_of_all() -> None:
-    evidence = Evidence(alpha=0.01, hypotheses=TWO, pairs=(), groups=(1,), stopped=said("three pairs were lost"))
-    assert ["three pairs were lost"] * 2 == answered(evidence)
+    """Without a limit of time the reason is that of all."""
+    late = Evidence(alpha=0.01, hypotheses=TWO, pairs=(), groups=(1,), stopped=LATE)
+    assert ["the time of 20 s was too short", "not compared: the time of 20 s was too short"] == answered(late)
+    assert ["three pairs were lost"] * 2 == answered(replace(late, stopped=said("three pairs were lost")))

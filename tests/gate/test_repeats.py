@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Callable, Sequence
+from functools import cache
 from random import Random
 from typing import Literal
 
@@ -24,9 +25,14 @@ EXAMPLES = 200
 Draw = Callable[[Side], "array[float]"]  # what one process of a side gives
 
 
+@cache
 def right(count: int) -> "array[float]":
     """So many examples are right, the first ones."""
     return array("d", [1.0] * count + [0.0] * (EXAMPLES - count))
+
+
+def sizes(size: float) -> "array[float]":
+    return array("d", [size])
 
 
 def asked(draw: Draw, margin: Margin = ACCURACY) -> Questions:
@@ -47,12 +53,15 @@ def rehearsing(draw: Draw, margin: Margin = ACCURACY) -> Callable[[Sequence[str]
     return rehearse
 
 
+def repeated(questions: Questions, draw: Draw, margin: Margin = ACCURACY) -> Evidence:
+    """Rehearse what raises an alarm again; return what is judged then."""
+    repeat_alarms(questions, ALPHA, rehearsing(draw, margin), in_time=lambda: True, why_late=LATE)
+    return Evidence(alpha=ALPHA, hypotheses=(), pairs=(), fixed_samples=tuple(questions.fixed_samples))
+
+
 def fails(draw: Draw) -> bool:
     """Whether a build fails."""
-    questions = asked(draw)
-    repeat_alarms(questions, ALPHA, rehearsing(draw), in_time=lambda: True, why_late=LATE)
-    evidence = Evidence(alpha=ALPHA, hypotheses=(), pairs=(), fixed_samples=tuple(questions.fixed_samples))
-    return any(found.outcome == "regressed" for found in decide(evidence).values())
+    return any(found.outcome == "regressed" for found in decide(repeated(asked(draw), draw)).values())
 
 
 def test_five_processes_a_side_part_less_often_than_once_in_a_hundred() -> None:
@@ -60,6 +69,7 @@ def test_five_processes_a_side_part_less_often_than_once_in_a_hundred() -> None:
     assert [1, 2, 3, 5, 7, 8] == [processes_to_part(level) for level in (0.5, 0.25, 0.05, 0.01, 0.001, 0.0002)]
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
 def test_a_model_of_two_variants_fails_equal_code_no_more_often_than_stated(share: float) -> None:
     """A single rehearsal would fail p (1 - p) of the builds: 9, 21 and 25 %; five processes a side at most 0.1 %."""
@@ -72,6 +82,7 @@ def test_a_model_of_two_variants_fails_equal_code_no_more_often_than_stated(shar
     assert sum(fails(draw) for _ in range(builds)) <= 0.007 * builds
 
 
+@pytest.mark.simulation
 def test_a_model_that_differs_in_every_process_fails_no_equal_code() -> None:
     """Five processes a side part by chance in 1 of 252 builds."""
     random = Random(17)
@@ -81,11 +92,7 @@ def test_a_model_that_differs_in_every_process_fails_no_equal_code() -> None:
 def test_a_model_that_differs_in_every_process_and_is_worse_in_each_fails() -> None:
     random = Random(20)
     draw: Draw = lambda side: right(random.randrange(*((185, 195) if side == "baseline" else (140, 170))))  # noqa: E731
-    questions = asked(draw)
-    repeat_alarms(questions, ALPHA, rehearsing(draw), in_time=lambda: True, why_late=LATE)
-    (found,) = decide(
-        Evidence(alpha=ALPHA, hypotheses=(), pairs=(), fixed_samples=tuple(questions.fixed_samples))
-    ).values()
+    (found,) = decide(repeated(asked(draw), draw)).values()
     assert "regressed" == found.outcome
     assert (
         "predictions differ between processes; the candidate is worse in each of its 5 than the baseline in any",
@@ -94,12 +101,8 @@ def test_a_model_that_differs_in_every_process_and_is_worse_in_each_fails() -> N
 
 def test_sizes_that_differ_in_every_process_and_are_larger_in_each_are_regressed() -> None:
     random = Random(21)
-
-    def draw(side: Side) -> "array[float]":
-        return array("d", [1e6 + (side == "candidate") * 2e5 + 1e5 * random.random()])
-
-    questions = asked(draw, SIZE)
-    repeat_alarms(questions, ALPHA, rehearsing(draw, SIZE), in_time=lambda: True, why_late=LATE)
+    draw: Draw = lambda side: sizes(1e6 + (side == "candidate") * 2e5 + 1e5 * random.random())  # noqa: E731
+    repeated(questions := asked(draw, SIZE), draw, SIZE)
     assert (1, {}) == (len(questions.fixed_samples), questions.parts)
 
 
@@ -109,25 +112,18 @@ def test_a_model_that_got_worse_and_is_the_same_in_every_process_fails() -> None
 
 def test_a_side_that_disagrees_with_itself_is_inconclusive_with_what_to_do() -> None:
     random = Random(18)
-    questions = asked(lambda side: right(190 if side == "baseline" else 150))
-    shaky = rehearsing(lambda side: right(190 if side == "baseline" else random.randrange(190, 199)))
-    repeat_alarms(questions, ALPHA, shaky, in_time=lambda: True, why_late=LATE)
+    questions, of_sizes = (
+        (asked(lambda side: right(190 if side == "baseline" else 150))),
+        asked(lambda side: sizes(1e6 + (side == "candidate") * 1e5), SIZE),
+    )
+    repeated(questions, lambda side: right(190 if side == "baseline" else random.randrange(190, 199)))
+    repeated(of_sizes, lambda _: sizes(1e6 + 1e5 * random.random()), SIZE)
     ((outcome, why),) = questions.parts.values()
     assert [] == questions.fixed_samples
     assert "inconclusive" == outcome
     assert str(why).startswith("predictions differ between processes of the candidate, ")
     assert "random_state=0" in str(why)
-
-
-def test_sizes_of_such_a_model_are_repeated_too() -> None:
-    random = Random(19)
-
-    def draw(_: Side) -> "array[float]":
-        return array("d", [1e6 + 1e5 * random.random()])
-
-    questions = asked(lambda side: array("d", [1e6 + (side == "candidate") * 1e5]), SIZE)
-    repeat_alarms(questions, ALPHA, rehearsing(draw, SIZE), in_time=lambda: True, why_late=LATE)
-    ((_, why),) = questions.parts.values()
+    ((_, why),) = of_sizes.parts.values()
     assert str(why).startswith("model_size differs between processes of the baseline")
 
 

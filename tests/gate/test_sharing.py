@@ -1,6 +1,6 @@
 """A baseline is given what it lacks, and the rehearsal is repeated with it while there is time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,15 +20,26 @@ TEST = "t.py::test"
 PASSED = SideOutcome(outcome="passed")
 
 
-@pytest.fixture
-def trees(tmp_path: Path) -> Trees:
+@pytest.fixture(scope="module")
+def pair_of_trees(tmp_path_factory: pytest.TempPathFactory) -> Trees:
     """A repository that ignores `*.bin` and `_*.py`, and a baseline of its only revision."""
-    project, baseline = tmp_path / "project", tmp_path / "base" / "project"
+    place = tmp_path_factory.mktemp("trees")
+    project, baseline = place / "project", place / "base" / "project"
     project.mkdir()
     git(project, "init")
     commit(project, __gitignore="*.bin\n_*.py\n")
     git(project, "worktree", "add", "--detach", str(baseline))
     return Trees(candidate=project, baseline=baseline, revision="", shared={}, changed=frozenset(), warnings=())
+
+
+@pytest.fixture
+def trees(pair_of_trees: Trees) -> Iterator[Trees]:
+    """Trees without anything that other tests have put there."""
+    yield pair_of_trees
+    for tree in (pair_of_trees.candidate, pair_of_trees.baseline):
+        for path in tree.iterdir():
+            if not path.name.startswith(".git"):
+                path.unlink()
 
 
 @dataclass(kw_only=True)
@@ -149,25 +160,21 @@ def test_without_time_for_another_rehearsal_nothing_is_given(trees: Trees, *, di
     assert [] == sharer.notes()
 
 
-def test_it_can_be_switched_off(trees: Trees) -> None:
-    tests = suite(trees, "a.bin")
+def test_it_can_be_switched_off_and_what_the_candidate_lacks_too_is_raised(trees: Trees) -> None:
+    tests, other = suite(trees, "a.bin"), suite(trees, "absent.bin", dies=True)
     sharer, trace = rehearsed(trees, tests, is_on=False)
-    assert ("failed", 1) == (outcome(trace), tests.rehearsals)
-    assert {} == sharer.trees.shared
-
-
-def test_what_nothing_is_missing_for_is_raised(trees: Trees) -> None:
-    tests = suite(trees, "absent.bin", dies=True)
+    assert ("failed", 1, {}) == (outcome(trace), tests.rehearsals, sharer.trees.shared)
     (trees.candidate / "absent.bin").unlink()
     with pytest.raises(UsageProblem, match="the rehearsal failed"):
-        rehearsed(trees, tests)
-    assert 1 == tests.rehearsals
+        rehearsed(trees, other)
+    assert 1 == other.rehearsals
 
 
 def test_what_may_be_made_from_a_change_is_named(trees: Trees) -> None:
     (trees.candidate / "a.yaml").touch()
     git(trees.candidate, "add", "a.yaml")
     sharer, trace = rehearsed(trees, suite(trees, "a.bin"))
+    git(trees.candidate, "reset")
     assert "failed" == outcome(trace)
     (note,) = sharer.notes()
     assert note.startswith("a.bin is not in the baseline and not given to it, since a.yaml differs between both trees")
