@@ -127,46 +127,52 @@ def endless(path: Path) -> None:
 ODD = [pipe, link_to_pipe, link_to_device, endless]
 
 
-@pytest.mark.parametrize("make", ODD)
+def places(tmp_path: Path) -> Iterator[tuple[Callable[[Path], None], Path]]:
+    """Yield what makes an odd file, with a folder of its own each."""
+    for number, make in enumerate(ODD):
+        (tmp_path / str(number)).mkdir()
+        yield make, tmp_path / str(number)
+
+
 @pytest.mark.parametrize("name", ["pytest.ini", "pyproject.toml", "tox.ini"])
-def test_a_configuration_file_that_is_none_is_not_waited_for(
-    tmp_path: Path, make: Callable[[Path], None], name: str
-) -> None:
-    (tmp_path / "candidate").mkdir()
-    (tmp_path / "candidate" / "setup.cfg").write_text("[tool:pytest]\n", encoding="utf-8")
-    (tmp_path / "baseline").mkdir()
-    make(tmp_path / "baseline" / name)
-    arguments = candidate_ini(tmp_path / "candidate" / "setup.cfg", tmp_path / "candidate", tmp_path / "baseline")
-    assert "pythonpath=" == arguments[-1]
+def test_a_configuration_file_that_is_none_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    for make, place in places(tmp_path):
+        (place / "candidate").mkdir()
+        (place / "candidate" / "setup.cfg").write_text("[tool:pytest]\n", encoding="utf-8")
+        (place / "baseline").mkdir()
+        make(place / "baseline" / name)
+        arguments = candidate_ini(place / "candidate" / "setup.cfg", place / "candidate", place / "baseline")
+        assert "pythonpath=" == arguments[-1]
 
 
-@pytest.mark.parametrize("make", ODD)
-def test_a_module_that_is_none_is_not_waited_for(tmp_path: Path, make: Callable[[Path], None]) -> None:
-    for side in ("candidate", "baseline"):
-        (tmp_path / side / "pkg").mkdir(parents=True)
-    (tmp_path / "candidate" / "pkg" / "test_a.py").touch()
-    make(tmp_path / "candidate" / "pkg" / "__init__.py")
-    assert ["pkg/test_a.py"] == lay_over(
-        tmp_path / "candidate", tmp_path / "baseline", [tmp_path / "candidate" / "pkg" / "test_a.py"]
-    )
+def test_a_module_that_is_none_is_not_waited_for(tmp_path: Path) -> None:
+    for make, place in places(tmp_path):
+        for side in ("candidate", "baseline"):
+            (place / side / "pkg").mkdir(parents=True)
+        test = place / "candidate" / "pkg" / "test_a.py"
+        test.touch()
+        make(place / "candidate" / "pkg" / "__init__.py")
+        assert ["pkg/test_a.py"] == lay_over(place / "candidate", place / "baseline", [test])
 
 
-@pytest.mark.parametrize("make", [pipe, link_to_pipe, link_to_device])
-def test_a_copied_folder_with_odd_files_is_copied(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_a_copied_folder_with_odd_files_is_copied(tmp_path: Path) -> None:
     """Pipes stay behind; links lead where they led."""
-    (tmp_path / "plain").mkdir()
-    (tmp_path / "plain" / "model.py").touch()
-    make(tmp_path / "plain" / "odd")
-    with copy_of(tmp_path / "plain") as tree:
-        assert (tree / "model.py").exists()
+    for make, place in places(tmp_path):
+        if make is endless:
+            continue
+        (place / "plain").mkdir()
+        (place / "plain" / "model.py").touch()
+        make(place / "plain" / "odd")
+        with copy_of(place / "plain") as tree:
+            assert (tree / "model.py").exists()
 
 
-@pytest.mark.parametrize("make", ODD)
-def test_what_is_no_file_is_refused_without_being_opened(tmp_path: Path, make: Callable[[Path], None]) -> None:
-    (tmp_path / "folder").mkdir()
-    make(tmp_path / "folder" / "odd")
-    with pytest.raises(OSError, match=r"not a regular file|larger than 0\.001 MB"):
-        read_file(tmp_path / "folder" / "odd", 1000)
+def test_what_is_no_file_is_refused_without_being_opened(tmp_path: Path) -> None:
+    for make, place in places(tmp_path):
+        (place / "folder").mkdir()
+        make(place / "folder" / "odd")
+        with pytest.raises(OSError, match=r"not a regular file|larger than 0\.001 MB"):
+            read_file(place / "folder" / "odd", 1000)
 
 
 @pytest.fixture
@@ -223,18 +229,20 @@ def test_an_ignore_file_that_is_a_link_to_nowhere_is_not_written_through(store: 
     assert not (tmp_path / "authorized_keys").exists()
 
 
-@pytest.mark.parametrize("link", ["main", "main/machine", ".held", ".held/main"])
-def test_nothing_is_swept_through_a_link(store: Path, tmp_path: Path, link: str) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    for folder in (elsewhere, elsewhere / "machine", elsewhere / "main" / "machine"):
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / ".mine.json.1.tmp").write_text("years of work", encoding="utf-8")
-    before = sorted(elsewhere.rglob("*.tmp"))
-    (store / link).parent.mkdir(parents=True, exist_ok=True)
-    (store / link).symlink_to(elsewhere)
-    with suppress(StoreError):
-        JsonStore(store).check("main", writing=True)
-    assert before == sorted(elsewhere.rglob("*.tmp"))
+def test_nothing_is_swept_through_a_link(tmp_path: Path) -> None:
+    for number, link in enumerate(["main", "main/machine", ".held", ".held/main"]):
+        place = tmp_path / str(number)
+        store, elsewhere = place / "repository" / ".hwperf", place / "elsewhere"
+        for folder in (elsewhere / "machine", elsewhere / "main" / "machine"):
+            folder.mkdir(parents=True)
+        kept = [folder / ".mine.json.1.tmp" for folder in (elsewhere, *elsewhere.rglob("machine"))]
+        for file in kept:
+            file.write_text("years of work", encoding="utf-8")
+        (store / link).parent.mkdir(parents=True, exist_ok=True)
+        (store / link).symlink_to(elsewhere)
+        with suppress(StoreError):
+            JsonStore(store).check("main", writing=True)
+        assert sorted(kept) == sorted(elsewhere.rglob("*.tmp"))
 
 
 def test_a_repository_whose_tests_lead_elsewhere_is_not_written_through(tmp_path: Path) -> None:

@@ -33,11 +33,16 @@ def started() -> tuple[Client, DaskCluster]:
 
 
 def test_a_gate_is_bound_to_its_worker_and_takes_all_of_it(started: tuple[Client, DaskCluster]) -> None:
-    [given] = started[0].submitted
+    client, cluster = started
+    [given] = client.submitted
     found = [given[name] for name in ("workers", "resources", "retries", "pure")]
     assert [["tcp://a1"], {"hwperf": 1}, 0, False] == found
     _, order, parcel, topic = given["arguments"]
-    assert ("j", b"parcel", started[0].topic) == (from_json(Order, order).job, parcel, topic)
+    assert ("j", b"parcel", client.topic) == (from_json(Order, order).job, parcel, topic)
+    cluster.stop("unknown")
+    assert not client.futures[0].cancelled
+    cluster.stop("j")
+    assert client.futures[0].cancelled
 
 
 def test_news_are_heard_from_the_worker_of_their_job_alone(started: tuple[Client, DaskCluster]) -> None:
@@ -58,11 +63,13 @@ def test_news_are_heard_from_the_worker_of_their_job_alone(started: tuple[Client
     assert set() == cluster.unanswered
 
 
-@pytest.mark.parametrize(("status", "died"), [("error", 1), ("lost", 1), ("finished", 0), ("cancelled", 0)])
-def test_a_task_that_dask_gives_up_has_died(started: tuple[Client, DaskCluster], status: str, died: int) -> None:
-    client, cluster = started
-    client.futures[0].end(status)
-    assert died == len(cluster.wait(0.01))
+def test_a_task_that_dask_gives_up_has_died() -> None:
+    died = {"error": 1, "lost": 1, "finished": 0, "cancelled": 0}
+    for status, count in died.items():
+        cluster = cluster_of(client := Client(a1={}))
+        cluster.start("j", HOST, TASK)
+        client.futures[0].end(status)
+        assert count == len(cluster.wait(0.01))
 
 
 def test_a_worker_that_is_gone_and_a_scheduler_that_is(
@@ -96,34 +103,24 @@ def test_a_scheduler_that_dask_has_given_up_is_no_mistake_of_ours(monkeypatch: p
     ]
 
 
-def test_a_gate_is_taken_back(started: tuple[Client, DaskCluster]) -> None:
-    client, cluster = started
-    cluster.stop("j")
-    cluster.stop("unknown")
-    assert client.futures[0].cancelled
-
-
-@pytest.mark.parametrize("message", [{}, {"sign": 7}, {"answer": "text"}, {"answer": None}])
-def test_what_is_no_message_tells_nothing_and_a_sign_is_cut(message: dict[str, object]) -> None:
-    assert news_of("a", message) is None
+def test_what_is_no_message_tells_nothing_and_a_sign_is_cut() -> None:
+    nothing: list[dict[str, object]] = [{}, {"sign": 7}, {"answer": "text"}, {"answer": None}]
+    assert [None] * 4 == [news_of("a", message) for message in nothing]
     assert News(job="a", sign="x" * 1000) == news_of("a", {"sign": "x" * 5000})
 
 
-@pytest.mark.parametrize(
-    ("packed", "died"),
-    [
+def test_what_cannot_be_an_answer_ends_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask_cluster, "_LARGEST", 50_000)
+    monkeypatch.setattr(dask_cluster, "_LARGEST_PACKED", 2000)
+    for packed, died in (
         (b"no zlib", "its answer is damaged"),
         (zlib.compress(b"x" * 1000)[:-4], "its answer is cut off"),
         (zlib.compress(b"x" * 100_000), "its answer is cut off, or larger"),
         (b"x" * 3000, "its answer is cut off, or larger than any report"),
-    ],
-)
-def test_what_cannot_be_an_answer_ends_its_job(packed: bytes, died: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask_cluster, "_LARGEST", 50_000)
-    monkeypatch.setattr(dask_cluster, "_LARGEST_PACKED", 2000)
-    news = news_of("a", {"answer": packed})
-    assert news is not None
-    assert news.died.startswith(died)
+    ):
+        news = news_of("a", {"answer": packed})
+        assert news is not None
+        assert news.died.startswith(died)
 
 
 @dataclass
@@ -140,14 +137,12 @@ class Closed:
             raise self.error
 
 
-@pytest.mark.parametrize("error", [None, TimeoutError, OSError, RuntimeError, AssertionError])
-def test_it_is_closed_within_a_time_and_what_that_raises_is_no_error(error: type[Exception] | None) -> None:
-    with closing(Closed(error)) as cluster:
-        assert [] == cluster.closed
-    assert [10.0] == cluster.closed
-
-
-def test_another_ctrl_c_waits_until_it_is_closed() -> None:
+def test_it_is_closed_within_a_time_and_what_that_raises_is_no_error() -> None:
+    """Another Ctrl-C waits until then."""
+    for error in (None, TimeoutError, OSError, RuntimeError, AssertionError):
+        with closing(Closed(error)) as cluster:
+            assert [] == cluster.closed
+        assert [10.0] == cluster.closed
     cluster = Closed(signals=2)
     with pytest.raises(KeyboardInterrupt), interruptible(), closing(cluster):
         raise KeyboardInterrupt

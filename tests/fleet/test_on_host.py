@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,13 +26,13 @@ TEST = "def test_one(hwperf):\n    hwperf.record('tokens', 4.0, better='lower')\
 SLEEP = [sys.executable, "-c", "import time; print('at work', flush=True); time.sleep(60)"]
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    root = repository_with(tmp_path / "project", test_one__py=TEST, pytest__ini="[pytest]\n")
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    folder = tmp_path_factory.mktemp("project")
+    root = repository_with(folder / "project", test_one__py=TEST, pytest__ini="[pytest]\n")
     (root / "sub").mkdir()
-    place = tmp_path / "place"
-    place.mkdir()
-    return project_of(root, [], place)
+    (folder / "place").mkdir()
+    return project_of(root, [], folder / "place")
 
 
 def order(project: Project, *arguments: str, version: str = __version__, limit_s: float = 60.0) -> Order:
@@ -101,30 +101,16 @@ def test_what_a_gate_writes_beside_its_project_goes_with_it(project: Project, tm
     assert Path((tmp_path / "said").read_text(encoding="utf-8")).parent == tmp_path / "temporary"
 
 
-@pytest.mark.parametrize(
-    "error", [OSError(28, "No space left on device"), WorkerError("git is not installed"), ValueError("no UTF-8")]
-)
-def test_whatever_fails_on_a_host_is_its_answer(
-    error: Exception, project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
-        raise error
+def test_whatever_fails_on_a_host_is_its_answer(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "and the fleet 0.0: install the same" in answer(order(project, version="0.0"), b"", quiet()).problem
+    assert "the parcel cannot be unpacked" in answer(order(project), b"no parcel", quiet()).problem
+    for error in (OSError(28, "No space left on device"), WorkerError("git is not installed"), ValueError("no UTF-8")):
 
-    monkeypatch.setattr(on_host, "unpack", fail)
-    assert str(error) == answer(order(project), b"", quiet()).problem
+        def fail(*_: object, error: Exception = error) -> None:
+            raise error
 
-
-@pytest.mark.parametrize(
-    ("spoil", "said"),
-    [
-        (lambda p: answer(order(p, version="0.0"), p.parcel, quiet()), "and the fleet 0.0: install the same"),
-        (lambda p: answer(order(p), b"no parcel", quiet()), "the parcel cannot be unpacked"),
-    ],
-)
-def test_what_a_host_cannot_do_is_its_answer(
-    project: Project, spoil: Callable[[Project], HostAnswer], said: str
-) -> None:
-    assert said in spoil(project).problem
+        monkeypatch.setattr(on_host, "unpack", fail)
+        assert str(error) == answer(order(project), b"", quiet()).problem
 
 
 def quiet(*, wanted: bool = True) -> ReturnLine:
@@ -174,31 +160,25 @@ def test_the_environment_is_made_by_uv_or_by_venv_and_pip(
         gate(project, tmp_path, quiet())._environment(tmp_path / "a.whl", ())
 
 
-@pytest.mark.parametrize(
-    ("written", "last"),
-    [("", ""), ("one\ntwo\n", "two"), ("one\r\x1b[32mtwo\x1b[0m", "two"), ("x" * 5000, "x" * 200)],
-)
-def test_the_last_line_of_a_log_is_a_sign_of_life(tmp_path: Path, written: str, last: str) -> None:
-    (tmp_path / "log").write_text(written, encoding="utf-8")
-    assert last == last_line(tmp_path / "log")
+def test_the_last_line_of_a_log_is_a_sign_of_life(tmp_path: Path) -> None:
+    lines = {"": "", "one\ntwo\n": "two", "one\r\x1b[32mtwo\x1b[0m": "two", "x" * 5000: "x" * 200}
+    for written, last in lines.items():
+        (tmp_path / "log").write_text(written, encoding="utf-8")
+        assert last == last_line(tmp_path / "log")
     assert "" == last_line(tmp_path / "none")
 
 
-@pytest.mark.parametrize(("install", "left"), [((), "False False True"), (None, "False True True")])
 def test_variables_that_lead_elsewhere_are_left_out(
-    project: Project,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    install: tuple[str, ...] | None,
-    left: str,
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of pytest only where it has an environment of its own."""
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     monkeypatch.setenv("PYTEST_ADDOPTS", "-n 2")
     program = "import os; print(*(name in os.environ for name in ('PYTHONPATH', 'PYTEST_ADDOPTS', 'PATH')))"
-    made = on_host._Gate(replace(order(project), install=install), tmp_path, quiet())
-    made._step([sys.executable, "-c", program], tmp_path, "pytest")
-    assert left == last_line(tmp_path / "log")
+    for install, left in (((), "False False True"), (None, "False True True")):
+        made = on_host._Gate(replace(order(project), install=install), tmp_path, quiet())
+        made._step([sys.executable, "-c", program], tmp_path, "pytest")
+        assert left == last_line(tmp_path / "log")
 
 
 ORDER = Order(version="1", job="j", arguments=(), folder=".", candidate="", snapshot="", install=None, limit_s=9.0)
@@ -279,7 +259,8 @@ def state_of_a_program() -> str:
 
 
 @pytest.mark.usefixtures("handlers")
-def test_signals_that_come_while_workers_are_started_wait() -> None:
+def test_signals_that_come_while_workers_are_started_wait_and_a_worker_lives_on() -> None:
+    """Its programs are as ever."""
     taken: list[int] = []
     signal.signal(signal.SIGINT, lambda number, _: taken.append(number))
     with signals_blocked():
@@ -287,10 +268,6 @@ def test_signals_that_come_while_workers_are_started_wait() -> None:
         assert "True 0" == state_of_a_program().replace("Handlers.SIG_DFL", "0")
         assert [] == taken
     assert [signal.SIGINT] == taken
-
-
-@pytest.mark.usefixtures("handlers")
-def test_a_worker_lives_on_and_its_programs_are_as_ever() -> None:
     with signals_blocked():
         dask_setup(None)
         for number in ALL:

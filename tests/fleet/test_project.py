@@ -1,11 +1,14 @@
 """What travels to a host: the project with the arguments of pytest, files that git lacks, and this plugin."""
 
 import io
+import re
 import tarfile
 import zipfile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from fakes.hosts import settle_in
 from fakes.repositories import commit, git, repository_with
 
 from pytest_hwperf import __version__
@@ -15,9 +18,9 @@ from pytest_hwperf.records.errors import UsageProblem, WorkerError
 from pytest_hwperf.records.report import Task
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    made = repository_with(tmp_path / "project", a__py="1")
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = repository_with(tmp_path_factory.mktemp("fleet") / "project", a__py="1")
     git(made, "checkout", "-b", "feature")
     commit(made, a__py="2")
     (made / "sub").mkdir()
@@ -25,9 +28,8 @@ def root(tmp_path: Path) -> Path:
 
 
 def packed(folder: Path, *arguments: str) -> Project:
-    place = folder.parent / "place"
-    place.mkdir()
-    return project_of(folder, arguments, place)
+    with TemporaryDirectory() as place:
+        return project_of(folder, arguments, Path(place))
 
 
 def test_hosts_get_the_commit_that_a_name_means_here(root: Path) -> None:
@@ -47,39 +49,35 @@ def test_each_task_has_its_kind_and_shard(root: Path) -> None:
     assert "--hwperf-only" in arguments_of(without, Task(kind="arm"), "")
 
 
-@pytest.mark.parametrize(
-    ("argument", "said"),
-    [
-        ("--hwperf-report=r.json", "--hwperf-report is not for a host of a fleet: hwperf fleet --output"),
-        ("--hwperf-shard=1/2", "leave it out"),
-        ("--hwperf-save", "leave it out"),
-        ("--hwperf-against", "write --hwperf-against=REVISION in one word"),
-        ("--hwperf-against=none", "'none' is no revision of this repository"),
-    ],
-)
-def test_arguments_that_no_host_can_be_given_are_refused(root: Path, argument: str, said: str) -> None:
-    with pytest.raises(UsageProblem) as caught:
-        packed(root, argument)
-    assert said in str(caught.value)
+def test_arguments_that_no_host_can_be_given_are_refused(root: Path) -> None:
+    for argument, said in {
+        "--hwperf-report=r.json": "--hwperf-report is not for a host of a fleet: hwperf fleet --output",
+        "--hwperf-shard=1/2": "leave it out",
+        "--hwperf-save": "leave it out",
+        "--hwperf-against": "write --hwperf-against=REVISION in one word",
+        "--hwperf-against=none": "'none' is no revision of this repository",
+    }.items():
+        with pytest.raises(UsageProblem, match=re.escape(said)):
+            packed(root, argument)
 
 
-@pytest.mark.parametrize(
-    ("files", "given", "none", "installed"),
-    [
-        ({"pyproject.toml": "[project]\nname = 'a'"}, None, False, ("-e", ".")),
-        ({"pyproject.toml": "[tool.x]", "requirements.txt": ""}, None, False, ("-r", "requirements.txt")),
-        ({"setup.py": ""}, None, False, ("-e", ".")),
-        ({}, None, False, ()),
-        ({"setup.py": ""}, [".[dev]"], False, (".[dev]",)),
-        ({"setup.py": ""}, None, True, None),
-    ],
-)
-def test_a_project_is_installed_by_what_it_has(
-    tmp_path: Path, files: dict[str, str], given: list[str] | None, none: bool, installed: tuple[str, ...] | None
-) -> None:
-    for name, text in files.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    assert installed == installed_by(tmp_path, given, none=none)
+INSTALLED: list[tuple[dict[str, str], list[str] | None, bool, tuple[str, ...] | None]] = [
+    ({"pyproject.toml": "[project]\nname = 'a'"}, None, False, ("-e", ".")),
+    ({"pyproject.toml": "[tool.x]", "requirements.txt": ""}, None, False, ("-r", "requirements.txt")),
+    ({"setup.py": ""}, None, False, ("-e", ".")),
+    ({}, None, False, ()),
+    ({"setup.py": ""}, [".[dev]"], False, (".[dev]",)),
+    ({"setup.py": ""}, None, True, None),
+]
+
+
+def test_a_project_is_installed_by_what_it_has(tmp_path: Path) -> None:
+    for number, (files, given, none, installed) in enumerate(INSTALLED):
+        settle_in(tmp_path / str(number), files).mkdir(exist_ok=True)
+        assert installed == installed_by(tmp_path / str(number), given, none=none)
+    (tmp_path / "pyproject.toml").write_text("a = [", encoding="utf-8")
+    with pytest.raises(UsageProblem, match="is no TOML"):
+        installed_by(tmp_path, None, none=False)
 
 
 def test_a_disk_that_is_full_here_is_said(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,14 +85,8 @@ def test_a_disk_that_is_full_here_is_said(root: Path, monkeypatch: pytest.Monkey
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("pytest_hwperf.fleet.project.pack", full)
-    with pytest.raises(WorkerError, match=r"the project cannot be packed in .*place: .*No space left on device"):
+    with pytest.raises(WorkerError, match=r"the project cannot be packed in .*: .*No space left on device"):
         packed(root)
-
-
-def test_a_damaged_project_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text("a = [", encoding="utf-8")
-    with pytest.raises(UsageProblem, match="is no TOML"):
-        installed_by(tmp_path, None, none=False)
 
 
 @pytest.fixture
@@ -127,15 +119,15 @@ def test_the_wheel_is_of_this_version_with_its_plugin_and_command() -> None:
     assert not [name for name in wheel.namelist() if "__pycache__" in name]
 
 
-@pytest.mark.parametrize("name", ["../escape", "/escape"])
-def test_an_entry_that_leads_out_of_the_folder_is_refused(name: str, tmp_path: Path) -> None:
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w:gz") as archive:
-        archive.addfile(tarfile.TarInfo(name), io.BytesIO())
+def test_an_entry_that_leads_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    with pytest.raises(WorkerError, match="cannot be unpacked"):  # or put below the folder, and there is no plugin
-        project.unpack(content.getvalue(), tmp_path / "in")
-    assert not (tmp_path / "escape").exists()
+    for name in ("../escape", "/escape"):
+        content = io.BytesIO()
+        with tarfile.open(fileobj=content, mode="w:gz") as archive:
+            archive.addfile(tarfile.TarInfo(name), io.BytesIO())
+        with pytest.raises(WorkerError, match="cannot be unpacked"):  # or put below the folder, and there is no plugin
+            project.unpack(content.getvalue(), tmp_path / "in")
+        assert not (tmp_path / "escape").exists()
 
 
 def test_a_damaged_parcel_and_an_older_python_are_errors_of_the_host(
@@ -148,21 +140,15 @@ def test_a_damaged_parcel_and_an_older_python_are_errors_of_the_host(
         project.unpack(b"", tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("glob", "said"), [("../*", "within the project"), ("/etc/*", "within the project"), ("*.bin", "no file has")]
-)
-def test_patterns_that_share_nothing_here_are_refused(folder: Path, glob: str, said: str) -> None:
-    with pytest.raises(UsageProblem, match=said):
-        project.shared_files(folder, [glob])
-
-
-def test_a_link_out_of_the_project_does_not_travel(folder: Path, tmp_path: Path) -> None:
+def test_what_is_not_in_the_project_or_too_large_does_not_travel(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for glob, said in (("../*", "within the project"), ("/etc/*", "within the project"), ("*.bin", "no file has")):
+        with pytest.raises(UsageProblem, match=said):
+            project.shared_files(folder, [glob])
     (tmp_path / "secret").write_text("secret", encoding="utf-8")
     (folder / "models" / "b.onnx").symlink_to(tmp_path / "secret")
     assert ["models/a.onnx"] == project.shared_files(folder, ["models/*.onnx"])
-
-
-def test_what_is_too_large_does_not_travel(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(project, "_LARGEST", 3)
     with pytest.raises(UsageProblem, match="of history and shared files"):
         project.pack(folder / "project.bundle", folder, [])

@@ -1,7 +1,5 @@
 """How a fleet reaches its hosts, names those that it cannot, and tidies up after those that did not answer."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -10,9 +8,6 @@ from typing import Any
 
 import pytest
 from fakes.dask_clients import Client, order_for
-from fakes.repositories import repository_with
-
-from pytest_hwperf.cli.output import OK
 
 pytest.importorskip("distributed", reason="the extra fleet is not installed")
 
@@ -89,8 +84,7 @@ def test_hosts_whose_workers_have_not_come_are_named_and_their_kinds_stay(monkey
     dask = Dask(monkeypatch, "a", problems={"a": "", "b #2": "cannot be started (why)", "c #3": ""})
     with reached("a", "b", "c", silence_s=7.0) as cluster:
         hosts, kinds, unreached = cluster.hosts, cluster.kinds, cluster.unreached
-    assert ["a"] == [one.name for one in hosts]
-    assert ("k1", "k2", "k3") == kinds
+    assert (["a"], ("k1", "k2", "k3")) == ([one.name for one in hosts], kinds)
     assert [
         "z: no answer",
         "b #2: its worker cannot be started (why)",
@@ -99,9 +93,6 @@ def test_hosts_whose_workers_have_not_come_are_named_and_their_kinds_stay(monkey
     assert 7.0 == dask.within_s
     assert dask.client.closed_within_s > 0
     assert [] == dask.tidied
-
-
-def test_without_any_worker_all_hosts_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     Dask(monkeypatch, "other")
     with (
         pytest.raises(UsageProblem, match=r"no host can be used:\n  z: no answer\n  a: its worker has not come within"),
@@ -111,17 +102,17 @@ def test_without_any_worker_all_hosts_are_named(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(("address", "tidied"), [("a", ["a"]), ("local", ["here"])])
-@pytest.mark.parametrize("error", [None, KeyboardInterrupt])
 def test_what_hosts_that_did_not_answer_have_left_is_removed(
-    address: str, tidied: list[str], error: type[BaseException] | None, monkeypatch: pytest.MonkeyPatch
+    address: str, tidied: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dask = Dask(monkeypatch, "0" if address == "local" else address)
-    with pytest.raises(error) if error else nullcontext(), reached(address) as cluster:
-        cluster.start("j", cluster.hosts[0], Task(kind="k1"))
-        if error:
-            raise error
-    assert tidied == dask.tidied
-    assert (["a: something stays"] if address == "a" else []) == cluster.left
+    for error in (None, KeyboardInterrupt):
+        dask = Dask(monkeypatch, "0" if address == "local" else address)
+        with pytest.raises(error) if error else nullcontext(), reached(address) as cluster:
+            cluster.start("j", cluster.hosts[0], Task(kind="k1"))
+            if error:
+                raise error
+        assert tidied == dask.tidied
+        assert (["a: something stays"] if address == "a" else []) == cluster.left
 
 
 def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,19 +182,3 @@ def test_a_scheduler_is_reached_by_its_own_way(monkeypatch: pytest.MonkeyPatch) 
     with clustered([], "tcp://127.0.0.1:1", Path(), encrypted=False, silence_s=9.0) as cluster:
         assert "cluster" == cluster  # type: ignore[comparison-overlap]
     assert ["tcp://127.0.0.1:1", False] == given
-
-
-TEST = "def test_one(hwperf):\n    hwperf.record('tokens', 4.0, better='lower')\n"
-
-
-@pytest.mark.live
-def test_a_fleet_of_this_machine(tmp_path: Path) -> None:
-    """In a process of its own: what dask has started, such as multiprocessing's tracker, outlives its cluster."""
-    root = repository_with(tmp_path / "project", test_one__py=TEST, pytest__ini="[pytest]\n")
-    words = ("fleet", "--no-install", "--", "--hwperf-energy=off", "-pno:cacheprovider")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest_hwperf.cli", *words], cwd=root, check=False, capture_output=True, text=True
-    )
-    assert OK == done.returncode, done.stderr
-    assert "test_one.py::test_one on local" in done.stdout
-    assert "local: local: ended with pytest's exit code 0" in done.stderr

@@ -1,6 +1,8 @@
 """A scheduler that is there already: who may reach it, what its workers have to say, and what is tidied at the end."""
 
+import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,21 +35,21 @@ def test_workers_say_of_which_kind_they_are() -> None:
     assert {"hwperf.arm": 1} == other.submitted[0]["resources"]
 
 
-@pytest.mark.parametrize(
-    ("workers", "said"),
-    [
-        ({"a1": {"resources": {}}}, "the scheduler has no worker for a fleet: start it with --nthreads 1"),
-        ({"a1": {**ONE, "nthreads": 2}}, 'worker a1: start it with --nthreads 1 --resources "hwperf.KIND=1"'),
-        ({"a1": {"resources": {"hwperf.arm": 2}}}, "start it with --nthreads 1"),
-        ({"a1": {"resources": {"hwperf": 1}}}, "start it with --nthreads 1"),
-        ({"a1": {"resources": {"hwperf.arm": 1, "hwperf.x86": 1}}}, "one kind each"),
-        ({"a1": {"resources": {"hwperf.3": 1}}}, "is no kind of machine"),
-    ],
-)
-def test_workers_that_could_run_two_gates_are_refused(workers: dict[str, Any], said: str) -> None:
-    with pytest.raises(UsageProblem) as caught:
-        of_scheduler(Client(**workers))
-    assert said in str(caught.value)
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({}, "does not say which workers it has"),
+    ({"a1": {"resources": {}}}, "the scheduler has no worker for a fleet: start it with --nthreads 1"),
+    ({"a1": {**ONE, "nthreads": 2}}, 'worker a1: start it with --nthreads 1 --resources "hwperf.KIND=1"'),
+    ({"a1": {"resources": {"hwperf.arm": 2}}}, "start it with --nthreads 1"),
+    ({"a1": {"resources": {"hwperf": 1}}}, "start it with --nthreads 1"),
+    ({"a1": {"resources": {"hwperf.arm": 1, "hwperf.x86": 1}}}, "one kind each"),
+    ({"a1": {"resources": {"hwperf.3": 1}}}, "is no kind of machine"),
+]
+
+
+def test_workers_that_could_run_two_gates_are_refused() -> None:
+    for workers, said in REFUSED:
+        with pytest.raises(UsageProblem, match=re.escape(said)):
+            of_scheduler(Client(**workers))
 
 
 def test_two_workers_on_a_machine_share_it() -> None:
@@ -55,49 +57,42 @@ def test_two_workers_on_a_machine_share_it() -> None:
     assert ["10.0.0.1"] * 2 == [one.machine for one in cluster.hosts]
 
 
-def test_a_scheduler_that_does_not_say_which_workers_it_has_is_named() -> None:
-    with pytest.raises(UsageProblem, match="does not say which workers it has"):
-        of_scheduler(Client())
+ALLOWED = [
+    (NETWORK, True, None, False),
+    (NETWORK, True, "cert.pem", False),
+    ("tcp://box:1", True, None, False),
+    ("tls://10.0.0.7:8786", True, None, False),
+    ("tls://10.0.0.7:8786", True, "cert.pem", True),
+    ("", True, None, False),
+    ("", True, "cert.pem", True),
+    (NETWORK, False, None, True),
+    ("tcp://127.0.0.1:8786", True, None, True),
+    ("tcp://[::1]:8786", True, None, True),
+]
 
 
-@pytest.mark.parametrize(
-    ("address", "encrypted", "certificate", "refused"),
-    [
-        (NETWORK, True, None, True),
-        (NETWORK, True, "cert.pem", True),
-        ("tcp://box:1", True, None, True),
-        ("tls://10.0.0.7:8786", True, None, True),
-        ("tls://10.0.0.7:8786", True, "cert.pem", False),
-        ("", True, None, True),
-        ("", True, "cert.pem", False),
-        (NETWORK, False, None, False),
-        ("tcp://127.0.0.1:8786", True, None, False),
-        ("tcp://[::1]:8786", True, None, False),
-    ],
-)
-def test_a_network_is_not_used_without_encryption(
-    address: str, encrypted: bool, certificate: str | None, refused: bool
-) -> None:
-    with config_of_dask({"distributed.comm.tls.client.cert": certificate}):
-        if not refused:
-            check_encrypted(address, encrypted=encrypted)
-            return
-        with pytest.raises(UsageProblem, match=r"configure distributed\.comm\.tls of dask and give tls://…, or --un"):
+def test_a_network_is_not_used_without_encryption() -> None:
+    refusal = r"configure distributed\.comm\.tls of dask and give tls://…, or --un"
+    for address, encrypted, certificate, allowed in ALLOWED:
+        with (
+            config_of_dask({"distributed.comm.tls.client.cert": certificate}),
+            nullcontext() if allowed else pytest.raises(UsageProblem, match=refusal),
+        ):
             check_encrypted(address, encrypted=encrypted)
 
 
-@pytest.mark.parametrize("given", [None, "none.pem"])
-def test_certificates_that_are_not_there_are_named_before_anything_is_started(
-    given: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_certificates_that_are_not_there_are_named_before_anything_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reaching, "_client_at", pytest.fail)
-    tls = "distributed.comm.tls."
-    with (
-        config_of_dask({f"{tls}ca-file": given, f"{tls}client.cert": given, f"{tls}client.key": given}),
-        pytest.raises(UsageProblem, match=r"TLS of dask is not configured .*give the files distributed\.comm\.tls\."),
-        at_scheduler("tls://127.0.0.1:1", encrypted=True),
-    ):
-        pass
+    tls, why = "distributed.comm.tls.", r"TLS of dask is not configured .*give the files distributed\.comm\.tls\."
+    for given in (None, "none.pem"):
+        with (
+            config_of_dask({f"{tls}ca-file": given, f"{tls}client.cert": given, f"{tls}client.key": given}),
+            pytest.raises(
+                UsageProblem, match=r"TLS of dask is not configured .*give the files distributed\.comm\.tls\."
+            ),
+            at_scheduler("tls://127.0.0.1:1", encrypted=True),
+        ):
+            pass
 
 
 def test_an_address_where_nothing_listens_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,32 +123,31 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> Client:
 STAYS = "a1: what its gate has left stays until the next gate there"
 
 
-@pytest.mark.parametrize(
-    ("done", "left"),
-    [
-        ({"10.0.0.1"}, []),
-        (set(), [f"{STAYS}: its machine has no worker any more"]),
-        (TimeoutError("late"), [f"{STAYS} (late)"]),
-    ],
-)
 def test_hosts_that_did_not_answer_are_tidied_and_the_client_is_closed(
-    reached: Client, monkeypatch: pytest.MonkeyPatch, done: set[str] | Exception, left: list[str]
+    reached: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tidied: list[set[str]] = []
+    for done, left in (
+        ({"10.0.0.1"}, []),
+        (set[str](), [f"{STAYS}: its machine has no worker any more"]),
+        (TimeoutError("late"), [f"{STAYS} (late)"]),
+    ):
+        tidied: list[set[str]] = []
 
-    def tidy(_: Client, machines: set[str]) -> set[str]:
-        tidied.append(machines)
-        if isinstance(done, Exception):
-            raise done
-        return done
+        def tidy(
+            _: Client, machines: set[str], done: set[str] | Exception = done, to: list[set[str]] = tidied
+        ) -> set[str]:
+            to.append(machines)
+            if isinstance(done, Exception):
+                raise done
+            return done
 
-    monkeypatch.setattr(reaching, "tidy", tidy)
-    with at_scheduler("a", encrypted=True) as cluster:
-        cluster.load(b"", order_for)
-        cluster.start("j", cluster.hosts[0], Task(kind="arm"))
-    assert [{"10.0.0.1"}] == tidied
-    assert left == cluster.left
-    assert 0 < reached.closed_within_s <= 10
+        monkeypatch.setattr(reaching, "tidy", tidy)
+        with at_scheduler("a", encrypted=True) as cluster:
+            cluster.load(b"", order_for)
+            cluster.start("j", cluster.hosts[0], Task(kind="arm"))
+        assert [{"10.0.0.1"}] == tidied
+        assert left == cluster.left
+        assert 0 < reached.closed_within_s <= 10
 
 
 def test_the_worker_that_a_nanny_has_started_again_removes_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

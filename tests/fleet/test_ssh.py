@@ -1,7 +1,9 @@
 """Hosts over SSH: whatever is wrong with one is said in its name, with what to type; none is waited for too long."""
 
 import asyncio
+import json
 import shlex
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -38,54 +40,48 @@ def install(monkeypatch: pytest.MonkeyPatch, **hosts: Any) -> Ssh:
     return fake
 
 
-@pytest.mark.parametrize(
-    ("host", "why"),
-    [
-        (answering(GOOD), ""),
-        (answering(f"Welcome to a\n{GOOD}\n"), ""),
-        (Connection(Stream(GOOD[:9], GOOD[9:]), Stream()), ""),
-        (answering(GOOD.replace("true", "false")), "it has no git, which unpacks the project: install it there"),
-        (answering(GOOD.replace(__version__, "0.0")), "it has pytest-hwperf and distributed ['0.0', "),
-        (
-            answering("", "Traceback\nModuleNotFoundError: No module named 'distributed'\n"),
-            "python3 has no pytest-hwperf[fleet] there (ModuleNotFoundError: No module named 'distributed'): inst",
-        ),
-        (answering("", "bash: python3: command not found"), "python3 has no pytest-hwperf[fleet] there (bash: python3"),
-        (
-            answering("", "OSError: [Errno 28] No space left on device\n"),
-            f"python3 cannot be used there (OSError: [Errno 28] No space left on device): {TRY}",
-        ),
-        (answering("", ""), f"python3 cannot be used there (it said nothing): {TRY}"),
-        (answering("3"), "python3 cannot be used there (it said nothing)"),
-        (answering("[" * 9_999), "python3 cannot be used there (it said nothing)"),
-        (answering("[]"), "python3 cannot be used there (it said nothing)"),
-        (Connection(Stream(endless=True), Stream()), "python3 cannot be used there"),
-        (ConnectionResetError(), f"SSH cannot reach it (ConnectionResetError): {TRY}"),
-        (Ssh.Error("Host key is not\x1b trusted"), "SSH cannot reach it (Host key is not"),
-        (ValueError("no key"), f"SSH cannot reach it (no key): {TRY}"),
-        (Hanging(), f"it has not answered within 0.01 s: {TRY}"),
-    ],
-)
-def test_what_is_wrong_with_a_host_is_said(monkeypatch: pytest.MonkeyPatch, host: Any, why: str) -> None:
-    install(monkeypatch, a=host, b=answering(GOOD))
-    reached, unreached = ssh.reachable([entry("a"), entry("b")], 0.01 if isinstance(host, Hanging) else 9.0)
-    assert (["b"] if why else ["a", "b"]) == [one.address for one in reached]
-    assert bool(why) == any(one.startswith(f"a: {why}") for one in unreached)
-    assert "\x1b" not in "".join(unreached)
+NO_USE = "python3 cannot be used there (it said nothing)"
+WRONG: list[tuple[Any, str]] = [
+    (answering(GOOD), ""),
+    (answering(f"Welcome to a\n{GOOD}\n"), ""),
+    (Connection(Stream(GOOD[:9], GOOD[9:]), Stream()), ""),
+    (answering(GOOD.replace("true", "false")), "it has no git, which unpacks the project: install it there"),
+    (answering(GOOD.replace(__version__, "0.0")), "it has pytest-hwperf and distributed ['0.0', "),
+    (
+        answering("", "Traceback\nModuleNotFoundError: No module named 'distributed'\n"),
+        "python3 has no pytest-hwperf[fleet] there (ModuleNotFoundError: No module named 'distributed'): inst",
+    ),
+    (answering("", "bash: python3: command not found"), "python3 has no pytest-hwperf[fleet] there (bash: python3"),
+    (
+        answering("", "OSError: [Errno 28] No space left on device\n"),
+        f"python3 cannot be used there (OSError: [Errno 28] No space left on device): {TRY}",
+    ),
+    (answering("", ""), f"{NO_USE}: {TRY}"),
+    (answering("3"), NO_USE),
+    (answering("[" * 9_999), NO_USE),
+    (answering("[]"), NO_USE),
+    (Connection(Stream(endless=True), Stream(endless=True)), "python3 cannot be used there"),
+    (ConnectionResetError(), f"SSH cannot reach it (ConnectionResetError): {TRY}"),
+    (Ssh.Error("Host key is not\x1b trusted"), "SSH cannot reach it (Host key is not"),
+    (ValueError("no key"), f"SSH cannot reach it (no key): {TRY}"),
+    (Hanging(), f"it has not answered within 0.01 s: {TRY}"),
+]
 
 
-def test_a_host_that_writes_without_end_is_read_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
-    host = Connection(Stream(endless=True), Stream(endless=True))
-    install(monkeypatch, a=host)
-    ssh.reachable([entry("a")], 9.0)
-    assert host.stdout.read_bytes == host.stderr.read_bytes == 10_000
+def test_what_is_wrong_with_a_host_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that writes without end is read no further."""
+    for host, why in WRONG:
+        install(monkeypatch, a=host, b=answering(GOOD))
+        reached, unreached = ssh.reachable([entry("a"), entry("b")], 0.01 if isinstance(host, Hanging) else 9.0)
+        assert (["b"] if why else ["a", "b"]) == [one.address for one in reached]
+        assert bool(why) == any(one.startswith(f"a: {why}") for one in unreached)
+        assert "\x1b" not in "".join(unreached)
+        if isinstance(host, Connection) and host.stdout.endless:
+            assert host.stdout.read_bytes == host.stderr.read_bytes == 10_000
 
 
 def test_the_look_finds_what_is_there() -> None:
     """The program that hosts are asked by, on this machine."""
-    import json
-    import subprocess
-
     done = subprocess.run([sys.executable, "-c", ssh._ASK], check=True, capture_output=True, text=True)
     assert [__version__, distributed.__version__, True] == json.loads(done.stdout)
 
@@ -178,18 +174,17 @@ def started(cls: str, start: Callable[[object], Awaitable[None]], monkeypatch: p
     return asyncio.run(begin())
 
 
-@pytest.mark.parametrize(
-    ("start", "problem"),
-    [(work, ""), (hang, "has not started within 0.01 s"), (fail, "cannot be started (Worker failed")],
-)
-def test_a_worker_that_does_not_start_is_left_out(
-    start: Callable[[object], Awaitable[None]], problem: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = started("Worker", start, monkeypatch)
-    assert "running" == found.status.name
-    assert found.problem.startswith(problem)
-    assert bool(found.problem) == bool(problem)
-    assert "\x1b" not in found.problem
+def test_a_worker_that_does_not_start_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    for start, problem in (
+        (work, ""),
+        (hang, "has not started within 0.01 s"),
+        (fail, "cannot be started (Worker failed"),
+    ):
+        found = started("Worker", start, monkeypatch)
+        assert "running" == found.status.name
+        assert found.problem.startswith(problem)
+        assert bool(found.problem) == bool(problem)
+        assert "\x1b" not in found.problem
 
 
 def test_without_a_scheduler_there_is_no_fleet(monkeypatch: pytest.MonkeyPatch) -> None:

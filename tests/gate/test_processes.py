@@ -87,7 +87,7 @@ def sampled(
 def test_each_process_runs_the_file_of_its_test_alone(monkeypatch: pytest.MonkeyPatch, clock: HandClock) -> None:
     """Of a test that cannot bear both sides one at a time; peaks of others do not depend on neighbours.
 
-    What processes note about their values is noted with the comparison: a peak of 66 calls says nothing of the hundredth.
+    What processes note is a note of the comparison: a peak of 66 calls says nothing of the hundredth.
     """
     shown = list[Progress]()
     serial = {"t_2.py::test"}
