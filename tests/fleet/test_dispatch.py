@@ -52,32 +52,29 @@ def test_every_kind_has_one_gate_and_all_hosts_are_shown() -> None:
     assert cluster.time_s < 15
 
 
-@pytest.mark.parametrize(
-    ("script", "why", "after_s"),
-    [
-        (dying, "its worker is gone", 20),
-        (hanging, "no sign of life for 60 s, after: pytest: rehearsal", 80),
-        (says(problem="no space left"), "no space left", 15),
-        (says(exit_code=-9), "pytest was killed by signal 9", 15),
-        (says(report="{}"), "what it sent as a report holds no pytest-hwperf report", 15),
-        (says(report=""), "pytest ended with code 0 and without a report: no word", 15),
-        (lambda job, _: [(1.0, News(job=job, answer=b"\x80pickled"))], "it sent no answer", 15),
-        (lambda job, _: [(1.0, News(job=job, answer=to_json(answer(X86))))], "it sent the report of something", 15),
-    ],
-    ids=["dies", "hangs", "cannot", "killed", "no report", "nothing", "no answer", "another's"],
-)
-def test_a_host_that_is_lost_is_named_and_its_gate_runs_on_another_of_its_kind(
-    script: Script, why: str, after_s: float
-) -> None:
-    cluster, found, shown = run({"a1": script})
-    assert [("a1", "arm"), ("x1", "x86"), ("a2", "arm")] == [one[:2] for one in cluster.started]
-    assert "a2" == found[ARM].host
-    assert found[ARM].answer is not None
-    [trouble] = found[ARM].trouble
-    assert trouble.startswith(f"a1: {why}")
-    assert shown[-1]["a1"].startswith(f"arm: lost, {why}")
-    assert cluster.time_s < after_s
-    assert (["a1"] if script is hanging else []) == cluster.stopped
+LOST = [
+    (dying, "its worker is gone", 20),
+    (hanging, "no sign of life for 60 s, after: pytest: rehearsal", 80),
+    (says(problem="no space left"), "no space left", 15),
+    (says(exit_code=-9), "pytest was killed by signal 9", 15),
+    (says(report="{}"), "what it sent as a report holds no pytest-hwperf report", 15),
+    (says(report=""), "pytest ended with code 0 and without a report: no word", 15),
+    (lambda job, _: [(1.0, News(job=job, answer=b"\x80pickled"))], "it sent no answer", 15),
+    (lambda job, _: [(1.0, News(job=job, answer=to_json(answer(X86))))], "it sent the report of something", 15),
+]
+
+
+def test_a_host_that_is_lost_is_named_and_its_gate_runs_on_another_of_its_kind() -> None:
+    for script, why, after_s in LOST:
+        cluster, found, shown = run({"a1": script})
+        assert [("a1", "arm"), ("x1", "x86"), ("a2", "arm")] == [one[:2] for one in cluster.started]
+        assert "a2" == found[ARM].host
+        assert found[ARM].answer is not None
+        [trouble] = found[ARM].trouble
+        assert trouble.startswith(f"a1: {why}")
+        assert shown[-1]["a1"].startswith(f"arm: lost, {why}")
+        assert cluster.time_s < after_s
+        assert (["a1"] if script is hanging else []) == cluster.stopped
 
 
 def test_a_kind_without_another_host_is_named() -> None:

@@ -43,13 +43,10 @@ def test_requests_that_fail_are_counted_with_the_first_reason(tmp_path: Path) ->
     assert Requests(made=8, failed=4, why="503 busy") == requests_in(tmp_path)
 
 
-def test_a_first_request_is_tried_again_and_counted() -> None:
+def test_a_first_request_is_tried_again_and_counted_until_it_has_always_failed() -> None:
     requests = counted("busy", "busy", b"[1]", b"[2]")
     assert [b"[1]", b"[2]"] == send(requests, 2)
     assert (4, 2, "busy") == (requests.made, requests.failed, requests.why)
-
-
-def test_a_first_request_that_always_fails_ends_it() -> None:
     with pytest.raises(MeasurementError, match="refused"):
         send(counted("refused", "refused", "refused"), 1)
 
@@ -64,18 +61,14 @@ def test_every_row_is_asked_for_its_label(tmp_path: Path) -> None:
     """The last request has fewer rows."""
     pytest.importorskip("httpx", reason="needs the extra http")
     with serving() as address:
-        check_labels(address, tmp_path)
-
-
-def check_labels(address: str, tmp_path: Path) -> None:
-    spec = ModelSpec(
-        model=f"{address}/predict", data="", batch_size=2, threads=1, requests_to=str(tmp_path), test="t", label=""
-    )
-    loaded = subject_of_endpoint(spec, np.ones((5, 3)), np.full(5, 3.0)).load()
-    with loaded.scope():
-        assert b"[3.0, 3.0]" == loaded.stream().first().value
-        assert loaded.predictions is not None
-        found = loaded.predictions()
+        spec = ModelSpec(
+            model=f"{address}/predict", data="", batch_size=2, threads=1, requests_to=str(tmp_path), test="t", label=""
+        )
+        loaded = subject_of_endpoint(spec, np.ones((5, 3)), np.full(5, 3.0)).load()
+        with loaded.scope():
+            assert b"[3.0, 3.0]" == loaded.stream().first().value
+            assert loaded.predictions is not None
+            found = loaded.predictions()
     assert found is not None
     assert [3.0] * 5 == found.labels.tolist()
     assert Requests(made=4, failed=0) == requests_in(tmp_path)

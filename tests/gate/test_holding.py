@@ -63,18 +63,18 @@ def hold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ended: list[str]) -> I
 
 
 def test_a_pair_that_is_stopped_while_it_waits_is_cut_off(hold: Hold, ended: list[str]) -> None:
+    """One that nobody stops waits as long as a process may be silent."""
     stop = Event()
-    trace = hold(stop, stop.set)
-    assert "was cut off when the time was up" in str(trace.lost)
-    assert not trace.is_silent
-    assert {"baseline", "candidate"} == set(ended)
-
-
-def test_a_pair_that_nobody_stops_waits_as_long_as_a_process_may_be_silent(hold: Hold, ended: list[str]) -> None:
-    trace = hold(Event(), lambda: None)
-    assert "was silent for 300 s" in str(trace.lost)
-    assert trace.is_silent
-    assert {"baseline", "candidate"} == set(ended)
+    for waiting, why, is_silent in (
+        (stop.set, "was cut off when the time was up", False),
+        (lambda: None, "was silent for 300 s", True),
+    ):
+        ended.clear()
+        stop.clear()
+        trace = hold(stop, waiting)
+        assert why in str(trace.lost)
+        assert is_silent == trace.is_silent
+        assert {"baseline", "candidate"} == set(ended)
 
 
 def test_an_error_of_another_pair_ends_the_processes_of_this_one(hold: Hold, ended: list[str]) -> None:

@@ -110,34 +110,42 @@ def test_both_sides_begin_as_processes_of_their_own_do(start: Start, tmp_path: P
     assert {"7"} == {one["seed"] for one in told.values()}
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("import os\nos.environ.get('TMPDIR')", "it reads TMPDIR, which differs between the sides"),
-        ("import os\nall = dict(os.environ)", "it reads the whole environment, which differs between the sides"),
-        ("import threading, time\nthreading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
-         "it starts a Python thread"),
-        ("import os\nDATA = os.getcwd() + '/data'", "it reads the working directory, which differs between the sides"),
-        (
-            "import os\nHERE = os.getcwd()\nclass Root:\n  def __fspath__(self): return HERE\nROOT = Root()",
-            "it reads the working directory, which differs between the sides",
-        ),
-        ("import missing_one", "its import fails without missing_one"),
-        ("import os\nKEPT = os.open(os.devnull, os.O_RDONLY)", "it leaves a file or a connection open"),
-        ("import other", "it loads other, which the sides do not share"),
-        ("raise ValueError(1)", "its import fails: ValueError"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_shared_is_left_to_the_sides(start: Start, site: Path, text: str, why: str) -> None:
+ENVIRONMENT, FOLDER = (
+    f"it reads {what}, which differs between the sides" for what in ("TMPDIR", "the working directory")
+)
+REFUSED = {  # why a package of this text is
+    "import os\nos.environ.get('TMPDIR')": ENVIRONMENT,
+    "import os\nall = dict(os.environ)": "it reads the whole environment, which differs between the sides",
+    "import threading, time\nthreading.Thread(target=time.sleep, args=(99,), daemon=True).start()": (
+        "it starts a Python thread"
+    ),
+    "import os\nDATA = os.getcwd() + '/data'": FOLDER,
+    "import os\nHERE = os.getcwd()\nclass Root:\n  def __fspath__(self): return HERE\nROOT = Root()": FOLDER,
+    "import missing_one": "its import fails without missing_one",
+    "import os\nKEPT = os.open(os.devnull, os.O_RDONLY)": "it leaves a file or a connection open",
+    "import other": "it loads other, which the sides do not share",
+    "raise ValueError(1)": "its import fails: ValueError",
+}
+
+
+def test_what_cannot_be_shared_is_left_to_the_sides(start: Start, site: Path) -> None:
     (site / "other.py").write_text("", encoding="utf-8")
-    (site / "package.py").write_text(text, encoding="utf-8")
-    assert {"package": why} == start("package", "shared").refused(WAIT_S)
+    for text, why in REFUSED.items():
+        (site / "package.py").write_text(text, encoding="utf-8")
+        assert {"package": why} == start("package", "shared").refused(WAIT_S)
 
 
 def test_a_module_of_another_file_and_one_that_no_import_finds(start: Start, tmp_path: Path) -> None:
     """The first is another module on a side; the second is made by code that makes it there too."""
     parent = start(shared=str(tmp_path / "elsewhere.py"), made_by_code="made.py")
     assert {"shared": "it loads shared, which the sides do not share"} == parent.refused(WAIT_S)
+
+
+def test_a_parent_that_is_killed_is_lost(start: Start) -> None:
+    parent = start("shared")
+    os.kill(parent.pid, signal.SIGKILL)
+    with pytest.raises(ParentLostError, match="has ended"):
+        parent.refused(WAIT_S)
 
 
 def test_a_module_that_looks_for_others_by_their_files_is_shared(start: Start, site: Path) -> None:
@@ -180,13 +188,6 @@ def test_a_parent_that_waits_goes_on_when_it_is_needed(start: Start, tmp_path: P
     parent.wait()
     parent.end()
     assert ends(parent.pid)
-
-
-def test_a_parent_that_is_killed_is_lost(start: Start) -> None:
-    parent = start("shared")
-    os.kill(parent.pid, signal.SIGKILL)
-    with pytest.raises(ParentLostError, match="has ended"):
-        parent.refused(WAIT_S)
 
 
 def test_nothing_is_left_where_a_parent_cannot_be_started(tmp_path: Path, site: Path) -> None:
