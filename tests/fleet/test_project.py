@@ -24,6 +24,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     git(made, "checkout", "-b", "feature")
     commit(made, a__py="2")
     (made / "sub").mkdir()
+    (made / "sub" / "new.py").write_text("uncommitted", encoding="utf-8")
     return made
 
 
@@ -37,6 +38,7 @@ def test_hosts_get_the_commit_that_a_name_means_here(root: Path) -> None:
     base = git(root, "rev-parse", "main")
     assert (f"--hwperf-against={base}", "-k", "fast") == found.arguments
     assert (root, "sub") == (found.root, found.folder)
+    assert git(root, "rev-parse", "HEAD") == found.candidate != found.snapshot
     assert found.parcel.startswith(b"\x1f\x8b")
 
 

@@ -95,11 +95,11 @@ def test_a_measurement_of_one_side_only_is_passed_by(ahead: Side) -> None:
 
 def test_measurements_of_other_labels_are_uneven() -> None:
     """Both sides measure, but not the same: neither is compared."""
-    sides = [
+    old, new = (
         FakeLine(both(one=FakeTest(measurements=[FakeMeasurement(label=label)]), two=FakeTest()))
         for label in ("old", "new")
-    ]
-    trace = meet(*sides)
+    )
+    trace = meet(old, new)
     assert {"old", "new"} == {measurement.label for measurement in trace.uneven}
     assert [TWO] == list(trace.interleavings)
 

@@ -276,7 +276,7 @@ def test_a_failure_in_either_process_of_a_side_counts(monkeypatch: pytest.Monkey
 
 def test_a_rehearsal_that_is_lost_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for dying, alive in ((FREE, 1), (PORT, 2)):
-        channel = Channel(lambda *_, dying=dying: {node: FakeTest(dies=node == dying) for node in (FREE, PORT)})  # type: ignore[misc]
+        channel = Channel(lambda *_, dying=dying: {node: FakeTest(dies=node == dying) for node in (FREE, PORT)})
         trace = channel.conductor(monkeypatch).rehearse([FREE, PORT])
         assert (dying, alive, False) == (trace.unfinished, len(channel.alive), trace.is_cut_short)
         assert trace.lost is not None
