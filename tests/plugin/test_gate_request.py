@@ -1,9 +1,7 @@
 """What the options of the command line ask of a gate."""
 
-from typing import Any
-
 import pytest
-from fakes.reruns import INI, Project, repository
+from fakes.reruns import INI, repository
 
 from pytest_hwperf.gate.preparing import GateRequest
 from pytest_hwperf.records.errors import UsageProblem
@@ -11,18 +9,7 @@ from pytest_hwperf.records.errors import UsageProblem
 TEST = "def test_call(hwperf):\n    hwperf(sum, [1, 2])\n"
 
 
-@pytest.mark.parametrize(
-    ("option", "field", "usual", "asked"),
-    [
-        ("--hwperf-prove-equal", "prove_equal", False, True),
-        ("-ohwperf_silence=7", "silence_s", 60.0, 7.0),
-        ("--hwperf-time-limit=33", "time_s", 600.0, 33.0),
-        ("--hwperf-share=models/*.bin", "share", (), ("models/*.bin",)),
-    ],
-)
-def test_an_option_reaches_the_gate(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, option: str, field: str, usual: Any, asked: Any
-) -> None:
+def test_options_reach_the_gate(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     requests = list[GateRequest]()
 
     def gate(request: GateRequest) -> None:
@@ -30,7 +17,8 @@ def test_an_option_reaches_the_gate(
         raise UsageProblem("stopped here")
 
     monkeypatch.setattr("pytest_hwperf.plugin.gate.run_gate", gate)
-    project: Project = repository(pytester, {"pytest.ini": INI, "test_a.py": TEST})
+    project = repository(pytester, {"pytest.ini": INI, "test_a.py": TEST})
     project.run()
-    project.run(option)
-    assert [usual, asked] == [getattr(one, field) for one in requests]
+    project.run("--hwperf-prove-equal", "-ohwperf_silence=7", "--hwperf-time-limit=33", "--hwperf-share=models/*.bin")
+    asked = [(one.prove_equal, one.silence_s, one.time_s, one.share) for one in requests]
+    assert [(False, 60.0, 600.0, ()), (True, 7.0, 33.0, ("models/*.bin",))] == asked

@@ -10,63 +10,48 @@ from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
 from pytest_hwperf.plugin import fresh
 from pytest_hwperf.records.run import Reading
 
-
-@pytest.fixture
-def no_energy(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HWPERF_POWERCAP_ROOT", str(pytester.mkdir("empty")))
-
-
-BUDGET = """
-    import pytest
-    @pytest.mark.hwbudget(gpu_max_percent=80)
-    def test_it(hwperf):
-        run = hwperf(sum, [1])
-        assert EXPECTED == [sample.source for sample in run.samples if sample.metric == "gpu_utilisation"]
+QUICK = ("--hwperf-sample-time=0.05", "--hwperf-energy=off")
+UTILISATION = """
+import pytest
+@pytest.mark.parametrize("most", [
+    pytest.param(80, marks=pytest.mark.hwbudget(gpu_max_percent=80)),
+    pytest.param(95, marks=pytest.mark.hwbudget(gpu_max_percent=95)),
+])
+def test_it(hwperf, most):
+    run = hwperf(sum, [1])
+    assert SOURCES == [sample.source for sample in run.samples if sample.metric == "gpu_utilisation"]
 """
 
 
-@pytest.mark.usefixtures("no_energy")
-@pytest.mark.parametrize(("share", "failed"), [(0.5, 0), (0.9, 1)])
 def test_a_budget_of_utilisation_is_judged_by_the_boards_own_shares(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, share: float, failed: int
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def opened(*_: object, **__: object) -> FakeMeter:
-        shares = repeat(Reading(value=share))
+        shares = repeat(Reading(value=0.9))
         return FakeMeter("gpu_utilisation", shares, source="nvml:0", covers="boards", shortest_window_s=0.01)
 
     monkeypatch.setattr("pytest_hwperf.meters.gpu.utilisation_meter", opened)
-    pytester.makepyfile(BUDGET.replace("EXPECTED", "['nvml:0']"))
-    result = pytester.runpytest_inprocess("--hwperf-sample-time=0.1")
-
-    result.assert_outcomes(passed=1 - failed, failed=failed)
-    if failed:
-        result.stdout.fnmatch_lines(["*gpu_utilisation 90.0 %*limit 80 %; *nvml:0*"])
+    pytester.makepyfile(UTILISATION.replace("SOURCES", "['nvml:0']"))
+    result = pytester.runpytest_inprocess(*QUICK)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*gpu_utilisation 90.0 %*limit 80 %; *nvml:0*"])
 
 
-@pytest.mark.usefixtures("no_energy")
 def test_without_a_gpu_the_budget_is_unmeasured(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_hwperf.meters.gpu.uses_cuda", lambda _modules: False)
-    pytester.makepyfile(BUDGET.replace("EXPECTED", "[]"))
-    result = pytester.runpytest_inprocess("--hwperf-sample-time=0.1")
-    result.assert_outcomes(failed=1)
+    pytester.makepyfile(UTILISATION.replace("SOURCES", "[]"))
+    result = pytester.runpytest_inprocess(*QUICK)
+    result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(["*gpu_utilisation*unmeasured*this process uses no GPU*"])
 
 
-@pytest.mark.usefixtures("no_energy")
-@pytest.mark.parametrize(
-    ("values", "line"),
-    [
-        ({"gpu_memory": 5e6}, "*gpu_memory*5.00 MB*limit 4 MB; *fake boards*"),
-        ({}, "*gpu_memory*unmeasured*it needs what runs on an NVIDIA GPU*"),
-    ],
-)
 def test_memory_on_a_gpu_is_that_of_fresh_processes(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, values: dict[str, float], line: str
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def answered(task: WorkerTask, commands: list[Any], **_: object) -> list[WorkerResult]:
         assert "memory" == task.role
         told = WorkerResult(
-            values=values,
+            values={"gpu_memory": 5e6} if task.node.endswith("test_with") else {},
             reasons={"memory_leak": "not asked"},
             notes=[],
             runs=[],
@@ -78,11 +63,16 @@ def test_memory_on_a_gpu_is_that_of_fresh_processes(
     pytester.makepyfile(
         """
         import pytest
-        @pytest.mark.hwbudget(gpu_memory_max_mb=4)
-        def test_it(hwperf): hwperf(sum, [1])
+        pytestmark = pytest.mark.hwbudget(gpu_memory_max_mb=4)
+        def test_with(hwperf): hwperf(sum, [1])
+        def test_without(hwperf): hwperf(sum, [1])
         """
     )
-    result = pytester.runpytest_inprocess("--hwperf-sample-time=0.1")
-
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([line])
+    result = pytester.runpytest_inprocess(*QUICK)
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*gpu_memory*5.00 MB*limit 4 MB; *fake boards*",
+            "*gpu_memory*unmeasured*it needs what runs on an NVIDIA GPU*",
+        ]
+    )
