@@ -45,9 +45,7 @@ def test_without_a_gpu_the_budget_is_unmeasured(pytester: pytest.Pytester, monke
     result.stdout.fnmatch_lines(["*gpu_utilisation*unmeasured*this process uses no GPU*"])
 
 
-def test_memory_on_a_gpu_is_that_of_fresh_processes(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_on_a_gpu_is_that_of_fresh_processes(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     def answered(task: WorkerTask, commands: list[Any], **_: object) -> list[WorkerResult]:
         assert "memory" == task.role
         told = WorkerResult(

@@ -8,10 +8,9 @@ import pytest
 from pytest_hwperf.plugin.command import command_for, drop, pytest_command
 
 
-@pytest.mark.parametrize("plugin", ["cacheprovider", "logging", "junitxml"])
-def test_strict_settings_take_it_without_a_plugin_of_pytest(pytester: pytest.Pytester, plugin: str) -> None:
+def test_strict_settings_take_it_without_a_plugin_of_pytest(pytester: pytest.Pytester) -> None:
     """An option of a plugin that is switched off is unknown, and `--strict-config` ends the process before a test."""
-    switches = ["-p", f"no:{plugin}", "--strict-config"]
+    switches = [*("-pno:cacheprovider", "-pno:logging", "-pno:junitxml"), "--strict-config"]
     file = pytester.makepyfile("def test_it(): pass")
     config = pytester.parseconfigure(*switches, "--hwperf-only")
     interpreter, module, pytest_, *line = pytest_command(config).for_file(file).line(pytester.path)
@@ -33,15 +32,9 @@ def test_the_process_of_a_test_is_given_the_models_of_this_session(
     assert not given.keys() & pytest_command(item.config).environment.keys()
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        ["--testmon"],
-        ["--testmon-forceselect", "--testmon-env", "x"],
-        ["--splits", "4", "--group=1", "--splitting-algorithm", "least_duration", "--durations-path=times"],
-        ["--store-durations", "--hwperf-affected"],
-    ],
-)
-def test_other_plugins_selections_are_made_once(given: list[str]) -> None:
+def test_other_plugins_selections_are_made_once() -> None:
     """A process of a pair runs the tests that were selected, and selects none of them again."""
-    assert ["-ra", "-s"] == drop(["-ra", *given, "-s"], tests=())
+    testmon = ["--testmon", "--testmon-forceselect", "--testmon-env", "x"]
+    split = ["--splits", "4", "--group=1", "--splitting-algorithm", "least_duration", "--durations-path=times"]
+    given = ["-ra", *testmon, *split, "--store-durations", "--hwperf-affected", "-s"]
+    assert ["-ra", "-s"] == drop(given, tests=())

@@ -19,139 +19,125 @@ from pytest_hwperf.records.run import replace
 from pytest_hwperf.stats.loads import piece_of
 
 QUICK = ("-v", "--hwperf-sample-time=0.02", "--hwperf-energy=off", "--hwperf-report=report.json")
+PROCESSES = "hwload(kind='offline', calls=60, in_flight=2, carriers='processes')"
 SERVER = "hwload(kind='server', qps=2000, seconds=0.05)"
 
 
-def judged(pytester: pytest.Pytester, body: str, *options: str) -> tuple[pytest.RunResult, dict[str, Any]]:
-    """Run one test; return its judgement too."""
-    pytester.makepyfile(f"import pytest\n{body}")
-    result = pytester.runpytest_inprocess(*QUICK, *options)
-    (judgement,) = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]["judgements"]
-    return result, judgement
+def judgements(pytester: pytest.Pytester) -> dict[str, Any]:
+    """Return those of the last run by the names of their tests."""
+    report = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]
+    return {one["run"]["test"].partition("::test_")[2]: one for one in report["judgements"]}
 
 
 def figures(judgement: dict[str, Any]) -> dict[str, Any]:
     return {figure["metric"]: figure for figure in judgement["figures"]}
 
 
-@pytest.mark.parametrize(
-    ("load", "arrivals"),
-    [
-        ("kind='single_stream', seconds=0.02", "calls one after the other, one thread"),
-        ("kind='concurrency', in_flight=2, seconds=0.02", "a closed loop of 2, which hides queueing, 2 threads"),
-        ("kind='offline', calls=40", "40 calls due at once, one thread"),
-        ("kind='server', qps=2000, seconds=0.02", "from a schedule of 2000/s, one thread"),
-    ],
-)
-def test_the_line_says_how_calls_arrive(pytester: pytest.Pytester, load: str, arrivals: str) -> None:
-    result, judgement = judged(
-        pytester,
-        f"@pytest.mark.hwbudget(goodput_min_qps=1, latency_p50_ms=1000)\n@pytest.mark.hwload({load})\n"
-        "def test_it(hwperf): hwperf(sum, range(9))",
-    )
-    found = figures(judgement)
+LOADS = f"""
+import asyncio
+import pytest
 
-    result.assert_outcomes(passed=1)
-    assert {"latency", "throughput", "goodput", "cpu_time"} <= found.keys()
-    assert f"perf_counter: {arrivals}" == found["latency"]["source"]
-    assert "call of a load" == found["latency"]["per"]
+budget = pytest.mark.hwbudget(goodput_min_qps=1, latency_p50_ms=1000)
 
+@budget
+@pytest.mark.hwload(kind="single_stream", seconds=0.02)
+def test_single(hwperf): hwperf(sum, range(9))
 
-def test_the_load_is_a_condition_of_the_run_and_a_body_is_measured_under_it_too(pytester: pytest.Pytester) -> None:
-    _, judgement = judged(pytester, f"@pytest.mark.hwbudget(latency_p50_ms=9)\n@pytest.mark.{SERVER}\ndef test_it(): 1")
-    assert judgement["run"]["conditions"]["load"] == "server qps=2000 seconds=0.05 seed=1"
-    assert judgement["run"]["context"]["generator_lag"].endswith("s")
+@budget
+@pytest.mark.hwload(kind="concurrency", in_flight=2, seconds=0.02)
+def test_concurrency(hwperf): hwperf(sum, range(9))
 
+@budget
+@pytest.mark.hwload(kind="offline", calls=40)
+def test_offline(hwperf): hwperf(sum, range(9))
 
-def test_rows_of_multi_stream_are_those_of_a_call(pytester: pytest.Pytester) -> None:
-    """Every call of rows is given as many."""
-    result, judgement = judged(
-        pytester,
-        "@pytest.mark.hwload(kind='multi_stream', rows=4, seconds=0.02)\n"
-        "def test_it(hwperf):\n    assert hwperf(len, [1] * 12).result == 4",
-    )
-    result.assert_outcomes(passed=1)
-    assert judgement["run"]["conditions"]["batch_size"] == "4"
-    rates = figures(judgement)
-    assert rates["sample_throughput"]["estimate"]["value"] == pytest.approx(
-        4 * rates["throughput"]["estimate"]["value"], rel=0.01
-    )
+@budget
+@pytest.mark.hwload(kind="server", qps=2000, seconds=0.02)
+def test_server(hwperf): hwperf(sum, range(9))
 
+@pytest.mark.hwload(kind="multi_stream", rows=4, seconds=0.02)
+def test_rows(hwperf): assert hwperf(len, [1] * 12).result == 4
 
-def test_async_calls_are_tasks(pytester: pytest.Pytester) -> None:
-    result, judgement = judged(
-        pytester,
-        f"import asyncio\n@pytest.mark.{SERVER}\ndef test_it(hwperf):\n"
-        "    async def call(): await asyncio.sleep(0)\n    hwperf(call)",
-    )
-    result.assert_outcomes(passed=1)
-    assert figures(judgement)["latency"]["source"].endswith("tasks, at most 256 at once")
+@pytest.mark.{SERVER}
+def test_async(hwperf):
+    async def call(): await asyncio.sleep(0)
+    hwperf(call)
+
+@pytest.mark.{SERVER}
+def test_stream(hwperf):
+    def stream(): yield from range(3)
+    hwperf(stream)
+
+@pytest.mark.hwbudget(latency_p50_ms=9)
+@pytest.mark.{SERVER}
+def test_body(): 1
+
+@pytest.mark.hwbudget(latency_p99_ms=1000)
+@pytest.mark.{SERVER}
+def test_few(hwperf): hwperf(sum, [1])
+"""
 
 
-def test_items_of_streams_are_measured_under_a_load(pytester: pytest.Pytester) -> None:
-    _, judgement = judged(
-        pytester,
-        f"@pytest.mark.{SERVER}\ndef test_it(hwperf):\n    def stream(): yield from range(3)\n    hwperf(stream)",
-    )
-    assert figures(judgement)["first_item"]["estimate"]["n"] == figures(judgement)["latency"]["estimate"]["n"]
+def test_calls_are_made_under_the_load_of_their_test(pytester: pytest.Pytester) -> None:
+    """Each source says how they arrive; the load is a condition of the run, also of a body."""
+    pytester.makepyfile(test_it=LOADS)
+    result = pytester.runpytest_inprocess(*QUICK)
+    judged = judgements(pytester)
+    found = {name: figures(judgement) for name, judgement in judged.items()}
+    rows, stream, (few,) = found["rows"], found["stream"], judged["few"]["verdicts"]
 
-
-def test_too_few_calls_are_not_applicable_and_their_budget_is_inconclusive(pytester: pytest.Pytester) -> None:
-    result, judgement = judged(
-        pytester,
-        f"@pytest.mark.hwbudget(latency_p99_ms=1000)\n@pytest.mark.{SERVER}\ndef test_it(hwperf): hwperf(sum, [1])",
-    )
-    (verdict,) = judgement["verdicts"]
-    assert "inconclusive" == verdict["outcome"]
-    assert "p99 has no upper 99 % bound below n=662, have n=" in verdict["reason"]
+    result.assert_outcomes(passed=9)
+    assert {
+        "single": "perf_counter: calls one after the other, one thread",
+        "concurrency": "perf_counter: a closed loop of 2, which hides queueing, 2 threads",
+        "offline": "perf_counter: 40 calls due at once, one thread",
+        "server": "perf_counter: from a schedule of 2000/s, one thread",
+        "async": "perf_counter: from a schedule of 2000/s, tasks, at most 256 at once",
+    } == {name: found[name]["latency"]["source"] for name in ("single", "concurrency", "offline", "server", "async")}
+    for name in ("single", "concurrency", "offline", "server"):
+        assert {"latency", "throughput", "goodput", "cpu_time"} <= found[name].keys()
+        assert "call of a load" == found[name]["latency"]["per"]
+    assert "server qps=2000 seconds=0.05 seed=1" == judged["body"]["run"]["conditions"]["load"]
+    assert judged["body"]["run"]["context"]["generator_lag"].endswith("s")
+    assert "4" == judged["rows"]["run"]["conditions"]["batch_size"]
+    rate = rows["throughput"]["estimate"]["value"]
+    assert pytest.approx(4 * rate, rel=0.01) == rows["sample_throughput"]["estimate"]["value"]
+    assert stream["first_item"]["estimate"]["n"] == stream["latency"]["estimate"]["n"]
+    assert "inconclusive" == few["outcome"]
+    assert "p99 has no upper 99 % bound below n=662, have n=" in few["reason"]
     result.stdout.re_match_lines([r"\s*latency p99\s+n/a\s.*"])
 
 
-def test_goodput_without_a_bound_says_what_it_needs(pytester: pytest.Pytester) -> None:
-    result, _ = judged(
-        pytester,
-        f"@pytest.mark.hwbudget(goodput_min_qps=1)\n@pytest.mark.{SERVER}\ndef test_it(hwperf): hwperf(sum, [1])",
-    )
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["goodput unmeasured*hwload(within_ms=...), or a budget on a percentile*"])
-
-
-def test_a_call_that_fails_under_the_load_fails_the_test(pytester: pytest.Pytester) -> None:
+def test_tests_that_fail_under_a_load_say_why(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
-        """
+        f"""
         import threading
         import pytest
+
+        @pytest.mark.hwbudget(goodput_min_qps=1)
+        @pytest.mark.{SERVER}
+        def test_unbounded(hwperf): hwperf(sum, [1])
+
         @pytest.mark.hwload(kind="offline", calls=20, in_flight=2)
-        def test_it(hwperf):
+        def test_raising(hwperf):
             hwperf(lambda: 1 / (threading.current_thread() is threading.main_thread()))
+
+        @pytest.mark.{PROCESSES}
+        def test_async(hwperf):
+            async def call(): pass
+            hwperf(call)
         """
     )
     result = pytester.runpytest_inprocess(*QUICK)
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*ZeroDivisionError*", "*hwperf: 20 of 20 calls failed under the load offline*"])
-
-
-@pytest.mark.parametrize(
-    ("marker", "reported"),
-    [
-        ("hwload(kind='servr', qps=2)", "kind='servr' is no load. Did you mean 'server'? Allowed: "),
-        ("hwload('server')", "hwload('server'): only keywords are taken, such as hwload(kind="),
-        ("hwload()", "hwload(): name at least one keyword, such as hwload(kind="),
-        ("hwload(kind='server', qps=2, second=3)", "Did you mean 'seconds'? Allowed: qps, seconds, "),
-    ],
-)
-def test_a_bad_load_is_a_usage_error(pytester: pytest.Pytester, marker: str, reported: str) -> None:
-    pytester.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it(hwperf): raise SystemExit('ran')")
-    result = pytester.runpytest_inprocess()
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert reported in result.stderr.str()
-
-
-def test_a_load_on_a_test_that_measures_nothing_is_a_usage_error(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(f"import pytest\n@pytest.mark.{SERVER}\ndef test_it(): pass")
-    result = pytester.runpytest_inprocess()
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*hwload: nothing of this test is measured*"])
+    result.assert_outcomes(failed=3)
+    result.stdout.fnmatch_lines(
+        [
+            "goodput unmeasured*hwload(within_ms=...), or a budget on a percentile*",
+            "*ZeroDivisionError*",
+            "*hwperf: 20 of 20 calls failed under the load offline*",
+            "*hwload(carriers='processes'): async calls only wait*leave carriers= out*",
+        ]
+    )
 
 
 def test_rows_are_given_once() -> None:
@@ -198,9 +184,6 @@ def test_the_peak_of_memory_is_that_of_the_load() -> None:
     assert [1, 10, 11] == counts
 
 
-PROCESSES = "hwload(kind='offline', calls=60, in_flight=2, carriers='processes')"
-
-
 def test_processes_carry_the_calls_and_count_their_own_time(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,11 +196,16 @@ def test_processes_carry_the_calls_and_count_their_own_time(
         return 0.03
 
     monkeypatch.setattr("pytest_hwperf.plugin.loads.run_by_processes", run)
-    result, judgement = judged(
-        pytester,
-        f"@pytest.mark.{PROCESSES}\n@pytest.mark.hwbudget(cpu_time_max_ms=1, energy_budget_mj=1)\n"
-        "def test_it(hwperf): assert hwperf(sum, [1, 2]).result == 3",
+    pytester.makepyfile(
+        f"""
+        import pytest
+        @pytest.mark.{PROCESSES}
+        @pytest.mark.hwbudget(cpu_time_max_ms=1, energy_budget_mj=1)
+        def test_it(hwperf): assert hwperf(sum, [1, 2]).result == 3
+        """
     )
+    result = pytester.runpytest_inprocess(*QUICK)
+    judgement = judgements(pytester)["it"]
     found = figures(judgement)
     assert found["latency"]["source"] == "perf_counter: 60 calls due at once, 2 processes"
     assert found["cpu_time"]["estimate"]["value"] == pytest.approx(0.0005)
@@ -226,28 +214,19 @@ def test_processes_carry_the_calls_and_count_their_own_time(
     result.stdout.fnmatch_lines(["energy unmeasured*energy is not counted where processes carry the calls*"])
 
 
-def test_async_calls_under_processes_are_a_usage_error(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        f"import pytest\n@pytest.mark.{PROCESSES}\ndef test_it(hwperf):\n    async def call(): pass\n    hwperf(call)"
-    )
-    result = pytester.runpytest_inprocess(*QUICK)
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*hwload(carriers='processes'): async calls only wait*leave carriers= out*"])
-
-
 @pytest.mark.live
 @pytest.mark.usefixtures("other_plugins")
 def test_two_processes_share_a_load(pytester: pytest.Pytester) -> None:
     """Each call of the schedule is made once, by one of the two; they say which."""
-    _, judgement = judged(
-        pytester,
+    pytester.makepyfile(
         """
-import os, pathlib
-@pytest.mark.hwload(kind="server", qps=400, seconds=0.3, in_flight=2, carriers="processes")
-def test_it(hwperf):
-    hwperf(lambda: pathlib.Path(f"called_by_{os.getpid()}").touch())
-""",
+        import os, pathlib
+        import pytest
+        @pytest.mark.hwload(kind="server", qps=400, seconds=0.3, in_flight=2, carriers="processes")
+        def test_it(hwperf): hwperf(lambda: pathlib.Path(f"called_by_{os.getpid()}").touch())
+        """
     )
+    pytester.runpytest_inprocess(*QUICK).assert_outcomes(passed=1)
     asked = Load(kind="server", qps=400, seconds=0.3, in_flight=2, carriers="processes")
-    assert figures(judgement)["latency"]["estimate"]["n"] == len(schedule(asked))
+    assert figures(judgements(pytester)["it"])["latency"]["estimate"]["n"] == len(schedule(asked))
     assert len([*pytester.path.glob("called_by_*")]) == 3  # the test's own, and two

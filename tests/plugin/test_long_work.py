@@ -27,14 +27,14 @@ def test_a_line_is_begun_after_two_seconds_and_written_once_a_second() -> None:
     assert screen.texts[-1] == ""
 
 
-@pytest.mark.parametrize(("after_s", "left_s"), [(1.9, 60.0), (5.0, 0.9)])
-def test_what_is_over_soon_begins_no_line(after_s: float, left_s: float) -> None:
-    clock, screen = HandClock(), FakeScreen()
-    countdown = Countdown(ProgressLine(screen), NODE, clock)
-    clock.pass_time(after_s)
-    countdown.tell("sampling", left_s)
-    countdown.close()
-    assert [] == screen.texts
+def test_what_is_over_soon_begins_no_line() -> None:
+    for after_s, left_s in ((1.9, 60.0), (5.0, 0.9)):
+        clock, screen = HandClock(), FakeScreen()
+        countdown = Countdown(ProgressLine(screen), NODE, clock)
+        clock.pass_time(after_s)
+        countdown.tell("sampling", left_s)
+        countdown.close()
+        assert [] == screen.texts
 
 
 def test_a_load_is_announced_before_it_begins_if_it_is_long() -> None:
@@ -82,21 +82,22 @@ def test_what_is_left_of_slow_calls_is_at_least_one_window() -> None:
     assert [("sampling", 30.0)] == told
 
 
-@pytest.mark.parametrize("is_open", [True, False])
-def test_a_line_written_by_a_descriptor_is_cut_and_begins_a_row_of_its_own(*, is_open: bool) -> None:
+def test_a_line_written_by_a_descriptor_is_cut_and_begins_a_row_of_its_own() -> None:
+    """Where its row holds something already, on the next one."""
     written = list[str]()
 
     def write(_: int, data: bytes) -> int:
         written.append(data.decode())
         return len(data)
 
-    screen = DescribedScreen(number=-1, encoding="utf-8", width=20, is_live=True, is_open=is_open, put=write)
-    with ProgressLine(screen) as line:
-        line.rewrite("hwperf: a\x1b[2J")
-        line.rewrite("x" * 50)
+    for is_open in (True, False):
+        screen = DescribedScreen(number=-1, encoding="utf-8", width=20, is_live=True, is_open=is_open, put=write)
+        with ProgressLine(screen) as line:
+            line.rewrite("hwperf: a\x1b[2J")
+            line.rewrite("x" * 50)
     blank = f"\r{' ' * 19}\r"
-    begun = "\n" if is_open else ""
-    assert [f"{begun}{blank}hwperf: a\\x1b[2J", f"{blank}{'x' * 17}…", blank] == written
+    lines = [f"{blank}hwperf: a\\x1b[2J", f"{blank}{'x' * 17}…", blank]
+    assert [f"\n{lines[0]}", *lines[1:], *lines] == written
 
 
 def test_a_terminal_that_is_gone_is_no_error() -> None:
@@ -143,16 +144,12 @@ def test_it(hwperf, request):
 """
 
 
-@pytest.mark.parametrize(
-    ("is_live", "option", "shown"),
-    [(True, "-v", True), (True, "-qq", False), (False, "-v", False), (True, "--hwperf-disable", False)],
-)
-def test_only_a_terminal_that_is_read_has_a_line(
-    pytester: pytest.Pytester, option: str, *, is_live: bool, shown: bool
-) -> None:
-    pytester.makeconftest(TERMINAL.replace("IS_LIVE", str(is_live)))
+def test_only_a_terminal_that_is_read_has_a_line(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(ASKING)
-    pytester.runpytest_inprocess(option, "-s").stdout.fnmatch_lines([f"*is live: {shown}*"])
+    for is_live, option, shown in ((1, "-v", 1), (1, "-qq", 0), (0, "-v", 0), (1, "--hwperf-disable", 0)):
+        pytester.makeconftest(TERMINAL.replace("IS_LIVE", str(bool(is_live))))
+        result = pytester.runpytest_inprocess(option, "-s", "--hwperf-energy=off")
+        result.stdout.fnmatch_lines([f"*is live: {bool(shown)}*"])
 
 
 def test_a_stream_without_a_descriptor_shows_nothing(pytester: pytest.Pytester) -> None:
