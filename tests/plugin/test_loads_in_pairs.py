@@ -116,23 +116,19 @@ LOADS = [
 
 
 @pytest.mark.parametrize("load", LOADS, ids=str)
-@pytest.mark.parametrize(("slower", "outcome"), [(1.0, "equivalent"), (1.1, "regressed"), (0.9, "improved")])
-def test_the_gate_tells_equal_code_from_slower_under_a_load(
-    load: Load, clock: Clock, stack: ExitStack, slower: float, outcome: ComparisonOutcome
-) -> None:
-    assert outcome == build(load, clock, stack, slower)
+def test_the_gate_tells_equal_code_from_slower_under_a_load(load: Load, clock: Clock, stack: ExitStack) -> None:
+    outcomes = [build(load, clock, stack, slower) for slower in (1.0, 1.1, 0.9)]
+    assert ["equivalent", "regressed", "improved"] == outcomes
 
 
-@pytest.mark.parametrize(("qps", "most"), [(1000, 20), (200, 20), (20, 3), (5, 1)])
-def test_a_turn_of_fast_calls_at_a_slow_rate_takes_no_longer_than_others(
-    qps: float, most: int, clock: Clock, stack: ExitStack
-) -> None:
+def test_a_turn_of_fast_calls_at_a_slow_rate_takes_no_longer_than_others(clock: Clock, stack: ExitStack) -> None:
     """Calls of 10 µs would be made by the thousand, and in batches, if they followed each other."""
-    lines = sides(Load(kind="server", qps=qps, seconds=2), clock, stack, dict.fromkeys(SIDES, 10e-6))
-    began = clock.now_s
-    Interleaver(lines, BlockPlan(), Random(1), [("latency", "p50")]).measure()
-    assert lines["baseline"].asked <= most
-    assert clock.now_s - began < 60 * 0.2
+    for qps, most in ((1000, 20), (200, 20), (20, 3), (5, 1)):
+        lines = sides(Load(kind="server", qps=qps, seconds=2), clock, stack, dict.fromkeys(SIDES, 10e-6))
+        began = clock.now_s
+        Interleaver(lines, BlockPlan(), Random(1), [("latency", "p50")]).measure()
+        assert lines["baseline"].asked <= most
+        assert clock.now_s - began < 60 * 0.2
 
 
 def test_only_a_schedule_has_a_pace() -> None:

@@ -1,5 +1,6 @@
 """Tests that people already have: methods of unittest, subtests, class-scoped and parametrised ones."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -65,71 +66,71 @@ class TestRows(unittest.TestCase):
 """
 
 
-@pytest.mark.parametrize("options", [(), ("--pdb",)])
-def test_each_call_of_a_method_has_its_own_set_up_which_is_not_timed(
-    pytester: pytest.Pytester, options: tuple[str, ...]
-) -> None:
-    run(pytester, METHOD, *options).assert_outcomes(passed=1)
-
-    done = journal()
-    assert ("S", "T") == (done[0], done[-1])
-    between = done[1:-1]
-    calls = between.count("c")
-    assert calls > 10
-    if not options:  # with --pdb pytest puts off the last tearDown
-        assert "sctx" * calls == between
-    (found,) = latencies().values()
-    assert 0.0008 < min(found) <= max(found) < 0.0015
+def test_each_call_of_a_method_has_its_own_set_up_which_is_not_timed(pytester: pytest.Pytester) -> None:
+    """Also with --pdb, where pytest puts off the last tearDown."""
+    for options in ((), ("--pdb",)):
+        Path("journal").unlink(missing_ok=True)
+        run(pytester, METHOD, *options).assert_outcomes(passed=1)
+        done = journal()
+        calls = done.count("c")
+        assert ("S", "T") == (done[0], done[-1])
+        assert calls > 10
+        assert options or "sctx" * calls == done[1:-1]
+        (found,) = latencies().values()
+        assert 0.0008 < min(found) <= max(found) < 0.0015
 
 
 ENDINGS = """
+@pytest.mark.hwbudget(latency_p95_ms=1e-3)
 class TestEndings(unittest.TestCase):
     def setUp(self):
         self.step = "set up"
-    {mark}
-    @pytest.mark.hwbudget(latency_p95_ms=1e-3)
-    def test_it(self):
+    def test_missed(self):
         spend(1000)
-        {body}
+    def test_wrong(self):
+        self.assertEqual(1, 2)
+    @unittest.expectedFailure
+    def test_expected(self):
+        self.assertEqual(1, 2)
+    @unittest.skip("not now")
+    def test_skipped(self):
+        spend(1000)
+    def test_skips_itself(self):
+        self.skipTest("not now")
+    @pytest.mark.xfail
+    def test_misses_as_expected(self):
+        spend(1000)
+    def test_first_call_differs(self):
+        spend(1000)
+        self.assertEqual(journal.exists(), False)
+        note("1")
+    def test_cleanup_differs(self):
+        spend(1000)
+        self.addCleanup(lambda: 1 / journal.exists() - 1)
 """
 
 
-@pytest.mark.parametrize(
-    ("mark", "body", "expected", "line"),
-    [
-        ("", "pass", {"failed": 1}, "latency p95 *limit 1 µs*"),
-        ("", "self.assertEqual(1, 2)", {"failed": 1}, "E * AssertionError: 1 != 2"),
-        ("@unittest.expectedFailure", "self.assertEqual(1, 2)", {"xfailed": 1}, ""),
-        ("@unittest.skip('not now')", "pass", {"skipped": 1}, ""),
-        ("", "self.skipTest('not now')", {"skipped": 1}, ""),
-        ("@pytest.mark.xfail", "pass", {"xfailed": 1}, ""),  # by its budget
-    ],
-)
-def test_outcomes_of_a_method_are_those_of_unittest(
-    pytester: pytest.Pytester, mark: str, body: str, expected: dict[str, int], line: str
-) -> None:
-    result = run(pytester, ENDINGS.format(mark=mark, body=body))
-    assert expected == {name: count for name, count in result.parseoutcomes().items() if "warning" not in name}
-    if line:
+def test_outcomes_of_a_method_are_those_of_unittest(pytester: pytest.Pytester) -> None:
+    """A body or cleanup that fails, or cannot be repeated, is not judged."""
+    result = run(pytester, ENDINGS, "-v")
+    ended = dict(re.findall(r"::test_(\w+) ([A-Z]+)", result.stdout.str()))
+    assert {
+        "missed": "FAILED",
+        "wrong": "FAILED",
+        "expected": "XFAIL",
+        "skipped": "SKIPPED",
+        "skips_itself": "SKIPPED",
+        "misses_as_expected": "XFAIL",
+        "first_call_differs": "FAILED",
+        "cleanup_differs": "FAILED",
+    } == ended
+    for line in (
+        "E * AssertionError: 1 != 2",
+        "*hwperf makes this call many times, and the first *",
+        "*ZeroDivisionError*",
+    ):
         result.stdout.fnmatch_lines([line])
-    if "assertEqual" in body:  # a body that fails by itself is not judged
-        result.stdout.no_fnmatch_line("*limit*")
-
-
-@pytest.mark.parametrize(
-    ("lines", "error"),
-    [
-        ("self.assertEqual(journal.exists(), False); note('1')", "*hwperf makes this call many times, and the first *"),
-        ("self.addCleanup(lambda: 1 / journal.exists() - 1)", "*ZeroDivisionError*"),
-    ],
-)
-def test_a_method_that_cannot_be_repeated_fails_with_the_reason(
-    pytester: pytest.Pytester, lines: str, error: str
-) -> None:
-    result = run(pytester, ENDINGS.format(mark="", body=lines))
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([error])
-    result.stdout.no_fnmatch_line("*limit*")
+    assert 1 == sum(line.startswith("latency p95 ") and "limit 1 µs" in line for line in result.outlines)
 
 
 PLAIN = """
@@ -186,25 +187,19 @@ def test_function(subtests):
 """
 
 
-@pytest.mark.parametrize(
-    ("body", "ended"),
-    [
+def test_subtests_are_reported_of_the_first_call_alone(pytester: pytest.Pytester) -> None:
+    pytest.importorskip("_pytest.subtests", reason="pytest has them from 9.0 on")
+    for body, ended in (
         ("note('c')", {"passed": 2}),
         ("assert part != 1", {"failed": 3, "passed": 1}),  # pytest calls a method passed whose subtests failed
         ("part == 1 and pytest.skip('odd')", {}),
         ("hits.append(part); assert hits.count(part) < 2", {"failed": 2}),
-    ],
-)
-def test_subtests_are_reported_of_the_first_call_alone(
-    pytester: pytest.Pytester, body: str, ended: dict[str, int]
-) -> None:
-    pytest.importorskip("_pytest.subtests", reason="pytest has them from 9.0 on")
-    result = run(pytester, SUBTESTS.format(body=body), "-v")
-    if ended:
+    ):
+        result = run(pytester, SUBTESTS.format(body=body), "-v")
         counted = {name: count for name, count in result.parseoutcomes().items() if name in ("passed", "failed")}
-        assert ended == counted
-    assert len(result.outlines) < 150
-    result.stdout.no_fnmatch_line("*limit*" if "assert" in body else "*SubtestsFailed*")
+        assert ended in ({}, counted)
+        assert len(result.outlines) < 150
+        result.stdout.no_fnmatch_line("*limit*" if "assert" in body else "*SubtestsFailed*")
 
 
 CLASSES = """
