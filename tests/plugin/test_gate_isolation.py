@@ -89,21 +89,6 @@ def test_a(hwperf):
 """
 
 
-def test_processes_that_are_not_seen_into_are_named(pytester: pytest.Pytester) -> None:
-    """Either could run the present code on both sides, by a path that no command shows."""
-    project = repository(
-        pytester, {"work.py": WORK, "pytest.ini": INI, "test_model.py": UNSEEN.replace("{root}", str(pytester.path))}
-    )
-    project.write({"work.py": f"{WORK}#\n"})
-    result = project.run(REHEARSED)
-
-    said = "your tests or their packages start processes, and hwperf does not check what these load: "
-    assert [f"{said}`{sys.executable} -`, `os.fork()`. Make sure that they find files by `Path(__file__)`"] == [
-        one for one in project.gate().warnings if said in one
-    ]
-    result.stdout.fnmatch_lines(["*hwperf does not check what these load*"])
-
-
 CACHES = """
 import contextlib, os, sqlite3, sys, tempfile
 from pathlib import Path
@@ -169,22 +154,21 @@ def test_cached(hwperf):
 """
 
 
-@pytest.mark.parametrize(
-    "ways", ["built, named, taken", "linked, removed, replaced", "in_a_database, unseen, unseen_in_a_folder"]
-)
 def test_sides_share_nothing_that_either_has_made(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ways: str
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Outside of temporary folders too, by Python and by native code: both sides would be measured as one of them."""
-    (tmp_path / "home/cache").mkdir(parents=True)
-    (tmp_path / "home/cache/taken").touch()
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    project = repository(pytester, {"work.py": WORK, "pytest.ini": INI, "test_it.py": CACHES.format(ways=ways)})
-
-    result = project.run(REHEARSED)
-    assert pytest.ExitCode.USAGE_ERROR == result.ret
-    files = ", ".join(f"{tmp_path}/home/cache/{way}" for way in ways.split(", ")) + "*"
-    result.stderr.fnmatch_lines([f"*not comparable: both sides use {files}each side has its own*"])
+    project = repository(pytester, {"work.py": WORK, "pytest.ini": INI})
+    for ways in ("built, named, taken", "linked, removed, replaced", "in_a_database, unseen, unseen_in_a_folder"):
+        cache = tmp_path / ways[:5] / "cache"
+        cache.mkdir(parents=True)
+        (cache / "taken").touch()
+        monkeypatch.setenv("HOME", str(cache.parent))
+        project.write({"test_it.py": CACHES.format(ways=ways)})
+        result = project.run(REHEARSED)
+        assert pytest.ExitCode.USAGE_ERROR == result.ret
+        files = ", ".join(f"{cache}/{way}" for way in ways.split(", ")) + "*"
+        result.stderr.fnmatch_lines([f"*not comparable: both sides use {files}each side has its own*"])
 
 
 ORDINARY = """
@@ -222,12 +206,23 @@ def test_ordinary(hwperf, tmp_path):
 def test_what_the_sides_do_not_learn_from_each_other_is_not_shared(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Logs, locks, files that are older, own names and own temporary folders."""
+    """Logs, locks, files that are older, own names and own temporary folders.
+
+    Processes that are not seen into are named: they could run the present code on both sides.
+    """
     (tmp_path / "home").mkdir()
     (tmp_path / "home/old.txt").touch()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     project = repository(pytester, {"work.py": WORK, "pytest.ini": INI, "test_it.py": ORDINARY})
-    project.run(REHEARSED).assert_outcomes(passed=1)
+    project.write({"work.py": f"{WORK}#\n", "test_unseen.py": UNSEEN.replace("{root}", str(project.path))})
+    result = project.run(REHEARSED)
+
+    result.assert_outcomes(passed=2)
+    said = "your tests or their packages start processes, and hwperf does not check what these load: "
+    assert [f"{said}`{sys.executable} -`, `os.fork()`. Make sure that they find files by `Path(__file__)`"] == [
+        one for one in project.gate().warnings if said in one
+    ]
+    result.stdout.fnmatch_lines(["*hwperf does not check what these load*"])
 
 
 USES = """

@@ -72,15 +72,6 @@ def test_a_margin_of_the_test_itself_needs_an_answer(pytester: pytest.Pytester) 
     result.stdout.fnmatch_lines(["accuracy: not measured: give y_true=, or a y in hwperf_data; not comparable"])
 
 
-@pytest.fixture
-def worse(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A project with a baseline, whose model has lost 50 of 1000 right answers since: p is 2^-50."""
-    pytester.makepyfile(test_default=DEFAULT, test_marked=MARKED, model=MODEL.format(right=960))
-    pytester.runpytest_inprocess(*QUICK, "--hwperf-save").assert_outcomes(passed=3)
-    pytester.makepyfile(model=MODEL.format(right=910))
-    return pytester
-
-
 def compared(pytester: pytest.Pytester, *options: str) -> tuple[pytest.RunResult, dict[str, tuple[float, str]]]:
     """Compare; return test → margin and outcome of its accuracy too."""
     result = pytester.runpytest_inprocess(*QUICK, "--hwperf-compare", "--hwperf-report=report.json", *options)
@@ -97,24 +88,19 @@ def _accuracy(judgement: Any) -> tuple[float, str]:
 
 
 @pytest.mark.live
-def test_a_margin_decides_and_the_closest_one_wins(worse: pytest.Pytester) -> None:
-    """Without one the loss fails its test; ten points of the module let it pass; the function's own point does not."""
-    result, found = compared(worse, "-v")
-    result.assert_outcomes(passed=1, failed=2)
-    result.stdout.fnmatch_lines(["*::test_default FAILED*", "*::test_module PASSED*", "*::test_function FAILED*"])
-    assert {
-        "test_default": (0.0, "regressed"),
-        "test_module": (0.1, "equivalent"),
-        "test_function": (0.01, "regressed"),
-    } == found
+def test_the_closest_margin_decides_and_an_option_where_no_marker_does(pytester: pytest.Pytester) -> None:
+    """The model has lost 50 of 1000 right answers since the baseline: p is 2^-50.
 
+    Without a margin that fails its test; ten points of the module let it pass; the function's own point does not.
+    """
+    pytester.makepyfile(test_default=DEFAULT, test_marked=MARKED, model=MODEL.format(right=960))
+    pytester.runpytest_inprocess(*QUICK, "--hwperf-save").assert_outcomes(passed=3)
+    pytester.makepyfile(model=MODEL.format(right=910))
+    by_markers, found = compared(pytester, "-v")
+    by_markers.assert_outcomes(passed=1, failed=2)
+    marked = {"test_module": (0.1, "equivalent"), "test_function": (0.01, "regressed")}
+    assert {"test_default": (0.0, "regressed"), **marked} == found
 
-@pytest.mark.live
-def test_an_option_decides_where_no_marker_does(worse: pytest.Pytester) -> None:
-    result, found = compared(worse, "--hwperf-margin=accuracy=20pp")
-    result.assert_outcomes(passed=2, failed=1)
-    assert {
-        "test_default": (0.2, "equivalent"),
-        "test_module": (0.1, "equivalent"),
-        "test_function": (0.01, "regressed"),
-    } == found
+    by_option, found = compared(pytester, "--hwperf-margin=accuracy=20pp")
+    by_option.assert_outcomes(passed=2, failed=1)
+    assert {"test_default": (0.2, "equivalent"), **marked} == found

@@ -28,7 +28,8 @@ BAD_MARKERS = (  # marker, fixtures of its test, what is reported
     ("hwserial(port=80)", "hwperf", "hwserial(port=80): it takes no arguments"),
     ('hwscenarios("onnx_fp23")', "hwperf, scenario", "unknown scenario 'onnx_fp23'. Did you mean 'onnx_fp32'?"),
     ("hwscenarios()", "hwperf, scenario", "give names of scenarios"),
-    ("hwscenarios(name='onnx_fp32')", "hwperf, scenario", "give names of scenarios"),
+    ("hwscenarios(5)", "hwperf, scenario", "give names of scenarios"),
+    ("hwscenarios('onnx_fp32', name='onnx_int8')", "hwperf, scenario", "give names of scenarios"),
     ('hwscenarios("onnx_fp32", "onnx_fp32")', "hwperf, scenario", "a scenario is named twice"),
     ('hwscenarios("onnx_fp32")', "", "the test does not use the fixture scenario; add it"),
 )

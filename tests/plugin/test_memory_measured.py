@@ -49,12 +49,11 @@ def samples(pytester: pytest.Pytester) -> list[dict[str, Sample]]:
     return [{sample.metric: sample for sample in judgement.run.samples} for judgement in found.judgements]
 
 
-def test_a_leak_is_found_and_a_cycle_is_none(pytester: pytest.Pytester) -> None:
-    """100 kB with every call; the others leave it to the collector, or hold it once."""
+def test_a_leak_is_found_and_a_budget_on_it_decides_instead_of_the_warning(pytester: pytest.Pytester) -> None:
+    """100 kB with every call; others leave it to the collector, or hold it once."""
     pytester.makepyfile(
         """
         import pytest
-        pytestmark = pytest.mark.hwbudget(memory_max_mb=100)
         kept = []
         def leak(): kept.append(bytearray(b"x") * 100_000)
         def cycle():
@@ -62,36 +61,27 @@ def test_a_leak_is_found_and_a_cycle_is_none(pytester: pytest.Pytester) -> None:
             held.append(held)
         def cache():
             if len(kept) < 8: leak()  # two beyond the warm-up, however few calls a slow machine has time for
+        @pytest.mark.hwbudget(memory_max_mb=100)
         @pytest.mark.parametrize("call", [leak, cycle, cache])
         def test_it(hwperf, call): hwperf(call)
-        """
-    )
-    result = pytester.runpytest_inprocess(*GROWING)
-    leak, cycle, cache = (found["memory_leak"] for found in samples(pytester))
-
-    result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines(["*memory leaks: 10? kB (*) more is held after each of * calls, in each of 3 fresh *"])
-    assert list(leak.values) == pytest.approx([100_000] * 3, rel=0.05)
-    assert [0.0] * 6 == [*cycle.values, *cache.values]
-    assert () == cycle.warnings == cache.warnings
-
-
-def test_a_budget_on_growth_decides_instead_of_the_warning(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        """
-        import pytest
-        kept = []
-        @pytest.mark.parametrize("size", [100_000, 1])
         @pytest.mark.hwbudget(memory_leak_max_kb=50)
-        def test_it(hwperf, size): hwperf(lambda: kept.append(bytearray(b"x") * size))
+        @pytest.mark.parametrize("size", [100_000, 1])
+        def test_limited(hwperf, size): hwperf(lambda: kept.append(bytearray(b"x") * size))
         """
     )
     result = pytester.runpytest_inprocess(*GROWING)
-    result.assert_outcomes(passed=1, failed=1)
+    leak, cycle, cache, *_ = (found["memory_leak"] for found in samples(pytester))
+
+    result.assert_outcomes(passed=4, failed=1)
+    (warned,) = [line for line in result.outlines if "memory leaks: " in line]
+    result.stdout.fnmatch_lines(["*memory leaks: 10? kB (*) more is held after each of * calls, in each of 3 fresh *"])
+    assert "test_limited" not in warned
     result.stdout.re_match_lines(
         [r"memory_leak 10\d kB( \(.*\))?, limit 50 kB; 3 fresh processes, Rss of smaps_rollup.*"]
     )
-    result.stdout.no_fnmatch_line("*memory leaks*")
+    assert list(leak.values) == pytest.approx([100_000] * 3, rel=0.05)
+    assert [0.0] * 6 == [*cycle.values, *cache.values]
+    assert () == cycle.warnings == cache.warnings
 
 
 def test_onnx_load_and_run_repeats_and_tells_its_arena(pytester: pytest.Pytester) -> None:
@@ -206,8 +196,11 @@ def test_the_users_own_blocks_are_measured_in_a_measured_test_too(pytester: pyte
     assert list(samples(pytester)[0]["memory"].values) == pytest.approx([24 * MIB] * 3, abs=MIB / 2)
 
 
-def test_what_hooks_of_a_conftest_hold_counts(pytester: pytest.Pytester) -> None:
-    """A model that is loaded when pytest is configured, one before each test, and one by a plugin that is an object."""
+def test_what_hooks_of_a_conftest_hold_counts_and_no_other_profiler_watches(pytester: pytest.Pytester) -> None:
+    """A model that is loaded when pytest is configured, one before each test, and one by a plugin that is an object.
+
+    As pytest-memray does by an ini, a marker or the environment: its own memory would be measured.
+    """
     pytester.makeconftest(
         """
         HELD = []
@@ -216,8 +209,14 @@ def test_what_hooks_of_a_conftest_hold_counts(pytester: pytest.Pytester) -> None
             def pytest_runtest_setup(self):
                 HELD.append(b"x" * (8 << 20))
 
+        class Manager:
+            def pytest_runtest_call(self, item):
+                with open("watched", "a") as file:
+                    file.write("watched\\n")
+
         def pytest_configure(config):
             config.pluginmanager.register(Plugin())
+            config.pluginmanager.register(Manager(), "memray_manager")
             HELD.append(b"x" * (24 << 20))
 
         def pytest_runtest_setup():
@@ -233,27 +232,4 @@ def test_what_hooks_of_a_conftest_hold_counts(pytester: pytest.Pytester) -> None
     )
     pytester.runpytest_subprocess(*QUICK).assert_outcomes(passed=1)
     assert list(samples(pytester)[0]["memory"].values) == pytest.approx([40 << 20] * 3, abs=1 << 20)
-
-
-def test_no_other_profiler_watches_a_process_that_measures_memory(pytester: pytest.Pytester) -> None:
-    """As pytest-memray does by an ini, a marker or the environment: its own memory would be measured."""
-    pytester.makeconftest(
-        """
-        class Manager:
-            def pytest_runtest_call(self, item):
-                with open("watched", "a") as file:
-                    file.write("watched\\n")
-
-        def pytest_configure(config):
-            config.pluginmanager.register(Manager(), "memray_manager")
-        """
-    )
-    pytester.makepyfile(
-        """
-        import pytest
-        @pytest.mark.hwbudget(memory_max_mb=100)
-        def test_it(): pass
-        """
-    )
-    pytester.runpytest_inprocess(*QUICK).assert_outcomes(passed=1)
     assert "watched\n" == (pytester.path / "watched").read_text(encoding="utf-8")  # by this session alone
