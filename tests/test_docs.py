@@ -137,13 +137,9 @@ def test_the_example_breaks_as_its_readme_shows(pytester: pytest.Pytester, monke
     assert result.ret == 1
 
 
-def _settings(text: str) -> object:
-    return configparser.ConfigParser().read_string(text)
-
-
 def test_every_block_has_a_language_and_can_be_parsed() -> None:
     """A block without one could be a command that nothing reads."""
-    read: dict[str, Any] = {"python": ast.parse, "toml": tomllib.loads, "ini": _settings}
+    read: dict[str, Any] = {"python": ast.parse, "toml": tomllib.loads, "ini": configparser.ConfigParser().read_string}
     for language, parse in read.items():
         assert blocks(language)
         for page, code in blocks(language):

@@ -74,23 +74,28 @@ def late_libraries() -> set[str]:
     return set(lint["flake8-tidy-imports"]["banned-module-level-imports"])
 
 
+Trees = dict[str, list[ast.AST]]
+
+
 @pytest.fixture(scope="module")
-def trees() -> dict[str, ast.Module]:
-    """Every file of the package, parsed."""
+def trees() -> Trees:
+    """Every file of the package, parsed, with all nodes of its tree."""
     files = sorted(PACKAGE.rglob("*.py"))
-    return {one.relative_to(PACKAGE).as_posix(): ast.parse(one.read_text(encoding="utf-8")) for one in files}
+    return {
+        one.relative_to(PACKAGE).as_posix(): [*ast.walk(ast.parse(one.read_text(encoding="utf-8")))] for one in files
+    }
 
 
-def unsafe_calls(tree: ast.Module) -> list[str]:
+def unsafe_calls(nodes: list[ast.AST]) -> list[str]:
     """Name every call that would obey what it reads: eval and its kin, unpickling, a shell."""
     meant = dict[str, str]()  # a name in this file → what was imported by it
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             meant |= {one.asname: one.name for one in node.names if one.asname}
         elif isinstance(node, ast.ImportFrom):
             meant |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
     found = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call):
             owner, dot, name = ast.unparse(node.func).rpartition(".")
             called = f"{meant.get(owner, owner)}.{name}" if dot else meant.get(name, name)
@@ -194,28 +199,28 @@ def test_what_a_session_loads_and_starts_is_noticed(tmp_path: Path) -> None:
     assert started
 
 
-def test_a_class_name_means_one_thing(trees: dict[str, ast.Module]) -> None:
-    found = Counter(node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+def test_a_class_name_means_one_thing(trees: Trees) -> None:
+    found = Counter(node.name for nodes in trees.values() for node in nodes if isinstance(node, ast.ClassDef))
     assert len(found) > 100
     assert {} == {name: count for name, count in found.items() if count > 1}
 
 
-def test_nothing_that_is_read_is_obeyed(trees: dict[str, ast.Module]) -> None:
+def test_nothing_that_is_read_is_obeyed(trees: Trees) -> None:
     """And a planted call is noticed."""
-    found = {path: unsafe_calls(tree) for path, tree in trees.items()}
+    found = {path: unsafe_calls(nodes) for path, nodes in trees.items()}
     assert {path: calls for path, calls in found.items() if calls} == COMPILED_ONLY
-    assert [*HARMLESS] == [one for one in (*UNSAFE, *HARMLESS) if not unsafe_calls(ast.parse(one))]
+    assert [*HARMLESS] == [one for one in (*UNSAFE, *HARMLESS) if not unsafe_calls([*ast.walk(ast.parse(one))])]
 
 
-def commands_of(tree: ast.Module, program: str) -> int:
+def commands_of(nodes: list[ast.AST], program: str) -> int:
     """Count the command lines that begin with this program."""
-    words = [node.elts[0] for node in ast.walk(tree) if isinstance(node, ast.List) and node.elts]
+    words = [node.elts[0] for node in nodes if isinstance(node, ast.List) and node.elts]
     return sum(isinstance(word, ast.Constant) and word.value == program for word in words)
 
 
-def test_git_is_run_in_one_place(trees: dict[str, ast.Module]) -> None:
+def test_git_is_run_in_one_place(trees: Trees) -> None:
     """With settings by which it obeys no repository."""
-    found = {path: commands_of(tree, "git") for path, tree in trees.items()}
+    found = {path: commands_of(nodes, "git") for path, nodes in trees.items()}
     assert {"checkout/git.py": 1} == {path: count for path, count in found.items() if count}
 
 
