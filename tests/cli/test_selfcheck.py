@@ -6,7 +6,7 @@ import pytest
 from fakes import gates
 from fakes import records as fake
 from fakes.commands import Told
-from fakes.repositories import repository_with
+from fakes.repositories import git
 from fakes.reruns import REPEATED, SIMULATED, WORK
 
 from pytest_hwperf.cli import USAGE
@@ -100,8 +100,11 @@ def test_without_git_this_folder_is_copied(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.usefixtures("fakes_in_reach")
 def test_it_runs_the_users_own_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
     """One build of equal code and one with three times the work, which every pair sees: of simulated time."""
+    (project := tmp_path / "project").mkdir()
+    (project / "work.py").write_text(WORK, encoding="utf-8")
     code = "import work\n\n\ndef test_call(hwperf):\n    hwperf(work.call)\n"
-    project = repository_with(tmp_path / "project", work__py=WORK, test_work__py=code)
+    (project / "test_work.py").write_text(code, encoding="utf-8")
+    git(project, "init")  # without a commit
     monkeypatch.chdir(project)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     out = told(0, "selfcheck", "--builds=1", "--planted=1", "--work=200%", "--", *SIMULATED, REPEATED).out
