@@ -92,13 +92,14 @@ def test_without_a_gpu_in_use_nothing_is_counted() -> None:
     assert () == allocations({}) == allocations(torch_with(FakeTorchCuda(initialised=False)))
 
 
-def test_of_several_boards_those_in_use_are_waited_for() -> None:
-    cuda = FakeTorchCuda(held=(0, 0, 4096))
-    waiter(torch_with(cuda))()
-    assert [0, 2] == cuda.waited
+def test_a_single_board_is_waited_for_and_of_several_those_in_use() -> None:
+    for held, waited in (((0,), [0]), ((0, 0, 4096), [0, 2])):
+        cuda = FakeTorchCuda(held=held)
+        waiter(torch_with(cuda))()
+        assert waited == cuda.waited
 
 
-def test_a_single_board_and_cupy_are_waited_for() -> None:
-    cupy, cuda = FakeCupy(), FakeTorchCuda(held=(0,))
+def test_cupy_is_waited_for_too() -> None:
+    cupy, cuda = FakeCupy(), FakeTorchCuda()
     waiter({**torch_with(cuda), "cupy": cupy})()
     assert (1, [0]) == (cupy.waits, cuda.waited)
