@@ -75,16 +75,6 @@ def test_waiting_for_a_change_is_given_up() -> None:
     assert "did not move in 1.00 s" in meter.end(started).reason
 
 
-def test_both_ends_wait_for_what_is_still_under_way() -> None:
-    clock, calls = PassingClock(), list[float]()
-    counters = SteadyCounters(clock, [Load(watts=20.0)])
-    meter = meter_on_counters(counters, clock, before_reading=lambda: calls.append(clock.now_s))
-    started = meter.start()
-    clock.now_s += 1.0
-    meter.end(started)
-    assert [0.0, 1.0] == calls
-
-
 def test_a_reading_tells_our_share() -> None:
     clock, busy = PassingClock(), iter((Busy(0.0, 0.0), Busy(0.8, 1.6)))
     meter = meter_on_counters(SteadyCounters(clock, [Load(watts=20.0)]), clock, busy=lambda: next(busy))
@@ -189,16 +179,6 @@ def test_wraps_are_folded_once_more_for_each_range() -> None:
     assert 200_000_000_000 - 3 <= after.counts[0] - before.counts[0] <= 200_000_000_000 + 1_000_000
     assert before.voids == after.voids
     assert {LONGEST_S / 2} == set(waits.waited)
-
-
-def test_without_the_thread_the_same_window_is_void() -> None:
-    clock = PassingClock()
-    totals = totals_of(clock, SteadyCounters(clock, [Load(watts=400.0, last=DRAM_RANGE)]))
-    before = totals.read()
-    clock.now_s = 200.0
-    after = totals.read()
-    assert before.voids < after.voids
-    assert "the counters were not read for 200 s, longer than 32.8 s" in totals.reason
 
 
 def test_an_error_that_only_the_thread_meets_voids_open_windows() -> None:

@@ -88,19 +88,6 @@ def test_what_a_block_raises_goes_on_and_leaves_no_figure() -> None:
         raise ZeroDivisionError
 
 
-def test_windows_nest() -> None:
-    """The outer window holds the joules of the inner one too."""
-    counter, clock = ScriptedMeter(), HandClock()
-    energy = EnergyMeter(counter, clock)
-    with energy.window() as outer:
-        counter.joules += 1.0
-        clock.pass_time(1.0)
-        with energy.window() as inner:
-            counter.joules += 2.0
-            clock.pass_time(1.0)
-    assert (3.0, 2.0) == (outer.joules, inner.joules)
-
-
 def test_energy_that_is_off_says_so() -> None:
     """Before and after the block: there is nothing to wait for."""
     with EnergyMeter(None).window() as reading:

@@ -172,19 +172,6 @@ def test_what_a_block_raises_goes_on_and_leaves_no_figure(held: FakeResident) ->
         assert f"the block raised {kind.__name__} before its window ended" == reading.reason
 
 
-def test_nested_windows_keep_their_peaks(held: FakeResident) -> None:
-    """The outer one peaked at 900 before the inner one made the system forget it."""
-    windows = windows_on(PeakRss(held))
-    with windows.window() as outer:
-        held.put(900)
-        held.put(-800)
-        with windows.window() as inner:
-            held.put(300)
-            held.put(-250)
-    assert (900, 150) == (outer.peak_bytes, outer.retained_bytes)
-    assert (300, 50) == (inner.peak_bytes, inner.retained_bytes)
-
-
 def test_an_inner_peak_is_the_outer_ones_too(held: FakeResident) -> None:
     windows = windows_on(PeakRss(held))
     with windows.window() as outer:
