@@ -91,8 +91,9 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, bytes], None]:
             beside.parent.mkdir(parents=True, exist_ok=True)
             beside.write_bytes(actual)
             known = path.read_bytes() if path.exists() else b""
-            texts = (_lines_of(path, one) for one in (known, actual))
-            shown = "\n".join(islice(unified_diff(*texts, str(path), str(beside), lineterm="", n=1), _DIFF_LINES))
+            old, new = (_lines_of(path, one) for one in (known, actual))
+            differing = unified_diff(old, new, str(path), str(beside), lineterm="", n=1)
+            shown = "\n".join(islice(differing, _DIFF_LINES))
             pytest.fail(f"differs from {path}, accept with --update-golden:\n{shown}", pytrace=False)
 
     return compare
