@@ -1,5 +1,7 @@
 """How a fleet reaches its hosts, names those that it cannot, and tidies up after those that did not answer."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -8,6 +10,9 @@ from typing import Any
 
 import pytest
 from fakes.dask_clients import Client, order_for
+from fakes.repositories import repository_with
+
+from pytest_hwperf.cli.output import OK
 
 pytest.importorskip("distributed", reason="the extra fleet is not installed")
 
@@ -182,3 +187,19 @@ def test_a_scheduler_is_reached_by_its_own_way(monkeypatch: pytest.MonkeyPatch) 
     with clustered([], "tcp://127.0.0.1:1", Path(), encrypted=False, silence_s=9.0) as cluster:
         assert "cluster" == cluster  # type: ignore[comparison-overlap]
     assert ["tcp://127.0.0.1:1", False] == given
+
+
+TEST = "def test_one(hwperf):\n    hwperf.record('tokens', 4.0, better='lower')\n"
+
+
+@pytest.mark.live
+def test_a_fleet_of_this_machine(tmp_path: Path) -> None:
+    """In a process of its own: what dask has started, such as multiprocessing's tracker, outlives its cluster."""
+    root = repository_with(tmp_path / "project", test_one__py=TEST, pytest__ini="[pytest]\n")
+    words = ("fleet", "--no-install", "--", "--hwperf-energy=off", "-pno:cacheprovider")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest_hwperf.cli", *words], cwd=root, check=False, capture_output=True, text=True
+    )
+    assert OK == done.returncode, done.stderr
+    assert "test_one.py::test_one on local" in done.stdout
+    assert "local: local: ended with pytest's exit code 0" in done.stderr

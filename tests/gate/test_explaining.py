@@ -264,15 +264,17 @@ UNEXPLAINED = {
 }
 
 
+@pytest.mark.parametrize("wanted", ["auto", "always"])
 @pytest.mark.parametrize("beside", [None, (1, "latency", "p50", 0.2), (0, "latency", "p50", -0.2)])
 def test_what_no_profile_explains_says_why(
-    monkeypatch: pytest.MonkeyPatch, beside: tuple[int, str, str, float] | None
+    monkeypatch: pytest.MonkeyPatch, beside: tuple[int, str, str, float] | None, wanted: Explain
 ) -> None:
     """Also where another test got slower, or the calls of this one faster."""
-    found = {
-        metric: told(monkeypatch, changes((0, *metric.split(" "), 0.3), *filter(None, [beside])))[1][metric]  # type: ignore[arg-type] # a name and a statistic
-        for metric in UNEXPLAINED
-    }
+    found = {}
+    for name in UNEXPLAINED:
+        metric, statistic = name.split()
+        changed = changes((0, metric, statistic, 0.3), *filter(None, [beside]))
+        found[name] = told(monkeypatch, changed, wanted)[1][name]
     assert UNEXPLAINED == found
 
 

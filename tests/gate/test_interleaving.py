@@ -246,7 +246,7 @@ def test_energy_that_is_refused_or_of_different_sources_is_no_number() -> None:
     [
         (
             FakeMeasurement(taken=lambda call: MILLI * (1 + 2 * (call // 15 % 2))),
-            BlockPlan(warm_blocks=6),
+            BlockPlan(warm_blocks=3),
             "no steady state in its warm-up",
         ),
         (constant(2000 * MILLI), BlockPlan(doubles=1, calls=1), "calls too slow for a warm-up of three blocks"),
