@@ -22,7 +22,8 @@ def conduct(self: Conductor, evidence: Evidence, until: float, why_late: Stateme
     del why_late
     while (step := next_step(evidence)).stage is not None:
         if not evidence.pairs:
-            pair, _ = self._side_by_side(evidence, step, until)[0]
+            whole = next_step(replace(evidence, suspects=()))  # of all tests, also those that need no screen
+            pair, _ = self._side_by_side(evidence, whole, until)[0]
             assert pair.lost is None, pair.lost  # its log is named
         repeated = replace(pair, number=len(evidence.pairs) + 1, stage=step.stage)
         evidence = replace(evidence, pairs=(*evidence.pairs, repeated))
