@@ -283,7 +283,7 @@ class _Course:
             return screen.compare(level, "equal pairs" if screen.is_constant else "screen")
         if found and pairs == self.looks[-1]:
             return found
-        if not screen.observations or hypothesis in self.evidence.dropped:
+        if hypothesis in self.evidence.dropped or not (found or screen.observations):
             return None
         if found is None:
             found = screen.compare(2.0 ** -len(screen.observations), "unconfirmed screen")

@@ -155,6 +155,9 @@ def test_a_suspect_of_the_rehearsal_that_is_not_slower_is_cleared_by_fresh_pairs
     assert ("equivalent", 8, "8 fresh pairs: no sign of a slowdown") == (found.outcome, found.pairs, found.how)
     few = replace(evidence(pairs("confirm", {A: SLOW}, 3), hypotheses=[A], stopped="late"), suspects=(A,))
     assert {} == decide(few), "nothing is told of a look that is not complete"
+    fresh = pairs("confirm", {A: SLOW}, 7), pairs("confirm", {A: 0.9}, 1, start=8)
+    shown = decide(replace(evidence(*fresh, hypotheses=[A], stopped="late"), suspects=(A,)))[A]
+    assert ("inconclusive", 8, "late") == (shown.outcome, shown.pairs, str(shown.cause)), "and of one that is, all"
 
 
 def test_a_count_that_never_varies_is_screened_whole() -> None:
