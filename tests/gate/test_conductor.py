@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -183,6 +184,36 @@ def test_a_pair_that_is_lost_is_repeated_and_its_log_kept(conductor: Make, tmp_p
     assert decide(evidence)[TRIAL].outcome == "equivalent"
 
 
+def test_a_test_that_takes_its_process_down_again_and_again_is_dropped(conductor: Make) -> None:
+    found = conductor(baseline={"crash_in": [*range(50)]})
+    evidence = for_ever(found, asking())
+    assert (TRIAL,) == evidence.dropped
+    assert str(found.dropped[TRIAL]).startswith("gave no value in 2 pairs in a row: baseline: ended with code -9")
+
+
+def test_a_test_that_crashes_now_and_then_leaves_none_inconclusive(conductor: Make) -> None:
+    """It is run after the other one then, which it cuts off no more; its own pairs are repeated."""
+    nodes = ["t.py::flaky", "t.py::other"]
+    flaky, other = (replace(TRIAL, measurement=Measurement(test=node, label="")) for node in nodes)
+    found = conductor({"nodes": nodes}, {"nodes": nodes, "crash_in": [1, 3, 5, 7], "ends_at": nodes[0]})
+    evidence = for_ever(found, asking(flaky, other))
+    lost = [pair for pair in evidence.pairs if pair.lost]
+    assert (4, 10) == (len(lost), len(evidence.pairs))
+    assert [0, 1, 1, 0] == [len(pair.observations) for pair in lost]
+    assert (None, ()) == (evidence.stopped, evidence.dropped)
+    assert ["equivalent", "equivalent"] == [decide(evidence)[one].outcome for one in (flaky, other)]
+
+
+def test_what_is_decided_stays_when_another_statistic_loses_its_values(conductor: Make) -> None:
+    """The median is slower in every pair; the tail is now within its margin and now beyond, until all crash."""
+    tail = Hypothesis(measurement=HERE, margin=Margin(metric="latency", statistic="p95", size=0.1), better="lower")
+    found = conductor(candidate={"ns": [1_090_000, 1_120_000], "crash_in": [*range(15, 60)]})
+    evidence = for_ever(found, asking(TRIAL, tail))
+    assert ["screen"] * 6 + ["confirm"] * 11 == [pair.stage for pair in evidence.pairs]
+    assert (tail,) == evidence.dropped
+    assert {TRIAL: "regressed"} == {one: comparison.outcome for one, comparison in decide(evidence).items()}
+
+
 def test_lost_pairs_end_the_build(conductor: Make) -> None:
     """Before any test is reached there is nobody to drop."""
     said = str(for_ever(conductor(baseline={"early_exit": True}), asking()).stopped)
@@ -218,6 +249,32 @@ def test_a_child_of_a_test_does_not_outlive_its_pair(conductor: Make, tmp_path: 
     trace = conductor(candidate={"orphan": str(note)}).rehearse([NODE])
     assert trace.lost is None
     assert ends(int(note.read_text(encoding="ascii")))
+
+
+def test_a_trial_without_values_is_not_waited_for(conductor: Make) -> None:
+    """Its meter is refused, or one side does not measure."""
+    energy = Hypothesis(measurement=HERE, margin=Margin(metric="energy", statistic="mean", size=0.05), better="lower")
+    found = conductor()
+    evidence = for_ever(found, asking(TRIAL, energy))
+    assert (energy,) == evidence.dropped
+    assert decide(evidence)[TRIAL].outcome == "equivalent"
+    (reason,) = map(str, found.dropped.values())
+    assert reason.startswith("gave no value in 2 pairs in a row: ")
+    assert "no meter for " in reason  # the words of the side that refused
+    unmeasured = for_ever(conductor(candidate={"unmeasured": [*range(50)]}), asking())
+    assert ((TRIAL,), {}) == (unmeasured.dropped, decide(unmeasured))
+
+
+def test_what_tests_record_is_observed(conductor: Make) -> None:
+    own = Hypothesis(measurement=HERE, margin=Margin(metric="rouge", statistic="p50", size=0.02), better="higher")
+
+    def facts(value: float) -> dict[str, Any]:
+        return {"recorded": {"rouge": {"value": value, "better": "higher", "margin": 0.02, "label": ""}}}
+
+    evidence = for_ever(conductor(facts(0.5), facts(0.4)), asking(own))
+    values = [one for pair in evidence.pairs for one in pair.observations]
+    assert (array("d", [0.5]), array("d", [0.4])) == (values[0].baseline, values[0].candidate)
+    assert decide(evidence)[own].outcome == "regressed"
 
 
 def test_progress_is_reported_with_what_each_stage_took(equal: Build) -> None:
