@@ -11,7 +11,16 @@ from pytest_hwperf.records.messages import said
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.stats.paired import pair_value
 from pytest_hwperf.stats.ranks import changes_of, decisive
-from pytest_hwperf.stats.sequence import LOOKS, PATIENT_SHARES, Step, decide, look_for_equivalence, looks, next_step
+from pytest_hwperf.stats.sequence import (
+    LOOKS,
+    PATIENT_SHARES,
+    SHARES,
+    Step,
+    decide,
+    look_for_equivalence,
+    looks,
+    next_step,
+)
 
 A, B = gates.asked(test="a"), gates.asked(test="b")
 WIDE = (0.97, 1.03, 0.98, 1.021, 0.975, 0.99)  # no sign of a slowdown, and no narrow interval
@@ -108,7 +117,7 @@ def test_what_a_late_look_finds_is_worse() -> None:
 
 
 def test_the_looks_share_alpha() -> None:
-    assert pytest.approx(1.0) == sum(PATIENT_SHARES)
+    assert [1.0, 1.0] == pytest.approx([sum(SHARES), sum(PATIENT_SHARES)])
 
 
 def test_a_late_look_needs_no_more_pairs_than_a_build_may_ask_for() -> None:

@@ -100,6 +100,14 @@ def test_outcome_of_eight_pairs() -> None:
     assert [] == [(values, outcome) for values, outcome in table if outcome != decided(values).outcome]
 
 
+def test_a_p_value_of_just_the_level_decides() -> None:
+    assert ["regressed", "inconclusive"] == [decided(EIGHT, level).outcome for level in (2**-8, 0.999 * 2**-8)]
+    worse, better = ([(20 + sign * 2) * MB + 1000 * i for i in range(7)] for sign in (1, -1))
+    base = [20 * MB + 900 * i for i in range(7)]
+    for level, outcomes in ((2**-7, ["regressed", "improved"]), (0.999 * 2**-7, ["inconclusive"] * 2)):
+        assert outcomes == [memory(base, candidate, level).outcome for candidate in (worse, better)]
+
+
 def test_too_few_pairs_have_no_bounds_and_could_catch_nothing() -> None:
     found = decided(EIGHT[:7])
     assert found.change is not None

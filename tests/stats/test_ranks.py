@@ -58,6 +58,8 @@ def test_rank_of_a_bound_and_the_level_it_holds() -> None:
         (13, 0.003, 8, 0.0023),
         (20, 0.003, 34, 0.0028),
         (6, 0.01, 0, 0.0),  # six values cannot reach 1 %
+        (6, 1 / 64, 1, 0.0156),  # what is as rare as the level is enough
+        (3, 0.8, 5, 0.75),  # the largest rank counts too
     ]
     assert [] == [
         (n, alpha, k, level)
@@ -145,10 +147,17 @@ def test_interval_moves_with_its_values_and_mirrors(values: list[float], added: 
 
 def test_centre_is_the_median_of_pairwise_means() -> None:
     """One process gone wild does not move it."""
-    assert [1.75, 4.0, 0.0] == [hodges_lehmann(values) for values in ([0, 1, 5], [4], [0.0] * 9 + [1000.0])]
+    table: list[tuple[list[float], float]] = [
+        ([0, 1, 5], 1.75),
+        ([0, 1, 2, 10], 1.75),
+        ([4], 4.0),
+        ([0.0] * 9 + [1000.0], 0.0),
+    ]
+    assert [] == [(values, centre) for values, centre in table if centre != hodges_lehmann(values)]
 
 
 def test_too_many_values_for_an_exact_sum_are_refused() -> None:
+    assert 2.0**-MOST_FLIPPED == sign_flip_p([1.0] * MOST_FLIPPED)
     with pytest.raises(ValueError, match="31 values: the exact test takes at most 30"):
         sign_flip_p([1.0] * (MOST_FLIPPED + 1))
 

@@ -553,6 +553,14 @@ def test_outcome_of_a_match() -> None:
     ]
 
 
+def test_a_match_that_can_be_just_as_rare_as_the_level_is_tested() -> None:
+    varying = values_of("memory", "fresh process", VARYING, [2 * MB + one for one in VARYING])
+    for match in (examples(7, 0), varying):
+        found = only(decide(evidence(hypotheses=[], fixed_samples=[match], alpha=2**-7)))
+        assert ("regressed", 2**-7) == (found.outcome, found.p_value)
+        assert "Holm, 0 of 0 screened and 1 other" in found.how
+
+
 def test_equal_processes_share_the_level_with_what_else_is_tested() -> None:
     """2^-7 is below 1 %, and not below a half of it; 2^-8 is."""
     mixed = examples(9, 8, test="b")
