@@ -1,7 +1,6 @@
 """What pairs have to bear: options and plugins of the session, hard ends of tests, and what a baseline's tree lacks."""
 
 import json
-import os
 import signal
 from pathlib import Path
 
@@ -25,7 +24,7 @@ def test_neither_the_first_failure_nor_a_long_wait_ends_a_pair(project: Project)
     pytest.importorskip("pytest_timeout")
     project.write(
         {
-            "pytest.ini": f"{INI}addopts = -x --maxfail=1 --timeout=3\n",
+            "pytest.ini": f"{INI}addopts = -x --maxfail=1 --lf --timeout=3 -n0 --strict-config --junitxml=junit.xml\n",
             "work.py": f"{WORK}\n\ndef new():\n    spend(300)\n",
             "test_1_fails.py": measured("new", "work.new"),
             "test_2_waits.py": measured("wait", "work.call", "time.sleep(3.5 * BASE)"),
@@ -189,28 +188,6 @@ def test_what_the_candidates_tests_have_lost_slows_no_baseline(project: Project)
     result.stdout.fnmatch_lines([f"hwperf: not in your tree any more, and removed from the baseline's: {gone}"])
 
 
-def test_a_link_out_of_the_tree_is_followed_and_named(project: Project, tmp_path: Path) -> None:
-    """Relative, it led to nothing in the baseline's temporary place, with a remedy that did not help."""
-    (tmp_path / "data").write_text("300")
-    (project.path / "linked").symlink_to(os.path.relpath(tmp_path / "data", project.path))
-    read = "lambda: work.spend(int(pathlib.Path('linked').read_text()))"
-    project.commit({"test_linked.py": measured("linked", read)})
-    result = project.run(REHEARSED)
-    assert COMPARED == project.compared("test_linked").reason
-    said = f"links lead out of the tree, so that both sides use the same there: linked (to {tmp_path / 'data'})"
-    result.stdout.fnmatch_lines([f"hwperf: {said}"])
-
-
-def test_a_helper_that_differs_is_named_and_each_side_runs_its_own(project: Project) -> None:
-    project.commit({"tests/helper.py": "NUMBER = 1\n"})
-    project.write(
-        {"tests/helper.py": "NUMBER = 2\n", "tests/test_a.py": f"import helper\n{measured('a', 'work.call')}"}
-    )
-    result = project.run(REHEARSED)
-    assert COMPARED == project.compared("test_a").reason
-    result.stdout.fnmatch_lines(["hwperf: changed since the baseline, and each side runs its own: tests/helper.py"])
-
-
 def test_a_folder_that_the_baseline_lacks_is_no_place_to_start_in(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,120 +200,6 @@ def test_a_folder_that_the_baseline_lacks_is_no_place_to_start_in(
     result.stderr.fnmatch_lines(
         ["ERROR: hwperf: the baseline has no folder new, in which pytest was started: start it in one that both have"]
     )
-
-
-def test_a_process_that_is_killed_once_is_tried_again(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the system does when memory is short for a moment."""
-    monkeypatch.setenv("NOTES", str(tmp_path / "killed"))
-    killed = "pathlib.Path(os.environ['NOTES'])"
-    once = f"BASE and not {killed}.exists() and ({killed}.touch(), os.kill(os.getpid(), 9))"
-    project.commit({"test_killed.py": measured("killed", "work.call", once)})
-    project.run(REHEARSED)
-    assert (tmp_path / "killed").exists()
-    assert "equivalent" == project.compared("test_killed").outcome
-
-
-UNSEEDED = """
-import os, random
-import numpy as np
-import work
-
-BASE = 'hwperf-base-' in os.getcwd()
-X, Y = np.zeros((200, 1), dtype=np.float32), np.ones(200, dtype=int)
-
-
-def test_labels(hwperf):
-    right = {right}  # as by a model that is trained in each process
-
-    def predict(rows):
-        work.call()
-        return np.array([1] * right + [0] * (200 - right))[: len(rows)]
-
-    hwperf(predict, X, y_true=Y)
-"""
-KEEPS_STATE = """
-import os
-from itertools import count
-import numpy as np
-import work
-
-BASE = 'hwperf-base-' in os.getcwd()
-X, Y, CALLS = np.zeros((200, 1), dtype=np.float32), np.ones(200, dtype=int), count()
-
-
-def predict(rows):
-    work.call()
-    return np.full(len(rows), BASE or next(CALLS) < 20)
-
-
-def test_labels(hwperf):
-    hwperf(predict, X, y_true=Y, batch_size={size})
-"""
-
-
-def test_a_model_without_a_seed_that_is_worse_in_every_process_is_regressed(project: Project) -> None:
-    right = "random.randrange(190, 201) if BASE else random.randrange(100, 170)"
-    project.commit({"test_labels.py": UNSEEDED.replace("{right}", right)})
-    result = project.run(REHEARSED)
-    accuracy = project.compared("test_labels", "accuracy", "mean")
-
-    result.assert_outcomes(failed=1)
-    assert "regressed" == accuracy.outcome
-    assert "worse in each of its 5 than the baseline in any" in accuracy.warnings[0]
-
-
-@pytest.mark.parametrize("size", [200, 50])
-def test_answers_that_get_worse_from_call_to_call_are_those_of_the_last(project: Project, size: int) -> None:
-    project.commit({"test_labels.py": KEEPS_STATE.replace("{size}", str(size))})
-    result = project.run(REHEARSED)
-    accuracy = project.compared("test_labels", "accuracy", "mean")
-
-    result.assert_outcomes(failed=1)
-    assert "regressed" == accuracy.outcome
-    note = f"candidate: {size} of the first call's {size} answers were others after the last call"
-    assert accuracy.warnings[0].startswith(note)
-
-
-OTHER_DATA = """
-import numpy as np
-import work
-
-
-def predict(rows):
-    work.call()
-    return np.ones(len(rows), dtype=int)
-
-
-def test_alike(hwperf):
-    hwperf(predict, work.X, y_true=work.Y, batch_size=10)
-
-
-def test_wider(hwperf):
-    hwperf(predict, np.zeros((20, work.WIDTH)), y_true=np.ones(20), batch_size=10)
-
-
-def test_same(hwperf):
-    hwperf(work.call)
-"""
-
-
-@pytest.mark.parametrize(
-    "rows", ["np.ones((20, 2)), np.ones(20)", "np.zeros((30, 2)), np.ones(30)", "np.zeros((20, 2)), np.zeros(20)"]
-)
-def test_other_data_is_counted_and_the_times_of_calls_on_it_are_compared(project: Project, rows: str) -> None:
-    """Other values, more rows, or other labels: the inputs of a call have one shape, except where rows are wider."""
-    data = f"import numpy as np\n{WORK}\n\nX, Y = np.zeros((20, 2)), np.ones(20)\nWIDTH = 2\n"
-    project.commit({"work.py": data, "test_data.py": OTHER_DATA})
-    project.write({"work.py": data.replace("np.zeros((20, 2)), np.ones(20)", rows).replace("WIDTH = 2", "WIDTH = 3")})
-    result = project.run(REHEARSED, "--hwperf-report=report.md")
-    assert "equivalent" == project.compared("test_alike").outcome
-    assert "not comparable" == project.compared("test_alike", "accuracy", "mean").outcome
-    assert "not comparable" == project.compared("test_wider").outcome
-    assert "3 passed, 2 not comparable in " in result.stdout.lines[-1]
-    said = "2 tests not comparable (1 in part), data or conditions changed: "
-    assert said in (project.path / "report.md").read_text(encoding="utf-8")
 
 
 def test_what_the_pairs_see_beside_is_said_on_every_surface_and_fails_nothing(project: Project) -> None:

@@ -1,9 +1,7 @@
 """Async calls and streams in the paired gate, on the loop of their test too."""
 
 import pytest
-from fakes.reruns import INI, REPEATED, Project, repository
-
-from pytest_hwperf.records.verdict import ComparisonOutcome
+from fakes.reruns import INI, REPEATED, repository
 
 pytest.importorskip("pytest_asyncio")
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]
@@ -14,6 +12,10 @@ from fakes.simulated_time import spend
 
 async def predict():
     spend({call})
+
+
+async def steady():
+    spend(300)
 
 
 def tokens():
@@ -36,6 +38,10 @@ def test_call(hwperf):
     hwperf(work.predict)
 
 
+def test_steady(hwperf):
+    hwperf(work.steady)
+
+
 @pytest.mark.hwregression(first_item_p50="2%", item_p50="2%")
 def test_stream(hwperf):
     assert hwperf(work.tokens).result == [0, 1, 2, 3, 4]
@@ -48,28 +54,12 @@ async def test_awaited(hwperf):
 ASYNCIO = ("-p", "pytest_asyncio.plugin", "-o", "asyncio_default_fixture_loop_scope=function")
 
 
-@pytest.fixture
-def project(pytester: pytest.Pytester) -> Project:
+def test_what_got_slower_fails_and_what_did_not_passes(pytester: pytest.Pytester) -> None:
+    """Items take half as long again: the first one, with 200 µs before it, a twelfth; another call a tenth more."""
     files = {"work.py": WORK.format(call=300, item=40), "pytest.ini": INI, "test_work.py": TESTS}
-    return repository(pytester, files)
-
-
-def outcomes(project: Project) -> dict[str, ComparisonOutcome]:
-    asked = [("test_call", "latency"), ("test_stream", "latency"), ("test_awaited", "latency")]
-    found = {name: project.compared(name, metric).outcome for name, metric in asked}
-    return found | {metric: project.compared("test_stream", metric).outcome for metric in ("first_item", "item")}
-
-
-def test_what_got_slower_fails_and_what_did_not_passes(project: Project) -> None:
-    """Items take half as long again: the first one, with 200 µs before it, a twelfth; the call itself is the same."""
-    project.write({"work.py": WORK.format(call=300, item=60)})
-    project.run(*ASYNCIO, REPEATED).assert_outcomes(failed=2, passed=1)
-    found = outcomes(project)
-    assert found.pop("test_call") != "regressed"
-    assert {"regressed"} == {*found.values()}
-
-
-def test_an_async_call_that_got_slower_fails(project: Project) -> None:
-    project.write({"work.py": WORK.format(call=330, item=40)})
-    project.run(*ASYNCIO, REPEATED).assert_outcomes(failed=1, passed=2)
-    assert outcomes(project)["test_call"] == "regressed"
+    project = repository(pytester, files)
+    project.write({"work.py": WORK.format(call=330, item=60)})
+    project.run(*ASYNCIO, REPEATED).assert_outcomes(failed=3, passed=1)
+    asked = [*(("test_stream", metric) for metric in ("latency", "first_item", "item")), ("test_awaited", "latency")]
+    assert {"regressed"} == {project.compared(*one).outcome for one in [("test_call", "latency"), *asked]}
+    assert "regressed" != project.compared("test_steady").outcome

@@ -44,7 +44,7 @@ FILES = {
 }
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _backend() -> None:
     """Installing from a folder takes setuptools, here and not from an index."""
     try:
@@ -55,10 +55,8 @@ def _backend() -> None:
         pytest.skip(f"setuptools {found} cannot build a wheel by itself")
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """A repository whose working tree differs from its commit, with an environment that sees this one's packages."""
-    folder = tmp_path / "project"
+def made(folder: Path) -> Path:
+    """Make a repository whose working tree differs from its commit; its environment sees this one's packages."""
     for name, text in FILES.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,6 +80,14 @@ def install(project: Path, *how: str) -> None:
     assert 0 == done.returncode, done.stderr
 
 
+@pytest.fixture(scope="module")
+def editable(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project that is installed as it stands; tests write `tests/test_pkg.py` anew."""
+    project = made(tmp_path_factory.mktemp("editable") / "project")
+    install(project, "--editable", ".")
+    return project
+
+
 def rehearse(project: Path, *options: str) -> "subprocess.CompletedProcess[str]":
     """Run the project's pytest against its commit, as far as the rehearsal."""
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTEST_ADDOPTS")}
@@ -93,24 +99,31 @@ def rehearse(project: Path, *options: str) -> "subprocess.CompletedProcess[str]"
     )  # fmt: skip
 
 
-def test_an_editable_install_is_led_to_the_code_of_each_side(project: Path) -> None:
-    install(project, "--editable", ".")
-    done = rehearse(project)
-    report = from_json(ReportFile, (project / "r.json").read_text(encoding="utf-8")).report
+def noted(project: Path) -> list[str]:
+    """Return what tests have noted, and forget it."""
+    notes = project.with_name("notes")
+    lines = notes.read_text(encoding="ascii").splitlines()
+    notes.unlink()
+    return sorted(lines)
+
+
+def test_an_editable_install_is_led_to_the_code_of_each_side(editable: Path) -> None:
+    (editable / "tests" / "test_pkg.py").write_text(FILES["tests/test_pkg.py"], encoding="utf-8")
+    done = rehearse(editable)
+    report = from_json(ReportFile, (editable / "r.json").read_text(encoding="utf-8")).report
     (judgement,) = report.judgements
-    notes = project.with_name("notes").read_text(encoding="ascii").splitlines()
     assert 0 == done.returncode, done.stdout
     assert [COMPARED] == [comparison.reason for comparison in judgement.comparisons]
-    assert ["False candidate", "False candidate", "True baseline"] == sorted(notes)  # the session's own test too
+    assert ["False candidate", "False candidate", "True baseline"] == noted(editable)  # the session's own test too
 
 
-def test_an_installed_copy_is_compared_with_one_that_is_built_of_the_baseline(project: Path) -> None:
+def test_an_installed_copy_is_compared_with_one_that_is_built_of_the_baseline(tmp_path: Path) -> None:
     """Both sides would import the same copy."""
+    project = made(tmp_path / "project")
     install(project, ".")
     done = rehearse(project)
-    notes = project.with_name("notes").read_text(encoding="ascii").splitlines()
     assert 0 == done.returncode, done.stderr
-    assert ["False candidate", "False candidate", "True baseline"] == sorted(notes)
+    assert ["False candidate", "False candidate", "True baseline"] == noted(project)
     assert "the package under test is installed as a copy" in done.stdout
 
 
@@ -127,26 +140,22 @@ def test_pkg(hwperf):
     start(HOW)
     hwperf(sum, [1, 2])
 """
-STARTS = {
-    "an environment of its own": "env={'PATH': os.environ['PATH']}",
-    "an environment without one variable": "env={k: v for k, v in os.environ.items() if k != 'PYTHONPATH'}",
-    "an isolated interpreter": "isolated='-I'",
-}
+STARTS = (  # how; an environment of its own is the last one
+    "env={k: v for k, v in os.environ.items() if k != 'PYTHONPATH'}",
+    "isolated='-I'",
+    "env={'PATH': os.environ['PATH']}",
+)
 
 
-@pytest.mark.parametrize("how", STARTS)
-def test_a_process_that_would_run_the_present_code_on_both_sides_is_refused(project: Path, how: str) -> None:
+def test_a_process_that_would_run_the_present_code_on_both_sides_is_refused(editable: Path) -> None:
     """By the editable install; in an environment that is built of the baseline it runs the baseline's."""
-    install(project, "--editable", ".")
-    child = STARTING.replace("HOW", STARTS[how])
-    (project / "tests" / "test_pkg.py").write_text(child, encoding="utf-8")
-    done = rehearse(project)
-    assert pytest.ExitCode.USAGE_ERROR == done.returncode, done.stdout
-    assert "not comparable: a test starts `" in done.stderr
-    assert "your tree's pkg, by the editable install. Start it with os.environ, or build" in done.stderr
-    if how == "an environment of its own":
-        project.with_name("notes").unlink()
-        done = rehearse(project, "-ohwperf_base_env=build")
-        notes = project.with_name("notes").read_text(encoding="ascii").splitlines()
-        assert 0 == done.returncode, done.stderr
-        assert ["baseline", "candidate", "candidate"] == sorted(notes)
+    for how in STARTS:
+        (editable / "tests" / "test_pkg.py").write_text(STARTING.replace("HOW", how), encoding="utf-8")
+        done = rehearse(editable)
+        assert pytest.ExitCode.USAGE_ERROR == done.returncode, done.stdout
+        assert "not comparable: a test starts `" in done.stderr
+        assert "your tree's pkg, by the editable install. Start it with os.environ, or build" in done.stderr
+        noted(editable)
+    done = rehearse(editable, "-ohwperf_base_env=build")
+    assert 0 == done.returncode, done.stderr
+    assert ["baseline", "candidate", "candidate"] == noted(editable)
