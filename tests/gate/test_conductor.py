@@ -33,7 +33,7 @@ FAKES = Path(__file__).parents[1] / "fakes"
 NODE = "t.py::test"
 HERE = Measurement(test=NODE, label="")
 TRIAL = Hypothesis(measurement=HERE, margin=Margin(metric="latency", statistic="p50", size=0.02), better="lower")
-SILENCE_S = 3.0
+SILENCE_S = 5.0  # more than a busy machine takes to start a process
 QUICK = BlockPlan(doubles=1, calls=10, block_s=0.001)
 
 Make = Callable[..., Conductor]

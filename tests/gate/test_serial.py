@@ -350,18 +350,24 @@ def test_a_test_that_takes_its_process_down_again_and_again_is_dropped(monkeypat
     assert str(found.dropped[one]).startswith("gave no value in 2 pairs in a row: baseline: ended with code -9")
 
 
-def test_a_test_that_crashes_now_and_then_leaves_none_inconclusive(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is run after the other one then, which it cuts off no more; its own pairs are repeated."""
+def test_tests_that_crash_now_and_then_leave_none_inconclusive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are run after the others then, which they cut off no more; their own pairs are repeated.
+
+    The last one is cut off twice in a row, each time by another test, and is not dropped for that.
+    """
 
     def tests(side: Side, number: int) -> Mapping[str, FakeTest]:
-        return {FREE: dying(at_once=side == "candidate" and number in (1, 3, 5, 7)), LAST: FakeTest()}
+        crashing = {FREE: (1, 4, 6), PORT: (2,)} if side == "candidate" else {}
+        return {node: dying(at_once=number in crashing.get(node, ())) for node in (FREE, PORT, LAST)}
 
-    _, evidence = side_by_side(monkeypatch, tests, asking(FREE), asking(LAST))
+    asked = [asking(node) for node in (FREE, PORT, LAST)]
+    _, evidence = side_by_side(monkeypatch, tests, *asked)
     lost = [pair for pair in evidence.pairs if pair.lost]
-    assert (4, 10) == (len(lost), len(evidence.pairs))
-    assert [0, 1, 1, 0] == [len(pair.observations) for pair in lost]
+    assert [2, 3, 5, 7] == [pair.number for pair in lost]
+    assert [0, 0, 1, 2] == [len(pair.observations) for pair in lost]
+    assert 10 == len(evidence.pairs)
     assert (None, ()) == (evidence.stopped, evidence.dropped)
-    assert ["equivalent", "equivalent"] == [decide(evidence)[asking(node)].outcome for node in (FREE, LAST)]
+    assert ["equivalent"] * 3 == [decide(evidence)[one].outcome for one in asked]
 
 
 def test_what_is_decided_stays_when_another_statistic_loses_its_values(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,46 +18,6 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed"),
 ]
 
-TESTS = """
-import os, tempfile
-from pathlib import Path
-
-import pytest
-import work
-
-HERE = Path(__file__).parent
-
-
-@pytest.fixture(scope="session")
-def written():
-    path = Path(tempfile.gettempdir(), "hwperf-model.txt")
-    path.write_text((HERE / "model.txt").read_text())
-    return path
-
-
-def test_environment(hwperf, written):
-    hwperf(work.call)
-    Path("{root}/labels.txt").read_text()
-    hwperf.record("named", int(Path(os.environ["MODEL"]).read_text()), better="lower")
-    hwperf.record("written", int(written.read_text()), better="lower")
-"""
-
-
-def test_each_side_reads_its_own_model(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One is named in the environment, one is written to a fixed path; one that the tests name cannot be turned."""
-    files = {"work.py": WORK, "pytest.ini": INI, "test_model.py": TESTS, "model.txt": "1", "labels.txt": ""}
-    project = repository(pytester, files)
-    project.write({"model.txt": "2", "test_model.py": TESTS.replace("{root}", str(project.path))})
-    monkeypatch.setenv("MODEL", f"{project.path}/model.txt")
-    result = project.run(REPEATED)
-
-    result.assert_outcomes(failed=1)
-    outcomes = [project.compared("test_environment", metric).outcome for metric in ("named", "written")]
-    assert ["regressed", "regressed"] == outcomes
-    said = f"both sides have read {project.path}/labels.txt of the present tree"
-    assert any(one.startswith(said) for one in project.gate().warnings)
-
-
 STARTING = """
 import subprocess, sys
 import work
@@ -207,21 +167,56 @@ def test_ordinary(hwperf, tmp_path):
 """
 
 
-def test_what_the_sides_do_not_learn_from_each_other_is_not_shared(
+OWN = """
+import os, tempfile
+from pathlib import Path
+
+import pytest
+import work
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="session")
+def written():
+    path = Path(tempfile.gettempdir(), "hwperf-model.txt")
+    path.write_text((HERE / "model.txt").read_text())
+    return path
+
+
+def test_environment(hwperf, written):
+    hwperf(work.call)
+    Path("{root}/labels.txt").read_text()
+    hwperf.record("named", int(Path(os.environ["MODEL"]).read_text()), better="lower")
+    hwperf.record("written", int(written.read_text()), better="lower")
+"""
+
+
+def test_each_side_reads_its_own_model_and_what_it_does_not_learn_from_the_other_is_not_shared(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Logs, locks, files that are older, own names and own temporary folders.
+    """One model is named in the environment, one is written to a fixed path; one that tests name cannot be turned.
 
-    Processes that are not seen into are named: they could run the present code on both sides.
+    Logs, locks, files that are older, own names and own temporary folders are no trouble. Processes that are not seen
+    into are named: they could run the present code on both sides.
     """
     (tmp_path / "home").mkdir()
     (tmp_path / "home/old.txt").touch()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    project = repository(pytester, {"work.py": WORK, "pytest.ini": INI, "test_it.py": ORDINARY})
-    project.write({"work.py": f"{WORK}#\n", "test_unseen.py": UNSEEN.replace("{root}", str(project.path))})
-    result = project.run(REHEARSED)
+    files = {"test_model.py": OWN, "model.txt": "1", "labels.txt": "", "test_it.py": ORDINARY}
+    project = repository(pytester, {"work.py": WORK, "pytest.ini": INI, **files})
+    tests = {"test_unseen.py": UNSEEN, "test_model.py": OWN}
+    project.write(
+        {"model.txt": "2", **{name: text.replace("{root}", str(project.path)) for name, text in tests.items()}}
+    )
+    monkeypatch.setenv("MODEL", f"{project.path}/model.txt")
+    result = project.run(REPEATED)
 
-    result.assert_outcomes(passed=2)
+    result.assert_outcomes(failed=1, passed=2)
+    outcomes = [project.compared("test_environment", metric).outcome for metric in ("named", "written")]
+    assert ["regressed", "regressed"] == outcomes
+    said = f"both sides have read {project.path}/labels.txt of the present tree"
+    assert any(one.startswith(said) for one in project.gate().warnings)
     said = "your tests or their packages start processes, and hwperf does not check what these load: "
     assert [f"{said}`{sys.executable} -`, `os.fork()`. Make sure that they find files by `Path(__file__)`"] == [
         one for one in project.gate().warnings if said in one
