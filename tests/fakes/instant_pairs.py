@@ -1,11 +1,9 @@
 """A plugin for runs of pytest within tests: pairs take no time and find both sides equal; the rehearsal stays real.
 
 `-pfakes.instant_pairs`, as one word. What can be compared is `equivalent` then, and has no reason beside its method.
-A test whose id ends with the environment variable SUSPECT looks slower in the screen, after which the time is up.
 """
 
 import math
-import os
 from array import array
 
 import pytest
@@ -14,39 +12,40 @@ from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.records.evidence import Evidence, Observation, Pair
 from pytest_hwperf.records.messages import Statement
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.stats.sequence import next_step
+from pytest_hwperf.stats.sequence import Step, next_step
 
 
 def conduct(self: Conductor, evidence: Evidence, until: float, why_late: Statement | None) -> Evidence:
     """Stand for `Conductor.conduct`."""
-    del until
+    del until, why_late
     self.seconds["screen"] = 0.0
-    suspect = os.environ.get("SUSPECT", "no such test")
     while (step := next_step(evidence)).stage is not None:
-        if step.stage == "confirm":
-            return replace(evidence, stopped=why_late)
-        pair = Pair(
-            number=len(evidence.pairs) + 1,
-            stage=step.stage,
-            first="baseline",
-            hash_seeds={"baseline": 1, "candidate": 2},
-            assignments=(),
-            observations=tuple(
-                Observation(
-                    measurement=one.measurement,
-                    metric=one.margin.metric,
-                    statistic=one.margin.statistic,
-                    baseline=array("d", [1.0, 1.0]),
-                    candidate=array("d", [slower, slower]),
-                    change=math.log(slower),
-                )
-                for one in evidence.hypotheses
-                for slower in (1.5 if one.measurement.test.endswith(suspect) else 1.0,)
-                if one.measurement in step.measurements
-            ),
-        )
-        evidence = replace(evidence, pairs=(*evidence.pairs, pair))
+        evidence = replace(evidence, pairs=(*evidence.pairs, played_pair(evidence, step)))
     return evidence
+
+
+def played_pair(evidence: Evidence, step: Step, slower: str = "no such test") -> Pair:
+    """Return the next pair: equal sides, but of tests whose ids end so."""
+    return Pair(
+        number=len(evidence.pairs) + 1,
+        stage=step.stage or "screen",
+        first="baseline",
+        hash_seeds={"baseline": 1, "candidate": 2},
+        assignments=(),
+        observations=tuple(
+            Observation(
+                measurement=one.measurement,
+                metric=one.margin.metric,
+                statistic=one.margin.statistic,
+                baseline=array("d", [1.0, 1.0]),
+                candidate=array("d", [times, times]),
+                change=math.log(times),
+            )
+            for one in evidence.hypotheses
+            for times in (1.5 if one.measurement.test.endswith(slower) else 1.0,)
+            if one.measurement in step.measurements
+        ),
+    )
 
 
 @pytest.hookimpl(trylast=True)

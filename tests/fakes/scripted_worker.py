@@ -1,11 +1,10 @@
 """A real process of a pair that measures nothing: it says the times that its script gives, and dies on demand.
 
 `python -m scripted_worker SCRIPT` with SCRIPT as JSON: `ns` (of every call, or a list with those of each start, over
-and over), `nodes`, `early_exit`, `orphan` (starts a child that would outlive it), `recorded`, `unmeasured` (starts,
-from 0, in which it measures nothing), `port` (which it listens on while it lives). Further starts in which it comes to
-a hard end: `silent_in` (hangs before its measurement), and in its turn `crash_in` (kills itself), `segfault_in`,
-`hang_in`, `fork_and_crash_in` (kills itself, while a forked child holds its end of the line); `ends_at` is the node in
-which it does, any one without it.
+and over), `nodes`, `early_exit`, `orphan` (starts a child that would outlive it), `port` (which it listens on while it
+lives). Further starts, from 0, in which it comes to a hard end: `silent_in` (hangs before its measurement), and in its
+turn `crash_in` (kills itself), `segfault_in`, `hang_in`, `fork_and_crash_in` (kills itself, while a forked child holds
+its end of the line).
 """
 
 import ctypes
@@ -27,16 +26,15 @@ from pytest_hwperf.gate.turns import Turns, processors
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_task
 from pytest_hwperf.records.evidence import EnergyWindow
 from pytest_hwperf.records.run import Sample
-from pytest_hwperf.stats.hypotheses import Recorded, SideOutcome
+from pytest_hwperf.stats.hypotheses import SideOutcome
 
 
 class Scripted:
     pace_s = 0.0
     cpu_ns = None
 
-    def __init__(self, script: Mapping[str, Any], start: int, node: str) -> None:
+    def __init__(self, script: Mapping[str, Any], start: int) -> None:
         self._script = script
-        self._ends_here = script.get("ends_at", node) == node
         self._start = start
 
     def prepare(self) -> None:
@@ -44,7 +42,7 @@ class Scripted:
 
     def block(self, calls: int, batch: int) -> "array[int]":
         for end in ("fork_and_crash_in", "crash_in", "segfault_in", "hang_in"):
-            if self._ends_here and self._start in self._script.get(end, []):
+            if self._start in self._script.get(end, []):
                 _END[end]()
         if "seats" in self._script:
             with Path(self._script["seats"]).open("a", encoding="ascii") as seats:
@@ -103,10 +101,8 @@ def main() -> None:
     for node in turns.chosen(script["nodes"], {}):
         if start in script.get("silent_in", []):
             time.sleep(600)
-        if start not in script.get("unmeasured", []):
-            turns.serve(Ready(node=node, index=0, label=""), cast("Any", Scripted(script, start, node)))
-        recorded = {name: Recorded(**facts) for name, facts in script.get("recorded", {}).items()}
-        turns.send(Ended(node=node, ended=SideOutcome(outcome="passed", recorded=recorded)))
+        turns.serve(Ready(node=node, index=0, label=""), cast("Any", Scripted(script, start)))
+        turns.send(Ended(node=node, ended=SideOutcome(outcome="passed")))
     turns.bye([])
 
 

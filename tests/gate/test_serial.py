@@ -1,4 +1,4 @@
-"""Tests that cannot bear both sides at once, on simulated channels: who is alive when, and what a pair is worth."""
+"""Pairs on simulated channels, also of tests that cannot bear both sides at once: who is alive when, what it gives."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from fakes import gates
 from fakes.clocks import HandClock
 from fakes.lines import FakeLine, FakeMeasurement, FakeTest
 
@@ -20,7 +21,7 @@ from pytest_hwperf.records.messages import said
 from pytest_hwperf.records.run import Sample
 from pytest_hwperf.records.verdict import Margin
 from pytest_hwperf.stats.changed_code import Usage
-from pytest_hwperf.stats.hypotheses import SIDES, Facts, SideOutcome
+from pytest_hwperf.stats.hypotheses import SIDES, Facts, Recorded, SideOutcome
 from pytest_hwperf.stats.sequence import Step, decide
 from pytest_hwperf.stats.timetable import BlockPlan
 
@@ -303,3 +304,95 @@ def test_nothing_that_either_part_of_a_rehearsal_has_used_is_forgotten() -> None
     assert {"baseline": Opened(read=("one", "three"), written=("two",))} == trace.opened
     whole = {"": ("a change", "another"), FREE: ("f",), PORT: ("g",)}
     assert {"baseline": Usage(used=whole)} == trace.usages
+
+
+def side_by_side(monkeypatch: pytest.MonkeyPatch, tests: Tests, *asked: Hypothesis) -> tuple[Conductor, Evidence]:
+    """Conduct pairs of which both sides are alive at once."""
+    plan = BlockPlan(doubles=1, calls=10, block_s=0.001)
+    conductor = Channel(tests).conductor(monkeypatch, serial=set(), plan=plan)
+    return conductor, conducted(conductor, *asked)
+
+
+def dying(*, at_once: bool, call_ns: int = MILLI) -> FakeTest:
+    """A test whose process may end in one of its turns."""
+    return FakeTest(measurements=[FakeMeasurement(taken=lambda _: call_ns, dies_at_block=3 if at_once else None)])
+
+
+def test_a_slower_candidate_is_screened_and_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    slower = {"baseline": 1.0, "candidate": 1.1}
+    _, evidence = side_by_side(monkeypatch, taking(lambda side, _: MILLI * slower[side], FREE), one := asking(FREE))
+    assert [pair.stage for pair in evidence.pairs] == ["screen"] * 6 + ["confirm"] * 8
+    comparison = decide(evidence)[one]
+    assert comparison.outcome == "regressed"
+    assert comparison.change is not None
+    assert comparison.change.value == pytest.approx(0.1)
+    assert evidence.stopped is None
+
+
+def test_what_tests_record_is_observed(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, values = gates.asked("rouge", test=FREE, better="higher"), {"baseline": 0.5, "candidate": 0.4}
+
+    def tests(side: Side, _: int) -> Mapping[str, FakeTest]:
+        recorded = Recorded(value=values[side], better="higher", margin=0.02, label="")
+        return {FREE: FakeTest(recorded={"rouge": recorded})}
+
+    _, evidence = side_by_side(monkeypatch, tests, own)
+    (seen,) = evidence.pairs[0].observations
+    assert ([0.5], [0.4]) == ([*seen.baseline], [*seen.candidate])
+    assert decide(evidence)[own].outcome == "regressed"
+
+
+def test_a_test_that_takes_its_process_down_again_and_again_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, evidence = side_by_side(
+        monkeypatch, lambda side, _: {FREE: dying(at_once=side == "baseline")}, one := asking(FREE)
+    )
+    assert (one,) == evidence.dropped
+    assert str(found.dropped[one]).startswith("gave no value in 2 pairs in a row: baseline: ended with code -9")
+
+
+def test_tests_that_crash_now_and_then_leave_none_inconclusive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are run after the others then, which they cut off no more; their own pairs are repeated.
+
+    The last one is cut off twice in a row, each time by another test, and is not dropped for that.
+    """
+
+    def tests(side: Side, number: int) -> Mapping[str, FakeTest]:
+        crashing = {FREE: (1, 4, 6), PORT: (2,)} if side == "candidate" else {}
+        return {node: dying(at_once=number in crashing.get(node, ())) for node in (FREE, PORT, LAST)}
+
+    asked = [asking(node) for node in (FREE, PORT, LAST)]
+    _, evidence = side_by_side(monkeypatch, tests, *asked)
+    lost = [pair for pair in evidence.pairs if pair.lost]
+    assert [2, 3, 5, 7] == [pair.number for pair in lost]
+    assert [0, 0, 1, 2] == [len(pair.observations) for pair in lost]
+    assert 10 == len(evidence.pairs)
+    assert (None, ()) == (evidence.stopped, evidence.dropped)
+    assert ["equivalent"] * 3 == [decide(evidence)[one].outcome for one in asked]
+
+
+def test_what_is_decided_stays_when_another_statistic_loses_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The median is slower in every pair; the tail is now within its margin and now beyond, until all crash."""
+    median, tail = gates.asked(test=FREE), gates.asked(test=FREE, size=0.1, statistic="p95")
+
+    def tests(side: Side, number: int) -> Mapping[str, FakeTest]:
+        slower_ns = (1_090_000, 1_120_000)[number % 2] if side == "candidate" else MILLI
+        return {FREE: dying(at_once=side == "candidate" and number >= 15, call_ns=slower_ns)}
+
+    _, evidence = side_by_side(monkeypatch, tests, median, tail)
+    assert ["screen"] * 6 + ["confirm"] * 11 == [pair.stage for pair in evidence.pairs]
+    assert (tail,) == evidence.dropped
+    assert {median: "regressed"} == {one: comparison.outcome for one, comparison in decide(evidence).items()}
+
+
+def test_a_trial_without_values_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its meter is refused, or one side does not measure."""
+    energy, latency = asking(FREE, ("energy", "mean")), asking(FREE)
+    found, evidence = side_by_side(monkeypatch, lambda *_: {FREE: FakeTest()}, latency, energy)
+    assert (energy,) == evidence.dropped
+    assert decide(evidence)[latency].outcome == "equivalent"
+    (reason,) = map(str, found.dropped.values())
+    assert reason.startswith("gave no value in 2 pairs in a row: ")
+    assert reason.endswith(": no meter")  # the words of the side that refused
+    one_side: Tests = lambda side, _: {FREE: FakeTest() if side == "baseline" else FakeTest(measurements=[])}  # noqa: E731
+    _, evidence = side_by_side(monkeypatch, one_side, latency)
+    assert ((latency,), {}) == (evidence.dropped, decide(evidence))

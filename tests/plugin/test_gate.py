@@ -8,10 +8,12 @@ import re
 import sys
 
 import pytest
+from fakes.played_gates import play
 from fakes.reruns import COMPARED, INI, REHEARSED, REPEATED, Project, measured, repository
 
 from pytest_hwperf.cli import main
 from pytest_hwperf.gate.turns import processors
+from pytest_hwperf.stats.hypotheses import PROCESSES, SideOutcome
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]
 
@@ -66,58 +68,55 @@ def leftovers(project: Project) -> list[str]:
 def test_slower_code_fails_its_own_test_alone_and_says_what_moved(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One profile of each side: where it is spent, and how often `slow` is called."""
+    """Only selected tests are rerun. One profile of each side: where it is spent, and how often `slow` is called."""
     monkeypatch.setattr("pytest_hwperf.gate.explaining.REPEATS", 1)
-    project.write({"work.py": WORK.format(units=9)})
-    result = project.run("--junitxml=junit.xml", "--hwperf-explain=auto", "--hwperf-report=written")
-    gate, slow = project.gate(), project.compared("test_slow")
+    project.write({"work.py": WORK.format(units=9), "tests/test_other.py": measured("other", "work.steady")})
+    result = project.run(
+        "-k", "slow or steady", "--junitxml=junit.xml", "--hwperf-explain=auto", "--hwperf-report=written"
+    )
+    gate, slow, steady = project.gate(), project.compared("test_slow"), project.compared("test_steady")
 
     assert pytest.ExitCode.TESTS_FAILED == result.ret
-    result.assert_outcomes(passed=1, failed=1)
+    result.assert_outcomes(passed=1, failed=1, deselected=1)
+    result.stdout.re_match_lines(
+        [
+            r"hwperf: rehearsal of both sides",
+            r"hwperf: screen pair 1 of 6, tests/test_work.py::test_s\w+",
+            r"hwperf: screen pair 2 of 6, about \d+ s left, tests/test_work.py::test_s\w+",
+            r"hwperf: working tree on .* against HEAD .*: 6 screen.* pairs .*, 2 of 2 tests compared: checkout .*",
+        ]
+    )
     result.stdout.re_match_lines([r"latency p50 ×\d+\.\d ", r"  p=.*, \d+ fresh pairs, exact signed-rank.*Holm"])
+    asked = {hypothesis.measurement.test for hypothesis in gate.evidence.hypotheses}
+    assert {f"tests/test_work.py::test_{name}" for name in ("slow", "steady")} == asked
     shares = "imported once for both sides" if hasattr(os, "pidfd_open") else "each side imports everything itself"
     assert shares in gate.imports
     assert '<failure message="latency p50 ×' in (project.path / "junit.xml").read_text(encoding="utf-8")
     assert slow.p_value in {2.0**-8, 2.0**-9}  # the other test may be screened by chance
-    assert "regressed" != project.compared("test_steady").outcome
+    assert "regressed" != steady.outcome
+    assert steady.change is not None
+    assert steady.change.low is not None
+    assert steady.change.high is not None
     assert {coin.processor for pair in gate.evidence.pairs for coin in pair.assignments} <= {*processors()}
     assert [] == leftovers(project)
     assert str(slow.moved).startswith("slow (work.py:7")
-    assert project.compared("test_steady").moved is None
+    assert steady.moved is None
     (explanation,) = gate.explanations
     assert (1.0, 1.0) == (explanation.movers[0].baseline_calls, explanation.movers[0].candidate_calls)
     assert 3 == len([*(project.path / "written" / "explain").iterdir()])
     assert main(["report", str(project.path / "report.json"), "--verify"]) == 0
 
 
-def test_unchanged_code_passes_with_an_interval_and_lines_tell_where_the_pairs_are(project: Project) -> None:
-    """Only the selected test is rerun."""
-    result = project.run("-k", "steady")
-
-    result.assert_outcomes(passed=1, deselected=1)
-    (tested,) = {hypothesis.measurement.test for hypothesis in project.gate().evidence.hypotheses}
-    assert "tests/test_work.py::test_steady" == tested
-    change = project.compared("test_steady").change
-    assert change is not None
-    assert change.low is not None
-    assert change.high is not None
-    result.stdout.re_match_lines(
-        [
-            r"hwperf: rehearsal of both sides",
-            r"hwperf: screen pair 1 of 6, tests/test_work.py::test_steady",
-            r"hwperf: screen pair 2 of 6, about \d+ s left, tests/test_work.py::test_steady",
-            r"hwperf: HEAD .* against HEAD .*: 6 screen.* pairs .*, 1 of 1 tests compared: checkout .*",
-        ]
-    )
-
-
-def test_where_pairs_alone_judge_few_calls_are_made_beside_them(project: Project) -> None:
+def test_where_pairs_alone_judge_few_calls_are_made_beside_them(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A budget is judged by the calls of the session itself, and a saved run is made of them."""
     budget = "import pytest\nimport work\n\n@pytest.mark.hwbudget(latency_p50_ms=60_000)\n"
     project.write({"tests/test_budget.py": f"{budget}def test_budget(hwperf):\n    hwperf(work.steady)\n"})
     calls = dict[str, int]()
+    play(monkeypatch)
     for option in ("--hwperf-energy=off", "--hwperf-save"):
-        project.run(REHEARSED, "-k", "steady or budget", option)
+        project.run("-k", "steady or budget", option)
         for run in (judgement.run for judgement in project.report().judgements):
             (made,) = (len(sample.values) for sample in run.samples if sample.metric == "latency")
             calls[f"{run.test.rpartition('_')[2]} {option}"] = made
@@ -129,31 +128,35 @@ def test_where_pairs_alone_judge_few_calls_are_made_beside_them(project: Project
 def test_the_baseline_is_an_earlier_commit_or_a_folder_that_is_only_read(
     project: Project, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Both are slower; the present commit is named beside the one before, and tests are laid over a copy."""
+    """Both are slower; the present commit is named beside the one before, and tests are laid over a copy.
+
+    The earlier one has an interpreter of its own, whose path is relative to where pytest was started, and each call of
+    the present code has twice as much work added: of three units and one, as much is left.
+    """
     other = tmp_path_factory.mktemp("other") / "clone"
     project.git("clone", "--quiet", ".", str(other))
     (other / "work.py").write_text(WORK.format(units=9), encoding="utf-8")
     project.commit({"work.py": WORK.format(units=1), "tests/test_work.py": f"{TESTS}\n# changed here\n"})
     before = {path: path.read_bytes() for path in other.rglob("*.py")}
-    changes = []
-    for against in ("HEAD~1", str(other)):
-        result = project.run(REPEATED, "-k", "slow", against=against)
-        result.assert_outcomes(passed=1, deselected=1)
-        changes.append(project.compared("test_slow").change)
-        if against == "HEAD~1":
-            head = r"HEAD [0-9a-f]{10} \(20\d\d-\d\d-\d\d\) against HEAD~1 [0-9a-f]{10} \(20\d\d-\d\d-\d\d\)"
-            result.stdout.re_match_lines([rf"hwperf: {head}, in pairs", rf"hwperf: {head}: \d+ screen.*"])
-
-    assert [pytest.approx(1 / 3 - 1, abs=0.05), pytest.approx(1 / 9 - 1, abs=0.05)] == [
-        change and change.value for change in changes
-    ]
+    project.run(REPEATED, "-k", "slow", against=str(other)).assert_outcomes(passed=1, deselected=1)
+    change = project.compared("test_slow").change
+    assert 1 / 9 - 1 == pytest.approx(change and change.value, abs=0.05)
     assert before == {path: path.read_bytes() for path in other.rglob("*.py")}
 
-
-def test_planted_work_is_found_and_named(project: Project) -> None:
-    result = project.run("--hwperf-plant=200%", "-k", "steady", REPEATED)
-    result.assert_outcomes(failed=1, deselected=1)
+    own = other.with_name("tools") / "python"
+    own.parent.mkdir()
+    own.write_text(f'#!/bin/sh\necho "$PWD" >> {own}.used\nexec "{sys.executable}" "$@"\n', encoding="utf-8")
+    own.chmod(0o755)
+    interpreter = f"--hwperf-base-python={os.path.relpath(own)}"
+    result = project.run(REPEATED, interpreter, "--hwperf-plant=200%", against="HEAD~1")
+    head = r"HEAD [0-9a-f]{10} \(20\d\d-\d\d-\d\d\) against HEAD~1 [0-9a-f]{10} \(20\d\d-\d\d-\d\d\)"
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.re_match_lines([rf"hwperf: {head}, in pairs", rf"hwperf: {head}: \d+ screen.*"])
     result.stdout.fnmatch_lines(["hwperf: 200 % of work was added to each call of the present code (--hwperf-plant)"])
+    changes = [project.compared(f"test_{name}").change for name in ("slow", "steady")]
+    assert [pytest.approx(0.0, abs=0.05), pytest.approx(2.0, abs=0.1)] == [one and one.value for one in changes]
+    used = own.with_name("python.used").read_text(encoding="utf-8").split()
+    assert any("hwperf-base-" in place for place in used)
 
 
 TAILED = """
@@ -248,26 +251,16 @@ def test_a_gate_that_can_compare_nothing_is_an_error(project: Project, monkeypat
 
     Or the baseline cannot run any.
     """
-    monkeypatch.delenv("PYTHONHASHSEED", raising=False)  # Ours is set for the workers; tox sets one for everybody.
-    hook = "def pytest_collection_modifyitems(items):\n    if 'PYTHONHASHSEED' in os.environ:\n        items.clear()\n"
-    project.write({"conftest.py": f"import os\n\n\n{hook}"})
+    play(monkeypatch, collected={"baseline": [], "candidate": []})
     uncollected = project.run()
-    (project.path / "conftest.py").unlink()
-    project.commit({"work.py": "import nothing_of_this_name\n"})
-    project.write({"work.py": AS_BEFORE})
+    there = [f"tests/test_work.py::test_{name}" for name in ("slow", "steady")]
+    errors = {"baseline": {"tests/test_work.py": "No module named 'nothing'"}, "candidate": {}}
+    play(monkeypatch, collected={"baseline": [], "candidate": there}, errors=errors)
     broken = project.run("-q")
     assert [pytest.ExitCode.USAGE_ERROR] * 2 == [uncollected.ret, broken.ret]
     begins = "ERROR: hwperf: nothing could be compared with HEAD:"
     uncollected.stderr.fnmatch_lines([f"{begins} a fresh process of the candidate does not collect this*"])
-    broken.stderr.fnmatch_lines([f"{begins} HEAD cannot run this test: *'nothing_of_this_name'* (2 tests); *"])
-
-
-def test_the_baseline_may_have_its_own_interpreter(project: Project) -> None:
-    """Its path is relative to where pytest was started."""
-    project.write({"tools/python": f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'})
-    (project.path / "tools" / "python").chmod(0o755)
-    project.run("--hwperf-base-python=tools/python", REHEARSED, "-k", "steady")
-    assert COMPARED == project.compared("test_steady").reason
+    broken.stderr.fnmatch_lines([f"{begins} HEAD cannot run this test: *'nothing'* (2 tests); *"])
 
 
 @pytest.mark.usefixtures("other_plugins")
@@ -287,10 +280,10 @@ def test_what_cannot_be_rerun_is_a_usage_error(project: Project) -> None:
 
 def test_a_gate_without_time_says_how_much_it_decided(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test looks slower in the screen, and the time is up before any is confirmed; then one of both does."""
-    monkeypatch.setenv("SUSPECT", "")
-    none = project.run(REHEARSED)
-    monkeypatch.setenv("SUSPECT", "test_slow")
-    one = project.run(REHEARSED, "-q", "--hwperf-strict")
+    play(monkeypatch, slower="", is_late=True)
+    none = project.run()
+    play(monkeypatch, slower="test_slow", is_late=True)
+    one = project.run("-q", "--hwperf-strict")
 
     assert pytest.ExitCode.USAGE_ERROR == none.ret
     none.assert_outcomes()
@@ -310,16 +303,19 @@ def test_a_gate_without_time_says_how_much_it_decided(project: Project, monkeypa
     assert "equivalent" == project.compared("test_steady").outcome
 
 
-def test_a_test_that_the_baseline_could_not_run_is_a_warning_and_fails_strictly(project: Project) -> None:
-    """A new test of a function that was there before is another matter: the baseline runs it."""
-    project.commit({"work.py": AS_BEFORE.replace("return spend(300)", "raise KeyError('gone')")})
-    project.write({"work.py": AS_BEFORE})
-    result = project.run(REHEARSED, "--hwperf-strict")
+def test_a_test_that_the_baseline_could_not_run_is_a_warning_and_fails_strictly(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside one that it runs."""
+    steady = "tests/test_work.py::test_steady"
+    passed, gone = SideOutcome(outcome="passed"), SideOutcome(outcome="failed", reason="KeyError: 'gone'")
+    play(monkeypatch, outcomes={steady: {"baseline": gone, "candidate": passed}})
+    result = project.run("--hwperf-strict")
 
     result.assert_outcomes(passed=1, failed=1)
     expected = (
         "warning: 1 test not compared, since the baseline could not run them; --hwperf-strict fails them: "
-        "tests/test_work.py::test_steady: failed in HEAD: KeyError: 'gone'"
+        f"{steady}: failed in HEAD: KeyError: 'gone'"
     )
     result.stdout.fnmatch_lines([expected])
 
@@ -336,7 +332,9 @@ def late():
 """
 
 
-def test_files_that_git_lacks_are_shared_and_others_only_on_request(project: Project) -> None:
+def test_files_that_git_lacks_are_shared_and_others_only_on_request(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A generated module, without which the baseline would run something else without a word, and a git-LFS pointer.
 
     A module that is imported late and data that the baseline cannot open, for which the rehearsal is repeated.
@@ -363,7 +361,8 @@ def test_files_that_git_lacks_are_shared_and_others_only_on_request(project: Pro
     assert ["the baseline was given _version.py", "the baseline was given _late.py, data/rows.csv"] == told
 
     project.commit({"work.py": AS_BEFORE + LATE})
-    late = project.run(REHEARSED, "-k", "late or steady", "--hwperf-share=none")
+    play(monkeypatch, files={"baseline": [], "candidate": [str(project.path / "_late.py")]})
+    late = project.run("-k", "late or steady", "--hwperf-share=none")
     assert [pytest.ExitCode.USAGE_ERROR] * 2 == [early.ret, late.ret]
     for refused, name in ((early, "_version"), (late, "_late")):
         said = f"ERROR: hwperf: {name}.py: loaded by the tests and *--hwperf-share={name}.py"
@@ -380,11 +379,12 @@ def test_a_comparison_of_no_test_at_all_is_an_error(project: Project) -> None:
     assert pytest.ExitCode.OK == project.run("-k", "plain", "--hwperf-skip").ret
 
 
-def test_tests_without_any_code_of_the_trees_are_warned_about(pytester: pytest.Pytester) -> None:
-    """Nothing but tests lies in the repository: both sides measure the same."""
-    test = "from fakes.simulated_time import spend\n\n\ndef test_sum(hwperf):\n    hwperf(lambda: spend(100))\n"
-    project = repository(pytester, {"test_sum.py": test})
-    result = project.run(REHEARSED)
+def test_tests_without_any_code_of_the_trees_are_warned_about(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both sides measure the same."""
+    play(monkeypatch)
+    result = project.run()
 
     result.stdout.fnmatch_lines(["hwperf: nothing to compare: your tests import no code of this repository*"])
     same, nothing = project.gate().warnings
@@ -392,28 +392,37 @@ def test_tests_without_any_code_of_the_trees_are_warned_about(pytester: pytest.P
     assert nothing.startswith("nothing to compare: ")
 
 
-def test_a_stored_baseline_is_rerun_where_git_has_it_unless_that_is_declined(project: Project) -> None:
+def test_a_stored_baseline_is_rerun_where_git_has_it_unless_that_is_declined(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At its own revision, not at the present one."""
+    play(monkeypatch, slower="test_slow")
     project.run("--hwperf-save", against="")
-    project.write({"work.py": WORK.format(units=9)})
+    stored = project.git("rev-parse", "HEAD")
+    project.commit({"work.py": WORK.format(units=9)})
     declined = project.run("--hwperf-compare", "-ohwperf_rerun=never", against="")
     declined.stdout.no_fnmatch_line("*rehearsal*")
     assert "historical" in project.compared("test_slow").how
 
-    result = project.run("--hwperf-compare", REPEATED, against="")
+    result = project.run("--hwperf-compare", against="")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.re_match_lines(
         [r"hwperf: working tree on [0-9a-f]{10} \(.*\) against baseline main [0-9a-f]{10} \(.*\): .*"]
     )
+    assert stored == project.gate().revision
     assert "signed-rank" in project.compared("test_slow").how
 
 
-def test_a_test_that_itself_got_slower_is_found_by_its_history(project: Project) -> None:
+def test_a_test_that_itself_got_slower_is_found_by_its_history(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Both sides of a rerun run the present test: its own work is compared with the stored runs."""
+    play(monkeypatch)
     body = "import pytest, work\n\n\n@pytest.mark.hwbudget(latency_p95_ms=1000)\ndef test_body():\n    {calls}\n"
     project.commit({"tests/test_body.py": body.format(calls="work.spend(100); work.steady()")})
     project.run("-k", "body", "--hwperf-save", against="")
     project.write({"tests/test_body.py": body.format(calls="work.spend(3000); work.steady()")})
-    result = project.run("-k", "body", "--hwperf-compare", REHEARSED, against="")
+    result = project.run("-k", "body", "--hwperf-compare", against="")
 
     result.assert_outcomes(failed=1, deselected=2)
     result.stdout.fnmatch_lines(["hwperf: changed since the baseline, *: tests/test_body.py"])
@@ -426,18 +435,23 @@ import pytest, work
 
 @pytest.mark.hwregression(memory="5%")
 def test_hold(hwperf):
-    hwperf(lambda: bytearray(work.UNITS << 20).count(1))
+    hwperf(lambda: bytearray(work.UNITS << 22))
 """
 
 
-def test_memory_is_compared_in_fresh_processes(project: Project) -> None:
+def test_memory_is_compared_in_fresh_processes(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One process a side asks, and another one answers, which are too few for a verdict."""
+    play(monkeypatch)
+    monkeypatch.setattr("pytest_hwperf.gate.processes.FEWEST_PROCESSES", 1)
+    monkeypatch.setattr("pytest_hwperf.gate.processes.processes_needed", lambda *_: 1)
+    monkeypatch.setitem(PROCESSES, "memory", 1)
     project.commit({"work.py": WORK.format(units=4), "tests/test_hold.py": HOLDING})
     project.write({"work.py": WORK.format(units=6)})
     result = in_real_time(project, "-k", "hold")
 
-    result.assert_outcomes(failed=1, deselected=2)
+    assert pytest.ExitCode.OK == result.ret
     comparison = project.compared("test_hold", "memory")
-    assert "regressed" == comparison.outcome
+    assert "inconclusive" == comparison.outcome
     assert comparison.change is not None
     assert pytest.approx(0.5, abs=0.05) == comparison.change.value
 
@@ -446,29 +460,28 @@ ARENA = """
 import numpy as np
 import pytest
 import work
-from sklearn.neural_network import MLPClassifier
-
-X = np.random.default_rng(0).random((64, 8), dtype=np.float32)
+from fakes.onnx_models import save_onnx
 
 
-@pytest.fixture(scope="module")
-def hwperf_model():
-    return MLPClassifier((work.UNITS * 16,), max_iter=1, random_state=0).fit(X, X[:, 0] > 0.5)
+@pytest.fixture
+def hwperf_model(tmp_path):
+    width = work.UNITS * 16
+    nodes = [("MatMul", ["x", "wide"], "h"), ("MatMul", ["h", "narrow"], "y")]
+    weights = {"wide": np.ones((8, width)), "narrow": np.ones((width, 1))}
+    return save_onnx(tmp_path / "m.onnx", nodes, {"x": 8}, {"y": 1}, **weights)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def hwperf_data():
-    return X
+    return np.ones((64, 8), dtype=np.float32)
 
 
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.hwregression(arena_in_use="1%")
 @pytest.mark.hwscenarios("onnx_fp32")
 def test_named(hwperf, scenario):
     hwperf(scenario, batch_size=64)
 
 
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.hwregression(latency_p50="2%")
 @pytest.mark.hwscenarios("onnx_fp32")
 def test_not_named(hwperf, scenario):
@@ -476,11 +489,14 @@ def test_not_named(hwperf, scenario):
 """
 
 
-def test_the_runtimes_own_memory_is_compared_where_a_margin_names_it(project: Project) -> None:
+def test_the_runtimes_own_memory_is_compared_where_a_margin_names_it(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A layer four times as wide holds more; equal to the byte otherwise, so that no pair is needed."""
+    monkeypatch.setattr("pytest_hwperf.gate.gate.repeat_alarms", lambda *_, **__: None)
     project.commit({"tests/test_work.py": ARENA})
     project.write({"work.py": WORK.format(units=12)})
-    result = in_real_time(project)
+    result = in_real_time(project, REHEARSED)
     arena = project.compared("test_named[onnx_fp32]", "arena_in_use")
     (other,) = (one for one in project.report().judgements if "not_named" in one.run.test)
 
@@ -494,8 +510,8 @@ def test_the_runtimes_own_memory_is_compared_where_a_margin_names_it(project: Pr
 
 
 def in_real_time(project: Project, *options: str) -> pytest.RunResult:
-    """Rehearse without simulated time; a rate of 20 % takes fewer processes."""
+    """Compare without simulated time; a rate of 20 % takes fewer processes."""
     quick = ("--hwperf-energy=off", "--hwperf-sample-time=0.2", "--hwperf-explain=never", "--hwperf-alpha=20%")
     return project.pytester.runpytest_inprocess(
-        "--hwperf-against=HEAD", *quick, "--hwperf-report=report.json", REHEARSED, *options
+        "--hwperf-against=HEAD", *quick, "--hwperf-report=report.json", *options
     )

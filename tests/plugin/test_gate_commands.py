@@ -2,11 +2,11 @@
 
 import shutil
 import sys
-from functools import partial
 from typing import NoReturn
 
 import pytest
-from fakes.reruns import INI, QUICK, WORK, Project, measured, repository
+from fakes.played_gates import play
+from fakes.reruns import INI, WORK, Project, measured, repository
 
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.records.codec import from_json
@@ -31,7 +31,8 @@ class Broken(Conductor):
 
 def test_a_mistake_of_ours_ends_the_session_with_a_sentence(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither does anything pass unseen nor does pytest call it an internal error of its own."""
-    monkeypatch.setattr("pytest_hwperf.gate.preparing.Conductor", partial(Broken, plan=QUICK))
+    play(monkeypatch)
+    monkeypatch.setattr("pytest_hwperf.gate.preparing.Conductor", Broken)
     result = project.run()
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(
@@ -76,8 +77,11 @@ def test_a_baseline_that_cannot_be_rerun_is_history_and_it_is_said_why(project: 
         result.stdout.fnmatch_lines([f"hwperf: baseline main is not rerun, since {why}*"])
 
 
-def test_a_pinned_release_is_rerun_with_its_part_of_the_rate_and_remembered(project: Project) -> None:
+def test_a_pinned_release_is_rerun_with_its_part_of_the_rate_and_remembered(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The change from it is a series of its own in a database; twice as many builds have half of the rate each."""
+    play(monkeypatch, slower="test_work")
     project.git("tag", "v1")
     project.write({"work.py": WORK.replace("300", "600")})
     project.git("commit", "--quiet", "--all", "--message=slower")
@@ -97,5 +101,5 @@ def test_a_pinned_release_is_rerun_with_its_part_of_the_rate_and_remembered(proj
     assert pytest.ExitCode.OK == shown.ret
     (series,) = (one.series for one in trends if one.series.anchor and one.series.key == MEDIAN_LATENCY)
     assert project.git("rev-parse", "v1").strip() == series.anchor
-    assert series.values[0].estimate.value == pytest.approx(1.0, abs=0.1)
+    assert 0.5 == pytest.approx(series.values[0].estimate.value)
     assert not series.values[0].accepted

@@ -2,57 +2,21 @@
 
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from fakes.played_gates import play
 from fakes.reruns import INI, REHEARSED, REPEATED, WORK, measured, repository
+
+from pytest_hwperf.records.text import named
 
 pytestmark = [
     pytest.mark.live,
     pytest.mark.usefixtures("quick_pairs", "fakes_in_reach"),
     pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed"),
 ]
-
-TESTS = """
-import os, tempfile
-from pathlib import Path
-
-import pytest
-import work
-
-HERE = Path(__file__).parent
-
-
-@pytest.fixture(scope="session")
-def written():
-    path = Path(tempfile.gettempdir(), "hwperf-model.txt")
-    path.write_text((HERE / "model.txt").read_text())
-    return path
-
-
-def test_environment(hwperf, written):
-    hwperf(work.call)
-    Path("{root}/labels.txt").read_text()
-    hwperf.record("named", int(Path(os.environ["MODEL"]).read_text()), better="lower")
-    hwperf.record("written", int(written.read_text()), better="lower")
-"""
-
-
-def test_each_side_reads_its_own_model(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One is named in the environment, one is written to a fixed path; one that the tests name cannot be turned."""
-    files = {"work.py": WORK, "pytest.ini": INI, "test_model.py": TESTS, "model.txt": "1", "labels.txt": ""}
-    project = repository(pytester, files)
-    project.write({"model.txt": "2", "test_model.py": TESTS.replace("{root}", str(project.path))})
-    monkeypatch.setenv("MODEL", f"{project.path}/model.txt")
-    result = project.run(REPEATED)
-
-    result.assert_outcomes(failed=1)
-    outcomes = [project.compared("test_environment", metric).outcome for metric in ("named", "written")]
-    assert ["regressed", "regressed"] == outcomes
-    said = f"both sides have read {project.path}/labels.txt of the present tree"
-    assert any(one.startswith(said) for one in project.gate().warnings)
-
 
 STARTING = """
 import subprocess, sys
@@ -97,7 +61,7 @@ import numpy as np
 import work
 
 CACHE = Path(os.environ["HOME"], "cache")
-OWN = CACHE.with_name(f"{{os.getpid()}}.npy")  # not where names are listed
+OWN = CACHE.with_name(f"{os.getpid()}.npy")  # not where names are listed
 
 
 def replaced(file):
@@ -130,21 +94,21 @@ def taken(file):
 
 def built(file):
     if not file.is_dir():
-        os.system(f"mkdir {{file}}")
+        os.system(f"mkdir {file}")
 
 
 def named(file):
-    os.system(f"echo 1 > {{os.fspath(file)}}")  # as a library in native code is given its path
+    os.system(f"echo 1 > {os.fspath(file)}")  # as a library in native code is given its path
 
 
 def unseen(file):
     if not file.exists():
-        os.system(f"echo 1 > {{file}}")
+        os.system(f"echo 1 > {file}")
 
 
 def unseen_in_a_folder(file):
     file.parent.mkdir(exist_ok=True)
-    os.system(f"echo 1 > {{file}}")
+    os.system(f"echo 1 > {file}")
 
 
 def test_cached(hwperf):
@@ -158,17 +122,17 @@ def test_sides_share_nothing_that_either_has_made(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Outside of temporary folders too, by Python and by native code: both sides would be measured as one of them."""
-    project = repository(pytester, {"work.py": WORK, "pytest.ini": INI})
-    for ways in ("built, named, taken", "linked, removed, replaced", "in_a_database, unseen, unseen_in_a_folder"):
-        cache = tmp_path / ways[:5] / "cache"
-        cache.mkdir(parents=True)
-        (cache / "taken").touch()
-        monkeypatch.setenv("HOME", str(cache.parent))
-        project.write({"test_it.py": CACHES.format(ways=ways)})
-        result = project.run(REHEARSED)
-        assert pytest.ExitCode.USAGE_ERROR == result.ret
-        files = ", ".join(f"{cache}/{way}" for way in ways.split(", ")) + "*"
-        result.stderr.fnmatch_lines([f"*not comparable: both sides use {files}each side has its own*"])
+    ways = "built, in_a_database, linked, named, removed, replaced, taken, unseen, unseen_in_a_folder"
+    monkeypatch.setattr("pytest_hwperf.checkout.opened.named", partial(named, most=ways.count(",") + 1))
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / "taken").touch()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    project = repository(pytester, {"work.py": WORK, "pytest.ini": INI, "test_it.py": CACHES.replace("{ways}", ways)})
+    result = project.run(REHEARSED)
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    files = ", ".join(f"{cache}/{way}" for way in ways.split(", ")) + "*"
+    result.stderr.fnmatch_lines([f"*not comparable: both sides use {files}each side has its own*"])
 
 
 ORDINARY = """
@@ -203,21 +167,56 @@ def test_ordinary(hwperf, tmp_path):
 """
 
 
-def test_what_the_sides_do_not_learn_from_each_other_is_not_shared(
+OWN = """
+import os, tempfile
+from pathlib import Path
+
+import pytest
+import work
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="session")
+def written():
+    path = Path(tempfile.gettempdir(), "hwperf-model.txt")
+    path.write_text((HERE / "model.txt").read_text())
+    return path
+
+
+def test_environment(hwperf, written):
+    hwperf(work.call)
+    Path("{root}/labels.txt").read_text()
+    hwperf.record("named", int(Path(os.environ["MODEL"]).read_text()), better="lower")
+    hwperf.record("written", int(written.read_text()), better="lower")
+"""
+
+
+def test_each_side_reads_its_own_model_and_what_it_does_not_learn_from_the_other_is_not_shared(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Logs, locks, files that are older, own names and own temporary folders.
+    """One model is named in the environment, one is written to a fixed path; one that tests name cannot be turned.
 
-    Processes that are not seen into are named: they could run the present code on both sides.
+    Logs, locks, files that are older, own names and own temporary folders are no trouble. Processes that are not seen
+    into are named: they could run the present code on both sides.
     """
     (tmp_path / "home").mkdir()
     (tmp_path / "home/old.txt").touch()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    project = repository(pytester, {"work.py": WORK, "pytest.ini": INI, "test_it.py": ORDINARY})
-    project.write({"work.py": f"{WORK}#\n", "test_unseen.py": UNSEEN.replace("{root}", str(project.path))})
-    result = project.run(REHEARSED)
+    files = {"test_model.py": OWN, "model.txt": "1", "labels.txt": "", "test_it.py": ORDINARY}
+    project = repository(pytester, {"work.py": WORK, "pytest.ini": INI, **files})
+    tests = {"test_unseen.py": UNSEEN, "test_model.py": OWN}
+    project.write(
+        {"model.txt": "2", **{name: text.replace("{root}", str(project.path)) for name, text in tests.items()}}
+    )
+    monkeypatch.setenv("MODEL", f"{project.path}/model.txt")
+    result = project.run(REPEATED)
 
-    result.assert_outcomes(passed=2)
+    result.assert_outcomes(failed=1, passed=2)
+    outcomes = [project.compared("test_environment", metric).outcome for metric in ("named", "written")]
+    assert ["regressed", "regressed"] == outcomes
+    said = f"both sides have read {project.path}/labels.txt of the present tree"
+    assert any(one.startswith(said) for one in project.gate().warnings)
     said = "your tests or their packages start processes, and hwperf does not check what these load: "
     assert [f"{said}`{sys.executable} -`, `os.fork()`. Make sure that they find files by `Path(__file__)`"] == [
         one for one in project.gate().warnings if said in one
@@ -263,12 +262,14 @@ def test_another_version_of_a_dependency_is_the_only_difference(
     assert not any("only files that they read" in one for one in project.gate().warnings)
 
 
-@pytest.mark.live
-@pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")
 @pytest.mark.parametrize("options", [[], pytest.param(["--hwperf-affected"], marks=pytest.mark.monitoring)])
-def test_a_test_that_is_named_twice_is_compared_once(pytester: pytest.Pytester, options: list[str]) -> None:
+def test_a_test_that_is_named_twice_is_compared_once(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
     project = repository(pytester, {"work.py": WORK, "test_it.py": measured("it", "work.call"), "pytest.ini": INI})
     project.write({"work.py": WORK + "\n\nMORE = 1\n"})
+    if not options:  # what is affected is seen by real processes alone
+        play(monkeypatch)
     result = project.run(REHEARSED, "--keep-duplicates", *options, "test_it.py", "test_it.py")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["*1 of 1 tests compared*"])
