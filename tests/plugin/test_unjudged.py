@@ -166,6 +166,8 @@ def test_what_the_pairs_could_not_compare_and_the_session_does_not_judge_is_list
     gated.first.stdout.fnmatch_lines(["warning: 3 tests not compared, since the pairs could not run them;*"])
     assert "2 not comparable" in gated.first.outlines[-1]
     assert "comparisons: 9 regressed, 4 not comparable" in gated.first.outlines
+    gone = {one.test.partition("::test_")[2]: one.label for one in gated.found[0].gone}
+    assert dict.fromkeys(["late_skip", "late_xfail", "returns", "skips_now"], "") == gone
 
 
 @pytest.mark.live
