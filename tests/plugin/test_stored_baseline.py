@@ -277,25 +277,6 @@ def test_an_interrupted_session_keeps_what_is_complete(pytester: pytest.Pytester
 
 
 @pytest.mark.live
-def test_under_xdist_the_controller_saves_once(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        """
-        import pytest
-        from fakes.simulated_time import spend
-        @pytest.mark.parametrize("number", range(4))
-        def test_it(hwperf, number): hwperf(lambda: spend(100 + number))
-        """
-    )
-    save = pytester.runpytest_subprocess("-p", "xdist", "-n", "2", *QUICK, "--hwperf-save")
-    compare = pytester.runpytest_subprocess("-p", "xdist", "-n", "2", *QUICK, "--hwperf-compare")
-
-    save.stdout.fnmatch_lines(["hwperf: 4 runs saved*"])
-    compare.assert_outcomes(passed=4)
-    compare.stdout.no_fnmatch_line("*no baseline*")
-    assert len(files(pytester)) == 4
-
-
-@pytest.mark.live
 @pytest.mark.usefixtures("traced")
 def test_a_repeat_that_fails_loses_no_budget(project: pytest.Pytester) -> None:
     """The comparison could not be made, which fails the test; its budget is judged and reported all the same.
