@@ -61,7 +61,8 @@ def test_results_are_whole_saved_once_and_neighbours_are_named(pytester: pytest.
             "hwperf: 5 runs saved*",
         ]
     )
-    assert 6 == len([*(pytester.path / ".hwperf").rglob("test_*.jsonl")])  # one is held
+    files = [*(pytester.path / ".hwperf").rglob("test_*.jsonl")]  # one is held; each begins with what it is
+    assert [2] * 6 == [len(path.read_text(encoding="utf-8").splitlines()) for path in files]
     compared.assert_outcomes(passed=4)
     compared.stdout.no_fnmatch_line("*no baseline*")
 
