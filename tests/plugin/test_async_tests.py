@@ -178,6 +178,6 @@ def test_memory_of_an_async_call_is_measured(pytester: pytest.Pytester) -> None:
         """
     )
     options = ("--hwperf-energy=off", "--hwperf-sample-time=0.1", "-p", "fakes.short_growth", "-v")
-    result = pytester.runpytest_subprocess(*ASYNCIO, *options)
+    result = pytester.runpytest_inprocess(*ASYNCIO, *options)
     result.assert_outcomes(passed=1)
     result.stdout.re_match_lines([r" +memory .* passed"])

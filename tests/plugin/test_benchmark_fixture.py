@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes.reruns import REPEATED, WORK, repository
 
 from pytest_hwperf.plugin.benchmark import EXTRA_INFO, GROUP, Metadata
 from pytest_hwperf.records.codec import from_json
@@ -181,45 +180,3 @@ def test_statistics_are_items_too() -> None:
     assert (2.0, None) == (found.stats.mean, found.get("no such"))
     with pytest.raises(KeyError, match="no such"):
         found["no such"]
-
-
-GATED = """
-import work
-
-
-def test_call(benchmark):
-    assert benchmark(work.call) is None
-    assert benchmark.stats["mean"] < 10
-
-
-def test_rounds(benchmark):
-    calls = []
-
-    def call():
-        calls.append(1)
-        work.call()
-
-    benchmark.pedantic(call, setup=lambda: None, rounds=5)
-    assert len(calls) == 5
-
-
-def test_setup(hwperf):
-    hwperf(work.call, setup=lambda: work.spend(5000))
-"""
-
-
-@pytest.mark.live
-@pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")
-def test_a_suite_is_gated_as_it_stands(pytester: pytest.Pytester) -> None:
-    """What follows the measurement, such as a count of calls, is no failure of the processes that make many more."""
-    project = repository(
-        pytester, {"work.py": WORK, "test_suite.py": GATED, "pytest.ini": "[pytest]\npythonpath = .\n"}
-    )
-    project.write({"work.py": WORK.replace("300", "600")})
-    result = project.run("--hwperf-benchmark", REPEATED)
-
-    result.assert_outcomes(failed=3)
-    assert {"regressed"} == {project.compared(test).outcome for test in ("test_call", "test_rounds", "test_setup")}
-    alone = project.compared("test_setup").change  # without the setup, which takes sixteen times as long
-    assert alone is not None
-    assert 0.8 < alone.value < 1.2

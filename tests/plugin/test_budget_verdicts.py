@@ -329,18 +329,6 @@ def test_only_and_skip_select_measured_tests(pytester: pytest.Pytester) -> None:
     run(pytester, text, "--hwperf-skip").assert_outcomes(passed=1, deselected=1)
 
 
-@pytest.mark.live
-@pytest.mark.usefixtures("fakes_in_reach")
-def test_under_xdist_results_are_whole_and_neighbours_are_named(pytester: pytest.Pytester) -> None:
-    tests = '@KEPT\n@pytest.mark.parametrize("number", range(4))\ndef test_good(number): spend(100)\n'
-    pytester.makepyfile(test_it=f"{HEAD}{tests}@MISSED\ndef test_bad(): spend(100)\n")
-    result = pytester.runpytest_subprocess("-p", "xdist", "-n", "2", *QUICK, "--hwperf-report=report.json")
-
-    result.assert_outcomes(passed=4, failed=1)
-    assert 5 == len(judgements(pytester))
-    result.stdout.fnmatch_lines(["warning: 2 test workers shared the processors, which disturbs timings: measure *"])
-
-
 def test_a_rerun_of_a_test_begins_empty(pytester: pytest.Pytester) -> None:
     """Plugins that rerun failed tests keep the item: nothing of the first try may be left on it."""
     pytester.makeconftest(

@@ -7,6 +7,7 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
+from fakes import forked
 
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.result import Progress
@@ -26,6 +27,11 @@ TRIAL = Hypothesis(measurement=Measurement(test=NODE, label=""), margin=LATENCY,
 LATE = "the time of 60 s was too short"
 AN_HOUR_S = 3600.0
 SLOW, FAST = 1_100_000, 900_000  # ns of a call; the baseline takes a million
+
+
+@pytest.fixture(autouse=True)
+def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_hwperf.gate.holding.launch", forked.launch)
 
 
 class Clock:

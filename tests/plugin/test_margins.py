@@ -87,12 +87,15 @@ def _accuracy(judgement: Any) -> tuple[float, str]:
     return found["margin"], found["outcome"]
 
 
-@pytest.mark.live
-def test_the_closest_margin_decides_and_an_option_where_no_marker_does(pytester: pytest.Pytester) -> None:
+def test_the_closest_margin_decides_and_an_option_where_no_marker_does(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The model has lost 50 of 1000 right answers since the baseline: p is 2^-50.
 
-    Without a margin that fails its test; ten points of the module let it pass; the function's own point does not.
+    Without a margin that fails its test; ten points of the module let it pass; the function's own point does not. No
+    process repeats an alarm here.
     """
+    monkeypatch.setattr("pytest_hwperf.plugin.fresh.ask_fresh", lambda *_: [])
     pytester.makepyfile(test_default=DEFAULT, test_marked=MARKED, model=MODEL.format(right=960))
     pytester.runpytest_inprocess(*QUICK, "--hwperf-save").assert_outcomes(passed=3)
     pytester.makepyfile(model=MODEL.format(right=910))

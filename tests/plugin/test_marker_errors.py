@@ -1,7 +1,5 @@
 """Bad markers and options end the session before anything runs, in one clear sentence."""
 
-import re
-
 import pytest
 
 from pytest_hwperf.host.machine import count_usable_cores
@@ -190,23 +188,6 @@ def test_a_bad_option_ends_the_session_before_anything_runs(pytester: pytest.Pyt
     result = pytester.runpytest_inprocess("--hwperf-sample-time=0")
     assert USAGE == result.ret
     result.stderr.fnmatch_lines(["ERROR: --hwperf-sample-time='0': *"])
-
-
-@pytest.mark.live
-def test_bad_markers_in_workers_keep_their_texts_and_exit_code(pytester: pytest.Pytester) -> None:
-    """Raised in an xdist worker, a usage error would lose its text; a failed collection report does not."""
-    pytester.makepyfile(
-        """
-        import pytest
-        @pytest.mark.hwbudget(latncy_p95_ms=1)
-        def test_limit(): raise SystemExit('ran')
-        @pytest.mark.hwscenarios("onnx_fp23")
-        def test_name(hwperf, scenario): raise SystemExit('ran')
-        """
-    )
-    result = pytester.runpytest_subprocess("-p", "xdist", "-n", "2")
-    assert USAGE == result.ret
-    assert {"latency_p95_ms", "onnx_fp32"} <= {*re.findall(r"Did you mean '(\w+)'\?", result.stdout.str())}
 
 
 def test_markers_and_fixtures_document_themselves(pytester: pytest.Pytester) -> None:

@@ -152,23 +152,6 @@ def test_an_empty_shard_passes_with_a_report(pytester: pytest.Pytester) -> None:
     assert pytest.ExitCode.NO_TESTS_COLLECTED == run(pytester, 1, "-k", "nothing")[0].ret
 
 
-@pytest.mark.live
-def test_an_empty_shard_passes_under_xdist_too(pytester: pytest.Pytester) -> None:
-    """Its workers alone collect, and tell what they have found; a selection without tests is one as ever."""
-    pytester.makepyfile(test_a="def test_one(hwperf):\n    hwperf.record('tokens', 4.0, better='lower')\n")
-    found = [
-        pytester.runpytest_subprocess(
-            "-p", "xdist", "-n1", "-k", select, f"--hwperf-shard={number}/2", f"--hwperf-report={number}.json"
-        )
-        for number, select in ((1, "nothing"), (1, "one"), (2, "one"))
-    ]
-    said = [line for result in found[1:] for line in result.outlines if line.startswith("hwperf: shard ")]
-    assert [pytest.ExitCode.NO_TESTS_COLLECTED, 0, 0] == [int(result.ret) for result in found]
-    assert [0, 1] == sorted(len(report(pytester, number).judgements) for number in (1, 2))
-    assert [1, 1] == [report(pytester, number).shards[0].selected for number in (1, 2)]
-    assert ["0 of 1 tests", "1 of 1 tests"] == sorted(line.partition(" runs ")[2] for line in said)
-
-
 def test_a_shard_of_a_kind_gets_its_part_of_the_rate(pytester: pytest.Pytester) -> None:
     parts = {("arm", "1%"): 0.01, ("arm/2", "2%"): 0.01, ("", "2%"): 0.02}
     for (kind, alpha), part in parts.items():

@@ -101,44 +101,60 @@ def test_a_baseline_of_nothing_is_said_to_be_one(pytester: pytest.Pytester) -> N
     result.stdout.fnmatch_lines(["hwperf: nothing was measured, so that nothing was saved or compared"])
 
 
+CHANGING = f"""{MODEL}
+import random
+
+ROUGE = {{rouge}}
+
+def unseeded(rows, right={{least}} + random.SystemRandom().randrange(300)):
+    spend(300)
+    return [row if row < right else -1 for row in rows]
+"""
+MORE = """
+from model import unseeded
+
+def test_unseeded(hwperf):
+    rows = list(range(1000))
+    hwperf(unseeded, rows, y_true=rows)
+
+def test_steady(hwperf):
+    hwperf(predict, [1])
+"""
+
+
 @pytest.mark.live
 @pytest.mark.usefixtures("traced")
-def test_three_times_the_work_fails_its_test_alone_and_becomes_no_baseline_until_it_is_accepted(
-    project: pytest.Pytester,
+def test_what_is_worse_in_two_further_processes_fails_alone_and_becomes_no_baseline_until_it_is_accepted(
+    pytester: pytest.Pytester,
 ) -> None:
-    """One stored run is enough; two further fresh processes have confirmed it.
+    """One stored run is enough. A regressed run that were saved would hide the regression from the next one.
 
-    A regressed run that were saved would hide the regression from the next one.
+    50 of 1000 rows are newly wrong and none is newly right: McNemar's p is 2^-50. A model that is trained without a
+    seed is worse in every process, which more stored runs could tell from chance: its run is held, and nothing fails.
     """
-    write(project, call_us=750)
-    first = run(project, "--hwperf-compare", "--hwperf-save", "--junitxml=junit.xml")
-    second = run(project, "--hwperf-compare")
-    accepted = project.run(*HWPERF, "baseline", "accept", "test_model.py::test_speed")
-    third = run(project, "--hwperf-compare")
-    assert first.ret == pytest.ExitCode.TESTS_FAILED
-    first.assert_outcomes(passed=1, failed=1)
-    first.stdout.re_match_lines([r"latency p50 ×\d+\.\d ", r"  .*historical; false-alarm rate not guaranteed.*"])
-    first.stdout.re_match_lines([r"FAILED test_model.py::test_speed - latency p50 ×"])
-    first.stdout.fnmatch_lines(
-        [
-            "*1 run saved*",
-            "*1 run not saved to the baseline: failed, *: hwperf baseline accept --baseline main --store json:/*",
-        ]
-    )
-    assert '<failure message="latency p50 ×' in (project.path / "junit.xml").read_text(encoding="utf-8")
-    second.assert_outcomes(passed=1, failed=1)
+    own = "hwperf.record('rouge_l', model.ROUGE, better='higher', margin='5%')"
+    pytester.makepyfile(test_model=f"import model\n{TESTS.replace('(work)', f'(work); {own}')}{MORE}")
+    pytester.makepyfile(model=CHANGING.format(call_us=250, right=960, least=650, rouge=0.6))
+    run(pytester, "--hwperf-save").assert_outcomes(passed=4)
+    pytester.makepyfile(model=CHANGING.format(call_us=750, right=910, least=10, rouge=0.1))
+    worse = run(pytester, "--hwperf-compare", "--hwperf-save", "--junitxml=junit.xml")
+    worse.assert_outcomes(passed=2, failed=2)
+    worse.stdout.re_match_lines([r"latency p50 ×\d+\.\d ", r"  .*historical; false-alarm rate not guaranteed.*"])
+    worse.stdout.re_match_lines([r"accuracy -5\.00 pp ", r"  p=8\.9e-16"])
+    worse.stdout.re_match_lines([r"rouge_l -83\.3 % .*"])  # in its own direction, by its own margin
+    worse.stdout.re_match_lines([r"FAILED test_model.py::test_speed - latency p50 ×"])
+    command = "hwperf baseline accept --baseline main --store json:/*"
+    worse.stdout.fnmatch_lines(["*1 run saved*", f"*3 runs not saved to the baseline: failed, or perhaps *: {command}"])
+    assert '<failure message="latency p50 ×' in (pytester.path / "junit.xml").read_text(encoding="utf-8")
+    counts = {"speed": 1, "accuracy": 1, "unseeded": 1, "steady": 2}
+    kept = {one.name: len(stored(one)) for one in files(pytester) if ".held" not in one.parts}
+    assert counts == {name: sum(kept[file] for file in kept if name in file) for name in counts}
+
+    accepted = pytester.run(*HWPERF, "baseline", "accept", "test_model.py::test_speed")
+    again = run(pytester, "--hwperf-compare", "-k", "speed")
     assert accepted.ret == 0
     accepted.stdout.fnmatch_lines(["accepted as baseline main: test_model.py::test_speed"])
-    third.assert_outcomes(passed=2)
-
-
-@pytest.mark.live
-def test_five_points_of_accuracy_fail_by_the_paired_test(project: pytest.Pytester) -> None:
-    """50 of 1000 rows are newly wrong and none is newly right: McNemar's p is 2^-50."""
-    write(project, right=910)
-    result = run(project, "--hwperf-compare")
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.re_match_lines([r"accuracy -5\.00 pp ", r"  p=8\.9e-16"])
+    again.assert_outcomes(passed=1)
 
 
 @pytest.mark.live
@@ -224,19 +240,6 @@ def test_nothing_of_a_test_that_did_not_pass_is_saved(pytester: pytest.Pytester)
     assert "::test_torn" in held.read_text(encoding="utf-8")
 
 
-@pytest.mark.live
-def test_a_metric_of_the_users_own_is_compared(pytester: pytest.Pytester) -> None:
-    """A recorded value has a direction and a margin of its own."""
-    source = "def test_it(hwperf): hwperf.record('rouge_l', {value}, better='higher', margin='5%')"
-    pytester.makepyfile(test_own=source.format(value=0.6))
-    run(pytester, "--hwperf-save").assert_outcomes(passed=1)
-    pytester.makepyfile(test_own=source.format(value=0.1))
-    result = run(pytester, "--hwperf-compare")
-
-    result.assert_outcomes(failed=1)
-    result.stdout.re_match_lines([r"rouge_l -83\.3 % .*"])
-
-
 DAMAGES: list[tuple[Callable[[str], str], str]] = [
     (lambda text: text[: len(text) // 2], "cut off"),
     (lambda _: '{"some": "other json"}', "hwperf"),
@@ -270,57 +273,28 @@ def test_an_interrupted_session_keeps_what_is_complete(pytester: pytest.Pytester
         def test_two(hwperf): hwperf(lambda: spend(100)); raise KeyboardInterrupt
         """
     )
-    result = pytester.runpytest_subprocess(*QUICK, "--hwperf-save")
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-save", no_reraise_ctrlc=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(["interrupted: what is shown is complete, but not all tests ran"])
     assert len(files(pytester)) == 1
 
 
 @pytest.mark.live
-def test_under_xdist_the_controller_saves_once(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        """
-        import pytest
-        from fakes.simulated_time import spend
-        @pytest.mark.parametrize("number", range(4))
-        def test_it(hwperf, number): hwperf(lambda: spend(100 + number))
-        """
-    )
-    save = pytester.runpytest_subprocess("-p", "xdist", "-n", "2", *QUICK, "--hwperf-save")
-    compare = pytester.runpytest_subprocess("-p", "xdist", "-n", "2", *QUICK, "--hwperf-compare")
-
-    save.stdout.fnmatch_lines(["hwperf: 4 runs saved*"])
-    compare.assert_outcomes(passed=4)
-    compare.stdout.no_fnmatch_line("*no baseline*")
-    assert len(files(pytester)) == 4
-
-
-@pytest.mark.live
-@pytest.mark.usefixtures("traced")
 def test_a_repeat_that_fails_loses_no_budget(project: pytest.Pytester) -> None:
-    """The comparison could not be made, which fails the test; its budget is judged and reported all the same.
-
-    It is traced as the runs of the baseline were, in this process: else it could not be compared for that reason.
-    """
+    """The comparison could not be made, which fails the test; its budget is judged and reported all the same."""
     write(project, call_us=750)
     project.makepyfile(
         test_model="""
         import os, pytest
         from model import work
-        if "HWPERF_MAIN" not in os.environ: raise SystemExit("only in the asking session")
+        if "REPEATED" in os.environ: raise SystemExit("only in the asking session")
         @pytest.mark.hwbudget(latency_p50_ms=0)
         def test_speed(hwperf):
             hwperf(work)
         """
     )
-    project.makeconftest(
-        """
-        import os
-        if "HWPERF_WORKER" not in os.environ: os.environ["HWPERF_MAIN"] = "1"
-        else: os.environ.pop("HWPERF_MAIN", None)
-        """
-    )
-    result = project.runpytest_subprocess(*QUICK, "--hwperf-compare", "--hwperf-report=report.json")
+    project.makeconftest("import os\nif 'HWPERF_WORKER' in os.environ: os.environ['REPEATED'] = '1'\n")
+    result = run(project, "--hwperf-compare", "--hwperf-report=report.json")
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["latency p50 *limit 0 s; *"])
@@ -340,32 +314,3 @@ def test_a_revision_that_cannot_be_rerun_is_said_when_it_is_saved(pytester: pyte
     clean.stdout.no_fnmatch_line("*cannot rerun this revision*")
     reason = "it was saved with changes that were not committed"
     dirty.stdout.fnmatch_lines([f"hwperf: --hwperf-compare cannot rerun this revision, since {reason}, *: commit and*"])
-
-
-@pytest.mark.live
-def test_a_model_trained_without_a_seed_fails_if_every_process_is_worse_than_all_stored_runs(
-    pytester: pytest.Pytester,
-) -> None:
-    """Seven stored runs can tell; three processes of the candidate are each worse, and no two of them are equal.
-
-    With fewer stored runs the worse run is held: one saved like it would keep the later ones from being found.
-    """
-    model = "import random\n\nRIGHT = {least} + random.SystemRandom().randrange(300)\n" + MODEL.replace(
-        "{right}", "RIGHT"
-    )
-    pytester.makepyfile(test_model=TESTS, model=model.format(least=650, call_us=250))
-    for _ in range(6):
-        run(pytester, "--hwperf-save", "-k", "accuracy").assert_outcomes(passed=1)
-    pytester.makepyfile(model=model.format(least=10, call_us=250))
-    held = run(pytester, "--hwperf-compare", "--hwperf-save", "-k", "accuracy")
-    held.assert_outcomes(passed=1)
-    held.stdout.fnmatch_lines(["hwperf: 1 run not saved to the baseline: failed, or perhaps worse. *"])
-    pytester.makepyfile(model=model.format(least=650, call_us=250))
-    run(pytester, "--hwperf-save", "-k", "accuracy").assert_outcomes(passed=1)
-    pytester.makepyfile(model=model.format(least=10, call_us=250))
-    result = run(pytester, "--hwperf-compare", "-k", "accuracy", "-v")
-
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        ["*predictions differ between processes; the candidate is worse in each of its 3 than *"]
-    )

@@ -36,7 +36,7 @@ def test_the_strictest_suite_is_compared(pytester: pytest.Pytester) -> None:
     files = {"src/pkg/__init__.py": "", "src/pkg/model.py": MODEL, "src/pkg/tests/__init__.py": ""}
     project = repository(pytester, {**files, "src/pkg/tests/test_model.py": TEST, "pytest.ini": INI})
     project.write({"src/pkg/model.py": MODEL.replace("30000", "30001")})
-    result = pytester.runpytest_subprocess(
+    result = pytester.runpytest_inprocess(
         "--hwperf-all", "--hwperf-against=HEAD", "--hwperf-energy=off", "--hwperf-report=report.json", REHEARSED
     )
 

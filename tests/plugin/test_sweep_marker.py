@@ -156,12 +156,3 @@ def test_the_batch_that_is_served_belongs_to_the_sweep(pytester: pytest.Pytester
     other, same = (pytester.runpytest_inprocess(*QUICK, f"-ohwperf_serving_batch={rows}").stdout for rows in (4, 8))
     other.fnmatch_lines(["*batches of 4 are served, and batches of 1, 8 were measured*"])
     same.no_fnmatch_line("*are served*")
-
-
-@pytest.mark.live
-def test_workers_stop_by_their_own_misses_alone(pytester: pytest.Pytester) -> None:
-    """Files stay together, so that one worker has all points."""
-    pytester.makepyfile(callable_test("batch_size=[1, 8], latency_p50_ms=1e-12"))
-    result = pytester.runpytest_subprocess("-p", "xdist", "-n1", "--dist=loadfile", *QUICK)
-    result.assert_outcomes(passed=1, skipped=1)
-    result.stdout.fnmatch_lines(["note: under pytest-xdist a worker skips larger batches only after a miss *"])

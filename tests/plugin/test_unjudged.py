@@ -1,112 +1,31 @@
-"""A regression that the pairs have decided fails the build, whatever becomes of its test in the session after them."""
+"""A regression that the pairs have decided fails the build, whatever becomes of its test in the session after them.
 
-import pytest
-from fakes.reruns import INI, REHEARSED, REPEATED, SIMULATED, WORK, Project, repository
-
-from pytest_hwperf.reports.headline import headline_of
-
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]
-
-IN_PAIRS = "import os, signal\nimport pytest, work\nHERE = 'PYTHONHASHSEED' not in os.environ\n"
-SLOW = "\n\ndef test_{0}(hwperf):\n    {1}\n    hwperf(work.call)\n"
-BREAKS = "\n\n@pytest.fixture\ndef broken():\n    assert not HERE\n"
-FIXTURE = BREAKS + SLOW.format("broken", "").replace("(", "(broken, ", 1)
-MARKED = "\n\n@pytest.mark.xfail{0}\n"
-LATER = """
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session):
-    if HERE:
-        session.items[:] = []
+One gate runs for all of these tests; later sessions are told what it has found.
 """
 
+import dataclasses
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-@pytest.fixture
-def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A repository with one commit, and code that has become slower since; its tests are written by each test."""
-    monkeypatch.delenv("PYTHONHASHSEED", raising=False)  # it tells a process of a pair from the session
-    known = IN_PAIRS + MARKED.format("") + SLOW.format("known", "").lstrip()
-    found = repository(pytester, {"work.py": WORK, "pytest.ini": INI, "test_known.py": known})
-    found.write({"work.py": WORK.replace("300", "900")})
-    return found
+import pytest
+from fakes.repositories import commit
+from fakes.reruns import INI, REPEATED, WORK, Project, repository
 
+from pytest_hwperf.checkout.both import both_trees, xfails_of
+from pytest_hwperf.gate import gate as stages
+from pytest_hwperf.gate.gate import run_gate
+from pytest_hwperf.gate.preparing import GateRequest
+from pytest_hwperf.gate.result import GateResult
+from pytest_hwperf.records.evidence import Evidence
+from pytest_hwperf.records.messages import state
+from pytest_hwperf.records.run import replace
 
-def test_a_decided_regression_fails_though_its_test_is_skipped_breaks_or_expected_to_fail(project: Project) -> None:
-    """An `xfail` that the baseline has stays what it is; one that the candidate adds is named, and fails if strict."""
-    added = MARKED.format("(reason='slow')") + SLOW.format("added", "").lstrip()
-    project.write(
-        {"test_work.py": IN_PAIRS + SLOW.format("skips", "HERE and pytest.skip('no time')") + FIXTURE + added}
-    )
-    result = project.run(REPEATED)
-    lines = result.stdout.lines
-    assert pytest.ExitCode.TESTS_FAILED == result.ret
-    result.assert_outcomes(skipped=1, failed=1, errors=1, xfailed=2)
-    result.stdout.fnmatch_lines(
-        [
-            "warning: 1 failing test hidden by a new xfail: test_work.py::test_added",
-            "FAILED test_work.py::test_skips - latency p50 ×[23]*",
-        ]
-    )
-    assert "1 xfail added" in lines[-1]
-    assert "regressed" == project.compared("test_skips").outcome
-    assert "regressed" == project.compared("test_broken").outcome
-
-
-def test_a_test_that_measures_and_then_skips_or_expects_to_fail_is_listed(project: Project) -> None:
-    """On both sides: the pairs cannot compare it, and nothing in the session judges it."""
-    tests = [SLOW.format(name, "") + f"    pytest.{name}('later')\n" for name in ("skip", "xfail")]
-    project.write({"test_work.py": IN_PAIRS + "".join(tests) + SLOW.format("fine", "")})
-    for options, failed in (((), 0), (("--hwperf-strict",), 2)):
-        result = project.run(REPEATED, "--hwperf-margin=900%", *options)
-        assert failed == str(result.stdout).count("\nFAILED test_work.py::")
-        assert "2 not comparable" in result.stdout.lines[-1]
-        result.stdout.fnmatch_lines(["warning: 2 tests not compared, since the pairs could not run them;*"])
-        assert "2 comparisons not made" in headline_of(project.report()).sentence
-
-
-def test_what_only_the_baseline_measures_is_listed(project: Project) -> None:
-    """Its test passes, or skips itself, by the candidate's own code."""
-    stops = [
-        SLOW.format(name, f"if work.LATER: {how}") for name, how in (("returns", "return"), ("skips", "pytest.skip()"))
-    ]
-    project.commit({"work.py": f"LATER = False\n{WORK}"})
-    project.write(
-        {"work.py": f"LATER = True\n{WORK}", "test_work.py": IN_PAIRS + "".join(stops) + SLOW.format("fine", "")}
-    )
-    project.run(REPEATED, "--hwperf-margin=900%")
-    assert ["not comparable"] * 2 == [project.compared(test).outcome for test in ("returns", "skips")]
-    assert "2 comparisons not made" in headline_of(project.report()).sentence
-
-
-def test_with_strict_an_xfail_that_the_candidate_adds_fails(project: Project) -> None:
-    """Of a parameter too."""
-    mark = "\n\n@pytest.mark.parametrize('x', [1, pytest.param(2, marks=pytest.mark.xfail)])\n"
-    project.write(
-        {
-            "test_known.py": (project.path / "test_known.py").read_text()
-            + mark
-            + SLOW.format("x", "").lstrip().replace("(hwperf", "(x, hwperf")
-        }
-    )
-    result = project.run(REPEATED, "--hwperf-strict")
-    result.assert_outcomes(failed=2, xfailed=1)
-    result.stdout.fnmatch_lines(["FAILED test_known.py::test_x?2? - latency p50 ×3*"])
-
-
-def test_an_xfail_of_a_module_that_tests_import_is_seen_as_new_too(project: Project) -> None:
-    """Of one that has changed, and of one that the baseline is given."""
-    helped, text = IN_PAIRS + "import {0}\n\n\n@{0}.slow\n" + SLOW.format("helped", "").lstrip(), "import pytest\n"
-    project.commit({"marks.py": "def slow(test):\n    return test\n", "work.py": WORK})
-    project.write(
-        {"marks.py": f"{text}slow = pytest.mark.xfail\n", "tests/fresh.py": f"{text}slow = pytest.mark.xfail\n"}
-    )
-    project.write({"test_known.py": helped.format("marks"), "tests/test_more.py": helped.format("fresh")})
-    project.write({"work.py": WORK.replace("300", "900")})
-    result = project.run(REPEATED)
-
-    result.stdout.fnmatch_lines(["warning: 2 failing tests hidden by a new xfail: test_known.py::test_helped, *"])
-    assert "2 xfail added" in result.stdout.lines[-1]
-
-
+BEFORE = "import os\nimport pytest, work\nHERE = 'PYTHONHASHSEED' not in os.environ\n"
+FIXTURE = "\n\n@pytest.fixture\ndef broken():\n    assert not HERE\n"
 HOOK = """
 from pathlib import Path
 import pytest
@@ -119,71 +38,254 @@ def pytest_itemcollected(item):
 """
 
 
-def test_an_xfail_that_no_file_of_the_baseline_shows_is_new(project: Project) -> None:
-    """One of a hook is old where the hook and its data are."""
-    tests = IN_PAIRS + SLOW.format("old", "") + SLOW.format("listed", "")
-    project.commit({"work.py": WORK, "sub/conftest.py": HOOK, "sub/known.txt": "test_old\n", "sub/test_sub.py": tests})
-    hidden = IN_PAIRS + "\n\n@getattr(pytest.mark, 'xf' + 'ail')\n" + SLOW.format("hidden", "").lstrip()
-    project.write({"sub/known.txt": "test_old\ntest_listed\n", "test_hidden.py": hidden})
-    project.write({"work.py": WORK.replace("300", "900")})
-    result = project.run(REPEATED)
-
-    said = "2 failing tests hidden by a new xfail: sub/test_sub.py::test_listed, test_hidden.py::test_hidden"
-    result.stdout.fnmatch_lines([f"warning: {said}"])
-    assert "2 xfail added" in result.stdout.lines[-1]
+def slow(name: str, before: str = "", after: str = "", *, argument: str = "") -> str:
+    """Write a test that measures, and what it does before and after that."""
+    lines = "".join(f"    {line}\n" for line in (before, "hwperf(work.call)", after) if line)
+    return f"\n\ndef test_{name}({argument}hwperf):\n{lines}"
 
 
+def marked(mark: str, test: str) -> str:
+    return f"\n\n@{mark}\n{test.lstrip()}"
+
+
+KNOWN = BEFORE + marked("pytest.mark.xfail", slow("known"))
+LISTED = BEFORE + slow("old") + slow("listed")
+BASELINE = {
+    "work.py": f"LATER = False\n{WORK}",
+    "pytest.ini": INI,
+    "test_known.py": KNOWN,
+    "sub/conftest.py": HOOK,
+    "sub/known.txt": "test_old\n",
+    "sub/test_sub.py": LISTED,
+}
+PARAMETERS = "pytest.mark.parametrize('x', [1, pytest.param(2, marks=pytest.mark.xfail)])"
+CANDIDATE = {
+    "work.py": f"LATER = True\n{WORK.replace('300', '900')}",
+    "sub/known.txt": "test_old\ntest_listed\n",
+    "test_hidden.py": BEFORE + marked("getattr(pytest.mark, 'xf' + 'ail')", slow("hidden")),
+    "test_known.py": KNOWN + marked(PARAMETERS, slow("x", argument="x, ")),
+    "test_work.py": BEFORE
+    + slow("skips", "HERE and pytest.skip('no time')")
+    + FIXTURE
+    + slow("broken", argument="broken, ")
+    + marked("pytest.mark.xfail(reason='slow')", slow("added"))
+    + slow("late_skip", after="pytest.skip('later')")
+    + slow("late_xfail", after="pytest.xfail('later')")
+    + slow("returns", "if work.LATER: return")
+    + slow("skips_now", "if work.LATER: pytest.skip()"),
+}
+NEW = ["sub/test_sub.py::test_listed", "test_hidden.py::test_hidden", "test_known.py::test_x[2]"]
+NEW += ["test_work.py::test_added"]
+
+
+class Gated:
+    """A project whose gate has run, and its first session."""
+
+    def __init__(self, pytester: pytest.Pytester, patch: pytest.MonkeyPatch) -> None:
+        self.path, self.found = pytester.path, list[GateResult]()
+        project = repository(pytester, BASELINE)
+        project.write(CANDIDATE)
+
+        def kept(request: GateRequest) -> GateResult:
+            self.found.append(run_gate(request))
+            return self.found[0]
+
+        patch.setattr("pytest_hwperf.plugin.gate.run_gate", kept)
+        self.first = project.run(REPEATED)
+        self.report = project.report()
+
+
+@pytest.fixture(scope="module")
+def _held() -> list[Gated]:
+    return []
+
+
+@pytest.fixture
+def gated(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    _held: list[Gated],
+    quick_pairs: None,  # noqa: ARG001 - of the one gate
+    fakes_in_reach: None,  # noqa: ARG001 - the same
+) -> Gated:
+    """Run the gate once for all that look at it, and give later sessions its result."""
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)  # it tells a process of a pair from the session
+    if not _held:
+        with monkeypatch.context() as patch:
+            _held.append(Gated(pytester, patch))
+    monkeypatch.chdir(_held[0].path)
+    monkeypatch.setattr("pytest_hwperf.plugin.gate.run_gate", lambda _: _held[0].found[0])
+    return _held[0]
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, gated: Gated) -> Project:
+    """Its folder, for sessions of this test."""
+    here: Any = SimpleNamespace(path=gated.path, runpytest_inprocess=pytester.runpytest_inprocess)
+    return Project(here)
+
+
+def failed(result: pytest.RunResult) -> list[str]:
+    lines = (line.removeprefix("FAILED ") for line in result.outlines if line.startswith("FAILED "))
+    return sorted(line.partition(" - ")[0] for line in lines)
+
+
+@pytest.mark.live
+def test_a_decided_regression_fails_though_its_test_is_skipped_breaks_or_expected_to_fail(gated: Gated) -> None:
+    """An `xfail` that the baseline has stays what it is; one that the candidate adds is named.
+
+    Of a function, of a parameter, by a hook whose data names the test, or by an expression that no file shows.
+    """
+    assert pytest.ExitCode.TESTS_FAILED == gated.first.ret
+    assert ["test_known.py::test_x[1]", "test_work.py::test_skips"] == failed(gated.first)
+    gated.first.assert_outcomes(passed=1, failed=2, errors=1, skipped=3, xfailed=7)
+    gated.first.stdout.fnmatch_lines(
+        [
+            f"warning: 4 failing tests hidden by a new xfail: {NEW[0]}, {NEW[1]}, {NEW[2].replace('[', '[[]')}*",
+            "FAILED test_work.py::test_skips - latency p50 ×[23]*",
+        ]
+    )
+    assert "4 xfail added" in gated.first.outlines[-1]
+    for test in ("skips", "broken", "added"):
+        (outcome,) = outcomes(gated, f"test_{test}")
+        assert "regressed" == outcome
+
+
+def outcomes(gated: Gated, test: str) -> list[str]:
+    """Return those of a test's latency in the first session."""
+    found = [one for one in gated.report.judgements if one.run.test.endswith(f"::{test}")]
+    return [one.outcome for judgement in found for one in judgement.comparisons if one.statistic == "p50"]
+
+
+@pytest.mark.live
+def test_what_the_pairs_could_not_compare_and_the_session_does_not_judge_is_listed(gated: Gated) -> None:
+    """What measures and then skips or expects to fail, on both sides; what returns or skips itself by the candidate."""
+    unseen = ("late_skip", "late_xfail", "returns", "skips_now")
+    assert [["not comparable"]] * 4 == [outcomes(gated, f"test_{test}") for test in unseen]
+    gated.first.stdout.fnmatch_lines(["warning: 3 tests not compared, since the pairs could not run them;*"])
+    assert "2 not comparable" in gated.first.outlines[-1]
+    assert "comparisons: 9 regressed, 4 not comparable" in gated.first.outlines
+    assert {"returns", "skips_now"} == {one.test.partition("::test_")[2] for one in gated.found[0].gone}
+
+
+@pytest.mark.live
+def test_with_strict_what_is_not_compared_and_new_xfails_fail(project: Project) -> None:
+    """All but the one that breaks, which is an error."""
+    result = project.run("--hwperf-strict")
+    more = ["added", "late_skip", "late_xfail", "returns", "skips", "skips_now"]
+    named = [*NEW[:2], "test_known.py::test_x[1]", NEW[2], *(f"test_work.py::test_{one}" for one in more)]
+    assert named == failed(result)
+    result.assert_outcomes(passed=1, failed=10, errors=1, skipped=3, xfailed=3)
+
+
+class Ending:
+    """Ends a session early: it is done before its first test, or in place of all of them."""
+
+    def __init__(self, first: Callable[[], object] = int, *, left_out: bool = False) -> None:
+        self.first, self.left_out = first, left_out
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        if self.left_out:
+            session.items[:] = []
+
+    def pytest_runtest_call(self) -> None:
+        self.first()
+
+
+def leave() -> None:
+    pytest.exit("enough", returncode=0)
+
+
+def be_told_to_end() -> None:
+    assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL  # it would end this process
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.live
 @pytest.mark.parametrize(
-    ("first", "conftest", "code"),
+    ("plugin", "options", "code"),
     [
-        ("HERE and pytest.exit('enough', returncode=0)", "", pytest.ExitCode.TESTS_FAILED),
-        ("", LATER, pytest.ExitCode.TESTS_FAILED),
-        ("assert not HERE", "", pytest.ExitCode.TESTS_FAILED),
-        ("HERE and os.kill(os.getpid(), signal.SIGTERM)", "", pytest.ExitCode.INTERRUPTED),
+        (Ending(leave), (), pytest.ExitCode.TESTS_FAILED),
+        (Ending(left_out=True), (), pytest.ExitCode.TESTS_FAILED),
+        (Ending(lambda: pytest.fail("no")), ("-x",), pytest.ExitCode.TESTS_FAILED),
+        (Ending(be_told_to_end), (), pytest.ExitCode.INTERRUPTED),
     ],
     ids=["exit", "deselected", "maxfail", "SIGTERM"],
 )
 def test_what_the_session_does_not_reach_is_listed_and_fails(
-    project: Project, first: str, conftest: str, code: pytest.ExitCode
+    project: Project, plugin: Ending, options: tuple[str, ...], code: pytest.ExitCode
 ) -> None:
-    """In a process of its own, which a signal may end."""
-    project.write(
-        {
-            "test_known.py": IN_PAIRS + SLOW.format("first", first) + SLOW.format("second", ""),
-            "conftest.py": IN_PAIRS + conftest,
-        }
+    played: Any = SimpleNamespace(
+        path=project.path,
+        runpytest_inprocess=lambda *given: project.pytester.runpytest_inprocess(
+            *given, plugins=[plugin], no_reraise_ctrlc=True
+        ),
     )
-    result = project.pytester.runpytest_subprocess(
-        "--hwperf-against=HEAD", *SIMULATED, "--hwperf-energy=off", "--hwperf-explain=never", REPEATED, "-x",
-        "--hwperf-report=report.json",
-    )  # fmt: skip
+    result = Project(played).run(*options, "test_work.py", "test_known.py")
     assert code == result.ret
-    result.stdout.fnmatch_lines(["FAILED test_known.py::test_second - latency p50 ×3*"])
-    assert "regressed" == project.compared("test_second").outcome
+    result.stdout.fnmatch_lines(["FAILED test_known.py::test_x?1? - latency p50 ×[23]*"])
+    assert "regressed" == project.compared("test_x[1]").outcome
     assert project.report().partial
 
 
-def test_ctrl_c_in_the_pairs_prints_what_was_decided_so_far(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
+def test_ctrl_c_in_the_pairs_prints_what_was_decided_so_far(
+    project: Project, gated: Gated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while it is explained; what is explained then is not begun again."""
+    evidence, asked = gated.found[0].gate.evidence, list[Evidence]()
+
+    def interrupted(given: Evidence, _: object = None) -> list[Any]:
+        asked.append(given)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pytest_hwperf.gate.gate.Explainer.explanations", interrupted)
-    options = ("--hwperf-against=HEAD", *SIMULATED, "--hwperf-energy=off", REPEATED)
+    explainer = SimpleNamespace(profiles=interrupted, explanations=interrupted, lost=[], seconds=0.0)
+    run: Any = SimpleNamespace(
+        evidence=evidence, explainer=explainer, trace=SimpleNamespace(facts={}), profiles=[], explanations=[],
+        conductor=SimpleNamespace(seconds={}),
+    )  # fmt: skip
+    stages.explain(run)
+    stages.explain(run)
+    assert [evidence] == asked
+    assert replace(evidence, stopped=state("interrupted")) == run.evidence
+
+    stopped = dataclasses.replace(gated.found[0], gate=replace(gated.found[0].gate, evidence=run.evidence))
+    monkeypatch.setattr("pytest_hwperf.plugin.gate.run_gate", lambda _: stopped)
+    options = ("--hwperf-against=HEAD", "--hwperf-energy=off", "test_known.py")
     result = project.pytester.runpytest_inprocess(*options, no_reraise_ctrlc=True)
     assert pytest.ExitCode.INTERRUPTED == result.ret
-    result.stdout.fnmatch_lines(["test_known.py", "*test_known *×3*", "*regressed: latency p50"])
+    result.stdout.fnmatch_lines(["test_known.py", "*test_known *×[23]*", "*regressed: latency p50"])
 
 
-def test_the_same_code_on_both_sides_is_named(project: Project) -> None:
+def test_the_same_code_on_both_sides_is_named(repository: Path) -> None:
     """Not where a file has changed or is new, or the other commit is meant."""
 
     def is_named(against: str = "HEAD") -> bool:
-        result = project.run(REHEARSED, against=against)
-        return "without changes: both sides run the same code" in result.stdout.str()
+        with both_trees(repository, against, []) as trees:
+            return any(one.endswith("without changes: both sides run the same code") for one in trees.warnings)
 
-    assert not is_named()
-    project.commit({".gitignore": "report.json\n.*\n__pycache__\n"})
     assert is_named()
-    assert not is_named("HEAD~1")
-    project.write({"new.py": ""})
+    (repository / "model.py").write_text("new")
     assert not is_named()
+    commit(repository)
+    assert [True, False] == [is_named(), is_named("HEAD~1")]
+    (repository / "new.py").write_text("")
+    assert not is_named()
+
+
+@pytest.mark.parametrize("helper", ["marks.py", "fresh.py", "plain.py"])
+def test_an_xfail_of_a_module_that_tests_import_is_seen_as_new_too(repository: Path, helper: str) -> None:
+    """Of one that has changed, and of one that the baseline is given; one that it has is none."""
+    mark = "import pytest\nslow = pytest.mark.xfail\n"
+    (repository / "tests").mkdir()
+    old = {"marks.py": "def slow(test): return test\n", "plain.py": mark, "test_it.py": "import {helper}\n"}
+    for name, text in old.items():
+        (repository / "tests" / name).write_text(text)
+    commit(repository)
+    (repository / "tests" / helper).write_text(mark)
+    test = repository / "tests/test_it.py"
+    with both_trees(repository, "HEAD", [test]) as trees:
+        found: Any = SimpleNamespace(
+            xfails=xfails_of(trees, {"candidate": [str(repository / "tests" / helper)]}, {}, [test], [])
+        )
+    assert (helper != "plain.py") == GateResult.has_new_xfail(found, test, "test_it")

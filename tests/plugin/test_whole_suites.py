@@ -215,37 +215,83 @@ def test_changed_fixtures_are_seen_and_what_cannot_be_compared_is_taken_as_uncha
     assert "" == fixtures.why_not_again()
 
 
+MODEL = """
+from fakes.simulated_time import spend
+
+
+def call():
+    sum(range(30_000))
+    spend({units})
+"""
 GATED = """
+import unittest
+
+from fakes.simulated_time import spend
+from model import call
+
+
 class TestMethods(unittest.TestCase):
     def setUp(self):
         self.rows = []
+
     def test_method(self):
-        work.call()
+        call()
         self.rows.append(1)
         with self.subTest(part=1):
             self.assertEqual([1], self.rows)
+
+
 def test_function():
-    work.call()
+    call()
+
+
 def test_collides(tmp_path):
     (tmp_path / "a").mkdir()
+
+
 def test_short():
     pass
+
+
+def test_benchmarked(benchmark):
+    assert benchmark(call) is None
+    assert benchmark.stats["mean"] < 10
+
+
+def test_rounds(benchmark):
+    calls = []
+
+    def counted():
+        calls.append(1)
+        call()
+
+    benchmark.pedantic(counted, setup=lambda: None, rounds=5)
+    assert len(calls) == 5
+
+
+def test_setup(hwperf):
+    hwperf(call, setup=lambda: spend(5000))
 """
 
 
 @pytest.mark.live
 @pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")
-def test_a_suite_without_markers_is_gated(pytester: pytest.Pytester) -> None:
-    work = "from fakes.simulated_time import spend\n\n\ndef call():\n    sum(range(30_000))\n    spend(300)\n"
-    ini = "[pytest]\npythonpath = .\n"
-    project = repository(
-        pytester, {"work.py": work, "test_suite.py": f"import work\n{BEFORE}{GATED}", "pytest.ini": ini}
-    )
-    project.write({"work.py": work.replace("(300)", "(600)")})
-    result = project.run("--hwperf-all", REPEATED)
+def test_a_suite_is_gated_as_it_stands(pytester: pytest.Pytester) -> None:
+    """Without markers of this plugin, with the fixture of pytest-benchmark too.
 
-    result.assert_outcomes(passed=2, failed=2)
-    found = {name: project.compared(name) for name in ("test_method", "test_function", "test_collides", "test_short")}
-    assert ["regressed"] * 2 + ["not comparable"] * 2 == [one.outcome for one in found.values()]
-    assert "FileExistsError" in str(found["test_collides"].cause)
-    assert "measures calls of 100 µs or more" in str(found["test_short"].cause)
+    What follows a measurement, such as a count of calls, is no failure of the processes that make many more.
+    """
+    files = {"model.py": MODEL.format(units=300), "test_suite.py": GATED}
+    project = repository(pytester, {**files, "pytest.ini": "[pytest]\npythonpath = .\n"})
+    project.write({"model.py": MODEL.format(units=600)})
+    result = project.run("--hwperf-all", "--hwperf-benchmark", REPEATED)
+
+    result.assert_outcomes(passed=2, failed=5)
+    names = ("method", "function", "benchmarked", "rounds", "setup", "collides", "short")
+    found = {name: project.compared(f"test_{name}") for name in names}
+    assert ["regressed"] * 5 + ["not comparable"] * 2 == [one.outcome for one in found.values()]
+    assert "FileExistsError" in str(found["collides"].cause)
+    assert "measures calls of 100 µs or more" in str(found["short"].cause)
+    alone = found["setup"].change  # without the setup, which takes sixteen times as long
+    assert alone is not None
+    assert 0.8 < alone.value < 1.2
