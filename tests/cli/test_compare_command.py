@@ -1,17 +1,21 @@
 """`hwperf compare`: two models through the same pairs as everything else, and the decision that is said and kept."""
 
+import re
 from argparse import Namespace
 from array import array
 from collections.abc import Sequence
 from functools import partial
+from math import exp
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
+from fakes import gates, repeated_pairs
 from fakes.commands import Told
 from fakes.instant_pairs import conduct
 from fakes.onnx_models import save_onnx
-from fakes.played_models import Right, out_of_time, play
+from fakes.played_models import Ending, Right, out_of_time, play
 from fakes.records import estimate
 
 from pytest_hwperf.cli import USAGE, main
@@ -28,6 +32,7 @@ from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Margin, uncompared
 from pytest_hwperf.stats.rollout import decide
 from pytest_hwperf.stats.rollout_plan import RolloutFile, VersionRecord
+from pytest_hwperf.stats.sequence import next_step
 from pytest_hwperf.stats.timetable import BlockPlan
 
 QUICK = BlockPlan(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
@@ -59,8 +64,11 @@ def rows(tmp_path: Path) -> str:
 
 
 @pytest.mark.live
-def test_a_slower_model_with_other_answers_is_found(tmp_path: Path, rows: str, told: Told) -> None:
-    """By its pairs, and example by example."""
+def test_a_slower_model_with_other_answers_is_found(
+    tmp_path: Path, rows: str, monkeypatch: pytest.MonkeyPatch, told: Told
+) -> None:
+    """By its pairs, of which one counts as often as is asked, and example by example."""
+    monkeypatch.setattr(Conductor, "conduct", repeated_pairs.conduct)
     old, new = save_model(tmp_path / "old.onnx", 2), save_model(tmp_path / "new.onnx", 40, shift=10.0)
     out = told(FAILED, "compare", old, new, f"--data={rows}", "--margin=10%", "--batch-size=16").out
     assert "REGRESSED  latency p50 ×" in out
@@ -163,6 +171,44 @@ def test_a_time_that_is_up_in_the_first_pair_is_said_and_inconclusive(
     play(monkeypatch, out_of_time)
     given = ("compare", "m:f", "m:f", f"--data={rows}", "--time=6", "--accept-inconclusive")
     assert "INCONCLUSIVE  latency p50: the time of 6 s was too short" in told(INCONCLUSIVE, *given).out
+
+
+def differing(screen: float, later: float) -> Ending:
+    """Let the sides differ by chance, with this deviation in the screen and in what follows."""
+    random = Random(1)
+
+    def conduct(_: Conductor, evidence: Evidence, __: Statement | None) -> Evidence:
+        while (step := next_step(evidence)).stage is not None:
+            number = len(evidence.pairs) + 1
+            share = exp(random.gauss(0.0, screen if step.stage == "screen" else later))
+            seen = tuple(gates.observed(one, [1.0] * 4, [share] * 4) for one in evidence.hypotheses)
+            pair = Pair(
+                number=number, stage=step.stage, first="baseline", hash_seeds={}, assignments=(), observations=seen
+            )
+            evidence = replace(evidence, pairs=(*evidence.pairs, pair))
+        return evidence
+
+    return conduct
+
+
+def test_equal_models_are_measured_until_they_are_known_to_be_equal(
+    monkeypatch: pytest.MonkeyPatch, told: Told
+) -> None:
+    """Where the screen is too noisy to say so, 8 further pairs are looked at; what never settles is inconclusive."""
+    np.save("unlabelled.npy", np.ones((8, 3)))
+    for later, code, said in (
+        (0.002, OK, r"go: .*: 1\d pairs of fresh processes EQUIVALENT latency p50 .*, 8 fresh pairs, "),
+        (
+            0.3,
+            INCONCLUSIVE,
+            r"inconclusive: latency .* 60 pairs cannot decide this.* INCONCLUSIVE latency p50 .*, 60 fresh ",
+        ),
+    ):
+        with monkeypatch.context() as patch:
+            play(patch, differing(0.04, later))
+            out = " ".join(told(code, "compare", "m:f", "m:f", "--data=unlabelled.npy").out.split())
+        assert re.match(said, out)
+        assert "accuracy: there are no labels" in out
 
 
 def test_pairs_are_counted(monkeypatch: pytest.MonkeyPatch, rows: str, capsys: pytest.CaptureFixture[str]) -> None:
