@@ -143,11 +143,10 @@ def test_the_built_in_model_is_measured_without_the_folder(trap: Path, monkeypat
 
 
 def test_the_doctor_examines_without_the_folder(trap: Path) -> None:
-    """The command as it is installed, in a process of its own; of its pairs, too short a time shows what they need."""
+    """The command as it is installed, in a process of its own; its pairs are those of the test above."""
     command = Path(sys.executable).with_name("hwperf")
-    done = subprocess.run([command, "doctor", "--seconds=0.1"], capture_output=True, text=True, check=False)
-    assert 0 == done.returncode
-    assert all(line.startswith("equal processes take turns: ") for line in done.stderr.splitlines())
+    done = subprocess.run([command, "doctor", "--seconds=0"], capture_output=True, text=True, check=False)
+    assert (0, "") == (done.returncode, done.stderr)
     assert not (trap.parent / "imported").exists()
 
 
