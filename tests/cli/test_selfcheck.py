@@ -102,7 +102,7 @@ def test_without_git_this_folder_is_copied(tmp_path: Path, monkeypatch: pytest.M
 def test_builds_of_equal_code_come_first_and_are_added_to_those_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
-    given, seeds = list[Sequence[str]](), iter([0, 7, 1])
+    given, seeds = list[Sequence[str]](), iter([0, 7, 1, 1, 1])
 
     def run(arguments: Sequence[str]) -> Session:
         given.append(arguments)
@@ -119,9 +119,11 @@ def test_builds_of_equal_code_come_first_and_are_added_to_those_known(
     options = ["--hwperf-alpha=2%", "--hwperf-parallel=2", "-o", "hwperf_affected=false", "-k", "one"]
     for share, passed_on in zip((0, 50), given, strict=True):
         assert [f"--hwperf-against={tmp_path}", options[0], f"--hwperf-plant={share}%", *options[1:]] == passed_on
-    again = told(OK, *checked, "--planted=0").out
-    assert "equal code: 1 false alarm in 2 builds (" in again
-    assert "50 % work planted: found in 2 of 4 tests (" in again
+    for builds in ("2 builds", "3 builds"):
+        again = told(OK, *checked, "--planted=0").out
+        assert f"equal code: 1 false alarm in {builds} (" in again
+        assert "50 % work planted: found in 2 of 4 tests (" in again
+    assert "equal code: 0 false alarms in 1 build (" in told(OK, *checked, "--planted=0", "--forget").out
 
 
 @pytest.mark.live
