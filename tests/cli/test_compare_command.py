@@ -24,9 +24,10 @@ from pytest_hwperf.cli.compare import exit_code
 from pytest_hwperf.cli.inputs import read_data
 from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK
 from pytest_hwperf.gate.conductor import Conductor
+from pytest_hwperf.gate.models import RivalSettings, compare_rivals
 from pytest_hwperf.records.codec import from_file
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.evidence import Evidence, Pair, Side
+from pytest_hwperf.records.evidence import Evidence, Measurement, Pair, Side
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Margin, uncompared
@@ -210,6 +211,9 @@ def test_equal_models_are_measured_until_they_are_known_to_be_equal(
             out = " ".join(told(code, "compare", "m:f", "m:f", "--data=unlabelled.npy").out.split())
         assert re.match(said, out)
         assert "accuracy: there are no labels" in out
+    play(monkeypatch, differing(0.04, 0.002))  # so are two candidates of `hwperf tradeoffs`
+    rivals = (Measurement(test="a", label=""), Measurement(test="b", label=""))
+    assert "equivalent" == compare_rivals(*rivals, RivalSettings(arguments=(), alpha=0.01, time_s=60))[0].outcome
 
 
 def test_pairs_are_counted(monkeypatch: pytest.MonkeyPatch, rows: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -190,7 +190,7 @@ def comparison(place: Path, temporary: Path) -> Iterator["subprocess.Popen[str]"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_comparison_leaves_nothing_behind(
     comparison: "subprocess.Popen[str]", place: Path, temporary: Path, number: signal.Signals
 ) -> None:
