@@ -34,15 +34,11 @@ QUICK = BlockPlan(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
 
 MODELS = """
 import os, time
-import pytest
-from fakes import simulated_time
 
-simulated_time.begin(pytest.MonkeyPatch())
 assert not {"COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START"} & set(os.environ)
 
 
 def steady(X):
-    simulated_time.spend(250)
     return X[:, 0]
 
 
@@ -65,17 +61,12 @@ def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[ModelSpec]
     return reported
 
 
-@pytest.fixture
-def models(tmp_path: Path, commands: list[ModelSpec], fakes_in_reach: None) -> None:  # noqa: ARG001 - they run here
-    """The models in the current folder, and rows for them."""
-    (tmp_path / "models.py").write_text(MODELS, encoding="utf-8")
-    np.save(tmp_path / "rows.npy", np.ones((8, 3)))
-
-
-@pytest.mark.usefixtures("models")
+@pytest.mark.usefixtures("commands")
 def test_a_model_that_never_answers_is_cut_off_at_the_time_limit(monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
     for name in ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START"):
         monkeypatch.setenv(name, "")  # neither reaches a model
+    Path("models.py").write_text(MODELS, encoding="utf-8")
+    np.save("rows.npy", np.ones((8, 3)))
     text = told(USAGE, "compare", "models:steady", "models:endless", "--data=rows.npy", "--time=4").err
     assert "the time of 4 s was up before models:steady and models:endless had been measured once: " in text
     assert re.search(r"was cut off when the time was up .*; at least \d+ s are needed, give more time", text)

@@ -21,10 +21,6 @@ EIGHT = (-0.004, -0.003, -0.002, -0.001, 0.001, 0.002, 0.003, 0.004)  # log rati
 QUIET = Snapshot(switches=0, cpu=MachineCpuTime(1.0, 0.0, 100.0), load=0.1, wall_s=0.0)
 
 
-def calm() -> Snapshot:
-    return QUIET
-
-
 def seen(changes: Sequence[float], lost: str = "") -> SelfComparison:
     return SelfComparison(
         changes=tuple(changes), latency_s=1e-4 if changes else None, seconds=1.5 * len(changes), lost=lost
