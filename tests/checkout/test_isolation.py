@@ -52,14 +52,14 @@ def file(folder: Path, name: str, text: str = "") -> str:
     return str(folder / name)
 
 
-def test_own_paths_are_those_in_the_tree_in_their_order(root: Path, tmp_path: Path) -> None:
-    paths = [str(made(root / "src")), str(made(tmp_path / "elsewhere")), str(root), str(root / "src"), str(root / "no")]
-    assert [root / "src", root] == own_paths(paths, root)
-
-
-def test_the_empty_entry_is_the_working_directory(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_paths_are_those_in_the_tree_in_their_order(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The empty entry is the working directory."""
     monkeypatch.chdir(made(root / "sub"))
     assert [root / "sub"] == own_paths([""], root)
+    paths = [str(made(root / "src")), str(made(tmp_path / "elsewhere")), str(root), str(root / "src"), str(root / "no")]
+    assert [root / "src", root] == own_paths(paths, root)
 
 
 def test_environments_in_the_tree_are_not_its_code(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,17 +274,12 @@ def installed_from(url: str, site: Path, *, editable: bool = False, record: str 
 
 
 def test_an_installed_copy_is_known_by_what_pip_notes(root: Path, other: Path, site: Path) -> None:
-    """In whichever folder of the tree it is, and whatever it is called there (PEP 610)."""
-    part = made(root / "packages" / "odd name")
-    module = installed_from(part.as_uri(), site)
-    with pytest.raises(WorkerError, match=rf"from {site}/inner, not from either .*`pip install -e {part}`"):
-        check([module], [module], other, root)
-
-
-def test_a_wheel_in_the_tree_is_installed_from_the_tree(root: Path, other: Path, site: Path) -> None:
-    module = installed_from(Path(file(root, "dist/odd.whl")).as_uri(), site)
-    with pytest.raises(WorkerError, match=rf"from {site}/inner, not from either .*`pip install -e {root}`"):
-        check([module], [module], other, root)
+    """In whichever folder of the tree it is, and whatever it is called there (PEP 610); a wheel is the tree's."""
+    part, wheel = made(root / "packages" / "odd name"), Path(file(root, "dist/odd.whl"))
+    for origin, editable in ((part, part), (wheel, root)):
+        module = installed_from(origin.as_uri(), site)
+        with pytest.raises(WorkerError, match=rf"from {site}/inner, not from either .*`pip install -e {editable}`"):
+            check([module], [module], other, root)
 
 
 def test_a_package_from_elsewhere_is_a_dependency(root: Path, other: Path, site: Path) -> None:
@@ -302,15 +297,11 @@ def test_an_editable_install_is_no_installed_copy(root: Path, other: Path, site:
 
 
 def test_code_of_the_baselines_own_interpreter_is_its_code(root: Path, other: Path, site: Path, tmp_path: Path) -> None:
+    """Unless it shares the package."""
     theirs = file(made(tmp_path / "base" / "site-packages"), "pkg/__init__.py")
     file(root, "src/pkg/__init__.py")
     own, installed = file(root, "src/pkg/a.py"), file(site, "pkg/__init__.py")
     assert check([theirs], [own], other, root, own_interpreter=True)
     assert check([theirs], [installed], other, root, own_interpreter=True)
-
-
-def test_an_own_interpreter_that_shares_the_package_is_no_remedy(root: Path, other: Path, site: Path) -> None:
-    file(root, "src/pkg/__init__.py")
-    installed = file(site, "pkg/__init__.py")
     with pytest.raises(WorkerError, match="the package under test is imported from"):
         check([installed], [installed], other, root, own_interpreter=True)

@@ -12,13 +12,13 @@ from fakes import gates
 from fakes import records as fake
 from fakes.commands import Told
 from fakes.repositories import commit, git, line_of, repository_with
-from fakes.reruns import INI, REPEATED, SIMULATED, WORK
+from fakes.reruns import INI, QUICKLY, REPEATED, SIMULATED, WORK
 
 from pytest_hwperf.cli import bisect, main
 from pytest_hwperf.cli.bisect import Comparer, result_lines
 from pytest_hwperf.cli.inputs import Session
 from pytest_hwperf.cli.output import INTERRUPTED, USAGE
-from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.evidence import Evidence, Gate
 from pytest_hwperf.records.messages import said
 from pytest_hwperf.records.run import replace
@@ -275,7 +275,12 @@ def test_what_cannot_be_searched_is_a_usage_error(sessions: History, told: Told)
 @pytest.mark.live
 @pytest.mark.usefixtures("fakes_in_reach")
 def test_it_searches_with_real_sessions(temporary: Path, monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
-    """Three commits of simulated time, of which the second is slow. Git has neither the test nor its helper."""
+    """Three commits of simulated time, of which the second is slow. Git has neither the test nor its helper.
+
+    What a session of both ends finds is played; the one step between them is real.
+    """
+    found = to_json(gates.build([0.33], Random(1))).replace(TEST.encode(), b"tests/test_new.py::test_call")
+    monkeypatch.setattr(Comparer, "ends", lambda *_: from_json(Evidence, found))
     project = repository_with(temporary.parent / "project", work__py=WORK, pytest__ini=INI)
     good, slow = git(project, "rev-parse", "HEAD"), commit(project, work__py=WORK.replace("300", "400"))
     commit(project, notes="nothing")
@@ -284,7 +289,7 @@ def test_it_searches_with_real_sessions(temporary: Path, monkeypatch: pytest.Mon
     (tests / "conftest.py").write_text("")
     (tests / "helper.py").write_text("import work\n\n\ndef called():\n    return work.call()\n")
     (tests / "test_new.py").write_text("import helper\n\n\ndef test_call(hwperf):\n    hwperf(helper.called)\n")
-    command = ["bisect", good, "HEAD", "--", f"{tests}/test_new.py", *SIMULATED, REPEATED]
+    command = ["bisect", good, "HEAD", "--", f"{tests}/test_new.py", *SIMULATED, REPEATED, *QUICKLY]
     out, err = told(FOUND, *command)
     assert out.startswith(f"{slow} 20")
     assert "latency p50 of tests/test_new.py::test_call: +3" in out

@@ -1,17 +1,21 @@
 """`hwperf compare`: two models through the same pairs as everything else, and the decision that is said and kept."""
 
+import re
 from argparse import Namespace
 from array import array
 from collections.abc import Sequence
 from functools import partial
+from math import exp
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
+from fakes import gates, repeated_pairs
 from fakes.commands import Told
 from fakes.instant_pairs import conduct
 from fakes.onnx_models import save_onnx
-from fakes.played_models import Right, out_of_time, play
+from fakes.played_models import Ending, Right, out_of_time, play
 from fakes.records import estimate
 
 from pytest_hwperf.cli import USAGE, main
@@ -20,14 +24,17 @@ from pytest_hwperf.cli.compare import exit_code
 from pytest_hwperf.cli.inputs import read_data
 from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK
 from pytest_hwperf.gate.conductor import Conductor
+from pytest_hwperf.gate.models import RivalSettings, compare_rivals
 from pytest_hwperf.records.codec import from_file
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.evidence import Evidence, Pair, Side
+from pytest_hwperf.records.evidence import Evidence, Measurement, Pair, Side
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Margin, uncompared
+from pytest_hwperf.scenarios.onnx_file import compared_file
 from pytest_hwperf.stats.rollout import decide
 from pytest_hwperf.stats.rollout_plan import RolloutFile, VersionRecord
+from pytest_hwperf.stats.sequence import next_step
 from pytest_hwperf.stats.timetable import BlockPlan
 
 QUICK = BlockPlan(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
@@ -59,8 +66,11 @@ def rows(tmp_path: Path) -> str:
 
 
 @pytest.mark.live
-def test_a_slower_model_with_other_answers_is_found(tmp_path: Path, rows: str, told: Told) -> None:
-    """By its pairs, and example by example."""
+def test_a_slower_model_with_other_answers_is_found(
+    tmp_path: Path, rows: str, monkeypatch: pytest.MonkeyPatch, told: Told
+) -> None:
+    """By its pairs, of which one counts as often as is asked, and example by example."""
+    monkeypatch.setattr(Conductor, "conduct", repeated_pairs.conduct)
     old, new = save_model(tmp_path / "old.onnx", 2), save_model(tmp_path / "new.onnx", 40, shift=10.0)
     out = told(FAILED, "compare", old, new, f"--data={rows}", "--margin=10%", "--batch-size=16").out
     assert "REGRESSED  latency p50 ×" in out
@@ -70,24 +80,24 @@ def test_a_slower_model_with_other_answers_is_found(tmp_path: Path, rows: str, t
 
 @pytest.mark.live
 def test_a_model_that_does_not_run_says_why(tmp_path: Path, told: Told) -> None:
-    """It raises, cannot be imported, crashes, or gives no number."""
+    """It raises, cannot be imported, or crashes."""
     np.save(tmp_path / "rows.npy", np.ones((8, 3)))
-    unlike = "models:broken cannot be measured: "
     for content, complaint in (
-        ("def broken(X):\n    raise ValueError('no weights')\n", f"{unlike}ValueError: no weights"),
+        (
+            "def broken(X):\n    raise ValueError('no weights')\n",
+            "broken cannot be measured: ValueError: no weights",
+        ),
         ("import nothing_of_that_name\n", "models:broken cannot be imported: No module named 'nothing_of_that_name'"),
         ("import os\nos._exit(3)\n", "ended with code 3 in the middle of the pair"),
-        ("def broken(X):\n    return X[:, 0] * float('nan')\n", f"{unlike}1 of 1 outputs of one batch are NaN"),
     ):
         (tmp_path / "models.py").write_text(content, encoding="utf-8")
         assert complaint in told(USAGE, "compare", "models:broken", "models:broken", "--data=rows.npy").err
 
 
-@pytest.mark.live
-def test_a_model_with_two_inputs_is_refused(tmp_path: Path, rows: str, told: Told) -> None:
-    two = save_model(tmp_path / "two.onnx", 1, inputs=2)
-    answer = told(USAGE, "compare", two, two, f"--data={rows}").err
-    assert "has the inputs x0, more0: models with one input are compared" in answer
+def test_a_model_with_two_inputs_is_refused(tmp_path: Path) -> None:
+    save_model(two := tmp_path / "two.onnx", 1, inputs=2)
+    with pytest.raises(UsageProblem, match="has the inputs x0, more0: models with one input are compared"):
+        compared_file(two, 1).load()
 
 
 REFUSED: Sequence[tuple[Sequence[str], str]] = (
@@ -163,6 +173,47 @@ def test_a_time_that_is_up_in_the_first_pair_is_said_and_inconclusive(
     play(monkeypatch, out_of_time)
     given = ("compare", "m:f", "m:f", f"--data={rows}", "--time=6", "--accept-inconclusive")
     assert "INCONCLUSIVE  latency p50: the time of 6 s was too short" in told(INCONCLUSIVE, *given).out
+
+
+def differing(screen: float, later: float) -> Ending:
+    """Let the sides differ by chance, with this deviation in the screen and in what follows."""
+    random = Random(1)
+
+    def conduct(_: Conductor, evidence: Evidence, __: Statement | None) -> Evidence:
+        while (step := next_step(evidence)).stage is not None:
+            number = len(evidence.pairs) + 1
+            share = exp(random.gauss(0.0, screen if step.stage == "screen" else later))
+            seen = tuple(gates.observed(one, [1.0] * 4, [share] * 4) for one in evidence.hypotheses)
+            pair = Pair(
+                number=number, stage=step.stage, first="baseline", hash_seeds={}, assignments=(), observations=seen
+            )
+            evidence = replace(evidence, pairs=(*evidence.pairs, pair))
+        return evidence
+
+    return conduct
+
+
+def test_equal_models_are_measured_until_they_are_known_to_be_equal(
+    monkeypatch: pytest.MonkeyPatch, told: Told
+) -> None:
+    """Where the screen is too noisy to say so, 8 further pairs are looked at; what never settles is inconclusive."""
+    np.save("unlabelled.npy", np.ones((8, 3)))
+    for later, code, said in (
+        (0.002, OK, r"go: .*: 1\d pairs of fresh processes EQUIVALENT latency p50 .*, 8 fresh pairs, "),
+        (
+            0.3,
+            INCONCLUSIVE,
+            r"inconclusive: latency .* 60 pairs cannot decide this.* INCONCLUSIVE latency p50 .*, 60 fresh ",
+        ),
+    ):
+        with monkeypatch.context() as patch:
+            play(patch, differing(0.04, later))
+            out = " ".join(told(code, "compare", "m:f", "m:f", "--data=unlabelled.npy").out.split())
+        assert re.match(said, out)
+        assert "accuracy: there are no labels" in out
+    play(monkeypatch, differing(0.04, 0.002))  # so are two candidates of `hwperf tradeoffs`
+    rivals = (Measurement(test="a", label=""), Measurement(test="b", label=""))
+    assert "equivalent" == compare_rivals(*rivals, RivalSettings(arguments=(), alpha=0.01, time_s=60))[0].outcome
 
 
 def test_pairs_are_counted(monkeypatch: pytest.MonkeyPatch, rows: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,9 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
-import pytest
-
-from pytest_hwperf.cli.doctor_noise import PairsNeeded, listen, noise_of, read_noise, read_threads, render_noise
+from pytest_hwperf.cli.doctor_noise import PairsNeeded, noise_of, read_noise, read_threads, render_noise
 from pytest_hwperf.gate.models import SelfComparison
 from pytest_hwperf.host.disturbance import MachineCpuTime, Snapshot
 from pytest_hwperf.records.errors import WorkerError
@@ -21,10 +19,6 @@ def test_the_libraries_of_this_process_are_asked() -> None:
 
 EIGHT = (-0.004, -0.003, -0.002, -0.001, 0.001, 0.002, 0.003, 0.004)  # log ratios
 QUIET = Snapshot(switches=0, cpu=MachineCpuTime(1.0, 0.0, 100.0), load=0.1, wall_s=0.0)
-
-
-def calm() -> Snapshot:
-    return QUIET
 
 
 def seen(changes: Sequence[float], lost: str = "") -> SelfComparison:
@@ -70,13 +64,3 @@ def test_ten_times_the_noise_takes_more_pairs() -> None:
     small = noise_of(seen([10 * change for change in EIGHT])).needs[1]
     room = math.log1p(0.05) - math.log1p(0.02)
     assert math.ceil(8 * (0.04 / room) ** 2) == small.pairs == 16
-
-
-@pytest.mark.live
-def test_equal_processes_really_take_turns() -> None:
-    """However noisy the machine: at least one pair is completed, and its values are ratios of like to like."""
-    noise = listen(8.0)
-    assert "" == noise.reason
-    assert noise.pairs >= 1
-    assert noise.latency_s is not None
-    assert all(-0.9 < difference < 9 for difference in noise.differences)

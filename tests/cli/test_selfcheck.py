@@ -1,5 +1,6 @@
 """`hwperf selfcheck`: what it counts, what it keeps, and one real run of it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,11 @@ from fakes import gates
 from fakes import records as fake
 from fakes.commands import Told
 from fakes.repositories import git
-from fakes.reruns import REPEATED, SIMULATED, WORK
+from fakes.reruns import QUICKLY, REPEATED, SIMULATED, WORK
 
-from pytest_hwperf.cli import USAGE
+from pytest_hwperf.cli import USAGE, selfcheck
+from pytest_hwperf.cli.inputs import Session
+from pytest_hwperf.cli.output import FAILED, OK
 from pytest_hwperf.cli.selfcheck import Build, build_of, needed, read_record, render, tree, write_record
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.run import replace
@@ -96,10 +99,37 @@ def test_without_git_this_folder_is_copied(tmp_path: Path, monkeypatch: pytest.M
     assert tmp_path == tree()
 
 
+def test_builds_of_equal_code_come_first_and_are_added_to_those_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Told
+) -> None:
+    given, seeds = list[Sequence[str]](), iter([0, 7, 1, 1, 1])
+
+    def run(arguments: Sequence[str]) -> Session:
+        given.append(arguments)
+        return Session(code=1, report=gates.report(next(seeds)), output="")
+
+    monkeypatch.setattr(selfcheck, "run_pytest", run)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    checked = ("selfcheck", "--builds=1", "--parallel=2", "--alpha=2%", "--work=50%")
+    first = told(FAILED, *checked, "--planted=1", "--", "-k", "one").out.splitlines()
+    assert "build 1, equal code: 1 of 4 tests regressed" == first[0]
+    assert "build 2, 50 % work planted: 2 of 4 tests regressed" == first[1]
+    options = ["--hwperf-alpha=2%", "--hwperf-parallel=2", "-o", "hwperf_affected=false", "-k", "one"]
+    for share, passed_on in zip((0, 50), given, strict=True):
+        assert [f"--hwperf-against={tmp_path}", options[0], f"--hwperf-plant={share}%", *options[1:]] == passed_on
+    for builds in ("2 builds", "3 builds"):
+        again = told(OK, *checked, "--planted=0").out
+        assert f"equal code: 1 false alarm in {builds} (" in again
+        assert "50 % work planted: found in 2 of 4 tests (" in again
+    assert "equal code: 0 false alarms in 1 build (" in told(OK, *checked, "--planted=0", "--forget").out
+
+
 @pytest.mark.live
 @pytest.mark.usefixtures("fakes_in_reach")
 def test_it_runs_the_users_own_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
-    """One build of equal code and one with three times the work, which every pair sees: of simulated time."""
+    """One build with three times the work, which the one pair sees that counts as often as is asked."""
     (project := tmp_path / "project").mkdir()
     (project / "work.py").write_text(WORK, encoding="utf-8")
     code = "import work\n\n\ndef test_call(hwperf):\n    hwperf(work.call)\n"
@@ -107,9 +137,8 @@ def test_it_runs_the_users_own_tests(tmp_path: Path, monkeypatch: pytest.MonkeyP
     git(project, "init")  # without a commit
     monkeypatch.chdir(project)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    out = told(0, "selfcheck", "--builds=1", "--planted=1", "--work=200%", "--", *SIMULATED, REPEATED).out
-    assert "build 1, equal code: 0 of 1 test regressed" in out
-    assert "build 2, 200 % work planted: 1 of 1 test regressed" in out
+    out = told(0, "selfcheck", "--builds=0", "--planted=1", "--work=200%", "--", *SIMULATED, REPEATED, *QUICKLY).out
+    assert "build 1, 200 % work planted: 1 of 1 test regressed" in out
     assert "pairs that a change needs (test_work.py::test_call): 2 %: within the margin, 5 %: " in out
     assert len(list((tmp_path / "data").rglob("*.json"))) == 1
 

@@ -15,6 +15,9 @@ from pytest_hwperf.cli import INTERRUPTED, USAGE, main, sweep
 from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK
 from pytest_hwperf.cli.sweep import exit_code
 from pytest_hwperf.gate import sweeps
+from pytest_hwperf.host.launch import Command
+from pytest_hwperf.host.one_shot import ask
+from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.report import SweepFile, SweepPoint, SweepRow
@@ -166,6 +169,17 @@ def test_the_largest_batch_is_searched_within_the_rows_of_the_data(
 
 
 @pytest.mark.live
-def test_memory_is_measured_in_fresh_processes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_memory_is_measured_in_fresh_processes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three of them, of which one answers for all."""
+    processes = list[int]()
+
+    def ask_one(task: WorkerTask, commands: Sequence[Command]) -> list[WorkerResult]:
+        processes.append(len(commands))
+        return ask(task, commands[:1]) * len(commands)
+
+    monkeypatch.setattr(sweeps, "ask", ask_one)
     assert OK == main(["sweep", "m.onnx", "--data=rows.npz", "--batch-size=8", "--memory-max-mb=1000", *QUICK])
+    assert [3] == processes
     assert "memory" in capsys.readouterr().out.splitlines()[1]

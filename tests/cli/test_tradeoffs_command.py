@@ -10,10 +10,13 @@ from typing import Literal
 import pytest
 from fakes import records as fake
 from fakes.commands import Told
+from fakes.repeated_pairs import conduct
+from fakes.reruns import QUICKLY, SIMULATED
 
 from pytest_hwperf.cli import main, tradeoffs
 from pytest_hwperf.cli.inputs import Session
 from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK, USAGE
+from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.models import RivalSettings
 from pytest_hwperf.records.codec import from_file
 from pytest_hwperf.records.evidence import Evidence, Gate, Measurement
@@ -263,6 +266,8 @@ def test_pairs_of_every_two_share_the_rate_and_the_time(
     def compared(baseline: Measurement, _: Measurement, settings: RivalSettings) -> tuple[Comparison, Gate]:
         asked.append(settings)
         late = uncompared(DEFAULT_MARGINS["latency_p50"], "inconclusive", state("out of time", limit=1.0))
+        if len(asked) == 2:
+            late = replace(late, change=fake.estimate(-0.25, -0.26, -0.24, 8), pairs=8, outcome="improved", cause=None)
         evidence = Evidence(alpha=settings.alpha, hypotheses=(), pairs=())
         return late, Gate(against=baseline.test, revision="", seed=1, evidence=evidence, shared={}, seconds={})
 
@@ -276,6 +281,7 @@ def test_pairs_of_every_two_share_the_rate_and_the_time(
     assert pytest.approx([20, 30, 60], rel=0.05) == [one.time_s for one in asked]
     assert "onnx_fp32 against sklearn_fp32: inconclusive: the time of 1 s was too short" in said
     assert "give the pairs more time with --time" in said
+    assert "onnx_int8 against sklearn_fp32: latency -25.0 % (-26.0 .. -24.0), 8 fresh pairs, improved" in said
 
 
 REFUSED: Sequence[tuple[Sequence[str], str]] = (
@@ -376,9 +382,11 @@ def test_alone(hwperf):
 def test_pairs_decide_what_single_processes_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """One pair of each two counts as often as is asked."""
+    monkeypatch.setattr(Conductor, "conduct", conduct)
     monkeypatch.chdir(tmp_path)
     Path("test_models.py").write_text(TESTS, encoding="utf-8")
-    code = main(["tradeoffs", "--pairs", "--json=found.json", "--", "-p", "fakes.simulated_time", "test_models.py"])
+    code = main(["tradeoffs", "--pairs", "--json=found.json", "--", *SIMULATED, *QUICKLY, "test_models.py"])
     said = " ".join(capsys.readouterr().out.split())
     tables = from_file(TradeoffsFile, Path("found.json").read_bytes(), other="", older="").tables
     assert OK == code
@@ -386,7 +394,8 @@ def test_pairs_decide_what_single_processes_do_not(
         ("test_models.py::test_parametrised[steady]", "test_models.py::test_parametrised[quick]"),
         ("test_models.py::test_labelled, steady", "test_models.py::test_labelled, quick"),
     ):
-        assert re.search(re.escape(f"pairs {quick} against {steady}: latency -2") + r"[45]\.\d % \(-[^%]+\), ", said)
+        pairs = re.escape(f"pairs {quick} against {steady}: latency -2")
+        assert re.search(pairs + r"[45]\.\d %, 6 fresh pairs, improved", said)
         assert f"low latency {quick} critical accuracy" in said
         assert f"pareto set {quick} ranking" in said
     assert "Measure in pairs" not in said

@@ -218,9 +218,6 @@ def meter_on(zones: Sequence[Zone], files: Files, clock: Callable[[], float]) ->
     )
 
 
-EVERY_ERRNO = (errno.EACCES, errno.EINVAL, errno.EIO, errno.ENODATA, errno.ENOENT, errno.ENODEV)
-
-
 def recording(paths: list[str]) -> Callable[[str, int], int]:
     """An `open` that keeps every path it was asked for."""
 

@@ -82,6 +82,7 @@ def killed_writers(location: str, kills: int, *, longest_s: float = 0.3) -> str:
 def killed_servers(server: Any, location: str, kills: int, *, longest_s: float = 2.0) -> str:
     """Kill the server at random moments while two processes write; they wait for its return."""
     pair = [Writer(location, 10**5 + place, 0) for place in (0, 1)]
+    assert all(one.has_saved(within_s=60) for one in pair)
     for _ in range(kills):
         time.sleep(random.uniform(0.05, longest_s))
         server.stop(signal.SIGKILL)

@@ -1,6 +1,6 @@
 """A clock that only moves when a fake call takes its time, and meters that play back readings."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import repeat
 
 from pytest_hwperf.records.contracts import Covered
@@ -70,6 +70,3 @@ def never(_: object) -> bool:
 def at_once(_: object) -> bool:
     """Say that it is enough."""
     return True
-
-
-Enough = Callable[[object], bool]

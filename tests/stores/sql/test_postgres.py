@@ -181,6 +181,6 @@ def test_statements_use_indexes(store: SqlStore) -> None:
 
 @pytest.mark.live
 def test_a_killed_server_loses_nothing(server: postgres.Server, schema: str) -> None:
-    said = store_writers.killed_servers(server, server.url(schema=schema), 1)
+    said = store_writers.killed_servers(server, server.url(schema=schema), 1, longest_s=0.5)
     assert "none lost" in said
     assert not said.startswith("0 acknowledged")
