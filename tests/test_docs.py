@@ -68,6 +68,7 @@ def test_complete_examples_run_and_only_the_first_fails(
 ) -> None:
     """With the limit lowered as the README says. It shows their verdicts and table, whatever the numbers are."""
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # models this small are trained on one thread in less time
     monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(QUICK))  # what is typed stands in the command that looks further
     examples = complete_tests(runtimes=False)
     examples[0] = examples[0].replace("latency_p95_ms=20,", "latency_p95_ms=0.02,")

@@ -23,7 +23,9 @@ def type_in(folder: Path, command: str, ended: int, shown: str, pairs: str) -> N
     if not programs.exists():
         make_programs(programs)
     modules = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]))
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    # Without byte code each side of a gate would compile all that it imports.
+    dropped = ("PYTEST_", "PYTHONDONTWRITEBYTECODE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
     settings = {
         "PATH": os.pathsep.join([str(programs), os.environ["PATH"]]),
         "PYTHONPATH": modules,
