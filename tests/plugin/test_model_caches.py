@@ -31,7 +31,12 @@ def build():
     with open(os.environ["NOTES"], "a") as notes: notes.write("converted ")
     return b"x" * work.SIZE, {}
 
-def test_model(hwperf):
+def test_converted(hwperf):
+    load_or_build("k", build)
+    hwperf(work.call)
+
+def test_found(hwperf):
+    # Both sides have converted: they take turns at each measurement.
     stored = load_or_build("k", build)
     hwperf(work.call)
     with open(os.environ["NOTES"], "a") as notes: notes.write(f"{stored.bytes} ")
@@ -70,10 +75,10 @@ def test_each_side_of_a_gate_has_the_models_of_its_own_converter(
     monkeypatch.setenv("NOTES", str(notes))
     project = repository(pytester, {"work.py": f"{WORK}\nSIZE = 5\n", "test_model.py": CONVERSION, "pytest.ini": INI})
     project.write({"work.py": f"{WORK}\nSIZE = 7\n"})
-    project.run(REHEARSED).assert_outcomes(passed=1)
+    project.run(REHEARSED).assert_outcomes(passed=2)
     assert [] == [path for path in cache.rglob("*") if path.is_file()]
-    # In the session and on each side.
-    assert ["5", "7", "7", *["converted"] * 3] == sorted(notes.read_text(encoding="ascii").split())
+    # Twice each in the session and on both sides: no process finds what its own code has converted.
+    assert ["5", "7", "7", *["converted"] * 6] == sorted(notes.read_text(encoding="ascii").split())
 
 
 @pytest.mark.live
