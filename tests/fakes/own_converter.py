@@ -1,5 +1,8 @@
 """The text of a module with an estimator of a project's own, and the converter that it has registered for it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 OWN = '''
 import numpy as np
 from onnx import TensorProto
@@ -41,3 +44,19 @@ def model():
 def own_module(*, additions: int | str = 0, first: str = "") -> str:
     """Return the text; `first` is a line at the beginning of the converter, `additions` a number or an expression."""
     return OWN.format(additions=additions, first=first or "pass")
+
+
+@contextmanager
+def as_before() -> Iterator[None]:
+    """Forget afterwards which converters were registered within."""
+    from skl2onnx._supported_operators import sklearn_operator_name_map
+    from skl2onnx.common import _registration as pools
+
+    registries = (sklearn_operator_name_map, pools._converter_pool, pools._shape_calculator_pool)
+    kept = [dict(registry) for registry in registries]
+    try:
+        yield
+    finally:
+        for registry, before in zip(registries, kept, strict=True):
+            registry.clear()
+            registry.update(before)

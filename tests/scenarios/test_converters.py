@@ -8,9 +8,7 @@ from types import ModuleType
 
 import pytest
 import skl2onnx
-from fakes.own_converter import own_module
-from skl2onnx._supported_operators import sklearn_operator_name_map
-from skl2onnx.common import _registration as pools
+from fakes.own_converter import as_before, own_module
 from sklearn.linear_model import LinearRegression
 
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
@@ -29,13 +27,9 @@ class Other(LinearRegression):  # type: ignore[misc] # scikit-learn has no types
 @pytest.fixture(autouse=True)
 def _as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Forget what a test has registered, and keep models apart from the user's own."""
-    registries = (sklearn_operator_name_map, pools._converter_pool, pools._shape_calculator_pool)
-    kept = [dict(registry) for registry in registries]
     monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path / "cache"))
-    yield
-    for registry, before in zip(registries, kept, strict=True):
-        registry.clear()
-        registry.update(before)
+    with as_before():
+        yield
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from fakes.fitted_models import data_of, fitted
 from fakes.gpu_runtime import CPU, FakeRuntime
+from fakes.onnx_models import save_onnx
 
 from pytest_hwperf.host.nvidia import NvidiaGpus
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
@@ -31,6 +32,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setattr(cache, "_LIBRARIES", cache._LIBRARIES | {"fakes", here})
         patch.setenv("HWPERF_CACHE_DIR", str(tmp_path_factory.mktemp("models")))
         yield cache.folder()
+
+
+@pytest.fixture(scope="module")
+def softmax(place: Path) -> str:
+    """A file of one operator."""
+    place.mkdir(parents=True, exist_ok=True)
+    return save_onnx(place.with_name("softmax.onnx"), [("Softmax", ["x"], "y")], {"x": 3}, {"y": 3})
 
 
 def access(gpus: NvidiaGpus = BOARD, available: tuple[str, ...] = ALL, **runtime: Any) -> OnnxGpuAccess:
@@ -102,14 +110,11 @@ def test_a_runtime_without_the_provider_is_an_error(name: str, available: tuple[
 
 
 @pytest.mark.parametrize("effective", [[CPU], [], [CUDA, TENSORRT, CPU], [TENSORRT, CPU]])
-def test_a_session_on_another_provider_is_an_error(
-    effective: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_on_another_provider_is_an_error(effective: list[str], softmax: str) -> None:
     """What happens where a library of CUDA is missing: the runtime warns, and runs on the processor."""
-    monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path))
     shown = ", ".join(effective) or "no provider"
     with pytest.raises(MeasurementError, match=f"runs on {shown} where {CUDA} was asked for"):
-        prepare("onnx_cuda", access(effective=effective))
+        gpu_scenario("onnx_cuda", softmax, np.eye(3, dtype=np.float32), 1, access(effective=effective))
 
 
 def test_a_provider_that_is_lost_later_is_an_error() -> None:
@@ -121,10 +126,10 @@ def test_a_provider_that_is_lost_later_is_an_error() -> None:
         scenario.load()
 
 
-def test_half_precision_that_was_not_taken_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path))
+def test_half_precision_that_was_not_taken_is_an_error(softmax: str) -> None:
+    found = access(options={"trt_fp16_enable": "0"})
     with pytest.raises(MeasurementError, match=r"runs with \{'trt_fp16_enable': '0'\} where .*'trt_fp16_enable': '1'"):
-        prepare("onnx_tensorrt_fp16", access(options={"trt_fp16_enable": "0"}))
+        gpu_scenario("onnx_tensorrt_fp16", softmax, np.eye(3, dtype=np.float32), 1, found)
 
 
 def test_a_model_of_which_a_part_runs_on_the_processor_is_skipped() -> None:
@@ -133,22 +138,9 @@ def test_a_model_of_which_a_part_runs_on_the_processor_is_skipped() -> None:
         prepare("onnx_cuda", access(partial=True), fitted("forest"))
 
 
-def test_files_run_there_too(tmp_path: Path) -> None:
-    import onnx
-    from onnx import TensorProto, helper
-
-    shape = [None, 3]
-    graph = helper.make_graph(
-        [helper.make_node("Softmax", ["x"], ["y"])],
-        "model",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
-    )
-    path = tmp_path / "model.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+def test_files_run_there_too(softmax: str) -> None:
     X = np.eye(3, dtype=np.float32)
-
-    scenario = gpu_scenario("onnx_tensorrt", path, X, 1, access())
+    scenario = gpu_scenario("onnx_tensorrt", softmax, X, 1, access())
     predictor = scenario.load()
     assert "probabilities" == scenario.conditions["output"]
     assert [0, 1, 2] == predictor.labels(predictor.predict(predictor.batches(X, 3)[0])).tolist()
