@@ -88,6 +88,8 @@ WRITTEN = [
     # a limit that is missed many times over is no percentage
     (show_excess(1 / 3), "33.3 %"),
     (show_excess(8.0), "800 %"),
+    (show_excess(8.999), "900 %"),
+    (show_excess(9.0), "×10"),
     (show_excess(18.083), "×19"),
     (show_excess(998.4), "×999"),
     (show_excess(555_558.0), "×556,000"),
