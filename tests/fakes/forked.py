@@ -6,6 +6,7 @@ They are processes of their own nevertheless, with sessions, logs and ends of th
 import os
 import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Mapping, Sequence
@@ -53,6 +54,9 @@ class Forked:
         return self.returncode
 
 
+_FORKING = threading.Lock()  # filelock refuses a fork while another thread forks
+
+
 def launch(
     command: Command,
     task: WorkerTask,
@@ -66,7 +70,8 @@ def launch(
     (place / "log").touch()  # before the process is there, as a real one's is: it may be looked at at once
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads, which the child does not use
-        pid = os.fork()
+        with _FORKING:
+            pid = os.fork()
     if not pid:
         _work(script, given, place / "log", descriptors)
     with suppress(ProcessLookupError, PermissionError):

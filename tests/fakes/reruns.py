@@ -1,7 +1,9 @@
 """A project in a real repository, and the paired gate on it."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,8 @@ SIMULATED = ("-p", "fakes.simulated_time")
 
 QUICKLY = ("--hwperf-energy=off", "--hwperf-sample-time=0.2", "--hwperf-explain=never")  # profiles take seconds
 
+_TIMES = count(1_700_000_000)  # each file that is written has its own: byte code is known by that time and the size
+
 _ALWAYS = (*SIMULATED, *QUICKLY, "--hwperf-report=report.json")
 
 
@@ -44,6 +48,7 @@ class Project:
             path = self.path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
+            os.utime(path, (at := next(_TIMES), at))
 
     def commit(self, files: Mapping[str, str]) -> None:
         """Write files, and commit all there is."""

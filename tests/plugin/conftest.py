@@ -33,6 +33,8 @@ for module in pkgutil.walk_packages(pytest_hwperf.__path__, "pytest_hwperf."):
 @pytest.fixture(autouse=True, scope="session")
 def _rewritten(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Let pytest write its byte code of the plugin's modules once: fresh processes, which may not, read it."""
+    if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
+        return
     folder = tmp_path_factory.mktemp("rewritten")
     names = [name for name in sys.modules if name.partition(".")[0] == "pytest_hwperf"]
     (folder / "conftest.py").write_text("".join(f"import {name}\n" for name in names), encoding="utf-8")
@@ -53,6 +55,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch, frozen_heap: None) -> None:  # noqa:
 
 @pytest.fixture
 def quick_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let pairs take few and short turns, wherever they are started from."""
+    """Let pairs take few and short turns, wherever they are started from, and read the byte code that there is."""
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE")
     for place in ("gate.preparing", "gate.models"):
         monkeypatch.setattr(f"pytest_hwperf.{place}.Conductor", partial(Conductor, plan=QUICK))
