@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from difflib import unified_diff
 from itertools import islice
 from pathlib import Path
@@ -38,22 +38,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Leave simulations out where live tests are: they take as long."""
+    if item.get_closest_marker("simulation"):
+        item.add_marker("live")
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what needs `sys.monitoring`."""
     if item.get_closest_marker("monitoring") and not hasattr(sys, "monitoring"):
         pytest.skip("--hwperf-affected needs Python 3.12")
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Let coverage leave a simulation alone, which takes several times as long under it."""
-    tracer = sys.gettrace()
-    if pyfuncitem.get_closest_marker("simulation"):
-        sys.settrace(None)
-    try:
-        return (yield)
-    finally:
-        sys.settrace(tracer)
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
@@ -134,19 +128,11 @@ def fakes_in_reach(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _untraced() -> Iterator[str | None]:
+def _untraced() -> Iterator[None]:
     """Let coverage not follow into the processes that tests start, which takes as long as they do."""
-    configuration = os.environ.get("COVERAGE_PROCESS_CONFIG")
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
-        yield configuration
-
-
-@pytest.fixture
-def traced(_untraced: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let coverage follow into the processes of a test after all: some parts run nowhere else."""
-    if _untraced is not None:
-        monkeypatch.setenv("COVERAGE_PROCESS_CONFIG", _untraced)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -49,7 +49,18 @@ JUDGED = (
 )
 _FIRST = 40  # tests that are tried before all others that run the line, those of the file's own name first
 _LONGEST_S = 300
-_PYTEST = (sys.executable, "-m", "pytest", "-q", "-m", "not live", "-p", "no:cacheprovider", "-p", "no:randomly")
+_PYTEST = (
+    sys.executable,
+    "-m",
+    "pytest",
+    "-q",
+    "-m",
+    "not live or simulation",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:randomly",
+)
 
 Tests = Mapping[str, Mapping[int, Sequence[str]]]  # file → line → tests that run it
 

@@ -1,11 +1,6 @@
 """Tools that observe a process, as coverage.py does."""
 
-import sys
-from types import FrameType, SimpleNamespace
-from typing import Any
-
-# Where coverage.py watches the tests by the real one, it looks its events up in the one that stands for it.
-EVENTS: Any = getattr(vars(sys).get("monitoring"), "events", SimpleNamespace(PY_START=1))
+from types import FrameType
 
 
 class CoverageTracer:
@@ -21,20 +16,18 @@ class CoverageTracer:
 
 
 class FakeMonitoring:
-    """`sys.monitoring` of Python 3.12 and later, with the events of the real one."""
-
-    events = EVENTS
+    """`sys.monitoring` of Python 3.12 and later."""
 
     def __init__(self) -> None:
         self.tools = dict[int, str]()
-        self.masks = dict[int, int]()
+        self.events = dict[int, int]()
         self.changes = list[tuple[int, int]]()
 
     def get_tool(self, tool: int) -> str | None:
         return self.tools.get(tool)
 
     def get_events(self, tool: int) -> int:
-        return self.masks[tool]
+        return self.events[tool]
 
     def set_events(self, tool: int, mask: int) -> None:
         self.changes.append((tool, mask))

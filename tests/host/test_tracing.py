@@ -130,7 +130,7 @@ def test_coverage_does_not_see_an_untraced_call() -> None:
 
 def test_coverage_by_monitoring_does_not_see_an_untraced_call(monitoring: FakeMonitoring) -> None:
     monitoring.tools.update({1: "coverage.py", 2: "another"})
-    monitoring.masks.update({1: 5, 2: 7})
+    monitoring.events.update({1: 5, 2: 7})
     assert 3 == untraced(lambda: 3)
     assert [(1, 0), (1, 5)] == monitoring.changes
 

@@ -77,7 +77,6 @@ def test_memory_is_what_imports_fixtures_body_and_calls_take(pytester: pytest.Py
 
 
 @pytest.mark.live
-@pytest.mark.usefixtures("traced")
 def test_a_cold_start_begins_before_the_first_own_import(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,7 +294,7 @@ class Session(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory, _untraced: str | None) -> Session:
+def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     """One session under xdist, whose worker asks a fresh process for each measurement."""
     folder = tmp_path_factory.mktemp("fresh")
     for name, text in PROJECT.items():
@@ -304,12 +303,11 @@ def session(tmp_path_factory: pytest.TempPathFactory, _untraced: str | None) -> 
     kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     path = os.pathsep.join([str(Path(__file__).parents[1]), kept.get("PYTHONPATH", "")])
     own = {"PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "200"}
-    traced = {} if _untraced is None else {"COVERAGE_PROCESS_CONFIG": _untraced}
     plugins = ("-ppytest_hwperf.plugin", "-pxdist", "-n1")
     given = ("-k", "not other", "--junitxml=junit.xml", "--basetemp=base", "--hwperf-report=out")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *plugins, *QUICK, *given],
-        cwd=folder, env={**kept, **own, **traced}, check=False, capture_output=True, text=True,
+        cwd=folder, env={**kept, **own}, check=False, capture_output=True, text=True,
     )  # fmt: skip
     result = pytest.RunResult(done.returncode, done.stdout.splitlines(), done.stderr.splitlines(), 0.0)
     found = {f"{one.test.partition('::')[2]} {one.label}".strip(): one for one in runs(folder)}

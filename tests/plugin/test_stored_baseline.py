@@ -123,7 +123,6 @@ def test_steady(hwperf):
 
 
 @pytest.mark.live
-@pytest.mark.usefixtures("traced")
 def test_what_is_worse_in_two_further_processes_fails_alone_and_becomes_no_baseline_until_it_is_accepted(
     pytester: pytest.Pytester,
 ) -> None:

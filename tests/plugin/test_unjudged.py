@@ -229,6 +229,7 @@ def test_what_the_session_does_not_reach_is_listed_and_fails(
     assert project.report().partial
 
 
+@pytest.mark.live
 def test_ctrl_c_in_the_pairs_prints_what_was_decided_so_far(
     project: Project, gated: Gated, monkeypatch: pytest.MonkeyPatch
 ) -> None:

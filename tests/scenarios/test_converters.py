@@ -17,6 +17,8 @@ from pytest_hwperf.scenarios.estimators import inspect_estimator
 from pytest_hwperf.scenarios.onnx import convert_model, registered
 from pytest_hwperf.scenarios.quantise import onnx_int8_dynamic
 
+pytestmark = pytest.mark.live
+
 Load = Callable[..., ModuleType]
 
 

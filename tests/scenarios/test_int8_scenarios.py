@@ -30,6 +30,8 @@ from pytest_hwperf.scenarios.quantise import (
     why_not_int8,
 )
 
+pytestmark = pytest.mark.live
+
 
 def prepare(factory: ScenarioFactory, name: str) -> Any:
     training, test, _, _ = data_of(name)

@@ -18,6 +18,8 @@ from pytest_hwperf.scenarios.onnx import convert_model, convert_with_skl2onnx, o
 from pytest_hwperf.scenarios.onnx_file import agreement
 from pytest_hwperf.scenarios.ort import check_providers, open_session
 
+pytestmark = pytest.mark.live
+
 
 class CountingConverter:
     """The real converter, counting the forms it was asked for."""
