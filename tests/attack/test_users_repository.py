@@ -73,7 +73,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (found / "fakes").mkdir()
     for module in (simulated_time, instant_pairs):
-        shutil.copy(module.__file__, found / "fakes")
+        shutil.copy(str(module.__file__), found / "fakes")
     for path in ("vendored", "private"):
         git(found, "submodule", "add", str(inner), path)
     git(found, "config", "--file", ".gitmodules", "submodule.private.url", PRIVATE)

@@ -31,9 +31,10 @@ for module in pkgutil.walk_packages(pytest_hwperf.__path__, "pytest_hwperf."):
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _rewritten(tmp_path_factory: pytest.TempPathFactory) -> None:
+def _rewritten(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Let pytest write its byte code of the plugin's modules once: fresh processes, which may not, read it."""
-    if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
+    is_first = os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0"
+    if not is_first or not any(item.get_closest_marker("live") for item in request.session.items):
         return
     folder = tmp_path_factory.mktemp("rewritten")
     names = [name for name in sys.modules if name.partition(".")[0] == "pytest_hwperf"]

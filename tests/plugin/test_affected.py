@@ -114,6 +114,7 @@ FILES = {
     "rows.csv": "1,2",
     "model.bin": "0",
     "README.md": "Rows.",
+    ".gitignore": "__pycache__/\n",
     "pytest.ini": "[pytest]\npythonpath = .\n",
     "late.py": "VALUE = 1\n",
     "tests/test_it.py": TESTS,
