@@ -14,13 +14,13 @@ PAGE = 4096.0
 BASE = 64e6
 
 
-def compared(shift: float, processes: int) -> Comparison:
+def compared(shift: float, processes: int, alpha: float = 0.01) -> Comparison:
     """Compare processes that differ by a page among themselves, and by `shift` from side to side."""
     hypothesis = gates.hypothesis(0, gates.MEMORY)
     baseline = array("d", (BASE + PAGE * (number % 2) for number in range(processes)))
     candidate = array("d", (BASE + shift + PAGE * (number % 3 == 0) for number in range(processes)))
     match = FixedSample(hypothesis=hypothesis, per="fresh process", baseline=baseline, candidate=candidate)
-    return decide(Evidence(alpha=0.01, hypotheses=(), pairs=(), fixed_samples=(match,)))[hypothesis]
+    return decide(Evidence(alpha=alpha, hypotheses=(), pairs=(), fixed_samples=(match,)))[hypothesis]
 
 
 def test_three_processes_may_clear_and_never_fail() -> None:
@@ -36,6 +36,10 @@ def test_three_processes_may_clear_and_never_fail() -> None:
         for shift, processes, outcome in table
         if outcome != compared(shift, processes).outcome
     ]
+
+
+def test_the_smallest_p_value_of_seven_may_be_the_level_itself() -> None:
+    assert ["regressed", "inconclusive"] == [compared(2e6, 7, alpha).outcome for alpha in (2**-7, 2**-7 * 0.999)]
 
 
 def test_a_screen_of_processes_has_no_p_value() -> None:

@@ -13,6 +13,7 @@ from pytest_hwperf.stats.verdicts import (
     judge,
     judge_budget,
     judge_comparison,
+    keeps,
     pairs_failed,
     why_it_cannot_pass,
 )
@@ -94,6 +95,11 @@ def test_a_load_in_doubt_is_no_question_of_its_limit() -> None:
 def test_a_bound_that_is_missing_puts_no_point_near_the_limit() -> None:
     (decision,) = judge_budget(run(), [figure(0.0001, 0.0001, None)], BUDGET, Policy()).decided_by
     assert "point" == decision.kind
+
+
+def test_a_value_at_its_limit_keeps_it() -> None:
+    values = ((BUDGET, 0.010), (BUDGET, 0.0101), (FLOOR, 100.0), (FLOOR, 99.9))
+    assert [True, False, True, False] == [keeps(run(), budget, value) for budget, value in values]
 
 
 def test_five_processes_on_one_side_decide() -> None:
