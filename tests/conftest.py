@@ -99,8 +99,8 @@ def _lines_of(path: Path, content: bytes) -> list[str]:
     return (json.dumps(json.loads(text), indent=1) if path.suffix == ".json" and text else text).splitlines()
 
 
-@pytest.fixture
-def frozen_heap(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture(autouse=True)
+def _small_heap(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let garbage be collected of what a test makes alone: measuring collects often, and this process holds a lot."""
     gc.freeze()
     monkeypatch.setattr(gc, "get_freeze_count", lambda: 1_000_000)  # to count them takes as long

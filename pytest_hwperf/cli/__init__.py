@@ -72,7 +72,7 @@ def parse(given: list[str]) -> argparse.Namespace:
         own, handed_on = given[: given.index("--")], given[given.index("--") + 1 :]
     if own[:2] == ["history", "note"]:
         own = ["history note", *own[2:]]
-    parser = _parser()
+    parser = _parser(*own[:1])
     command = _command(parser, own)
     found, unknown = parser.parse_known_args(own, argparse.Namespace(given=given, handed_on=handed_on))
     if unknown:
@@ -93,12 +93,13 @@ def _command(parser: CommandParser, words: Sequence[str]) -> CommandParser:
     return _command(names[words[0]], words[1:])
 
 
-def _parser() -> CommandParser:
+def _parser(word: str = "") -> CommandParser:
+    """Return the parser; where the first word is a command, of this one alone, so that no other is imported."""
     parser = CommandParser(prog="hwperf", description="What pytest-hwperf does outside a pytest run.")
     parser.add_argument("--version", action="version", version=f"pytest-hwperf {__version__}")
     show_help_alone(parser)
     commands = parser.add_subparsers(metavar="COMMAND")
-    for module in _COMMANDS:
+    for module in (word,) if word in _COMMANDS else _COMMANDS:
         import_module(f"pytest_hwperf.cli.{module}").COMMAND.add_to(commands)
     history.NOTE.add_to(commands)
     return parser

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -96,28 +96,26 @@ def _distributions(modules: Iterable[str]) -> set[str] | None:
 
     A project that is installed as editable has installed none of its files.
     """
-    found, installed = set[str](), dict[str, frozenset[str]]()
-    packages: Mapping[str, Sequence[str]] | None = None
-    for module in modules:
-        file = getattr(sys.modules.get(module), "__file__", None)
-        if not file:
-            return None
-        if packages is None:  # for hundreds of modules it is looked up once: it reads the lists of all distributions
-            packages = metadata.packages_distributions()
-        names = packages.get(module.partition(".")[0], ())
-        installed.update((name, _files(name)) for name in names if name not in installed)
-        name = next((name for name in names if os.path.realpath(str(file)) in installed[name]), "")
-        if not name:
-            return None
-        found.add(name)
-    return found
+    files = [getattr(sys.modules.get(module), "__file__", None) or "" for module in modules]
+    lists = {folder: _listed(folder) for folder in sys.path if any(_is_below(folder, file) for file in files)}
+    owners = [
+        next((lists[folder].get(file[len(folder) + 1 :]) for folder in lists if _is_below(folder, file)), None)
+        for file in files
+    ]
+    return None if None in owners else {owner.name for owner in owners if owner}
 
 
-def _files(distribution: str) -> frozenset[str]:
-    found = metadata.distribution(distribution)
-    if not found.read_text("RECORD"):
-        return frozenset()
-    return frozenset(os.path.realpath(str(found.locate_file(path))) for path in found.files or ())
+def _is_below(folder: str, file: str) -> bool:
+    return file.startswith(f"{folder}{os.sep}")
+
+
+def _listed(folder: str) -> dict[str, metadata.Distribution]:
+    """Return the files that distributions have installed in a folder of `sys.path`, each with its distribution."""
+    return {
+        line.rsplit(",", 2)[0].replace("/", os.sep): one
+        for one in metadata.distributions(path=[folder])
+        for line in (one.read_text("RECORD") or "").splitlines()
+    }
 
 
 def _digest(distribution: str) -> str:

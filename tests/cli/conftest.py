@@ -7,11 +7,6 @@ from fakes.commands import Told
 from pytest_hwperf.cli import main
 
 
-@pytest.fixture(autouse=True)
-def _frozen(frozen_heap: None) -> None:
-    """Let the collections of measurements not scan what all tests hold."""
-
-
 @pytest.fixture
 def told(capsys: pytest.CaptureFixture[str]) -> Told:
     """Run a command and return what it has written; what was written before is left out."""

@@ -15,7 +15,17 @@ PACE = SamplingLimits(max_time_s=2.0)
 HELD = SamplingLimits(max_time_s=2.0, hold_collector=True)
 
 
-def test_what_the_call_raises_rises_and_collection_goes_on() -> None:
+@pytest.fixture
+def frozen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is frozen and given back, where Python itself has frozen a few objects, as 3.12 does when it starts."""
+    done = list[str]()
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: 375)
+    monkeypatch.setattr(gc, "freeze", lambda: done.append("freeze"))
+    monkeypatch.setattr(gc, "unfreeze", lambda: done.append("unfreeze"))
+    return done
+
+
+def test_what_the_call_raises_rises_and_collection_goes_on(frozen: list[str]) -> None:
     """An error in the call is the test's own; the garbage collector is given back."""
     clock = FakeClock()
 
@@ -27,7 +37,7 @@ def test_what_the_call_raises_rises_and_collection_goes_on() -> None:
     with pytest.raises(ValueError, match="out of range"):
         Sampler(Stream(broken, None), PACE, clock).measure([], at_once)
     assert gc.isenabled()
-    assert gc.get_freeze_count() == 0
+    assert ["freeze", "unfreeze"] == frozen
 
 
 def test_a_collector_that_was_off_stays_off() -> None:
@@ -64,12 +74,8 @@ def test_garbage_is_collected_between_windows_where_the_collector_is_held(
     assert 1 + windows == len(collected)
 
 
-def test_what_exists_is_frozen_during_calls_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where Python itself has frozen a few objects, as 3.12 does when it starts."""
-    clock, frozen = FakeClock(), list[str]()
-    monkeypatch.setattr(gc, "get_freeze_count", lambda: 375)
-    monkeypatch.setattr(gc, "freeze", lambda: frozen.append("freeze"))
-    monkeypatch.setattr(gc, "unfreeze", lambda: frozen.append("unfreeze"))
+def test_what_exists_is_frozen_during_calls_alone(frozen: list[str]) -> None:
+    clock = FakeClock()
 
     def call() -> None:
         frozen.append("call")
@@ -89,17 +95,15 @@ def test_calls_by_which_nothing_is_judged_find_no_garbage_first(
 ) -> None:
     """That takes longer than they do; where the collector is held, each of its collections would without a freeze."""
     clock, called = FakeClock(), list[str]()
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: 375)
     for name in ("collect", "freeze", "unfreeze"):
         monkeypatch.setattr(gc, name, partial(called.append, name))
     Sampler(Stream(TimedCall(clock, MS), None), pace.brief(), clock).measure([], at_once)
     assert expected == {*called}
 
 
-def test_a_freeze_of_the_users_own_is_kept() -> None:
+def test_a_freeze_of_the_users_own_is_kept(frozen: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     clock = FakeClock()
-    gc.freeze()
-    try:
-        Sampler(Stream(TimedCall(clock, MS), None), PACE, clock).measure([], at_once)
-        assert gc.get_freeze_count() > 0
-    finally:
-        gc.unfreeze()
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: 1_001)
+    Sampler(Stream(TimedCall(clock, MS), None), PACE, clock).measure([], at_once)
+    assert [] == frozen

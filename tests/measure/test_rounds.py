@@ -17,8 +17,6 @@ from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 
 MS = 1_000_000  # ns
 
-pytestmark = pytest.mark.usefixtures("frozen_heap")
-
 
 class Journal:
     """Notes what is done, and lets time pass for each of it: a call takes 1 ms, what lies between them 7 ms."""

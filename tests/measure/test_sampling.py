@@ -15,8 +15,6 @@ from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.records.run import Reading
 from pytest_hwperf.stats.estimates import estimate
 
-pytestmark = pytest.mark.usefixtures("frozen_heap")
-
 MS = 1_000_000  # ns
 PACE = SamplingLimits(max_time_s=2.0)
 

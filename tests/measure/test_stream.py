@@ -15,8 +15,6 @@ from pytest_hwperf.measure.stream import OwnLoop, Stream
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.run import Sample
 
-pytestmark = pytest.mark.usefixtures("frozen_heap")
-
 T = TypeVar("T")
 MS = 1_000_000  # ns
 PACE = SamplingLimits(max_time_s=2.0)

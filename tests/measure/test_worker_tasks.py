@@ -1,12 +1,11 @@
 """The obeying side, on probe and a clock that play back."""
 
-import gc
 import platform
 import subprocess
 import sys
 from ast import literal_eval
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from types import ModuleType
 
@@ -30,14 +29,6 @@ from pytest_hwperf.records.metrics import taken_by
 from pytest_hwperf.stats.leaks import growth
 
 MS = 1_000_000  # ns
-
-
-@pytest.fixture(autouse=True)
-def _small_heap() -> Iterator[None]:
-    """Let each sweep look at what a test has made, and not at everything that this process has imported."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 class Process:

@@ -47,7 +47,7 @@ def _rewritten(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 
 @pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch, frozen_heap: None) -> None:  # noqa: ARG001 - inner runs collect garbage too
+def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let an inner run not take itself for a worker of the outer one."""
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "HWPERF_WORKER"):
         monkeypatch.delenv(name, raising=False)

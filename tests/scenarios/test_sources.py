@@ -5,7 +5,6 @@ import sys
 import types
 from collections.abc import Iterator
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -25,14 +24,13 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[types.Mo
 
 
 @pytest.fixture
-def installed(module: types.ModuleType, monkeypatch: pytest.MonkeyPatch) -> Path:
+def installed(module: types.ModuleType) -> Path:
     """The list of files of a distribution that has installed the module."""
     assert module.__file__
     place = Path(module.__file__).parent / "own_work-1.0.dist-info"
     place.mkdir()
     (place / "METADATA").write_text("Metadata-Version: 2.1\nName: own_work\nVersion: 1.0\n", encoding="utf-8")
     (place / "RECORD").write_text("some_work.py,sha256=1,9\nsome_data.py,sha256=2,9\n", encoding="utf-8")
-    monkeypatch.setattr(metadata, "packages_distributions", lambda: {"some_work": ["own_work"]})
     return place / "RECORD"
 
 
