@@ -38,6 +38,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Look for no garbage while thousands of tests and all libraries are loaded: there is none."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Leave simulations out where live tests are: they take as long."""
     if item.get_closest_marker("simulation"):

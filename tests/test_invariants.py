@@ -8,7 +8,9 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -74,16 +76,23 @@ def late_libraries() -> set[str]:
     return set(lint["flake8-tidy-imports"]["banned-module-level-imports"])
 
 
-Trees = dict[str, list[ast.AST]]
+class Seen(NamedTuple):
+    """What a file of the package has; its tree is not kept, as all of them take seconds to be looked through."""
+
+    classes: list[str]
+    of_git: int  # command lines
+    unsafe: list[str]
 
 
-@pytest.fixture(scope="module")
-def trees() -> Trees:
-    """Every file of the package, parsed, with all nodes of its tree."""
-    files = sorted(PACKAGE.rglob("*.py"))
-    return {
-        one.relative_to(PACKAGE).as_posix(): [*ast.walk(ast.parse(one.read_text(encoding="utf-8")))] for one in files
-    }
+@cache
+def files() -> dict[str, Seen]:
+    return {one.relative_to(PACKAGE).as_posix(): seen(one) for one in sorted(PACKAGE.rglob("*.py"))}
+
+
+def seen(file: Path) -> Seen:
+    nodes = [*ast.walk(ast.parse(file.read_text(encoding="utf-8")))]
+    classes = [node.name for node in nodes if isinstance(node, ast.ClassDef)]
+    return Seen(classes, commands_of(nodes, "git"), unsafe_calls(nodes))
 
 
 def unsafe_calls(nodes: list[ast.AST]) -> list[str]:
@@ -199,16 +208,15 @@ def test_what_a_session_loads_and_starts_is_noticed(tmp_path: Path) -> None:
     assert started
 
 
-def test_a_class_name_means_one_thing(trees: Trees) -> None:
-    found = Counter(node.name for nodes in trees.values() for node in nodes if isinstance(node, ast.ClassDef))
+def test_a_class_name_means_one_thing() -> None:
+    found = Counter(name for one in files().values() for name in one.classes)
     assert len(found) > 100
     assert {} == {name: count for name, count in found.items() if count > 1}
 
 
-def test_nothing_that_is_read_is_obeyed(trees: Trees) -> None:
+def test_nothing_that_is_read_is_obeyed() -> None:
     """And a planted call is noticed."""
-    found = {path: unsafe_calls(nodes) for path, nodes in trees.items()}
-    assert {path: calls for path, calls in found.items() if calls} == COMPILED_ONLY
+    assert COMPILED_ONLY == {path: one.unsafe for path, one in files().items() if one.unsafe}
     assert [*HARMLESS] == [one for one in (*UNSAFE, *HARMLESS) if not unsafe_calls([*ast.walk(ast.parse(one))])]
 
 
@@ -218,10 +226,9 @@ def commands_of(nodes: list[ast.AST], program: str) -> int:
     return sum(isinstance(word, ast.Constant) and word.value == program for word in words)
 
 
-def test_git_is_run_in_one_place(trees: Trees) -> None:
+def test_git_is_run_in_one_place() -> None:
     """With settings by which it obeys no repository."""
-    found = {path: commands_of(nodes, "git") for path, nodes in trees.items()}
-    assert {"checkout/git.py": 1} == {path: count for path, count in found.items() if count}
+    assert {"checkout/git.py": 1} == {path: one.of_git for path, one in files().items() if one.of_git}
 
 
 def test_the_public_names_are_there() -> None:

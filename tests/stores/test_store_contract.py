@@ -21,7 +21,7 @@ from pytest_hwperf.stores.store import Store
 
 Open = Callable[[], Any]  # the store at the same place once more, as another process has it
 
-KINDS = ("json", "sqlite", "postgresql")
+KINDS = ("json", "sqlite", pytest.param("postgresql", marks=pytest.mark.live))
 DATABASES = pytest.mark.parametrize("location", KINDS[1:], indirect=True)
 ODD = "tests/é.py::test[\ud800\0\x01 \u202e'\"; DROP TABLE run; --]"
 

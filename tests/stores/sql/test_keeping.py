@@ -132,7 +132,7 @@ def test_a_budget_has_the_value_of_its_figure(store: SqlStore, path: Path) -> No
     assert found in estimates
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.live)])
 def test_a_dashboard_reads_verdicts_by_the_query_of_the_docs(
     request: pytest.FixtureRequest, path: Path, kind: str
 ) -> None:

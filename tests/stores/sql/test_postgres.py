@@ -18,6 +18,8 @@ from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.stats.history import Annotation
 from pytest_hwperf.stores.sql.store import SqlStore
 
+pytestmark = pytest.mark.live  # a server takes seconds to start
+
 _numbers = count()
 
 
@@ -95,7 +97,6 @@ def test_tables_of_another_program_are_left_alone(server: postgres.Server, schem
             store.check("main", writing=writing)
 
 
-@pytest.mark.live
 def test_a_restart_in_the_middle_is_waited_for(server: postgres.Server, store: SqlStore) -> None:
     """By a writer and by a reader whose connections are gone, also after a crash of the server."""
     store.save("main", [fake.session(median_s=1.0)])
@@ -138,7 +139,6 @@ def test_a_wrong_password_is_named_and_not_shown(
     assert "hush" not in str(raised.value)
 
 
-@pytest.mark.live
 def test_a_writer_that_never_ends_is_named(server: postgres.Server, schema: str, store: SqlStore) -> None:
     store.save("main", [fake.session(median_s=1.0)])
     other = SqlStore(server.url(schema=schema), patience_s=1.0)
@@ -179,7 +179,6 @@ def test_statements_use_indexes(store: SqlStore) -> None:
     assert [] == [step for step in steps if "Seq Scan" in step]
 
 
-@pytest.mark.live
 def test_a_killed_server_loses_nothing(server: postgres.Server, schema: str) -> None:
     said = store_writers.killed_servers(server, server.url(schema=schema), 1, longest_s=0.5)
     assert "none lost" in said
