@@ -90,7 +90,8 @@ def editable(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rehearse(project: Path, *options: str) -> "subprocess.CompletedProcess[str]":
     """Run the project's pytest against its commit, as far as the rehearsal."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTEST_ADDOPTS")}
+    left_out = ("PYTHONPATH", "PYTEST_ADDOPTS", "PYTHONDONTWRITEBYTECODE")  # byte code that there is is read
+    kept = {name: value for name, value in os.environ.items() if name not in left_out}
     beside = {name: str(project.with_name(name)) for name in ("notes", "cache")}
     own = {"PYTHONPATH": FAKES, "NOTES": beside["notes"], "HWPERF_CACHE_DIR": beside["cache"]}
     return subprocess.run(
