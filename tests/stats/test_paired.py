@@ -1,6 +1,7 @@
 """Decisions about one hypothesis by its pairs, and about fresh processes: known answers and properties."""
 
 import math
+from array import array
 from collections.abc import Sequence
 
 import pytest
@@ -8,12 +9,13 @@ from fakes import gates
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_hwperf.records.evidence import Observation
+from pytest_hwperf.records.evidence import FixedSample, Observation
 from pytest_hwperf.records.metrics import Better
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome
 from pytest_hwperf.stats.paired import (
     MOST_PAIRS,
+    Exact,
     Paired,
     compare_pairs,
     compare_processes,
@@ -106,6 +108,19 @@ def test_a_p_value_of_just_the_level_decides() -> None:
     base = [20 * MB + 900 * i for i in range(7)]
     for level, outcomes in ((2**-7, ["regressed", "improved"]), (0.999 * 2**-7, ["inconclusive"] * 2)):
         assert outcomes == [memory(base, candidate, level).outcome for candidate in (worse, better)]
+    for level, outcomes in ((2**-7, ["regressed", "improved"]), (0.999 * 2**-7, ["inconclusive", "improved"])):
+        assert outcomes == [alike(20 * MB, 20 * MB + added).compare(level).outcome for added in (MB, -MB)]
+    counted = gates.asked("tokens", 0.02)
+    for level, outcomes in ((2**-8, ["regressed", "improved"]), (0.999 * 2**-8, ["inconclusive"] * 2)):
+        each = ([gates.observed(counted, [100.0], [now])] * 8 for now in (110.0, 90.0))
+        assert outcomes == [Paired(counted, seen).compare(level).outcome for seen in each]
+
+
+def alike(baseline: float, candidate: float) -> Exact:
+    """Seven processes of each side, whose peaks do not differ."""
+    asked = gates.asked("memory", 0.01, floor=MB / 2)
+    sides = (array("d", [peak] * 7) for peak in (baseline, candidate))
+    return Exact(FixedSample(hypothesis=asked, per="fresh process", baseline=next(sides), candidate=next(sides)))
 
 
 def test_too_few_pairs_have_no_bounds_and_could_catch_nothing() -> None:
@@ -197,6 +212,8 @@ def test_seven_processes_that_all_need_more_are_a_regression() -> None:
 def test_outcome_of_fresh_processes() -> None:
     table: list[tuple[list[float], ComparisonOutcome]] = [
         ([2, 2, 2, 2, 2, 2, 1], "inconclusive"),  # on the margin of 1 MB is not beyond it
+        ([1] * 7, "inconclusive"),  # nor within it
+        ([-1] * 7, "inconclusive"),
         ([0.1, -0.1, 0.2, 0, 0.3, -0.2, 0], "equivalent"),
         ([-2, -3, -2, -4, -2, -2, -5], "improved"),
         ([2, 2, 2, 2, 2, 2], "inconclusive"),  # six cannot reach 1 %

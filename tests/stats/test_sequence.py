@@ -205,6 +205,15 @@ def test_six_pairs_count_where_a_longer_screen_is_stopped() -> None:
             assert ("inconclusive", 6, "") == (found.outcome, found.pairs, cause_of(found))
 
 
+def test_a_screen_is_no_longer_than_six_pairs_where_more_could_not_show_it_to_be_equal() -> None:
+    """Where a bound would lie on the margin itself; beside a single pair beyond it, three more could."""
+    doubled = gates.asked("latency", 1.0)
+    for changes, more in [([2.0] * 3, 0), ([1.0, 1.0, 3.0], 3)]:
+        seen = [of_values(doubled, 1.0, change) for change in (1.0, 1.0, 1.0, *changes)]
+        made = tuple(pair(number, "screen", [one]) for number, one in enumerate(seen, 1))
+        assert more == next_step(evidence(made, hypotheses=[doubled])).pairs, changes
+
+
 def test_a_screen_is_no_longer_than_six_pairs_where_the_build_is_red() -> None:
     """They would show that another test is equal, and change nothing."""
     for first, left in [(2.0, 0), (1.0, 3)]:
