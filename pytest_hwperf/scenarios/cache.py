@@ -97,22 +97,16 @@ def _distributions(modules: Iterable[str]) -> set[str] | None:
     A project that is installed as editable has installed none of its files.
     """
     files = [getattr(sys.modules.get(module), "__file__", None) or "" for module in modules]
-    lists = {folder: _listed(folder) for folder in sys.path if any(_is_below(folder, file) for file in files)}
-    owners = [
-        next((lists[folder].get(file[len(folder) + 1 :]) for folder in lists if _is_below(folder, file)), None)
-        for file in files
-    ]
+    folders = (folder for folder in sys.path if any(file.startswith(f"{folder}{os.sep}") for file in files))
+    listed = {path: one for folder in folders for path, one in _listed(folder).items()}
+    owners = [listed.get(file) for file in files]
     return None if None in owners else {owner.name for owner in owners if owner}
-
-
-def _is_below(folder: str, file: str) -> bool:
-    return file.startswith(f"{folder}{os.sep}")
 
 
 def _listed(folder: str) -> dict[str, metadata.Distribution]:
     """Return the files that distributions have installed in a folder of `sys.path`, each with its distribution."""
     return {
-        line.rsplit(",", 2)[0].replace("/", os.sep): one
+        f"{folder}/{line.rsplit(',', 2)[0]}".replace("/", os.sep): one
         for one in metadata.distributions(path=[folder])
         for line in (one.read_text("RECORD") or "").splitlines()
     }

@@ -34,8 +34,14 @@ def installed(module: types.ModuleType) -> Path:
     return place / "RECORD"
 
 
-def test_a_change_of_any_file_of_an_installed_library_is_noticed(module: types.ModuleType, installed: Path) -> None:
-    """That of a module from which the conversion took a constant too, under the same version."""
+def test_a_change_of_any_file_of_an_installed_library_is_noticed(
+    module: types.ModuleType, installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of a module from which the conversion took a constant too, under the same version.
+
+    Its folder is below another that is imported from, as that of an environment within a project.
+    """
+    monkeypatch.syspath_prepend(installed.parents[2])
     result, libraries = recorded(module.call)
     assert "[1]" == result
     assert libraries is not None
