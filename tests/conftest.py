@@ -40,12 +40,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Look for no garbage while thousands of tests and all libraries are loaded: there is none."""
+    """Hold the garbage collector while tests and libraries are loaded: it would look at all of them repeatedly."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         return (yield)
     finally:
-        gc.enable()
+        if was_enabled:
+            gc.enable()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -111,7 +113,7 @@ def _lines_of(path: Path, content: bytes) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _small_heap(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let garbage be collected of what a test makes alone: measuring collects often, and this process holds a lot."""
+    """Let the garbage collector look only at what the test itself has made: measuring collects often."""
     gc.freeze()
     monkeypatch.setattr(gc, "get_freeze_count", lambda: 1_000_000)  # to count them takes as long
     yield

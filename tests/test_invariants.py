@@ -77,7 +77,7 @@ def late_libraries() -> set[str]:
 
 
 class Seen(NamedTuple):
-    """What a file of the package has; its tree is not kept, as all of them take seconds to be looked through."""
+    """What a file of the package has. Trees are not kept: the garbage collector would look at them for seconds."""
 
     classes: list[str]
     of_git: int  # command lines

@@ -94,7 +94,7 @@ def _command(parser: CommandParser, words: Sequence[str]) -> CommandParser:
 
 
 def _parser(word: str = "") -> CommandParser:
-    """Return the parser; where the first word is a command, of this one alone, so that no other is imported."""
+    """Return the parser; where `word` is a command, it knows this one alone: the modules of all take long to import."""
     parser = CommandParser(prog="hwperf", description="What pytest-hwperf does outside a pytest run.")
     parser.add_argument("--version", action="version", version=f"pytest-hwperf {__version__}")
     show_help_alone(parser)

@@ -4,6 +4,7 @@ A model whose conversion ran code of the project itself depends on whatever that
 the fresh processes of this session, and for nobody else.
 """
 
+import csv
 import gc
 import hashlib
 import json
@@ -94,31 +95,39 @@ def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
 def _distributions(modules: Iterable[str]) -> set[str] | None:
     """Return which distributions have installed the files of modules; None where one is of no distribution.
 
-    A project that is installed as editable has installed none of its files.
+    A project that is installed as editable has installed none of its files. A distribution is known by its name, so
+    that another one of this name must not be found before it.
     """
-    files = [getattr(sys.modules.get(module), "__file__", None) or "" for module in modules]
-    folders = (folder for folder in sys.path if any(file.startswith(f"{folder}{os.sep}") for file in files))
-    listed = {path: one for folder in folders for path, one in _listed(folder).items()}
-    owners = [listed.get(file) for file in files]
-    return None if None in owners else {owner.name for owner in owners if owner}
+    files = [str(getattr(sys.modules.get(module), "__file__", None) or "") for module in modules]
+    if not all(files):
+        return None
+    folders = dict.fromkeys(map(os.path.abspath, sys.path))
+    above = (folder for folder in folders if any(file.startswith(f"{folder}{os.sep}") for file in files))
+    listed = {path: one for folder in above for path, one in _listed(folder).items()}
+    owners = {listed.get(file) for file in files}
+    names = {one.name for one in owners if one and _digest(one.name) == _digest_of(one)}
+    return names if len(names) == len(owners) else None
 
 
 def _listed(folder: str) -> dict[str, metadata.Distribution]:
     """Return the files that distributions have installed in a folder of `sys.path`, each with its distribution."""
     return {
-        f"{folder}/{line.rsplit(',', 2)[0]}".replace("/", os.sep): one
+        f"{folder}/{path}".replace("/", os.sep): one
         for one in metadata.distributions(path=[folder])
-        for line in (one.read_text("RECORD") or "").splitlines()
+        for path, *_ in csv.reader((one.read_text("RECORD") or "").splitlines())
     }
 
 
 def _digest(distribution: str) -> str:
     """Return the SHA-256 of the list of a distribution's files, which has the hash of each; "" where it is gone."""
     try:
-        record = metadata.distribution(distribution).read_text("RECORD") or ""
+        return _digest_of(metadata.distribution(distribution))
     except metadata.PackageNotFoundError:
         return ""
-    return hashlib.sha256(record.encode()).hexdigest()
+
+
+def _digest_of(distribution: metadata.Distribution) -> str:
+    return hashlib.sha256((distribution.read_text("RECORD") or "").encode()).hexdigest()
 
 
 _SESSION_VARIABLE = "HWPERF_SESSION_MODELS"  # to a fresh process, the folder of the session that has started it

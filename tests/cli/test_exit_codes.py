@@ -105,6 +105,7 @@ def test_what_cannot_be_meant_is_a_usage_error(tmp_path: Path, monkeypatch: pyte
 
 def test_the_help_lists_twelve_commands_with_the_daily_ones_first() -> None:
     listed = re.findall(r"^    ([a-z]+)", _parser().format_help(), re.MULTILINE)
+    assert {"doctor", "history note"} == {*_parser("doctor").commands}  # the others are not even imported
     assert listed == [
         "compare", "doctor", "selfcheck", "report", "history", "baseline", "bisect", "load", "sweep", "tradeoffs",
         "capacity", "fleet",

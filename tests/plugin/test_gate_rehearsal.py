@@ -213,7 +213,8 @@ def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> Rehearsed:
             ),
         }
     )
-    left_out = ("PYTEST_", "HWPERF_WORKER", "COVERAGE_", "PYTHONDONTWRITEBYTECODE")  # byte code that there is is read
+    # Under the last of these both sides compile every library again.
+    left_out = ("PYTEST_", "HWPERF_WORKER", "COVERAGE_", "PYTHONDONTWRITEBYTECODE")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     own = {"PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "200"}

@@ -90,7 +90,8 @@ def editable(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rehearse(project: Path, *options: str) -> "subprocess.CompletedProcess[str]":
     """Run the project's pytest against its commit, as far as the rehearsal."""
-    left_out = ("PYTHONPATH", "PYTEST_ADDOPTS", "PYTHONDONTWRITEBYTECODE")  # byte code that there is is read
+    # Under the last of these both sides compile every library again.
+    left_out = ("PYTHONPATH", "PYTEST_ADDOPTS", "PYTHONDONTWRITEBYTECODE")
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     beside = {name: str(project.with_name(name)) for name in ("notes", "cache")}
     own = {"PYTHONPATH": FAKES, "NOTES": beside["notes"], "HWPERF_CACHE_DIR": beside["cache"]}

@@ -51,6 +51,18 @@ def test_a_change_of_any_file_of_an_installed_library_is_noticed(
     assert not unchanged(libraries)
 
 
+def test_an_installed_library_behind_another_of_its_name_is_not_recorded(
+    module: types.ModuleType, installed: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As what a build has left in the project's folder, which would be looked at in its place."""
+    left = tmp_path_factory.mktemp("left") / "own_work.egg-info"
+    left.mkdir()
+    (left / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: own_work\nVersion: 1.0\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(left.parent)
+    assert installed.exists()
+    assert ("[1]", None) == recorded(module.call)
+
+
 @pytest.mark.parametrize("record", ["", "__editable___own_work.py,sha256=1,9\n"])
 def test_a_project_that_runs_from_its_own_folder_is_no_installed_library(
     module: types.ModuleType, installed: Path, record: str

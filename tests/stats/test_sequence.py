@@ -206,7 +206,7 @@ def test_six_pairs_count_where_a_longer_screen_is_stopped() -> None:
 
 
 def test_a_screen_is_no_longer_than_six_pairs_where_more_could_not_show_it_to_be_equal() -> None:
-    """Where a bound would lie on the margin itself; beside a single pair beyond it, three more could."""
+    """Where a bound would lie on the margin itself. With one pair beyond the margin, three more could show it."""
     doubled = gates.asked("latency", 1.0)
     for changes, more in [([2.0] * 3, 0), ([1.0, 1.0, 3.0], 3)]:
         seen = [of_values(doubled, 1.0, change) for change in (1.0, 1.0, 1.0, *changes)]
