@@ -114,7 +114,7 @@ def _listed(folder: str) -> dict[str, metadata.Distribution]:
     return {
         f"{folder}/{path}".replace("/", os.sep): one
         for one in metadata.distributions(path=[folder])
-        for path, *_ in csv.reader((one.read_text("RECORD") or "").splitlines())
+        for path, *_ in filter(None, csv.reader((one.read_text("RECORD") or "").splitlines()))
     }
 
 

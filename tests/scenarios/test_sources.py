@@ -30,7 +30,7 @@ def installed(module: types.ModuleType) -> Path:
     place = Path(module.__file__).parent / "own_work-1.0.dist-info"
     place.mkdir()
     (place / "METADATA").write_text("Metadata-Version: 2.1\nName: own_work\nVersion: 1.0\n", encoding="utf-8")
-    (place / "RECORD").write_text("some_work.py,sha256=1,9\nsome_data.py,sha256=2,9\n", encoding="utf-8")
+    (place / "RECORD").write_text("some_work.py,sha256=1,9\n\nsome_data.py,sha256=2,9\n", encoding="utf-8")
     return place / "RECORD"
 
 
