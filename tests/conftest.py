@@ -26,6 +26,18 @@ pytest_plugins = ["pytester"]
 
 GOLDEN = Path(__file__).parent / "golden"
 _DIFF_LINES = 60  # of what is shown of a file that differs
+# With --dist loadfile --no-loadscope-reorder no worker waits at the end for one of these.
+_LONGEST = (
+    "test_readme_commands",
+    "test_gate_rehearsal",
+    "test_gate",
+    "test_fresh_processes",
+    "test_installed_layouts",
+    "test_mutated_files",
+    "test_gate_rows",
+    "test_docs",
+    "test_start_order",
+)
 
 # A busy machine fails no test.
 hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -54,6 +66,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Leave simulations out where live tests are: they take as long."""
     if item.get_closest_marker("simulation"):
         item.add_marker("live")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest."""
+    rank = {name: number for number, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
