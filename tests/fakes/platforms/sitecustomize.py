@@ -19,6 +19,7 @@ import time
 from collections import namedtuple
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -101,8 +102,8 @@ def _usage_of_macos(who: int) -> Any:
 
 def _peak() -> int:
     """Return the peak of this process in bytes; `ru_maxrss` of Linux begins with what its parent held."""
-    with open("/proc/self/status", encoding="ascii") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:")) * 1024
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) * 1024
 
 
 def _seen() -> dict[str, ModuleType]:
@@ -187,7 +188,7 @@ def _peaks_of_windows() -> None:
     import psutil
 
     told, fields = psutil.Process.memory_info, psutil.Process().memory_info()._fields
-    shown = namedtuple("shown", [*fields, "peak_wset"])  # type: ignore[misc]
+    shown = namedtuple("shown", [*fields, "peak_wset"])  # type: ignore[misc]  # noqa: PYI024 - known when it runs
 
     def memory_info(process: Any) -> Any:
         return shown(*told(process), _peak())
