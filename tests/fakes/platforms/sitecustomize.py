@@ -188,7 +188,7 @@ def _peaks_of_windows() -> None:
     import psutil
 
     told, fields = psutil.Process.memory_info, psutil.Process().memory_info()._fields
-    shown = namedtuple("shown", [*fields, "peak_wset"])  # type: ignore[misc]  # noqa: PYI024 - known when it runs
+    shown: Any = namedtuple("shown", [*fields, "peak_wset"])  # type: ignore[misc]  # noqa: PYI024 - fields are asked for
 
     def memory_info(process: Any) -> Any:
         return shown(*told(process), _peak())
