@@ -1,7 +1,7 @@
 """Meters hold the contract, and each way to break it is found with its cause."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 from unittest import SkipTest
 
 import pytest
@@ -113,7 +113,7 @@ BROKEN = (
 
 def contract_of(meter: type[Sand]) -> MeterContract:
     class Case(TestCounter):
-        factory: Any = staticmethod(lambda _environment, refused: meter(*refused))
+        factory: ClassVar[Any] = staticmethod(lambda _environment, refused: meter(*refused))
 
     return Case()
 
@@ -148,7 +148,7 @@ def test_a_counter_says_how_it_moves(field: str, value: object, said: str) -> No
         return meter
 
     class Case(TestCounter):
-        factory: Any = staticmethod(odd)
+        factory: ClassVar[Any] = staticmethod(odd)
 
     with pytest.raises(AssertionError, match=said):
         Case().test_it_says_what_it_counts()
