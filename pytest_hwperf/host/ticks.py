@@ -26,14 +26,19 @@ def ticking(interval_s: float, take: Take, clock: Callable[[], float] = perf_cou
     def interval() -> float:
         return interval_s * drawn.uniform(0.5, 1.5)
 
-    with _of_thread(interval, take) if sys.platform == "win32" else _of_timer(interval_s, interval, take, clock):
-        yield
+    if sys.platform == "win32":
+        with _of_thread(interval, take):
+            yield
+    else:
+        with _of_timer(interval, take, clock):
+            yield
 
 
-@contextmanager
-def _of_timer(first_s: float, interval: Callable[[], float], take: Take, clock: Callable[[], float]) -> Iterator[None]:
-    """Let another user of the timer, such as pytest-timeout, wait, and go on with the time that it had left."""
-    if sys.platform != "win32":
+if sys.platform != "win32":
+
+    @contextmanager
+    def _of_timer(interval: Callable[[], float], take: Take, clock: Callable[[], float]) -> Iterator[None]:
+        """Let another user of the timer, such as pytest-timeout, wait, and go on with the time that it had left."""
         is_over = False  # whether a tick that comes late, after the end of the block, is none
 
         def on_tick(_: int, frame: FrameType | None) -> None:
@@ -42,7 +47,7 @@ def _of_timer(first_s: float, interval: Callable[[], float], take: Take, clock: 
                 signal.setitimer(signal.ITIMER_REAL, interval())
 
         handler = signal.signal(signal.SIGALRM, on_tick)
-        began, (left_s, every_s) = clock(), signal.setitimer(signal.ITIMER_REAL, first_s)
+        began, (left_s, every_s) = clock(), signal.setitimer(signal.ITIMER_REAL, interval())
         try:
             yield
         finally:
