@@ -180,7 +180,9 @@ def _no_bytecode() -> Iterator[None]:
 @pytest.fixture(autouse=True, scope="session")
 def _interruptible() -> Iterator[None]:
     """Let processes that tests start obey signals that a shell in the background, or nohup, ignores for all of them."""
-    handlers: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    handlers: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler}
+    if sys.platform != "win32":
+        handlers[signal.SIGHUP] = signal.SIG_DFL
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     yield
     for number, handler in before.items():

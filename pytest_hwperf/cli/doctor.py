@@ -104,7 +104,7 @@ def collect_findings(probes: Probes, machine: Machine) -> Findings:
             *noisy.allotment(probes.usable(), online, cores, disturbance.cpu_quota(root), stopped),
             *noisy.memory_and_load(disturbance.memory_limit(root), probes.system(root), online),
             *noisy.libraries(probes.threads(machine.threads), cores),
-            *([Fact("platform", "not on this system", {"warnings": lacks}, "")] if (lacks := lacking()) else ()),
+            *([Fact("platform", "not on this system", {"warnings": lacks}, "")] if (lacks := lacking(_PLATFORMS.get(access.system, ""))) else ()),
         ],
     }
 

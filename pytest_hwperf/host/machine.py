@@ -53,8 +53,8 @@ _NOT_ON_WINDOWS = (
 )
 
 
-def lacking(platform: str = sys.platform) -> Sequence[str]:
-    """Return what this plugin can do on Linux and not on this platform, each in one line."""
+def lacking(platform: str) -> Sequence[str]:
+    """Return what this plugin can do on Linux and not on another platform (as `sys.platform`), each in one line."""
     return () if platform == "linux" else (*_NOT_ELSEWHERE, *(_NOT_ON_WINDOWS if platform == "win32" else ()))
 
 

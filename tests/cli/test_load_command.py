@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -170,11 +171,14 @@ REFUSED: Sequence[tuple[Sequence[str], str]] = (
 
 def test_what_cannot_be_meant_is_a_usage_error(told: Told) -> None:
     """A pipe, as a device, stays what it is."""
+    if sys.platform == "win32":
+        pytest.skip("there is no mkfifo")
     os.mkfifo("pipe")
     assert [] == [one for one in REFUSED if one[1] not in told(USAGE, "load", *one[0]).err]
     assert Path("pipe").is_fifo()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="processes carry loads on POSIX only")
 def test_processes_make_the_calls_of_a_function(monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
     """Each is this command again, where it finds its task."""
 

@@ -75,6 +75,7 @@ def test_an_interrupted_rerun_leaves_nothing_behind(
     assert [] == list(places.glob("hwperf-*"))
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing locks a folder there, so that what is left stays")
 def test_a_killed_rerun_is_tidied_up_by_the_next(session: "subprocess.Popen[str]", project: Path, places: Path) -> None:
     """Its processes end by themselves; its tree is removed when a tree is made again."""
     session.kill()

@@ -1,6 +1,7 @@
 """Tests under a load: the marker `hwload`, what is measured under it, and how its lines say so."""
 
 import json
+import sys
 import threading
 from functools import partial
 from typing import Any
@@ -184,6 +185,7 @@ def test_the_peak_of_memory_is_that_of_the_load() -> None:
     assert [1, 10, 11] == counts
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="processes carry loads on POSIX only")
 def test_processes_carry_the_calls_and_count_their_own_time(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

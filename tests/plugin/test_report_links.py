@@ -1,12 +1,15 @@
 """Reports in a repository that someone else has prepared."""
 
-import resource
+import sys
 
 import pytest
 
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.report import ReportFile
 from pytest_hwperf.reports import markdown
+
+if sys.platform != "win32":
+    import resource
 
 
 class FullDisk:
@@ -37,6 +40,7 @@ def test_a_report_is_not_written_through_a_link(
     assert "years of work" == (elsewhere / "victim").read_text(encoding="utf-8")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no limit of the size of files there")
 def test_a_report_that_does_not_fit_leaves_the_old_one(pytester: pytest.Pytester) -> None:
     """A disk that is full leaves no half of it, and nothing beside it."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

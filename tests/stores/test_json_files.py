@@ -3,7 +3,7 @@
 import errno
 import json
 import os
-import resource
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -198,9 +198,12 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "link to itself": (instead(lambda path: path.symlink_to(path.name)), "cannot be read"),
     "link that leaves": (instead(lambda path: path.symlink_to("/etc/hosts")), r"leaves .* through a link"),
     "folder": (instead(lambda path: path.mkdir()), "not a regular file"),
-    "pipe": (instead(os.mkfifo), "not a regular file"),
     "huge": (lambda path: os.truncate(path, 51_000_000), "larger than 50 MB"),
 }
+if sys.platform != "win32":
+    import resource
+
+    DAMAGES["pipe"] = instead(os.mkfifo), "not a regular file"
 
 
 def test_damage_is_named_and_never_skipped_or_overwritten(tmp_path: Path) -> None:
@@ -370,6 +373,7 @@ def test_folder_tells_git_what_is_no_baseline_unless_its_user_has(root: Path) ->
     assert (root / ".gitignore").read_text() == "mine"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no limit of the size of files there")
 def test_a_full_disk_leaves_no_empty_gitignore(root: Path) -> None:
     """It would never be written again, and held runs would be committed."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -1,6 +1,7 @@
 """What every store promises, tried on files of JSON, on SQLite and on a real server of PostgreSQL."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
@@ -295,6 +296,7 @@ def test_a_run_that_no_store_takes_is_named_and_hinders_no_other(opened: Open, m
     assert medians(load(opened())) == [2.0]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 @DATABASES
 def test_a_store_may_be_used_before_and_after_a_fork(opened: Open) -> None:
     """The child has connections of its own, and leaves that of its parent alone."""

@@ -1,4 +1,4 @@
-"""Another operating system, as far as `pytest_hwperf` can see: it lacks what macOS or Windows lacks.
+"""Another operating system, as far as `pytest_hwperf` and its tests can see: it lacks what macOS or Windows lacks.
 
 With this folder on PYTHONPATH and HWPERF_TEST_PLATFORM set to `darwin` or `win32`, every process of Python has it, also
 one that a test starts. Only the package sees it: libraries keep the Linux that they were built for. It shows that no
@@ -16,7 +16,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections import namedtuple
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +23,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 PLATFORM = os.environ.get("HWPERF_TEST_PLATFORM", "")
-_PACKAGE = "pytest_hwperf"
+_SEERS = ("pytest_hwperf", "tests")
 _HIDDEN = ("/proc", "/sys")
 
 # On neither; each list is what Python's documentation says of availability, and what typeshed has.
@@ -91,7 +90,7 @@ class WindowsPopen(subprocess.Popen):  # type: ignore[type-arg]
 
 def _import_module(name: str, package: str | None = None) -> Any:
     known = name == "resource"
-    return builtins.__import__(name, {"__name__": _PACKAGE}) if known else importlib.import_module(name, package)
+    return builtins.__import__(name, {"__name__": _SEERS[0]}) if known else importlib.import_module(name, package)
 
 
 def _usage_of_macos(who: int) -> Any:
@@ -132,7 +131,7 @@ def _asks(frame: FrameType | None) -> bool:
     """Whether the package asks, directly or through the standard library."""
     while frame is not None:
         name, file = str(frame.f_globals.get("__name__")), frame.f_code.co_filename
-        if name.partition(".")[0] == _PACKAGE:
+        if name.partition(".")[0] in _SEERS:
             return True
         if "site-packages" in file or name.partition(".")[0] not in sys.stdlib_module_names:
             return False
@@ -170,7 +169,7 @@ def _install() -> None:
 
     def load(name: str, *given: Any, **named: Any) -> Any:
         asking = given[0] if given else named.get("globals")
-        if asking and str(asking.get("__name__")).partition(".")[0] == _PACKAGE:
+        if asking and str(asking.get("__name__")).partition(".")[0] in _SEERS:
             if PLATFORM == "win32" and name in _POSIX_MODULES:
                 raise ModuleNotFoundError(f"No module named {name!r} on {PLATFORM}", name=name)
             if name in seen:
@@ -187,14 +186,17 @@ def _peaks_of_windows() -> None:
     """Let psutil tell the peak of this process by the name that it has on Windows."""
     import psutil
 
-    told, fields = psutil.Process.memory_info, psutil.Process().memory_info()._fields
-    make: Any = namedtuple  # whose fields mypy cannot know
-    shown = make("shown", [*fields, "peak_wset"])
+    told = psutil.Process.memory_info
 
-    def memory_info(process: Any) -> Any:
-        return shown(*told(process), _peak())
+    class Shown:
+        def __init__(self, process: Any) -> None:
+            self.rss, self.peak_wset = told(process).rss, _peak()
 
-    psutil.Process.memory_info = memory_info
+    class WindowsProcess(psutil.Process):  # type: ignore[misc]
+        def memory_info(self) -> Any:
+            return Shown(self)
+
+    psutil.Process = WindowsProcess
 
 
 if PLATFORM:

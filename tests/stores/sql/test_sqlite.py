@@ -1,7 +1,6 @@
 """A database in one file: what it is refused for, and what others may do with it meanwhile."""
 
 import os
-import pwd
 import re
 import shutil
 import sqlite3
@@ -101,8 +100,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a table lost": (lambda path: execute(path, "DROP TABLE estimate", "DROP TABLE run"), "lacks a table"),
     "a folder": (instead(Path.mkdir), "is not a file: choose another place"),
-    "a pipe": (instead(os.mkfifo), "is not a file: choose another place"),
 }
+if sys.platform != "win32":
+    import pwd
+
+    DAMAGES["a pipe"] = instead(os.mkfifo), "is not a file: choose another place"
 
 
 def test_damage_is_named_by_each_road(tmp_path: Path) -> None:
