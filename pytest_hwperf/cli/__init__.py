@@ -9,13 +9,14 @@ from importlib import import_module
 from pytest_hwperf import __version__
 from pytest_hwperf.cli import history
 from pytest_hwperf.cli.arguments import CommandParser, check_files, show_help_alone
+from pytest_hwperf.cli.output import EXIT_CODES, OutputClosed, clear_progress, complain, tolerate_any_encoding
+from pytest_hwperf.cli.output import INTERNAL as INTERNAL
 from pytest_hwperf.cli.output import INTERRUPTED as INTERRUPTED
+from pytest_hwperf.cli.output import UNREAD as UNREAD
 from pytest_hwperf.cli.output import USAGE as USAGE
-from pytest_hwperf.cli.output import OutputClosed, clear_progress, complain, tolerate_any_encoding
 from pytest_hwperf.records.errors import HwperfError
 from pytest_hwperf.records.markers import nearest, nearest_or_all
 
-INTERNAL = 70  # an error that nobody foresaw, as in sysexits.h: never one of those that are an answer
 _COMMANDS = (  # modules, in the order of the help: daily ones first
     "compare",
     "doctor",
@@ -38,7 +39,6 @@ _REPLACED = {  # names that people try → what to type
     "recompute": "hwperf report --verify",
 }
 _HANDING_ON = ("bisect", "fleet", "tradeoffs")  # commands that give pytest what follows `--`
-UNREAD = 141  # nobody reads the output any more, as in shells
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -95,7 +95,8 @@ def _command(parser: CommandParser, words: Sequence[str]) -> CommandParser:
 
 def _parser(word: str = "") -> CommandParser:
     """Return the parser; where `word` is a command, it knows this one alone: the modules of all take long to import."""
-    parser = CommandParser(prog="hwperf", description="What pytest-hwperf does outside a pytest run.")
+    codes = "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
+    parser = CommandParser(prog="hwperf", description="Work outside a pytest run.", epilog=f"Exit codes: {codes}.")
     parser.add_argument("--version", action="version", version=f"pytest-hwperf {__version__}")
     show_help_alone(parser)
     commands = parser.add_subparsers(metavar="COMMAND")

@@ -22,27 +22,22 @@ _FIXTURES = frozenset({"hwperf", "hwperf_model", "energy_meter", "memory_meter"}
 _MARKERS = {
     "hwbudget": (
         "(latency_p95_ms=100, accuracy_min=0.85, memory_max_mb=10, throughput_min_qps=5000, "
-        "energy_budget_mj=2.0, ...): limits that the measured test must keep; the closest marker wins per keyword."
+        "energy_budget_mj=2.0, ...): set limits; the closest marker wins for each keyword."
     ),
-    "hwregression": (
-        '(latency_p50="2%", memory="1%", accuracy="0.5pp", ...): smallest changes against the baseline that matter.'
-    ),
+    "hwregression": '(latency_p50="2%", memory="1%", accuracy="0.5pp", ...): ignore smaller changes from the baseline.',
     "hwscenarios": (
         '("sklearn_fp32", "onnx_fp32", "onnx_int8", ...): run the test once for each scenario, through '
         "the fixture `scenario`."
     ),
     "hwsweep": (
         "(batch_size=[1, 8, 32], threads=[1, 2], latency_p95_ms=10, stop=True, serving_batch=8, rate_sps=500): run the "
-        "test once for each combination of the listed values, and name the best within the limits."
+        "test once for each combination, and name the best within the limits."
     ),
     "hwload": (
-        '(kind="server", qps=200, seconds=2, seed=1, ...): measure under this load: single_stream, multi_stream, '
+        '(kind="server", qps=200, seconds=2, seed=1, ...): measure under a load: single_stream, multi_stream, '
         "concurrency, offline or server."
     ),
-    "hwserial": (
-        ": in a comparison of two revisions, one side at a time is alive: the test needs what only one process can "
-        "have, such as a fixed port, a lock or most of the memory of a GPU."
-    ),
+    "hwserial": ": run one version at a time, e.g. for a fixed port, a lock or most of a GPU's memory.",
 }
 
 

@@ -22,7 +22,7 @@ class HwperfError(Exception):
 
 
 class UsageProblem(HwperfError):  # noqa: N818 - it is the user's problem to fix, not an internal error
-    """An invalid marker, option or argument; says what is allowed and what to type next."""
+    """An invalid marker, option or argument, with the allowed ones."""
 
 
 class MeasurementError(HwperfError):

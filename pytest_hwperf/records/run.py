@@ -178,7 +178,7 @@ class Keyed(Record, frozen=True, kw_only=True):
 
 
 class Estimate(Record, frozen=True, kw_only=True):
-    """A value with an interval; `method` and `n` say what the interval replicates."""
+    """A value with an interval of `n` replicates, computed by `method`."""
 
     value: Number
     low: Number | None  # None = unbounded
