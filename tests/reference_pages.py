@@ -6,8 +6,10 @@
 import ast
 import inspect
 import re
+import tomllib
 from argparse import Action
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
@@ -24,20 +26,15 @@ from pytest_hwperf.records.metrics import METRICS, Metric
 from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.units import show
 
+ROOT = Path(__file__).parents[1]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _GENERATED = "The tests write this page from the code; edits here are lost."
 
 
 def pages() -> Mapping[str, str]:
     """Return each page by its path below `docs/`."""
-    made = {
-        "reference/options.md": _options(),
-        "reference/markers.md": _markers(),
-        "reference/commands.md": _commands(),
-        "reference/messages.md": _messages(),
-        "reference/api.md": _api(),
-        "metrics.md": _metrics(),
-    }
+    made = {f"reference/{one.__name__[1:]}.md": one() for one in (_options, _markers, _commands, _messages, _api)}
+    made["metrics.md"] = _metrics()
     return {name: "\n".join(lines) + "\n" for name, lines in made.items()}
 
 
@@ -162,6 +159,9 @@ def _api() -> Iterator[str]:
             yield from ("", f"## {name}", "", _sentence(inspect.getdoc(thing)))
         if inspect.isclass(thing) or inspect.isfunction(thing):
             yield from ("", "```python", *_signature(thing), "```")
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
+    rows = ((_code(group), ", ".join(map(_code, names))) for group, names in groups.items())
+    yield from ("", "## Entry points", *_table("group|names", rows))
 
 
 def _sentence(text: str | None) -> str:

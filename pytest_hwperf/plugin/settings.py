@@ -44,7 +44,7 @@ class Settings:
     def __init__(self, **values: Any) -> None:
         vars(self).update(values)
 
-    against: str = _everyday("Compare with this revision or folder in pairs, e.g. main.", "REF|REF...|DIR|anchor")
+    against: str = _everyday("Compare with this revision or folder in paired runs.", "REF|REF...|DIR|anchor")
     all: bool = _everyday("Measure every selected test, marked or not.")
     benchmark: bool = _everyday("Run pytest-benchmark tests with hwperf.")
     save: bool = _everyday("Save the runs of passed tests to the baseline.")
