@@ -283,5 +283,5 @@ COMMAND = arg.Subcommand(
     "Find the commit between GOOD and BAD that made a test slower, in pairs of fresh processes. Your checkout stays "
     "as it is. After Ctrl-C or the end of --time, the same command continues.",
     "%(prog)s GOOD BAD [option ...] -- TEST [PYTEST_ARGUMENT ...]",
-    answers={0: "found", 1: "BAD is as fast as GOOD", 3: "inconclusive"},
+    answers={0: "found", 1: "found no regression between GOOD and BAD", 3: "inconclusive"},
 )

@@ -41,7 +41,7 @@ from pytest_hwperf.stats.candidates import (
     per_row,
     points_of,
 )
-from pytest_hwperf.stats.tradeoffs import USUAL_REFERENCE, Choice, best_by, choices_of, meets, parse_weights
+from pytest_hwperf.stats.tradeoffs import USUAL_REFERENCE, WEIGHTS, Choice, best_by, choices_of, meets, parse_weights
 
 _TO_ITS_END = (0, 1)  # exit codes of pytest: all passed, some failed
 
@@ -338,7 +338,9 @@ _ARGUMENTS = (
         "--rank-by", None, "rank candidates by this", default="score", choices=["score", "composite", *DIMENSIONS]
     ),
     arg.option("--reference", "NAME", f"score against this scenario; default: {USUAL_REFERENCE}, else the first"),
-    arg.several("--weight", "DIMENSION=NUMBER", f"weigh {', '.join(DIMENSIONS)}, e.g. latency=0.3"),
+    arg.several(
+        "--weight", "DIMENSION=NUMBER", f"change one of {', '.join(f'{one}={w:g}' for one, w in WEIGHTS.items())}"
+    ),
     arg.flag("--with-estimates", "score estimated energy if the report has no measured one"),
     arg.option("--hosts", "FILE.toml", "read prices per hour from the hosts of a fleet"),
     arg.flag("--pairs", "compare latencies in pairs of fresh processes; needs -- TEST"),
