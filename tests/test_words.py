@@ -3,6 +3,8 @@
 To add a surface, such as a page, add it to `SURFACES`.
 """
 
+import ast
+import inspect
 import re
 from argparse import SUPPRESS
 from collections.abc import Iterator
@@ -10,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 from reference_pages import all_commands, pages
 
+from pytest_hwperf import plugin
 from pytest_hwperf.cli import _parser
-from pytest_hwperf.plugin import _MARKERS
 from pytest_hwperf.plugin.settings import OPTIONS
 
 # A pattern of words, and the plain way to write it.
@@ -53,9 +55,12 @@ def option_helps() -> Iterator[tuple[str, str]]:
 
 
 def helps() -> Iterator[tuple[str, str]]:
-    """Yield every text of `pytest --help`, `pytest --markers` and `hwperf COMMAND --help`."""
+    """Yield every text of `pytest --help`, `--markers` and `--fixtures`, and of `hwperf COMMAND --help`."""
     yield from option_helps()
-    yield from _MARKERS.items()
+    yield from plugin._MARKERS.items()
+    functions = [one for one in ast.parse(inspect.getsource(plugin)).body if isinstance(one, ast.FunctionDef)]
+    fixtures = [one for one in functions if any("fixture" in ast.unparse(how) for how in one.decorator_list)]
+    yield from ((one.name, ast.get_docstring(one) or "") for one in fixtures)
     yield from ((f"{one.prog} --help", one.format_help()) for one in all_commands(_parser()))
 
 
