@@ -7,16 +7,15 @@ import ast
 import inspect
 import re
 import tomllib
-from argparse import Action
+from argparse import SUPPRESS, Action
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import pytest_hwperf
-from pytest_hwperf.cli import _parser
+from pytest_hwperf.cli import EXIT_CODES, _parser
 from pytest_hwperf.cli.arguments import CommandParser
-from pytest_hwperf.cli.output import EXIT_CODES
 from pytest_hwperf.plugin import _MARKERS
 from pytest_hwperf.plugin.options import Option
 from pytest_hwperf.plugin.settings import OPTIONS
@@ -126,11 +125,13 @@ def _commands() -> Iterator[str]:
         "Commands and their options", "Examples, and the meaning of the answers: [the command](../commands.md)."
     )
     yield from _table("exit code|meaning", ((str(code), meaning) for code, meaning in EXIT_CODES.items()))
-    for command in all_commands(_parser()):
+    program = _parser()
+    of_all = {one.dest for one in program._actions}  # such as --help
+    for command in all_commands(program):
         yield from ("", f"## {command.prog}", "", command.description or "")
-        yield from ("", command.epilog.replace("%%", "%")) if command.epilog and command.prog != "hwperf" else ()
-        actions = [one for one in command._actions if one.dest != "help" and one.metavar not in ("COMMAND", "ACTION")]
-        if actions:
+        yield from ("", command.epilog.replace("%%", "%")) if command.epilog and command is not program else ()
+        left_out = {"help", SUPPRESS} if command is program else of_all
+        if actions := [one for one in command._actions if one.dest not in left_out]:
             yield from _table("argument|default|", map(_argument, actions))
 
 

@@ -9,14 +9,13 @@ from importlib import import_module
 from pytest_hwperf import __version__
 from pytest_hwperf.cli import history
 from pytest_hwperf.cli.arguments import CommandParser, check_files, show_help_alone
-from pytest_hwperf.cli.output import EXIT_CODES, OutputClosed, clear_progress, complain, tolerate_any_encoding
-from pytest_hwperf.cli.output import INTERNAL as INTERNAL
 from pytest_hwperf.cli.output import INTERRUPTED as INTERRUPTED
-from pytest_hwperf.cli.output import UNREAD as UNREAD
 from pytest_hwperf.cli.output import USAGE as USAGE
+from pytest_hwperf.cli.output import OutputClosed, clear_progress, complain, tolerate_any_encoding
 from pytest_hwperf.records.errors import HwperfError
 from pytest_hwperf.records.markers import nearest, nearest_or_all
 
+INTERNAL = 70  # an error that nobody foresaw, as in sysexits.h: never one of those that are an answer
 _COMMANDS = (  # modules, in the order of the help: daily ones first
     "compare",
     "doctor",
@@ -39,6 +38,16 @@ _REPLACED = {  # names that people try → what to type
     "recompute": "hwperf report --verify",
 }
 _HANDING_ON = ("bisect", "fleet", "tradeoffs")  # commands that give pytest what follows `--`
+UNREAD = 141  # nobody reads the output any more, as in shells
+EXIT_CODES = {  # of all commands
+    0: "success",
+    1: "a negative answer, see each command",
+    3: "undecided, or a part of the build is missing",
+    USAGE: "usage error, or an unusable input",
+    INTERNAL: "internal error: no answer, please report it",
+    INTERRUPTED: "interrupted by Ctrl-C",
+    UNREAD: "output closed early, e.g. by head: no answer",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -19,18 +19,7 @@ from pytest_hwperf.reports.document import Block, as_text
 # Exit codes of commands. An unforeseen error never ends with one of the first three, which are answers.
 OK, FAILED, INCONCLUSIVE = 0, 1, 3
 USAGE = 4  # as in pytest
-INTERNAL = 70  # an error that nobody foresaw, as in sysexits.h: never one of those that are an answer
 INTERRUPTED = 130  # Ctrl-C, as in shells
-UNREAD = 141  # nobody reads the output any more, as in shells
-EXIT_CODES = {  # of all commands
-    OK: "success",
-    FAILED: "a negative answer, see each command",
-    INCONCLUSIVE: "undecided, or a part of the build is missing",
-    USAGE: "usage error, or an unusable input",
-    INTERNAL: "internal error: no answer, please report it",
-    INTERRUPTED: "interrupted by Ctrl-C",
-    UNREAD: "output closed early, e.g. by head: no answer",
-}
 _MOST = 10  # lines about what was left out
 
 
