@@ -121,9 +121,7 @@ def _messages() -> Iterator[str]:
 
 
 def _commands() -> Iterator[str]:
-    yield from _page(
-        "Commands and their options", "Examples, and the meaning of the answers: [the command](../commands.md)."
-    )
+    yield from _page("Commands and their options", "Examples and answers: [the command](../commands.md).")
     yield from _table("exit code|meaning", ((str(code), meaning) for code, meaning in EXIT_CODES.items()))
     program = _parser()
     of_all = {one.dest for one in program._actions}  # such as --help
