@@ -1,6 +1,6 @@
 """No help text and no generated page has a phrase that has to be decoded; each option's help is short.
 
-To add a surface, such as a page, add it to `SURFACES`.
+Pages are added to `WRITTEN`, other surfaces to `SURFACES`.
 """
 
 import ast
@@ -10,7 +10,7 @@ from argparse import SUPPRESS
 from collections.abc import Iterator
 
 import pytest
-from reference_pages import all_commands, pages
+from reference_pages import ROOT, all_commands, pages
 
 from pytest_hwperf import plugin
 from pytest_hwperf.cli import _parser
@@ -18,7 +18,7 @@ from pytest_hwperf.plugin.settings import OPTIONS
 
 # A pattern of words, and the plain way to write it.
 PHRASES = {
-    r"what (?!to\b|changed\b)": "name the thing",
+    r"what (?!to\b)": "name the thing",
     r"so that\b": "a second sentence",
     r"(who|what|which|where|when)(so)?ever\b": "any",
     r"(is|are|was|were|be|been) (said|told)\b": "say who does it",
@@ -42,6 +42,7 @@ PHRASES = {
 _FOUND = {pattern: re.compile(rf"\b{pattern}", re.IGNORECASE) for pattern in PHRASES}
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _NO_WORDS = re.compile(r"[,;:]? (e\.g\.|[Dd]efault:) .*|; repeatable")
+WRITTEN = ("docs/reference.md", "docs/commands.md")  # of all pages, those that are rewritten
 MESSAGES = "reference/messages.md"  # not yet: what is printed is written anew elsewhere
 
 
@@ -68,7 +69,11 @@ def generated() -> Iterator[tuple[str, str]]:
     yield from ((name, text) for name, text in pages().items() if name != MESSAGES)
 
 
-SURFACES = {"help": helps, "generated reference": generated}
+def written() -> Iterator[tuple[str, str]]:
+    yield from ((name, (ROOT / name).read_text(encoding="utf-8")) for name in WRITTEN)
+
+
+SURFACES = {"help": helps, "generated reference": generated, "written pages": written}
 
 
 def phrases(text: str) -> list[str]:

@@ -138,7 +138,7 @@ def hwperf_fixture(request: pytest.FixtureRequest) -> "Hwperf":
 
 @pytest.fixture
 def scenario(request: pytest.FixtureRequest, hwperf_model: Any, hwperf_data: Any) -> "ReadyScenario":
-    """The model of `hwperf_model` in one runtime, on the data of `hwperf_data`; see the marker `hwscenarios`."""
+    """Give the model of `hwperf_model` in one runtime, on the data of `hwperf_data`; see the marker `hwscenarios`."""
     from pytest_hwperf.plugin.scenarios import ready_scenario
     from pytest_hwperf.records.errors import HwperfError
 
@@ -163,7 +163,7 @@ def _hwperf_point(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture(scope="session")
 def hwperf_model() -> Any:
-    """The fitted estimator that the fixture `scenario` measures. Override it in conftest.py."""
+    """Override this in conftest.py: return the fitted estimator for the fixture `scenario`."""
     pytest.fail(
         "the fixture scenario needs a model: define a fixture hwperf_model in conftest.py that returns a fitted "
         "estimator",
@@ -173,7 +173,7 @@ def hwperf_model() -> Any:
 
 @pytest.fixture(scope="session")
 def hwperf_data() -> Any:
-    """The rows that scenarios predict: X, (X, y), (X, y, X_calibration) or a mapping of these. Override it."""
+    """Override this in conftest.py: return X, (X, y), (X, y, X_calibration) or a mapping of these."""
     pytest.fail(
         "the fixture scenario needs data: define a fixture hwperf_data in conftest.py that returns (X, y), or "
         "(X, y, X_calibration) for static INT8",

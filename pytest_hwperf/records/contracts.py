@@ -23,7 +23,7 @@ class CallStage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predictor:
-    """A loaded model: the thing whose calls are timed."""
+    """A loaded model, ready for timed calls."""
 
     batches: Callable[[Any, int], Sequence[Any]]  # rows and batch size → prepared inputs (the last may be shorter)
     predict: Callable[[Any], Any]  # a prepared batch → the model's outputs; this is the timed call and nothing else
