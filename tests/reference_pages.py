@@ -91,10 +91,10 @@ def _markers() -> Iterator[str]:
 def _metrics() -> Iterator[str]:
     yield from _page(
         "Metrics",
-        "One table defines every metric: `records/metrics.py`. To add a metric, add a row there and a meter.",
-        "Stored values of an *exact* metric stay valid. For all others hwperf runs both sides again.",
-        "Margins are relative, or in points. *Always*: compared wherever it is measured. Others: if you name them.",
         "[Meters](meters.md) describes how each is measured. [Stages](reference.md#stages) add metrics of their own.",
+        "*Exact*: stored values stay valid. For other metrics hwperf runs both sides again.",
+        "*Always*: compared wherever it is measured. Others: if you name them. Margins are relative, or in points.",
+        "To add a metric, add a row to `records/metrics.py` and a meter.",
     )
     yield from _table("metric|meaning|unit|better|keywords of `hwbudget`|margin", map(_metric, METRICS.values()))
 

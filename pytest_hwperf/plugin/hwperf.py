@@ -47,7 +47,7 @@ _NO_SETUP = (
 
 
 class Hwperf:
-    """Measures what it is called with; the verdicts follow when the test's body has passed."""
+    """Measures a callable or a scenario; the verdicts follow after the body of the test."""
 
     def __init__(self, item: pytest.Item) -> None:
         self._item = item

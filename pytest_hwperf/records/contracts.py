@@ -61,7 +61,7 @@ class Scenario:
 
 
 class ScenarioFactory(Protocol):
-    """What the entry-point group `pytest_hwperf.scenarios` names."""
+    """A factory for the entry-point group `pytest_hwperf.scenarios`."""
 
     def __call__(self, model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
         """Convert `model`; `X` shows the input's shape and verifies the conversion, and never calibrates.
