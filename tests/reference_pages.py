@@ -169,7 +169,7 @@ def _sentence(text: str | None) -> str:
 
 def _signature(thing: Any) -> Iterator[str]:
     """Yield the declaration of a function, or of a class with its public fields, their comments and methods."""
-    node, _ = _parsed(thing)
+    node = _parsed(thing)[0]
     if not isinstance(node, ast.ClassDef):
         yield from _heading(node)
         return
@@ -190,7 +190,8 @@ def _members(node: ast.ClassDef, lines: Sequence[str]) -> Iterator[str]:
         if isinstance(part, ast.AnnAssign) and not ast.unparse(part.target).startswith("_"):
             yield from (line.strip() for line in lines[part.lineno - 1 : part.end_lineno])
         elif isinstance(part, _FUNCTIONS) and (not part.name.startswith("_") or part.name in ("__init__", "__call__")):
-            yield from _heading(part)
+            said = ast.get_docstring(part)
+            yield from (*_heading(part), *([f"    # {_sentence(said)}"] if said else []))
 
 
 def _heading(node: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""The reference is what the code says, and its anchors are those that other pages link to."""
+"""Each page of the reference is the one that the code makes."""
 
 from pathlib import Path
 

@@ -66,7 +66,10 @@ def helps() -> Iterator[tuple[str, str]]:
 
 
 def generated() -> Iterator[tuple[str, str]]:
-    yield from ((name, text) for name, text in pages().items() if name != MESSAGES)
+    """Yield generated pages; of their blocks of code, the comments."""
+    for name, text in pages().items():
+        if name != MESSAGES:
+            yield name, "\n".join([text, *re.findall(r"^    .*?# (.+)$", text, re.MULTILINE)])
 
 
 def written() -> Iterator[tuple[str, str]]:

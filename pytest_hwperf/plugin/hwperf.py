@@ -95,7 +95,7 @@ class Hwperf:
             return self._measured(subject, label)
 
     def in_rounds(self, target: Any, rounds: Rounds, label: str = "") -> Run:
-        """Measure a callable in rounds: with what has to be done between its calls, untimed.
+        """Measure a callable in rounds, with untimed work between its calls.
 
         Args:
             target: what is called with the arguments that the rounds prepare.
