@@ -8,7 +8,8 @@ import inspect
 import re
 import tomllib
 from argparse import SUPPRESS, Action
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from inspect import getattr_static
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -26,7 +27,6 @@ from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.units import show
 
 ROOT = Path(__file__).parents[1]
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _GENERATED = "The tests write this page from the code; edits here are lost."
 
 
@@ -145,9 +145,8 @@ def _argument(action: Action) -> tuple[str, ...]:
     value = action.metavar or ("|".join(map(str, action.choices)) if action.choices else action.dest.upper())
     name = action.option_strings[-1] if action.option_strings else str(value)
     valued = f"{name}={value}" if action.option_strings and action.nargs != 0 else name
-    default = "off" if action.default is False else default
-    needed = "required" if action.option_strings and action.required else ""
-    return _code(valued), needed or (default if " " in default else _code(default)), text.rstrip("; ")
+    default = "required" if action.option_strings and action.required else "off" if action.default is False else default
+    return _code(valued), default if " " in default else _code(default), text.rstrip("; ")
 
 
 def _api() -> Iterator[str]:
@@ -157,14 +156,13 @@ def _api() -> Iterator[str]:
         if not name.startswith("__"):
             yield from ("", f"## {name}", "", _sentence(inspect.getdoc(thing)))
         if inspect.isclass(thing) or inspect.isfunction(thing):
-            yield from ("", "```python", *_signature(thing), "```")
-    groups = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
-    rows = ((_code(group), ", ".join(map(_code, names))) for group, names in groups.items())
-    yield from ("", "## Entry points", *_table("group|names", rows))
+            yield from ("", "```text", *_signature(thing), "```")
+    found = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"].items()
+    yield from ("", "## Entry points", *_table("group|names", ((_code(a), ", ".join(map(_code, b))) for a, b in found)))
 
 
 def _sentence(text: str | None) -> str:
-    return re.split(r"(?<=\.)\s", " ".join((text or "").partition("\n\n")[0].split()))[0]
+    return re.split(r"(?<=\.)(?<!e\.g\.)\s", " ".join((text or "").partition("\n\n")[0].split()))[0]
 
 
 def _signature(thing: Any) -> Iterator[str]:
@@ -175,7 +173,7 @@ def _signature(thing: Any) -> Iterator[str]:
         return
     yield f"class {node.name}({', '.join(map(ast.unparse, node.bases))}):".replace("()", "")
     own = [one for one in reversed(thing.__mro__) if one.__module__.startswith("pytest_hwperf") and one is not Record]
-    shown = [line for owner in own for line in _members(*_parsed(owner))]
+    shown = [line for owner in own for line in _members(thing, owner)]
     yield from (f"    {line}" for line in shown or ["..."])
 
 
@@ -184,12 +182,14 @@ def _parsed(thing: Any) -> tuple[Any, list[str]]:
     return ast.parse(source).body[0], source.splitlines()
 
 
-def _members(node: ast.ClassDef, lines: Sequence[str]) -> Iterator[str]:
-    """Yield the public declarations of one class."""
+def _members(thing: Any, owner: type) -> Iterator[str]:
+    """Yield the public declarations that a class has from one of its bases, or from itself."""
+    node, lines = _parsed(owner)
     for part in node.body:
+        name = getattr(part, "name", "_")
         if isinstance(part, ast.AnnAssign) and not ast.unparse(part.target).startswith("_"):
             yield from (line.strip() for line in lines[part.lineno - 1 : part.end_lineno])
-        elif isinstance(part, _FUNCTIONS) and (not part.name.startswith("_") or part.name in ("__init__", "__call__")):
+        elif (name[0] != "_" or name in ("__init__", "__call__")) and vars(owner)[name] is getattr_static(thing, name):
             said = ast.get_docstring(part)
             yield from (*_heading(part), *([f"    # {_sentence(said)}"] if said else []))
 
