@@ -15,7 +15,7 @@ from pytest_hwperf.cli import _parser, parse
 from pytest_hwperf.plugin.settings import read_settings
 
 ROOT = Path(__file__).parents[1]
-TUTORIAL, COMMANDS = ROOT / "docs" / "tutorial.md", ROOT / "docs" / "commands.md"
+TUTORIAL, COMMANDS = ROOT / "docs" / "tutorial.md", ROOT / "docs" / "reference" / "commands.md"
 PAGES = [ROOT / "README.md", ROOT / "example_project" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OWN = ("pytest", "python -m pytest", "hwperf ")
 # What is not this package's own: programs whose arguments nobody here can read.

@@ -39,6 +39,15 @@ _REPLACED = {  # names that people try → what to type
 }
 _HANDING_ON = ("bisect", "fleet", "tradeoffs")  # commands that give pytest what follows `--`
 UNREAD = 141  # nobody reads the output any more, as in shells
+EXIT_CODES = {  # of all commands
+    0: "success",
+    1: "a negative answer, see each command",
+    3: "undecided, or a part of the build is missing",
+    USAGE: "usage error, or an unusable input",
+    INTERNAL: "internal error: no answer, please report it",
+    INTERRUPTED: "interrupted by Ctrl-C",
+    UNREAD: "output closed early, e.g. by head: no answer",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -95,7 +104,8 @@ def _command(parser: CommandParser, words: Sequence[str]) -> CommandParser:
 
 def _parser(word: str = "") -> CommandParser:
     """Return the parser; where `word` is a command, it knows this one alone: the modules of all take long to import."""
-    parser = CommandParser(prog="hwperf", description="What pytest-hwperf does outside a pytest run.")
+    codes = "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
+    parser = CommandParser(prog="hwperf", description="Work outside a pytest run.", epilog=f"Exit codes: {codes}.")
     parser.add_argument("--version", action="version", version=f"pytest-hwperf {__version__}")
     show_help_alone(parser)
     commands = parser.add_subparsers(metavar="COMMAND")

@@ -67,12 +67,15 @@ class Subcommand(NamedTuple):
     description: str = ""  # where it says more than `help`
     usage: str | None = None
     actions: Sequence["Subcommand"] = ()
+    answers: Mapping[int, str] = MappingProxyType({})  # exit code → meaning, where it is more than success
 
     def add_to(self, commands: "argparse._SubParsersAction[Any]") -> None:
         """Make the parser of this command."""
         description = self.description or f"{self.help[0].upper()}{self.help[1:]}."
         listed: dict[str, Any] = {"help": self.help} if self.help else {}
-        parser = commands.add_parser(self.name, description=description, usage=self.usage, **listed)
+        codes = "; ".join(f"{code} {meaning}" for code, meaning in self.answers.items())
+        epilog = codes and f"Exit codes: {codes.replace('%', '%%')}."
+        parser = commands.add_parser(self.name, description=description, usage=self.usage, epilog=epilog, **listed)
         for one in self.arguments:
             if callable(one):
                 one(parser)
@@ -90,13 +93,16 @@ class Subcommand(NamedTuple):
 
 
 def option(name: str, metavar: str | None, text: str, **others: Any) -> Argument:
-    """Return an argument that takes a value."""
+    """Return an argument that takes a value; its help ends with the default."""
+    default = others.get("default")
+    shown = f"{default:g}" if isinstance(default, float) else str(default or "").replace("%", "%%")
+    text = f"{text}; default: {shown}" if shown and not isinstance(default, list) else text
     return lambda parser: parser.add_argument(name, metavar=metavar, help=text, **others)
 
 
-def several(name: str, metavar: str, text: str) -> Argument:
+def several(name: str, metavar: str, text: str, **others: Any) -> Argument:
     """Return an option that may be given several times."""
-    return option(name, metavar, text, action="append", default=[])
+    return option(name, metavar, f"{text}; repeatable", action="append", default=[], **others)
 
 
 def flag(name: str, text: str) -> Argument:
@@ -106,7 +112,7 @@ def flag(name: str, text: str) -> Argument:
 
 def seconds(name: str, default: float, text: str) -> Argument:
     """Return an option that takes a time."""
-    return option(name, "SECONDS", f"{text}; default: {default:g}", type=float, default=default)
+    return option(name, "SECONDS", text, type=float, default=default)
 
 
 def written_json(what: str) -> Argument:
@@ -114,11 +120,13 @@ def written_json(what: str) -> Argument:
     return option("--json", "FILE", f"write {what} as JSON")
 
 
-DATA = ".npz with X and perhaps y, .npy, or .csv"
-TARGET = option("--target", "COLUMN", "column of a .csv that holds the labels")
-BATCH_SIZE = option("--batch-size", "ROWS", "rows per call; default: 1", type=int, default=1)
-THREADS = option("--threads", "N", "of ONNX Runtime; default: 1", type=int, default=1)
-HEADER = several("--header", "NAME: VALUE", "of each request")
+DATA = "read rows from .npz (X, y), .npy or .csv"
+TARGET = option("--target", "COLUMN", "take this column of a .csv as labels")
+BATCH_SIZE = option("--batch-size", "ROWS", "predict this many rows per call", type=int, default=1)
+THREADS = option("--threads", "N", "give the runtime this many threads", type=int, default=1)
+REQUIREMENTS = option("--requirements", "FILE.yaml", "require these limits, named as in hwbudget")
+HEADER = several("--header", "NAME: VALUE", "send this header with each request")
+TIMEOUT = seconds("--timeout", 10.0, "fail requests after this time")
 
 
 def show_help_alone(parser: argparse.ArgumentParser) -> None:
@@ -164,11 +172,8 @@ def _texts_in(value: object) -> list[str]:
     return [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str) and text]
 
 
-_DEFAULT = "json:.hwperf"
-_STORE = "as --hwperf-store, a folder or file being relative to the current folder"
-STORE = option("--store", "URL", _STORE, default=_DEFAULT)
-STORE_WITH_DEFAULT = option("--store", "URL", f"{_STORE}; default: {_DEFAULT}", default=_DEFAULT)
-BASELINE = option("--baseline", "NAME", "default: main", default="main")
+STORE = option("--store", "URL", "open this store, e.g. sql:sqlite:///team.db", default="json:.hwperf")
+BASELINE = option("--baseline", "NAME", "use the baseline of this name", default="main")
 
 
 def open_store(url: str, given: str = "--store") -> tuple[Store, str]:

@@ -169,43 +169,45 @@ def _origin(stored: StoredRun) -> str:
 
 
 _STORED = (
-    arg.STORE_WITH_DEFAULT,
-    arg.option("test", None, "test id or glob pattern, such as 'tests/test_models.py::*'"),
+    arg.STORE,
+    arg.option("test", None, "choose tests by id or pattern, e.g. 'tests/test_models.py::*'"),
     arg.BASELINE,
 )
-_EVERY = arg.option("--baseline", "NAME", "default: all")
+_EVERY = arg.option("--baseline", "NAME", "take only the baseline of this name; default: all")
 COMMAND = arg.Subcommand(
     "baseline",
     None,
     "list, show, accept, remove or copy stored runs",
     actions=(
-        arg.Subcommand("list", list_runs, "list the tests of which runs are stored", (arg.STORE_WITH_DEFAULT, _EVERY)),
-        arg.Subcommand(
-            "show", show_runs, "show the figures of the newest stored run of a test on each machine", _STORED
-        ),
-        arg.Subcommand("remove", remove_runs, "remove the stored and the held runs of tests", _STORED),
+        arg.Subcommand("list", list_runs, "list tests with stored runs", (arg.STORE, _EVERY)),
+        arg.Subcommand("show", show_runs, "show the newest stored figures of tests on each machine", _STORED),
+        arg.Subcommand("remove", remove_runs, "remove stored and failed runs of tests", _STORED),
         arg.Subcommand("accept", accept_runs, "accept failed runs as the new baseline", _STORED),
         arg.Subcommand(
             "prune",
             prune_runs,
-            "remove what this machine saved with other versions and has saved again",
-            (arg.STORE_WITH_DEFAULT, arg.BASELINE),
+            "remove runs of older versions or settings of this machine, if newer ones exist",
+            (arg.STORE, arg.BASELINE),
         ),
         arg.Subcommand(
             "copy",
             copy_runs,
-            "copy the accepted and the held runs, and the notes, of one store to another",
+            "copy runs and notes from one store to another",
             (
-                arg.option("source", "FROM", "store, such as json:.hwperf"),
-                arg.option("target", "TO", "store, such as sql:sqlite:///team.db"),
+                arg.option("source", "FROM", "copy from this store, e.g. json:.hwperf"),
+                arg.option("target", "TO", "copy to this store, e.g. sql:sqlite:///team.db"),
                 _EVERY,
             ),
         ),
         arg.Subcommand(
             "upgrade",
             upgrade_store,
-            "give a database the newest schema, as its owner",
-            (arg.option("--store", "URL", "such as sql:postgresql+psycopg://host/name", required=True),),
+            "give a database the newest schema; needs its owner's role",
+            (
+                arg.option(
+                    "--store", "URL", "upgrade this database, e.g. sql:postgresql+psycopg://host/name", required=True
+                ),
+            ),
         ),
     ),
 )

@@ -266,26 +266,22 @@ def _change(change: Estimate) -> str:
 
 
 _ARGUMENTS = (
-    arg.option("good", "GOOD", "a revision before the regression"),
-    arg.option(
-        "bad",
-        "BAD",
-        "a revision with the regression; its tests are run, and your own that git does not track yet",
-    ),
-    arg.flag("--first-parent", "a merged branch counts as its merge commit"),
-    arg.option("--confidence", "PERCENT", "at which it ends; default: 95%%", default="95%"),
-    arg.seconds("--time", 3600.0, "for all steps"),
-    arg.several("--share", "GLOB", "files that git does not have; repeatable"),
+    arg.option("good", "GOOD", "start after this revision, e.g. v1.4"),
+    arg.option("bad", "BAD", "end at this slower revision, and run its tests, e.g. HEAD"),
+    arg.flag("--first-parent", "count a merged branch as its merge commit"),
+    arg.option("--confidence", "PERCENT", "stop at this probability of one commit", default="95%"),
+    arg.seconds("--time", 3600.0, "limit the time of all steps"),
+    arg.several("--share", "GLOB", "share untracked files with each step, e.g. models/*.onnx"),
     arg.flag("--restart", "start again instead of continuing"),
-    arg.written_json("what was found"),
+    arg.written_json("the commit, its change and every step"),
 )
 COMMAND = arg.Subcommand(
     "bisect",
     run,
     "find the commit that brought a regression",
     _ARGUMENTS,
-    "Search the commits between GOOD and BAD for the one that made a test slower. Each step compares BAD with a "
-    "commit in pairs of fresh processes; inconclusive steps are repeated. Your checkout stays as it is. Exit code "
-    "0: found; 1: no regression between GOOD and BAD; 3: inconclusive, and the same command goes on; 4: usage.",
+    "Find the commit between GOOD and BAD that made a test slower, in pairs of fresh processes. Your checkout stays "
+    "as it is. After Ctrl-C or the end of --time, the same command continues.",
     "%(prog)s GOOD BAD [option ...] -- TEST [PYTEST_ARGUMENT ...]",
+    answers={0: "found", 1: "found no regression between GOOD and BAD", 3: "inconclusive"},
 )

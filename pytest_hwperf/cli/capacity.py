@@ -27,19 +27,19 @@ _MEAN: Key = (MEDIAN_LATENCY[0], "mean")
 _LEAST, _LARGEST = 1e-9, 1e12  # of every number that is given
 _MOST_SERVERS = 100_000
 _FACTS: Mapping[str, str] = {
-    "arrivals": "requests a second, in all",
-    "rate": "requests a second that one server serves, one after the other",
-    "service-ms": "time of one request as it is served, instead of --rate",
-    "variation": "standard deviation of the service time over its mean; default: measured, or 1",
-    "arrivals-variation": "the same of the gaps between arrivals; default: 1, Poisson",
-    "peak": "requests a second at the busiest time",
-    "safety": f"factor for the peak; default: {capacity.SAFETY:g}",
-    "memory-mb": "of an instance; with --models default: of this machine",
-    "request-mb": "that a request takes while it is served; default: measured",
-    "base-mb": "of a process with its model, counted once; with --models of one with its third-party imports",
-    "price-per-hour": "of an instance",
-    "price-per-kwh": "of electricity, where the report has energy",
-    "grams-per-kwh": "CO2 of the electricity, where the report has energy",
+    "arrivals": "expect this many requests a second",
+    "rate": "serve this many requests a second per server",
+    "service-ms": "serve a request in this time, instead of --rate",
+    "variation": "set deviation over mean of the service time; default: measured, or 1",
+    "arrivals-variation": "set deviation over mean of arrival gaps; default: 1, Poisson",
+    "peak": "plan for this many requests a second at peak",
+    "safety": f"multiply the peak by this; default: {capacity.SAFETY:g}",
+    "memory-mb": "give each instance this memory; default: with --models, that of this machine",
+    "request-mb": "reserve this memory for each open request; default: measured",
+    "base-mb": "reserve this memory once per process",
+    "price-per-hour": "price an instance by the hour",
+    "price-per-kwh": "price electricity; needs energy in the report",
+    "grams-per-kwh": "count this much CO2 per kWh; needs energy in the report",
 }
 _MAY_BE_ZERO = frozenset({"variation", "arrivals-variation", "base-mb"})
 
@@ -332,21 +332,14 @@ def _model_rows(one: capacity.ModelMemory, room: str) -> Iterator[Titled]:
 
 
 _ARGUMENTS = (
-    arg.option("report", "REPORT.json", "of pytest --hwperf-report=FILE.json: the measured times", nargs="?"),
-    arg.option("--test", "ID", "of the report: the measurement to plan with, or a part of its id"),
+    arg.option("report", "REPORT.json", "read measured times from a report of --hwperf-report=FILE.json", nargs="?"),
+    arg.option("--test", "ID", "plan with this measurement of the report"),
     *(arg.option(f"--{name}", "NUMBER", text, type=_number(name)) for name, text in _FACTS.items()),
-    arg.option("--servers", "N", "that share one queue; default: 1", type=int, default=1),
-    arg.option("--cores", "N", "of an instance; default: those of this machine", type=int),
-    arg.option(
-        "--also",
-        "ARRIVALS:MS[:VARIATION]",
-        "another model that the same servers serve; repeatable",
-        action="append",
-        default=[],
-        type=_service,
-    ),
-    arg.several("--carbon", "KEY=VALUE", "as a line of hwperf_carbon; repeatable"),
-    arg.flag("--models", "count the models of REPORT.json that a memory holds"),
+    arg.option("--servers", "N", "share one queue among this many servers", type=int, default=1),
+    arg.option("--cores", "N", "give each instance this many cores; default: those of this machine", type=int),
+    arg.several("--also", "ARRIVALS:MS[:VARIATION]", "serve another model on the same servers", type=_service),
+    arg.several("--carbon", "KEY=VALUE", "set a key of hwperf_carbon, e.g. intensity_g_per_kwh=400"),
+    arg.flag("--models", "count how many models of REPORT.json fit in memory"),
     arg.written_json("the plan"),
 )
 COMMAND = arg.Subcommand(
@@ -354,7 +347,9 @@ COMMAND = arg.Subcommand(
     run,
     "plan instances from a rate of arrivals and a service time",
     _ARGUMENTS,
-    "Say how busy a service is, how long its requests wait by theory and as measured, and how many instances a "
-    "peak takes; with --models, how many models a memory holds. Exit code 0: at most 80 % busy; 1: busier, without "
-    "a steady state, or a model that does not fit; 4: usage.",
+    "Compute utilisation, waiting times and the instances for your peak. With --models: how many models fit in memory.",
+    answers={
+        0: "at most 80 % busy",
+        1: "busier, without a steady state, or too little memory for a model",
+    },
 )

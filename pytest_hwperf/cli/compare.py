@@ -153,21 +153,20 @@ def _show(line: ProgressLine, progress: Progress) -> None:
     line.show(f"{progress.stage} pair {progress.pair} of {progress.of}", left)
 
 
-_FORMS = "an ONNX file, a .skops file, module:function, or http://…"
 _ARGUMENTS = (
-    arg.option("old", "OLD", f"the version that is served: {_FORMS}"),
-    arg.option("new", "NEW", "the version to be rolled out: the same"),
+    arg.option("old", "OLD", "compare this served version: ONNX or .skops file, module:function, http://…"),
+    arg.option("new", "NEW", "judge this new version, given in the same forms"),
     arg.option("--data", "FILE", arg.DATA, required=True),
     *(arg.TARGET, arg.BATCH_SIZE, arg.THREADS),
-    arg.option("--alpha", "PERCENT", "false alarms of the whole; default: 1%%", default="1%"),
-    arg.option("--requirements", "FILE.yaml", "limits of NEW, with the names of hwbudget"),
-    arg.several("--margin", "[METRIC=]SIZE", "as latency_p95=10%% or accuracy=0.5pp"),
-    arg.seconds("--time", 600.0, "for all pairs"),
-    arg.flag("--accept-inconclusive", "exit code 0 instead of 3 for inconclusive"),
-    arg.several("--trust", "MODULE.TYPE", "a type in a .skops file that may be loaded"),
+    arg.option("--alpha", "PERCENT", "accept this rate of false alarms, over all comparisons", default="1%"),
+    arg.REQUIREMENTS,
+    arg.several("--margin", "[METRIC=]SIZE", "ignore smaller changes, e.g. latency_p95=10%% or accuracy=0.5pp"),
+    arg.seconds("--time", 600.0, "limit the time of all pairs"),
+    arg.flag("--accept-inconclusive", "exit with 0 instead of 3 if inconclusive"),
+    arg.several("--trust", "MODULE.TYPE", "load this type from a .skops file, running its code"),
     arg.HEADER,
-    arg.seconds("--timeout", 10.0, "of a request"),
-    arg.option("--record", "FILE", "write a record of this version, for the repository"),
+    arg.TIMEOUT,
+    arg.option("--record", "FILE", "write a record of NEW for your repository"),
     arg.option("--markdown", "FILE", "write the decision as Markdown"),
     arg.written_json("the decision and its evidence"),
 )
@@ -176,7 +175,10 @@ COMMAND = arg.Subcommand(
     run,
     "decide whether to roll out a new version of a model",
     _ARGUMENTS,
-    "Let two versions of a model take turns on the same rows. Exit code 0, go: nothing is worse by more than its "
-    "margin, and every requirement is met; 1, no-go: something is worse, or a requirement is missed; 3, "
-    "inconclusive: something could not be decided; 4: usage.",
+    "Compare two versions of a model on the same rows, in pairs of fresh processes, and decide on the roll-out.",
+    answers={
+        0: "go: every loss is within its margin, and every requirement is met",
+        1: "no-go: something got worse, or a requirement is missed",
+        3: "inconclusive: more examples or pairs are needed",
+    },
 )

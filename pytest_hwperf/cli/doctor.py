@@ -299,26 +299,16 @@ def parse_required(given: Sequence[str], registered: Collection[str] | None = No
 
 
 _ARGUMENTS = (
-    arg.flag("--json", "the same facts as plain data"),
-    arg.several(
-        "--require",
-        "ABILITY,…",
-        "energy (measured, not the estimate), memory, cpu, clock, or a source of energy such as rapl; repeatable",
-    ),
-    arg.option(
-        "--seconds",
-        "N",
-        "for the noise reading; 0 skips it and the speed of numpy; default: 20",
-        type=float,
-        default=20.0,
-    ),
+    arg.flag("--json", "print the facts as JSON"),
+    arg.several("--require", "ABILITY,…", "require energy, memory, cpu, clock or an energy source, e.g. rapl"),
+    arg.option("--seconds", "N", "measure noise for this long; 0 skips it", type=float, default=20.0),
 )
 COMMAND = arg.Subcommand(
     "doctor",
     run,
-    "show what this machine can measure, and what makes it noisy",
+    "show the meters and the noise of this machine",
     _ARGUMENTS,
-    "Look for energy counters, memory peaks, clocks and everything that disturbs timings; then let equal "
-    "processes take turns, to see how noisy this machine is now. Exit code 1: an ability named by --require is "
-    "missing.",
+    "Look for energy counters, memory peaks, clocks and sources of noise. Then compare equal processes, to see the "
+    "noise of this machine now.",
+    answers={0: "shown", 1: "an ability of --require is missing"},
 )

@@ -125,15 +125,19 @@ def _shown(outcomes: Sequence[Outcome], unreached: Sequence[str], options: argpa
 
 
 _ARGUMENTS = (
-    arg.option("--hosts", "FILE.toml", "hosts and their kinds; default: this machine alone"),
-    arg.option("--scheduler", "ADDRESS", "of dask, whose workers are the hosts"),
-    arg.option("--silence", "SECONDS", "without a sign of life, then a host is given up", type=float, default=120.0),
+    arg.option("--hosts", "FILE.toml", "read hosts and their kinds; default: this machine alone"),
+    arg.option("--scheduler", "ADDRESS", "use the workers of this dask scheduler as hosts"),
+    arg.option("--silence", "SECONDS", "drop a host after this many silent seconds", type=float, default=120.0),
     arg.flag("--unencrypted", "reach hosts over a network without the TLS of dask"),
-    arg.option("--shards", "N", "gates that the tests of a kind are divided into", type=int, default=1),
+    arg.option("--shards", "N", "divide the tests of each kind among this many gates", type=int, default=1),
     arg.flag("--split-alpha", "divide the rate of false alarms among the kinds"),
-    arg.option("--install", "ARGUMENT", "of pip, for the project's environment on a host; repeatable", action="append"),
-    arg.flag("--no-install", "run with the python of the host as it is"),
-    arg.option("--longest", "SECONDS", "of one gate with its installation", type=float, default=7200.0),
+    arg.option(
+        "--install", "ARGUMENT", "pass this to pip on each host, e.g. '-e .[test]'; repeatable", action="append"
+    ),
+    arg.flag("--no-install", "use the Python of each host as it is"),
+    arg.option(
+        "--longest", "SECONDS", "stop a gate after this time, installation included", type=float, default=7200.0
+    ),
     *OUTPUT,
 )
 COMMAND = arg.Subcommand(
@@ -141,8 +145,13 @@ COMMAND = arg.Subcommand(
     run,
     "run a gate on several machines of several kinds",
     _ARGUMENTS,
-    "Run one whole gate on a host of each kind of machine, and make one report with verdicts for each kind. Needs "
-    "the extra fleet here and on the hosts. Exit code 0: all kinds are there and no test failed; 1: a test failed; "
-    "3: a kind is missing or did not end, or nothing was decided; 4: usage, here or of pytest.",
+    "Run one whole gate on a host of each kind of machine, and make one report. Needs the extra fleet here and on "
+    "the hosts.",
     "%(prog)s [option ...] -- [PYTEST_ARGUMENT ...]",
+    answers={
+        0: "all kinds are complete, and all tests passed",
+        1: "a test failed",
+        3: "a kind is missing or was cut short, or every answer is inconclusive",
+        4: "usage, here or of pytest",
+    },
 )

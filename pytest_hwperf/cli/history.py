@@ -215,31 +215,31 @@ def _on_machine(series: Sequence[Series], options: argparse.Namespace) -> list[S
 
 
 _ARGUMENTS = (
-    arg.option("test", "TEST", "id of a test, with * and ? as wildcards"),
-    arg.option("--metric", "NAME", "such as latency, or latency_p95; default: of each the median, in exports all"),
-    arg.option("--machine", "DIGITS", "first digits of a machine's fingerprint", default=""),
+    arg.option("test", "TEST", "show tests by id; * and ? are wildcards"),
+    arg.option("--metric", "NAME", "show this one, e.g. latency_p95; default: medians, in exports all"),
+    arg.option("--machine", "DIGITS", "show machines by the first digits of their fingerprint", default=""),
     *(arg.STORE, arg.BASELINE),
-    arg.option("--newest", "N", "runs of each test; default: 1000, in exports all", type=int),
+    arg.option("--newest", "N", "show the newest runs of each test; default: 1000, in exports all", type=int),
     arg.option("--as", None, "export the values for other programs", dest="form", choices=["parquet", "otava"]),
-    arg.several(
-        "--output",
-        "FILE",
-        "write FILE.json with values and changes or FILE.html with a chart of each series; repeatable",
-    ),
+    arg.several("--output", "FILE", "write FILE.json with values, or FILE.html with charts"),
 )
 COMMAND = arg.Subcommand(
     "history",
     run,
     "show how tests changed over time, and at which commits",
     _ARGUMENTS,
-    "Show what a store remembers of tests: a line for each statistic and machine, where its level changed and "
-    "between which revisions, and the team's notes, which `hwperf history note REV TEXT` keeps. Exit code 0: shown "
-    "or exported; 4: usage, or nothing matches.",
+    "Show the stored values of tests, the commits with a change of level, and your notes. Add notes with "
+    "`hwperf history note REV TEXT`.",
+    answers={0: "shown or exported", 4: "usage, or unknown tests"},
 )
 NOTE = arg.Subcommand(
     "history note",  # as `hwperf history` is typed with a test, it has no commands below it
     keep_note,
     "",
-    (arg.option("revision", "REV", "as git knows it"), arg.option("text", "TEXT", "the note"), arg.STORE),
-    "Keep a note that hwperf history shows at a revision: a new runner, an accepted slowdown.",
+    (
+        arg.option("revision", "REV", "attach the note to this revision, e.g. HEAD"),
+        arg.option("text", "TEXT", "keep this text, e.g. 'new runner'"),
+        arg.STORE,
+    ),
+    "Keep a note on a revision, for hwperf history to show.",
 )

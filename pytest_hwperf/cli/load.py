@@ -266,27 +266,37 @@ def _tried(one: driver.Try) -> str:
     return f"{one.load.qps:.4g}/s: {kept}, {bound}, {counted(len(one.served.due), 'call')}{doubt}"
 
 
-_NUMBERS = {"qps": float, "seconds": float, "seed": int, "shape": float, "in-flight": int, "rows": int, "calls": int}
+_NUMBERS: Mapping[str, tuple[type, str]] = {
+    "qps": (float, "send this many calls a second"),
+    "seconds": (float, "send calls for this long; default: 2"),
+    "seed": (int, "draw the schedule from this; default: 1"),
+    "shape": (float, "space calls regularly (above 1) or in bursts (below); default: 1, Poisson"),
+    "in-flight": (int, "keep at most this many calls open at once"),
+    "rows": (int, "send this many rows per call of multi_stream"),
+    "calls": (int, "send this many calls in all with offline"),
+}
 _ARGUMENTS = (
-    arg.option("target", "TARGET", "http://…, module:function, or an ONNX file"),
-    arg.option("--kind", "KIND", "of load; default: server", default="server"),
-    *(
-        arg.option(f"--{name}", name.upper().replace("-", "_"), "as in hwload(...)", type=kind)
-        for name, kind in _NUMBERS.items()
+    arg.option("target", "TARGET", "call this: http://…, module:function or an ONNX file"),
+    arg.option(
+        "--kind", "KIND", "choose single_stream, multi_stream, concurrency, offline or server", default="server"
     ),
-    arg.option("--carriers", "CARRIERS", "threads or processes, where several calls run at once"),
-    arg.option("--within-ms", "MS", "answers later than this do not count as goodput", type=float),
-    arg.flag("--find-peak", "search the highest rate whose p95 is within --p95-ms"),
-    arg.option("--p95-ms", "MS", "bound of --find-peak", type=float),
-    arg.several("--budget", "KEYWORD=LIMIT", "as in hwbudget(...)"),
+    *(
+        arg.option(f"--{name}", name.upper().replace("-", "_"), text, type=kind)
+        for name, (kind, text) in _NUMBERS.items()
+    ),
+    arg.option("--carriers", "CARRIERS", "make concurrent calls in threads or processes; default: threads"),
+    arg.option("--within-ms", "MS", "count slower answers out of goodput", type=float),
+    arg.flag("--find-peak", "search the highest rate with p95 within --p95-ms"),
+    arg.option("--p95-ms", "MS", "limit the p95 of --find-peak", type=float),
+    arg.several("--budget", "KEYWORD=LIMIT", "judge this budget, e.g. latency_p99_ms=100"),
     arg.option("--data", "FILE", arg.DATA),
     *(arg.BATCH_SIZE, arg.THREADS, arg.written_json("the report")),
-    arg.option("--body", "TEXT|@FILE", "of each request, instead of --data"),
+    arg.option("--body", "TEXT|@FILE", "send this body instead of --data"),
     arg.HEADER,
-    arg.option("--method", "METHOD", "of each request; default: POST with a body, else GET"),
-    arg.seconds("--timeout", 10.0, "of a whole request"),
-    arg.option("--engine", None, "what sends requests; default: own", choices=["own", "locust"], default="own"),
-    arg.option("--workers", "N", "processes of Locust; default: 2", type=int, default=2),
+    arg.option("--method", "METHOD", "send requests by this method; default: POST with a body, else GET"),
+    arg.TIMEOUT,
+    arg.option("--engine", None, "send requests with this engine", choices=["own", "locust"], default="own"),
+    arg.option("--workers", "N", "start this many processes of Locust", type=int, default=2),
     arg.flag("--locustfile", "write a locustfile with this load, and send nothing"),
 )
 COMMAND = arg.Subcommand(
@@ -294,6 +304,10 @@ COMMAND = arg.Subcommand(
     run,
     "put a load on an address, a function or an ONNX file",
     _ARGUMENTS,
-    "Send calls as a load says and show how they were served. Exit code 0: every budget is kept; 1: one is not, "
-    "calls failed, or no rate is served in time; 3: inconclusive; 4: usage. Put a load on your own servers only.",
+    "Send calls on a schedule; show latency, throughput and goodput. Put a load on your own servers only.",
+    answers={
+        0: "every budget is kept",
+        1: "a budget is missed, calls failed, or every rate is too high",
+        3: "inconclusive",
+    },
 )

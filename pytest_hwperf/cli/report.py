@@ -141,15 +141,13 @@ def show_report(
 
 
 _ANNOTATIONS = arg.flag("--annotations", "print annotations for GitHub's runner instead")
-_OUTPUT = arg.several(
-    "--output", "FILE", "write FILE.json, FILE.md for pull requests or FILE.html with charts; repeatable"
-)
+_OUTPUT = arg.several("--output", "FILE", "write FILE.json, FILE.md for pull requests or FILE.html with charts")
 OUTPUT = (_ANNOTATIONS, _OUTPUT)  # of every command that shows a report
 _ARGUMENTS = (
-    arg.option("files", "FILE", "written by pytest --hwperf-report=FILE.json", nargs="*"),
+    arg.option("files", "FILE", "read reports of pytest --hwperf-report=FILE.json", nargs="*"),
     arg.option("--from", "FORMAT:FILE", f"read the result of another program: {', '.join(FORMS)}", dest="origin"),
     (
-        arg.flag("--verify", "recompute every verdict and show what differs"),
+        arg.flag("--verify", "recompute every verdict and show differences"),
         arg.option("--as", None, "export the figures for another program", dest="form", choices=[*_EXPORTED]),
         _ANNOTATIONS,
     ),
@@ -162,8 +160,12 @@ COMMAND = arg.Subcommand(
     run,
     "show, merge, verify or export reports of pytest --hwperf-report=FILE.json",
     _ARGUMENTS,
-    "Show a report of pytest --hwperf-report=FILE.json as a table. Several reports, of the shards of a build or of "
-    "its kinds of machine, are merged. Exit code 0: shown, verified or exported; 1: with --verify something "
-    "differs, or a test of a shard or kind failed; 3: a shard or kind is missing or did not end, or nothing was "
-    "decided; 4: usage, or reports of different builds.",
+    "Show a report of pytest --hwperf-report=FILE.json. Several reports of one build, shards or kinds of machine, "
+    "become one.",
+    answers={
+        0: "shown, verified or exported",
+        1: "--verify found a difference, or a test of a shard or kind failed",
+        3: "a shard or kind is missing or was cut short, or every answer is inconclusive",
+        4: "usage, or reports of different builds",
+    },
 )

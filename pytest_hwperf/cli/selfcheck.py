@@ -158,20 +158,20 @@ def tree() -> Path:
 
 
 _ARGUMENTS = (
-    arg.option("--builds", "N", "with equal code; default: 5", type=int, default=5),
-    arg.option("--planted", "N", "with planted work; default: 2", type=int, default=2),
-    arg.option("--work", "PERCENT", "planted; default: 5%%", default="5%"),
-    arg.option("--alpha", "PERCENT", "as of the gate; default: 1%%", default="1%"),
-    arg.option("--parallel", "N", "pairs side by side; default: 1", default="1"),
-    arg.flag("--forget", "start the record of this machine over"),
-    arg.option("pytest", "PYTEST_ARGUMENT", "tests to use, after --", nargs="*"),
+    arg.option("--builds", "N", "run this many builds with equal code", type=int, default=5),
+    arg.option("--planted", "N", "run this many builds with planted work", type=int, default=2),
+    arg.option("--work", "PERCENT", "plant this much work", default="5%"),
+    arg.option("--alpha", "PERCENT", "check the gate at this rate of false alarms", default="1%"),
+    arg.option("--parallel", "N", "run this many pairs side by side", default="1"),
+    arg.flag("--forget", "forget earlier builds of this machine"),
+    arg.option("pytest", "PYTEST_ARGUMENT", "pass tests and options to pytest, after --", nargs="*"),
 )
 COMMAND = arg.Subcommand(
     "selfcheck",
     run,
     "measure false alarms and detection on your tests and machine",
     _ARGUMENTS,
-    "Run your tests against a copy of themselves, where every alarm is a false one, and with planted work, where "
-    "every missing alarm is a miss. Results are kept for this machine and added up. Exit code 1: surely more "
-    "false alarms than stated.",
+    "Compare your tests with a copy of themselves, first equal, then with planted work. Equal builds show false "
+    "alarms, planted ones detection. Builds of one machine add up.",
+    answers={0: "false alarms are as rare as stated", 1: "false alarms are significantly more frequent"},
 )

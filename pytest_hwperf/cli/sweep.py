@@ -131,18 +131,21 @@ def _write(options: argparse.Namespace, found: Swept, started: str) -> None:
 
 
 _ARGUMENTS = (
-    arg.option("model", "MODEL", "an ONNX file, or module:function"),
+    arg.option("model", "MODEL", "measure this ONNX file or module:function"),
     arg.option("--data", "FILE", arg.DATA, required=True),
     *(arg.TARGET, arg.written_json("the report")),
-    arg.option("--batch-size", "ROWS,…|largest", "default: 1,8,32,128", default="1,8,32,128"),
-    arg.option("--threads", "N,…", "of the runtime and of BLAS; default: 1", default="1"),
-    *(arg.option(f"--{name.replace('_', '-')}", "LIMIT", f"as hwbudget({name}=…)", type=float) for name in _LIMITS),
-    arg.option("--rate-sps", "ROWS", "that arrive per second: adds the fill delay", type=float),
-    arg.option("--serving-batch", "ROWS", "that are served together", type=int),
-    arg.option("--goal", None, "default: throughput", choices=get_args(Goal), default="throughput"),
-    arg.seconds("--time", 2.0, "of calls of each point"),
-    arg.option("--energy", "auto|off|SOURCE", "as --hwperf-energy; default: auto", default="auto"),
-    arg.option("--seed", "N", "of the orders; default: drawn, and shown", type=int),
+    arg.option("--batch-size", "ROWS,…|largest", "try these batch sizes, or search the largest", default="1,8,32,128"),
+    arg.option("--threads", "N,…", "try these thread counts of the runtime and BLAS", default="1"),
+    *(
+        arg.option(f"--{name.replace('_', '-')}", "LIMIT", f"keep within hwbudget({name}=LIMIT)", type=float)
+        for name in _LIMITS
+    ),
+    arg.option("--rate-sps", "ROWS", "add the fill delay at this many arriving rows a second", type=float),
+    arg.option("--serving-batch", "ROWS", "note if the sweep lacks this production batch size", type=int),
+    arg.option("--goal", None, "find the best point for this goal", choices=get_args(Goal), default="throughput"),
+    arg.seconds("--time", 2.0, "limit the time for calls of each point"),
+    arg.option("--energy", "auto|off|SOURCE", "read energy from this source, like --hwperf-energy", default="auto"),
+    arg.option("--seed", "N", "draw the order of points from this; default: drawn, and shown", type=int),
     arg.option("--plot", "FILE", "write a picture as PNG; needs matplotlib"),
 )
 COMMAND = arg.Subcommand(
@@ -150,7 +153,10 @@ COMMAND = arg.Subcommand(
     run,
     "measure a model at several batch sizes and thread counts",
     _ARGUMENTS,
-    "Measure one model at several batch sizes and thread counts, in rounds of drawn order, and name the best "
-    "within the limits. Exit code 0: there is a best point for the goal; 1: every point misses a limit; 3: none is "
-    "known to keep them, but some are inconclusive; 4: usage.",
+    "Measure one model at several batch sizes and thread counts, in random order. Name the best within the limits.",
+    answers={
+        0: "found the best point for the goal",
+        1: "every point misses a limit",
+        3: "some points are inconclusive, all others miss a limit",
+    },
 )

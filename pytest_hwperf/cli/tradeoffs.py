@@ -41,7 +41,7 @@ from pytest_hwperf.stats.candidates import (
     per_row,
     points_of,
 )
-from pytest_hwperf.stats.tradeoffs import USUAL_REFERENCE, Choice, best_by, choices_of, meets, parse_weights
+from pytest_hwperf.stats.tradeoffs import USUAL_REFERENCE, WEIGHTS, Choice, best_by, choices_of, meets, parse_weights
 
 _TO_ITS_END = (0, 1)  # exit codes of pytest: all passed, some failed
 
@@ -330,21 +330,21 @@ def _inconclusive(choice: Choice) -> Iterator[Titled]:
 
 
 _ARGUMENTS = (
-    arg.option("file", "REPORT.json|FILE.csv", "of pytest --hwperf-report=FILE.json, or a table of others", nargs="?"),
-    arg.option("--requirements", "FILE.yaml", "limits, with the names of hwbudget"),
-    arg.option("--test", "ID", "only tests whose id contains this"),
-    arg.several(
-        "--at",
-        "CONDITION=VALUE",
-        f"only measurements at this operating point: {', '.join(CONDITIONS)}; repeatable",
+    arg.option("file", "REPORT.json|FILE.csv", "read a report of --hwperf-report=FILE.json, or a CSV table", nargs="?"),
+    arg.REQUIREMENTS,
+    arg.option("--test", "ID", "take only tests with this in their id"),
+    arg.several("--at", "CONDITION=VALUE", f"take only this {', '.join(CONDITIONS)}, e.g. batch_size=32"),
+    arg.option(
+        "--rank-by", None, "rank candidates by this", default="score", choices=["score", "composite", *DIMENSIONS]
     ),
-    arg.option("--rank-by", None, "default: score", default="score", choices=["score", "composite", *DIMENSIONS]),
-    arg.option("--reference", "NAME", f"of the score; default: {USUAL_REFERENCE}, else the first"),
-    arg.several("--weight", "DIMENSION=NUMBER", f"of {', '.join(DIMENSIONS)}"),
-    arg.flag("--with-estimates", "where no energy was measured, score the estimated one, and say so"),
-    arg.option("--hosts", "FILE.toml", "of a fleet: prices per hour of kinds of machine"),
+    arg.option("--reference", "NAME", f"score against this scenario; default: {USUAL_REFERENCE}, else the first"),
+    arg.several(
+        "--weight", "DIMENSION=NUMBER", f"change one of {', '.join(f'{one}={w:g}' for one, w in WEIGHTS.items())}"
+    ),
+    arg.flag("--with-estimates", "score estimated energy if the report has no measured one"),
+    arg.option("--hosts", "FILE.toml", "read prices per hour from the hosts of a fleet"),
     arg.flag("--pairs", "compare latencies in pairs of fresh processes; needs -- TEST"),
-    arg.seconds("--time", 600.0, "for all pairs"),
+    arg.seconds("--time", 600.0, "limit the time of all pairs"),
     arg.written_json("the tables"),
 )
 COMMAND = arg.Subcommand(
@@ -352,8 +352,12 @@ COMMAND = arg.Subcommand(
     run,
     "choose among measured scenarios by requirements",
     _ARGUMENTS,
-    "Compare the scenarios of each test with requirements and with each other. Exit code 0: of every test one "
-    "meets all requirements; 1: of one none does; 3: none is known to, or the run has not come to its end; 4: "
-    "usage, or pytest has measured nothing.",
+    "Compare the scenarios of each test with your requirements and with each other.",
     "%(prog)s [option ...] REPORT.json|FILE.csv, or: %(prog)s [option ...] -- TEST [PYTEST_ARGUMENT ...]",
+    answers={
+        0: "one candidate of every test meets all requirements",
+        1: "every candidate of one test misses a requirement",
+        3: "inconclusive, or the run was cut short",
+        4: "usage, or pytest measured nothing",
+    },
 )

@@ -22,27 +22,22 @@ _FIXTURES = frozenset({"hwperf", "hwperf_model", "energy_meter", "memory_meter"}
 _MARKERS = {
     "hwbudget": (
         "(latency_p95_ms=100, accuracy_min=0.85, memory_max_mb=10, throughput_min_qps=5000, "
-        "energy_budget_mj=2.0, ...): limits that the measured test must keep; the closest marker wins per keyword."
+        "energy_budget_mj=2.0, ...): set limits; the closest marker wins for each keyword."
     ),
-    "hwregression": (
-        '(latency_p50="2%", memory="1%", accuracy="0.5pp", ...): smallest changes against the baseline that matter.'
-    ),
+    "hwregression": '(latency_p50="2%", memory="1%", accuracy="0.5pp", ...): ignore smaller changes from the baseline.',
     "hwscenarios": (
         '("sklearn_fp32", "onnx_fp32", "onnx_int8", ...): run the test once for each scenario, through '
         "the fixture `scenario`."
     ),
     "hwsweep": (
         "(batch_size=[1, 8, 32], threads=[1, 2], latency_p95_ms=10, stop=True, serving_batch=8, rate_sps=500): run the "
-        "test once for each combination of the listed values, and name the best within the limits."
+        "test once for each combination, and name the best within the limits."
     ),
     "hwload": (
-        '(kind="server", qps=200, seconds=2, seed=1, ...): measure under this load: single_stream, multi_stream, '
+        '(kind="server", qps=200, seconds=2, seed=1, ...): measure under a load: single_stream, multi_stream, '
         "concurrency, offline or server."
     ),
-    "hwserial": (
-        ": in a comparison of two revisions, one side at a time is alive: the test needs what only one process can "
-        "have, such as a fixed port, a lock or most of the memory of a GPU."
-    ),
+    "hwserial": ": run one version at a time, e.g. for a fixed port, a lock or most of a GPU's memory.",
 }
 
 
@@ -143,7 +138,7 @@ def hwperf_fixture(request: pytest.FixtureRequest) -> "Hwperf":
 
 @pytest.fixture
 def scenario(request: pytest.FixtureRequest, hwperf_model: Any, hwperf_data: Any) -> "ReadyScenario":
-    """The model of `hwperf_model` in one runtime, on the data of `hwperf_data`; see the marker `hwscenarios`."""
+    """Give the model of `hwperf_model` in one runtime, on the data of `hwperf_data`; see the marker `hwscenarios`."""
     from pytest_hwperf.plugin.scenarios import ready_scenario
     from pytest_hwperf.records.errors import HwperfError
 
@@ -168,7 +163,7 @@ def _hwperf_point(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture(scope="session")
 def hwperf_model() -> Any:
-    """The fitted estimator that the fixture `scenario` measures. Override it in conftest.py."""
+    """Override this in conftest.py: return the fitted estimator for the fixture `scenario`."""
     pytest.fail(
         "the fixture scenario needs a model: define a fixture hwperf_model in conftest.py that returns a fitted "
         "estimator",
@@ -178,7 +173,7 @@ def hwperf_model() -> Any:
 
 @pytest.fixture(scope="session")
 def hwperf_data() -> Any:
-    """The rows that scenarios predict: X, (X, y), (X, y, X_calibration) or a mapping of these. Override it."""
+    """Override this in conftest.py: return X, (X, y), (X, y, X_calibration) or a mapping of these."""
     pytest.fail(
         "the fixture scenario needs data: define a fixture hwperf_data in conftest.py that returns (X, y), or "
         "(X, y, X_calibration) for static INT8",

@@ -47,7 +47,7 @@ _NO_SETUP = (
 
 
 class Hwperf:
-    """Measures what it is called with; the verdicts follow when the test's body has passed."""
+    """Measures a callable or a scenario; the verdicts follow after the body of the test."""
 
     def __init__(self, item: pytest.Item) -> None:
         self._item = item
@@ -95,7 +95,7 @@ class Hwperf:
             return self._measured(subject, label)
 
     def in_rounds(self, target: Any, rounds: Rounds, label: str = "") -> Run:
-        """Measure a callable in rounds: with what has to be done between its calls, untimed.
+        """Measure a callable in rounds, with untimed work between its calls.
 
         Args:
             target: what is called with the arguments that the rounds prepare.

@@ -80,7 +80,7 @@ class RegressionMargins(TypedDict, total=False):
 
 
 def budget(**limits: Unpack[BudgetLimits]) -> pytest.MarkDecorator:
-    """Limit what the test may take: `@budget(latency_p95_ms=5)` is `@pytest.mark.hwbudget(latency_p95_ms=5)`."""
+    """Set limits of the test: `@budget(latency_p95_ms=5)` is `@pytest.mark.hwbudget(latency_p95_ms=5)`."""
     return pytest.mark.hwbudget(**limits)
 
 

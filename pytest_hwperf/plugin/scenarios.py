@@ -29,7 +29,7 @@ from pytest_hwperf.records.verdict import Skip
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReadyScenario:
-    """What the fixture `scenario` gives: a converted model on its data."""
+    """The value of the fixture `scenario`: a converted model on its data."""
 
     name: str
     scenario: Scenario

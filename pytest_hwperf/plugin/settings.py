@@ -48,143 +48,142 @@ class Settings:
     all: bool = _everyday("Measure every selected test, marked or not.")
     benchmark: bool = _everyday("Run pytest-benchmark tests with hwperf.")
     save: bool = _everyday("Save the runs of passed tests to the baseline.")
-    compare: bool = _everyday("Compare with the stored baseline; a regression fails its test.")
+    compare: bool = _everyday("Compare with the stored baseline; fail on regressions.")
     only: bool = _everyday("Run measured tests only.")
     skip: bool = _everyday("Skip measured tests.")
     margins: tuple[Any, ...] = _everyday(  # records.verdict.Margin
-        "Smallest change that matters, e.g. latency_p95=15%%.",
+        "Ignore smaller changes, e.g. latency_p95=15%%.",
         "[METRIC=]SIZE",
         parsed_by("records.markers", "parse_margin_lines"),
         name="margin",
         kind="linelist",
     )
-    alpha: float = _everyday("Accepted rate of false alarms.", "PERCENT", alpha, default=DEFAULT_ALPHA)  # 0.01 = 1 %
-    strict: bool = _everyday("Fail tests whose comparison is inconclusive.")
+    alpha: float = _everyday("Accept this rate of false alarms.", "PERCENT", alpha, default=DEFAULT_ALPHA)  # 0.01 = 1 %
+    strict: bool = _everyday("Fail tests with inconclusive comparisons.")
     time_limit_s: float = _everyday(
-        "Longest time of the whole gate.", "SECONDS", seconds(_DAY_S), name="time-limit", default="600"
+        "Limit the time of the whole gate.", "SECONDS", seconds(_DAY_S), name="time-limit", default="600"
     )
     reports: tuple[str, ...] = _everyday(  # paths of files and folders
         "Write a report: .html, .json, .md or a folder of CSVs.", "PATH", reports, name="report", kind="linelist"
     )
     baseline: str = _more(
-        "Name of the baseline to save to and compare with.", "NAME", baseline, default=DEFAULT_BASELINE
+        "Save to and compare with the baseline of this name.", "NAME", baseline, default=DEFAULT_BASELINE
     )
-    store: str = _more("Folder or database of baselines, e.g. sql:sqlite:///team.db.", "URL", default=_STORE)  # scheme
+    store: str = _more(
+        "Keep baselines in this folder or database, e.g. sql:sqlite:///team.db.", "URL", default=_STORE
+    )  # scheme
     base_with: tuple[str, ...] = _more(
         "Install this package for the baseline only, e.g. onnxruntime==1.22.0; repeatable.",
         "REQUIREMENT",
         requirements,
         kind="linelist",
     )
-    base_python: str = _more("Interpreter that runs the baseline.", "PATH")  # "" for this one
+    base_python: str = _more("Run the baseline with this interpreter.", "PATH")  # "" for this one
     share: tuple[str, ...] = _more(
-        "Files outside git that the baseline needs, e.g. models/*.onnx; repeatable. Default: auto, those that the "
-        "trial run finds.",
+        "Share untracked files with the baseline, e.g. models/*.onnx; repeatable. Default: auto.",
         "auto|none|GLOB",
         shared,
         kind="linelist",
     )
     build: tuple[str, ...] = _more(
-        "Build both trees with this command, e.g. 'python setup.py build_ext --inplace'; repeatable.",
+        "Build both trees by this, e.g. 'python setup.py build_ext --inplace'; repeatable.",
         "COMMAND",
         commands,
         kind="linelist",
     )
-    affected: bool = _more("Skip tests whose code and files did not change; needs Python 3.12.")
+    affected: bool = _more("Skip tests with unchanged code and files; needs Python 3.12.")
     prove_equal: bool = _more("Keep measuring inconclusive tests until decided or out of time.")
     undecided: Any = _more(
-        "What a budget does whose limit lies inside the interval: judge the point, measure again in up to five fresh "
-        "processes, pass or fail.",
+        "Decide inconclusive budgets by value (point) or by fresh processes (retry).",
         "point|retry|pass|fail",
         choice("point", "retry", "pass", "fail"),
         default="point",
     )
     sample_time_s: float = _more(
-        "Longest sampling of one measurement.", "SECONDS", seconds(3600), name="sample-time", default="2"
+        "Limit the sampling time of one measurement.", "SECONDS", seconds(3600), name="sample-time", default="2"
     )
     explain: Any = _more(
-        "Profile both sides of what regressed (auto), of every comparison, or of none.",
+        "Profile both sides of regressions (auto), of all comparisons, or never.",
         "auto|always|never",
         choice("auto", "always", "never"),
         default="auto",
     )
     operators: bool = _more("Show the time of each operator within the runtime.")
     instructions: Any = _more(
-        "Count the instructions of a call by the processor, or by Valgrind; auto counts where a budget or margin names "
-        "them.",
+        "Count instructions with perf or callgrind; auto needs a budget or margin.",
         "auto|perf|callgrind|off",
         choice("auto", "perf", "callgrind", "off"),
         default="auto",
     )
     energy: str = _more(
-        "Energy source: rapl, perf, nvml, psys or estimate; auto takes the best one here.",
+        "Read energy from rapl, perf, nvml, psys or estimate.",
         "auto|off|SOURCE",
         default="auto",
     )
     # Number from 1, and of how many; 1 of 1 where only the kind of machine is named.
     shard: tuple[int, int] | None = _more(
-        "Run part K of N; hwperf report merges the parts.",
+        "Run part K of N, e.g. 1/4; merge with hwperf report.",
         "K/N",
         parsed_by("records.report", "parse_shard", empty=None),
     )
     # Its name, and among how many the false-alarm rate is divided.
     machine_kind: tuple[str, int] | None = _more(
-        "Name of this kind of machine, of N; hwperf report shows all kinds side by side.",
+        "Name this kind of machine, one of N, e.g. arm64/2.",
         "NAME[/N]",
         parsed_by("records.report", "parse_kind", empty=None),
     )
     parallel: int = _more(
-        "Run this many pairs side by side, each on its own processors.", "N", side_by_side, default="1"
+        "Run this many pairs side by side, on processors of their own.", "N", side_by_side, default="1"
     )
     disable: bool = _more("Run measured tests once, without measuring or judging.")
     # For `hwperf selfcheck`: share of work that is added to each call of the candidate, to see it found.
     plant: float = _more("", "PERCENT", planted)
     budgets: tuple[Any, ...] = _ini(  # records.verdict.Budget
-        "Budgets of every measured test, one KEYWORD=LIMIT a line; a marker's keyword wins.",
+        "Limit every measured test, one budget a line, e.g. latency_p95_ms=100.",
         parse=parsed_by("records.markers", "parse_budget_lines"),
         kind="linelist",
     )
     carbon: Any = _ini(  # stats.carbon.CarbonInputs
-        "Report the carbon of each call, one KEY=VALUE a line, e.g. intensity_g_per_kwh=400.",
+        "Report carbon per call, one fact a line, e.g. intensity_g_per_kwh=400.",
         parse=parsed_by("stats.carbon", "parse_carbon_lines", empty=None),
         kind="linelist",
     )
     rerun: Any = _ini(
-        "auto: --hwperf-compare reruns the stored revision; never: it uses the stored timings.",
+        "Rerun the stored revision (auto), or use its stored timings (never).",
         parse=choice("auto", "never"),
         default="auto",
     )
     base_env: Any = _ini(
-        "Environment of the baseline: shared (this one), build (one of its own), or auto.",
+        "Choose the baseline's environment: shared (this one), build (its own) or auto.",
         parse=choice("auto", "shared", "build"),
         default="auto",
     )
-    anchor: str = _ini("Release that --hwperf-against=anchor reruns, e.g. v1.4.")
+    anchor: str = _ini("Rerun this release with --hwperf-against=anchor, e.g. v1.4.")
     anchor_builds: int = _ini(
-        "Builds against the anchor that share the rate of false alarms.", parse=builds, default="365"
+        "Share --hwperf-alpha among this many builds against the anchor.", parse=builds, default="365"
     )
     worker_time_s: float = _ini(
-        "Seconds without output before a fresh process is ended.",
+        "End a fresh process after this many silent seconds.",
         parse=seconds(_DAY_S),
         name="worker-time",
         default="300",
     )
     silence_s: float = _ini(
-        "Seconds without output before a test is tried alone.", parse=seconds(_DAY_S), name="silence", default="60"
+        "Retry a test alone after this many silent seconds.", parse=seconds(_DAY_S), name="silence", default="60"
     )
     shortest_s: float = _ini(
-        "Shortest call that --hwperf-all measures, in seconds.",
+        "Skip calls shorter than this many seconds with --hwperf-all.",
         parse=seconds(3600),
         name="shortest",
         default="0.0001",
     )
     gc: Any = _ini(
-        "Garbage collector during timed calls: on (as the program sets it) or off.",
+        "Leave the garbage collector on during timed calls, or turn it off.",
         parse=choice("on", "off"),
         default="on",
     )
-    watts: str = _ini("Idle and busy watts of one vCPU for the energy estimate, e.g. 0.5..2.1.")
-    serving_batch: int = _ini("Production batch size; tests of another one warn.", parse=rows, default="0")
+    watts: str = _ini("Estimate energy by idle and busy watts per vCPU, e.g. 0.5..2.1.")
+    serving_batch: int = _ini("Warn if tests measure another batch size, e.g. 32.", parse=rows, default="0")
     cache: bool = _ini("Keep converted models for later runs.", kind="bool", default=True)
     location: str  # where the store lies
     is_anchored: bool  # whether the anchor is what is rerun

@@ -23,7 +23,7 @@ class CallStage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predictor:
-    """A loaded model: the thing whose calls are timed."""
+    """A loaded model, ready for timed calls."""
 
     batches: Callable[[Any, int], Sequence[Any]]  # rows and batch size → prepared inputs (the last may be shorter)
     predict: Callable[[Any], Any]  # a prepared batch → the model's outputs; this is the timed call and nothing else
@@ -44,13 +44,13 @@ class Scenario:
 
     name: str  # as registered
     imports: tuple[str, ...]  # modules that a fresh process imports before it loads the model
-    conditions: Mapping[str, str]  # what must agree for a comparison: precision, threads, spinning and the like
+    conditions: Mapping[str, str]  # equal in both runs of a comparison: precision, threads, spinning and the like
     # For information: model digest, executed operators, …; `warning` is shown with every timing. It holds `AS_TRAINED`
     # where nothing has changed what the model predicts.
     context: Mapping[str, str]
     model_bytes: int  # serialised size
     size_source: str  # how that size was taken: "onnx file", "joblib"
-    classifies: bool  # whether `labels` are classes, so that accuracy and flips make sense
+    classifies: bool  # whether `labels` are classes: accuracy and flips need that
     load: Callable[[], Predictor]  # as a fresh process would: this is timed as `cold_load`
     reference: str | None = None  # name of the scenario that it is compared with; None for the usual one
     # Each of these runs the model on the first rows, `batch_size` of them, in a session of its own.
@@ -61,7 +61,7 @@ class Scenario:
 
 
 class ScenarioFactory(Protocol):
-    """What the entry-point group `pytest_hwperf.scenarios` names."""
+    """A factory for the entry-point group `pytest_hwperf.scenarios`."""
 
     def __call__(self, model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
         """Convert `model`; `X` shows the input's shape and verifies the conversion, and never calibrates.
@@ -76,12 +76,12 @@ class Meter(Protocol):
 
     @property
     def metric(self) -> str:
-        """Name of what it counts: "cpu_time", "energy"."""
+        """Name of the counted metric: "cpu_time", "energy"."""
         ...
 
     @property
     def covers(self) -> Covered:
-        """What it covers; an estimate is never compared."""
+        """The covered parts of the machine; an estimate is never compared."""
 
     @property
     def source(self) -> str:
@@ -94,16 +94,16 @@ class Meter(Protocol):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Why a better source was refused, what the figure is not."""
+        """Why a better source was refused, and the limits of the figure."""
 
     def start(self) -> object:
         """Read the counter at the beginning of a window."""
 
     def end(self, started: Any) -> Reading:
-        """Read again and return what was counted since `started`; a refusal carries its reason."""
+        """Read again and return the count since `started`; a refusal carries its reason."""
 
     def close(self) -> None:
-        """Close what it holds open."""
+        """Close open files and handles."""
 
 
 @runtime_checkable

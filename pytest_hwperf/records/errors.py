@@ -9,7 +9,7 @@ def install(extra: str) -> str:
 
 
 class HwperfError(Exception):
-    """Root of the package's errors: one sentence for the user, and where there is more to see, a log below it.
+    """Base of all errors of hwperf: one sentence for the user, and sometimes a log below it.
 
     Both may quote what came from outside; whoever shows them shows nothing that a terminal obeys.
     """
@@ -22,7 +22,7 @@ class HwperfError(Exception):
 
 
 class UsageProblem(HwperfError):  # noqa: N818 - it is the user's problem to fix, not an internal error
-    """An invalid marker, option or argument; says what is allowed and what to type next."""
+    """An invalid marker, option or argument, with the allowed ones."""
 
 
 class MeasurementError(HwperfError):
@@ -42,7 +42,7 @@ class ScenarioUnavailable(HwperfError):  # noqa: N818 - an honest "no such form"
 
 
 class MeterUnavailable(HwperfError):  # noqa: N818 - an honest "cannot be read here", not a failure
-    """A counter that this machine does not have or does not let be read; the text says why and what to do."""
+    """A counter that is missing or locked on this machine; the text has the reason and the remedy."""
 
 
 class StoreError(HwperfError):

@@ -89,7 +89,7 @@ def _fingerprint(machine: Machine) -> str:
 
 
 class Reading(Record, frozen=True, kw_only=True):
-    """What a meter counted over one window."""
+    """The count of a meter over one window."""
 
     value: Number | None  # in the metric's base unit, over the whole window; None = unmeasured
     reason: str = ""  # why it is unmeasured, in the meter's words
@@ -113,11 +113,11 @@ class Sample(Record, frozen=True, kw_only=True):
     metric: str
     values: Values  # typecode "d", base units; one per call, batch of calls, window, process or example
     per: str  # the unit of replication: "call", "batch of 16 calls", "window", "fresh process", "example"
-    source: str  # what measured it: "perf_counter", "rapl:package-0+dram", "estimate:cpu-time", …
+    source: str  # its meter: "perf_counter", "rapl:package-0+dram", "estimate:cpu-time", …
     estimated: bool = False  # it holds nothing that was measured, and is never compared
     warnings: tuple[Remark, ...] = ()
     weights: Values | None = None  # of each value in a mean, such as the calls of its window; None: all count alike
-    classes: Classes | None = None  # of the examples; None: not known, or the values are none of examples
+    classes: Classes | None = None  # of the examples; None: not known, or values of other things
 
     def __post_init__(self) -> None:
         if self.classes is not None and not 0 < len(self.values) == len(self.classes.of):
@@ -136,21 +136,21 @@ class Run(Record, frozen=True, kw_only=True, dict=True, gc=True):
     label: str  # "" unless several measurements are made in one test
     scenario: str  # "" for a plain callable
     machine: Machine
-    revision: str  # version-control revision, "" where there is none
+    revision: str  # version-control revision, or ""
     changed: bool = False  # whether files differed from it
     started_at: str  # ISO 8601, UTC
     samples: tuple[Sample, ...]
     conditions: Mapping[str, str]  # must agree for a comparison: batch size, load, threads, precision …
     context: Mapping[str, str]  # for information: interference, model digest, provider …
     unmeasured: Mapping[str, Statement] = {}  # metric → why it was not measured
-    directions: Mapping[str, Better] = {}  # the user's own metrics → what is better
-    roofline: Roofline | None = None  # work of a call and what limits it; None where it was not asked
+    directions: Mapping[str, Better] = {}  # the user's own metrics → the better direction
+    roofline: Roofline | None = None  # work of a call and its bottleneck; None where it was not asked
     operators: OperatorProfile | None = None  # where the time of a call goes; None where it was not asked
-    kind: str = ""  # of the machine, as its user calls it; "": not said; runs of two kinds are never compared
+    kind: str = ""  # of the machine, in its user's words; "": not given; runs of two kinds are never compared
 
     @property
     def result(self) -> Any:
-        """What the measured callable returned; it is no field, so that it is never stored and never compared."""
+        """The answer of the measured callable; never stored and never compared, since it is not a field."""
         return self.__dict__.get("result")
 
     def with_result(self, result: object) -> "Run":
@@ -211,7 +211,7 @@ class Keyed(Record, frozen=True, kw_only=True):
 
 
 class Estimate(Record, frozen=True, kw_only=True):
-    """A value with an interval; `method` and `n` say what the interval replicates."""
+    """A value with an interval of `n` replicates, computed by `method`."""
 
     value: Number
     low: Number | None  # None = unbounded
@@ -231,7 +231,7 @@ class Estimate(Record, frozen=True, kw_only=True):
         return Estimate(value=value, low=low, high=high, confidence=confidence, n=n, method=method)
 
     def mapped(self, to: Callable[[float], float], *, falls: bool = False, **changes: Any) -> "Estimate":
-        """Return what a function makes of the value and of both ends, which one that falls swaps."""
+        """Apply a function to the value and both ends; a falling one swaps the ends."""
         low, high = (None if end is None else to(end) for end in (self.low, self.high))
         low, high = (high, low) if falls else (low, high)
         return replace(self, value=to(self.value), low=low, high=high, **changes)

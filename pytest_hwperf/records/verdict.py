@@ -44,7 +44,7 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
     detectable: Number | None = None  # the smallest change for the worse that could have been called, same scale
     baseline: Number | None = None  # the baseline's value in base units
     promise: Statement | None = None  # how often such an answer is wrong
-    cause: Statement | None = None  # why there is no baseline, what made it not comparable, why it is inconclusive
+    cause: Statement | None = None  # why it has no baseline, is not comparable or inconclusive
     warnings: tuple[str, ...] = ()
     interference: Share | None = None  # share of the timed blocks that were preempted; None: not known
     moved: Statement | None = None  # the function, operator or allocation that changed most, or why it is not known
@@ -65,7 +65,7 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
 
     @property
     def per(self) -> str:
-        """What `pairs` counts: "pair", "example", "file", "stored run" and the like."""
+        """The unit of `pairs`: "pair", "example", "file", "stored run" and the like."""
         if self.method is None:
             return "pair"
         named = {"examples": "example", "sessions": "stored run", "candidate": "value"}
@@ -94,19 +94,19 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
 
     @property
     def how(self) -> str:
-        """How the change was found and how often that is wrong, in words; "" where there is nothing to compare."""
+        """How the change was found and how often that is wrong, in words; "" without a comparison."""
         return ", ".join(str(part) for part in (self.method, self.promise) if part)
 
     @property
     def shift(self) -> str:
-        """The change with its interval in words; "" where there is none."""
+        """The change with its interval in words; "" without a change."""
         if self.change is None:
             return ""
         return show_change_interval(self.change.value, self.change.low, self.change.high, self.scale)
 
     @property
     def allowed(self) -> str:
-        """The margin in words, `2 %` or `0.5 pp`; where it is an amount, as of small peaks of memory, `1 MB`."""
+        """The margin in words: `2 %`, `0.5 pp`, or an amount, e.g. `1 MB` for small peaks of memory."""
         metric, amount = metric_of(self.metric), self.margin * abs(self.baseline or 0.0)
         is_amount = self.margin >= 1 or any(math.isclose(amount, one.floor, rel_tol=1e-3) for one in metric.margins)
         if self.scale == "absolute" or not amount or not is_amount or metric.unit == "1":
@@ -127,7 +127,7 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
 
     @property
     def disturbance(self) -> Statement | None:
-        """What disturbed an inconclusive comparison and the user can change; None where nothing is known."""
+        """A known disturbance of an inconclusive comparison for the user to remove, if any."""
         if self.outcome != "inconclusive" or not self.interference:
             return None
         return state("turns preempted", percent=100 * self.interference)
@@ -152,7 +152,7 @@ class Verdict(Record, frozen=True, kw_only=True):
     outcome: BudgetOutcome | ComparisonOutcome
     reason: str  # one line: observed with interval, limit or margin, n, source
     cause: Statement | None = None  # why a budget is unmeasured
-    decided_by: tuple[Statement, ...] = ()  # what has answered a budget whose interval holds the limit
+    decided_by: tuple[Statement, ...] = ()  # the answers to a budget with its limit inside the interval
     fails: bool  # whether it fails the test under the user's settings
 
 
