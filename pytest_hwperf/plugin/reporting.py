@@ -27,7 +27,7 @@ from pytest_hwperf.records.verdict import Comparison, Judgement
 from pytest_hwperf.reports import csv_files, explained, json_file, markdown, plots, tradeoff_files
 from pytest_hwperf.reports import sweeps as sweep_report
 from pytest_hwperf.reports import terminal as terminal_report
-from pytest_hwperf.reports.document import as_text
+from pytest_hwperf.reports.document import StyledLine, as_text
 from pytest_hwperf.reports.headline import hidden_by_xfails
 from pytest_hwperf.reports.table import families
 from pytest_hwperf.stats.advice import advice
@@ -246,7 +246,7 @@ def show(terminal: pytest.TerminalReporter, report: Report) -> None:
         terminal.write_line(line, yellow=True)
 
 
-def _lines(report: Report, verbosity: int, width: int) -> list[terminal_report.StyledLine]:
+def _lines(report: Report, verbosity: int, width: int) -> list[StyledLine]:
     """Draw as much of a report as the verbosity asks for: its counts, what is not well, a line a test, every row."""
     if verbosity <= _LAST_LINE:
         return terminal_report.render_counts(report, width=width)

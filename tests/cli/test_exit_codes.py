@@ -274,6 +274,7 @@ def test_ctrl_c_ends_a_command_with_one_line(monkeypatch: pytest.MonkeyPatch, to
 
 def test_a_line_of_progress_is_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
+    monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(doctor, "collect_findings", pressed)
     monkeypatch.setattr(sys, "stderr", terminal)
     main(["doctor"])
