@@ -5,6 +5,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
 from pytest_hwperf import __version__
 from pytest_hwperf.cli import history
@@ -12,6 +13,7 @@ from pytest_hwperf.cli.arguments import CommandParser, PrintCompletion, check_fi
 from pytest_hwperf.cli.output import COLOR, OutputClosed, clear_progress, complain, tolerate_any_encoding
 from pytest_hwperf.cli.output import INTERRUPTED as INTERRUPTED
 from pytest_hwperf.cli.output import USAGE as USAGE
+from pytest_hwperf.host.files import neighbours
 from pytest_hwperf.records.errors import HwperfError
 from pytest_hwperf.records.markers import nearest, nearest_or_all
 
@@ -54,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return UNREAD
     except HwperfError as error:
         clear_progress()
-        complain(str(error))
+        complain(f"{error}{_similar(error.__cause__)}")
         return USAGE
     except KeyboardInterrupt:
         clear_progress()
@@ -64,6 +66,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         clear_progress()
         complain(f"{traceback.format_exc()}this is a mistake of pytest-hwperf and no answer: please report these lines")
         return INTERNAL
+
+
+def _similar(cause: BaseException | None) -> str:
+    """Name the file that may have been meant, where one is missing."""
+    if not isinstance(cause, FileNotFoundError) or not isinstance(cause.filename, str):
+        return ""
+    hint = nearest(Path(cause.filename).name, neighbours(cause.filename))
+    return hint and f".{hint}"
 
 
 def parse(given: list[str]) -> argparse.Namespace:
