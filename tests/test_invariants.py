@@ -156,7 +156,7 @@ def test_a_planted_import_breaks_its_contract(copied: Path) -> None:
     assert len(OFFENCES) == len(settings["tool"]["importlinter"]["contracts"])
     for contract, (file, _, named) in OFFENCES.items():
         module = f"pytest_hwperf.{file.removesuffix('.py').replace('/', '.')}"
-        assert 1 == sum(row.startswith(contract) and row.endswith(" BROKEN") for row in rows)
+        assert 1 == sum(row.startswith(contract) and " BROKEN" in row for row in rows)
         below = said.partition(f"\n{contract}")[2].partition("\n\n\n")[0]
         assert f" {module} -> {named}" in below
     assert done.returncode == 1

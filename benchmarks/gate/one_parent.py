@@ -25,8 +25,8 @@ from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.holding import Holder
 from pytest_hwperf.gate.lockstep import Chance, Program
 from pytest_hwperf.gate.shared_imports import SharedImports
-from pytest_hwperf.gate.turns import processors
 from pytest_hwperf.host.launch import Command
+from pytest_hwperf.host.pinning import processors
 from pytest_hwperf.records.evidence import Hypothesis, Measurement, Side
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.verdict import Margin

@@ -1,7 +1,6 @@
 """The user's own git, run without shell, hooks, prompt or the environment of a surrounding hook."""
 
 import os
-import signal
 import subprocess
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -9,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_hwperf.host.interruption import uninterrupted
+from pytest_hwperf.host.launch import end_group
 
 # What git sets for its hooks: with them, every command here would work on the hook's repository. See
 # `git rev-parse --local-env-vars`; configuration (GIT_CONFIG_COUNT …) is kept, since it is the user's.
@@ -67,7 +67,7 @@ def git(folder: Path | str, *arguments: str, timeout_s: float = 60.0, protocol: 
             stderr=subprocess.PIPE,
             # Untranslated messages, and no lock of the index only to ask for the state.
             env={**own, "LANGUAGE": "en", "GIT_OPTIONAL_LOCKS": "0", **_CLOSED, "GIT_ALLOW_PROTOCOL": protocol},
-            start_new_session=os.name == "posix",  # without a terminal, ssh cannot ask for a password
+            start_new_session=True,  # without a terminal, ssh cannot ask for a password
         )
     except FileNotFoundError:
         return GitResult(code=_ABSENT, output="", complaint="git is not installed")
@@ -110,13 +110,8 @@ def _complaint(errors: str) -> str:
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
     """End it with what it has started: a fetch runs in a process of its own; first it may remove what is half made."""
-    if os.name != "posix":
-        process.kill()
-        process.communicate()
-        return
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
+    for at_once in (False, True):
+        end_group(process, at_once=at_once)
         with suppress(subprocess.TimeoutExpired):
             process.communicate(timeout=_LAST_WORK_S)
             return

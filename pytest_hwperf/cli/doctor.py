@@ -17,7 +17,7 @@ from pytest_hwperf.cli.output import FAILED, OK, complain, say_lines, show_docum
 from pytest_hwperf.host import disturbance
 from pytest_hwperf.host.clocks import ClockPrecision, clock_source, cpu_time_step, observe_clock
 from pytest_hwperf.host.disturbance import SystemState, read_system_state
-from pytest_hwperf.host.machine import count_usable_cores, describe_machine, measure_peaks, save_peaks
+from pytest_hwperf.host.machine import count_usable_cores, describe_machine, lacking, measure_peaks, save_peaks
 from pytest_hwperf.host.memory import resident, resolution
 from pytest_hwperf.meters.access import Access
 from pytest_hwperf.meters.rapl import Zone, choose_zones, refusal, zones_of
@@ -104,6 +104,7 @@ def collect_findings(probes: Probes, machine: Machine) -> Findings:
             *noisy.allotment(probes.usable(), online, cores, disturbance.cpu_quota(root), stopped),
             *noisy.memory_and_load(disturbance.memory_limit(root), probes.system(root), online),
             *noisy.libraries(probes.threads(machine.threads), cores),
+            *([Fact("platform", "not on this system", {"warnings": lacks}, "")] if (lacks := lacking()) else ()),
         ],
     }
 

@@ -116,7 +116,7 @@ def run(options: argparse.Namespace) -> int:
     store, _ = arg.open_store(options.store)
     shown = (_export if options.form else _show)(store, options)
     if not shown:
-        complain(_why_none(store, options))
+        complain(why_none(store, options))
     return OK if shown else USAGE
 
 
@@ -180,7 +180,7 @@ def keep_note(options: argparse.Namespace) -> int:
     return OK
 
 
-def _why_none(store: Store, options: argparse.Namespace) -> str:
+def why_none(store: Store, options: argparse.Namespace) -> str:
     """Say what the store has in place of a test that is not there."""
     tests = store.tests(options.baseline)
     if not tests:

@@ -164,7 +164,7 @@ _TO_ALL = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 @contextmanager
 def signals_blocked() -> Iterator[None]:
     """Let processes that are started meanwhile take no such signal until `dask_setup`; here they wait for the end."""
-    if not hasattr(signal, "pthread_sigmask"):  # not POSIX
+    if sys.platform == "win32":
         yield
         return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _TO_ALL)
@@ -181,7 +181,7 @@ def dask_setup(_: object) -> None:
     """
     for number in _TO_ALL:
         signal.signal(number, lambda *_: None)
-    if hasattr(signal, "pthread_sigmask"):
+    if sys.platform != "win32":
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _TO_ALL)
 
 

@@ -78,7 +78,7 @@ class BlockTimes(Record, frozen=True, kw_only=True, tag=True):
 
     cpu_ns: Count  # of the whole process
     thread_ns: Count  # of the thread that calls
-    switches: Count  # involuntary context switches
+    switches: Count | None  # involuntary context switches; None where the system does not count them
     parts: Mapping[str, Size] = {}  # metric → median over the block, in seconds, of what its calls consist of
     pace_s: Size = 0.0  # from the beginning of a call to that of the next, by a schedule or a setup; 0: none
 

@@ -13,12 +13,12 @@ from time import monotonic
 
 from pytest_hwperf.gate.channel import Connection, WorkerLostError
 from pytest_hwperf.gate.lockstep import Pairing, PairTrace, Program
-from pytest_hwperf.gate.parent import Parent, sockets
+from pytest_hwperf.gate.parent import Parent
 from pytest_hwperf.gate.shared_imports import SharedImports
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.files import new_folder, replace_file
 from pytest_hwperf.host.interruption import uninterrupted
-from pytest_hwperf.host.launch import Command, Launched, launch
+from pytest_hwperf.host.launch import Command, Launched, launch, sockets
 from pytest_hwperf.host.opened_files import WATCHES_FILES
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.records.codec import to_json

@@ -56,7 +56,7 @@ class Block:
 
     taken_s: Values  # seconds of each call or batch mean, the cold ones left out
     cpu_s: float  # per call, the cold ones included
-    preempted: bool
+    preempted: bool | None  # None: not known
     parts: Mapping[str, float]  # metric → median, in seconds
 
 
@@ -183,7 +183,8 @@ class Interleaver:
             cpu_s={} if self.processes else {side: fmean(one.cpu_s for one in whole[side]) for side in SIDES},
             pools=frozenset(self.pools),
         )
-        preempted = fmean(block.preempted for side in SIDES for block in whole[side])
+        known = [block.preempted for side in SIDES for block in whole[side] if block.preempted is not None]
+        preempted = fmean(known) if known else None
         for metric, statistic in dict.fromkeys((*self.statistics, *self._also_taken())):
             is_window, key = metric_of(metric).in_turns == "window", (metric, statistic)
             values = self._joules(found, key) if is_window else {side: self._values(side, *key) for side in SIDES}
@@ -367,7 +368,7 @@ def _block_of(block: BlockTimes, taken_ns: Numbers, shape: _Shape) -> Block:
     return Block(
         taken_s=array("d", (ns / shape.batch / _SECOND for ns in taken_ns[shape.cold :])),
         cpu_s=block.cpu_ns / (len(taken_ns) * shape.batch) / _SECOND,
-        preempted=block.switches > 0,
+        preempted=None if block.switches is None else block.switches > 0,
         parts=block.parts,
     )
 

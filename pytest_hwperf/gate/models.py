@@ -19,10 +19,10 @@ from pytest_hwperf.gate.rehearsal import repeat_alarms
 from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.gate.sweeps import memory_figures
 from pytest_hwperf.gate.targets import kind_of, shown
-from pytest_hwperf.gate.turns import cores_first, processors
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.files import digest_of, is_file
 from pytest_hwperf.host.launch import Command, undisturbed
+from pytest_hwperf.host.pinning import cores_first, processors
 from pytest_hwperf.host.worker_protocol import ModelSpec
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Evidence, Gate, Measurement, Side

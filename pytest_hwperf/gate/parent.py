@@ -4,12 +4,10 @@ Each pair has a fresh parent with a hash seed and a memory layout of its own, wh
 both children are alike, and which of them is forked first is drawn: the exact test holds as with two processes.
 """
 
-import fcntl
 import json
 import math
 import os
 import selectors
-import signal
 import socket
 import subprocess
 from collections.abc import Collection, Mapping, Sequence
@@ -21,25 +19,14 @@ from typing import IO, Any, Self, cast
 
 from pytest_hwperf.host import pair_parent, workdirs
 from pytest_hwperf.host.interruption import uninterrupted
-from pytest_hwperf.host.launch import Command, Launched, environment_of, start
+from pytest_hwperf.host.launch import KILL, Command, Launched, environment_of, hold, inherited, sockets, start
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.records.evidence import Side
 from pytest_hwperf.stats.hypotheses import SIDES
 
 _FORK_S = 30.0
-_FIRST_FREE = 3  # the descriptors before are those of the standard streams
 _ANSWERS = 1 << 16  # bytes that are read at once
-
-
-def sockets() -> tuple[socket.socket, socket.socket]:
-    """Return two connected sockets without an address, to which nobody else can connect: ours, and a process's own.
-
-    The second is to be inherited, and is none of the descriptors that the process uses for its standard streams.
-    """
-    ours, theirs = socket.socketpair()
-    with theirs:
-        return ours, socket.socket(fileno=fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE))
 
 
 class ParentLostError(WorkerError):
@@ -88,7 +75,7 @@ class Parent:
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                pass_fds=[theirs.fileno() for _, theirs in connections.values()],
+                **inherited([theirs.fileno() for _, theirs in connections.values()]),
             )
             stack.callback(launched.end)
             orders, answers = (stack.enter_context(cast("IO[bytes]", pipe)) for pipe in (program.stdin, program.stdout))
@@ -124,17 +111,15 @@ class Parent:
 
     def wait(self) -> None:
         """Stop it until it is to go on: a pair needs all processors."""
-        self._signal(signal.SIGSTOP)
+        self._hold(still=True)
 
     def go_on(self) -> None:
         """Let it compute."""
-        self._signal(signal.SIGCONT)
+        self._hold(still=False)
 
-    def _signal(self, number: int) -> None:
-        if self.is_over:  # its number may be that of another process
-            return
-        with suppress(ProcessLookupError):  # its answer will be missing
-            os.kill(self.pid, number)
+    def _hold(self, *, still: bool) -> None:
+        if not self.is_over:  # else its number may be that of another process
+            hold(self.pid, still=still)
 
     def fork(self, sides: Sequence[tuple[Side, Command, WorkerTask]]) -> dict[Side, Launched]:
         """Fork both sides in this order."""
@@ -228,7 +213,7 @@ class Child:
 
     def kill(self) -> None:
         """End it."""
-        self.send_signal(signal.SIGKILL)
+        self.send_signal(KILL)
 
     def send_signal(self, sig: int) -> None:
         """Send it a signal."""

@@ -22,9 +22,9 @@ from pytest_hwperf.gate.processes import BothSides
 from pytest_hwperf.gate.rehearsal import Rehearser
 from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.gate.sharing import Sharer
-from pytest_hwperf.gate.turns import cores_first, processors
 from pytest_hwperf.host.files import CACHE_VARIABLE
 from pytest_hwperf.host.launch import Command, PytestCommand
+from pytest_hwperf.host.pinning import cores_first, processors
 from pytest_hwperf.host.source_files import loaded_files
 from pytest_hwperf.host.workdirs import remove_tree
 from pytest_hwperf.records.evidence import Evidence, Explanation, Hypothesis, PairedProfiles, Side

@@ -1,16 +1,12 @@
 """The worker's side of a pair: it reports what it has reached, and computes when it is its turn."""
 
 import os
-import resource
 import socket
 import time
 from array import array
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from threading import Thread, current_thread, get_native_id
 from typing import TYPE_CHECKING
 
@@ -36,94 +32,24 @@ from pytest_hwperf.gate.channel import (
     encode_frame,
     read_exactly,
 )
-from pytest_hwperf.host.clocks import cpu_ns, cpu_ns_since, cpu_seconds_of_children, ns_of_threads, threads_here
-from pytest_hwperf.host.files import read_text
+from pytest_hwperf.host.clocks import (
+    clock_of,
+    cpu_ns,
+    cpu_ns_since,
+    cpu_seconds_of_children,
+    interruptions,
+    ns_of_threads,
+)
 from pytest_hwperf.host.memory import Resident, resident
 from pytest_hwperf.host.opened_files import Opened
+from pytest_hwperf.host.pinning import CpuPin
 from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerTask
 from pytest_hwperf.records.errors import MeasurementError, WorkerError
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.units import counted
 from pytest_hwperf.stats.changed_code import Usage
 
 if TYPE_CHECKING:
     from pytest_hwperf.measure.pair_target import PairTarget
-
-
-def processors(thread: int = 0) -> tuple[int, ...]:
-    """Return the processors that a thread may run on, by number; none where the platform does not say."""
-    return tuple(sorted(os.sched_getaffinity(thread))) if hasattr(os, "sched_getaffinity") else ()
-
-
-def cores_first(numbers: Sequence[int], root: str | Path = "/") -> tuple[int, ...]:
-    """Return processors in an order in which neighbours are on different cores, as far as Linux tells.
-
-    Threads of a pool are put on neighbours: two of them on one core would slow each other down.
-    """
-    seats = Counter[str]()  # processors of a core, by those that it has
-
-    def seat(number: int) -> int:
-        core = read_text(Path(root, f"sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list"))
-        seats[core or str(number)] += 1
-        return seats[core or str(number)]
-
-    return tuple(sorted(numbers, key=seat))
-
-
-def _allow(thread: int, numbers: Iterable[int]) -> None:
-    os.sched_setaffinity(thread, numbers)  # looked up now: some platforms have none
-
-
-@dataclass(slots=True)
-class CpuPin:
-    """Keeps a thread on one processor for a while, those of its pool on one each, and leaves all others alone.
-
-    References:
-        sched_setaffinity(2): a process id of 0 is the calling thread, that of a thread another one; threads that a
-        thread starts inherit its processors.
-    """
-
-    allowed: Callable[[int], Collection[int]] = processors  # returns the processors of a thread, 0 = the calling one
-    allow: Callable[[int, Iterable[int]], None] = _allow  # sets them
-    threads: Callable[[], Iterable[int]] = threads_here  # returns the ids of all threads of this process
-    thread: int = 0  # id of the one to keep, 0 = the calling one
-    _before: frozenset[int] = frozenset()  # processors to go back to
-    _older: frozenset[int] = frozenset()  # threads that were there before
-    _pinned: dict[int, int] = field(default_factory=dict)  # thread → its processor; empty: not pinned
-
-    def pin(self, numbers: Sequence[int], pool: Sequence[int] = ()) -> str:
-        """Stay on the first processor until `release`, threads of a pool on the next; return why not, "" where it can.
-
-        A thread of the pool that has processors of its own keeps them, and no other one is put there.
-        """
-        self._before, self._older = frozenset(self.allowed(self.thread)), frozenset(self.threads())
-        if not self._before.issuperset(numbers):
-            return f"may run on processors {', '.join(map(str, sorted(self._before))) or 'unknown'} only"
-        try:
-            own = {thread: of for thread in pool if (of := frozenset(self.allowed(thread))) != self._before}
-            seats = [number for number in numbers if not any(number in of for of in own.values())]
-            threads = [self.thread, *(thread for thread in pool if thread not in own)]
-            if len(threads) > len(seats):
-                return f"more than {counted(len(numbers), 'thread')} compute"
-            for thread, number in zip(threads, seats, strict=False):
-                self.allow(thread, {number})
-                self._pinned[thread] = number
-        except OSError as error:
-            self.release()
-            return f"cannot choose its processor ({error.strerror})"
-        return ""
-
-    def release(self) -> None:
-        """Let all run where they were allowed to before, and threads that have inherited the pin meanwhile."""
-        pinned, self._pinned = self._pinned, {}
-        if not pinned:
-            return
-        seats = [frozenset({number}) for number in pinned.values()]
-        for thread in (*pinned, *(thread for thread in self.threads() if thread not in self._older)):
-            # A thread that has ended meanwhile is no loss; a cpuset that has shrunk has set the processors itself.
-            with suppress(OSError):
-                if frozenset(self.allowed(thread)) in seats:
-                    self.allow(thread, self._before)
 
 
 _STILL_NS = 200_000  # CPU time in a millisecond of idling below which no pool spins on
@@ -194,7 +120,7 @@ class Turns:
         other = caller if caller is not current_thread() else None
         pin = self.pin()
         pin.thread = (other.native_id or 0) if other else 0
-        thread_ns = _cpu_clock(other)
+        thread_ns = clock_of(other)
         computed = Computed(cpu_ns(), ns_of_threads(), cpu_seconds_of_children())
         try:
             while not isinstance(message := self.receive(), Finish):
@@ -232,12 +158,12 @@ class Turns:
 
     def _run(self, target: "PairTarget", asked: TimeBlock, thread_ns: Callable[[], int]) -> None:
         target.prepare()
-        switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+        switches = interruptions()
         children_s, cpu, thread = cpu_seconds_of_children(), cpu_ns(), thread_ns()
         taken = target.block(asked.calls, asked.batch)
         thread, cpu = thread_ns() - thread, cpu_ns_since(cpu)
         cpu += round((cpu_seconds_of_children() - children_s) * _SECOND)
-        switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw - switches
+        switches = None if switches is None else (interruptions() or 0) - switches
         if asked.rest and cpu - thread > max(_ALONE_NS, _ALONE * thread):  # the other side is next
             self._idle()
         cpu, thread = target.cpu_ns or (cpu, thread)
@@ -290,13 +216,6 @@ def _memory() -> Resident | None:
         return resident()
     except MeasurementError:
         return None
-
-
-def _cpu_clock(thread: Thread | None) -> Callable[[], int]:
-    """Return what reads the CPU time of a thread, None = the calling one; of another one where the system tells it."""
-    if thread is None or thread.ident is None or not hasattr(time, "pthread_getcpuclockid"):
-        return time.thread_time_ns
-    return partial(time.clock_gettime_ns, time.pthread_getcpuclockid(thread.ident))
 
 
 def _unexpected(message: Message) -> WorkerError:

@@ -2,17 +2,24 @@
 
 import mmap
 import os
-import resource
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from threading import Thread
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_hwperf.host.files import read_text
+
+if TYPE_CHECKING:
+    from psutil import Process
+if sys.platform != "win32":
+    import resource
 
 _READINGS = 10_000  # some milliseconds in all
 _STEPS = 50  # of CPU time
@@ -44,10 +51,23 @@ def cpu_seconds() -> float:
 
     getrusage(2) counts in microseconds; psutil reads clock ticks of 10 ms. The kernel accounts in nanoseconds, but what
     another thread is running at this instant is added only at its next scheduler tick: steps of 3 to 4 ms were seen.
-    Sleeping threads are complete.
+    Sleeping threads are complete. Windows keeps no sum of children that have ended: `CPU_TIME` names what is counted.
     """
-    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    if sys.platform != "win32":
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        return used.ru_utime + used.ru_stime + sum(used_by_ended()[:2])
+    return time.process_time()
+
+
+CPU_TIME = "process_time:self" if sys.platform == "win32" else "rusage:self+children"
+
+
+def used_by_ended() -> tuple[float, ...]:
+    """Return CPU seconds, page faults and the peak of children that have ended; () on Windows, which forgets them."""
+    if sys.platform != "win32":
+        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return ended.ru_utime, ended.ru_stime, ended.ru_minflt, ended.ru_maxrss
+    return ()
 
 
 def cpu_ns() -> int:
@@ -72,7 +92,9 @@ def cpu_ns_since(began_ns: int) -> int:
 
 def ns_of_threads() -> dict[int, int]:
     """Return the CPU time of each thread of this process, by its id; {} where the system does not list them."""
-    found = {}
+    found = dict[int, int]()
+    if sys.platform != "linux":
+        return found
     for thread in threads_here():
         with suppress(OSError):  # it has ended
             found[thread] = time.clock_gettime_ns(clock_of_thread(thread))
@@ -181,26 +203,79 @@ _TIMES = slice(11, 15)  # utime, stime, cutime, cstime
 def touched_by_children(root: Path = Path("/proc")) -> int:
     """Return the bytes that children have touched since this process began: at least what they held at their peaks.
 
+    Where the system does not list faults of those that live, their present size stands for it; Windows forgets others.
+
     Each page costs a fault at its first use. Their peaks themselves are not told: `ru_maxrss` of a child begins with
     what its parent held when it was started.
 
     Source: getrusage(2), proc(5).
     """
-    faults = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
+    faults = int(sum(used_by_ended()[2:3]))
+    if sys.platform != "linux":
+        return faults * mmap.PAGESIZE + sum(map(_resident_of, _descendants()))
     faults += sum(int(fields[_FAULTS]) + int(fields[_FAULTS_OF_CHILDREN]) for fields in _living(root, "self"))
     return faults * mmap.PAGESIZE
 
 
 def cpu_seconds_of_living(root: Path = Path("/proc")) -> float:
-    """Return the CPU seconds of children that still live, and of theirs, in ticks of the kernel (10 ms)."""
+    """Return the CPU seconds of children that still live, and of theirs, on Linux in ticks of the kernel (10 ms)."""
+    if sys.platform != "linux":
+        return sum(map(_cpu_seconds_of, _descendants()))
     ticks = sum(sum(map(int, fields[_TIMES])) for fields in _living(root, "self"))
     return ticks / os.sysconf("SC_CLK_TCK") if ticks else 0.0
 
 
 def cpu_seconds_of_children() -> float:
     """Return the CPU seconds of all children that this process has had: those that have ended to the microsecond."""
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return ended.ru_utime + ended.ru_stime + cpu_seconds_of_living()
+    return sum(used_by_ended()[:2]) + cpu_seconds_of_living()
+
+
+def has_children() -> bool:
+    """Whether a process that this one has started is alive."""
+    if sys.platform != "linux":
+        return bool(_descendants())
+    return any(map(read_text, _THREADS.glob("*/children")))
+
+
+def _descendants() -> "list[Process]":
+    import psutil
+
+    return list(psutil.Process().children(recursive=True))
+
+
+def _cpu_seconds_of(process: "Process") -> float:
+    import psutil
+
+    with suppress(psutil.Error):  # it has ended, or is another user's
+        used = process.cpu_times()
+        return float(used.user + used.system)
+    return 0.0
+
+
+def _resident_of(process: "Process") -> int:
+    import psutil
+
+    with suppress(psutil.Error):
+        return int(process.memory_info().rss)
+    return 0
+
+
+def clock_of(thread: Thread | None) -> Callable[[], int]:
+    """Return what reads the CPU time of a thread, None = the calling one; of another one where the system tells it."""
+    if sys.platform != "linux" or thread is None or thread.ident is None:
+        return time.thread_time_ns
+    return partial(time.clock_gettime_ns, time.pthread_getcpuclockid(thread.ident))
+
+
+def interruptions(*, of_thread: bool = False) -> int | None:
+    """Return how often the scheduler has interrupted this process, or the calling thread where the system counts it.
+
+    None on Windows, which counts neither.
+    """
+    if sys.platform != "win32":
+        whose = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF) if of_thread else resource.RUSAGE_SELF
+        return resource.getrusage(whose).ru_nivcsw
+    return None
 
 
 def _living(root: Path, process: str) -> Iterator[list[bytes]]:

@@ -2,7 +2,6 @@
 
 import os
 import re
-import resource
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
+from pytest_hwperf.host.clocks import interruptions
 from pytest_hwperf.host.files import read_text
 from pytest_hwperf.records.messages import Statement, state
 
@@ -239,7 +239,7 @@ _RATE_LOSS = 0.10  # of the clock rate, from before to after; a rise may be that
 class Snapshot(NamedTuple):
     """Counters at one moment; None where the system does not report them."""
 
-    switches: int  # involuntary context switches of the measuring thread
+    switches: int | None  # involuntary context switches of the measuring thread
     cpu: MachineCpuTime | None
     load: float | None  # mean of running processes over the last minute
     wall_s: float
@@ -251,7 +251,7 @@ class Snapshot(NamedTuple):
 def snapshot(root: str | Path = "/") -> Snapshot:
     """Read this machine's counters."""
     return Snapshot(
-        switches=resource.getrusage(getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)).ru_nivcsw,
+        switches=interruptions(of_thread=True),
         cpu=machine_cpu_time(),
         load=load_average(),
         wall_s=monotonic(),
@@ -273,9 +273,11 @@ class Interference:
     def end(self) -> tuple[dict[str, str], tuple[Statement, ...]]:
         """Take the second snapshot; return entries for the run's context, and warnings about what was much."""
         before, after = self._before, self._read()
-        seconds, switches = after.wall_s - before.wall_s, after.switches - before.switches
-        rate = switches / seconds if seconds > 0 else 0.0
-        seen = [("involuntary_switches", str(switches), rate > _SWITCHES_PER_S, state("preempted", times=rate))]
+        seconds, seen = after.wall_s - before.wall_s, list[tuple[str, str, bool, Statement]]()
+        if before.switches is not None and after.switches is not None:
+            switches = after.switches - before.switches
+            rate = switches / seconds if seconds > 0 else 0.0
+            seen.append(("involuntary_switches", str(switches), rate > _SWITCHES_PER_S, state("preempted", times=rate)))
         if (load := after.load) is not None:
             much = load > _HIGH_LOAD * self._cores
             seen.append(("load_1min", f"{load:.2f}", much, state("load", load=load, cores=self._cores)))

@@ -24,8 +24,8 @@ def wait_for_end(launcher: int) -> bytes:
     """
     pipe, written = sys.stdin.fileno(), b""
     waiting = [pipe]
-    if hasattr(os, "pidfd_open"):  # Linux
-        with suppress(OSError):  # gone already, or an old kernel
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # gone already, an old kernel, a Python for older systems
             waiting.append(os.pidfd_open(launcher))
     while pipe in select.select(waiting, [], [], None if os.getppid() == launcher else 0)[0]:
         part = os.read(pipe, 64)
@@ -55,6 +55,8 @@ def end_marked(mark: str) -> None:
 
 def _kill(process: int, mark: bytes) -> bool:
     """Kill a process that has the mark; whether it had it or may yet. Its number may be another's a moment later."""
+    if sys.platform != "linux":
+        return False
     try:
         environment = _environment(process)
         if mark not in environment:
@@ -95,6 +97,8 @@ def _is_in_exec(process: int) -> bool:
 
 def main() -> None:
     """Wait for the end of the launcher, then kill the process group; a stopped process dies of this too."""
+    if sys.platform == "win32":
+        return
     launcher, mark = int(sys.argv[1]), sys.argv[2]
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

@@ -3,6 +3,7 @@
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -17,6 +18,9 @@ from pytest_hwperf.host.pair_parent import STARTED
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, ModelSpec, WorkerTask, encode
 from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.records.run import replace
+
+if sys.platform != "win32":
+    import fcntl
 
 LONGEST_SILENCE_S = 300.0  # unless the user gives another: fixtures train models
 _OF_COVERAGE = ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START")  # coverage follows into whoever inherits them
@@ -132,11 +136,7 @@ class Launched:
     def end(self) -> None:
         """Kill it with all that it has started: a child of the test may outlive its worker, and leave its group."""
         with uninterrupted():
-            if os.name == "posix":
-                with suppress(ProcessLookupError):  # the group has ended by itself, which is the usual case
-                    os.killpg(self.process.pid, signal.SIGKILL)
-            else:
-                self.process.kill()
+            end_group(self.process)
             self.process.wait()
             if self.mark:
                 guard.end_marked(self.mark)
@@ -158,6 +158,70 @@ class Launched:
         return "\n".join(["The end of its log:", *(f"  {line}" for line in lines[-_LOG_TAIL:])])
 
 
+KILL = signal.SIGTERM  # on Windows it ends a process at once
+if sys.platform != "win32":
+    KILL = signal.SIGKILL
+
+
+def end_group(process: Running, *, at_once: bool = True) -> None:
+    """Kill a process with all that it has started, or ask all of them to end, where the system can; it may have ended.
+
+    Windows has no such groups: what a process has started is found as long as the process lives, and is killed.
+    """
+    if sys.platform != "win32":
+        with suppress(ProcessLookupError):  # the group has ended by itself, which is the usual case
+            os.killpg(process.pid, KILL if at_once else signal.SIGTERM)
+        return
+    import psutil
+
+    with suppress(psutil.NoSuchProcess):
+        started = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+        for one in started:
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
+
+
+def is_child_of(parent: int) -> bool:
+    """Whether the process that started this one still lives; on Windows its number may be that of another by then."""
+    if sys.platform != "win32":
+        return os.getppid() == parent
+    import psutil
+
+    return bool(psutil.pid_exists(parent))
+
+
+def hold(pid: int, *, still: bool) -> None:
+    """Stop a process, or let it go on; on Windows it never stops. It may have ended."""
+    if sys.platform != "win32":
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP if still else signal.SIGCONT)
+
+
+_FIRST_FREE = 3  # the descriptors before are those of the standard streams
+
+
+def sockets() -> tuple[socket.socket, socket.socket]:
+    """Return two connected sockets without an address, to which nobody else can connect: ours, and a process's own.
+
+    The second is to be inherited, and is none of the descriptors that the process uses for its standard streams.
+    """
+    ours, theirs = socket.socketpair()
+    if sys.platform != "win32":  # where a socket is none of these descriptors
+        with theirs:
+            return ours, socket.socket(fileno=fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE))
+    return ours, theirs
+
+
+def inherited(descriptors: Sequence[int]) -> dict[str, Any]:
+    """Return how `subprocess.Popen` lets a process have these descriptors, too."""
+    if sys.platform != "win32":
+        return {"pass_fds": descriptors}
+    for one in descriptors:
+        os.set_handle_inheritable(one, True)  # noqa: FBT003 - its arguments have no names
+    return {"close_fds": not descriptors}
+
+
 def launch(
     command: Command,
     task: WorkerTask,
@@ -168,7 +232,7 @@ def launch(
     """Start a process that carries out `task`."""
     given = environment_of(command, task, environment or {})
     with uninterrupted():
-        return start(command.line(place), place / "log", command.directory, given, pass_fds=descriptors)[0]
+        return start(command.line(place), place / "log", command.directory, given, **inherited(descriptors))[0]
 
 
 def environment_of(command: Command, task: WorkerTask, more: Mapping[str, str]) -> dict[str, str]:
@@ -239,19 +303,19 @@ def start(
     What it writes goes to the end of `log`, as far as `given` says nothing else: a pipe would block when it is full.
     """
     mark = f"{STARTED}{secrets.token_hex(8)}"  # beside the mark of a process that this one was started by
-    own, in_session = {**environment, mark: "1"}, os.name == "posix"  # without POSIX there is no guard either
+    own, is_guarded = {**environment, mark: "1"}, sys.platform != "win32"
     watching, guarding = None, [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), mark]
     quiet: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with log.open("ab") as output:
         streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output, **given}
         try:
-            if in_session:
+            if is_guarded:
                 watching = subprocess.Popen(guarding, bufsize=0, cwd="/", start_new_session=True, **quiet)  # noqa: S603 - our own program
             process = subprocess.Popen(  # noqa: S603 - the interpreter that runs this and the user's own arguments
-                command, cwd=directory, env=own, start_new_session=in_session, **streams
+                command, cwd=directory, env=own, start_new_session=True, **streams
             )
         except OSError as error:
-            if watching is None and in_session:
+            if watching is None and is_guarded:
                 raise WorkerError(f"no guard of a fresh process can be started: {error}") from error
             if watching is not None:
                 _end_guard(watching)

@@ -39,6 +39,25 @@ _THREADS = (
 )
 
 
+_NOT_ELSEWHERE = (
+    "threads are not pinned: the scheduler may move what is measured",
+    "pairs are started one by one: no parent imports once for both sides",
+    "instructions are not counted, and the energy of processors is estimated",
+    "--hwperf-affected skips no test once a file other than Python code has changed",
+)
+_NOT_ON_WINDOWS = (
+    "CPU time and memory of child processes that have ended are not counted",
+    "interruptions by other work are not counted",
+    "what a killed run has started or stored in the temporary folder stays: end and remove it by hand",
+    "loads cannot be made by several processes: leave carriers= out",
+)
+
+
+def lacking(platform: str = sys.platform) -> Sequence[str]:
+    """Return what this plugin can do on Linux and not on this platform, each in one line."""
+    return () if platform == "linux" else (*_NOT_ELSEWHERE, *(_NOT_ON_WINDOWS if platform == "win32" else ()))
+
+
 def count_usable_cores() -> int:
     """Return on how many cores this process may run: its affinity, where the system has one."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -23,6 +23,7 @@ from typing import Any
 
 CAN_TELL_ENDS = hasattr(os, "pidfd_open")  # of processes that were forked: on Linux
 STARTED = "HWPERF_STARTED_"  # begins the names of the variables by which `host.launch` finds all that it has started
+_LINUX_ONLY = "only Linux tells how a process that was forked has ended"
 _EVERY = "the whole environment"
 _KEEP_FOLDER = dict[str, str]()  # module → its variable with the working directory, as a side would have set it
 _MAIN = "__mp_main__"  # the name by which multiprocessing knows the program that runs
@@ -30,6 +31,8 @@ _MAIN = "__mp_main__"  # the name by which multiprocessing knows the program tha
 
 def main() -> Mapping[str, Any] | None:
     """Import, fork, and tell how both sides end; return how a side is started to the process that is to be it."""
+    if sys.platform != "linux":
+        raise OSError(_LINUX_ONLY)
     answers = os.dup(1)
     os.dup2(2, 1)  # what an import prints is no answer
     orders = _lines(0)
@@ -47,7 +50,8 @@ def main() -> Mapping[str, Any] | None:
         if not pid:
             for descriptor in (answers, *children, *(one["descriptor"] for one in sides if one is not side)):
                 os.close(descriptor)
-            return side  # type: ignore[no-any-return]
+            started: Mapping[str, Any] = side
+            return started
         with suppress(PermissionError, ProcessLookupError):
             os.setpgid(pid, pid)  # as the side does: whichever comes first
         children[os.pidfd_open(pid)] = side["side"], pid
@@ -104,6 +108,8 @@ def _import(name: str) -> str:
 
 def become(side: Mapping[str, Any]) -> None:
     """Be a process of a side, as if it had been started as `python -m MODULE ARGUMENT ...`."""
+    if sys.platform != "linux":
+        raise OSError(_LINUX_ONLY)
     with suppress(PermissionError):
         os.setpgid(0, 0)
     log = os.open(side["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -192,10 +198,15 @@ def _tell_ends(children: dict[int, tuple[str, int]], answers: int) -> None:
             return
         for descriptor in ready:
             side, pid = children.pop(descriptor)
-            ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-            code = 0 if ended is None else ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
-            _answer(answers, {"ended": side, "code": code})
+            _answer(answers, {"ended": side, "code": _code_of(pid)})
     select.select([0], [], [])
+
+
+def _code_of(pid: int) -> int:
+    if sys.platform != "linux":
+        raise OSError(_LINUX_ONLY)
+    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    return 0 if ended is None else ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
 
 def _lines(descriptor: int) -> Iterator[Any]:

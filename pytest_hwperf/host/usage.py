@@ -5,7 +5,6 @@ What cannot be attributed is used too: another process, and code that another tr
 
 import ctypes
 import os
-import resource
 import struct
 import sys
 import threading
@@ -15,7 +14,7 @@ from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-from pytest_hwperf.host.files import read_text
+from pytest_hwperf.host.clocks import has_children, used_by_ended
 from pytest_hwperf.host.opened_files import IMPORTING, callers
 from pytest_hwperf.host.source_files import is_own, loaded_modules
 from pytest_hwperf.host.tracing import AFFECTED
@@ -42,11 +41,12 @@ class FileWatch:
     def __init__(self, root: Path, files: Sequence[str]) -> None:
         """Watch files below `root`; the process opens no other descriptor for them."""
         self._named: Mapping[int, str] = {}
+        self._descriptor = -1
         if not files:
             return
-        library = ctypes.CDLL(None, use_errno=True)
-        if not hasattr(library, "inotify_init1"):
+        if sys.platform != "linux":
             raise OSError("this system has no inotify")
+        library = ctypes.CDLL(None, use_errno=True)
         self._descriptor = _checked(library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
         self._named = {
             _checked(library.inotify_add_watch(self._descriptor, os.fsencode(root / file), _OPENED)): file
@@ -240,6 +240,4 @@ def _is_pytest(frame: FrameType) -> bool:
 
 def _children() -> tuple[Sequence[float], bool]:
     """Return what processes of this one's that have ended have used, and whether one that it has started is alive."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    are_alive = any(map(read_text, Path("/proc/self/task").glob("*/children")))
-    return (used.ru_utime, used.ru_stime, used.ru_minflt, used.ru_maxrss), are_alive
+    return used_by_ended(), has_children()

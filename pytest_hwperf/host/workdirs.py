@@ -4,6 +4,7 @@ import atexit
 import os
 import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,10 +13,8 @@ from pathlib import Path
 from pytest_hwperf.host.interruption import interruptible
 from pytest_hwperf.records.errors import WorkerError
 
-try:
+if sys.platform != "win32":  # where nothing is locked, and nothing that another run has left is ever removed
     import fcntl
-except ImportError:  # not POSIX: nothing is locked, so nothing that another run has left is ever removed
-    fcntl = None  # type: ignore[assignment]
 
 PREFIX = "hwperf-base-"
 _LOCK = ".lock"
@@ -85,7 +84,7 @@ def leftovers(*, noted: bool = True) -> Iterator[tuple[Path, str]]:
     Only what a run has signed as its own is ever removed, and only if no live process holds it.
     """
     place = _private_place()
-    if fcntl is None:
+    if sys.platform == "win32":
         return
     folders = sorted(place.glob(f"{PREFIX}*")) if _is_private(place) else []
     for folder in folders:
@@ -110,8 +109,10 @@ def leftovers(*, noted: bool = True) -> Iterator[tuple[Path, str]]:
 
 
 def _private_place() -> Path:
-    user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""
-    return Path(tempfile.gettempdir()).resolve() / f"hwperf{user}"
+    shared = Path(tempfile.gettempdir()).resolve()
+    if sys.platform == "win32":  # whose temporary folder is the user's own
+        return shared / "hwperf"
+    return shared / f"hwperf-{os.getuid()}"
 
 
 def _is_private(folder: Path) -> bool:
@@ -122,7 +123,7 @@ def _is_private(folder: Path) -> bool:
 
 
 def _is_closed(status: os.stat_result) -> bool:
-    is_own = os.name != "posix" or (status.st_uid == os.getuid() and not status.st_mode & 0o077)
+    is_own = sys.platform == "win32" or (status.st_uid == os.getuid() and not status.st_mode & 0o077)
     return is_own and stat.S_ISDIR(status.st_mode)
 
 
@@ -145,7 +146,7 @@ def _new(note: str) -> tuple[Path, int | None]:
             folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=private_folder()))
         except FileNotFoundError:  # another run has just removed the private folder, which was empty
             continue
-        if fcntl is None:
+        if sys.platform == "win32":
             return folder, None
         lock = _lock(folder, os.O_CREAT | os.O_EXCL)
         if lock is not None:  # else another run took the empty folder for that of a killed run
@@ -155,19 +156,20 @@ def _new(note: str) -> tuple[Path, int | None]:
 
 def _lock(folder: Path, flags: int = 0) -> int | None:
     """Return the acquired lock of `folder`; None where a live process holds it, or there is none."""
-    path = folder / _LOCK
-    try:
-        lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | flags, 0o600)
-    except FileNotFoundError:
-        _remove_if_empty(folder)  # killed between making and locking it
-        return None
-    except OSError:
-        return None
-    with suppress(OSError):
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(lock), path.stat()):  # else the lock of a folder that was just removed
-            return lock
-    os.close(lock)
+    if sys.platform != "win32":
+        path = folder / _LOCK
+        try:
+            lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | flags, 0o600)
+        except FileNotFoundError:
+            _remove_if_empty(folder)  # killed between making and locking it
+            return None
+        except OSError:
+            return None
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(lock), path.stat()):  # else the lock of a folder that was just removed
+                return lock
+        os.close(lock)
     return None
 
 

@@ -4,9 +4,7 @@ That happens in a process of its own, never where time is taken, and the same ca
 its cost is known.
 """
 
-import signal
 import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,11 +12,11 @@ from functools import cache
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from itertools import islice
 from pathlib import Path
-from random import Random
 from time import perf_counter, perf_counter_ns
 from types import CodeType, FrameType
 
 from pytest_hwperf.host.source_files import is_of_this_package, is_own, relative
+from pytest_hwperf.host.ticks import ticking
 from pytest_hwperf.records.errors import MeasurementError
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.profiles import SampledCalls, SampledFunction
@@ -125,7 +123,6 @@ def count_functions(
     return {code: None if code.co_flags & _RESUMED else count / calls for code, count in seen.items()}
 
 
-_SOON_S = 0.001  # for a timer whose time is over: 0 would stop it
 _DEEPEST_SAMPLED = 500  # frames of a stack that are looked at, the innermost
 
 
@@ -135,11 +132,13 @@ class Samples:
     def __init__(self, clock: Callable[[], float]) -> None:
         self.seconds: dict[tuple[CodeType, ...], float] = {}
         self.count = 0
-        self.is_over = False  # whether a tick that comes late, after the end of the block, is no sample
+        self.is_over = False  # from then on nothing is a sample
         self._clock, self._last = clock, clock()
 
     def take(self, frame: FrameType | None) -> None:
         """Note the stack of a frame for the time since the last sample; what this takes itself is nobody's."""
+        if self.is_over:
+            return
         stack = list[CodeType]()
         now = self._clock()
         while frame is not None and len(stack) < _DEEPEST_SAMPLED:
@@ -153,30 +152,10 @@ class Samples:
 
 @contextmanager
 def sampling(interval_s: float, clock: Callable[[], float] = perf_counter) -> Iterator[Samples]:
-    """Sample the main thread within the block, every `interval_s` on average.
-
-    Another user of the timer, such as pytest-timeout, waits meanwhile and goes on with the time that it had left.
-    """
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-        raise MeasurementError("functions are sampled by a timer of POSIX systems, in the main thread alone")
-    drawn, samples = Random(0), Samples(clock)  # noqa: S311 - intervals are no secret
-
-    def on_tick(_: int, frame: FrameType | None) -> None:
-        if not samples.is_over:
-            samples.take(frame)
-            signal.setitimer(signal.ITIMER_REAL, interval_s * drawn.uniform(0.5, 1.5))
-
-    handler = signal.signal(signal.SIGALRM, on_tick)
-    began, (left_s, every_s) = clock(), signal.setitimer(signal.ITIMER_REAL, interval_s)
-    try:
+    """Sample the main thread within the block, every `interval_s` on average."""
+    samples = Samples(clock)
+    with ticking(interval_s, samples.take, clock):
         yield samples
-    finally:
-        samples.is_over = True
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        if callable(handler):  # by default the signal ends the process, also one that is under way
-            signal.signal(signal.SIGALRM, handler)
-        if left_s:
-            signal.setitimer(signal.ITIMER_REAL, max(left_s - (clock() - began), _SOON_S), every_s)
 
 
 _INTERVAL_S = 0.0005

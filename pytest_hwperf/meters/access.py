@@ -1,6 +1,7 @@
 """How this machine, its boards and this process are looked at: one record, of which a test replaces any part."""
 
 import ctypes
+import errno
 import os
 import platform
 import random
@@ -26,7 +27,9 @@ _ATTRIBUTES = struct.Struct("=IIQQQQQIIQ")
 
 
 def _pread(descriptor: int, count: int, offset: int) -> bytes:
-    return os.pread(descriptor, count, offset)  # Windows has none
+    if sys.platform == "win32":
+        raise OSError(errno.ENOTSUP, "Windows has no such files")
+    return os.pread(descriptor, count, offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

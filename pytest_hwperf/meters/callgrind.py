@@ -11,6 +11,7 @@ import mmap
 import platform
 import re
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -86,6 +87,8 @@ def slopes(folder: Path, lengths: Sequence[int]) -> list[float]:
 
 def valgrind_requests() -> Ask:
     """Return what sends a request to Valgrind, and returns 0 where there is none."""
+    if sys.platform == "win32":
+        raise MeterUnavailable("Valgrind does not run on Windows")
     page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     page.write(_REQUEST)
     address = ctypes.addressof(ctypes.c_char.from_buffer(page))

@@ -3,6 +3,7 @@
 import errno
 import math
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -107,9 +108,9 @@ class Instant(NamedTuple):
 
 def seconds_suspended() -> float:
     """Return for how long this machine has been suspended since it started; 0.0 where the system does not report it."""
-    if not hasattr(time, "CLOCK_BOOTTIME"):
-        return 0.0
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
+    if sys.platform == "linux":
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
+    return 0.0
 
 
 def errno_name(error: OSError) -> str:

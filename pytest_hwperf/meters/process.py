@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pytest_hwperf.host.clocks import cpu_seconds, cpu_seconds_of_living
+from pytest_hwperf.host.clocks import CPU_TIME, cpu_seconds, cpu_seconds_of_living
 from pytest_hwperf.meters.access import attributes, perf_event_open
 from pytest_hwperf.records.contracts import Covered
 from pytest_hwperf.records.errors import MeterUnavailable
@@ -19,11 +19,11 @@ from pytest_hwperf.records.units import show_share
 
 
 class CpuTimeMeter:
-    """Counts CPU seconds; blind to GPUs, and outside of Linux to children that still run."""
+    """Counts CPU seconds; blind to GPUs, and on Windows to children that have ended."""
 
     metric = "cpu_time"
     covers: Covered = "process"
-    source = "rusage:self+children"
+    source = CPU_TIME
     shortest_window_s = 0.0  # exact where no other thread is running at either end
     warnings: tuple[str, ...] = ()
 

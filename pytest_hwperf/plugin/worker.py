@@ -21,6 +21,7 @@ from pytest_hwperf.checkout.revision import Revision
 from pytest_hwperf.gate.channel import Ended, Ready
 from pytest_hwperf.gate.load import served_by
 from pytest_hwperf.gate.turns import Turns
+from pytest_hwperf.host.launch import is_child_of
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.host.source_files import loaded_files, modules_before_pytest
 from pytest_hwperf.host.worker_protocol import (
@@ -295,7 +296,7 @@ def _disable_memray(config: pytest.Config) -> None:
 
 
 def _end_with(parent: int) -> None:
-    while os.getppid() == parent:
+    while is_child_of(parent):
         time.sleep(1)
     os._exit(1)
 

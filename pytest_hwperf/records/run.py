@@ -14,8 +14,12 @@ from pytest_hwperf.records.messages import Difference, Remark, Statement, differ
 from pytest_hwperf.records.metrics import METRICS, Better, Metric, metric_of
 from pytest_hwperf.records.profiles import OperatorProfile, Roofline
 from pytest_hwperf.records.structs import Count, Number, Record, Share, Size
+from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.units import EXPORT_UNITS
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     Values = array[float]
 else:
     Values = array  # not subscriptable at run time before Python 3.12
@@ -120,6 +124,11 @@ class Sample(Record, frozen=True, kw_only=True):
             raise ValueError("as many classes as values are needed")
 
 
+# In every table of runs.
+RUN_COLUMNS = ("test", "label", "scenario", "machine_kind", "revision", "started_at", "machine")
+NO_READING = "no reading"  # why a sample without values has none
+
+
 class Run(Record, frozen=True, kw_only=True, dict=True, gc=True):
     """All samples of one measured test."""
 
@@ -151,6 +160,30 @@ class Run(Record, frozen=True, kw_only=True, dict=True, gc=True):
 
     def sample(self, metric: str) -> Sample | None:
         return next((sample for sample in self.samples if sample.metric == metric), None)
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The cells of `RUN_COLUMNS`."""
+        names = (self.test, self.label, self.scenario, self.kind)
+        return (*names, self.shown_revision, self.started_at, self.machine.fingerprint)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return its values as a pandas table: a row each, and a row without a value for each unmeasured metric.
+
+        Columns and units are those of `stat_benchmark_runs.csv`: times in ms, sizes in MB, energies in mJ.
+        """
+        import pandas as pd  # noqa: PLC0415 - notebooks alone need it
+
+        none = array("d", [math.nan])
+        taken = [(one.metric, one.values, one.per, one.source, NO_READING) for one in self.samples]  # noqa: PD011 - of no table
+        missing = [(metric, none[:0], "", "", str(cause)) for metric, cause in self.unmeasured.items()]
+        rows = list[tuple[str | float, ...]]()
+        for metric, values, per, source, reason in (*taken, *missing):
+            unit, factor = EXPORT_UNITS[metric_of(metric, self.directions.get(metric, "lower")).unit]
+            before = tuple(map(visible, (*self.identity, metric, unit or "1")))
+            behind = tuple(map(visible, (per, source, "" if values else reason)))
+            rows += ((*before, value * factor, *behind) for value in values or none)
+        return pd.DataFrame(rows, columns=[*RUN_COLUMNS, "metric", "unit", "value", "per", "source", "reason"])
 
     @property
     def shown_revision(self) -> str:

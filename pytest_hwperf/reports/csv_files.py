@@ -15,12 +15,12 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from pytest_hwperf.records.evidence import Measurement, MeasurementKey
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.report import Report
-from pytest_hwperf.records.run import Estimate, Figure, Key, Run, Sample, figure_of
+from pytest_hwperf.records.run import NO_READING, RUN_COLUMNS, Estimate, Figure, Key, Run, Sample, figure_of
 from pytest_hwperf.records.text import spreadsheet_cell
 from pytest_hwperf.records.units import EXPORT_UNITS, counted, exported_name
 from pytest_hwperf.records.verdict import Comparison, Judgement
@@ -30,12 +30,12 @@ from pytest_hwperf.stats.ranks import Changes, changes_of, cohens_d, decisive
 
 Cell: TypeAlias = str | float | None  # None is missing
 Cells: TypeAlias = Sequence[Cell]
+TableName = Literal["runs", "summary", "comparisons"]
 
 _NAMES = 4  # columns: test, label, scenario and kind of machine
 _NO_EFFECT = "the comparison keeps no standardised effect; see change and its interval"
 _NO_DEVIATION = "{} without a deviation; see change and its interval"
 
-_RUN_COLUMNS = ("test", "label", "scenario", "machine_kind", "revision", "started_at", "machine")
 _SAMPLE_COLUMNS = ["metric", "unit", "n", "per", "source", "mean", "sd", "min", "median", "max", "reason", "warnings"]
 FIGURE_ENDINGS = ("", "_ci_low", "_ci_high", "_n", "_per", "_source", "_reason")
 _COMPARISON_COLUMNS = (
@@ -45,8 +45,20 @@ _COMPARISON_COLUMNS = (
 )
 
 
+_FILES: Mapping[TableName, str] = {
+    "runs": "stat_benchmark_runs.csv",
+    "summary": "stat_benchmark_summary.csv",
+    "comparisons": "statistical_comparisons.csv",
+}
+
+
 def render(report: Report) -> dict[str, bytes]:
     """Return the content of each file under its name; files without rows still have their header."""
+    return {_FILES[name]: file_of(columns, rows) for name, (columns, rows) in tables_of(report).items()}
+
+
+def tables_of(report: Report) -> dict[TableName, tuple[Sequence[str], Iterable[Cells]]]:
+    """Return the columns and rows of each table."""
     judgements = report.judgements
     keys = sorted_keys(figure.key for judgement in judgements for figure in judgement.figures)
     units = {key: metric_of(judgements[0].run, key[0]).unit for key in keys}  # a metric has one in all runs
@@ -57,18 +69,18 @@ def render(report: Report) -> dict[str, bytes]:
     for judgement in judgements:
         run, figures = judgement.run, {figure.key: figure for figure in judgement.figures}
         cells = [cell for key in keys for cell in figure_cells(run, key, figures.get(key))]
-        summary.append([*_run_cells(run), *cells, conditions_of(run)])
+        summary.append([*run.identity, *cells, conditions_of(run)])
         for verdict in judgement.verdicts:
             if isinstance(verdict.subject, Comparison):
                 found = _comparison_cells(judgement, verdict.subject, changes.get(run.kind, {}))
                 found["fails"] = "yes" if verdict.fails else "no"
-                named = (report.baseline, *_run_cells(run)[:_NAMES])
+                named = (report.baseline, *run.identity[:_NAMES])
                 comparisons.append([*named, *map(found.get, _COMPARISON_COLUMNS)])
     samples = (row for judgement in judgements for row in _sample_rows(judgement.run))
     return {
-        "stat_benchmark_runs.csv": file_of((*_RUN_COLUMNS, *_SAMPLE_COLUMNS, "conditions"), samples),
-        "stat_benchmark_summary.csv": file_of((*_RUN_COLUMNS, *names, "conditions"), summary),
-        "statistical_comparisons.csv": file_of(("baseline", *_RUN_COLUMNS[:_NAMES], *_COMPARISON_COLUMNS), comparisons),
+        "runs": ((*RUN_COLUMNS, *_SAMPLE_COLUMNS, "conditions"), samples),
+        "summary": ((*RUN_COLUMNS, *names, "conditions"), summary),
+        "comparisons": (("baseline", *RUN_COLUMNS[:_NAMES], *_COMPARISON_COLUMNS), comparisons),
     }
 
 
@@ -91,11 +103,6 @@ def conditions_of(run: Run) -> str:
     return "; ".join(f"{name}={value}" for name, value in sorted(run.conditions.items()))
 
 
-def _run_cells(run: Run) -> Cells:
-    """Return the cells in the order of `_RUN_COLUMNS`."""
-    return run.test, run.label, run.scenario, run.kind, run.shown_revision, run.started_at, run.machine.fingerprint
-
-
 def _unit(run: Run, metric: str) -> tuple[str, float]:
     return EXPORT_UNITS[metric_of(run, metric).unit]
 
@@ -106,7 +113,7 @@ def _sample_rows(run: Run) -> Iterator[Cells]:
     found += ({"metric": metric, "reason": str(cause)} for metric, cause in run.unmeasured.items())
     for cells in found:
         cells["unit"] = _unit(run, str(cells["metric"]))[0] or "1"
-        yield [*_run_cells(run), *map(cells.get, _SAMPLE_COLUMNS), conditions_of(run)]
+        yield [*run.identity, *map(cells.get, _SAMPLE_COLUMNS), conditions_of(run)]
 
 
 def _sample_cells(run: Run, sample: Sample) -> dict[str, Cell]:
@@ -117,7 +124,7 @@ def _sample_cells(run: Run, sample: Sample) -> dict[str, Cell]:
     cells: dict[str, Cell] = {"metric": sample.metric, "n": n, "per": sample.per, "source": sample.source}
     cells["warnings"] = "; ".join(map(str, sample.warnings))
     if not n:
-        return {**cells, "reason": "no reading"}
+        return {**cells, "reason": NO_READING}
     values = np.sort(np.frombuffer(sample.values) * factor)
     is_plain = sample.weights is None and not (known and known.is_rate)
     cells["mean"] = float(values.mean()) if is_plain else estimate(sample, "mean").value * factor

@@ -265,7 +265,7 @@ def history_parquet(tests: Iterable[Sequence[Series]]) -> tuple[bytes, int]:
     content, rows = io.BytesIO(), 0
     with files.ParquetWriter(content, schema) as writer:
         for series in tests:
-            found = [row for one in series for row in _history_rows(one)]
+            found = [row for one in series for row in history_rows(one)]
             rows += len(found)
             if found:
                 columns = dict(zip(HISTORY_COLUMNS, map(list, zip(*found, strict=True)), strict=True))
@@ -273,7 +273,8 @@ def history_parquet(tests: Iterable[Sequence[Series]]) -> tuple[bytes, int]:
     return content.getvalue(), rows
 
 
-def _history_rows(one: Series) -> Iterator[tuple[Any, ...]]:
+def history_rows(one: Series) -> Iterator[tuple[Any, ...]]:
+    """Yield a row of `HISTORY_COLUMNS` for each value of a series."""
     unit, machine = "1" if one.anchor else metrics.metric_of(one.metric, one.better).unit, one.machine
     of_series = (
         one.test, one.label, machine.fingerprint, machine.cpu_model, one.metric, one.statistic, unit, one.better,

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from pytest_hwperf.gate.channel import Ended, Ready
-from pytest_hwperf.gate.turns import Turns, processors
+from pytest_hwperf.gate.turns import Turns
+from pytest_hwperf.host.pinning import processors
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_task
 from pytest_hwperf.records.evidence import EnergyWindow
 from pytest_hwperf.records.run import Sample

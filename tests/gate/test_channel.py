@@ -38,8 +38,7 @@ from pytest_hwperf.gate.channel import (
     decode_frame,
     encode_frame,
 )
-from pytest_hwperf.gate.parent import sockets
-from pytest_hwperf.host.launch import Launched
+from pytest_hwperf.host.launch import Launched, sockets
 from pytest_hwperf.host.worker_protocol import PROTOCOL
 from pytest_hwperf.records.errors import SerialisationError, WorkerError
 from pytest_hwperf.records.evidence import EnergyWindow, Side

@@ -17,8 +17,8 @@ from fakes.processes import ends, left_in
 
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.result import Progress
-from pytest_hwperf.gate.turns import processors
 from pytest_hwperf.host.launch import LONGEST_SILENCE_S, Command, launch
+from pytest_hwperf.host.pinning import processors
 from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pair, Side
 from pytest_hwperf.records.messages import said, state
 from pytest_hwperf.records.run import replace

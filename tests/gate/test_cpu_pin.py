@@ -10,8 +10,8 @@ from threading import Event, Thread, get_native_id, main_thread
 import pytest
 from fakes.hosts import settle_in
 
-from pytest_hwperf.gate.turns import CpuPin, cores_first, processors
 from pytest_hwperf.host.clocks import threads_here
+from pytest_hwperf.host.pinning import CpuPin, cores_first, processors
 
 GONE = 9
 needs_affinity = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the platform has no affinity")

@@ -33,8 +33,9 @@ from pytest_hwperf.gate.channel import (
     decode_frame,
     encode_frame,
 )
-from pytest_hwperf.gate.turns import CpuPin, Turns, processors
+from pytest_hwperf.gate.turns import Turns
 from pytest_hwperf.host.memory import Resident
+from pytest_hwperf.host.pinning import CpuPin, processors
 from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerTask
 from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.records.evidence import EnergyWindow
@@ -175,7 +176,7 @@ def test_what_is_prepared_belongs_to_no_call(
             return super().block(calls, batch)
 
     set_cpu_clock(monkeypatch, lambda: now[0])
-    monkeypatch.setattr("pytest_hwperf.gate.turns.time", SimpleNamespace(thread_time_ns=lambda: now[0]))
+    monkeypatch.setattr("pytest_hwperf.gate.turns.clock_of", lambda _: lambda: now[0])
     times = times_of(line, Preparing())
     assert (30, 30) == (times.cpu_ns, times.thread_ns)
 

@@ -9,7 +9,7 @@ from fakes.records import comparison_verdict
 
 from pytest_hwperf.cli import main
 from pytest_hwperf.gate.conductor import Conductor
-from pytest_hwperf.gate.turns import processors
+from pytest_hwperf.host.pinning import processors
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.evidence import Evidence, Gate
 from pytest_hwperf.records.report import ReportFile

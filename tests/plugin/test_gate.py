@@ -12,7 +12,7 @@ from fakes.played_gates import play
 from fakes.reruns import COMPARED, INI, REHEARSED, REPEATED, Project, measured, repository
 
 from pytest_hwperf.cli import main
-from pytest_hwperf.gate.turns import processors
+from pytest_hwperf.host.pinning import processors
 from pytest_hwperf.stats.hypotheses import PROCESSES, SideOutcome
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]

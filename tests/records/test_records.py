@@ -7,7 +7,7 @@ from fakes.records import comparison_verdict, estimate, figure, machine, onnx_ju
 
 from pytest_hwperf.records.messages import said, state
 from pytest_hwperf.records.metrics import METRICS, Metric
-from pytest_hwperf.records.run import replace
+from pytest_hwperf.records.run import RUN_COLUMNS, replace
 from pytest_hwperf.records.verdict import Comparison, Margin, uncompared
 
 
@@ -43,6 +43,19 @@ def test_a_run_finds_its_samples_and_metrics() -> None:
 
 def test_a_run_knows_whether_files_had_changed() -> None:
     assert ["4f2c1e9", "4f2c1e9+changes"] == [replace(run(), changed=it).shown_revision for it in (False, True)]
+
+
+def test_a_run_as_a_table_has_a_row_for_each_value_and_each_reason() -> None:
+    """In the units of exports. What was not measured has no number: neither 0 nor the reading of another metric."""
+    samples = (sample(values=[0.002, 0.003]), sample("memory", [4e6], per="fresh process"), sample("rouge_l", []))
+    frame = run(label="one\n", samples=samples, unmeasured={"energy": "no counter"}).to_frame()
+    assert [*RUN_COLUMNS, "metric", "unit", "value", "per", "source", "reason"] == [*frame.columns]
+    assert ["latency", "latency", "memory", "rouge_l", "energy"] == [*frame["metric"]]
+    assert ["ms", "ms", "mb", "1", "mj"] == [*frame["unit"]]
+    assert [2.0, 3.0, 4.0] == pytest.approx([*frame["value"].dropna()])
+    assert [False] * 3 + [True] * 2 == [*frame["value"].isna()]
+    assert ["", "", "", "no reading", "no counter"] == [*frame["reason"]]
+    assert {r"one\n"} == {*frame["label"]}
 
 
 def test_a_judgement_knows_its_comparisons_and_whether_it_fails() -> None:
