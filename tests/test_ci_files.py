@@ -138,7 +138,8 @@ def test_an_issue_form_asks_for_what_github_knows() -> None:
         assert len(asked) == len({one["id"] for one in asked}) == len({one["attributes"]["label"] for one in asked})
         assert any(one.get("validations") == {"required": True} for one in asked)
     links = [one for text in texts([*FORMS.values()]) for one in re.findall(r"\(\.\./blob/HEAD/(.+?)\)", text)]
-    assert len(FORMS) == len(links)
+    links += re.findall(r"\]\((.+?)\)", (ROOT / "SECURITY.md").read_text(encoding="utf-8"))
+    assert len(FORMS) + 1 == len(links)
     assert [] == [one for one in links if not (ROOT / one).is_file()]
 
 
